@@ -1,0 +1,120 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	componentbaseconfig "k8s.io/component-base/config"
+	componentoptions "k8s.io/component-base/config/options"
+	logsapi "k8s.io/component-base/logs/api/v1"
+)
+
+// Options are the flags of the controller (spec 22.4).
+type Options struct {
+	// Kubeconfig is the path of a kubeconfig; empty means in-cluster.
+	Kubeconfig string
+	// QPS and Burst limit the requests of the client, per second and at once.
+	QPS   float32
+	Burst int
+	// ConcurrentSyncs is the number of NodeHealthChecks synced at the same time.
+	ConcurrentSyncs int
+	// LeaseNamespace is where the leases of nodes are.
+	LeaseNamespace string
+	LeaderElection componentbaseconfig.LeaderElectionConfiguration
+	// MetricsAddress is where /metrics is served, "0" for nowhere.
+	MetricsAddress string
+	// HTTP2 permits HTTP/2 on that port.
+	HTTP2 bool
+	// ProbeAddress is where /livez, /readyz and /healthz are served, "0" for nowhere.
+	ProbeAddress string
+	Logging      *logsapi.LoggingConfiguration
+}
+
+// The client limits. A mass failure needs three requests per node and is limited
+// by the API server, which protects itself; the limits are there for the case that
+// the controller goes wild.
+const (
+	defaultQPS   = 200
+	defaultBurst = 400
+)
+
+// NewOptions returns the defaults, those from the environment among them.
+func NewOptions() *Options {
+	return &Options{
+		QPS:             defaultQPS,
+		Burst:           defaultBurst,
+		ConcurrentSyncs: 5,
+		LeaseNamespace:  environment("LEASE_NAMESPACE", "medik8s-leases"),
+		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
+			LeaderElect:       true,
+			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
+			RenewDeadline:     metav1.Duration{Duration: 10 * time.Second},
+			RetryPeriod:       metav1.Duration{Duration: 2 * time.Second},
+			ResourceLock:      resourcelock.LeasesResourceLock,
+			ResourceName:      "nhc-controller",
+			ResourceNamespace: environment("DEPLOYMENT_NAMESPACE", podNamespace()),
+		},
+		MetricsAddress: ":8443",
+		ProbeAddress:   ":8081",
+		Logging:        logsapi.NewLoggingConfiguration(),
+	}
+}
+
+// AddFlags adds the flags to a set.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path of a kubeconfig file. Without it the ServiceAccount of the pod is used.")
+	flags.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second to the API server.")
+	flags.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
+	flags.IntVar(&o.ConcurrentSyncs, "concurrent-syncs", o.ConcurrentSyncs, "Number of NodeHealthChecks synced at the same time.")
+	flags.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "Namespace of the leases of nodes. Env LEASE_NAMESPACE sets it too.")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "Address of /metrics, served by HTTPS to those who may get it. 0 turns it off.")
+	flags.BoolVar(&o.HTTP2, "enable-http2", o.HTTP2, "Permit HTTP/2 on the metrics port.")
+	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", o.ProbeAddress, "Address of /livez, /readyz and /healthz. 0 turns them off.")
+	componentoptions.BindLeaderElectionFlags(&o.LeaderElection, flags)
+}
+
+// environment returns a variable, or the fallback if it is unset or empty.
+func environment(name, fallback string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return fallback
+}
+
+// podNamespace returns the namespace of the pod, or nothing outside of one.
+func podNamespace() string {
+	namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(namespace))
+}
+
+func validateLeaderElection(config *componentbaseconfig.LeaderElectionConfiguration) field.ErrorList {
+	var problems field.ErrorList
+	if config.ResourceNamespace == "" {
+		problems = append(problems, field.Required(field.NewPath("--leader-elect-resource-namespace"),
+			"outside of a pod, name the namespace of the leader lease, or set --leader-elect=false"))
+	}
+	if config.ResourceName == "" {
+		problems = append(problems, field.Required(field.NewPath("--leader-elect-resource-name"), "the leader lease needs a name"))
+	}
+	if config.ResourceLock != resourcelock.LeasesResourceLock {
+		problems = append(problems, field.NotSupported(field.NewPath("--leader-elect-resource-lock"), config.ResourceLock, []string{resourcelock.LeasesResourceLock}))
+	}
+	if config.LeaseDuration.Duration <= config.RenewDeadline.Duration {
+		problems = append(problems, field.Invalid(field.NewPath("--leader-elect-lease-duration"), config.LeaseDuration.Duration.String(), "must be greater than --leader-elect-renew-deadline"))
+	}
+	if config.RetryPeriod.Duration <= 0 || config.RenewDeadline.Duration < 2*config.RetryPeriod.Duration {
+		problems = append(problems, field.Invalid(field.NewPath("--leader-elect-renew-deadline"), config.RenewDeadline.Duration.String(), "must be at least twice --leader-elect-retry-period"))
+	}
+	return problems
+}

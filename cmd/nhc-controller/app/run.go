@@ -1,0 +1,223 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/controller"
+	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
+)
+
+// clients are all the clients of the process. They share a connection pool and the
+// rate limit, but for leader election: a storm must not cost the lease.
+type clients struct {
+	kube     kubernetes.Interface
+	election kubernetes.Interface
+	nhc      versioned.Interface
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+}
+
+// Run runs the controller until ctx is done or the leader lease is lost.
+func Run(ctx context.Context, options *Options) error {
+	registry := prometheus.NewRegistry()
+	config, err := clientConfig(options, registry)
+	if err != nil {
+		return err
+	}
+	clients, err := newClients(config)
+	if err != nil {
+		return err
+	}
+	p := &process{options: options, clients: clients, registry: registry}
+	return p.run(ctx)
+}
+
+// clientConfig returns the access to the API server.
+func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", options.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the access to the API server: %w", err)
+	}
+	config.QPS = options.QPS
+	config.Burst = options.Burst
+	config.UserAgent = "nhc-controller"
+	counter, err := newErrorCounter(registry)
+	if err != nil {
+		return nil, err
+	}
+	config.Wrap(counter.wrap)
+	return config, nil
+}
+
+func newClients(config *rest.Config) (*clients, error) {
+	httpClient, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("configuring HTTP: %w", err)
+	}
+	config.RateLimiter = newRateLimiter(config)
+	builtin := rest.CopyConfig(config)
+	builtin.ContentType = runtime.ContentTypeProtobuf
+	builtin.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	c := &clients{}
+	if c.kube, err = kubernetes.NewForConfigAndClient(builtin, httpClient); err != nil {
+		return nil, fmt.Errorf("making the Kubernetes client: %w", err)
+	}
+	election := rest.CopyConfig(builtin)
+	election.RateLimiter = nil
+	if c.election, err = kubernetes.NewForConfigAndClient(election, httpClient); err != nil {
+		return nil, fmt.Errorf("making the leader election client: %w", err)
+	}
+	if c.nhc, err = versioned.NewForConfigAndClient(config, httpClient); err != nil {
+		return nil, fmt.Errorf("making the NodeHealthCheck client: %w", err)
+	}
+	if c.dynamic, err = dynamic.NewForConfigAndClient(config, httpClient); err != nil {
+		return nil, fmt.Errorf("making the dynamic client: %w", err)
+	}
+	if c.metadata, err = metadata.NewForConfigAndClient(config, httpClient); err != nil {
+		return nil, fmt.Errorf("making the metadata client: %w", err)
+	}
+	return c, nil
+}
+
+// process is the running controller.
+type process struct {
+	options  *Options
+	clients  *clients
+	registry *prometheus.Registry
+
+	nodes      coreinformers.TypedNodeInformer
+	nhcs       nhcv1alpha1.TypedNodeHealthCheckInformer
+	crds       cache.SharedIndexInformer
+	controller *controller.Controller
+}
+
+// run starts everything in order and stops it in reverse: the informers outlive
+// the controller, and the servers outlive both.
+func (p *process) run(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: p.clients.kube.EventsV1()})
+	defer broadcaster.Shutdown()
+	scheme := runtime.NewScheme()
+	recorder := broadcaster.NewRecorder(scheme, controller.ReportingController).WithLogger(logger)
+	if err := p.prepare(ctx, recorder); err != nil {
+		return err
+	}
+	watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
+	servers, err := p.listen(watchdog)
+	if err != nil {
+		return err
+	}
+
+	// What the work needs goes on until the work has ended, not until ctx has.
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	if err := broadcaster.StartRecordingToSinkWithContext(background); err != nil {
+		return fmt.Errorf("starting to record events: %w", err)
+	}
+	for _, server := range servers {
+		wg.Go(func() { server.serve(background) })
+	}
+	wg.Go(func() { p.nodes.Informer().RunWithContext(background) })
+	wg.Go(func() { p.nhcs.Informer().RunWithContext(background) })
+	wg.Go(func() { p.crds.RunWithContext(background) })
+	wg.Go(func() { p.controller.RunWatches(background) })
+
+	work := func(held context.Context) error { return p.controller.Run(held, ctx.Done(), p.options.ConcurrentSyncs) }
+	if !p.options.LeaderElection.LeaderElect {
+		return work(background)
+	}
+	lock, err := p.leaderLock()
+	if err != nil {
+		return err
+	}
+	return lead(ctx, lock, &p.options.LeaderElection, watchdog, work)
+}
+
+// prepare makes the informers and the controller, and starts nothing.
+func (p *process) prepare(ctx context.Context, recorder events.EventRecorderLogger) error {
+	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(controller.TrimNode)).Core().V1().Nodes().(coreinformers.TypedNodeInformer)
+	p.nhcs = nhcinformers.NewSharedInformerFactoryWithOptions(p.clients.nhc, 0, nhcinformers.WithTransform(stripManagedFields)).Remediation().V1alpha1().NodeHealthChecks()
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	p.crds = metadatainformer.NewFilteredMetadataInformer(p.clients.metadata, crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	if err := p.crds.SetTransform(nameOnly); err != nil {
+		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
+	}
+	var err error
+	p.controller, err = controller.New(ctx, controller.Config{
+		Kube:             p.clients.kube,
+		Client:           p.clients.nhc.RemediationV1alpha1(),
+		Dynamic:          p.clients.dynamic,
+		NodeHealthChecks: p.nhcs,
+		Nodes:            p.nodes,
+		CRDs:             p.crds,
+		Recorder:         recorder,
+		Clock:            clock.RealClock{},
+		Metrics:          p.registry,
+	})
+	return err
+}
+
+// stripManagedFields drops what nobody reads.
+func stripManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// nameOnly keeps what is read of a CRD: that it exists.
+func nameOnly(object any) (any, error) {
+	if crd, ok := object.(*metav1.PartialObjectMetadata); ok {
+		crd.ObjectMeta = metav1.ObjectMeta{Name: crd.Name, UID: crd.UID, ResourceVersion: crd.ResourceVersion}
+	}
+	return object, nil
+}
+
+// leaderLock returns the leader lease, with an identity that no other process has,
+// not even the previous one of this pod.
+func (p *process) leaderLock() (resourcelock.Interface, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("reading the host name: %w", err)
+	}
+	election := &p.options.LeaderElection
+	lock, err := resourcelock.New(election.ResourceLock, election.ResourceNamespace, election.ResourceName,
+		p.clients.election.CoreV1(), p.clients.election.CoordinationV1(),
+		resourcelock.ResourceLockConfig{Identity: environment("POD_NAME", host) + "_" + string(uuid.NewUUID())})
+	if err != nil {
+		return nil, fmt.Errorf("making the leader lease: %w", err)
+	}
+	return lock, nil
+}

@@ -1,0 +1,93 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import "time"
+
+// Annotations and labels that the controller reads or writes. Remediators and
+// the upstream operator use the same ones.
+const (
+	// AnnotationNodeName names the Node a remediation object is for.
+	AnnotationNodeName = "remediation.medik8s.io/node-name"
+	// AnnotationTemplateName names the template a remediation object was created
+	// from.
+	AnnotationTemplateName = "remediation.medik8s.io/template-name"
+	// AnnotationTimedOut on a remediation object tells its remediator to stop. Its
+	// value is the time of that decision, RFC 3339 in UTC.
+	AnnotationTimedOut = "remediation.medik8s.io/nhc-timed-out"
+	// AnnotationMultipleTemplates on a template says that its remediator accepts
+	// remediation objects that are not named like the Node. Its presence counts.
+	AnnotationMultipleTemplates = "remediation.medik8s.io/multiple-templates-support"
+	// AnnotationManuallyConfirmedHealthy on a Node ends the healthy delay of that
+	// Node. Its presence counts.
+	AnnotationManuallyConfirmedHealthy = "remediation.medik8s.io/manually-confirmed-healthy"
+	// AnnotationAllowDelete on a NodeHealthCheck permits its deletion during a
+	// remediation. Its presence counts.
+	AnnotationAllowDelete = "remediation.medik8s.io/allow-delete-while-remediating"
+
+	// LabelPartOf is on every remediation object, with the value PartOf.
+	LabelPartOf = "app.kubernetes.io/part-of"
+	// PartOf is the value of LabelPartOf.
+	PartOf = "node-healthcheck-controller"
+	// LabelControlPlane is on the remediation objects of control plane nodes, with
+	// an empty value.
+	LabelControlPlane = "remediation.medik8s.io/isControlPlaneNode"
+	// LabelExclude on a Node, with the value "true", exempts it from remediation.
+	LabelExclude = "remediation.medik8s.io/exclude-from-remediation"
+	// LabelAggregate, with the value "true", on a ClusterRole grants its rules to
+	// the controller.
+	LabelAggregate = "rbac.ext-remediation/aggregate-to-ext-remediation"
+)
+
+const (
+	// TemplateKindSuffix ends the kind of every template; the rest is the kind of
+	// its remediation objects.
+	TemplateKindSuffix = "Template"
+
+	// Kind of the NodeHealthCheck.
+	Kind = "NodeHealthCheck"
+	// Plural is the resource name of the NodeHealthCheck.
+	Plural = "nodehealthchecks"
+)
+
+const (
+	// ClassicDuration is the duration of the single step of a NodeHealthCheck
+	// with remediationTemplate.
+	ClassicDuration = 10 * time.Minute
+	// MinimumTimeout is the smallest timeout of an escalation step.
+	MinimumTimeout = time.Minute
+	// OldRemediationAge is the age above which a remediation object is reported as
+	// old.
+	OldRemediationAge = 48 * time.Hour
+)
+
+// ConditionDisabled is True while the NodeHealthCheck can start nothing because
+// of its templates or of a conflict.
+const ConditionDisabled = "Disabled"
+
+// Reasons of the condition Disabled.
+const (
+	// ReasonEnabled is the reason while the condition is False.
+	ReasonEnabled = "NodeHealthCheckEnabled"
+	// ReasonTemplateNotFound means that a template or a kind does not exist.
+	ReasonTemplateNotFound = "RemediationTemplateNotFound"
+	// ReasonTemplateInvalid means that a template cannot be used as it is.
+	ReasonTemplateInvalid = "RemediationTemplateInvalid"
+	// ReasonTemplateForbidden means that the controller lacks a permission.
+	ReasonTemplateForbidden = "RemediationTemplateForbidden"
+	// ReasonConflict means that a MachineHealthCheck watches the same machines.
+	ReasonConflict = "ConflictingMachineHealthCheckDetected"
+)
+
+// MessageEnabled is the message of the condition Disabled while it is False.
+const MessageEnabled = "No issues found, NodeHealthCheck is enabled."
+
+// Conditions of remediation objects that the controller reads.
+const (
+	// RemediationSucceeded tells the outcome of a remediation.
+	RemediationSucceeded = "Succeeded"
+	// RemediationPermanentNodeDeletionExpected True means that the remediator
+	// deletes the Node for good and another one takes its place.
+	RemediationPermanentNodeDeletionExpected = "PermanentNodeDeletionExpected"
+)

@@ -1,0 +1,334 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// While a Node has a remediation object, that which decides about the object's
+// template stays as it is. These rules look at the stored status: an update of
+// the spec cannot change it, and an update of the status cannot change the spec.
+//
+// +kubebuilder:validation:XValidation:rule=`!(has(oldSelf.status) && has(oldSelf.status.unhealthyNodes) && oldSelf.status.unhealthyNodes.exists(n, has(n.remediations) && size(n.remediations) > 0)) || !has(self.spec) || !has(oldSelf.spec) || (has(self.spec.selector) && has(self.spec.selector.matchLabels) ? self.spec.selector.matchLabels : {}) == (has(oldSelf.spec.selector) && has(oldSelf.spec.selector.matchLabels) ? oldSelf.spec.selector.matchLabels : {}) && (has(self.spec.selector) && has(self.spec.selector.matchExpressions) ? self.spec.selector.matchExpressions : []) == (has(oldSelf.spec.selector) && has(oldSelf.spec.selector.matchExpressions) ? oldSelf.spec.selector.matchExpressions : [])`,message="selector update prohibited due to running remediation",fieldPath=`.spec.selector`
+// +kubebuilder:validation:XValidation:rule=`!(has(oldSelf.status) && has(oldSelf.status.unhealthyNodes) && oldSelf.status.unhealthyNodes.exists(n, has(n.remediations) && size(n.remediations) > 0)) || !has(self.spec) || !has(oldSelf.spec) || has(self.spec.remediationTemplate) == has(oldSelf.spec.remediationTemplate) && (!has(self.spec.remediationTemplate) || self.spec.remediationTemplate == oldSelf.spec.remediationTemplate)`,message="remediation template update prohibited due to running remediation",fieldPath=`.spec.remediationTemplate`
+// +kubebuilder:validation:XValidation:rule=`!(has(oldSelf.status) && has(oldSelf.status.unhealthyNodes) && oldSelf.status.unhealthyNodes.exists(n, has(n.remediations) && size(n.remediations) > 0)) || !has(self.spec) || !has(oldSelf.spec) || (has(self.spec.escalatingRemediations) ? self.spec.escalatingRemediations : []) == (has(oldSelf.spec.escalatingRemediations) ? oldSelf.spec.escalatingRemediations : [])`,message="escalating remediations update prohibited due to running remediation",fieldPath=`.spec.escalatingRemediations`
+//
+// The rules of the spec are not asked where there is none; this one speaks for
+// those that it would break. An object that was stored without a spec may stay so,
+// or its status could not be written.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.spec) || oldSelf.hasValue() && !has(oldSelf.value().spec)`,message="one of minHealthy and maxUnhealthy should be specified; Selector is mandatory; Either RemediationTemplate or at least one EscalatingRemediations must be set",optionalOldSelf=true,fieldPath=`.spec`
+
+// NodeHealthCheck says which Nodes are observed, what makes them unhealthy, and
+// by which remediation templates an unhealthy Node is repaired.
+//
+// +genclient
+// +genclient:nonNamespaced
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=nodehealthchecks,singular=nodehealthcheck,scope=Cluster,shortName=nhc,categories={medik8s,remediation}
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name=Observed,type=integer,JSONPath=`.status.observedNodes`
+// +kubebuilder:printcolumn:name=Healthy,type=integer,JSONPath=`.status.healthyNodes`
+// +kubebuilder:printcolumn:name=Remediating,type=integer,JSONPath=`.status.remediatingNodes`
+// +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name=Reason,type=string,priority=1,JSONPath=`.status.reason`
+type NodeHealthCheck struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the user wants.
+	// +optional
+	Spec NodeHealthCheckSpec `json:"spec,omitempty"`
+	// status is what the controller found and does. It can be rebuilt from the
+	// Nodes and the remediation objects.
+	// +optional
+	Status NodeHealthCheckStatus `json:"status,omitempty"`
+}
+
+// NodeHealthCheckList is a list of NodeHealthChecks.
+//
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+type NodeHealthCheckList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeHealthCheck `json:"items"`
+}
+
+// All rules of the spec are rules of the spec as a whole: while it stays as it is,
+// the API server only warns of those that a stored spec breaks, so that none of
+// them ever prevents the status from being written.
+//
+// +kubebuilder:validation:XValidation:rule=`!(has(self.minHealthy) && has(self.maxUnhealthy))`,message="minHealthy and maxUnhealthy cannot be specified at the same time"
+// +kubebuilder:validation:XValidation:rule=`has(self.minHealthy) || has(self.maxUnhealthy)`,message="one of minHealthy and maxUnhealthy should be specified"
+// +kubebuilder:validation:XValidation:rule=`!has(self.minHealthy) || type(self.minHealthy) != int || self.minHealthy >= 0`,message="minHealthy must not be negative",messageExpression=`'minHealthy must not be negative: %d'.format([self.minHealthy])`,fieldPath=`.minHealthy`
+// +kubebuilder:validation:XValidation:rule=`!has(self.maxUnhealthy) || type(self.maxUnhealthy) != int || self.maxUnhealthy >= 0`,message="maxUnhealthy must not be negative",messageExpression=`'maxUnhealthy must not be negative: %d'.format([self.maxUnhealthy])`,fieldPath=`.maxUnhealthy`
+// +kubebuilder:validation:XValidation:rule=`!has(self.maxUnhealthy) || !has(self.remediationTemplate) || !has(self.remediationTemplate.kind) || self.remediationTemplate.kind.lowerAscii() != 'machinedeletionremediationtemplate'`,message="maxUnhealthy can't be used with MachineDeletionRemediationTemplate",fieldPath=`.maxUnhealthy`
+// +kubebuilder:validation:XValidation:rule=`!has(self.maxUnhealthy) || !has(self.escalatingRemediations) || self.escalatingRemediations.all(e, !has(e.remediationTemplate.kind) || e.remediationTemplate.kind.lowerAscii() != 'machinedeletionremediationtemplate')`,message="maxUnhealthy can't be used with MachineDeletionRemediationTemplate escalating remediation",fieldPath=`.maxUnhealthy`
+// +kubebuilder:validation:XValidation:rule=`has(self.selector) && (has(self.selector.matchLabels) && size(self.selector.matchLabels) > 0 || has(self.selector.matchExpressions) && size(self.selector.matchExpressions) > 0)`,message="Selector is mandatory",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])`,message="Invalid selector: an operator must be In, NotIn, Exists or DoesNotExist",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) ? has(e.values) && size(e.values) > 0 : !(e.operator in ['Exists', 'DoesNotExist']) || !has(e.values) || size(e.values) == 0)`,message="Invalid selector: In and NotIn need at least one value, Exists and DoesNotExist take none",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchLabels) || self.selector.matchLabels.all(k, k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message="Invalid selector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, e.key.indexOf('/') <= 253 && e.key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message="Invalid selector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchLabels) || self.selector.matchLabels.all(k, self.selector.matchLabels[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$'))`,message="Invalid selector: a value must be a label value, empty or at most 63 characters",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, !has(e.values) || e.values.all(v, v.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$')))`,message="Invalid selector: a value must be a label value, empty or at most 63 characters",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`has(self.remediationTemplate) || has(self.escalatingRemediations) && size(self.escalatingRemediations) > 0`,message="Either RemediationTemplate or at least one EscalatingRemediations must be set"
+// +kubebuilder:validation:XValidation:rule=`!has(self.remediationTemplate) || !has(self.escalatingRemediations) || size(self.escalatingRemediations) == 0`,message="RemediationTemplate and EscalatingRemediations usage is mutual exclusive"
+// +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, self.escalatingRemediations.exists_one(f, f.order == e.order))`,message="EscalatingRemediation Order must be unique",messageExpression=`self.escalatingRemediations.map(e, !self.escalatingRemediations.exists_one(f, f.order == e.order), 'EscalatingRemediation Order must be unique: found duplicate order %d'.format([e.order]))[0]`,fieldPath=`.escalatingRemediations`
+//
+// The next rule leaves to the rules of the timeout what is no duration. The
+// pattern holds for every duration below a minute, and for none that is too long
+// to be parsed.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, !e.timeout.matches('^-?(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') || duration(e.timeout) >= duration('60s'))`,message="EscalatingRemediation Timeout must be at least one minute",messageExpression=`self.escalatingRemediations.map(e, e.timeout.matches('^-?(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') && duration(e.timeout) < duration('60s'), 'EscalatingRemediation Timeout must be at least one minute: found timeout ' + e.timeout)[0]`,fieldPath=`.escalatingRemediations`
+
+// NodeHealthCheckSpec is the wanted behaviour.
+type NodeHealthCheckSpec struct {
+	// selector selects the Nodes to observe. It must not be empty.
+	// +optional
+	Selector metav1.LabelSelector `json:"selector,omitempty"`
+
+	// unhealthyConditions are the Node conditions that make a Node unhealthy. A
+	// Node is unhealthy as soon as one of them has lasted for its duration.
+	// Defaults to Ready=False and Ready=Unknown, both for 300s.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +listMapKey=status
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:default={{type:Ready,status:"False",duration:"300s"},{type:Ready,status:Unknown,duration:"300s"}}
+	UnhealthyConditions []UnhealthyCondition `json:"unhealthyConditions,omitempty"`
+
+	// minHealthy is the number, or the percentage of the selected Nodes, that
+	// must be healthy for a remediation to be started. Percentages are rounded
+	// up. Exactly one of minHealthy and maxUnhealthy must be set.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]+)$`
+	// +kubebuilder:validation:XValidation:rule=`!string(self).matches('^[0-9]+$') || size(string(self)) <= 18 && int(string(self)) <= 2147483647`,message="must not exceed 2147483647"
+	MinHealthy *intstr.IntOrString `json:"minHealthy,omitempty"`
+
+	// maxUnhealthy is the number, or the percentage of the selected Nodes, that
+	// may be not healthy for a remediation to be started. Percentages are
+	// rounded up. Exactly one of minHealthy and maxUnhealthy must be set.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]+)$`
+	// +kubebuilder:validation:XValidation:rule=`!string(self).matches('^[0-9]+$') || size(string(self)) <= 18 && int(string(self)) <= 2147483647`,message="must not exceed 2147483647"
+	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
+
+	// remediationTemplate refers to the template from which the remediation
+	// object of an unhealthy Node is created. Exactly one of remediationTemplate
+	// and escalatingRemediations must be set.
+	// +optional
+	RemediationTemplate *corev1.ObjectReference `json:"remediationTemplate,omitempty"`
+
+	// escalatingRemediations are remediations that are tried one after the
+	// other, in ascending order, each for its timeout.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	EscalatingRemediations []EscalatingRemediation `json:"escalatingRemediations,omitempty"`
+
+	// pauseRequests are reasons to pause. While there is one, no remediation is
+	// started; those that run are finished.
+	// +optional
+	// +listType=atomic
+	PauseRequests []string `json:"pauseRequests,omitempty"`
+
+	// healthyDelay is how long a Node must stay healthy before its remediation
+	// objects are deleted. Zero, the default, deletes them at once; a negative
+	// value keeps them until the Node is confirmed healthy by hand.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^-?([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || duration(self) == duration(self)`,message="must not be longer than 2562047h47m16s"
+	HealthyDelay *metav1.Duration `json:"healthyDelay,omitempty"`
+
+	// stormRecoveryThreshold turns on storm recovery: a storm is calm at or below
+	// this number of Nodes that are not healthy.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	StormRecoveryThreshold *int32 `json:"stormRecoveryThreshold,omitempty"`
+
+	// stormCooldownDuration turns on storm recovery: a storm ends when it has
+	// been calm for this time without interruption.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || duration(self) == duration(self)`,message="must not be longer than 2562047h47m16s"
+	StormCooldownDuration *metav1.Duration `json:"stormCooldownDuration,omitempty"`
+}
+
+// UnhealthyCondition makes a Node unhealthy that has the condition of this type
+// with this status for this duration.
+type UnhealthyCondition struct {
+	// type of the Node condition.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	Type corev1.NodeConditionType `json:"type"`
+	// status of the Node condition.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	Status corev1.ConditionStatus `json:"status"`
+	// duration for which the Node condition must have had this status, counted
+	// from its lastTransitionTime.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || duration(self) == duration(self)`,message="must not be longer than 2562047h47m16s"
+	Duration metav1.Duration `json:"duration"`
+}
+
+// EscalatingRemediation is one step of escalatingRemediations.
+type EscalatingRemediation struct {
+	// remediationTemplate refers to the template of this step.
+	// +required
+	RemediationTemplate corev1.ObjectReference `json:"remediationTemplate"`
+	// order ranks the steps, lower first. It must be unique.
+	// +required
+	// +kubebuilder:validation:Minimum=-2147483648
+	// +kubebuilder:validation:Maximum=2147483647
+	Order int32 `json:"order"`
+	// timeout is how long the Node has to recover, counted from the creation of
+	// the remediation object, before the next step is taken. At least 60s.
+	// +required
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || duration(self) == duration(self)`,message="must not be longer than 2562047h47m16s"
+	Timeout metav1.Duration `json:"timeout"`
+}
+
+// Phase summarises the state of a NodeHealthCheck.
+//
+// +kubebuilder:validation:Enum=Disabled;Paused;Remediating;Enabled
+type Phase string
+
+const (
+	// PhaseDisabled means that condition Disabled is True.
+	PhaseDisabled Phase = "Disabled"
+	// PhasePaused means that there are pauseRequests.
+	PhasePaused Phase = "Paused"
+	// PhaseRemediating means that at least one Node has a remediation object.
+	PhaseRemediating Phase = "Remediating"
+	// PhaseEnabled means none of the others.
+	PhaseEnabled Phase = "Enabled"
+)
+
+// NodeHealthCheckStatus is what the controller found and does.
+type NodeHealthCheckStatus struct {
+	// observedGeneration is the generation of the spec this status is for.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// observedNodes is the number of selected Nodes.
+	// +optional
+	ObservedNodes *int32 `json:"observedNodes,omitempty"`
+
+	// healthyNodes is the number of selected Nodes that are healthy and have no
+	// remediation object left.
+	// +optional
+	HealthyNodes *int32 `json:"healthyNodes,omitempty"`
+
+	// remediatingNodes is the number of Nodes that have a remediation object.
+	// +optional
+	RemediatingNodes *int32 `json:"remediatingNodes,omitempty"`
+
+	// unhealthyNodes are the Nodes that are unhealthy or have a remediation
+	// object, by name. If there are more than fit, those with remediation
+	// objects come first.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=5000
+	UnhealthyNodes []UnhealthyNode `json:"unhealthyNodes,omitempty"`
+
+	// conditions are Disabled and, with storm recovery, StormActive and
+	// StormCooldownActive.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// stormRecoveryActive is true during a storm, and present when
+	// stormRecoveryThreshold is set.
+	// +optional
+	StormRecoveryActive *bool `json:"stormRecoveryActive,omitempty"`
+
+	// stormRecoveryStartTime is when the present storm began.
+	// +optional
+	StormRecoveryStartTime *metav1.Time `json:"stormRecoveryStartTime,omitempty"`
+
+	// phase summarises the state.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+
+	// reason explains the phase.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// lastUpdateTime is when this status last changed.
+	// +optional
+	LastUpdateTime *metav1.Time `json:"lastUpdateTime,omitempty"`
+
+	// inFlightRemediations is deprecated and always empty.
+	// +optional
+	InFlightRemediations map[string]metav1.Time `json:"inFlightRemediations,omitempty"`
+}
+
+// UnhealthyNode is a Node that is unhealthy or has a remediation object.
+type UnhealthyNode struct {
+	// name of the Node.
+	// +required
+	Name string `json:"name"`
+
+	// remediations are the Node's remediation objects, in the order of the steps.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Remediations []Remediation `json:"remediations,omitempty"`
+
+	// conditionsHealthyTimestamp is when the Node was first seen healthy while
+	// remediation objects remain.
+	// +optional
+	ConditionsHealthyTimestamp *metav1.Time `json:"conditionsHealthyTimestamp,omitempty"`
+
+	// healthyDelayed is true while healthyDelay keeps the remediation objects of
+	// a healthy Node, and absent otherwise.
+	// +optional
+	HealthyDelayed *bool `json:"healthyDelayed,omitempty"`
+}
+
+// Remediation is one remediation object of a Node.
+type Remediation struct {
+	// resource is the remediation object.
+	// +required
+	Resource corev1.ObjectReference `json:"resource"`
+
+	// started is when the remediation object was created.
+	// +required
+	Started metav1.Time `json:"started"`
+
+	// timedOut is when the step ended without success.
+	// +optional
+	TimedOut *metav1.Time `json:"timedOut,omitempty"`
+
+	// templateName is the name of the template the object was created from.
+	// +optional
+	TemplateName string `json:"templateName,omitempty"`
+}

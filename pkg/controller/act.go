@@ -1,0 +1,122 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// sideBySide is the number of nodes that one sync acts on at the same time. The
+// client's rate limit bounds the whole process.
+const sideBySide = 32
+
+// act carries out the plans, what ends before what begins, and returns the outcome
+// of each plan in the same order. The failure of one node leaves the others alone.
+func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *world, memory *memory, plans []remediation.NodePlan) []remediation.Outcome {
+	outcomes := make([]remediation.Outcome, len(plans))
+	executor := &remediation.Executor{
+		Client:         c.dynamic,
+		Mapping:        c.remediations.Mapping,
+		StillUnhealthy: c.stillUnhealthy(nhc, w.objects),
+		OnWrite:        func(resource schema.GroupResource, version string) { c.writes.Wrote(nhc.Name, resource, version) },
+	}
+	for _, beginning := range []bool{false, true} {
+		var wg sync.WaitGroup
+		places := make(chan struct{}, sideBySide)
+		for i := range plans {
+			if len(plans[i].Actions) == 0 || begins(&plans[i]) != beginning {
+				continue
+			}
+			places <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-places }()
+				outcomes[i] = executor.Execute(ctx, nhc.Name, plans[i])
+			})
+		}
+		wg.Wait()
+	}
+	c.remember(ctx, nhc.Name, memory, plans, outcomes)
+	return outcomes
+}
+
+// begins tells whether the plan is the beginning of a remediation.
+func begins(plan *remediation.NodePlan) bool {
+	_, create := plan.Actions[0].(remediation.Create)
+	return create
+}
+
+// remember keeps what the next sync must know of this one's outcomes.
+func (c *Controller) remember(ctx context.Context, nhc string, memory *memory, plans []remediation.NodePlan, outcomes []remediation.Outcome) {
+	now := c.clock.Now()
+	for i := range outcomes {
+		outcome, node := &outcomes[i], &plans[i].Node
+		for _, cr := range outcome.Deleted {
+			memory.deletionRequested[cr.UID] = true
+		}
+		if outcome.Err == nil {
+			c.retries.succeeded(nhc, &plans[i])
+			continue
+		}
+		c.retries.failed(nhc, node, now)
+		utilruntime.HandleErrorWithContext(ctx, outcome.Err, "Acting on a node failed, retrying", "node", node.Name)
+		if apierrors.IsForbidden(outcome.Err) {
+			// A missing permission is a matter of the whole kind, a quota or a
+			// webhook is not. The review of the permissions tells which it was.
+			c.recheckKinds(plans[i])
+		}
+	}
+}
+
+// recheckKinds has the kinds that a plan writes looked at again.
+func (c *Controller) recheckKinds(plan remediation.NodePlan) {
+	kinds := sets.New[schema.GroupVersionKind]()
+	for _, action := range plan.Actions {
+		switch action := action.(type) {
+		case remediation.Create:
+			kinds.Insert(action.Object.GroupVersionKind())
+		case remediation.Delete:
+			kinds.Insert(action.CR.GroupVersionKind())
+		case remediation.MarkTimedOut:
+			kinds.Insert(action.CR.GroupVersionKind())
+		}
+	}
+	for kind := range kinds {
+		c.remediations.Recheck(kind)
+	}
+}
+
+// await records the foreign CRs that stand in the way, so that their end wakes the
+// NodeHealthCheck. It returns true if one of them has gone in the meantime, when
+// nobody was listening yet.
+func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome) (gone bool) {
+	blockers := map[crID]*remediation.CR{}
+	for i := range plans {
+		for _, cr := range []*remediation.CR{plans[i].Blocker, outcomes[i].Blocker} {
+			if cr != nil {
+				blockers[crKey(cr)] = cr
+			}
+		}
+	}
+	c.waiting.replace(nhc, sets.KeySet(blockers))
+	for id, cr := range blockers {
+		indexer, err := c.remediations.Cache(cr.GroupVersionKind())
+		if err != nil {
+			continue
+		}
+		if _, exists, err := indexer.GetByKey(cache.NewObjectName(id.namespace, id.name).String()); err == nil && !exists {
+			gone = true
+		}
+	}
+	return gone
+}

@@ -1,0 +1,318 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controller reconciles NodeHealthChecks. Handlers turn events into the
+// names of the NodeHealthChecks they concern; a sync of one of these goes one way:
+//
+//	observe ─► evaluate ─► plan ─► act ─► report
+//
+// It observes caches only, decides in the pure packages health and remediation,
+// acts through the executor, and reports by status, events and metrics.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/dynamic"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
+	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
+	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// Name is the name of the controller in metrics, logs and field management.
+const Name = remediation.FieldManager
+
+// pollInterval is the time between two looks at a kind that cannot be watched
+// (spec 3).
+const pollInterval = 15 * time.Second
+
+// The backoff of what fails: of a whole sync, and of the writes for one node.
+const (
+	retryBase = 100 * time.Millisecond
+	retryMax  = time.Minute
+)
+
+// Config is what a Controller depends on. Every field is required.
+type Config struct {
+	Kube             kubernetes.Interface
+	Client           nhcclient.NodeHealthChecksGetter
+	Dynamic          dynamic.Interface
+	NodeHealthChecks nhcinformers.TypedNodeHealthCheckInformer
+	Nodes            coreinformers.TypedNodeInformer
+	// CRDs watches the metadata of CustomResourceDefinitions.
+	CRDs     cache.SharedIndexInformer
+	Recorder events.EventRecorderLogger
+	Clock    clock.WithTicker
+	// Metrics receives the collectors of the controller.
+	Metrics prometheus.Registerer
+}
+
+// Controller reconciles NodeHealthChecks.
+type Controller struct {
+	client   nhcclient.NodeHealthChecksGetter
+	kube     kubernetes.Interface
+	dynamic  dynamic.Interface
+	nhcs     nhclisters.NodeHealthCheckLister
+	nodes    corelisters.NodeLister
+	nhcStore cache.Store
+	synced   []cache.DoneChecker
+	clock    clock.PassiveClock
+	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+
+	// templates and remediations are the kinds that the NodeHealthChecks refer to,
+	// and the kinds of the CRs.
+	templates, remediations *watches.Set
+
+	selectors selectors
+	waiting   waiting
+	writes    staleness.Tracker
+	retries   *retries
+	memories  memories
+	metrics   *metrics
+	announcer announcer
+}
+
+// New returns a controller that watches through the given informers. It starts
+// nothing: the caller starts the informers, then RunWatches and Run.
+func New(ctx context.Context, config Config) (*Controller, error) {
+	metrics, err := newMetrics(config.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		client:    config.Client,
+		kube:      config.Kube,
+		dynamic:   config.Dynamic,
+		nhcs:      config.NodeHealthChecks.Lister(),
+		nodes:     config.Nodes.Lister(),
+		nhcStore:  config.NodeHealthChecks.Informer().GetStore(),
+		clock:     config.Clock,
+		metrics:   metrics,
+		announcer: announcer{recorder: config.Recorder},
+		retries:   newRetries(),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
+		),
+	}
+	c.templates = watches.NewSet(watches.Config{
+		Name:      "templates",
+		Client:    config.Dynamic,
+		Discovery: config.Kube.Discovery(),
+		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs:     []string{"get", "list", "watch"},
+		Poll:      true,
+		Interval:  pollInterval,
+		Parse:     parseTemplate,
+		Handler:   c.templateHandler(),
+		Changed:   c.enqueue,
+	})
+	c.remediations = watches.NewSet(watches.Config{
+		Name:      "remediations",
+		Client:    config.Dynamic,
+		Discovery: config.Kube.Discovery(),
+		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs:     []string{"get", "list", "watch", "create", "patch", "delete"},
+		Interval:  pollInterval,
+		Parse:     parseCR,
+		Indexers:  crIndexers,
+		Handler:   c.remediationHandler(),
+		Changed:   c.enqueue,
+	})
+	if err := c.registerHandlers(ctx, config); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// RunWatches watches the kinds that the NodeHealthChecks refer to until ctx is
+// done. A standby runs it too, so that its caches are filled when it takes over.
+func (c *Controller) RunWatches(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.templates.Run(ctx) })
+	wg.Go(func() { c.remediations.Run(ctx) })
+	wg.Wait()
+}
+
+// HasSynced tells whether the caches of NodeHealthChecks, Nodes and CRDs are
+// filled.
+func (c *Controller) HasSynced() bool {
+	for _, checker := range c.synced {
+		if !cache.IsDone(checker) {
+			return false
+		}
+	}
+	return true
+}
+
+// Run reconciles with this many workers. When drain is closed it finishes the
+// running syncs and returns. When ctx is done, which means that another process may
+// lead, even the requests under way are broken off. It is called once.
+func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
+	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
+	ctx = klog.NewContext(ctx, logger)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// begin ends before ctx does: it is for what has not begun yet.
+	begin, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-drain:
+			stop()
+		case <-begin.Done():
+		}
+	}()
+
+	var wg sync.WaitGroup
+	if !cache.WaitFor(begin, "caches", c.synced...) {
+		return nil // Shut down before the caches were ready.
+	}
+	logger.Info("Started", "workers", workers)
+	for range workers {
+		wg.Go(func() { c.work(ctx, begin) })
+	}
+	<-begin.Done()
+	logger.Info("Stopping")
+	c.queue.ShutDown()
+	wg.Wait()
+	return nil
+}
+
+// work handles keys until begin is done. A queue that is shutting down still hands
+// out what it holds, so the queue alone would not stop it.
+func (c *Controller) work(ctx, begin context.Context) {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	for begin.Err() == nil && c.processNext(ctx) {
+	}
+}
+
+// processNext handles one key. It returns false once the queue has shut down.
+func (c *Controller) processNext(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "nodeHealthCheck", key.Name)
+	ctx = klog.NewContext(ctx, logger)
+
+	recheck, err := c.sync(ctx, key.Name)
+	_, stale := errors.AsType[*staleness.Error](err)
+	switch {
+	case errors.Is(err, watches.ErrPending):
+		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
+		c.queue.Forget(key) // The watch calls when it is ready.
+	case stale, apierrors.IsConflict(err):
+		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
+		c.queue.AddRateLimited(key)
+	case err != nil:
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying")
+		c.queue.AddRateLimited(key)
+	default:
+		c.queue.Forget(key)
+		if !recheck.IsZero() {
+			c.queue.AddAfter(key, recheck.Sub(c.clock.Now()))
+		}
+	}
+	return true
+}
+
+// sync brings one NodeHealthCheck up to date. It returns the instant at which to
+// look again even if nothing changes; zero means never.
+func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
+	start := c.clock.Now()
+	if err := c.writes.Check(name, c.storeOf); err != nil {
+		return time.Time{}, err
+	}
+	nhc, err := c.nhcs.Get(name)
+	if apierrors.IsNotFound(err) {
+		c.forget(name)
+		return time.Time{}, nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading NodeHealthCheck %s: %w", name, err)
+	}
+	memory := c.memories.of(nhc)
+
+	world, err := c.observe(nhc, memory, start)
+	if err != nil {
+		return time.Time{}, err
+	}
+	plans := world.plan(nhc, start)
+	logSync(ctx, world, plans)
+	outcomes := c.act(ctx, nhc, world, memory, plans)
+	recheck = health.Earliest(world.recheck(), c.retries.next(name, plans, start))
+	if c.await(name, plans, outcomes) {
+		recheck = start
+	}
+	status := newStatus(nhc, world, plans, outcomes, start)
+	done := &round{nhc: nhc, world: world, plans: plans, outcomes: outcomes, status: status, now: start}
+	if err := c.report(ctx, done, memory); err != nil {
+		return time.Time{}, err
+	}
+	c.metrics.syncDuration.WithLabelValues(name).Observe(c.clock.Since(start).Seconds())
+	return recheck, nil
+}
+
+// forget drops all that is remembered about a NodeHealthCheck that is gone.
+func (c *Controller) forget(name string) {
+	c.writes.Forget(name)
+	c.waiting.forget(name)
+	c.retries.forget(name)
+	c.metrics.forget(name, c.memories.forget(name))
+}
+
+// enqueue adds NodeHealthChecks to the queue.
+func (c *Controller) enqueue(names []string) {
+	for _, name := range names {
+		c.queue.Add(cache.ObjectName{Name: name})
+	}
+}
+
+// storeOf returns the cache in which a write of the controller shows.
+func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bool) {
+	if resource == nhcResource {
+		return c.nhcStore, true
+	}
+	return c.remediations.StoreOf(resource)
+}
+
+var nhcResource = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural).GroupResource()
+
+// logSync tells what a sync saw and wants.
+func logSync(ctx context.Context, world *world, plans []remediation.NodePlan) {
+	logger := klog.FromContext(ctx)
+	logger.V(4).Info("Syncing", "observed", world.fleet.Observed, "healthy", world.fleet.Healthy, "soonUnhealthy", world.fleet.SoonUnhealthy,
+		"unhealthy", world.fleet.Unhealthy, "gateOpen", world.gate.Open, "required", world.gate.Required, "disabled", world.problem != nil)
+	if !logger.V(5).Enabled() {
+		return
+	}
+	for _, plan := range plans {
+		logger.V(5).Info("Planned", "node", plan.Node.Name, "state", plan.Node.Verdict.State.String(), "since", metav1.NewTime(plan.Node.Verdict.Since),
+			"remediations", len(plan.Node.Own), "actions", len(plan.Actions), "refusal", string(plan.Refusal))
+	}
+}

@@ -1,0 +1,139 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// ReportingController is the name under which events are reported (spec 19.1).
+const ReportingController = "NodeHealthCheck"
+
+// notePrefix starts every note.
+const notePrefix = "[remediation] "
+
+// Reasons of events (spec 19.1).
+const (
+	reasonEnabled            = "Enabled"
+	reasonDisabled           = "Disabled"
+	reasonDetectedUnhealthy  = "DetectedUnhealthy"
+	reasonRemediationCreated = "RemediationCreated"
+	reasonRemediationRemoved = "RemediationRemoved"
+	reasonRemediationSkipped = "RemediationSkipped"
+	reasonInvalidNodeLabel   = "InvalidNodeLabel"
+)
+
+// event is one thing to tell.
+type event struct {
+	eventType, reason string
+	// action says what was done or not done. The API server's clients take events
+	// that differ in nothing but the note for one, so the action tells apart what
+	// must not be taken for the same.
+	action string
+	note   string
+	// node is set for events about a node. They are recorded on the NodeHealthCheck
+	// and on the Node.
+	node *corev1.Node
+}
+
+func enabled() event {
+	return event{eventType: corev1.EventTypeNormal, reason: reasonEnabled, action: "Enable", note: v1alpha1.MessageEnabled}
+}
+
+func disabled(reason, message string) event {
+	note := message
+	if reason != v1alpha1.ReasonConflict {
+		note = fmt.Sprintf("Disabling NHC. Reason: %s, Message: %s", reason, message)
+	}
+	return event{eventType: corev1.EventTypeWarning, reason: reasonDisabled, action: "Disable-" + reason, note: note}
+}
+
+func detectedUnhealthy(node *corev1.Node, verdict health.Verdict) event {
+	return event{
+		eventType: corev1.EventTypeNormal, reason: reasonDetectedUnhealthy, action: "Detect", node: node,
+		note: fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type %q, condition status %q", node.Name, verdict.Type, verdict.Status),
+	}
+}
+
+func remediationCreated(node *corev1.Node, kind string) event {
+	return event{
+		eventType: corev1.EventTypeNormal, reason: reasonRemediationCreated, action: "Create-" + kind, node: node,
+		note: "Created remediation object for node " + node.Name,
+	}
+}
+
+// remediationRemoved tells of a deletion request. node is nil if it is gone.
+func remediationRemoved(node *corev1.Node, cr *remediation.CR) event {
+	return event{
+		eventType: corev1.EventTypeNormal, reason: reasonRemediationRemoved, action: "Delete-" + cr.Kind, node: node,
+		note: fmt.Sprintf("Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name),
+	}
+}
+
+func skippedForGate(gate health.Gate) event {
+	return event{
+		eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: fmt.Sprintf("Hold-%d-of-%d", gate.Healthy, gate.Required),
+		note: fmt.Sprintf("Skipped remediation because the number of healthy nodes selected by the selector is %d and should equal or exceed %d", gate.Healthy, gate.Required),
+	}
+}
+
+func skippedForSpec(problem string) event {
+	return event{eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: "RejectSpec", note: problem}
+}
+
+func skippedForPause() event {
+	return event{
+		eventType: corev1.EventTypeNormal, reason: reasonRemediationSkipped, action: "Pause",
+		note: "Postponing potential remediations because of pause requests",
+	}
+}
+
+func skippedForExclusion(node *corev1.Node) event {
+	return event{
+		eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: "Exclude", node: node,
+		note: fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name),
+	}
+}
+
+func invalidNodeLabel(node *corev1.Node) event {
+	return event{
+		eventType: corev1.EventTypeWarning, reason: reasonInvalidNodeLabel, action: "IgnoreLabel", node: node,
+		note: fmt.Sprintf("Node %s has exclude-from-remediation label with empty value, label will be ignored. Set value to 'true' to exclude node from remediation", node.Name),
+	}
+}
+
+// announcer records events.
+type announcer struct {
+	recorder events.EventRecorderLogger
+}
+
+// maxNoteLength is the number of bytes that the API accepts.
+const maxNoteLength = 1024
+
+// announce records events of a NodeHealthCheck, those about a node on both. The
+// references carry no resourceVersion: with one, repetitions would not be seen as
+// such.
+func (a announcer) announce(nhc *v1alpha1.NodeHealthCheck, all []event) {
+	onNHC := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID}
+	for _, e := range all {
+		note := notePrefix + e.note
+		if len(note) > maxNoteLength {
+			note = note[:maxNoteLength-3] + "..."
+		}
+		if e.node == nil {
+			a.recorder.Eventf(onNHC, nil, e.eventType, e.reason, e.action, "%s", note)
+			continue
+		}
+		onNode := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node.Name, UID: e.node.UID}
+		a.recorder.Eventf(onNHC, onNode, e.eventType, e.reason, e.action, "%s", note)
+		a.recorder.Eventf(onNode, onNHC, e.eventType, e.reason, e.action, "%s", note)
+	}
+}

@@ -1,0 +1,233 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// registerHandlers maps events to the NodeHealthChecks they concern (spec 21.1).
+func (c *Controller) registerHandlers(ctx context.Context, config Config) error {
+	logger := klog.FromContext(ctx)
+	options := cache.HandlerOptions{Logger: &logger}
+	nhcs, err := config.NodeHealthChecks.TypedInformer().AddTypedEventHandler(nhcinformers.NodeHealthCheckHandlerFuncs{
+		AddFunc:    func(nhc *v1alpha1.NodeHealthCheck) { c.nhcChanged(nil, nhc) },
+		UpdateFunc: c.nhcChanged,
+		DeleteFunc: func(nhc nhcinformers.DeletedNodeHealthCheck) { c.nhcDeleted(nhc.GetObjectName().Name) },
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching NodeHealthChecks: %w", err)
+	}
+	nodes, err := config.Nodes.TypedInformer().AddTypedEventHandler(coreinformers.NodeHandlerFuncs{
+		AddFunc:    func(node *corev1.Node) { c.nodeChanged(nil, node) },
+		UpdateFunc: c.nodeChanged,
+		DeleteFunc: func(deleted coreinformers.DeletedNode) {
+			if node := deleted.OptionalObj; node != nil {
+				c.nodeChanged(node, nil)
+				return
+			}
+			c.enqueue(c.selectors.names()) // Its labels are not known, so any may have selected it.
+		},
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching Nodes: %w", err)
+	}
+	crds, err := config.CRDs.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+		AddFunc:    c.crdChanged,
+		UpdateFunc: func(_, crd any) { c.crdChanged(crd) },
+		DeleteFunc: c.crdChanged,
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
+	}
+	c.synced = []cache.DoneChecker{nhcs.HasSyncedChecker(), nodes.HasSyncedChecker(), crds.HasSyncedChecker()}
+	return nil
+}
+
+// nhcChanged handles a NodeHealthCheck that was created (old is nil) or updated.
+func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
+	c.selectors.set(nhc)
+	templates, crs := wantedKinds(nhc)
+	c.templates.Want(nhc.Name, templates)
+	c.remediations.Want(nhc.Name, crs)
+	if old != nil && old.ResourceVersion == nhc.ResourceVersion {
+		return
+	}
+	specUnchanged := old != nil && old.UID == nhc.UID && old.Generation == nhc.Generation &&
+		maps.Equal(old.Annotations, nhc.Annotations) && old.DeletionTimestamp.Equal(nhc.DeletionTimestamp)
+	if specUnchanged && (c.writes.IsLast(nhc.Name, nhcResource, nhc.ResourceVersion) || equality.Semantic.DeepEqual(old.Status, nhc.Status)) {
+		return // The echo of our own status write, or nothing that matters here.
+	}
+	c.enqueue([]string{nhc.Name})
+}
+
+func (c *Controller) nhcDeleted(name string) {
+	c.selectors.remove(name)
+	c.templates.Want(name, nil)
+	c.remediations.Want(name, nil)
+	c.enqueue([]string{name})
+}
+
+// wantedKinds returns the kinds that a NodeHealthCheck needs: those of its
+// templates with the templates it refers to, and those of its CRs, including CRs
+// that only status still points to (spec 6.8).
+func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates, crs map[schema.GroupVersionKind][]types.NamespacedName) {
+	templates = map[schema.GroupVersionKind][]types.NamespacedName{}
+	crs = map[schema.GroupVersionKind][]types.NamespacedName{}
+	for _, step := range remediation.Steps(&nhc.Spec) {
+		kind, ok := step.RemediationKind()
+		if !ok {
+			continue
+		}
+		name := types.NamespacedName{Namespace: step.Reference.Namespace, Name: step.Reference.Name}
+		templates[step.TemplateKind()] = append(templates[step.TemplateKind()], name)
+		crs[kind] = nil
+	}
+	for _, node := range nhc.Status.UnhealthyNodes {
+		for _, cr := range node.Remediations {
+			crs[cr.Resource.GroupVersionKind()] = nil
+		}
+	}
+	return templates, crs
+}
+
+// nodeChanged handles a Node that was created (old is nil), updated, or deleted
+// (node is nil).
+func (c *Controller) nodeChanged(old, node *corev1.Node) {
+	matters := old == nil || node == nil || nodeMatters(old, node)
+	labelsChanged := old != nil && node != nil && !maps.Equal(old.Labels, node.Labels)
+	if !matters && !labelsChanged {
+		return // A heartbeat, most likely.
+	}
+	c.enqueue(c.selectors.concerned(old, node, matters))
+	if matters {
+		// A node that is no longer selected still has its CR looked after.
+		c.enqueue(c.remediatingNode(nameOf(old, node)))
+	}
+}
+
+func nameOf(old, node *corev1.Node) string {
+	if node != nil {
+		return node.Name
+	}
+	return old.Name
+}
+
+// nodeMatters tells whether a node has changed in a way that may change a decision
+// about it, other than whether it is selected.
+func nodeMatters(old, node *corev1.Node) bool {
+	if old.UID != node.UID || old.Labels[v1alpha1.LabelExclude] != node.Labels[v1alpha1.LabelExclude] || isControlPlane(old) != isControlPlane(node) {
+		return true
+	}
+	if _, before := old.Labels[v1alpha1.LabelExclude]; before != hasKey(node.Labels, v1alpha1.LabelExclude) {
+		return true
+	}
+	return !sameConditions(old.Status.Conditions, node.Status.Conditions)
+}
+
+func hasKey(m map[string]string, key string) bool {
+	_, present := m[key]
+	return present
+}
+
+// sameConditions compares type, status and transition time, in any order.
+func sameConditions(a, b []corev1.NodeCondition) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		same := func(other corev1.NodeCondition) bool {
+			return a[i].Type == other.Type && a[i].Status == other.Status && a[i].LastTransitionTime.Equal(&other.LastTransitionTime)
+		}
+		// The order hardly ever changes.
+		if !same(b[i]) && !slices.ContainsFunc(b, same) {
+			return false
+		}
+	}
+	return true
+}
+
+// crdChanged handles any event of a CustomResourceDefinition, whose name is
+// <plural>.<group>.
+func (c *Controller) crdChanged(object any) {
+	name, err := cache.DeletionHandlingObjectToName(object)
+	if err != nil {
+		return
+	}
+	if _, group, ok := strings.Cut(name.Name, "."); ok {
+		c.templates.Refresh(group)
+		c.remediations.Refresh(group)
+	}
+}
+
+// templateHandler handles templates of all watched kinds.
+func (c *Controller) templateHandler() cache.ResourceEventHandler {
+	changed := func(template *remediation.Template) {
+		c.enqueue(c.selectors.referring(template.GroupVersionKind(), types.NamespacedName{Namespace: template.Namespace, Name: template.Name}))
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { changed(object.(*remediation.Template)) },
+		UpdateFunc: func(before, object any) {
+			if template := object.(*remediation.Template); !template.SameAs(before.(*remediation.Template)) {
+				changed(template)
+			}
+		},
+		DeleteFunc: func(object any) {
+			if template, ok := lastKnown(object).(*remediation.Template); ok {
+				changed(template)
+			}
+		},
+	}
+}
+
+// remediationHandler handles CRs of all watched kinds.
+func (c *Controller) remediationHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(object any) { c.crChanged(object.(*remediation.CR)) },
+		UpdateFunc: func(before, object any) {
+			old, cr := before.(*remediation.CR), object.(*remediation.CR)
+			if cr.SameAs(old) {
+				return
+			}
+			c.crChanged(old)
+			c.crChanged(cr)
+		},
+		DeleteFunc: func(object any) {
+			if cr, ok := lastKnown(object).(*remediation.CR); ok {
+				c.crChanged(cr)
+			}
+		},
+	}
+}
+
+// crChanged wakes the owners of a CR and those that wait for it.
+func (c *Controller) crChanged(cr *remediation.CR) {
+	c.enqueue(cr.Owners())
+	c.enqueue(c.waiting.on(crKey(cr)))
+}
+
+// lastKnown returns the object of a deletion event, which may be older than the
+// deletion.
+func lastKnown(object any) any {
+	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		return tombstone.Obj
+	}
+	return object
+}

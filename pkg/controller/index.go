@@ -1,0 +1,197 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+func parseTemplate(object *unstructured.Unstructured) runtime.Object {
+	return remediation.ParseTemplate(object)
+}
+
+func parseCR(object *unstructured.Unstructured) runtime.Object { return remediation.ParseCR(object) }
+
+// The indexes of the caches of CRs: by the NodeHealthChecks that own them, and by
+// the node they are for.
+const (
+	byOwner = "owner"
+	byNode  = "node"
+)
+
+var crIndexers = cache.Indexers{
+	byOwner: func(object any) ([]string, error) { return object.(*remediation.CR).Owners(), nil },
+	byNode:  func(object any) ([]string, error) { return []string{object.(*remediation.CR).Node()}, nil },
+}
+
+// listCRs returns the CRs under a key of an index.
+func listCRs(indexer cache.Indexer, index, key string) ([]*remediation.CR, error) {
+	objects, err := indexer.ByIndex(index, key)
+	if err != nil {
+		return nil, err
+	}
+	crs := make([]*remediation.CR, 0, len(objects))
+	for _, object := range objects {
+		crs = append(crs, object.(*remediation.CR))
+	}
+	return crs, nil
+}
+
+// remediatingNode returns the NodeHealthChecks that own a CR for the node.
+func (c *Controller) remediatingNode(node string) []string {
+	var owners []string
+	for _, indexer := range c.remediations.Caches() {
+		crs, err := listCRs(indexer, byNode, node)
+		if err != nil {
+			continue // The index exists: crIndexers has it.
+		}
+		for _, cr := range crs {
+			owners = append(owners, cr.Owners()...)
+		}
+	}
+	return owners
+}
+
+// selectors knows what the NodeHealthChecks select and refer to, so that an event
+// costs a match and not a look at everything. Its zero value is ready to use.
+type selectors struct {
+	mu      sync.RWMutex
+	entries map[string]selection
+}
+
+type selection struct {
+	generation int64
+	uid        types.UID
+	selector   labels.Selector
+	steps      []remediation.Step
+}
+
+func (s *selectors) set(nhc *v1alpha1.NodeHealthCheck) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, known := s.entries[nhc.Name]; known && old.generation == nhc.Generation && old.uid == nhc.UID {
+		return
+	}
+	if s.entries == nil {
+		s.entries = map[string]selection{}
+	}
+	s.entries[nhc.Name] = selection{generation: nhc.Generation, uid: nhc.UID, selector: selectorOf(nhc), steps: remediation.Steps(&nhc.Spec)}
+}
+
+// selectorOf returns the selector of a NodeHealthCheck. An invalid one, stored
+// before it was checked, selects nothing.
+func selectorOf(nhc *v1alpha1.NodeHealthCheck) labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(&nhc.Spec.Selector)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return selector
+}
+
+func (s *selectors) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.entries, name)
+}
+
+// names returns all NodeHealthChecks.
+func (s *selectors) names() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Keys(s.entries))
+}
+
+// concerned returns the NodeHealthChecks that select the old or the new node; if
+// the node itself did not change in a way that matters, only those of which it is
+// newly, or no longer, a member.
+func (s *selectors) concerned(old, node *corev1.Node, matters bool) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var names []string
+	for name, selection := range s.entries {
+		before := old != nil && selection.selector.Matches(labels.Set(old.Labels))
+		after := node != nil && selection.selector.Matches(labels.Set(node.Labels))
+		if before != after || (after && matters) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// referring returns the NodeHealthChecks that refer to a template.
+func (s *selectors) referring(gvk schema.GroupVersionKind, template types.NamespacedName) []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var names []string
+	for name, selection := range s.entries {
+		if slices.ContainsFunc(selection.steps, func(step remediation.Step) bool {
+			return step.TemplateKind() == gvk && step.Reference.Name == template.Name &&
+				(step.Reference.Namespace == template.Namespace || template.Namespace == "")
+		}) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// crID tells CRs of all kinds apart by name, as the API server does.
+type crID struct {
+	kind            schema.GroupKind
+	namespace, name string
+}
+
+func crKey(cr *remediation.CR) crID {
+	return crID{kind: cr.GroupVersionKind().GroupKind(), namespace: cr.Namespace, name: cr.Name}
+}
+
+// waiting knows which NodeHealthChecks wait for which foreign CRs to go. Its zero
+// value is ready to use.
+type waiting struct {
+	mu      sync.Mutex
+	waiters map[crID]sets.Set[string]
+}
+
+// replace records the CRs that a NodeHealthCheck waits for now.
+func (w *waiting) replace(nhc string, crs sets.Set[crID]) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, waiters := range w.waiters {
+		if !crs.Has(id) && waiters.Delete(nhc).Len() == 0 {
+			delete(w.waiters, id)
+		}
+	}
+	for id := range crs {
+		if w.waiters == nil {
+			w.waiters = map[crID]sets.Set[string]{}
+		}
+		if w.waiters[id] == nil {
+			w.waiters[id] = sets.New[string]()
+		}
+		w.waiters[id].Insert(nhc)
+	}
+}
+
+func (w *waiting) forget(nhc string) { w.replace(nhc, nil) }
+
+// on returns the NodeHealthChecks that wait for a CR.
+func (w *waiting) on(id crID) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waiters[id].UnsortedList()
+}

@@ -1,0 +1,81 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// memory is what the process remembers of one NodeHealthCheck between syncs. No
+// decision depends on it, only whether something is said or asked for twice; it may
+// be lost at any time. A NodeHealthCheck is synced by one worker at a time, so it
+// needs no lock.
+type memory struct {
+	uid types.UID
+	// deletionRequested holds the CRs whose deletion was requested, until the
+	// caches show it.
+	deletionRequested map[types.UID]bool
+	// announced is what events have said and status does not show.
+	announced announced
+	// remediations are the CRs that status showed last, nil before the first sync.
+	remediations map[types.UID]tracked
+}
+
+// announced is what events have said, so that they report transitions only.
+type announced struct {
+	gateClosed, paused bool
+	specProblem        string
+	detected           sets.Set[string]
+	excluded           sets.Set[string]
+	invalidLabel       sets.Set[string]
+}
+
+// tracked is a CR that status shows.
+type tracked struct {
+	node, namespace, kind string
+	started               time.Time
+	succeeded, timedOut   bool
+}
+
+// memories are the memories of all NodeHealthChecks. The zero value is ready to
+// use, from any goroutine.
+type memories struct {
+	mu     sync.Mutex
+	byName map[string]*memory
+}
+
+// of returns the memory of a NodeHealthCheck, a new one if it is unknown or was
+// created again.
+func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byName == nil {
+		m.byName = map[string]*memory{}
+	}
+	known := m.byName[nhc.Name]
+	if known == nil || known.uid != nhc.UID {
+		known = &memory{
+			uid:               nhc.UID,
+			deletionRequested: map[types.UID]bool{},
+			announced:         announced{detected: sets.New[string](), excluded: sets.New[string](), invalidLabel: sets.New[string]()},
+		}
+		m.byName[nhc.Name] = known
+	}
+	return known
+}
+
+// forget drops and returns the memory of a NodeHealthCheck, nil if there is none.
+func (m *memories) forget(name string) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.byName[name]
+	delete(m.byName, name)
+	return known
+}

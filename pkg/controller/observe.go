@@ -1,0 +1,365 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// world is what one sync observed, and what it makes of it.
+type world struct {
+	findings
+	fleet health.Fleet
+	gate  health.Gate
+	// specProblem is the rule of admission that the stored spec breaks, if any.
+	specProblem string
+	// nodes are those that are not healthy or have CRs, by name.
+	nodes []remediation.Node
+	// objects are the Node objects behind nodes, and behind the entries of the last
+	// status, by name; deleted ones are missing.
+	objects map[string]*corev1.Node
+	// leaving is the earliest deadline of a node that is no longer selected.
+	leaving time.Time
+}
+
+// recheck returns the next instant at which time alone changes a verdict.
+func (w *world) recheck() time.Time { return health.Earliest(w.fleet.Recheck, w.leaving) }
+
+// observe looks at the caches. The error is watches.ErrPending if something that
+// the decision depends on has not been read yet.
+func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now time.Time) (*world, error) {
+	found, err := c.findTemplates(nhc)
+	if err != nil {
+		return nil, err
+	}
+	crs, err := c.findCRs(nhc, memory)
+	if err != nil {
+		return nil, err
+	}
+	selected, err := c.nodes.List(selectorOf(nhc))
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	w := &world{findings: found, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
+	if w.specProblem == "" {
+		w.specProblem = remediation.Unsupported(&nhc.Spec)
+	}
+	w.fleet = health.Evaluate(nhc.Spec.UnhealthyConditions, selected, crs.remediated, now)
+	w.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, w.fleet.Observed, w.fleet.Healthy)
+
+	restraints := w.restraints(nhc)
+	for _, patient := range w.fleet.Patients {
+		w.add(patient.Node, patient.Verdict, restraints, crs)
+	}
+	if err := c.addRemediated(nhc, w, crs, restraints, now); err != nil {
+		return nil, err
+	}
+	if err := c.findForeign(nhc, w); err != nil {
+		return nil, err
+	}
+	if err := c.findListed(nhc, w); err != nil {
+		return nil, err
+	}
+	for i := range w.nodes {
+		w.nodes[i].RetryAt = c.retries.at(nhc.Name, &w.nodes[i])
+		w.nodes[i].DeletionRequested = memory.deletionRequested
+	}
+	slices.SortFunc(w.nodes, func(a, b remediation.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return w, nil
+}
+
+// restraints returns the circumstances that hold for all nodes alike.
+func (w *world) restraints(nhc *v1alpha1.NodeHealthCheck) remediation.Circumstances {
+	return remediation.Circumstances{
+		InvalidSpec:       w.specProblem != "",
+		Terminating:       nhc.DeletionTimestamp != nil,
+		TemplatesUnusable: w.problem != nil || w.unknown,
+		Paused:            len(nhc.Spec.PauseRequests) > 0,
+		GateClosed:        !w.gate.Open,
+	}
+}
+
+// add adds a node that exists.
+func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remediation.Circumstances, crs *ownCRs) {
+	restraints.Excluded = node.Labels[v1alpha1.LabelExclude] == "true"
+	w.objects[node.Name] = node
+	w.nodes = append(w.nodes, remediation.Node{
+		Name:          node.Name,
+		UID:           node.UID,
+		ControlPlane:  isControlPlane(node),
+		Verdict:       verdict,
+		Circumstances: restraints,
+		Own:           crs.read[node.Name],
+		Unreadable:    crs.unreadable[node.Name],
+	})
+}
+
+// addRemediated adds the nodes with CRs that were not added as patients: healthy
+// ones, those that are no longer selected, and those that are gone.
+func (c *Controller) addRemediated(nhc *v1alpha1.NodeHealthCheck, w *world, crs *ownCRs, restraints remediation.Circumstances, now time.Time) error {
+	selector := selectorOf(nhc)
+	for _, name := range crs.nodes() {
+		if _, added := w.objects[name]; added {
+			continue
+		}
+		node, err := c.nodes.Get(name)
+		if apierrors.IsNotFound(err) {
+			gone := restraints
+			gone.NodeDeleted = true
+			w.nodes = append(w.nodes, remediation.Node{Name: name, Circumstances: gone, Own: crs.read[name], Unreadable: crs.unreadable[name]})
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading node %s: %w", name, err)
+		}
+		verdict := health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, now)
+		leaving := restraints
+		leaving.Unselected = !selector.Matches(labelSet(node))
+		if leaving.Unselected && verdict.State == health.SoonUnhealthy {
+			w.leaving = health.Earliest(w.leaving, verdict.Deadline)
+		}
+		w.add(node, verdict, leaving, crs)
+	}
+	return nil
+}
+
+// findListed finds the Nodes that status lists and that nothing is wrong with any
+// more.
+func (c *Controller) findListed(nhc *v1alpha1.NodeHealthCheck, w *world) error {
+	for i := range nhc.Status.UnhealthyNodes {
+		name := nhc.Status.UnhealthyNodes[i].Name
+		if w.objects[name] != nil {
+			continue
+		}
+		node, err := c.nodes.Get(name)
+		switch {
+		case err == nil:
+			w.objects[name] = node
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("reading node %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// findings are what is known of the templates.
+type findings struct {
+	// problem is why they cannot be used, if that is known.
+	problem *remediation.Problem
+	// unknown means that something could not be read for now: no answer is not an
+	// answer, so the condition stays as it is and nothing is started.
+	unknown bool
+	// template is that of the first step, if it was found.
+	template *remediation.Template
+}
+
+// findTemplates checks every referenced template in ascending order. The first
+// problem counts.
+func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck) (findings, error) {
+	var found findings
+	steps := remediation.Steps(&nhc.Spec)
+	for i, step := range steps {
+		template, problem, err := c.findTemplate(steps, step)
+		switch {
+		case err != nil && onlyPending(err):
+			return findings{}, err
+		case err != nil:
+			found.unknown = true
+		case problem != nil && found.problem == nil:
+			found.problem = problem
+		}
+		if i == 0 {
+			found.template = template
+		}
+	}
+	return found, nil
+}
+
+// onlyPending tells whether an answer is about to come. An ErrPending with a cause
+// means that attempts have failed: then nobody waits.
+func onlyPending(err error) bool { return err == watches.ErrPending } //nolint:errorlint // the bare one is meant
+
+func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Step) (*remediation.Template, *remediation.Problem, error) {
+	if problem := remediation.CheckReference(step); problem != nil {
+		return nil, problem, nil
+	}
+	mapping, err := c.templates.Mapping(step.TemplateKind())
+	if err != nil {
+		return problemOf(step, err)
+	}
+	namespaced := mapping.Scope.Name() == metaNamespaced
+	if problem := remediation.CheckScope(step, namespaced); problem != nil {
+		return nil, problem, nil
+	}
+	name := types.NamespacedName{Name: step.Reference.Name}
+	if namespaced {
+		name.Namespace = step.Reference.Namespace
+	}
+	object, err := c.templates.Get(step.TemplateKind(), name)
+	if err != nil {
+		return problemOf(step, err)
+	}
+	template := object.(*remediation.Template)
+	if problem := remediation.CheckTemplate(steps, step, template); problem != nil {
+		return template, problem, nil
+	}
+	kind, _ := step.RemediationKind()
+	if _, err := c.remediations.Mapping(kind); err != nil {
+		return problemOf(step, err)
+	}
+	if _, err := c.remediations.Cache(kind); err != nil {
+		return problemOf(step, err)
+	}
+	return template, nil, nil
+}
+
+// problemOf tells the errors that are answers from those that are not.
+func problemOf(step remediation.Step, err error) (*remediation.Template, *remediation.Problem, error) {
+	if forbidden, ok := errors.AsType[*watches.ForbiddenError](err); ok {
+		return nil, remediation.Forbidden(forbidden.Verb, forbidden.Resource), nil
+	}
+	if isNoMatch(err) || apierrors.IsNotFound(err) {
+		return nil, remediation.NotFound(step.Reference, err.Error()), nil
+	}
+	return nil, nil, err
+}
+
+// ownCRs are the CRs of a NodeHealthCheck by node.
+type ownCRs struct {
+	read       map[string][]*remediation.CR
+	unreadable map[string][]v1alpha1.Remediation
+}
+
+// remediated tells whether the node has an own CR left.
+func (o *ownCRs) remediated(node string) bool {
+	return len(o.read[node]) > 0 || len(o.unreadable[node]) > 0
+}
+
+func (o *ownCRs) nodes() []string {
+	var names []string
+	for name := range o.read {
+		names = append(names, name)
+	}
+	for name := range o.unreadable {
+		if len(o.read[name]) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// findCRs finds the own CRs of a NodeHealthCheck, oldest first, among the kinds of
+// its templates and those that its status points to. What status names and cannot
+// be read counts as existing (spec 6.8).
+func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ownCRs, error) {
+	crs := &ownCRs{read: map[string][]*remediation.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
+	_, kinds := wantedKinds(nhc)
+	requested := map[types.UID]bool{}
+	for kind := range kinds {
+		indexer, err := c.remediations.Cache(kind)
+		switch {
+		case err != nil && onlyPending(err):
+			return nil, err
+		case err != nil:
+			crs.addRecorded(nhc, func(cr *v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind })
+		default:
+			if err := crs.addCached(indexer, nhc.Name, memory, requested); err != nil {
+				return nil, err
+			}
+		}
+	}
+	memory.deletionRequested = requested
+	for _, own := range crs.read {
+		slices.SortFunc(own, func(a, b *remediation.CR) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+		})
+	}
+	return crs, nil
+}
+
+// addCached adds what a cache has, and carries over which of these are already
+// being deleted, though the cache does not know it yet.
+func (o *ownCRs) addCached(indexer cache.Indexer, nhc string, memory *memory, requested map[types.UID]bool) error {
+	cached, err := listCRs(indexer, byOwner, nhc)
+	if err != nil {
+		return fmt.Errorf("listing CRs: %w", err)
+	}
+	for _, cr := range cached {
+		o.read[cr.Node()] = append(o.read[cr.Node()], cr)
+		if memory.deletionRequested[cr.UID] {
+			requested[cr.UID] = true
+		}
+	}
+	return nil
+}
+
+// addRecorded adds what status names.
+func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, match func(*v1alpha1.Remediation) bool) {
+	for i := range nhc.Status.UnhealthyNodes {
+		node := &nhc.Status.UnhealthyNodes[i]
+		for j := range node.Remediations {
+			if match(&node.Remediations[j]) {
+				o.unreadable[node.Name] = append(o.unreadable[node.Name], node.Remediations[j])
+			}
+		}
+	}
+}
+
+// findForeign finds the CRs of others that may stand in the way of a first CR.
+func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error {
+	if w.template == nil || w.problem != nil || w.unknown {
+		return nil
+	}
+	kind, _ := remediation.Steps(&nhc.Spec)[0].RemediationKind()
+	indexer, err := c.remediations.Cache(kind)
+	if err != nil {
+		return err
+	}
+	for i := range w.nodes {
+		node := &w.nodes[i]
+		if node.Verdict.State != health.Unhealthy || len(node.Own) > 0 {
+			continue
+		}
+		candidates, err := listCRs(indexer, byNode, node.Name)
+		if err != nil {
+			return fmt.Errorf("listing CRs: %w", err)
+		}
+		namesake, exists, err := indexer.GetByKey(cache.NewObjectName(w.template.Namespace, remediation.Name(node.Name, w.template)).String())
+		if err != nil {
+			return fmt.Errorf("reading CR: %w", err)
+		}
+		if exists {
+			candidates = append(candidates, namesake.(*remediation.CR))
+		}
+		for _, cr := range candidates {
+			if !cr.OwnedBy(nhc.Name) || cr.Node() != node.Name {
+				node.Foreign = append(node.Foreign, cr)
+			}
+		}
+	}
+	return nil
+}
+
+// plan decides about every node.
+func (w *world) plan(nhc *v1alpha1.NodeHealthCheck, now time.Time) []remediation.NodePlan {
+	plans := make([]remediation.NodePlan, 0, len(w.nodes))
+	for _, node := range w.nodes {
+		plans = append(plans, remediation.Plan(nhc, node, w.template, now))
+	}
+	return plans
+}

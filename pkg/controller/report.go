@@ -1,0 +1,195 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// round is one sync after it has acted: all that is to be reported.
+type round struct {
+	nhc      *v1alpha1.NodeHealthCheck
+	world    *world
+	plans    []remediation.NodePlan
+	outcomes []remediation.Outcome
+	status   *v1alpha1.NodeHealthCheckStatus
+	now      time.Time
+}
+
+// report writes the status, and then tells of the transitions. Deletion requests
+// are told of in any case: no later sync would know of them.
+func (c *Controller) report(ctx context.Context, r *round, memory *memory) error {
+	c.announcer.announce(r.nhc, r.removals())
+	if err := c.writeStatus(ctx, r.nhc, r.status); err != nil {
+		return err
+	}
+	c.metrics.update(r, memory)
+	c.announcer.announce(r.nhc, r.transitions(memory))
+	memory.announced = r.announcedNow(memory)
+	return nil
+}
+
+func (r *round) node(name string) *corev1.Node { return r.world.objects[name] }
+
+// removals tells of every deletion request that was issued.
+func (r *round) removals() []event {
+	var all []event
+	for i := range r.outcomes {
+		for _, cr := range r.outcomes[i].Deleted {
+			all = append(all, remediationRemoved(r.node(r.plans[i].Node.Name), cr))
+		}
+	}
+	return all
+}
+
+// transitions compares the status before and after, and where status does not show
+// it, what was announced before.
+func (r *round) transitions(memory *memory) []event {
+	var all []event
+	all = append(all, r.disabledTransition()...)
+	if len(r.nhc.Spec.PauseRequests) > 0 && !memory.announced.paused && r.nhc.Status.Phase != v1alpha1.PhasePaused {
+		all = append(all, skippedForPause())
+	}
+	all = append(all, r.nodeTransitions(memory)...)
+	if r.world.specProblem != "" && r.world.specProblem != memory.announced.specProblem && r.refused(remediation.RefusedInvalidSpec) {
+		all = append(all, skippedForSpec(r.world.specProblem))
+	}
+	if !memory.announced.gateClosed && r.refused(remediation.RefusedGateClosed) {
+		all = append(all, skippedForGate(r.world.gate))
+	}
+	return all
+}
+
+// disabledTransition compares the condition Disabled (spec 6.3).
+func (r *round) disabledTransition() []event {
+	before := meta.FindStatusCondition(r.nhc.Status.Conditions, v1alpha1.ConditionDisabled)
+	after := meta.FindStatusCondition(r.status.Conditions, v1alpha1.ConditionDisabled)
+	switch {
+	case after == nil:
+		return nil
+	case after.Status == metav1.ConditionTrue:
+		if before == nil || before.Status != metav1.ConditionTrue || before.Reason != after.Reason {
+			return []event{disabled(after.Reason, after.Message)}
+		}
+	case before == nil || before.Status == metav1.ConditionTrue:
+		return []event{enabled()}
+	}
+	return nil
+}
+
+// nodeTransitions tells which nodes became unhealthy, got a CR, or are exempt.
+func (r *round) nodeTransitions(memory *memory) []event {
+	listed, shown := sets.New[string](), sets.New[types.UID]()
+	for i := range r.nhc.Status.UnhealthyNodes {
+		entry := &r.nhc.Status.UnhealthyNodes[i]
+		listed.Insert(entry.Name)
+		for j := range entry.Remediations {
+			shown.Insert(entry.Remediations[j].Resource.UID)
+		}
+	}
+	var all []event
+	for i := range r.plans {
+		plan := &r.plans[i]
+		node := r.node(plan.Node.Name)
+		if node == nil {
+			continue // A deleted Node gets no events.
+		}
+		if r.detects(plan) && !listed.Has(node.Name) && !memory.announced.detected.Has(node.Name) {
+			all = append(all, detectedUnhealthy(node, plan.Node.Verdict))
+		}
+		if exempt(plan) && !memory.announced.excluded.Has(node.Name) {
+			all = append(all, skippedForExclusion(node))
+		}
+		if r.ignoresLabel(plan) && !memory.announced.invalidLabel.Has(node.Name) {
+			all = append(all, invalidNodeLabel(node))
+		}
+		for _, cr := range slices.Concat(plan.Node.Own, r.created(i)) {
+			if !shown.Has(cr.UID) && !cr.Deleting() {
+				all = append(all, remediationCreated(node, cr.Kind))
+			}
+		}
+	}
+	return all
+}
+
+func (r *round) created(i int) []*remediation.CR {
+	if cr := r.outcomes[i].Created; cr != nil {
+		return []*remediation.CR{cr}
+	}
+	return nil
+}
+
+// detects tells whether the node is unhealthy and ours to say so.
+func (r *round) detects(plan *remediation.NodePlan) bool {
+	return plan.Node.Verdict.State == health.Unhealthy && !plan.Node.Circumstances.Unselected
+}
+
+func exempt(plan *remediation.NodePlan) bool { return plan.Refusal == remediation.RefusedExcluded }
+
+// ignoresLabel tells whether the node carries the exclusion label with an empty
+// value, which has no effect (spec 15.2).
+func (r *round) ignoresLabel(plan *remediation.NodePlan) bool {
+	node := r.node(plan.Node.Name)
+	if node == nil || plan.Node.Verdict.State != health.Unhealthy {
+		return false
+	}
+	value, present := node.Labels[v1alpha1.LabelExclude]
+	return present && value == ""
+}
+
+// refused tells whether some node is kept waiting for this reason.
+func (r *round) refused(refusal remediation.Refusal) bool {
+	for i := range r.plans {
+		if r.plans[i].Refusal == refusal {
+			return true
+		}
+	}
+	return false
+}
+
+// announcedNow returns what has been announced once this round is reported. What
+// no longer holds is forgotten, so that it is told again when it comes back.
+func (r *round) announcedNow(memory *memory) announced {
+	now := announced{
+		gateClosed:   r.refused(remediation.RefusedGateClosed),
+		paused:       len(r.nhc.Spec.PauseRequests) > 0,
+		detected:     sets.New[string](),
+		excluded:     sets.New[string](),
+		invalidLabel: sets.New[string](),
+	}
+	if r.refused(remediation.RefusedInvalidSpec) {
+		now.specProblem = r.world.specProblem
+	}
+	for i := range r.plans {
+		plan := &r.plans[i]
+		name := plan.Node.Name
+		// An episode goes on while the node hesitates, and while it has a CR.
+		if r.detects(plan) || (memory.announced.detected.Has(name) && r.lasts(plan)) {
+			now.detected.Insert(name)
+		}
+		if exempt(plan) {
+			now.excluded.Insert(name)
+		}
+		if r.ignoresLabel(plan) {
+			now.invalidLabel.Insert(name)
+		}
+	}
+	return now
+}
+
+func (r *round) lasts(plan *remediation.NodePlan) bool {
+	return plan.Node.Verdict.State == health.SoonUnhealthy || len(plan.Node.Own) > 0
+}

@@ -1,0 +1,145 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package health decides which nodes are unhealthy, when to look again, and
+// whether so few are healthy that no remediation may start. It is pure: it reads
+// only its arguments, keeps no state, and never asks for the time.
+//
+//	           a rule matches              the match has lasted its duration
+//	Healthy ──────────────────► SoonUnhealthy ──────────────────► Unhealthy
+//	   ▲                              │                               │
+//	   └──────────────────────────────┴───────────────────────────────┘
+//	                          no rule matches
+package health
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// State is the health of one node (spec 7.3).
+type State int
+
+const (
+	// Healthy means that no rule matches.
+	Healthy State = iota
+	// SoonUnhealthy means that a rule matches, but none for its duration yet.
+	SoonUnhealthy
+	// Unhealthy means that a rule has matched for its duration.
+	Unhealthy
+)
+
+// String returns the name of the state.
+func (s State) String() string {
+	switch s {
+	case Healthy:
+		return "Healthy"
+	case SoonUnhealthy:
+		return "SoonUnhealthy"
+	case Unhealthy:
+		return "Unhealthy"
+	default:
+		return "Invalid"
+	}
+}
+
+// Verdict is the judgement on one node. All fields but State are zero for a
+// healthy node.
+type Verdict struct {
+	State State
+	// Type and Status are those of the condition that decides: the one that
+	// expired, or expires, first.
+	Type   corev1.NodeConditionType
+	Status corev1.ConditionStatus
+	// Since is when that condition took its status.
+	Since time.Time
+	// Deadline is when that condition has lasted its duration: the instant at
+	// which the node becomes, or became, unhealthy.
+	Deadline time.Time
+}
+
+// Judge returns the verdict on a node with these conditions at the instant now.
+// All rules and all conditions are considered, their order means nothing but for
+// ties between equal deadlines, where the earlier rule is named.
+func Judge(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeCondition, now time.Time) Verdict {
+	var first Verdict
+	for i := range rules {
+		rule := &rules[i]
+		for j := range conditions {
+			condition := &conditions[j]
+			if condition.Type != rule.Type || condition.Status != rule.Status {
+				continue
+			}
+			deadline := condition.LastTransitionTime.Add(rule.Duration.Duration)
+			if first.State != Healthy && !deadline.Before(first.Deadline) {
+				continue
+			}
+			first = Verdict{
+				State:    SoonUnhealthy,
+				Type:     rule.Type,
+				Status:   rule.Status,
+				Since:    condition.LastTransitionTime.Time,
+				Deadline: deadline,
+			}
+		}
+	}
+	if first.State == SoonUnhealthy && !now.Before(first.Deadline) {
+		first.State = Unhealthy
+	}
+	return first
+}
+
+// Patient is a node that is not healthy.
+type Patient struct {
+	Node    *corev1.Node
+	Verdict Verdict
+}
+
+// Fleet is the judgement on all selected nodes of one NodeHealthCheck.
+type Fleet struct {
+	// Observed is the number of nodes judged (spec 7.1).
+	Observed int
+	// Healthy is the number of those that are healthy and not remediated (spec 7.6).
+	Healthy int
+	// SoonUnhealthy and Unhealthy are the numbers of nodes with that verdict.
+	SoonUnhealthy, Unhealthy int
+	// Patients are the nodes that are not healthy, in the order given.
+	Patients []Patient
+	// Recheck is the earliest instant at which the passing of time alone changes
+	// a verdict. It is zero if no node is on its way to unhealthy.
+	Recheck time.Time
+}
+
+// Evaluate judges every node at the instant now. A node for which remediated
+// returns true does not count as healthy, whatever its conditions say.
+func Evaluate(rules []v1alpha1.UnhealthyCondition, nodes []*corev1.Node, remediated func(node string) bool, now time.Time) Fleet {
+	fleet := Fleet{Observed: len(nodes)}
+	for _, node := range nodes {
+		verdict := Judge(rules, node.Status.Conditions, now)
+		switch verdict.State {
+		case Healthy:
+			if !remediated(node.Name) {
+				fleet.Healthy++
+			}
+			continue
+		case SoonUnhealthy:
+			fleet.SoonUnhealthy++
+			fleet.Recheck = Earliest(fleet.Recheck, verdict.Deadline)
+		case Unhealthy:
+			fleet.Unhealthy++
+		}
+		fleet.Patients = append(fleet.Patients, Patient{Node: node, Verdict: verdict})
+	}
+	return fleet
+}
+
+// Earliest returns the earlier of two instants, where the zero time means never.
+func Earliest(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}

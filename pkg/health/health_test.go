@@ -1,0 +1,151 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func rule(typ corev1.NodeConditionType, status corev1.ConditionStatus, duration time.Duration) v1alpha1.UnhealthyCondition {
+	return v1alpha1.UnhealthyCondition{Type: typ, Status: status, Duration: metav1.Duration{Duration: duration}}
+}
+
+func condition(typ corev1.NodeConditionType, status corev1.ConditionStatus, since time.Time) corev1.NodeCondition {
+	return corev1.NodeCondition{Type: typ, Status: status, LastTransitionTime: metav1.NewTime(since)}
+}
+
+func node(name string, conditions ...corev1.NodeCondition) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: conditions}}
+}
+
+func TestJudge(t *testing.T) {
+	rules := []v1alpha1.UnhealthyCondition{
+		rule(corev1.NodeReady, corev1.ConditionFalse, 5*time.Minute),
+		rule(corev1.NodeReady, corev1.ConditionUnknown, 5*time.Minute),
+		rule("Disk", corev1.ConditionTrue, time.Minute),
+	}
+	unknown := func(state State) Verdict {
+		return Verdict{State: state, Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Since: epoch, Deadline: epoch.Add(5 * time.Minute)}
+	}
+	tests := map[string]struct {
+		conditions []corev1.NodeCondition
+		now        time.Time
+		want       Verdict
+	}{
+		"7.2 no condition at all never matches": {now: epoch, want: Verdict{}},
+		"7.2 another status does not match": {
+			conditions: []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionTrue, epoch)},
+			now:        epoch.Add(time.Hour),
+			want:       Verdict{},
+		},
+		"7.3 one nanosecond before the deadline": {
+			conditions: []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionUnknown, epoch)},
+			now:        epoch.Add(5*time.Minute - 1),
+			want:       unknown(SoonUnhealthy),
+		},
+		"7.3 exactly at the deadline": {
+			conditions: []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionUnknown, epoch)},
+			now:        epoch.Add(5 * time.Minute),
+			want:       unknown(Unhealthy),
+		},
+		"7.3 any expired match suffices": {
+			conditions: []corev1.NodeCondition{
+				condition(corev1.NodeReady, corev1.ConditionFalse, epoch.Add(time.Hour)),
+				condition("Disk", corev1.ConditionTrue, epoch),
+			},
+			now:  epoch.Add(time.Hour),
+			want: Verdict{State: Unhealthy, Type: "Disk", Status: corev1.ConditionTrue, Since: epoch, Deadline: epoch.Add(time.Minute)},
+		},
+		"7.4 the shortest remaining time counts": {
+			conditions: []corev1.NodeCondition{
+				condition(corev1.NodeReady, corev1.ConditionUnknown, epoch),
+				condition("Disk", corev1.ConditionTrue, epoch.Add(4*time.Minute+30*time.Second)),
+			},
+			now:  epoch.Add(4*time.Minute + 40*time.Second),
+			want: unknown(SoonUnhealthy),
+		},
+		"a transition in the future is not unhealthy yet": {
+			conditions: []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionUnknown, epoch)},
+			now:        epoch.Add(-time.Hour),
+			want:       unknown(SoonUnhealthy),
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, Judge(rules, tc.conditions, tc.now))
+		})
+	}
+}
+
+func TestJudgeZeroDuration(t *testing.T) {
+	t.Parallel()
+	rules := []v1alpha1.UnhealthyCondition{rule(corev1.NodeReady, corev1.ConditionFalse, 0)}
+	verdict := Judge(rules, []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionFalse, epoch)}, epoch)
+	require.Equal(t, Unhealthy, verdict.State)
+}
+
+// TestJudgeIgnoresOrder holds for any rules and conditions: neither the order of
+// the rules nor that of the conditions changes the state (P7).
+func TestJudgeIgnoresOrder(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	types := []corev1.NodeConditionType{"A", "B", "C"}
+	statuses := []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}
+	for range 2000 {
+		var rules []v1alpha1.UnhealthyCondition
+		for range random.IntN(5) {
+			rules = append(rules, rule(types[random.IntN(3)], statuses[random.IntN(3)], time.Duration(random.IntN(100))*time.Second))
+		}
+		var conditions []corev1.NodeCondition
+		for range random.IntN(4) {
+			conditions = append(conditions, condition(types[random.IntN(3)], statuses[random.IntN(3)], epoch.Add(time.Duration(random.IntN(100))*time.Second)))
+		}
+		now := epoch.Add(time.Duration(random.IntN(200)) * time.Second)
+		before := Judge(rules, conditions, now)
+		random.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
+		random.Shuffle(len(conditions), func(i, j int) { conditions[i], conditions[j] = conditions[j], conditions[i] })
+		after := Judge(rules, conditions, now)
+		require.Equal(t, before.State, after.State)
+		require.Equal(t, before.Deadline, after.Deadline)
+	}
+}
+
+func TestEvaluate(t *testing.T) {
+	t.Parallel()
+	rules := []v1alpha1.UnhealthyCondition{rule(corev1.NodeReady, corev1.ConditionUnknown, time.Minute)}
+	ready := condition(corev1.NodeReady, corev1.ConditionTrue, epoch)
+	unknown := func(since time.Time) corev1.NodeCondition {
+		return condition(corev1.NodeReady, corev1.ConditionUnknown, since)
+	}
+	nodes := []*corev1.Node{
+		node("healthy", ready),
+		node("recovered", ready),
+		node("unhealthy", unknown(epoch)),
+		node("soon", unknown(epoch.Add(30*time.Second))),
+		node("sooner", unknown(epoch.Add(10*time.Second))),
+	}
+	fleet := Evaluate(rules, nodes, func(node string) bool { return node == "recovered" }, epoch.Add(time.Minute))
+
+	require.Equal(t, 5, fleet.Observed)
+	require.Equal(t, 1, fleet.Healthy, "7.6: neither soon-unhealthy nor remediated nodes are healthy")
+	require.Equal(t, 2, fleet.SoonUnhealthy)
+	require.Equal(t, 1, fleet.Unhealthy)
+	require.Equal(t, epoch.Add(70*time.Second), fleet.Recheck, "7.4: the earliest deadline")
+	var names []string
+	for _, patient := range fleet.Patients {
+		names = append(names, patient.Node.Name)
+	}
+	require.Equal(t, []string{"unhealthy", "soon", "sooner"}, names)
+}

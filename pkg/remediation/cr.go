@@ -1,0 +1,159 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// CR is what the controller reads of a remediation object. It is immutable: it
+// lives in caches and is shared.
+type CR struct {
+	metav1.TypeMeta
+	// ObjectMeta is cut down to what identifies the object, its owners, times,
+	// and the annotations and labels of the controller.
+	metav1.ObjectMeta
+	// Succeeded and PermanentNodeDeletionExpected are the statuses of these
+	// conditions, empty where the object does not have them (spec 11.7).
+	Succeeded, PermanentNodeDeletionExpected corev1.ConditionStatus
+}
+
+var _ runtime.Object = &CR{}
+
+// ParseCR reads a remediation object. A status of any shape is accepted: what
+// cannot be understood is not set.
+func ParseCR(object *unstructured.Unstructured) *CR {
+	cr := &CR{
+		TypeMeta: metav1.TypeMeta{APIVersion: object.GetAPIVersion(), Kind: object.GetKind()},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         object.GetNamespace(),
+			Name:              object.GetName(),
+			UID:               object.GetUID(),
+			ResourceVersion:   object.GetResourceVersion(),
+			CreationTimestamp: object.GetCreationTimestamp(),
+			DeletionTimestamp: object.GetDeletionTimestamp(),
+			OwnerReferences:   object.GetOwnerReferences(),
+			Annotations:       pick(object.GetAnnotations(), v1alpha1.AnnotationNodeName, v1alpha1.AnnotationTemplateName, v1alpha1.AnnotationTimedOut),
+			Labels:            pick(object.GetLabels(), v1alpha1.LabelControlPlane),
+		},
+	}
+	conditions, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "conditions")
+	list, _ := conditions.([]any)
+	for _, item := range list {
+		condition, _ := item.(map[string]any)
+		status, _ := condition["status"].(string)
+		switch condition["type"] {
+		case v1alpha1.RemediationSucceeded:
+			cr.Succeeded = corev1.ConditionStatus(status)
+		case v1alpha1.RemediationPermanentNodeDeletionExpected:
+			cr.PermanentNodeDeletionExpected = corev1.ConditionStatus(status)
+		}
+	}
+	return cr
+}
+
+// pick returns the named entries of m, or nil if there are none.
+func pick(m map[string]string, keys ...string) map[string]string {
+	var picked map[string]string
+	for _, key := range keys {
+		if value, ok := m[key]; ok {
+			if picked == nil {
+				picked = map[string]string{}
+			}
+			picked[key] = value
+		}
+	}
+	return picked
+}
+
+// DeepCopyObject implements [runtime.Object].
+func (c *CR) DeepCopyObject() runtime.Object {
+	clone := *c
+	clone.ObjectMeta = *c.ObjectMeta.DeepCopy()
+	return &clone
+}
+
+// GetObjectKind implements [runtime.Object].
+func (c *CR) GetObjectKind() schema.ObjectKind { return &c.TypeMeta }
+
+// Node returns the name of the node that the CR is for (spec 1.4).
+func (c *CR) Node() string {
+	if node, ok := c.Annotations[v1alpha1.AnnotationNodeName]; ok {
+		return node
+	}
+	return c.Name
+}
+
+// Template returns the name of the template the CR was created from, and whether
+// it says so.
+func (c *CR) Template() (name string, known bool) {
+	name, known = c.Annotations[v1alpha1.AnnotationTemplateName]
+	return name, known
+}
+
+// Deleting tells whether the deletion of the CR was requested.
+func (c *CR) Deleting() bool { return c.DeletionTimestamp != nil }
+
+// TimedOut tells whether the CR was told to stop, whatever the value says.
+func (c *CR) TimedOut() bool {
+	_, marked := c.Annotations[v1alpha1.AnnotationTimedOut]
+	return marked
+}
+
+// TimedOutAt returns when the CR was told to stop, and false if it was not or if
+// the value is no time.
+func (c *CR) TimedOutAt() (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, c.Annotations[v1alpha1.AnnotationTimedOut])
+	return at, err == nil
+}
+
+// OwnedBy tells whether the CR is an own CR of the NodeHealthCheck with this name
+// (spec 1.4).
+func (c *CR) OwnedBy(nhc string) bool {
+	for _, owner := range c.Owners() {
+		if owner == nhc {
+			return true
+		}
+	}
+	return false
+}
+
+// Owners returns the names of the NodeHealthChecks that own the CR. The uid is
+// not compared: a NodeHealthCheck that was deleted and created again goes on with
+// what it had.
+func (c *CR) Owners() []string {
+	var names []string
+	for i := range c.OwnerReferences {
+		owner := &c.OwnerReferences[i]
+		if owner.Kind == v1alpha1.Kind && owner.APIVersion == v1alpha1.SchemeGroupVersion.String() {
+			names = append(names, owner.Name)
+		}
+	}
+	return names
+}
+
+// SameAs tells whether both say the same to a decision: a write of the remediator
+// that changes neither the conditions that are read nor the metadata is no news.
+func (c *CR) SameAs(other *CR) bool {
+	return c.UID == other.UID && c.Succeeded == other.Succeeded &&
+		c.PermanentNodeDeletionExpected == other.PermanentNodeDeletionExpected &&
+		c.DeletionTimestamp.Equal(other.DeletionTimestamp) &&
+		maps.Equal(c.Annotations, other.Annotations) && maps.Equal(c.Labels, other.Labels) &&
+		slices.Equal(c.Owners(), other.Owners())
+}
+
+// Reference returns the reference to the CR as status shows it (spec 18.3).
+func (c *CR) Reference() corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: c.APIVersion, Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+}

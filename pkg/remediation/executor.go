@@ -1,0 +1,221 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// FieldManager is the name under which the controller writes.
+const FieldManager = "nhc-controller"
+
+// Outcome is what became of a NodePlan.
+type Outcome struct {
+	// Created is the CR that exists now for the node, whether this call created it
+	// or an earlier one whose answer was lost. Nil if nothing was to be created or
+	// nothing could be.
+	Created *CR
+	// Deleted are the CRs whose deletion was requested by this call.
+	Deleted []*CR
+	// Gone are CRs that were found to exist no longer.
+	Gone []*CR
+	// Blocker is a foreign CR that has the name that was needed.
+	Blocker *CR
+	// Recovered tells that the last look at the node found it not unhealthy, so
+	// that nothing was created.
+	Recovered bool
+	// Err joins what failed. The other fields tell what was done all the same.
+	Err error
+}
+
+// Executor carries out plans. It is the only writer of CRs. All fields are
+// required; its methods may be called from several goroutines.
+type Executor struct {
+	Client dynamic.Interface
+	// Mapping returns where CRs of a kind are served.
+	Mapping func(schema.GroupVersionKind) (*meta.RESTMapping, error)
+	// StillUnhealthy reads the node live and judges it again. It is the last look
+	// before a CR is created.
+	StillUnhealthy func(ctx context.Context, node string) (bool, error)
+	// OnWrite is told the resource version of every CR that was written.
+	OnWrite func(resource schema.GroupResource, resourceVersion string)
+}
+
+// Execute carries out the actions of one plan of the NodeHealthCheck with this
+// name, one after the other.
+func (e *Executor) Execute(ctx context.Context, nhc string, plan NodePlan) Outcome {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", plan.Node.Name)
+	ctx = klog.NewContext(ctx, logger)
+	var outcome Outcome
+	for _, action := range plan.Actions {
+		switch action := action.(type) {
+		case Create:
+			e.create(ctx, nhc, plan.Node.Name, action, &outcome)
+		case Delete:
+			e.delete(ctx, action, &outcome)
+		case MarkTimedOut:
+			if err := e.markTimedOut(ctx, action); err != nil {
+				outcome.fail(fmt.Errorf("telling the remediation of node %s to stop: %w", plan.Node.Name, err))
+			}
+		default:
+			outcome.fail(fmt.Errorf("unknown action %T", action))
+		}
+	}
+	return outcome
+}
+
+func (o *Outcome) fail(err error) { o.Err = errors.Join(o.Err, err) }
+
+func (e *Executor) client(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, *meta.RESTMapping, error) {
+	mapping, err := e.Mapping(gvk)
+	if err != nil {
+		return nil, nil, fmt.Errorf("locating %s: %w", gvk.Kind, err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return e.Client.Resource(mapping.Resource), mapping, nil
+	}
+	return e.Client.Resource(mapping.Resource).Namespace(namespace), mapping, nil
+}
+
+func (e *Executor) create(ctx context.Context, nhc, node string, action Create, outcome *Outcome) {
+	object := action.Object
+	client, mapping, err := e.client(object.GroupVersionKind(), object.GetNamespace())
+	if err != nil {
+		outcome.fail(err)
+		return
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		object.SetNamespace("")
+	}
+	unhealthy, err := e.StillUnhealthy(ctx, node)
+	if err != nil {
+		outcome.fail(fmt.Errorf("reading node %s before its remediation: %w", node, err))
+		return
+	}
+	if !unhealthy {
+		outcome.Recovered = true
+		klog.FromContext(ctx).V(2).Info("Created no remediation: the node is no longer unhealthy")
+		return
+	}
+	created, err := client.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
+	if apierrors.IsAlreadyExists(err) {
+		e.adopt(ctx, client, nhc, node, object, outcome)
+		return
+	}
+	if err != nil {
+		outcome.fail(fmt.Errorf("creating remediation for node %s: %w", node, err))
+		return
+	}
+	e.OnWrite(mapping.Resource.GroupResource(), created.GetResourceVersion())
+	outcome.Created = ParseCR(created)
+	klog.FromContext(ctx).V(2).Info("Created remediation", "kind", created.GetKind(), "remediation", klog.KObj(created))
+}
+
+// adopt looks at the object that has the name of the CR to create. It is our own
+// one if an answer was lost or a cache lags, and then all is well.
+func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, nhc, node string, object *unstructured.Unstructured, outcome *Outcome) {
+	live, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		outcome.fail(fmt.Errorf("creating remediation for node %s: a namesake was just deleted", node))
+		return
+	}
+	if err != nil {
+		outcome.fail(fmt.Errorf("reading the remediation that stands for node %s: %w", node, err))
+		return
+	}
+	cr := ParseCR(live)
+	switch {
+	case !cr.OwnedBy(nhc) || cr.Node() != node:
+		outcome.Blocker = cr
+		klog.FromContext(ctx).V(2).Info("Created no remediation: a foreign one has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	case cr.Deleting():
+		klog.FromContext(ctx).V(2).Info("Created no remediation: the previous one is still going", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	default:
+		outcome.Created = cr
+		klog.FromContext(ctx).V(2).Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	}
+}
+
+func (e *Executor) delete(ctx context.Context, action Delete, outcome *Outcome) {
+	cr := action.CR
+	client, _, err := e.client(cr.GroupVersionKind(), cr.Namespace)
+	if err != nil {
+		outcome.fail(err)
+		return
+	}
+	err = client.Delete(ctx, cr.Name, *metav1.NewPreconditionDeleteOptions(string(cr.UID)))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		outcome.Gone = append(outcome.Gone, cr) // Gone, or gone and replaced by a namesake.
+	case err != nil:
+		outcome.fail(fmt.Errorf("deleting %s %s: %w", cr.Kind, klog.KObj(cr), err))
+	default:
+		outcome.Deleted = append(outcome.Deleted, cr)
+		klog.FromContext(ctx).V(2).Info("Requested deletion of remediation", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	}
+}
+
+// markTimedOut writes the annotation, unless the live object already has it, has
+// succeeded or is another one. The live object decides because the annotation
+// turns a success into a failure with some remediators.
+func (e *Executor) markTimedOut(ctx context.Context, action MarkTimedOut) error {
+	cr := action.CR
+	client, mapping, err := e.client(cr.GroupVersionKind(), cr.Namespace)
+	if err != nil {
+		return err
+	}
+	object, err := client.Get(ctx, cr.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s %s: %w", cr.Kind, klog.KObj(cr), err)
+	}
+	if live := ParseCR(object); live.UID != cr.UID || !live.mayTimeOut() {
+		return nil
+	}
+	patch, err := timedOutPatch(cr.UID, object.GetResourceVersion(), action.At)
+	if err != nil {
+		return err
+	}
+	patched, err := client.Patch(ctx, cr.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("annotating %s %s: %w", cr.Kind, klog.KObj(cr), err)
+	}
+	e.OnWrite(mapping.Resource.GroupResource(), patched.GetResourceVersion())
+	return nil
+}
+
+// timedOutPatch returns the patch of the one annotation. The resource version
+// binds it to the object that was looked at: a success that is reported in
+// between turns it into a conflict.
+func timedOutPatch(uid types.UID, resourceVersion string, at time.Time) ([]byte, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":             uid,
+		"resourceVersion": resourceVersion,
+		"annotations":     map[string]string{v1alpha1.AnnotationTimedOut: at.UTC().Format(time.RFC3339)},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the patch: %w", err)
+	}
+	return patch, nil
+}

@@ -1,0 +1,100 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+// Circumstances are what restrains the controller, for a whole NodeHealthCheck
+// and for one node.
+type Circumstances struct {
+	// InvalidSpec means that a stored spec breaks a rule of admission (spec 4.7).
+	InvalidSpec bool
+	// Terminating means that the NodeHealthCheck is being deleted (spec 4.8).
+	Terminating bool
+	// TemplatesUnusable means Disabled by the templates, or templates that could
+	// not be read yet.
+	TemplatesUnusable bool
+	// Paused means that there are pause requests.
+	Paused bool
+	// GateClosed means that too few nodes are healthy.
+	GateClosed bool
+
+	// Excluded means that the node carries the label that exempts it.
+	Excluded bool
+	// Unselected means that the selector does not, or no longer, match the node.
+	Unselected bool
+	// NodeDeleted means that the Node does not exist.
+	NodeDeleted bool
+}
+
+// Permissions are what the circumstances allow for one node (spec 5.2).
+type Permissions struct {
+	// CreateFirst is the creation of the node's first CR.
+	CreateFirst bool
+	// DeleteRecovered is the deletion of CRs of a node that is healthy.
+	DeleteRecovered bool
+	// CleanUp is what follows the deletion of the Node.
+	CleanUp bool
+}
+
+// Permissions returns what is allowed under the circumstances: if several apply,
+// all must allow it.
+func (c Circumstances) Permissions() Permissions {
+	return Permissions{
+		CreateFirst:     c.Refusal() == "",
+		DeleteRecovered: !c.NodeDeleted,
+		CleanUp:         c.NodeDeleted,
+	}
+}
+
+// Refusal says why an unhealthy node gets no first CR. It is empty if nothing
+// stands against it.
+type Refusal string
+
+const (
+	// RefusedInvalidSpec: the stored spec breaks a rule of admission.
+	RefusedInvalidSpec Refusal = "InvalidSpec"
+	// RefusedTerminating: the NodeHealthCheck is being deleted.
+	RefusedTerminating Refusal = "Terminating"
+	// RefusedDisabled: the templates cannot be used.
+	RefusedDisabled Refusal = "Disabled"
+	// RefusedPaused: there are pause requests.
+	RefusedPaused Refusal = "Paused"
+	// RefusedGateClosed: too few nodes are healthy.
+	RefusedGateClosed Refusal = "GateClosed"
+	// RefusedUnselected: the node is no longer selected.
+	RefusedUnselected Refusal = "Unselected"
+	// RefusedExcluded: the node carries the exclusion label.
+	RefusedExcluded Refusal = "Excluded"
+	// RefusedNodeDeleted: there is no Node to repair.
+	RefusedNodeDeleted Refusal = "NodeDeleted"
+	// RefusedForeignRemediation: a CR that is not ours stands where ours would.
+	RefusedForeignRemediation Refusal = "ForeignRemediation"
+	// RefusedRetryLater: an attempt failed, and the next one is not due yet.
+	RefusedRetryLater Refusal = "RetryLater"
+)
+
+// Refusal returns the first circumstance that forbids a first CR, in the order of
+// spec 5.4. What is behind the node itself comes first: then there is nothing to
+// wait for.
+func (c Circumstances) Refusal() Refusal {
+	switch {
+	case c.NodeDeleted:
+		return RefusedNodeDeleted
+	case c.Unselected:
+		return RefusedUnselected
+	case c.InvalidSpec:
+		return RefusedInvalidSpec
+	case c.Terminating:
+		return RefusedTerminating
+	case c.TemplatesUnusable:
+		return RefusedDisabled
+	case c.Paused:
+		return RefusedPaused
+	case c.GateClosed:
+		return RefusedGateClosed
+	case c.Excluded:
+		return RefusedExcluded
+	default:
+		return ""
+	}
+}

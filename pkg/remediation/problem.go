@@ -1,0 +1,81 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Problem is why a NodeHealthCheck is Disabled: the reason and the message of
+// that condition (spec 6.1).
+type Problem struct {
+	Reason, Message string
+}
+
+// NotFound is the problem that the template, its kind or the kind of its CRs does
+// not exist; cause says which.
+func NotFound(reference corev1.ObjectReference, cause string) *Problem {
+	return &Problem{
+		Reason: v1alpha1.ReasonTemplateNotFound,
+		Message: fmt.Sprintf("Remediation template not found: %q",
+			fmt.Sprintf("failed to get external remediation template %s/%s: %s", reference.Namespace, reference.Name, cause)),
+	}
+}
+
+// Forbidden is the problem that the controller may not do verb on a resource,
+// which is that of a template or of CRs.
+func Forbidden(verb string, resource schema.GroupResource) *Problem {
+	return &Problem{
+		Reason: v1alpha1.ReasonTemplateForbidden,
+		Message: fmt.Sprintf("Missing permission: cannot %s resource %q in API group %q. Grant it to the controller by a ClusterRole with the label %s: \"true\"",
+			verb, resource.Resource, resource.Group, v1alpha1.LabelAggregate),
+	}
+}
+
+func invalid(cause string) *Problem {
+	return &Problem{
+		Reason:  v1alpha1.ReasonTemplateInvalid,
+		Message: fmt.Sprintf("Remediation template is invalid: %q", cause),
+	}
+}
+
+// CheckReference judges what can be known of a step without looking at the
+// cluster. It returns nil if there is no problem.
+func CheckReference(step Step) *Problem {
+	if _, ok := step.RemediationKind(); !ok {
+		return invalid(fmt.Sprintf("kind %s of template %s/%s lacks the suffix %s",
+			step.Reference.Kind, step.Reference.Namespace, step.Reference.Name, v1alpha1.TemplateKindSuffix))
+	}
+	return nil
+}
+
+// CheckScope judges whether the template can be found in the scope of its kind.
+func CheckScope(step Step, namespaced bool) *Problem {
+	if namespaced && step.Reference.Namespace == "" {
+		return NotFound(step.Reference, fmt.Sprintf("%s is a namespaced kind, but no namespace is provided", step.Reference.Kind))
+	}
+	return nil
+}
+
+// CheckTemplate judges the template of one of steps.
+func CheckTemplate(steps []Step, step Step, template *Template) *Problem {
+	if template.Spec == nil {
+		return invalid(fmt.Sprintf("invalid template %s/%s, didn't find spec.template.spec", template.Namespace, template.Name))
+	}
+	sameKind := 0
+	for _, other := range steps {
+		if other.TemplateKind().GroupKind() == step.TemplateKind().GroupKind() {
+			sameKind++
+		}
+	}
+	if sameKind > 1 && !template.SupportsMultiple() {
+		return invalid(fmt.Sprintf("Using multiple templates of same kind is not supported for this template: %s", step.Reference.Kind))
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// machineDeletionTemplate deletes Machines, of which a limit of unhealthy nodes
+// may allow too many: it does not go with maxUnhealthy.
+const machineDeletionTemplate = "MachineDeletionRemediationTemplate"
+
+// SpecProblem returns the message of the first rule of admission that the spec
+// breaks, and "" if it breaks none. The API server applies the same rules, but
+// not to what was stored before the rules were installed.
+//
+// An empty selector is no problem here, although admission denies it: stored
+// NodeHealthChecks with one continue to observe all nodes.
+func SpecProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
+	for _, rule := range []func(*v1alpha1.NodeHealthCheckSpec) string{
+		limitProblem,
+		machineDeletionProblem,
+		func(spec *v1alpha1.NodeHealthCheckSpec) string { return selectorProblem(&spec.Selector) },
+		templateProblem,
+		stepProblem,
+	} {
+		if problem := rule(spec); problem != "" {
+			return problem
+		}
+	}
+	return ""
+}
+
+func limitProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
+	switch {
+	case spec.MinHealthy != nil && spec.MaxUnhealthy != nil:
+		return "minHealthy and maxUnhealthy cannot be specified at the same time"
+	case spec.MinHealthy == nil && spec.MaxUnhealthy == nil:
+		return "one of minHealthy and maxUnhealthy should be specified"
+	case negative(spec.MinHealthy):
+		return fmt.Sprintf("minHealthy must not be negative: %d", spec.MinHealthy.IntVal)
+	case negative(spec.MaxUnhealthy):
+		return fmt.Sprintf("maxUnhealthy must not be negative: %d", spec.MaxUnhealthy.IntVal)
+	}
+	return ""
+}
+
+func negative(limit *intstr.IntOrString) bool {
+	return limit != nil && limit.Type == intstr.Int && limit.IntVal < 0
+}
+
+func machineDeletionProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
+	if spec.MaxUnhealthy == nil {
+		return ""
+	}
+	if spec.RemediationTemplate != nil && strings.EqualFold(spec.RemediationTemplate.Kind, machineDeletionTemplate) {
+		return "maxUnhealthy can't be used with " + machineDeletionTemplate
+	}
+	if slices.ContainsFunc(spec.EscalatingRemediations, func(step v1alpha1.EscalatingRemediation) bool {
+		return strings.EqualFold(step.RemediationTemplate.Kind, machineDeletionTemplate)
+	}) {
+		return "maxUnhealthy can't be used with " + machineDeletionTemplate + " escalating remediation"
+	}
+	return ""
+}
+
+// selectorProblem accepts exactly what metav1.LabelSelectorAsSelector accepts. It
+// does not use that function, whose messages are those of the API machinery.
+func selectorProblem(selector *metav1.LabelSelector) string {
+	for _, e := range selector.MatchExpressions {
+		if !takesValues(e.Operator) && !takesNoValues(e.Operator) {
+			return "Invalid selector: an operator must be In, NotIn, Exists or DoesNotExist"
+		}
+	}
+	for _, e := range selector.MatchExpressions {
+		if takesValues(e.Operator) != (len(e.Values) > 0) {
+			return "Invalid selector: In and NotIn need at least one value, Exists and DoesNotExist take none"
+		}
+	}
+
+	var keys, values []string
+	for key, value := range selector.MatchLabels {
+		keys, values = append(keys, key), append(values, value)
+	}
+	for _, e := range selector.MatchExpressions {
+		keys, values = append(keys, e.Key), append(values, e.Values...)
+	}
+	if slices.ContainsFunc(keys, func(key string) bool { return len(validation.IsQualifiedName(key)) > 0 }) {
+		return "Invalid selector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash"
+	}
+	if slices.ContainsFunc(values, func(value string) bool { return len(validation.IsValidLabelValue(value)) > 0 }) {
+		return "Invalid selector: a value must be a label value, empty or at most 63 characters"
+	}
+	return ""
+}
+
+func takesValues(operator metav1.LabelSelectorOperator) bool {
+	return operator == metav1.LabelSelectorOpIn || operator == metav1.LabelSelectorOpNotIn
+}
+
+func takesNoValues(operator metav1.LabelSelectorOperator) bool {
+	return operator == metav1.LabelSelectorOpExists || operator == metav1.LabelSelectorOpDoesNotExist
+}
+
+func templateProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
+	escalating := len(spec.EscalatingRemediations) > 0
+	switch {
+	case spec.RemediationTemplate == nil && !escalating:
+		return "Either RemediationTemplate or at least one EscalatingRemediations must be set"
+	case spec.RemediationTemplate != nil && escalating:
+		return "RemediationTemplate and EscalatingRemediations usage is mutual exclusive"
+	}
+	return ""
+}
+
+func stepProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
+	steps := map[int32]int{}
+	for _, step := range spec.EscalatingRemediations {
+		steps[step.Order]++
+	}
+	for _, step := range spec.EscalatingRemediations {
+		if steps[step.Order] > 1 {
+			return fmt.Sprintf("EscalatingRemediation Order must be unique: found duplicate order %d", step.Order)
+		}
+	}
+	for _, step := range spec.EscalatingRemediations {
+		if step.Timeout.Duration < v1alpha1.MinimumTimeout {
+			return fmt.Sprintf("EscalatingRemediation Timeout must be at least one minute: found timeout %s", step.Timeout.Duration)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,116 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// The rules one by one, against the API server too: test/integration.
+func TestSpecProblem(t *testing.T) {
+	t.Parallel()
+	step := func(order int32, kind string, timeout time.Duration) v1alpha1.EscalatingRemediation {
+		return v1alpha1.EscalatingRemediation{
+			Order:               order,
+			RemediationTemplate: corev1.ObjectReference{Kind: kind},
+			Timeout:             metav1.Duration{Duration: timeout},
+		}
+	}
+	classic := func(change func(*v1alpha1.NodeHealthCheckSpec)) *v1alpha1.NodeHealthCheckSpec {
+		spec := &v1alpha1.NodeHealthCheckSpec{
+			Selector:            metav1.LabelSelector{MatchLabels: map[string]string{"example.com/role": "worker"}},
+			MinHealthy:          new(intstr.FromString("51%")),
+			RemediationTemplate: &corev1.ObjectReference{Kind: "ExampleTemplate"},
+		}
+		change(spec)
+		return spec
+	}
+	escalating := func(steps ...v1alpha1.EscalatingRemediation) *v1alpha1.NodeHealthCheckSpec {
+		return classic(func(s *v1alpha1.NodeHealthCheckSpec) {
+			s.RemediationTemplate, s.EscalatingRemediations = nil, steps
+		})
+	}
+
+	for name, tc := range map[string]struct {
+		spec *v1alpha1.NodeHealthCheckSpec
+		want string
+	}{
+		"classic":    {spec: classic(func(*v1alpha1.NodeHealthCheckSpec) {})},
+		"escalating": {spec: escalating(step(2, "ATemplate", time.Minute), step(-1, "ATemplate", time.Hour))},
+		"an empty selector is stored from earlier": {
+			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) { s.Selector = metav1.LabelSelector{} }),
+		},
+		"nothing at all: the first rule speaks": {
+			spec: &v1alpha1.NodeHealthCheckSpec{},
+			want: "one of minHealthy and maxUnhealthy should be specified",
+		},
+		"the limit comes before the selector": {
+			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) {
+				s.MinHealthy = new(intstr.FromInt32(-3))
+				s.Selector.MatchLabels["-"] = ""
+			}),
+			want: "minHealthy must not be negative: -3",
+		},
+		"the step with the lower timeout is found wherever it is": {
+			spec: escalating(step(1, "ATemplate", time.Hour), step(2, "ATemplate", 59*time.Second)),
+			want: "EscalatingRemediation Timeout must be at least one minute: found timeout 59s",
+		},
+		"every order counts": {
+			spec: escalating(step(1, "A", time.Hour), step(7, "A", time.Hour), step(2, "A", time.Hour), step(7, "A", time.Hour)),
+			want: "EscalatingRemediation Order must be unique: found duplicate order 7",
+		},
+		"the case of the kind does not matter": {
+			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) {
+				s.MinHealthy, s.MaxUnhealthy = nil, new(intstr.FromInt32(1))
+				s.RemediationTemplate.Kind = "machineDELETIONremediationtemplate"
+			}),
+			want: "maxUnhealthy can't be used with MachineDeletionRemediationTemplate",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, SpecProblem(tc.spec))
+		})
+	}
+}
+
+// SpecProblem finds a selector invalid if and only if Kubernetes does.
+func FuzzSelectorProblem(f *testing.F) {
+	for _, key := range []string{
+		"", "a", "a/b", "A/b", "a/", "/b", "a/b/c", "a.b/c", "a..b/c", "-a", "a-", "_a", "a_b.c-d", "a b", "ä", "a\n",
+		strings.Repeat("a", 63), strings.Repeat("a", 64),
+		strings.Repeat("a", 253) + "/b", strings.Repeat("a", 254) + "/b",
+	} {
+		for _, operator := range []string{"In", "NotIn", "Exists", "DoesNotExist", "in", ""} {
+			f.Add(key, operator, uint8(0), "")
+			f.Add(key, operator, uint8(2), key)
+		}
+	}
+	f.Fuzz(func(t *testing.T, key, operator string, values uint8, value string) {
+		labels := &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
+		expressions := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+			Key: key, Operator: metav1.LabelSelectorOperator(operator),
+		}}}
+		for range values % 3 {
+			expressions.MatchExpressions[0].Values = append(expressions.MatchExpressions[0].Values, value)
+		}
+		for _, selector := range []*metav1.LabelSelector{labels, expressions} {
+			problem := selectorProblem(selector)
+			if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+				require.True(t, strings.HasPrefix(problem, "Invalid selector"), "%q for %v", problem, err)
+			} else {
+				require.Empty(t, problem)
+			}
+		}
+	})
+}

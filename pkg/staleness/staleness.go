@@ -1,0 +1,98 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package staleness tells whether the informer caches have caught up with our
+// own writes, so that no sync decides on a world that it has already changed.
+package staleness
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Store is the part of [cache.Store] that the tracker reads.
+type Store interface{ LastStoreSyncResourceVersion() string }
+
+var _ Store = cache.Store(nil)
+
+// Error reports a cache that is behind one of our writes. It is no failure: the
+// watch event that cures it arrives by itself.
+type Error struct {
+	Resource schema.GroupResource
+	// Read is the resource version of the cache, Wrote that of the write.
+	Read, Wrote string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("cache of %s is at %s, behind our write at %s", e.Resource, e.Read, e.Wrote)
+}
+
+// Tracker remembers the newest resource version written per owner and resource.
+// The zero Tracker is ready to use, from any goroutine.
+type Tracker struct {
+	mu     sync.Mutex
+	writes map[string]map[schema.GroupResource]string
+}
+
+// Wrote records that a sync of owner has written resource at this version.
+func (t *Tracker) Wrote(owner string, resource schema.GroupResource, version string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.writes == nil {
+		t.writes = map[string]map[schema.GroupResource]string{}
+	}
+	if t.writes[owner] == nil {
+		t.writes[owner] = map[schema.GroupResource]string{}
+	}
+	if newer(version, t.writes[owner][resource]) {
+		t.writes[owner][resource] = version
+	}
+}
+
+// Check returns an *Error if any store is behind what owner has written, and
+// otherwise forgets those writes. A resource without a store is watched no longer:
+// there is nothing to wait for.
+func (t *Tracker) Check(owner string, storeOf func(schema.GroupResource) (Store, bool)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for resource, wrote := range t.writes[owner] {
+		store, watched := storeOf(resource)
+		if !watched {
+			continue
+		}
+		if read := store.LastStoreSyncResourceVersion(); newer(wrote, read) {
+			return &Error{Resource: resource, Read: read, Wrote: wrote}
+		}
+	}
+	delete(t.writes, owner)
+	return nil
+}
+
+// IsLast tells whether version is the newest that owner has written of resource
+// and that no cache was seen to have: an event at this version is the echo of our
+// own write.
+func (t *Tracker) IsLast(owner string, resource schema.GroupResource, version string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return version != "" && t.writes[owner][resource] == version
+}
+
+// Forget drops what is known about owner.
+func (t *Tracker) Forget(owner string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.writes, owner)
+}
+
+// newer fails open: versions that cannot be compared never block a sync.
+func newer(a, b string) bool {
+	if b == "" {
+		return a != ""
+	}
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
+}

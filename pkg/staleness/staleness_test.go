@@ -1,0 +1,49 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package staleness
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+type store string
+
+func (s store) LastStoreSyncResourceVersion() string { return string(s) }
+
+func TestTracker(t *testing.T) {
+	t.Parallel()
+	crs := schema.GroupResource{Group: "g", Resource: "crs"}
+	others := schema.GroupResource{Group: "g", Resource: "others"}
+	at := func(versions map[schema.GroupResource]string) func(schema.GroupResource) (Store, bool) {
+		return func(r schema.GroupResource) (Store, bool) {
+			v, ok := versions[r]
+			return store(v), ok
+		}
+	}
+	var tracker Tracker
+	require.NoError(t, tracker.Check("a", at(nil)), "nothing written")
+
+	tracker.Wrote("a", crs, "100")
+	tracker.Wrote("a", crs, "99")
+	err := tracker.Check("a", at(map[schema.GroupResource]string{crs: "99"}))
+	require.Equal(t, &Error{Resource: crs, Read: "99", Wrote: "100"}, err, "an older write does not replace a newer one")
+	require.NoError(t, tracker.Check("b", at(map[schema.GroupResource]string{crs: "1"})), "the writes of one owner do not hold up another")
+	require.True(t, tracker.IsLast("a", crs, "100"))
+	require.False(t, tracker.IsLast("a", crs, "101"))
+
+	tracker.Wrote("a", others, "5")
+	require.Error(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: "100", others: "4"})), "all resources must have caught up")
+	require.NoError(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: "1000"})), "a kind that is watched no longer is not waited for")
+
+	tracker.Wrote("a", crs, "7")
+	require.Error(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: ""})), "an empty cache has seen nothing")
+	tracker.Forget("a")
+	require.NoError(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: ""})))
+
+	tracker.Wrote("a", crs, "not a number")
+	require.NoError(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: "8"})), "versions that cannot be compared do not block")
+}

@@ -1,0 +1,289 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/dynamic"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// ErrPending is returned for a kind that was not looked at yet, or whose cache has
+// not caught up. The Changed callback tells when that is over. It comes wrapped
+// together with the cause where an attempt has failed already, so that nobody needs
+// to wait for a kind that may never be readable.
+var ErrPending = errors.New("not ready yet")
+
+// ForbiddenError is returned for a kind on which a needed permission is missing.
+type ForbiddenError struct {
+	Verb     string
+	Resource schema.GroupResource
+}
+
+func (e *ForbiddenError) Error() string {
+	return fmt.Sprintf("no permission to %s %s", e.Verb, e.Resource)
+}
+
+// Discovery tells what the API server serves.
+type Discovery interface {
+	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
+}
+
+// Config is what a Set depends on. Fields are required unless they say otherwise.
+type Config struct {
+	// Name tells the sets apart in logs and metrics.
+	Name      string
+	Client    dynamic.Interface
+	Discovery Discovery
+	Access    authorizationclient.SelfSubjectAccessReviewInterface
+	// Verbs are the permissions that a kind needs, the watching ones among them.
+	Verbs []string
+	// Poll makes a kind usable that may be read but not watched: the wanted
+	// objects are then read one by one, at every Interval. Optional.
+	Poll bool
+	// Interval is the time between two looks at a kind that cannot be watched.
+	Interval time.Duration
+	// Parse turns an object of the API into the one that is cached.
+	Parse func(*unstructured.Unstructured) runtime.Object
+	// Indexers index the caches.
+	Indexers cache.Indexers
+	// Handler receives the events of every watched kind.
+	Handler cache.ResourceEventHandler
+	// Changed is told the owners that want a kind whose state has changed, or one
+	// of whose polled objects has.
+	Changed func(owners []string)
+}
+
+// Set is the set of wanted kinds. Its methods may be called from any goroutine and
+// never wait.
+type Set struct {
+	config Config
+	queue  workqueue.TypedRateLimitingInterface[schema.GroupVersionKind]
+	wg     sync.WaitGroup
+
+	mu    sync.RWMutex
+	kinds map[schema.GroupVersionKind]*kind
+}
+
+// kind is the state of one wanted kind. Its fields are guarded by Set.mu.
+type kind struct {
+	wants   map[string][]types.NamespacedName
+	mapping *meta.RESTMapping
+	// err is why the kind cannot be used, ErrPending at first.
+	err error
+	// informer is set while the kind is watched.
+	informer *informer
+	// polled holds what the last poll found.
+	polled map[types.NamespacedName]reading
+}
+
+// reading is one object as a poll found it.
+type reading struct {
+	object runtime.Object
+	err    error
+}
+
+// NewSet returns a set without kinds. It starts nothing: that happens in Run.
+func NewSet(config Config) *Set {
+	return &Set{
+		config: config,
+		kinds:  map[schema.GroupVersionKind]*kind{},
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[schema.GroupVersionKind](250*time.Millisecond, config.Interval),
+			workqueue.TypedRateLimitingQueueConfig[schema.GroupVersionKind]{Name: config.Name},
+		),
+	}
+}
+
+// workers is how many kinds are looked at side by side, so that one API group
+// that hangs does not hold up the others.
+const workers = 4
+
+// Run looks after the kinds until ctx is done, and returns when every informer has
+// stopped.
+func (s *Set) Run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), s.config.Name))
+	defer s.wg.Wait()
+	defer s.queue.ShutDown()
+	for range workers {
+		s.wg.Go(func() {
+			defer utilruntime.HandleCrashWithContext(ctx)
+			for ctx.Err() == nil && s.processNext(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+}
+
+// Want replaces what owner wants: for each kind the objects it refers to, which
+// matter only where the kind has to be polled. Kinds that nobody wants any more
+// are stopped.
+func (s *Set) Want(owner string, wants map[schema.GroupVersionKind][]types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for gvk, k := range s.kinds {
+		if _, wanted := wants[gvk]; wanted {
+			continue
+		}
+		if _, wanted := k.wants[owner]; !wanted {
+			continue
+		}
+		delete(k.wants, owner)
+		if len(k.wants) == 0 {
+			k.stop()
+			delete(s.kinds, gvk)
+			s.queue.Forget(gvk)
+		}
+	}
+	for gvk, names := range wants {
+		k := s.kinds[gvk]
+		if k == nil {
+			k = &kind{wants: map[string][]types.NamespacedName{}, err: ErrPending}
+			s.kinds[gvk] = k
+		}
+		if old, wanted := k.wants[owner]; wanted && slices.Equal(old, names) {
+			continue
+		}
+		k.wants[owner] = slices.Clone(names)
+		if k.informer == nil {
+			s.queue.Add(gvk)
+		}
+	}
+}
+
+// Refresh looks again at the kinds of an API group, because a CRD of it came, went
+// or changed.
+func (s *Set) Refresh(group string) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for gvk := range s.kinds {
+		if gvk.Group == group {
+			s.Recheck(gvk)
+		}
+	}
+}
+
+// Recheck looks again at a kind, because a request for it was refused.
+func (s *Set) Recheck(gvk schema.GroupVersionKind) {
+	s.queue.Forget(gvk)
+	s.queue.Add(gvk)
+}
+
+// Mapping returns where a kind is served. The error is ErrPending,
+// *meta.NoKindMatchError, *ForbiddenError, or what kept the kind from being looked
+// at; the mapping is given with a *ForbiddenError too.
+func (s *Set) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k := s.kinds[gvk]
+	if k == nil {
+		return nil, ErrPending
+	}
+	return k.mapping, k.err
+}
+
+// Cache returns the cache of a watched kind, or an error as Mapping does.
+func (s *Set) Cache(gvk schema.GroupVersionKind) (cache.Indexer, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k := s.kinds[gvk]
+	switch {
+	case k == nil:
+		return nil, ErrPending
+	case k.err != nil:
+		return nil, k.err
+	case k.informer == nil:
+		return nil, ErrPending
+	case !k.informer.synced():
+		return nil, k.informer.pending()
+	default:
+		return k.informer.GetIndexer(), nil
+	}
+}
+
+// Caches returns the caches of all kinds that are watched at the moment.
+func (s *Set) Caches() map[schema.GroupVersionKind]cache.Indexer {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	caches := make(map[schema.GroupVersionKind]cache.Indexer, len(s.kinds))
+	for gvk, k := range s.kinds {
+		if k.informer != nil && k.informer.synced() {
+			caches[gvk] = k.informer.GetIndexer()
+		}
+	}
+	return caches
+}
+
+// StoreOf returns the cache of a resource, in whatever version it is watched, and
+// false if it is not.
+func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, k := range s.kinds {
+		if k.informer != nil && k.mapping.Resource.GroupResource() == resource {
+			return k.informer.GetStore(), true
+		}
+	}
+	return nil, false
+}
+
+// Get returns an object from the cache or from the last poll. Besides the errors
+// of Mapping, the error may be a NotFound of the API.
+func (s *Set) Get(gvk schema.GroupVersionKind, name types.NamespacedName) (runtime.Object, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k := s.kinds[gvk]
+	switch {
+	case k == nil:
+		return nil, ErrPending
+	case k.err != nil:
+		return nil, k.err
+	case k.informer == nil:
+		found, polled := k.polled[name]
+		if !polled {
+			return nil, ErrPending
+		}
+		return found.object, found.err
+	case !k.informer.synced():
+		return nil, k.informer.pending()
+	}
+	key := cache.NewObjectName(name.Namespace, name.Name).String()
+	object, exists, err := k.informer.GetIndexer().GetByKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s from the cache: %w", name, err)
+	}
+	if !exists {
+		return nil, apierrors.NewNotFound(k.mapping.Resource.GroupResource(), name.Name)
+	}
+	return object.(runtime.Object), nil
+}
+
+// owners returns who wants the kind, sorted.
+func (k *kind) owners() []string { return slices.Sorted(maps.Keys(k.wants)) }
+
+// stop stops the informer, if there is one.
+func (k *kind) stop() {
+	if k.informer != nil {
+		k.informer.cancel()
+		k.informer = nil
+	}
+}

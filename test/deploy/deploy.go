@@ -1,0 +1,176 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package deploy puts the controller into a local control plane as a user would:
+// it applies manifests/install.yaml, and runs the executable as the ServiceAccount
+// of that manifest, with the arguments of its Deployment. What the manifest forgets
+// to permit, the controller cannot do.
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// Names in the manifest.
+const (
+	Namespace      = "nhc-system"
+	ServiceAccount = "nhc-controller"
+	// User is the ServiceAccount as the API server names it.
+	User = "system:serviceaccount:" + Namespace + ":" + ServiceAccount
+	// LeaderLease is the name of the lease of the leader, in Namespace.
+	LeaderLease = "nhc-controller"
+)
+
+// Install applies the manifest and waits until the ServiceAccount exists.
+func Install(ctx context.Context, cluster *localkube.ControlPlane) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	if _, err := cluster.Kubectl(ctx, "apply", "-f", filepath.Join(root, "manifests", "install.yaml")); err != nil {
+		return fmt.Errorf("applying install.yaml: %w", err)
+	}
+	if _, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodehealthchecks.remediation.medik8s.io"); err != nil {
+		return fmt.Errorf("waiting for the CRD: %w", err)
+	}
+	return nil
+}
+
+// Controller says how to run the controller.
+type Controller struct {
+	// Name tells processes apart in logs; it is also the pod name.
+	Name string
+	// Executable is the path of the controller; empty means the one of Executable.
+	Executable string
+	// Args are added after those of the Deployment and override them.
+	Args []string
+}
+
+// Start starts the controller as its ServiceAccount.
+func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Controller) (*localkube.Process, error) {
+	executable := controller.Executable
+	if executable == "" {
+		var err error
+		if executable, err = Executable(); err != nil {
+			return nil, err
+		}
+	}
+	config, err := cluster.ServiceAccountConfig(ctx, Namespace, ServiceAccount)
+	if err != nil {
+		return nil, fmt.Errorf("asking for a token: %w", err)
+	}
+	kubeconfig := filepath.Join(cluster.Dir(), controller.Name+".kubeconfig")
+	if err := localkube.WriteKubeconfig(kubeconfig, config); err != nil {
+		return nil, fmt.Errorf("writing a kubeconfig: %w", err)
+	}
+	args, err := deploymentArgs(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	args = slices.Concat(args, []string{
+		"--kubeconfig=" + kubeconfig,
+		"--metrics-bind-address=127.0.0.1:0",
+		"--health-probe-bind-address=127.0.0.1:0",
+	}, controller.Args)
+	process, err := cluster.StartProcess(localkube.Command{
+		Name: controller.Name,
+		Path: executable,
+		Args: args,
+		Env:  []string{"POD_NAME=" + controller.Name, "DEPLOYMENT_NAMESPACE=" + Namespace},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("starting the controller: %w", err)
+	}
+	return process, nil
+}
+
+// deploymentArgs returns the arguments that the Deployment of the manifest gives.
+func deploymentArgs(ctx context.Context, cluster *localkube.ControlPlane) ([]string, error) {
+	kube, err := kubernetes.NewForConfig(cluster.AdminConfig())
+	if err != nil {
+		return nil, err
+	}
+	deployment, err := kube.AppsV1().Deployments(Namespace).Get(ctx, ServiceAccount, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the Deployment: %w", err)
+	}
+	return argsOf(deployment), nil
+}
+
+func argsOf(deployment *appsv1.Deployment) []string {
+	containers := deployment.Spec.Template.Spec.Containers
+	if len(containers) != 1 {
+		return nil
+	}
+	return containers[0].Args
+}
+
+// AwaitRBAC waits until the aggregated role has rules for an API group, which is a
+// moment after a labelled ClusterRole was created.
+func AwaitRBAC(ctx context.Context, cluster *localkube.ControlPlane, group string) error {
+	kube, err := kubernetes.NewForConfig(cluster.AdminConfig())
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		role, err := kube.RbacV1().ClusterRoles().Get(ctx, "nhc-controller-aggregation", metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, rule := range role.Rules {
+			if slices.Contains(rule.APIGroups, group) {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+// Executable returns the path of the controller: env NHC_CONTROLLER, or
+// bin/nhc-controller of the module.
+func Executable() (string, error) {
+	if path := os.Getenv("NHC_CONTROLLER"); path != "" {
+		return path, nil
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "bin", "nhc-controller")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("the controller is not built, run `make build`: %w", err)
+	}
+	return path, nil
+}
+
+// moduleRoot returns the directory of go.mod.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(content), "module github.com/nhc-controller/nhc-controller\n") {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("this is not inside of the module: %w", os.ErrNotExist)
+		}
+		dir = parent
+	}
+}
