@@ -5,6 +5,7 @@ package controller
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
@@ -124,10 +125,7 @@ const maxNoteLength = 1024
 func (a announcer) announce(nhc *v1alpha1.NodeHealthCheck, all []event) {
 	onNHC := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID}
 	for _, e := range all {
-		note := notePrefix + e.note
-		if len(note) > maxNoteLength {
-			note = note[:maxNoteLength-3] + "..."
-		}
+		note := shorten(notePrefix + e.note)
 		if e.node == nil {
 			a.recorder.Eventf(onNHC, nil, e.eventType, e.reason, e.action, "%s", note)
 			continue
@@ -136,4 +134,13 @@ func (a announcer) announce(nhc *v1alpha1.NodeHealthCheck, all []event) {
 		a.recorder.Eventf(onNHC, onNode, e.eventType, e.reason, e.action, "%s", note)
 		a.recorder.Eventf(onNode, onNHC, e.eventType, e.reason, e.action, "%s", note)
 	}
+}
+
+// shorten cuts a note to what the API accepts, and not within a character.
+func shorten(note string) string {
+	if len(note) <= maxNoteLength {
+		return note
+	}
+	const ellipsis = "..."
+	return strings.ToValidUTF8(note[:maxNoteLength-len(ellipsis)], "") + ellipsis
 }

@@ -56,9 +56,6 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	w := &world{findings: found, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
-	if w.specProblem == "" {
-		w.specProblem = remediation.Unsupported(&nhc.Spec)
-	}
 	w.fleet = health.Evaluate(nhc.Spec.UnhealthyConditions, selected, crs.remediated, now)
 	w.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, w.fleet.Observed, w.fleet.Healthy)
 
@@ -171,7 +168,7 @@ type findings struct {
 // findTemplates checks every referenced template in ascending order. The first
 // problem counts.
 func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck) (findings, error) {
-	var found findings
+	found := findings{problem: remediation.Unsupported(&nhc.Spec)}
 	steps := remediation.Steps(&nhc.Spec)
 	for i, step := range steps {
 		template, problem, err := c.findTemplate(steps, step)
@@ -219,8 +216,12 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 		return template, problem, nil
 	}
 	kind, _ := step.RemediationKind()
-	if _, err := c.remediations.Mapping(kind); err != nil {
+	crMapping, err := c.remediations.Mapping(kind)
+	if err != nil {
 		return problemOf(step, err)
+	}
+	if problem := remediation.CheckRemediationScope(step, namespaced, crMapping.Scope.Name() == metaNamespaced); problem != nil {
+		return nil, problem, nil
 	}
 	if _, err := c.remediations.Cache(kind); err != nil {
 		return problemOf(step, err)

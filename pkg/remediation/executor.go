@@ -100,9 +100,6 @@ func (e *Executor) create(ctx context.Context, nhc, node string, action Create, 
 		outcome.fail(err)
 		return
 	}
-	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		object.SetNamespace("")
-	}
 	unhealthy, err := e.StillUnhealthy(ctx, node)
 	if err != nil {
 		outcome.fail(fmt.Errorf("reading node %s before its remediation: %w", node, err))

@@ -63,6 +63,16 @@ func CheckScope(step Step, namespaced bool) *Problem {
 	return nil
 }
 
+// CheckRemediationScope judges whether the CRs of a template can stand where the
+// template does: in its namespace, or like it in none.
+func CheckRemediationScope(step Step, templateNamespaced, remediationNamespaced bool) *Problem {
+	if templateNamespaced == remediationNamespaced {
+		return nil
+	}
+	kind, _ := step.RemediationKind()
+	return invalid(fmt.Sprintf("kinds %s and %s must both be namespaced or both be cluster-scoped", step.Reference.Kind, kind.Kind))
+}
+
 // CheckTemplate judges the template of one of steps.
 func CheckTemplate(steps []Step, step Step, template *Template) *Problem {
 	if template.Spec == nil {

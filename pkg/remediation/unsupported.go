@@ -3,22 +3,31 @@
 
 package remediation
 
-import "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+import (
+	"fmt"
 
-// Unsupported returns what a spec asks for and this version does not do, or
-// nothing. To start a remediation and leave out what its author counts on, a delay
-// or a limit, would be worse than to start none.
-func Unsupported(spec *v1alpha1.NodeHealthCheckSpec) string {
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Unsupported is the problem that a spec asks for what this version does not do. To
+// start remediations and leave out what its author counts on, a delay or a limit,
+// would be worse than to start none.
+func Unsupported(spec *v1alpha1.NodeHealthCheckSpec) *Problem {
+	var field string
 	switch {
 	case len(spec.EscalatingRemediations) > 0:
-		return "escalatingRemediations is not supported by this version: use remediationTemplate"
+		field = "escalatingRemediations"
 	case spec.HealthyDelay != nil && spec.HealthyDelay.Duration != 0:
-		return "healthyDelay is not supported by this version: remove it"
+		field = "healthyDelay"
 	case spec.StormRecoveryThreshold != nil:
-		return "stormRecoveryThreshold is not supported by this version: remove it"
+		field = "stormRecoveryThreshold"
 	case spec.StormCooldownDuration != nil:
-		return "stormCooldownDuration is not supported by this version: remove it"
+		field = "stormCooldownDuration"
 	default:
-		return ""
+		return nil
+	}
+	return &Problem{
+		Reason:  v1alpha1.ReasonUnsupported,
+		Message: fmt.Sprintf("This version of the controller does not support spec.%s. Remove the field, or use a version that supports it", field),
 	}
 }

@@ -135,11 +135,14 @@ func (s *Set) settle(ctx context.Context, gvk schema.GroupVersionKind, found fou
 func (s *Set) fail(gvk schema.GroupVersionKind, err error) {
 	s.mu.Lock()
 	k := s.kinds[gvk]
-	first := k != nil && errors.Is(k.err, ErrPending)
-	if first {
+	first := k != nil && k.err == ErrPending //nolint:errorlint // the bare one, which somebody may wait for
+	if k != nil && errors.Is(k.err, ErrPending) {
 		k.err = fmt.Errorf("%w: %w", ErrPending, err)
 	}
 	s.mu.Unlock()
+	if first {
+		s.announce(gvk)
+	}
 }
 
 // differs tells whether the kind looks another way than before to those who want

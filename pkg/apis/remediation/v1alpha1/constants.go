@@ -76,6 +76,9 @@ const (
 	ReasonTemplateInvalid = "RemediationTemplateInvalid"
 	// ReasonTemplateForbidden means that the controller lacks a permission.
 	ReasonTemplateForbidden = "RemediationTemplateForbidden"
+	// ReasonUnsupported means that the spec has a field that this version does not
+	// support.
+	ReasonUnsupported = "UnsupportedField"
 	// ReasonConflict means that a MachineHealthCheck watches the same machines.
 	ReasonConflict = "ConflictingMachineHealthCheckDetected"
 )

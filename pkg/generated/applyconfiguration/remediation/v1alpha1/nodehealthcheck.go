@@ -17,6 +17,14 @@ import (
 // NodeHealthCheckApplyConfiguration represents a declarative configuration of the NodeHealthCheck type for use
 // with apply.
 //
+// While a Node has a remediation object, that which decides about the object's
+// template stays as it is. These rules look at the stored status: an update of
+// the spec cannot change it, and an update of the status cannot change the spec.
+//
+// The rules of the spec are not asked where there is none; this one speaks for
+// those that it would break. An object that was stored without a spec may stay so,
+// or its status could not be written.
+//
 // NodeHealthCheck says which Nodes are observed, what makes them unhealthy, and
 // by which remediation templates an unhealthy Node is repaired.
 type NodeHealthCheckApplyConfiguration struct {

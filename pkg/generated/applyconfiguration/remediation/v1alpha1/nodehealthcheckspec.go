@@ -15,6 +15,14 @@ import (
 // NodeHealthCheckSpecApplyConfiguration represents a declarative configuration of the NodeHealthCheckSpec type for use
 // with apply.
 //
+// All rules of the spec are rules of the spec as a whole: while it stays as it is,
+// the API server only warns of those that a stored spec breaks, so that none of
+// them ever prevents the status from being written.
+//
+// The next rule leaves to the rules of the timeout what is no duration. The
+// pattern holds for every duration below a minute, and for none that is too long
+// to be parsed.
+//
 // NodeHealthCheckSpec is the wanted behaviour.
 type NodeHealthCheckSpecApplyConfiguration struct {
 	// selector selects the Nodes to observe. It must not be empty.
