@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Copyright The nhc-controller Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Builds the control plane, with a kubectl, and kwok for the tests and the demo:
+#
+#   hack/localkube/build.sh OUTDIR
+#
+# Versions and checksums come from the go.mod and go.sum of the two modules here.
+# What is up to date is not built again.
+
+set -o errexit -o nounset -o pipefail
+
+if [[ $# -ne 1 ]]; then
+  echo "usage: $0 OUTDIR" >&2
+  exit 2
+fi
+mkdir -p "$1"
+GOBIN=$(cd "$1" && pwd)
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+# Neither a workspace nor the flags or the target of whoever runs this change what
+# is built, and it takes neither a C compiler nor git.
+unset GOOS GOARCH
+export GOBIN GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0
+
+kubernetes=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
+kwok=$(cd kwok && go list -m -f '{{.Version}}' sigs.k8s.io/kwok)
+
+# Without these the API server calls itself v0.0.0-master, and clients refuse to
+# compare their version with it.
+IFS=. read -r major minor _ <<<"${kubernetes#v}"
+ldflags="-s -w"
+for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+  ldflags+=" -X ${package}.gitVersion=${kubernetes}"
+  ldflags+=" -X ${package}.gitMajor=${major} -X ${package}.gitMinor=${minor}"
+  ldflags+=" -X ${package}.gitCommit=unknown -X ${package}.gitTreeState=clean"
+done
+
+# install, other than build -o, does not link again what is up to date.
+install() { # PROGRESS LDFLAGS PACKAGE
+  local flags=(-trimpath -buildvcs=false -ldflags "$2")
+  if [[ "$(go list "${flags[@]}" -f '{{.Stale}}' "$3")" == true ]]; then
+    echo "building $1"
+    go install "${flags[@]}" "$3"
+  fi
+}
+
+install "localkube with Kubernetes ${kubernetes} (cold: about 4 minutes)" "${ldflags}" .
+ln -sf localkube "${GOBIN}/kubectl"
+(
+  cd kwok
+  install "kwok ${kwok} (cold: about 1 minute)" \
+    "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=${kwok}" sigs.k8s.io/kwok/cmd/kwok
+)

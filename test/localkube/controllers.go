@@ -1,0 +1,90 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// startControllers starts kube-controller-manager and kwok, and returns when the
+// controllers have done their first work.
+func (c *ControlPlane) startControllers(ctx context.Context) error {
+	kubeconfig, err := c.kubeconfigOf(c.identities.controllerManager)
+	if err != nil {
+		return err
+	}
+	// Those whose work the tests see. No pod runs here, so that nobody needs the
+	// controllers of workloads.
+	controllers := []string{
+		"clusterrole-aggregation-controller",
+		"garbage-collector-controller",
+		"namespace-controller",
+		"serviceaccount-controller",
+		"serviceaccount-token-controller",
+		"validatingadmissionpolicy-status-controller",
+	}
+	if c.opts.NodeLifecycle {
+		controllers = append(controllers, "node-lifecycle-controller")
+	}
+	manager, err := c.startComponent(controllerManagerName,
+		"--kubeconfig="+kubeconfig,
+		"--controllers="+strings.Join(controllers, ","),
+		"--use-service-account-credentials",
+		"--service-account-private-key-file="+filepath.Join(c.dir, serviceAccountKeyFile),
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--kube-api-qps=200",
+		"--kube-api-burst=400",
+		"--node-monitor-grace-period="+c.opts.NodeMonitorGracePeriod.String(),
+		"--node-monitor-period=1s",
+		"--profiling=false",
+	)
+	if err != nil {
+		return err
+	}
+	if err := c.startKwok(); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.AdminConfig())
+	if err != nil {
+		return err
+	}
+	return c.waitFor(ctx, manager, "its first ServiceAccount", func(ctx context.Context) error {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+func (c *ControlPlane) startKwok() error {
+	if !c.opts.Kwok {
+		return nil
+	}
+	kubeconfig, err := c.kubeconfigOf(c.identities.kwok)
+	if err != nil {
+		return err
+	}
+	_, err = c.startProgram(Command{
+		Name: kwokName,
+		Path: c.kwok,
+		Args: []string{
+			"--kubeconfig=" + kubeconfig,
+			"--config=" + filepath.Join(c.dir, stagesFile),
+			"--manage-nodes-with-label-selector=" + HeartbeatLabel + "=" + HeartbeatValue,
+			"--node-lease-duration-seconds=10",
+		},
+		Env: []string{"KWOK_WORKDIR=" + c.dir}, // Not the configuration of whoever runs this.
+	})
+	return err
+}
+
+// kubeconfigOf writes the kubeconfig file of a component.
+func (c *ControlPlane) kubeconfigOf(id identity) (string, error) {
+	path := filepath.Join(c.dir, strings.ReplaceAll(id.user, ":", "-")+".kubeconfig")
+	return path, WriteKubeconfig(path, c.config(id.token))
+}

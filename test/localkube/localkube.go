@@ -1,0 +1,208 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options says what differs between control planes. The zero value is the
+// smallest one: an API server and the controllers that every test needs.
+type Options struct {
+	// NodeLifecycle runs the node-lifecycle controller, which overwrites the
+	// conditions of nodes that nobody heartbeats. Tests that patch conditions
+	// themselves run without it.
+	NodeLifecycle bool
+	// NodeMonitorGracePeriod is how long that controller waits for a heartbeat
+	// before it sets Ready=Unknown. It defaults to 20 seconds; with less, healthy
+	// nodes flap on a slow machine.
+	NodeMonitorGracePeriod time.Duration
+	// Kwok simulates the kubelets of the nodes with HeartbeatLabel.
+	Kwok bool
+	// Heartbeat is how often a simulated kubelet writes its node's status. It
+	// defaults to 10 seconds. The node's Lease is renewed more often.
+	Heartbeat time.Duration
+	// AuditUsers are the users whose requests ControlPlane.Requests returns.
+	AuditUsers []string
+	// Dir is the working directory, with the logs of all processes. It is made if
+	// missing, and stays. Empty means a temporary directory that Stop removes.
+	Dir string
+	// Log receives a line per step. It may be nil.
+	Log io.Writer
+}
+
+// ControlPlane is a running control plane. All methods may be called from any
+// goroutine, but those that stop or start the API server not at the same time.
+type ControlPlane struct {
+	opts       Options
+	executable string // localkube
+	kwok       string // Empty without Options.Kwok.
+	dir        string
+	socketDir  string // For the path of a socket, dir may be too long.
+	identities identities
+
+	port               int
+	servingCertificate []byte
+
+	mu         sync.Mutex
+	components []*Process // Those not expected to end, in the order of their start.
+	others     []*Process // Those of StartProcess, in the order of their start.
+	apiServer  *Process   // Among the components, nil if it is stopped on purpose.
+	stop       func() error
+}
+
+// Start starts a control plane. It is ready for use when Start returns: the API
+// server serves everything and the controllers work. If that fails, or ctx is
+// done first, nothing is left, and the error has the last lines of the log of the
+// component that failed.
+//
+// ctx limits the start only. The control plane ends with Stop, or with the
+// process that started it, in whatever way that process ends.
+func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
+	c := newControlPlane(opts)
+	if err := c.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting a control plane: %w", err), c.Stop())
+	}
+	return c, nil
+}
+
+func newControlPlane(opts Options) *ControlPlane {
+	if opts.NodeMonitorGracePeriod == 0 {
+		opts.NodeMonitorGracePeriod = 20 * time.Second
+	}
+	if opts.Heartbeat == 0 {
+		opts.Heartbeat = 10 * time.Second
+	}
+	if opts.Log == nil {
+		opts.Log = io.Discard
+	}
+	c := &ControlPlane{opts: opts, identities: newIdentities()}
+	c.stop = sync.OnceValue(c.stopAll)
+	return c
+}
+
+func (c *ControlPlane) start(ctx context.Context) error {
+	begin := time.Now()
+	if err := c.prepare(); err != nil {
+		return err
+	}
+	if err := c.startEtcd(ctx); err != nil {
+		return err
+	}
+	if err := c.startFirstAPIServer(ctx, freePort); err != nil {
+		return err
+	}
+	if err := WriteKubeconfig(c.AdminKubeconfig(), c.AdminConfig()); err != nil {
+		return err
+	}
+	if err := c.startControllers(ctx); err != nil {
+		return err
+	}
+	c.logf("Control plane is ready after %s, kubeconfig %s", time.Since(begin).Round(time.Millisecond), c.AdminKubeconfig())
+	return nil
+}
+
+// prepare makes the directories and all the files that do not depend on the port.
+func (c *ControlPlane) prepare() error {
+	var err error
+	if c.executable, err = binary("localkube"); err != nil {
+		return err
+	}
+	if c.opts.Kwok {
+		if c.kwok, err = binary("kwok"); err != nil {
+			return err
+		}
+	}
+	if c.socketDir, err = os.MkdirTemp("", "localkube"); err != nil {
+		return err
+	}
+	c.dir = c.socketDir
+	if c.opts.Dir != "" {
+		if c.dir, err = filepath.Abs(c.opts.Dir); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(c.dir, 0o700); err != nil {
+			return err
+		}
+	}
+	key, err := serviceAccountKey()
+	if err != nil {
+		return err
+	}
+	policy, err := auditPolicy(c.opts.AuditUsers)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		c.writeFile(serviceAccountKeyFile, key),
+		c.writeFile(tokenFile, c.identities.tokenFile()),
+		c.writeFile(auditPolicyFile, policy),
+		c.writeFile(stagesFile, stages(c.opts.Heartbeat)),
+	)
+}
+
+// Dir returns the working directory, with the logs of all processes.
+func (c *ControlPlane) Dir() string { return c.dir }
+
+// StartProcess starts a process that ends with the control plane at the latest:
+// the controller under test, for example.
+func (c *ControlPlane) StartProcess(cmd Command) (*Process, error) {
+	p, err := startProcess(c.executable, c.dir, cmd)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Those that have exited need not be remembered: failure tests start many.
+	c.others = slices.DeleteFunc(c.others, func(p *Process) bool { return !p.running() })
+	c.others = append(c.others, p)
+	return p, nil
+}
+
+// Stop ends all processes and removes the working directory if it is a temporary
+// one. The error tells of components that had died before, which may be why a
+// test fails. Further calls do nothing and return the same.
+func (c *ControlPlane) Stop() error { return c.stop() }
+
+func (c *ControlPlane) stopAll() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, p := range c.components {
+		if !p.running() {
+			errs = append(errs, fmt.Errorf("%s had exited with code %d: %s", p.name, p.exitCode, p.LogTail()))
+		}
+	}
+	for _, p := range slices.Backward(c.others) {
+		p.Stop()
+	}
+	// The API server goes after its clients and before its etcd.
+	for _, p := range slices.Backward(c.components) {
+		if p != c.apiServer && p.name != etcdName {
+			p.Stop()
+		}
+	}
+	for _, p := range slices.Backward(c.components) {
+		p.Stop()
+	}
+	if c.socketDir != "" {
+		errs = append(errs, os.RemoveAll(c.socketDir))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("stopping the control plane: %w", err)
+	}
+	return nil
+}
+
+func (c *ControlPlane) logf(format string, args ...any) {
+	fmt.Fprintf(c.opts.Log, format+"\n", args...)
+}

@@ -1,0 +1,186 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// startShell runs a shell script as startProcess does any command, and waits for
+// it to print a line.
+func startShell(t *testing.T, script string, grace time.Duration) *Process {
+	t.Helper()
+	executable, err := binary("localkube")
+	require.NoError(t, err)
+	p, err := startProcess(executable, t.TempDir(), Command{
+		Name:  "shell",
+		Path:  "/bin/sh",
+		Args:  []string{"-c", script},
+		Env:   []string{"GREETING=hello"},
+		Grace: grace,
+	})
+	require.NoError(t, err)
+	t.Cleanup(p.Stop)
+	eventually(t, func() bool { return p.LogTail() != "" }, "the script prints something")
+	return p
+}
+
+// exitCodeOf waits for the process to exit.
+func exitCodeOf(t *testing.T, p *Process) int {
+	t.Helper()
+	code, err := p.Wait(t.Context())
+	require.NoError(t, err)
+	return code
+}
+
+// gone is true if no process has this id.
+func gone(pid int) bool {
+	return syscall.Kill(pid, 0) == syscall.ESRCH
+}
+
+func TestProcessExitCode(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		script string
+		want   int
+	}{
+		"success": {"echo $GREETING", 0},
+		"failure": {"echo $GREETING; exit 7", 7},
+		"signal":  {"echo $GREETING; kill -9 $$", 137},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startShell(t, tc.script, 0)
+			require.Equal(t, tc.want, exitCodeOf(t, p))
+			require.Equal(t, "hello", p.LogTail())
+			require.ErrorIs(t, p.Signal(syscall.SIGTERM), os.ErrProcessDone)
+			require.NoError(t, p.Kill())
+		})
+	}
+}
+
+func TestProcessThatCannotStart(t *testing.T) {
+	t.Parallel()
+	executable, err := binary("localkube")
+	require.NoError(t, err)
+	_, err = startProcess(executable, t.TempDir(), Command{Name: "missing", Path: "/nonexistent/missing"})
+	require.ErrorContains(t, err, "starting missing")
+	require.ErrorContains(t, err, "no such file or directory")
+}
+
+func TestProcessSignals(t *testing.T) {
+	t.Parallel()
+	// The trap proves that a signal reaches the process and not only its leash.
+	p := startShell(t, "trap 'echo usr1' USR1; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done", 0)
+	require.NoError(t, p.Signal(syscall.SIGUSR1))
+	eventually(t, func() bool { return strings.HasSuffix(p.LogTail(), "usr1") }, "the trap prints")
+	require.NoError(t, p.Signal(syscall.SIGTERM))
+	require.Equal(t, 3, exitCodeOf(t, p))
+}
+
+func TestProcessKill(t *testing.T) {
+	t.Parallel()
+	p := startShell(t, "echo ready; sleep 1000", 0)
+	require.NoError(t, p.Kill())
+	require.True(t, gone(p.Pid()))
+	require.Equal(t, 137, exitCodeOf(t, p))
+}
+
+func TestProcessStop(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		script string
+		signal syscall.Signal // Sent before Stop.
+		want   int
+	}{
+		"orderly":            {"trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done", 0, 3},
+		"deaf to SIGTERM":    {"trap '' TERM; echo ready; while :; do sleep 0.05; done", 0, 137},
+		"while it is paused": {"trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done", syscall.SIGSTOP, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			grace := time.Minute
+			if tc.want == 137 {
+				grace = 100 * time.Millisecond
+			}
+			p := startShell(t, tc.script, grace)
+			if tc.signal != 0 {
+				require.NoError(t, p.Signal(tc.signal))
+			}
+			p.Stop()
+			require.True(t, gone(p.Pid()))
+			require.Equal(t, tc.want, exitCodeOf(t, p))
+		})
+	}
+}
+
+func TestProcessTakesItsChildrenAlong(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"when it is stopped": "sleep 1000 & echo $!; wait",
+		"when it exits":      "sleep 1000 & echo $!",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startShell(t, script, 0)
+			child, err := strconv.Atoi(p.LogTail())
+			require.NoError(t, err)
+			if name == "when it is stopped" {
+				p.Stop()
+			}
+			<-p.Exited()
+			eventually(t, func() bool { return gone(child) }, "init reaps the orphan")
+		})
+	}
+}
+
+func TestProcessDiesWithItsLeash(t *testing.T) {
+	t.Parallel()
+	p := startShell(t, "echo $PPID; sleep 1000", 0)
+	leash, err := strconv.Atoi(p.LogTail())
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(leash, syscall.SIGKILL))
+	eventually(t, func() bool { return gone(p.Pid()) }, "the kernel kills the process")
+}
+
+func TestLeashIgnoresTheTerminal(t *testing.T) {
+	t.Parallel()
+	p := startShell(t, "trap 'exit 3' TERM; echo $PPID; while :; do sleep 0.05; done", 0)
+	leash, err := strconv.Atoi(p.LogTail())
+	require.NoError(t, err)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP} {
+		require.NoError(t, syscall.Kill(leash, sig))
+	}
+	require.NoError(t, syscall.Kill(leash, syscall.SIGTERM))
+	require.Equal(t, 3, exitCodeOf(t, p), "SIGTERM is passed on")
+}
+
+func TestTail(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	require.NoError(t, os.WriteFile(path, []byte("one\ntwo\nthree\n"), 0o600))
+	for name, tc := range map[string]struct {
+		bytes int64
+		want  string
+	}{
+		"all":        {100, "one\ntwo\nthree"},
+		"exactly":    {14, "one\ntwo\nthree"},
+		"whole line": {8, "three"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := tail(path, tc.bytes)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
