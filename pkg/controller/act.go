@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +30,8 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 		Client:         c.dynamic,
 		Mapping:        c.remediations.Mapping,
 		StillUnhealthy: c.stillUnhealthy(nhc, w.objects),
+		Kube:           c.kube,
+		LeaseNamespace: c.leaseNamespace,
 		OnWrite:        func(resource schema.GroupResource, version string) { c.writes.Wrote(nhc.Name, resource, version) },
 	}
 	for _, beginning := range []bool{false, true} {
@@ -50,10 +53,12 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 	return outcomes
 }
 
-// begins tells whether the plan is the beginning of a remediation.
+// begins tells whether the plan is the beginning of a step.
 func begins(plan *remediation.NodePlan) bool {
-	_, create := plan.Actions[0].(remediation.Create)
-	return create
+	return slices.ContainsFunc(plan.Actions, func(action remediation.Action) bool {
+		_, create := action.(remediation.Create)
+		return create
+	})
 }
 
 // remember keeps what the next sync must know of this one's outcomes.
@@ -96,27 +101,45 @@ func (c *Controller) recheckKinds(plan remediation.NodePlan) {
 	}
 }
 
-// await records the foreign CRs that stand in the way, so that their end wakes the
-// NodeHealthCheck. It returns true if one of them has gone in the meantime, when
-// nobody was listening yet.
+// await records what stands in the way of nodes, so that its end wakes the
+// NodeHealthCheck. It returns true if a foreign CR or a lease has gone in the
+// meantime, when nobody was listening yet.
 func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome) (gone bool) {
-	blockers := map[crID]*remediation.CR{}
+	what := sets.New[awaited]()
 	for i := range plans {
+		switch plans[i].Refusal {
+		case remediation.RefusedControlPlaneBusy:
+			what.Insert(controlPlanePlace)
+		case remediation.RefusedLeaseTaken:
+			what.Insert(awaitedLease(remediation.LeaseName(plans[i].Node.Name)))
+		}
 		for _, cr := range []*remediation.CR{plans[i].Blocker, outcomes[i].Blocker} {
 			if cr != nil {
-				blockers[crKey(cr)] = cr
+				what.Insert(awaitedCR(cr))
 			}
 		}
 	}
-	c.waiting.replace(nhc, sets.KeySet(blockers))
-	for id, cr := range blockers {
-		indexer, err := c.remediations.Cache(cr.GroupVersionKind())
-		if err != nil {
-			continue
+	c.waiting.replace(nhc, what)
+	for i := range plans {
+		for _, cr := range []*remediation.CR{plans[i].Blocker, outcomes[i].Blocker} {
+			gone = gone || (cr != nil && c.isGone(cr))
 		}
-		if _, exists, err := indexer.GetByKey(cache.NewObjectName(id.namespace, id.name).String()); err == nil && !exists {
+		if plans[i].Refusal == remediation.RefusedControlPlaneBusy && !c.placeTaken(plans[i].Node.Name) {
 			gone = true
+		}
+		if lease := plans[i].Node.Lease; lease != nil && plans[i].Refusal == remediation.RefusedLeaseTaken {
+			current, exists, err := c.leaseStore.Get(lease)
+			gone = gone || err != nil || !exists || current != any(lease)
 		}
 	}
 	return gone
+}
+
+func (c *Controller) isGone(cr *remediation.CR) bool {
+	indexer, err := c.remediations.Cache(cr.GroupVersionKind())
+	if err != nil {
+		return false
+	}
+	_, exists, err := indexer.GetByKey(cache.NewObjectName(cr.Namespace, cr.Name).String())
+	return err == nil && !exists
 }

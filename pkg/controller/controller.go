@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -62,6 +63,9 @@ type Config struct {
 	Dynamic          dynamic.Interface
 	NodeHealthChecks nhcinformers.TypedNodeHealthCheckInformer
 	Nodes            coreinformers.TypedNodeInformer
+	// Leases watches LeaseNamespace, where the leases of nodes are.
+	Leases         coordinationinformers.TypedLeaseInformer
+	LeaseNamespace string
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs     cache.SharedIndexInformer
 	Recorder events.EventRecorderLogger
@@ -78,14 +82,19 @@ type Controller struct {
 	nhcs     nhclisters.NodeHealthCheckLister
 	nodes    corelisters.NodeLister
 	nhcStore cache.Store
-	synced   []cache.DoneChecker
-	clock    clock.PassiveClock
-	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+
+	nodeStore, leaseStore cache.Indexer
+	leaseNamespace        string
+
+	synced []cache.DoneChecker
+	clock  clock.PassiveClock
+	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
 	// templates and remediations are the kinds that the NodeHealthChecks refer to,
 	// and the kinds of the CRs.
 	templates, remediations *watches.Set
 
+	place     place
 	selectors selectors
 	waiting   waiting
 	writes    staleness.Tracker
@@ -102,17 +111,26 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := config.Nodes.Informer().AddIndexers(nodeIndexers); err != nil {
+		return nil, fmt.Errorf("indexing Nodes: %w", err)
+	}
+	if err := config.Leases.Informer().AddIndexers(leaseIndexers); err != nil {
+		return nil, fmt.Errorf("indexing Leases: %w", err)
+	}
 	c := &Controller{
-		client:    config.Client,
-		kube:      config.Kube,
-		dynamic:   config.Dynamic,
-		nhcs:      config.NodeHealthChecks.Lister(),
-		nodes:     config.Nodes.Lister(),
-		nhcStore:  config.NodeHealthChecks.Informer().GetStore(),
-		clock:     config.Clock,
-		metrics:   metrics,
-		announcer: announcer{recorder: config.Recorder},
-		retries:   newRetries(),
+		client:         config.Client,
+		kube:           config.Kube,
+		dynamic:        config.Dynamic,
+		nhcs:           config.NodeHealthChecks.Lister(),
+		nodes:          config.Nodes.Lister(),
+		nhcStore:       config.NodeHealthChecks.Informer().GetStore(),
+		nodeStore:      config.Nodes.Informer().GetIndexer(),
+		leaseStore:     config.Leases.Informer().GetIndexer(),
+		leaseNamespace: config.LeaseNamespace,
+		clock:          config.Clock,
+		metrics:        metrics,
+		announcer:      announcer{recorder: config.Recorder},
+		retries:        newRetries(),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
@@ -140,7 +158,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Parse:     parseCR,
 		Indexers:  crIndexers,
 		Handler:   c.remediationHandler(),
-		Changed:   c.enqueue,
+		Changed: func(owners []string) {
+			c.enqueue(owners)
+			c.enqueue(c.waiting.on(controlPlanePlace))
+		},
 	})
 	if err := c.registerHandlers(ctx, config); err != nil {
 		return nil, err
@@ -262,10 +283,12 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	if err != nil {
 		return time.Time{}, err
 	}
+	c.takePlace(name, world, start)
 	plans := world.plan(nhc, start)
 	logSync(ctx, world, plans)
 	outcomes := c.act(ctx, nhc, world, memory, plans)
-	recheck = health.Earliest(world.recheck(), c.retries.next(name, plans, start))
+	c.settlePlace(name, plans, outcomes, start)
+	recheck = health.Earliest(world.recheck(plans, start), c.retries.next(name, plans, start))
 	if c.await(name, plans, outcomes) {
 		recheck = start
 	}
@@ -297,6 +320,9 @@ func (c *Controller) enqueue(names []string) {
 func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bool) {
 	if resource == nhcResource {
 		return c.nhcStore, true
+	}
+	if resource == remediation.LeaseResource {
+		return c.leaseStore, true
 	}
 	return c.remediations.StoreOf(resource)
 }

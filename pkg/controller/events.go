@@ -29,7 +29,9 @@ const (
 	reasonRemediationCreated = "RemediationCreated"
 	reasonRemediationRemoved = "RemediationRemoved"
 	reasonRemediationSkipped = "RemediationSkipped"
+	reasonNoTemplateLeft     = "NoTemplateLeft"
 	reasonInvalidNodeLabel   = "InvalidNodeLabel"
+	reasonOldRemediationCR   = "OldRemediationCR"
 )
 
 // event is one thing to tell.
@@ -97,10 +99,35 @@ func skippedForPause() event {
 	}
 }
 
-func skippedForExclusion(node *corev1.Node) event {
+// skippedForNode tells why one node gets no CR. The second result is false for
+// refusals that are told of in another way, or not at all.
+func skippedForNode(node *corev1.Node, refusal remediation.Refusal) (event, bool) {
+	var note string
+	switch refusal { //nolint:exhaustive // only these are about the node alone
+	case remediation.RefusedExcluded:
+		note = fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name)
+	case remediation.RefusedControlPlaneBusy:
+		note = fmt.Sprintf("Skipping remediation of %s for preventing control plane / etcd quorum loss, going to retry in a minute", node.Name)
+	case remediation.RefusedLeaseTaken:
+		note = fmt.Sprintf("Skipped remediation of node: %s, because node lease is already taken", node.Name)
+	default:
+		return event{}, false
+	}
+	return event{eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: "Refuse-" + string(refusal), node: node, note: note}, true
+}
+
+func noTemplateLeft(nhc string, node *corev1.Node) event {
 	return event{
-		eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: "Exclude", node: node,
-		note: fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name),
+		eventType: corev1.EventTypeWarning, reason: reasonNoTemplateLeft, action: "GiveUp", node: node,
+		note: fmt.Sprintf("Remediation timed out, and no template left to try. didn't find a template to use for NHC %s and node %s", nhc, node.Name),
+	}
+}
+
+// oldRemediation tells of an old CR. node is nil if it is gone.
+func oldRemediation(node *corev1.Node, cr *remediation.CR) event {
+	return event{
+		eventType: corev1.EventTypeWarning, reason: reasonOldRemediationCR, action: "Report-" + cr.Kind, node: node,
+		note: fmt.Sprintf("Remediation CR of kind %s with name %s for node %s is older than 48h", cr.Kind, cr.Name, cr.Node()),
 	}
 }
 

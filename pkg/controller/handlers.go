@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -57,7 +59,20 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 	if err != nil {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
-	c.synced = []cache.DoneChecker{nhcs.HasSyncedChecker(), nodes.HasSyncedChecker(), crds.HasSyncedChecker()}
+	leases, err := config.Leases.TypedInformer().AddTypedEventHandler(coordinationinformers.LeaseHandlerFuncs{
+		AddFunc:    func(lease *coordinationv1.Lease) { c.leaseChanged(nil, lease) },
+		UpdateFunc: c.leaseChanged,
+		DeleteFunc: func(deleted coordinationinformers.DeletedLease) {
+			c.enqueue(c.waiting.on(awaitedLease(deleted.GetObjectName().Name)))
+			if lease := deleted.OptionalObj; lease != nil {
+				c.enqueue(c.holderOf(lease))
+			}
+		},
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching Leases: %w", err)
+	}
+	c.synced = []cache.DoneChecker{nhcs.HasSyncedChecker(), nodes.HasSyncedChecker(), crds.HasSyncedChecker(), leases.HasSyncedChecker()}
 	return nil
 }
 
@@ -108,6 +123,34 @@ func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates, crs map[schema.Group
 	return templates, crs
 }
 
+// leaseChanged handles a lease that was created (old is nil) or updated: it concerns
+// who held it, who holds it, and who waits for it.
+func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
+	if old != nil && old.ResourceVersion == lease.ResourceVersion {
+		return
+	}
+	c.enqueue(c.waiting.on(awaitedLease(lease.Name)))
+	holders := c.holderOf(lease)
+	if len(holders) > 0 && c.writes.IsLast(holders[0], remediation.LeaseResource, lease.ResourceVersion) {
+		return // The echo of our own write.
+	}
+	c.enqueue(holders)
+	if old != nil {
+		c.enqueue(c.holderOf(old))
+	}
+}
+
+// holderOf returns the NodeHealthCheck that holds a lease, if one does.
+func (c *Controller) holderOf(lease *coordinationv1.Lease) []string {
+	if lease.Spec.HolderIdentity == nil {
+		return nil
+	}
+	if name, ok := remediation.NHCOfHolder(*lease.Spec.HolderIdentity); ok {
+		return []string{name}
+	}
+	return nil
+}
+
 // nodeChanged handles a Node that was created (old is nil), updated, or deleted
 // (node is nil).
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
@@ -120,6 +163,9 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	if matters {
 		// A node that is no longer selected still has its CR looked after.
 		c.enqueue(c.remediatingNode(nameOf(old, node)))
+		if node == nil || isControlPlane(node) || (old != nil && isControlPlane(old)) {
+			c.enqueue(c.waiting.on(controlPlanePlace))
+		}
 	}
 }
 
@@ -134,6 +180,9 @@ func nameOf(old, node *corev1.Node) string {
 // about it, other than whether it is selected.
 func nodeMatters(old, node *corev1.Node) bool {
 	if old.UID != node.UID || old.Labels[v1alpha1.LabelExclude] != node.Labels[v1alpha1.LabelExclude] || isControlPlane(old) != isControlPlane(node) {
+		return true
+	}
+	if hasKey(old.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) != hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
 		return true
 	}
 	if _, before := old.Labels[v1alpha1.LabelExclude]; before != hasKey(node.Labels, v1alpha1.LabelExclude) {
@@ -220,7 +269,8 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 // crChanged wakes the owners of a CR and those that wait for it.
 func (c *Controller) crChanged(cr *remediation.CR) {
 	c.enqueue(cr.Owners())
-	c.enqueue(c.waiting.on(crKey(cr)))
+	c.enqueue(c.waiting.on(awaitedCR(cr)))
+	c.enqueue(c.waiting.on(controlPlanePlace))
 }
 
 // lastKnown returns the object of a deletion event, which may be older than the

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,16 +29,52 @@ func parseTemplate(object *unstructured.Unstructured) runtime.Object {
 
 func parseCR(object *unstructured.Unstructured) runtime.Object { return remediation.ParseCR(object) }
 
-// The indexes of the caches of CRs: by the NodeHealthChecks that own them, and by
-// the node they are for.
+// The indexes of the caches of CRs: by the NodeHealthChecks that own them, by the
+// node they are for, and by the control plane label.
 const (
-	byOwner = "owner"
-	byNode  = "node"
+	byOwner        = "owner"
+	byNode         = "node"
+	byControlPlane = "controlPlane"
+
+	labelledControlPlane = "true"
 )
 
 var crIndexers = cache.Indexers{
 	byOwner: func(object any) ([]string, error) { return object.(*remediation.CR).Owners(), nil },
 	byNode:  func(object any) ([]string, error) { return []string{object.(*remediation.CR).Node()}, nil },
+	byControlPlane: func(object any) ([]string, error) {
+		if hasKey(object.(*remediation.CR).Labels, v1alpha1.LabelControlPlane) {
+			return []string{labelledControlPlane}, nil
+		}
+		return nil, nil
+	},
+}
+
+// The index of the cache of Nodes.
+const (
+	nodesByRole      = "role"
+	roleControlPlane = "control-plane"
+)
+
+var nodeIndexers = cache.Indexers{
+	nodesByRole: func(object any) ([]string, error) {
+		if node, ok := object.(*corev1.Node); ok && isControlPlane(node) {
+			return []string{roleControlPlane}, nil
+		}
+		return nil, nil
+	},
+}
+
+// The index of the cache of leases: by holder.
+const leasesByHolder = "holder"
+
+var leaseIndexers = cache.Indexers{
+	leasesByHolder: func(object any) ([]string, error) {
+		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
+			return []string{*lease.Spec.HolderIdentity}, nil
+		}
+		return nil, nil
+	},
 }
 
 // listCRs returns the CRs under a key of an index.
@@ -150,35 +187,37 @@ func (s *selectors) referring(gvk schema.GroupVersionKind, template types.Namesp
 	return names
 }
 
-// crID tells CRs of all kinds apart by name, as the API server does.
-type crID struct {
-	kind            schema.GroupKind
-	namespace, name string
+// awaited is something whose change a NodeHealthCheck waits for.
+type awaited string
+
+// controlPlanePlace is the place for a control plane node under remediation.
+const controlPlanePlace awaited = "control plane"
+
+func awaitedCR(cr *remediation.CR) awaited {
+	return awaited("cr/" + cr.GroupVersionKind().GroupKind().String() + "/" + cr.Namespace + "/" + cr.Name)
 }
 
-func crKey(cr *remediation.CR) crID {
-	return crID{kind: cr.GroupVersionKind().GroupKind(), namespace: cr.Namespace, name: cr.Name}
-}
+func awaitedLease(name string) awaited { return awaited("lease/" + name) }
 
-// waiting knows which NodeHealthChecks wait for which foreign CRs to go. Its zero
-// value is ready to use.
+// waiting knows which NodeHealthChecks wait for what. Its zero value is ready to
+// use.
 type waiting struct {
 	mu      sync.Mutex
-	waiters map[crID]sets.Set[string]
+	waiters map[awaited]sets.Set[string]
 }
 
-// replace records the CRs that a NodeHealthCheck waits for now.
-func (w *waiting) replace(nhc string, crs sets.Set[crID]) {
+// replace records what a NodeHealthCheck waits for now.
+func (w *waiting) replace(nhc string, what sets.Set[awaited]) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, waiters := range w.waiters {
-		if !crs.Has(id) && waiters.Delete(nhc).Len() == 0 {
+		if !what.Has(id) && waiters.Delete(nhc).Len() == 0 {
 			delete(w.waiters, id)
 		}
 	}
-	for id := range crs {
+	for id := range what {
 		if w.waiters == nil {
-			w.waiters = map[crID]sets.Set[string]{}
+			w.waiters = map[awaited]sets.Set[string]{}
 		}
 		if w.waiters[id] == nil {
 			w.waiters[id] = sets.New[string]()
@@ -189,9 +228,9 @@ func (w *waiting) replace(nhc string, crs sets.Set[crID]) {
 
 func (w *waiting) forget(nhc string) { w.replace(nhc, nil) }
 
-// on returns the NodeHealthChecks that wait for a CR.
-func (w *waiting) on(id crID) []string {
+// on returns the NodeHealthChecks that wait for something.
+func (w *waiting) on(what awaited) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.waiters[id].UnsortedList()
+	return w.waiters[what].UnsortedList()
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // memory is what the process remembers of one NodeHealthCheck between syncs. No
@@ -26,6 +27,8 @@ type memory struct {
 	announced announced
 	// remediations are the CRs that status showed last, nil before the first sync.
 	remediations map[types.UID]tracked
+	// oldNodes are the nodes with a series for old CRs.
+	oldNodes sets.Set[string]
 }
 
 // announced is what events have said, so that they report transitions only.
@@ -33,8 +36,11 @@ type announced struct {
 	gateClosed, paused bool
 	specProblem        string
 	detected           sets.Set[string]
-	excluded           sets.Set[string]
-	invalidLabel       sets.Set[string]
+	// refused holds the refusals of single nodes that were told of.
+	refused      map[string]remediation.Refusal
+	invalidLabel sets.Set[string]
+	// old holds the CRs that were reported as old.
+	old sets.Set[types.UID]
 }
 
 // tracked is a CR that status shows.
@@ -64,7 +70,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 		known = &memory{
 			uid:               nhc.UID,
 			deletionRequested: map[types.UID]bool{},
-			announced:         announced{detected: sets.New[string](), excluded: sets.New[string](), invalidLabel: sets.New[string]()},
+			announced:         announced{detected: sets.New[string](), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		m.byName[nhc.Name] = known
 	}

@@ -12,15 +12,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // metrics are the collectors of the controller (spec 20).
 type metrics struct {
 	// Names and labels of the upstream operator.
-	ongoing       *prometheus.GaugeVec
+	ongoing, old  *prometheus.GaugeVec
 	unhealthyTime *prometheus.HistogramVec
 
 	// Our own ones.
@@ -43,6 +45,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		ongoing: gauge("nodehealthcheck_ongoing_remediation", "1 while the remediation of the node is in status.", "name", "namespace", "remediation"),
+		old:     gauge("nodehealthcheck_old_remediation_cr", "Number of remediations of the node that are older than 48 hours.", "name", "namespace"),
 		unhealthyTime: histogram("nodehealthcheck_unhealthy_node_duration_seconds", "Time from the start of a remediation to its end.",
 			[]float64{30, 60, 120, 180, 240, 300, 600, 1200, 2400, 3600}, "name", "namespace", "remediation"),
 		observedNodes:    gauge("nhc_observed_nodes", "Number of selected nodes.", nhc),
@@ -61,7 +64,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		syncDuration: histogram("nhc_sync_duration_seconds", "Duration of a sync.", prometheus.ExponentialBuckets(0.0005, 2, 16), nhc),
 	}
 	for _, collector := range []prometheus.Collector{
-		m.ongoing, m.unhealthyTime,
+		m.ongoing, m.old, m.unhealthyTime,
 		m.observedNodes, m.healthyNodes, m.unhealthyNodes, m.remediatingNodes, m.gateOpen, m.paused, m.disabled,
 		m.started, m.succeeded, m.timedOut, m.cancelled, m.detectionToCreation, m.syncDuration,
 	} {
@@ -91,7 +94,7 @@ func (m *metrics) update(r *round, memory *memory) {
 	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
 
 	for i := range r.plans {
-		if cr := r.outcomes[i].Created; cr != nil && !r.plans[i].Node.Verdict.Deadline.IsZero() {
+		if cr := r.outcomes[i].Created; cr != nil && len(r.plans[i].Node.Own) == 0 && !r.plans[i].Node.Verdict.Deadline.IsZero() {
 			m.detectionToCreation.WithLabelValues(name).Observe(max(0, r.now.Sub(r.plans[i].Node.Verdict.Deadline).Seconds()))
 		}
 	}
@@ -119,6 +122,25 @@ func (m *metrics) update(r *round, memory *memory) {
 		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1) // Where a successor shares the labels of one that has ended.
 	}
 	memory.remediations = after
+	memory.oldNodes = m.updateOld(r.oldCRs(), memory.oldNodes)
+}
+
+// updateOld counts the old CRs per node, and removes the series of nodes that had
+// some and have none left.
+func (m *metrics) updateOld(old []*remediation.CR, before sets.Set[string]) sets.Set[string] {
+	perNode := map[string]int{}
+	for _, cr := range old {
+		perNode[cr.Node()]++
+	}
+	for node := range before {
+		if perNode[node] == 0 {
+			m.old.DeleteLabelValues(node, "")
+		}
+	}
+	for node, n := range perNode {
+		m.old.WithLabelValues(node, "").Set(float64(n))
+	}
+	return sets.KeySet(perNode)
 }
 
 // end counts the end of a remediation, in exactly one way.
@@ -126,10 +148,10 @@ func (m *metrics) end(nhc string, cr tracked, succeeded bool, now time.Time) {
 	m.ongoing.DeleteLabelValues(cr.node, cr.namespace, cr.kind)
 	m.unhealthyTime.WithLabelValues(cr.node, cr.namespace, cr.kind).Observe(max(0, now.Sub(cr.started).Seconds()))
 	switch {
-	case succeeded || cr.succeeded:
-		m.succeeded.WithLabelValues(nhc, cr.kind).Inc()
 	case cr.timedOut:
 		m.timedOut.WithLabelValues(nhc, cr.kind).Inc()
+	case succeeded || cr.succeeded:
+		m.succeeded.WithLabelValues(nhc, cr.kind).Inc()
 	default:
 		m.cancelled.WithLabelValues(nhc, cr.kind).Inc()
 	}
@@ -148,6 +170,9 @@ func (m *metrics) forget(nhc string, memory *memory) {
 	m.syncDuration.DeletePartialMatch(series)
 	if memory == nil {
 		return
+	}
+	for node := range memory.oldNodes {
+		m.old.DeleteLabelValues(node, "")
 	}
 	for _, cr := range memory.remediations {
 		m.ongoing.DeleteLabelValues(cr.node, cr.namespace, cr.kind)

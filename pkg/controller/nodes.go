@@ -42,10 +42,14 @@ func TrimNode(object any) (any, error) {
 			Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
 		})
 	}
+	var annotations map[string]string
+	if value, present := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]; present {
+		annotations = map[string]string{v1alpha1.AnnotationManuallyConfirmedHealthy: value}
+	}
 	return &corev1.Node{
 		TypeMeta: node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
-			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels,
+			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels, Annotations: annotations,
 		},
 		Status: corev1.NodeStatus{Conditions: conditions},
 	}, nil

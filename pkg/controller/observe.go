@@ -10,9 +10,11 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -37,8 +39,20 @@ type world struct {
 	leaving time.Time
 }
 
-// recheck returns the next instant at which time alone changes a verdict.
-func (w *world) recheck() time.Time { return health.Earliest(w.fleet.Recheck, w.leaving) }
+// recheck returns the next instant at which time alone changes a verdict or a plan,
+// or makes a CR old.
+func (w *world) recheck(plans []remediation.NodePlan, now time.Time) time.Time {
+	next := health.Earliest(w.fleet.Recheck, w.leaving)
+	for i := range plans {
+		next = health.Earliest(next, plans[i].Recheck)
+		for _, cr := range plans[i].Node.Own {
+			if old := cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge); old.After(now) {
+				next = health.Earliest(next, old)
+			}
+		}
+	}
+	return next
+}
 
 // observe looks at the caches. The error is watches.ErrPending if something that
 // the decision depends on has not been read yet.
@@ -63,18 +77,18 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	for _, patient := range w.fleet.Patients {
 		w.add(patient.Node, patient.Verdict, restraints, crs)
 	}
-	if err := c.addRemediated(nhc, w, crs, restraints, now); err != nil {
+	others, err := c.furtherNodes(nhc, selected, crs)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.addNamed(nhc, w, others, crs, restraints, now); err != nil {
 		return nil, err
 	}
 	if err := c.findForeign(nhc, w); err != nil {
 		return nil, err
 	}
-	if err := c.findListed(nhc, w); err != nil {
+	if err := c.complete(nhc, w, memory); err != nil {
 		return nil, err
-	}
-	for i := range w.nodes {
-		w.nodes[i].RetryAt = c.retries.at(nhc.Name, &w.nodes[i])
-		w.nodes[i].DeletionRequested = memory.deletionRequested
 	}
 	slices.SortFunc(w.nodes, func(a, b remediation.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return w, nil
@@ -96,21 +110,46 @@ func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remedi
 	restraints.Excluded = node.Labels[v1alpha1.LabelExclude] == "true"
 	w.objects[node.Name] = node
 	w.nodes = append(w.nodes, remediation.Node{
-		Name:          node.Name,
-		UID:           node.UID,
-		ControlPlane:  isControlPlane(node),
-		Verdict:       verdict,
-		Circumstances: restraints,
-		Own:           crs.read[node.Name],
-		Unreadable:    crs.unreadable[node.Name],
+		Name:             node.Name,
+		UID:              node.UID,
+		ControlPlane:     isControlPlane(node),
+		Verdict:          verdict,
+		Circumstances:    restraints,
+		ConfirmedHealthy: hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy),
+		Own:              crs.read[node.Name],
+		Unreadable:       crs.unreadable[node.Name],
 	})
 }
 
-// addRemediated adds the nodes with CRs that were not added as patients: healthy
-// ones, those that are no longer selected, and those that are gone.
-func (c *Controller) addRemediated(nhc *v1alpha1.NodeHealthCheck, w *world, crs *ownCRs, restraints remediation.Circumstances, now time.Time) error {
+// furtherNodes returns the nodes to be looked at besides the patients: those with
+// CRs, be they healthy, no longer selected or gone; those whose lease is held and may
+// have to be released; and those that somebody has confirmed to be healthy.
+func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.Node, crs *ownCRs) (sets.Set[string], error) {
+	names := sets.New(crs.nodes()...)
+	held, err := c.leaseStore.ByIndex(leasesByHolder, remediation.LeaseHolder(nhc.Name))
+	if err != nil {
+		return nil, fmt.Errorf("listing leases: %w", err)
+	}
+	for _, object := range held {
+		if name, ok := remediation.NodeOfLease(object.(*coordinationv1.Lease)); ok {
+			names.Insert(name)
+		}
+	}
+	for i := range nhc.Status.UnhealthyNodes {
+		names.Insert(nhc.Status.UnhealthyNodes[i].Name)
+	}
+	for _, node := range selected {
+		if hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
+			names.Insert(node.Name)
+		}
+	}
+	return names, nil
+}
+
+// addNamed adds nodes by name, unless they were added as patients.
+func (c *Controller) addNamed(nhc *v1alpha1.NodeHealthCheck, w *world, names sets.Set[string], crs *ownCRs, restraints remediation.Circumstances, now time.Time) error {
 	selector := selectorOf(nhc)
-	for _, name := range crs.nodes() {
+	for name := range names {
 		if _, added := w.objects[name]; added {
 			continue
 		}
@@ -127,7 +166,7 @@ func (c *Controller) addRemediated(nhc *v1alpha1.NodeHealthCheck, w *world, crs 
 		verdict := health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, now)
 		leaving := restraints
 		leaving.Unselected = !selector.Matches(labelSet(node))
-		if leaving.Unselected && verdict.State == health.SoonUnhealthy {
+		if leaving.Unselected && verdict.State == health.SoonUnhealthy && crs.remediated(name) {
 			w.leaving = health.Earliest(w.leaving, verdict.Deadline)
 		}
 		w.add(node, verdict, leaving, crs)
@@ -135,20 +174,31 @@ func (c *Controller) addRemediated(nhc *v1alpha1.NodeHealthCheck, w *world, crs 
 	return nil
 }
 
-// findListed finds the Nodes that status lists and that nothing is wrong with any
-// more.
-func (c *Controller) findListed(nhc *v1alpha1.NodeHealthCheck, w *world) error {
+// complete adds to the nodes what status, the leases, and the memory know of them.
+func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *memory) error {
+	recorded := make(map[string]*v1alpha1.UnhealthyNode, len(nhc.Status.UnhealthyNodes))
 	for i := range nhc.Status.UnhealthyNodes {
-		name := nhc.Status.UnhealthyNodes[i].Name
-		if w.objects[name] != nil {
-			continue
+		recorded[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
+	}
+	for i := range w.nodes {
+		node := &w.nodes[i]
+		node.RetryAt = c.retries.at(nhc.Name, node)
+		node.DeletionRequested = memory.deletionRequested
+		lease, exists, err := c.leaseStore.GetByKey(c.leaseNamespace + "/" + remediation.LeaseName(node.Name))
+		if err != nil {
+			return fmt.Errorf("reading lease: %w", err)
 		}
-		node, err := c.nodes.Get(name)
-		switch {
-		case err == nil:
-			w.objects[name] = node
-		case !apierrors.IsNotFound(err):
-			return fmt.Errorf("reading node %s: %w", name, err)
+		if exists {
+			node.Lease = lease.(*coordinationv1.Lease)
+		}
+		if entry := recorded[node.Name]; entry != nil {
+			node.Recorded = entry.Remediations
+			if entry.ConditionsHealthyTimestamp != nil {
+				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
+			}
+		}
+		if node.ConfirmedHealthy && len(node.Own) == 0 {
+			node.OthersRemediate = len(c.remediatingNode(node.Name)) > 0
 		}
 	}
 	return nil
@@ -161,15 +211,17 @@ type findings struct {
 	// unknown means that something could not be read for now: no answer is not an
 	// answer, so the condition stays as it is and nothing is started.
 	unknown bool
-	// template is that of the first step, if it was found.
-	template *remediation.Template
+	// steps are those of the NodeHealthCheck, in ascending order, and templates what
+	// was found of them: nil where nothing was.
+	steps     []remediation.Step
+	templates []*remediation.Template
 }
 
 // findTemplates checks every referenced template in ascending order. The first
 // problem counts.
 func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck) (findings, error) {
-	found := findings{problem: remediation.Unsupported(&nhc.Spec)}
 	steps := remediation.Steps(&nhc.Spec)
+	found := findings{problem: remediation.Unsupported(&nhc.Spec), steps: steps, templates: make([]*remediation.Template, len(steps))}
 	for i, step := range steps {
 		template, problem, err := c.findTemplate(steps, step)
 		switch {
@@ -180,9 +232,7 @@ func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck) (findings, err
 		case problem != nil && found.problem == nil:
 			found.problem = problem
 		}
-		if i == 0 {
-			found.template = template
-		}
+		found.templates[i] = template
 	}
 	return found, nil
 }
@@ -264,7 +314,7 @@ func (o *ownCRs) nodes() []string {
 	return names
 }
 
-// findCRs finds the own CRs of a NodeHealthCheck, oldest first, among the kinds of
+// findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps, among the kinds of
 // its templates and those that its status points to. What status names and cannot
 // be read counts as existing (spec 6.8).
 func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ownCRs, error) {
@@ -285,10 +335,9 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ow
 		}
 	}
 	memory.deletionRequested = requested
+	steps := remediation.Steps(&nhc.Spec)
 	for _, own := range crs.read {
-		slices.SortFunc(own, func(a, b *remediation.CR) int {
-			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
-		})
+		remediation.Sort(steps, own)
 	}
 	return crs, nil
 }
@@ -321,46 +370,61 @@ func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, match func(*v1alpha1
 	}
 }
 
-// findForeign finds the CRs of others that may stand in the way of a first CR.
+// findForeign finds the CRs of others that may stand in the way of a CR.
 func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error {
-	if w.template == nil || w.problem != nil || w.unknown {
+	if w.problem != nil || w.unknown {
 		return nil
 	}
-	kind, _ := remediation.Steps(&nhc.Spec)[0].RemediationKind()
-	indexer, err := c.remediations.Cache(kind)
-	if err != nil {
-		return err
-	}
-	for i := range w.nodes {
-		node := &w.nodes[i]
-		if node.Verdict.State != health.Unhealthy || len(node.Own) > 0 {
-			continue
-		}
-		candidates, err := listCRs(indexer, byNode, node.Name)
+	for i, step := range w.steps {
+		kind, _ := step.RemediationKind()
+		indexer, err := c.remediations.Cache(kind)
 		if err != nil {
-			return fmt.Errorf("listing CRs: %w", err)
+			return err
 		}
-		namesake, exists, err := indexer.GetByKey(cache.NewObjectName(w.template.Namespace, remediation.Name(node.Name, w.template)).String())
-		if err != nil {
-			return fmt.Errorf("reading CR: %w", err)
-		}
-		if exists {
-			candidates = append(candidates, namesake.(*remediation.CR))
-		}
-		for _, cr := range candidates {
-			if !cr.OwnedBy(nhc.Name) || cr.Node() != node.Name {
-				node.Foreign = append(node.Foreign, cr)
+		for j := range w.nodes {
+			node := &w.nodes[j]
+			if node.Verdict.State != health.Unhealthy || node.Circumstances.NodeDeleted {
+				continue
 			}
+			foreign, err := foreignCRs(indexer, nhc.Name, node.Name, w.templates[i])
+			if err != nil {
+				return err
+			}
+			node.Foreign = append(node.Foreign, foreign...)
 		}
 	}
 	return nil
 }
 
+// foreignCRs returns the CRs of one kind that others have for the node, or that have
+// the name that is needed.
+func foreignCRs(indexer cache.Indexer, nhc, node string, template *remediation.Template) ([]*remediation.CR, error) {
+	candidates, err := listCRs(indexer, byNode, node)
+	if err != nil {
+		return nil, fmt.Errorf("listing CRs: %w", err)
+	}
+	namesake, exists, err := indexer.GetByKey(cache.NewObjectName(template.Namespace, remediation.Name(node, template)).String())
+	if err != nil {
+		return nil, fmt.Errorf("reading CR: %w", err)
+	}
+	if exists {
+		candidates = append(candidates, namesake.(*remediation.CR))
+	}
+	var foreign []*remediation.CR
+	for _, cr := range candidates {
+		if !cr.OwnedBy(nhc) || cr.Node() != node {
+			foreign = append(foreign, cr)
+		}
+	}
+	return foreign, nil
+}
+
 // plan decides about every node.
 func (w *world) plan(nhc *v1alpha1.NodeHealthCheck, now time.Time) []remediation.NodePlan {
+	script := &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates}
 	plans := make([]remediation.NodePlan, 0, len(w.nodes))
 	for _, node := range w.nodes {
-		plans = append(plans, remediation.Plan(nhc, node, w.template, now))
+		plans = append(plans, script.Plan(node, now))
 	}
 	return plans
 }

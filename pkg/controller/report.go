@@ -64,6 +64,11 @@ func (r *round) transitions(memory *memory) []event {
 		all = append(all, skippedForPause())
 	}
 	all = append(all, r.nodeTransitions(memory)...)
+	for _, cr := range r.oldCRs() {
+		if !memory.announced.old.Has(cr.UID) {
+			all = append(all, oldRemediation(r.node(cr.Node()), cr))
+		}
+	}
 	if r.world.specProblem != "" && r.world.specProblem != memory.announced.specProblem && r.refused(remediation.RefusedInvalidSpec) {
 		all = append(all, skippedForSpec(r.world.specProblem))
 	}
@@ -92,12 +97,15 @@ func (r *round) disabledTransition() []event {
 
 // nodeTransitions tells which nodes became unhealthy, got a CR, or are exempt.
 func (r *round) nodeTransitions(memory *memory) []event {
-	listed, shown := sets.New[string](), sets.New[types.UID]()
+	listed, shown, ended := sets.New[string](), sets.New[types.UID](), sets.New[types.UID]()
 	for i := range r.nhc.Status.UnhealthyNodes {
 		entry := &r.nhc.Status.UnhealthyNodes[i]
 		listed.Insert(entry.Name)
 		for j := range entry.Remediations {
 			shown.Insert(entry.Remediations[j].Resource.UID)
+			if entry.Remediations[j].TimedOut != nil {
+				ended.Insert(entry.Remediations[j].Resource.UID)
+			}
 		}
 	}
 	var all []event
@@ -110,8 +118,11 @@ func (r *round) nodeTransitions(memory *memory) []event {
 		if r.detects(plan) && !listed.Has(node.Name) && !memory.announced.detected.Has(node.Name) {
 			all = append(all, detectedUnhealthy(node, plan.Node.Verdict))
 		}
-		if exempt(plan) && !memory.announced.excluded.Has(node.Name) {
-			all = append(all, skippedForExclusion(node))
+		if skipped, tells := skippedForNode(node, plan.Refusal); tells && memory.announced.refused[node.Name] != plan.Refusal {
+			all = append(all, skipped)
+		}
+		if plan.Exhausted && r.endedNow(i, ended) {
+			all = append(all, noTemplateLeft(r.nhc.Name, node))
 		}
 		if r.ignoresLabel(plan) && !memory.announced.invalidLabel.Has(node.Name) {
 			all = append(all, invalidNodeLabel(node))
@@ -137,7 +148,26 @@ func (r *round) detects(plan *remediation.NodePlan) bool {
 	return plan.Node.Verdict.State == health.Unhealthy && !plan.Node.Circumstances.Unselected
 }
 
-func exempt(plan *remediation.NodePlan) bool { return plan.Refusal == remediation.RefusedExcluded }
+// endedNow tells whether a step of a node ended that status did not show as ended.
+func (r *round) endedNow(i int, ended sets.Set[types.UID]) bool {
+	return slices.ContainsFunc(r.plans[i].Node.Own, func(cr *remediation.CR) bool {
+		_, now := r.outcomes[i].TimedOut[cr.UID]
+		return (now || cr.TimedOut()) && !ended.Has(cr.UID)
+	})
+}
+
+// oldCRs returns the own CRs that are older than 48 hours (spec 17.6).
+func (r *round) oldCRs() []*remediation.CR {
+	var old []*remediation.CR
+	for i := range r.plans {
+		for _, cr := range r.plans[i].Node.Own {
+			if r.now.Sub(cr.CreationTimestamp.Time) > v1alpha1.OldRemediationAge {
+				old = append(old, cr)
+			}
+		}
+	}
+	return old
+}
 
 // ignoresLabel tells whether the node carries the exclusion label with an empty
 // value, which has no effect (spec 15.2).
@@ -167,8 +197,12 @@ func (r *round) announcedNow(memory *memory) announced {
 		gateClosed:   r.refused(remediation.RefusedGateClosed),
 		paused:       len(r.nhc.Spec.PauseRequests) > 0,
 		detected:     sets.New[string](),
-		excluded:     sets.New[string](),
+		refused:      map[string]remediation.Refusal{},
 		invalidLabel: sets.New[string](),
+		old:          sets.New[types.UID](),
+	}
+	for _, cr := range r.oldCRs() {
+		now.old.Insert(cr.UID)
 	}
 	if r.refused(remediation.RefusedInvalidSpec) {
 		now.specProblem = r.world.specProblem
@@ -180,8 +214,8 @@ func (r *round) announcedNow(memory *memory) announced {
 		if r.detects(plan) || (memory.announced.detected.Has(name) && r.lasts(plan)) {
 			now.detected.Insert(name)
 		}
-		if exempt(plan) {
-			now.excluded.Insert(name)
+		if plan.Refusal != "" {
+			now.refused[name] = plan.Refusal
 		}
 		if r.ignoresLabel(plan) {
 			now.invalidLabel.Insert(name)

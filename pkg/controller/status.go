@@ -43,7 +43,7 @@ func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, plans []remediation.Node
 	}
 	remediating := 0
 	for i := range plans {
-		entry := newEntry(&plans[i].Node, &outcomes[i], recorded[plans[i].Node.Name], now)
+		entry := newEntry(&plans[i], &outcomes[i], recorded[plans[i].Node.Name], now)
 		if entry == nil {
 			continue
 		}
@@ -90,10 +90,11 @@ func disabledCondition(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) [
 }
 
 // newEntry returns the entry of a node, or nil if it is not listed (spec 18.4).
-func newEntry(node *remediation.Node, outcome *remediation.Outcome, old *v1alpha1.UnhealthyNode, now time.Time) *v1alpha1.UnhealthyNode {
+func newEntry(plan *remediation.NodePlan, outcome *remediation.Outcome, old *v1alpha1.UnhealthyNode, now time.Time) *v1alpha1.UnhealthyNode {
+	node := &plan.Node
 	entry := &v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediationsOf(node, outcome)}
 	unhealthy := node.Verdict.State == health.Unhealthy && !node.Circumstances.Unselected
-	lingering := node.Verdict.State == health.SoonUnhealthy && old != nil
+	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Circumstances.Unselected && old != nil
 	if len(entry.Remediations) == 0 && !unhealthy && !lingering {
 		return nil
 	}
@@ -101,6 +102,9 @@ func newEntry(node *remediation.Node, outcome *remediation.Outcome, old *v1alpha
 		entry.ConditionsHealthyTimestamp = new(seconds(now))
 		if old != nil && old.ConditionsHealthyTimestamp != nil {
 			entry.ConditionsHealthyTimestamp = old.ConditionsHealthyTimestamp
+		}
+		if plan.Delayed {
+			entry.HealthyDelayed = new(true)
 		}
 	}
 	return entry
@@ -123,18 +127,35 @@ func remediationsOf(node *remediation.Node, outcome *remediation.Outcome) []v1al
 	for _, cr := range node.Own {
 		ending := node.Circumstances.NodeDeleted && (cr.Deleting() || node.DeletionRequested[cr.UID])
 		if !gone[cr.UID] && !ending {
-			remediations = append(remediations, record(cr))
+			remediations = append(remediations, record(cr, timedOut(node, outcome, cr)))
 		}
 	}
 	remediations = append(remediations, node.Unreadable...)
 	if created := outcome.Created; created != nil {
-		remediations = append(remediations, record(created))
+		remediations = append(remediations, record(created, nil))
 	}
 	return remediations
 }
 
-func record(cr *remediation.CR) v1alpha1.Remediation {
-	entry := v1alpha1.Remediation{Resource: cr.Reference(), Started: cr.CreationTimestamp}
+// timedOut returns when the step of a CR ended without success: now, or as status
+// says, or else as the CR says, which is how status is rebuilt.
+func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *remediation.CR) *metav1.Time {
+	for i := range node.Recorded {
+		if known := &node.Recorded[i]; known.Resource.UID == cr.UID && known.TimedOut != nil {
+			return known.TimedOut
+		}
+	}
+	if at, ended := outcome.TimedOut[cr.UID]; ended {
+		return new(seconds(at))
+	}
+	if at, marked := cr.TimedOutAt(); marked && !cr.Deleting() {
+		return new(seconds(at))
+	}
+	return nil
+}
+
+func record(cr *remediation.CR, timedOut *metav1.Time) v1alpha1.Remediation {
+	entry := v1alpha1.Remediation{Resource: cr.Reference(), Started: cr.CreationTimestamp, TimedOut: timedOut}
 	entry.TemplateName, _ = cr.Template()
 	return entry
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -35,6 +37,8 @@ type Outcome struct {
 	Deleted []*CR
 	// Gone are CRs that were found to exist no longer.
 	Gone []*CR
+	// TimedOut holds the CRs whose step has ended by this call, and when.
+	TimedOut map[types.UID]time.Time
 	// Blocker is a foreign CR that has the name that was needed.
 	Blocker *CR
 	// Recovered tells that the last look at the node found it not unhealthy, so
@@ -53,7 +57,10 @@ type Executor struct {
 	// StillUnhealthy reads the node live and judges it again. It is the last look
 	// before a CR is created.
 	StillUnhealthy func(ctx context.Context, node string) (bool, error)
-	// OnWrite is told the resource version of every CR that was written.
+	// Kube writes the leases, in LeaseNamespace, and removes confirmations from Nodes.
+	Kube           kubernetes.Interface
+	LeaseNamespace string
+	// OnWrite is told the resource version of every CR and lease that was written.
 	OnWrite func(resource schema.GroupResource, resourceVersion string)
 }
 
@@ -64,20 +71,55 @@ func (e *Executor) Execute(ctx context.Context, nhc string, plan NodePlan) Outco
 	ctx = klog.NewContext(ctx, logger)
 	var outcome Outcome
 	for _, action := range plan.Actions {
-		switch action := action.(type) {
-		case Create:
-			e.create(ctx, nhc, plan.Node.Name, action, &outcome)
-		case Delete:
-			e.delete(ctx, action, &outcome)
-		case MarkTimedOut:
-			if err := e.markTimedOut(ctx, action); err != nil {
-				outcome.fail(fmt.Errorf("telling the remediation of node %s to stop: %w", plan.Node.Name, err))
-			}
-		default:
-			outcome.fail(fmt.Errorf("unknown action %T", action))
+		if err := e.execute(ctx, nhc, plan.Node.Name, action, &outcome); err != nil {
+			logger.V(4).Info("Left out the rest of a plan", "cause", err.Error())
+			outcome.fail(err)
+			break
 		}
 	}
 	return outcome
+}
+
+// execute carries out one action. It returns an error if the later actions of the
+// plan must not follow; what fails without that consequence is in the outcome.
+func (e *Executor) execute(ctx context.Context, nhc, node string, action Action, outcome *Outcome) error {
+	switch action := action.(type) {
+	case Create:
+		e.create(ctx, nhc, node, action, outcome)
+	case Delete:
+		e.delete(ctx, action, outcome)
+	case MarkTimedOut:
+		err := e.markTimedOut(ctx, action)
+		switch {
+		case err == nil || (action.EndsStep && action.CR.Succeeded == corev1.ConditionFalse && !errors.Is(err, errNotThere)):
+			if action.EndsStep {
+				outcome.timedOut(action)
+			}
+		case action.EndsStep:
+			return fmt.Errorf("ending a step for node %s: %w", node, err)
+		case !errors.Is(err, errNotThere):
+			outcome.fail(fmt.Errorf("telling the remediation of node %s to stop: %w", node, err))
+		}
+	case WriteLease:
+		return e.writeLease(ctx, action.Lease)
+	case ReleaseLease:
+		return e.releaseLease(ctx, action.Lease)
+	case RemoveConfirmation:
+		return e.removeConfirmation(ctx, action)
+	default:
+		return fmt.Errorf("unknown action %T", action)
+	}
+	return nil
+}
+
+// errNotThere is returned for a CR that is gone, or was replaced by a namesake.
+var errNotThere = errors.New("the remediation is not there any more")
+
+func (o *Outcome) timedOut(action MarkTimedOut) {
+	if o.TimedOut == nil {
+		o.TimedOut = map[types.UID]time.Time{}
+	}
+	o.TimedOut[action.CR.UID] = action.At
 }
 
 func (o *Outcome) fail(err error) { o.Err = errors.Join(o.Err, err) }
@@ -179,12 +221,16 @@ func (e *Executor) markTimedOut(ctx context.Context, action MarkTimedOut) error 
 	}
 	object, err := client.Get(ctx, cr.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return errNotThere
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %s: %w", cr.Kind, klog.KObj(cr), err)
 	}
-	if live := ParseCR(object); live.UID != cr.UID || !live.mayTimeOut() {
+	live := ParseCR(object)
+	if live.UID != cr.UID {
+		return errNotThere
+	}
+	if !live.mayTimeOut() {
 		return nil
 	}
 	patch, err := timedOutPatch(cr.UID, object.GetResourceVersion(), action.At)
@@ -193,7 +239,7 @@ func (e *Executor) markTimedOut(ctx context.Context, action MarkTimedOut) error 
 	}
 	patched, err := client.Patch(ctx, cr.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return errNotThere
 	}
 	if err != nil {
 		return fmt.Errorf("annotating %s %s: %w", cr.Kind, klog.KObj(cr), err)

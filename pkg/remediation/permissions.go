@@ -30,6 +30,11 @@ type Circumstances struct {
 type Permissions struct {
 	// CreateFirst is the creation of the node's first CR.
 	CreateFirst bool
+	// CreateNext is the creation of the CR of a later step.
+	CreateNext bool
+	// EndStep is acting on a timeout, a failed step or an overdue lease. A step is
+	// never ended while its successor may not be created (spec 5.3).
+	EndStep bool
 	// DeleteRecovered is the deletion of CRs of a node that is healthy.
 	DeleteRecovered bool
 	// CleanUp is what follows the deletion of the Node.
@@ -39,15 +44,20 @@ type Permissions struct {
 // Permissions returns what is allowed under the circumstances: if several apply,
 // all must allow it.
 func (c Circumstances) Permissions() Permissions {
+	// As long as there is no storm, what stands against a first CR stands against
+	// the next ones too.
+	begin := c.Refusal() == ""
 	return Permissions{
-		CreateFirst:     c.Refusal() == "",
+		CreateFirst:     begin,
+		CreateNext:      begin,
+		EndStep:         begin,
 		DeleteRecovered: !c.NodeDeleted,
 		CleanUp:         c.NodeDeleted,
 	}
 }
 
-// Refusal says why an unhealthy node gets no first CR. It is empty if nothing
-// stands against it.
+// Refusal says why an unhealthy node gets no CR. It is empty if nothing stands
+// against it.
 type Refusal string
 
 const (
@@ -67,13 +77,17 @@ const (
 	RefusedExcluded Refusal = "Excluded"
 	// RefusedNodeDeleted: there is no Node to repair.
 	RefusedNodeDeleted Refusal = "NodeDeleted"
+	// RefusedControlPlaneBusy: another control plane node is under remediation.
+	RefusedControlPlaneBusy Refusal = "ControlPlaneBusy"
 	// RefusedForeignRemediation: a CR that is not ours stands where ours would.
 	RefusedForeignRemediation Refusal = "ForeignRemediation"
+	// RefusedLeaseTaken: somebody else holds the lease of the node.
+	RefusedLeaseTaken Refusal = "LeaseTaken"
 	// RefusedRetryLater: an attempt failed, and the next one is not due yet.
 	RefusedRetryLater Refusal = "RetryLater"
 )
 
-// Refusal returns the first circumstance that forbids a first CR, in the order of
+// Refusal returns the first circumstance that forbids a CR, in the order of
 // spec 5.4. What is behind the node itself comes first: then there is nothing to
 // wait for.
 func (c Circumstances) Refusal() Refusal {

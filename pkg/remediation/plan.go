@@ -6,6 +6,7 @@ package remediation
 import (
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,25 +26,41 @@ type Node struct {
 	Verdict health.Verdict
 	// Circumstances restrain what may be done.
 	Circumstances Circumstances
-	// Own are the CRs that the NodeHealthCheck owns for the node.
+	// PlaceTaken means that another control plane node is under remediation, or
+	// that this is not known. It says nothing for other nodes.
+	PlaceTaken bool
+	// ConfirmedHealthy tells whether somebody has confirmed by hand that the node
+	// is healthy (spec 16.6).
+	ConfirmedHealthy bool
+	// OthersRemediate tells whether anybody else has a CR for the node.
+	OthersRemediate bool
+	// Own are the CRs that the NodeHealthCheck owns for the node, in the order of Sort.
 	Own []*CR
 	// DeletionRequested holds the uids of those whose deletion was requested,
 	// though the caches may not show it yet.
 	DeletionRequested map[types.UID]bool
+	// Recorded are the CRs that status shows.
+	Recorded []v1alpha1.Remediation
+	// HealthySince is since when status knows that the node is healthy, zero if it
+	// does not.
+	HealthySince time.Time
 	// Unreadable are the CRs that status names and that cannot be read: they count
 	// as existing (spec 6.8).
 	Unreadable []v1alpha1.Remediation
 	// Foreign are CRs of others, for the node or with its name.
 	Foreign []*CR
+	// Lease is the lease of the node, nil if there is none.
+	Lease *coordinationv1.Lease
 	// RetryAt is when the next attempt is due after a failed one; zero after none.
 	RetryAt time.Time
 }
 
-// An Action is one intended write. The set of actions is closed: Create, Delete
-// and MarkTimedOut. Actions are plain data.
+// An Action is one intended write. The set of actions is closed: Create, Delete,
+// MarkTimedOut, WriteLease, ReleaseLease and RemoveConfirmation. Actions are plain
+// data.
 type Action interface{ isAction() }
 
-// Create starts a remediation.
+// Create starts a step.
 type Create struct {
 	Object *unstructured.Unstructured
 }
@@ -53,144 +70,240 @@ type Delete struct {
 	CR *CR
 }
 
-// MarkTimedOut tells a remediator to stop, by an annotation on its CR. It is a
-// help to the remediator: if it fails, the actions after it go on.
+// MarkTimedOut tells a remediator to stop, by an annotation on its CR, unless the
+// live object shows its success.
 type MarkTimedOut struct {
 	CR *CR
 	At time.Time
+	// EndsStep means that the step is over, which is the condition of all later
+	// actions: they are left out if it could not be marked, except where the CR says
+	// itself that it has failed (spec 13.5). Otherwise the mark is a mere help.
+	EndsStep bool
 }
 
-func (Create) isAction()       {}
-func (Delete) isAction()       {}
-func (MarkTimedOut) isAction() {}
+// WriteLease creates the lease of the node, or updates it if it has a
+// resourceVersion. The actions after it are left out if that fails.
+type WriteLease struct {
+	Lease *coordinationv1.Lease
+}
+
+// ReleaseLease deletes the lease of the node, bound to what was observed.
+type ReleaseLease struct {
+	Lease *coordinationv1.Lease
+}
+
+// RemoveConfirmation removes the manual confirmation from the Node.
+type RemoveConfirmation struct {
+	Node string
+	UID  types.UID
+}
+
+func (Create) isAction()             {}
+func (Delete) isAction()             {}
+func (MarkTimedOut) isAction()       {}
+func (WriteLease) isAction()         {}
+func (ReleaseLease) isAction()       {}
+func (RemoveConfirmation) isAction() {}
 
 // NodePlan is what is to be done about one node, and why no more than that.
 type NodePlan struct {
 	Node Node
 	// Actions are carried out in this order.
 	Actions []Action
-	// Refusal says why an unhealthy node without CR gets none. It is empty for all
-	// other nodes.
+	// Refusal says why an unhealthy node does not get the CR that is its turn. It is
+	// empty for all other nodes.
 	Refusal Refusal
 	// Blocker is the foreign CR that stands in the way, if that is the refusal.
 	Blocker *CR
+	// Exhausted means that the last step is over and the node is still unhealthy.
+	Exhausted bool
+	// Delayed means that healthyDelay keeps the CRs of a healthy node.
+	Delayed bool
+	// Recheck is the next instant at which time alone changes the plan, zero if
+	// there is none.
+	Recheck time.Time
 }
 
-// Plan decides about one node of nhc at the instant now. template is that of the
-// single step; it may be nil only where Circumstances.TemplatesUnusable is set.
-//
-// A plan whose actions have been carried out is followed by an empty one.
-func Plan(nhc *v1alpha1.NodeHealthCheck, node Node, template *Template, now time.Time) NodePlan {
-	plan := NodePlan{Node: node}
+// Script is what a NodeHealthCheck wants done about its nodes.
+type Script struct {
+	NHC *v1alpha1.NodeHealthCheck
+	// Steps are in ascending order.
+	Steps []Step
+	// Templates are those of the steps, nil where they are not known, which is only
+	// so under Circumstances.TemplatesUnusable.
+	Templates []*Template
+}
+
+// Plan decides about one node at the instant now. A plan whose actions have been
+// carried out is followed by an empty one.
+func (s *Script) Plan(node Node, now time.Time) NodePlan {
+	plan := &planner{Script: s, now: now, progress: trace(&node, s.Steps)}
+	plan.Node = node
 	switch {
 	case node.Circumstances.NodeDeleted:
-		plan.Actions = cleanUp(node, now)
+		plan.cleanUp()
 	case node.Verdict.State == health.Healthy:
-		plan.Actions = recovery(node)
+		plan.recover()
 	case node.Verdict.State == health.SoonUnhealthy:
 		// It may be healthy again in a moment, or not: nothing begins and nothing
 		// ends (spec 7.5).
-	case len(node.Own) > 0 || len(node.Unreadable) > 0:
-		plan.Actions = release(node, now)
 	default:
-		plan.start(nhc, template)
+		plan.remediate()
 	}
-	if len(plan.Actions) > 0 && now.Before(node.RetryAt) {
-		if _, create := plan.Actions[0].(Create); create {
-			plan.Refusal = RefusedRetryLater
-		}
-		plan.Actions = nil
-	}
-	return plan
+	plan.keepLease()
+	plan.postpone()
+	return plan.NodePlan
 }
+
+// planner is a plan in the making.
+type planner struct {
+	NodePlan
+	*Script
+	progress progress
+	now      time.Time
+}
+
+func (p *planner) do(actions ...Action) { p.Actions = append(p.Actions, actions...) }
+
+func (p *planner) recheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck, t) }
 
 // deleting tells whether the deletion of cr is on its way.
 func (n *Node) deleting(cr *CR) bool { return cr.Deleting() || n.DeletionRequested[cr.UID] }
 
-// start plans the first CR of an unhealthy node, unless something refuses it.
-func (p *NodePlan) start(nhc *v1alpha1.NodeHealthCheck, template *Template) {
-	p.Refusal = p.Node.Circumstances.Refusal()
-	if p.Refusal != "" {
+// recover plans the deletion of all CRs of a healthy node, after the delay (spec 16).
+func (p *planner) recover() {
+	if !p.Node.Circumstances.Permissions().DeleteRecovered {
 		return
 	}
-	object := Render(nhc, p.Node, template)
-	if p.Blocker = blocker(p.Node, template, object); p.Blocker != nil {
-		p.Refusal = RefusedForeignRemediation
+	if p.progress.standing > 0 && p.delays() {
+		p.Delayed = true
 		return
 	}
-	p.Actions = []Action{Create{Object: object}}
+	for _, cr := range p.Node.Own {
+		if !p.Node.deleting(cr) {
+			p.do(Delete{CR: cr})
+		}
+	}
+	if p.Node.ConfirmedHealthy && len(p.Node.Own) == 0 && len(p.Node.Unreadable) == 0 && !p.Node.OthersRemediate {
+		p.do(RemoveConfirmation{Node: p.Node.Name, UID: p.Node.UID})
+	}
 }
 
-// blocker returns the foreign CR that stands for the same node and template, or
-// has the name that is needed (spec 11.4).
-func blocker(node Node, template *Template, object *unstructured.Unstructured) *CR {
-	for _, cr := range node.Foreign {
-		if cr.Kind != object.GetKind() || cr.GroupVersionKind().Group != object.GroupVersionKind().Group || cr.Namespace != object.GetNamespace() {
-			continue
-		}
-		if cr.Name == object.GetName() {
-			return cr
-		}
-		if cr.Node() == node.Name && cr.createdFrom(template) {
-			return cr
-		}
+// delays tells whether the node has to stay healthy for longer (spec 16.4). The
+// current value of the field counts.
+func (p *planner) delays() bool {
+	delay := p.NHC.Spec.HealthyDelay
+	switch {
+	case delay == nil || delay.Duration == 0 || p.Node.ConfirmedHealthy:
+		return false
+	case delay.Duration < 0:
+		return true
 	}
-	return nil
-}
-
-// createdFrom tells whether the CR belongs to this template of its kind and
-// namespace (spec 1.4).
-func (c *CR) createdFrom(template *Template) bool {
-	if name, known := c.Template(); known {
-		return name == template.Name
+	since := p.Node.HealthySince
+	if since.IsZero() {
+		since = p.now.Truncate(time.Second)
 	}
-	return c.Name == c.Node()
-}
-
-// recovery plans the deletion of all CRs of a healthy node (spec 16.1).
-func recovery(node Node) []Action {
-	if !node.Circumstances.Permissions().DeleteRecovered {
-		return nil
+	due := since.Add(delay.Duration)
+	if p.now.Before(due) {
+		p.recheckAt(due)
+		return true
 	}
-	var actions []Action
-	for _, cr := range node.Own {
-		if !node.deleting(cr) {
-			actions = append(actions, Delete{CR: cr})
-		}
-	}
-	return actions
-}
-
-// release helps CRs that somebody else deletes to go, although their node is
-// unhealthy, so that the remediation can begin anew (spec 13.8).
-func release(node Node, now time.Time) []Action {
-	var actions []Action
-	for _, cr := range node.Own {
-		if node.deleting(cr) && cr.mayTimeOut() {
-			actions = append(actions, MarkTimedOut{CR: cr, At: now})
-		}
-	}
-	return actions
+	return false
 }
 
 // cleanUp plans what follows the deletion of the Node (spec 17.2, 17.3).
-func cleanUp(node Node, now time.Time) []Action {
-	if !node.Circumstances.Permissions().CleanUp {
-		return nil
+func (p *planner) cleanUp() {
+	if !p.Node.Circumstances.Permissions().CleanUp {
+		return
 	}
-	var actions []Action
-	for _, cr := range node.Own {
-		if cr.AwaitsReplacement() && !node.deleting(cr) {
+	for _, cr := range p.Node.Own {
+		going := p.Node.deleting(cr)
+		if cr.AwaitsReplacement() && !going {
 			continue
 		}
 		if cr.mayTimeOut() {
-			actions = append(actions, MarkTimedOut{CR: cr, At: now})
+			p.do(MarkTimedOut{CR: cr, At: p.now})
 		}
-		if !node.deleting(cr) {
-			actions = append(actions, Delete{CR: cr})
+		if !going {
+			p.do(Delete{CR: cr})
 		}
 	}
-	return actions
+}
+
+// keepLease renews the lease while the node has an own CR, and releases it when
+// there is none and none is about to be created (spec 14.5, 14.9).
+func (p *planner) keepLease() {
+	lease := p.Node.Lease
+	if lease == nil {
+		return
+	}
+	held := p.Node.holds(p.NHC.Name)
+	if !p.remains() {
+		if (held || leaseHolder(lease) == "") && !p.creates() && p.Refusal != RefusedRetryLater {
+			p.do(ReleaseLease{Lease: lease})
+		}
+		return
+	}
+	exhausted := len(p.Steps) > 0 && p.progress.current == len(p.Steps)
+	if !held || exhausted || p.Exhausted || p.creates() || p.releases() {
+		return
+	}
+	if renewed := renew(lease, p.renewalDuration(), p.now); renewed != nil {
+		p.do(WriteLease{Lease: renewed})
+		lease = renewed
+	}
+	p.recheckAt(renewalDue(lease))
+}
+
+// renewalDuration returns T of the step that the node has come to.
+func (p *planner) renewalDuration() time.Duration {
+	if p.progress.latest < 0 {
+		return v1alpha1.ClassicDuration
+	}
+	return p.Steps[p.progress.latest].Duration()
+}
+
+// remains tells whether an own CR will be left that counts. One that is on its way
+// counts unless its Node is gone (spec 17.4).
+func (p *planner) remains() bool {
+	if len(p.Node.Unreadable) > 0 {
+		return true
+	}
+	for _, cr := range p.Node.Own {
+		if !p.Node.Circumstances.NodeDeleted || (cr.AwaitsReplacement() && !p.Node.deleting(cr)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *planner) creates() bool {
+	for _, action := range p.Actions {
+		if _, create := action.(Create); create {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *planner) releases() bool {
+	for _, action := range p.Actions {
+		if _, release := action.(ReleaseLease); release {
+			return true
+		}
+	}
+	return false
+}
+
+// postpone puts everything off that follows an attempt that has failed.
+func (p *planner) postpone() {
+	if len(p.Actions) == 0 || !p.now.Before(p.Node.RetryAt) {
+		return
+	}
+	if p.creates() {
+		p.Refusal = RefusedRetryLater
+	}
+	p.Actions = nil
 }
 
 // AwaitsReplacement tells whether the remediator still works although the Node is

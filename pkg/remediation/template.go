@@ -4,13 +4,9 @@
 package remediation
 
 import (
-	"cmp"
 	"maps"
 	"reflect"
-	"slices"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,38 +67,4 @@ func (t *Template) SupportsMultiple() bool {
 // them, are the same. The status of a template is no part of that.
 func (t *Template) SameAs(other *Template) bool {
 	return t.UID == other.UID && maps.Equal(t.Annotations, other.Annotations) && reflect.DeepEqual(t.Spec, other.Spec)
-}
-
-// Step is one remediation that a NodeHealthCheck asks for.
-type Step struct {
-	// Order ranks the steps, lower first.
-	Order int32
-	// Reference refers to the template.
-	Reference corev1.ObjectReference
-}
-
-// Steps returns the steps of a spec in ascending order: the single one of a
-// classic NodeHealthCheck, or those of an escalating one.
-func Steps(spec *v1alpha1.NodeHealthCheckSpec) []Step {
-	if spec.RemediationTemplate != nil {
-		return []Step{{Reference: *spec.RemediationTemplate}}
-	}
-	steps := make([]Step, 0, len(spec.EscalatingRemediations))
-	for _, escalation := range spec.EscalatingRemediations {
-		steps = append(steps, Step{Order: escalation.Order, Reference: escalation.RemediationTemplate})
-	}
-	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.Order, b.Order) })
-	return steps
-}
-
-// TemplateKind returns the kind of the template.
-func (s Step) TemplateKind() schema.GroupVersionKind { return s.Reference.GroupVersionKind() }
-
-// RemediationKind returns the kind of the CRs of the step, and false if the kind
-// of the template does not end in Template.
-func (s Step) RemediationKind() (schema.GroupVersionKind, bool) {
-	gvk := s.TemplateKind()
-	kind, ok := strings.CutSuffix(gvk.Kind, v1alpha1.TemplateKindSuffix)
-	gvk.Kind = kind
-	return gvk, ok && kind != ""
 }

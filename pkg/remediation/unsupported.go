@@ -15,10 +15,6 @@ import (
 func Unsupported(spec *v1alpha1.NodeHealthCheckSpec) *Problem {
 	var field string
 	switch {
-	case len(spec.EscalatingRemediations) > 0:
-		field = "escalatingRemediations"
-	case spec.HealthyDelay != nil && spec.HealthyDelay.Duration != 0:
-		field = "healthyDelay"
 	case spec.StormRecoveryThreshold != nil:
 		field = "stormRecoveryThreshold"
 	case spec.StormCooldownDuration != nil:

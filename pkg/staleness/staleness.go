@@ -88,6 +88,11 @@ func (t *Tracker) Forget(owner string) {
 	delete(t.writes, owner)
 }
 
+// Behind tells whether a store is behind a write at version.
+func Behind(store Store, version string) bool {
+	return newer(version, store.LastStoreSyncResourceVersion())
+}
+
 // newer fails open: versions that cannot be compared never block a sync.
 func newer(a, b string) bool {
 	if b == "" {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -117,6 +118,7 @@ type process struct {
 
 	nodes      coreinformers.TypedNodeInformer
 	nhcs       nhcv1alpha1.TypedNodeHealthCheckInformer
+	leases     coordinationinformers.TypedLeaseInformer
 	crds       cache.SharedIndexInformer
 	controller *controller.Controller
 }
@@ -151,6 +153,7 @@ func (p *process) run(ctx context.Context) error {
 	}
 	wg.Go(func() { p.nodes.Informer().RunWithContext(background) })
 	wg.Go(func() { p.nhcs.Informer().RunWithContext(background) })
+	wg.Go(func() { p.leases.Informer().RunWithContext(background) })
 	wg.Go(func() { p.crds.RunWithContext(background) })
 	wg.Go(func() { p.controller.RunWatches(background) })
 
@@ -168,6 +171,8 @@ func (p *process) run(ctx context.Context) error {
 // prepare makes the informers and the controller, and starts nothing.
 func (p *process) prepare(ctx context.Context, recorder events.EventRecorderLogger) error {
 	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(controller.TrimNode)).Core().V1().Nodes().(coreinformers.TypedNodeInformer)
+	p.leases = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithNamespace(p.options.LeaseNamespace), informers.WithTransform(stripManagedFields)).
+		Coordination().V1().Leases().(coordinationinformers.TypedLeaseInformer)
 	p.nhcs = nhcinformers.NewSharedInformerFactoryWithOptions(p.clients.nhc, 0, nhcinformers.WithTransform(stripManagedFields)).Remediation().V1alpha1().NodeHealthChecks()
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	p.crds = metadatainformer.NewFilteredMetadataInformer(p.clients.metadata, crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
@@ -181,6 +186,8 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorderLogg
 		Dynamic:          p.clients.dynamic,
 		NodeHealthChecks: p.nhcs,
 		Nodes:            p.nodes,
+		Leases:           p.leases,
+		LeaseNamespace:   p.options.LeaseNamespace,
 		CRDs:             p.crds,
 		Recorder:         recorder,
 		Clock:            clock.RealClock{},

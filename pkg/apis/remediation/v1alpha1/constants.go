@@ -57,6 +57,14 @@ const (
 	ClassicDuration = 10 * time.Minute
 	// MinimumTimeout is the smallest timeout of an escalation step.
 	MinimumTimeout = time.Minute
+	// LeaseBuffer is by how much the lease of a node outlasts the step it is for.
+	LeaseBuffer = time.Minute
+	// ClassicLeaseOverdue is the age at which the lease of a classic remediation
+	// ends it.
+	ClassicLeaseOverdue = 30 * time.Minute
+	// RetryInterval is how long a node waits at most that was refused for its lease
+	// or for the control plane.
+	RetryInterval = time.Minute
 	// OldRemediationAge is the age above which a remediation object is reported as
 	// old.
 	OldRemediationAge = 48 * time.Hour

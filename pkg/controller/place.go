@@ -1,0 +1,183 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// place is the one place for a control plane node under remediation in the whole
+// cluster (spec 12.2). The CRs say who has it; a reservation bridges the time until
+// the caches show the CR of the one that has just taken it. All syncs share it.
+type place struct {
+	mu       sync.Mutex
+	reserved reservation
+}
+
+// reservation is held by a node from before its CR is created until the caches have
+// seen that CR.
+type reservation struct {
+	nhc, node string
+	// resource and version are those of the created CR, empty before that.
+	resource schema.GroupResource
+	version  string
+	// until ends the reservation of an attempt whose outcome is not known.
+	until time.Time
+}
+
+// uncertainFor is how long a place is kept for a CR of which nobody knows whether it
+// was created: by then, the caches show it if it was.
+const uncertainFor = time.Minute
+
+// reserve takes the place for a node of a NodeHealthCheck, if nobody else has it.
+func (c *Controller) reserve(nhc, node string, now time.Time) bool {
+	c.place.mu.Lock()
+	defer c.place.mu.Unlock()
+	holder := &c.place.reserved
+	if holder.version != "" {
+		if store, watched := c.remediations.StoreOf(holder.resource); !watched || !staleness.Behind(store, holder.version) {
+			*holder = reservation{}
+		}
+	}
+	if !holder.until.IsZero() && !now.Before(holder.until) {
+		*holder = reservation{}
+	}
+	if holder.node != "" && holder.node != node {
+		return false
+	}
+	if c.placeTaken(node) {
+		return false
+	}
+	*holder = reservation{nhc: nhc, node: node}
+	return true
+}
+
+// settlePlace ends the reservations of a NodeHealthCheck after it has acted, but for
+// one whose CR exists, or may exist, unseen by the caches.
+func (c *Controller) settlePlace(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) {
+	c.place.mu.Lock()
+	defer c.place.mu.Unlock()
+	holder := &c.place.reserved
+	if holder.nhc != nhc || holder.node == "" || holder.version != "" || !holder.until.IsZero() {
+		return
+	}
+	for i := range plans {
+		if plans[i].Node.Name != holder.node {
+			continue
+		}
+		switch outcome := &outcomes[i]; {
+		case outcome.Created != nil:
+			if mapping, err := c.remediations.Mapping(outcome.Created.GroupVersionKind()); err == nil {
+				holder.resource, holder.version = mapping.Resource.GroupResource(), outcome.Created.ResourceVersion
+				return
+			}
+		case outcome.Err != nil:
+			holder.until = now.Add(uncertainFor)
+			return
+		}
+	}
+	*holder = reservation{}
+	c.enqueue(c.waiting.on(controlPlanePlace))
+}
+
+// placeTaken tells whether any other control plane node is under remediation, or
+// whether that cannot be told yet.
+func (c *Controller) placeTaken(node string) bool {
+	nhcs, err := c.nhcs.List(labels.Everything())
+	if err != nil {
+		return true
+	}
+	for _, nhc := range nhcs {
+		_, kinds := wantedKinds(nhc)
+		for kind := range kinds {
+			indexer, err := c.remediations.Cache(kind)
+			switch {
+			case err == nil:
+				if c.cacheHasPlace(indexer, node) {
+					return true
+				}
+			case errors.Is(err, watches.ErrPending) && onlyPending(err):
+				return true
+			default:
+				for i := range nhc.Status.UnhealthyNodes {
+					entry := &nhc.Status.UnhealthyNodes[i]
+					for j := range entry.Remediations {
+						if entry.Remediations[j].Resource.GroupVersionKind() == kind && entry.Name != node && c.isControlPlaneName(entry.Name) {
+							return true
+						}
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// cacheHasPlace tells whether a cache has a CR that takes the place from node.
+func (c *Controller) cacheHasPlace(indexer cache.Indexer, node string) bool {
+	takes := func(cr *remediation.CR) bool {
+		if cr.Node() == node {
+			return false
+		}
+		_, err := c.nodes.Get(cr.Node())
+		return err == nil || !cr.Deleting()
+	}
+	labelled, err := listCRs(indexer, byControlPlane, labelledControlPlane)
+	if err != nil {
+		return true
+	}
+	for _, cr := range labelled {
+		if takes(cr) {
+			return true
+		}
+	}
+	controlPlane, err := c.nodeStore.ByIndex(nodesByRole, roleControlPlane)
+	if err != nil {
+		return true
+	}
+	for _, object := range controlPlane {
+		name, err := cache.ObjectToName(object)
+		if err != nil {
+			continue
+		}
+		crs, err := listCRs(indexer, byNode, name.Name)
+		if err != nil {
+			return true
+		}
+		for _, cr := range crs {
+			if takes(cr) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *Controller) isControlPlaneName(name string) bool {
+	node, err := c.nodes.Get(name)
+	return err == nil && isControlPlane(node)
+}
+
+// takePlace decides, for the control plane nodes whose turn it would be, which may
+// have the place: the first by name that gets it.
+func (c *Controller) takePlace(nhc string, w *world, now time.Time) {
+	for i := range w.nodes {
+		node := &w.nodes[i]
+		if !node.ControlPlane || node.Verdict.State != health.Unhealthy || len(node.Own) > 0 || node.Circumstances.Refusal() != "" {
+			continue
+		}
+		node.PlaceTaken = !c.reserve(nhc, node.Name, now)
+	}
+}

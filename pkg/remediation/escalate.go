@@ -1,0 +1,132 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// remediate plans what an unhealthy node needs next: its first CR, the end of a step
+// and the CR of the next one, or patience (spec 13).
+//
+//	          created + timeout, or Succeeded=False        none left
+//	step 1 ─────────────────────────────────────► step 2 ─────────────► exhausted
+//	   ▲ its CR vanished: a new one                 (its CR stays)       (the CRs stay)
+func (p *planner) remediate() {
+	for _, cr := range p.progress.going {
+		if cr.mayTimeOut() {
+			// Somebody else deletes it although the node is unhealthy. The mark lets the
+			// remediator give up its finalizer (spec 13.8).
+			p.do(MarkTimedOut{CR: cr, At: p.now})
+		}
+	}
+	switch {
+	case len(p.Node.Unreadable) > 0 || p.progress.strangers:
+		// What cannot be read, or belongs to no step, may still be at work.
+	case p.progress.standing == 0 && len(p.progress.going) > 0:
+		// A new beginning waits until all of the old is gone (P9).
+	case p.progress.current == len(p.Steps):
+		p.Exhausted = len(p.Steps) > 0
+	case p.progress.running != nil:
+		p.wait()
+	case p.progress.goingNow:
+		// The CR of this step has to be gone first.
+	default:
+		p.begin(p.progress.current)
+	}
+}
+
+// wait ends the running step if it is time, and begins the next one.
+func (p *planner) wait() {
+	cr, step := p.progress.running, p.Steps[p.progress.current]
+	due := p.now.Add(1)
+	switch {
+	case !step.Escalating():
+		end, limited := overdue(p.Node.Lease)
+		if !limited || !p.Node.holds(p.NHC.Name) {
+			return
+		}
+		due = end
+	case cr.Succeeded == corev1.ConditionFalse:
+		due = p.now
+	default:
+		due = cr.CreationTimestamp.Add(step.Timeout)
+	}
+	if p.now.Before(due) {
+		p.recheckAt(due)
+		return
+	}
+	if !p.Node.Circumstances.Permissions().EndStep {
+		// Reported like a first CR that is refused: the next one is.
+		p.Refusal = p.Node.Circumstances.Refusal()
+		return
+	}
+	before := len(p.Actions)
+	p.do(MarkTimedOut{CR: cr, At: p.now, EndsStep: true})
+	if !step.Escalating() {
+		p.do(ReleaseLease{Lease: p.Node.Lease})
+	}
+	next := p.progress.current + 1
+	if next == len(p.Steps) {
+		p.Exhausted = true
+		return
+	}
+	p.begin(next)
+	if p.Refusal != "" {
+		p.Actions = p.Actions[:before] // The step goes on until its successor may begin.
+	}
+}
+
+// begin plans the CR of a step, unless something refuses it.
+func (p *planner) begin(step int) {
+	first := len(p.Node.Own) == 0
+	permitted := p.Node.Circumstances.Permissions()
+	if (first && !permitted.CreateFirst) || (!first && !permitted.CreateNext) {
+		p.Refusal = p.Node.Circumstances.Refusal()
+		return
+	}
+	if first && p.Node.ControlPlane && p.Node.PlaceTaken {
+		p.refuse(RefusedControlPlaneBusy)
+		return
+	}
+	object := Render(p.NHC, p.Node, p.Templates[step])
+	if p.Blocker = blocker(p.Node, p.Steps[step], object); p.Blocker != nil {
+		p.Refusal = RefusedForeignRemediation
+		return
+	}
+	lease, free := acquire(p.NHC.Name, &p.Node, p.Steps[step], first, p.now)
+	if !free {
+		p.refuse(RefusedLeaseTaken)
+		return
+	}
+	if lease != nil {
+		p.do(WriteLease{Lease: lease})
+		p.recheckAt(renewalDue(lease))
+	}
+	p.do(Create{Object: object})
+	p.recheckAt(p.now.Add(p.Steps[step].Duration()))
+}
+
+// refuse records a refusal that may end without an event.
+func (p *planner) refuse(refusal Refusal) {
+	p.Refusal = refusal
+	p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
+}
+
+// blocker returns the foreign CR that stands for the same node and template, or
+// has the name that is needed (spec 11.4).
+func blocker(node Node, step Step, object *unstructured.Unstructured) *CR {
+	for _, cr := range node.Foreign {
+		if cr.GroupVersionKind().GroupKind() != object.GroupVersionKind().GroupKind() || cr.Namespace != object.GetNamespace() {
+			continue
+		}
+		if cr.Name == object.GetName() || (cr.Node() == node.Name && step.owns(cr)) {
+			return cr
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+const (
+	// holderPrefix starts the holder identity of a NodeHealthCheck.
+	holderPrefix = "NodeHealthCheck-"
+	// leasePrefix starts the name of the lease of a node.
+	leasePrefix = "node-"
+)
+
+// LeaseHolder returns the holder identity of a NodeHealthCheck (spec 3).
+func LeaseHolder(nhc string) string { return holderPrefix + nhc }
+
+// NHCOfHolder returns the NodeHealthCheck with a holder identity, and false for
+// holders of another kind.
+func NHCOfHolder(holder string) (nhc string, ok bool) { return strings.CutPrefix(holder, holderPrefix) }
+
+// LeaseName returns the name of the lease of a node, which other operators use too.
+// A node name that is too long for it is cut, and told apart by a hash.
+func LeaseName(node string) string {
+	name := leasePrefix + strings.ToLower(node)
+	if len(name) <= validation.DNS1123SubdomainMaxLength {
+		return name
+	}
+	cut := name[:validation.DNS1123SubdomainMaxLength-1-hashLength]
+	return strings.TrimRight(cut, ".-") + "-" + digest(node)
+}
+
+// NodeOfLease returns the node that a lease is for, by its owner or else by its
+// name.
+func NodeOfLease(lease *coordinationv1.Lease) (node string, ok bool) {
+	for _, owner := range lease.OwnerReferences {
+		if owner.Kind == "Node" && owner.APIVersion == "v1" {
+			return owner.Name, true
+		}
+	}
+	return strings.CutPrefix(lease.Name, leasePrefix)
+}
+
+// leaseEnd returns until when the lease holds, and false if a part of it is missing.
+func leaseEnd(lease *coordinationv1.Lease) (time.Time, bool) {
+	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return time.Time{}, false
+	}
+	return lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second), true
+}
+
+// leaseValid tells whether a lease of another holder must be respected (spec 14.3).
+func leaseValid(lease *coordinationv1.Lease, now time.Time) bool {
+	end, complete := leaseEnd(lease)
+	return complete && !end.Before(now) && !lease.Spec.RenewTime.After(now)
+}
+
+func leaseHolder(lease *coordinationv1.Lease) string {
+	if lease == nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// holds tells whether the NodeHealthCheck holds the lease of the node.
+func (n *Node) holds(nhc string) bool {
+	return n.Lease != nil && leaseHolder(n.Lease) == LeaseHolder(nhc)
+}
+
+// leaseDuration returns the duration of a lease for a step, in seconds: a buffer
+// longer than the step.
+func leaseDuration(t time.Duration) *int32 {
+	return new(int32((t + v1alpha1.LeaseBuffer + time.Second - 1) / time.Second))
+}
+
+// acquire returns the lease as it has to be before a CR is created, and false if it
+// is taken. fresh means the first step, for which the lease starts anew. A nil lease
+// needs no write.
+func acquire(nhc string, node *Node, step Step, fresh bool, now time.Time) (lease *coordinationv1.Lease, free bool) {
+	old := node.Lease
+	switch {
+	case old == nil:
+		return newLease(nhc, node, step, now), true
+	case node.holds(nhc) && !fresh:
+		return renew(old, step.Duration(), now), true
+	case node.holds(nhc):
+		lease = old.DeepCopy()
+		if lease.Spec.LeaseTransitions == nil {
+			lease.Spec.LeaseTransitions = new(int32(0))
+		}
+	case leaseValid(old, now):
+		return nil, false
+	default:
+		lease = old.DeepCopy()
+		lease.Spec.HolderIdentity = new(LeaseHolder(nhc))
+		lease.Spec.LeaseTransitions = new(transitions(old) + 1)
+		lease.OwnerReferences = nodeOwner(node)
+	}
+	lease.Spec.AcquireTime = new(micro(now))
+	lease.Spec.RenewTime = new(micro(now))
+	lease.Spec.LeaseDurationSeconds = leaseDuration(step.Duration())
+	return lease, true
+}
+
+func newLease(nhc string, node *Node, step Step, now time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: LeaseName(node.Name), OwnerReferences: nodeOwner(node)},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity:       new(LeaseHolder(nhc)),
+			AcquireTime:          new(micro(now)),
+			RenewTime:            new(micro(now)),
+			LeaseDurationSeconds: leaseDuration(step.Duration()),
+			LeaseTransitions:     new(int32(0)),
+		},
+	}
+}
+
+// renew returns the lease renewed for t, or nil if it holds long enough. Its end
+// never moves to an earlier time (spec 14.5).
+func renew(old *coordinationv1.Lease, t time.Duration, now time.Time) *coordinationv1.Lease {
+	end, complete := leaseEnd(old)
+	if complete && old.Spec.AcquireTime != nil && !end.Before(now.Add(t)) {
+		return nil
+	}
+	lease := old.DeepCopy()
+	if !complete || old.Spec.AcquireTime == nil {
+		lease.Spec.AcquireTime = new(micro(now))
+		lease.Spec.LeaseTransitions = new(transitions(old) + 1)
+	}
+	lease.Spec.RenewTime = new(micro(now))
+	lease.Spec.LeaseDurationSeconds = leaseDuration(t)
+	return lease
+}
+
+// renewalDue returns when a held lease is to be looked at again: a buffer before it
+// ends.
+func renewalDue(lease *coordinationv1.Lease) time.Time {
+	end, complete := leaseEnd(lease)
+	if !complete {
+		return time.Time{}
+	}
+	return end.Add(-v1alpha1.LeaseBuffer)
+}
+
+// overdue returns when the lease of a classic remediation is overdue (spec 14.7).
+func overdue(lease *coordinationv1.Lease) (time.Time, bool) {
+	if lease == nil || lease.Spec.AcquireTime == nil {
+		return time.Time{}, false
+	}
+	return lease.Spec.AcquireTime.Add(v1alpha1.ClassicLeaseOverdue), true
+}
+
+func transitions(lease *coordinationv1.Lease) int32 {
+	if lease.Spec.LeaseTransitions == nil {
+		return 0
+	}
+	return *lease.Spec.LeaseTransitions
+}
+
+func nodeOwner(node *Node) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: types.UID(node.UID)}}
+}
+
+// micro returns an instant as a lease holds it. Whole seconds, as all times here.
+func micro(t time.Time) metav1.MicroTime { return metav1.NewMicroTime(t.Truncate(time.Second)) }

@@ -1,0 +1,160 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Step is one remediation that a NodeHealthCheck asks for.
+type Step struct {
+	// Order ranks the steps, lower first.
+	Order int32
+	// Reference refers to the template.
+	Reference corev1.ObjectReference
+	// Timeout is how long the node has to recover. It is zero for the single step of
+	// a classic NodeHealthCheck, which has none.
+	Timeout time.Duration
+}
+
+// Steps returns the steps of a spec in ascending order: the single one of a
+// classic NodeHealthCheck, or those of an escalating one.
+func Steps(spec *v1alpha1.NodeHealthCheckSpec) []Step {
+	if spec.RemediationTemplate != nil {
+		return []Step{{Reference: *spec.RemediationTemplate}}
+	}
+	steps := make([]Step, 0, len(spec.EscalatingRemediations))
+	for _, escalation := range spec.EscalatingRemediations {
+		steps = append(steps, Step{Order: escalation.Order, Reference: escalation.RemediationTemplate, Timeout: escalation.Timeout.Duration})
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Compare(a.Order, b.Order) })
+	return steps
+}
+
+// TemplateKind returns the kind of the template.
+func (s Step) TemplateKind() schema.GroupVersionKind { return s.Reference.GroupVersionKind() }
+
+// RemediationKind returns the kind of the CRs of the step, and false if the kind
+// of the template does not end in Template.
+func (s Step) RemediationKind() (schema.GroupVersionKind, bool) {
+	gvk := s.TemplateKind()
+	kind, ok := strings.CutSuffix(gvk.Kind, v1alpha1.TemplateKindSuffix)
+	gvk.Kind = kind
+	return gvk, ok && kind != ""
+}
+
+// Escalating tells whether the step ends by a timeout or by a failure.
+func (s Step) Escalating() bool { return s.Timeout > 0 }
+
+// Duration returns T of spec 1.4: what the lease of the node is measured by.
+func (s Step) Duration() time.Duration {
+	if s.Escalating() {
+		return s.Timeout
+	}
+	return v1alpha1.ClassicDuration
+}
+
+// owns tells whether the CR belongs to the template of the step (spec 1.4). The
+// version is not compared: all versions are the same objects.
+func (s Step) owns(cr *CR) bool {
+	kind, _ := s.RemediationKind()
+	if cr.GroupVersionKind().GroupKind() != kind.GroupKind() || cr.Namespace != s.Reference.Namespace {
+		return false
+	}
+	if name, known := cr.Template(); known {
+		return name == s.Reference.Name
+	}
+	return cr.Name == cr.Node()
+}
+
+// Sort sorts own CRs of a node by step, those of no step last, and the oldest first
+// within a step.
+func Sort(steps []Step, crs []*CR) {
+	rank := func(cr *CR) int {
+		if i := slices.IndexFunc(steps, func(step Step) bool { return step.owns(cr) }); i >= 0 {
+			return i
+		}
+		return len(steps)
+	}
+	slices.SortFunc(crs, func(a, b *CR) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+	})
+}
+
+// progress is how far the remediation of a node has come.
+type progress struct {
+	// current is the index of the first step that is not over, or the number of
+	// steps if all are (spec 13.2).
+	current int
+	// running is the CR of the current step, nil if it has none.
+	running *CR
+	// going are CRs whose deletion was requested: they stand for no step any more.
+	going []*CR
+	// goingNow tells that one of these belongs to the current step.
+	goingNow bool
+	// standing is the number of CRs that are not going.
+	standing int
+	// latest is the index of the last step that has a CR, or -1.
+	latest int
+	// strangers tells that there are CRs of no step at all.
+	strangers bool
+}
+
+// trace finds out how far the remediation of a node has come, from its own CRs and
+// from what status says of them. CRs are expected in the order of Sort: where a step has
+// several, the oldest counts (spec 11.8).
+func trace(node *Node, steps []Step) progress {
+	p := progress{latest: -1}
+	first := make([]*CR, len(steps))
+	over := make([]bool, len(steps))
+	leaving := make([]bool, len(steps))
+	for _, cr := range node.Own {
+		i := slices.IndexFunc(steps, func(step Step) bool { return step.owns(cr) })
+		going := node.deleting(cr)
+		if going {
+			p.going = append(p.going, cr)
+		} else {
+			p.standing++
+		}
+		switch {
+		case i < 0:
+			p.strangers = p.strangers || !going
+		case going:
+			leaving[i] = true
+		default:
+			p.latest = max(p.latest, i)
+			if first[i] == nil {
+				first[i] = cr
+			}
+			if cr.TimedOut() || node.recordedTimeout(cr) != nil {
+				over[i] = true
+			}
+		}
+	}
+	for p.current < len(steps) && (over[p.current] || p.current < p.latest) {
+		p.current++
+	}
+	if p.current < len(steps) {
+		p.running, p.goingNow = first[p.current], leaving[p.current]
+	}
+	return p
+}
+
+// recordedTimeout returns when status says that the CR has timed out, or nil.
+func (n *Node) recordedTimeout(cr *CR) *time.Time {
+	for i := range n.Recorded {
+		if n.Recorded[i].Resource.UID == cr.UID && n.Recorded[i].TimedOut != nil {
+			return &n.Recorded[i].TimedOut.Time
+		}
+	}
+	return nil
+}
