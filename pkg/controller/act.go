@@ -5,10 +5,12 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // sideBySide is the number of nodes that one sync acts on at the same time. The
@@ -28,7 +31,7 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 	outcomes := make([]remediation.Outcome, len(plans))
 	executor := &remediation.Executor{
 		Client:         c.dynamic,
-		Mapping:        c.remediations.Mapping,
+		Mapping:        c.locate,
 		StillUnhealthy: c.stillUnhealthy(nhc, w.objects),
 		Kube:           c.kube,
 		LeaseNamespace: c.leaseNamespace,
@@ -51,6 +54,16 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 	}
 	c.remember(ctx, nhc.Name, memory, plans, outcomes)
 	return outcomes
+}
+
+// locate returns where CRs of a kind are served. A missing permission does not keep
+// the controller from what is still permitted: it ends what runs (spec 6.7).
+func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapping, err := c.remediations.Mapping(gvk)
+	if _, forbidden := errors.AsType[*watches.ForbiddenError](err); forbidden {
+		return mapping, nil
+	}
+	return mapping, err
 }
 
 // begins tells whether the plan is the beginning of a step.

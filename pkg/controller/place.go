@@ -4,7 +4,7 @@
 package controller
 
 import (
-	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // place is the one place for a control plane node under remediation in the whole
@@ -60,36 +60,40 @@ func (c *Controller) reserve(nhc, node string, now time.Time) bool {
 	if c.placeTaken(node) {
 		return false
 	}
-	*holder = reservation{nhc: nhc, node: node}
+	if holder.node == "" {
+		*holder = reservation{nhc: nhc, node: node}
+	}
 	return true
 }
 
-// settlePlace ends the reservations of a NodeHealthCheck after it has acted, but for
-// one whose CR exists, or may exist, unseen by the caches.
+// settlePlace ends the reservation of a NodeHealthCheck after it has acted, but for
+// a CR that exists, or may exist, unseen by the caches.
 func (c *Controller) settlePlace(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) {
 	c.place.mu.Lock()
 	defer c.place.mu.Unlock()
 	holder := &c.place.reserved
-	if holder.nhc != nhc || holder.node == "" || holder.version != "" || !holder.until.IsZero() {
+	if holder.nhc != nhc || holder.node == "" {
 		return
 	}
 	for i := range plans {
 		if plans[i].Node.Name != holder.node {
 			continue
 		}
-		switch outcome := &outcomes[i]; {
-		case outcome.Created != nil:
-			if mapping, err := c.remediations.Mapping(outcome.Created.GroupVersionKind()); err == nil {
-				holder.resource, holder.version = mapping.Resource.GroupResource(), outcome.Created.ResourceVersion
+		if created := outcomes[i].Created; created != nil {
+			if mapping, err := c.remediations.Mapping(created.GroupVersionKind()); err == nil {
+				holder.resource, holder.version, holder.until = mapping.Resource.GroupResource(), created.ResourceVersion, time.Time{}
 				return
 			}
-		case outcome.Err != nil:
+		}
+		if outcomes[i].Err != nil && holder.version == "" {
 			holder.until = now.Add(uncertainFor)
 			return
 		}
 	}
-	*holder = reservation{}
-	c.enqueue(c.waiting.on(controlPlanePlace))
+	if holder.version == "" && holder.until.IsZero() {
+		*holder = reservation{}
+		c.enqueue(c.waiting.on(controlPlanePlace))
+	}
 }
 
 // placeTaken tells whether any other control plane node is under remediation, or
@@ -108,17 +112,10 @@ func (c *Controller) placeTaken(node string) bool {
 				if c.cacheHasPlace(indexer, node) {
 					return true
 				}
-			case errors.Is(err, watches.ErrPending) && onlyPending(err):
+			case onlyPending(err):
 				return true
-			default:
-				for i := range nhc.Status.UnhealthyNodes {
-					entry := &nhc.Status.UnhealthyNodes[i]
-					for j := range entry.Remediations {
-						if entry.Remediations[j].Resource.GroupVersionKind() == kind && entry.Name != node && c.isControlPlaneName(entry.Name) {
-							return true
-						}
-					}
-				}
+			case c.statusHasPlace(nhc, kind, node):
+				return true
 			}
 		}
 	}
@@ -165,9 +162,19 @@ func (c *Controller) cacheHasPlace(indexer cache.Indexer, node string) bool {
 	return false
 }
 
-func (c *Controller) isControlPlaneName(name string) bool {
-	node, err := c.nodes.Get(name)
-	return err == nil && isControlPlane(node)
+// statusHasPlace tells whether a NodeHealthCheck has a CR of a kind that cannot be
+// read, for a control plane node other than this one.
+func (c *Controller) statusHasPlace(nhc *v1alpha1.NodeHealthCheck, kind schema.GroupVersionKind, node string) bool {
+	for i := range nhc.Status.UnhealthyNodes {
+		entry := &nhc.Status.UnhealthyNodes[i]
+		if entry.Name == node || !slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind }) {
+			continue
+		}
+		if other, err := c.nodes.Get(entry.Name); err == nil && isControlPlane(other) {
+			return true
+		}
+	}
+	return false
 }
 
 // takePlace decides, for the control plane nodes whose turn it would be, which may

@@ -180,10 +180,10 @@ func (r *round) ignoresLabel(plan *remediation.NodePlan) bool {
 	return present && value == ""
 }
 
-// refused tells whether some node is kept waiting for this reason.
+// refused tells whether some node without CR is kept waiting for this reason.
 func (r *round) refused(refusal remediation.Refusal) bool {
 	for i := range r.plans {
-		if r.plans[i].Refusal == refusal {
+		if r.plans[i].Refusal == refusal && len(r.plans[i].Node.Own) == 0 {
 			return true
 		}
 	}

@@ -121,12 +121,7 @@ func (c *CR) TimedOutAt() (time.Time, bool) {
 // OwnedBy tells whether the CR is an own CR of the NodeHealthCheck with this name
 // (spec 1.4).
 func (c *CR) OwnedBy(nhc string) bool {
-	for _, owner := range c.Owners() {
-		if owner == nhc {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Owners(), nhc)
 }
 
 // Owners returns the names of the NodeHealthChecks that own the CR. The uid is

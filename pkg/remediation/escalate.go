@@ -61,8 +61,6 @@ func (p *planner) wait() {
 		return
 	}
 	if !p.Node.Circumstances.Permissions().EndStep {
-		// Reported like a first CR that is refused: the next one is.
-		p.Refusal = p.Node.Circumstances.Refusal()
 		return
 	}
 	before := len(p.Actions)

@@ -67,7 +67,7 @@ func (s Step) Duration() time.Duration {
 // version is not compared: all versions are the same objects.
 func (s Step) owns(cr *CR) bool {
 	kind, _ := s.RemediationKind()
-	if cr.GroupVersionKind().GroupKind() != kind.GroupKind() || cr.Namespace != s.Reference.Namespace {
+	if cr.GroupVersionKind().GroupKind() != kind.GroupKind() || (cr.Namespace != "" && cr.Namespace != s.Reference.Namespace) {
 		return false
 	}
 	if name, known := cr.Template(); known {

@@ -64,9 +64,14 @@ type found struct {
 	mapping *meta.RESTMapping
 	// err is a *meta.NoKindMatchError or a *ForbiddenError.
 	err error
+	// watchable means that the kind can be watched, whatever else is forbidden.
+	watchable bool
 	// polled is set if the kind can be read but not watched.
 	polled map[types.NamespacedName]reading
 }
+
+// readingVerbs are what a watch needs.
+var readingVerbs = []string{"get", "list", "watch"}
 
 // look asks the API server about a kind. An error means that there was no answer.
 func (s *Set) look(ctx context.Context, gvk schema.GroupVersionKind) (found, error) {
@@ -88,12 +93,16 @@ func (s *Set) look(ctx context.Context, gvk schema.GroupVersionKind) (found, err
 		return found{}, err
 	}
 	if denied == "" {
-		return found{mapping: mapping}, nil
+		return found{mapping: mapping, watchable: true}, nil
 	}
 	if s.config.Poll {
 		return found{mapping: mapping, polled: s.poll(ctx, gvk, mapping, names)}, nil
 	}
-	return found{mapping: mapping, err: &ForbiddenError{Verb: denied, Resource: mapping.Resource.GroupResource()}}, nil
+	return found{
+		mapping:   mapping,
+		err:       &ForbiddenError{Verb: denied, Resource: mapping.Resource.GroupResource()},
+		watchable: !slices.Contains(readingVerbs, denied),
+	}, nil
 }
 
 // settle makes what was found the state of the kind. It returns true if nothing
@@ -101,19 +110,18 @@ func (s *Set) look(ctx context.Context, gvk schema.GroupVersionKind) (found, err
 func (s *Set) settle(ctx context.Context, gvk schema.GroupVersionKind, found found) (bool, error) {
 	s.mu.Lock()
 	k := s.kinds[gvk]
-	if k == nil {
+	if k == nil || (found.mapping == nil && found.err == nil) {
 		s.mu.Unlock()
-		return true, nil // Not wanted any more.
+		return true, nil // Not wanted any more, or not when it was looked at; then Want has queued it.
 	}
 	before := *k
 	k.err, k.polled = found.err, found.polled
-	watchable := found.err == nil && found.polled == nil
-	if !watchable || before.mapping == nil || before.mapping.Resource != found.mapping.Resource {
+	if !found.watchable || before.mapping == nil || before.mapping.Resource != found.mapping.Resource {
 		k.stop()
 	}
 	k.mapping = found.mapping
 	var err error
-	if watchable && k.informer == nil {
+	if found.watchable && k.informer == nil {
 		k.informer, err = s.watch(ctx, gvk, found.mapping)
 		if err != nil {
 			k.err = err
@@ -127,7 +135,7 @@ func (s *Set) settle(ctx context.Context, gvk schema.GroupVersionKind, found fou
 		}
 		s.announce(gvk)
 	}
-	return watchable, err
+	return found.watchable && found.err == nil, err
 }
 
 // fail records why a kind could not be looked at. What was known before stays: no

@@ -55,7 +55,8 @@ type Config struct {
 	Client    dynamic.Interface
 	Discovery Discovery
 	Access    authorizationclient.SelfSubjectAccessReviewInterface
-	// Verbs are the permissions that a kind needs, the watching ones among them.
+	// Verbs are the permissions that a kind needs: get, list and watch first. With
+	// these alone the kind is watched, although it counts as forbidden.
 	Verbs []string
 	// Poll makes a kind usable that may be read but not watched: the wanted
 	// objects are then read one by one, at every Interval. Optional.
@@ -201,7 +202,8 @@ func (s *Set) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	return k.mapping, k.err
 }
 
-// Cache returns the cache of a watched kind, or an error as Mapping does.
+// Cache returns the cache of a watched kind, or an error as Mapping does. What may
+// be read but not written has a cache too.
 func (s *Set) Cache(gvk schema.GroupVersionKind) (cache.Indexer, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -209,7 +211,7 @@ func (s *Set) Cache(gvk schema.GroupVersionKind) (cache.Indexer, error) {
 	switch {
 	case k == nil:
 		return nil, ErrPending
-	case k.err != nil:
+	case k.informer == nil && k.err != nil:
 		return nil, k.err
 	case k.informer == nil:
 		return nil, ErrPending

@@ -77,6 +77,7 @@ func (c *ControlPlane) startKwok() error {
 			"--config=" + filepath.Join(c.dir, stagesFile),
 			"--manage-nodes-with-label-selector=" + HeartbeatLabel + "=" + HeartbeatValue,
 			"--node-lease-duration-seconds=10",
+			"--v=WARN", // It would write a line for each renewal of a Lease.
 		},
 		Env: []string{"KWOK_WORKDIR=" + c.dir}, // Not the configuration of whoever runs this.
 	})

@@ -114,7 +114,7 @@ func TestKubectl(t *testing.T) {
 	config, err := cluster.ServiceAccountConfig(t.Context(), "default", "default")
 	require.NoError(t, err)
 	require.NoError(t, WriteKubeconfig(kubeconfig, config))
-	out, err = cluster.Kubectl(t.Context(), "auth", "whoami", "-o=name", "--kubeconfig="+kubeconfig, "-o=jsonpath={.status.userInfo.username}")
+	out, err = cluster.Kubectl(t.Context(), "auth", "whoami", "--kubeconfig="+kubeconfig, "-o=jsonpath={.status.userInfo.username}")
 	require.NoError(t, err)
 	require.Equal(t, "system:serviceaccount:default:default", out)
 }
@@ -158,8 +158,10 @@ func TestRequestsAreCounted(t *testing.T) {
 	require.Equal(t, want, relevant(), "the watch is recorded while it is open")
 
 	cancel()
-	for range watch.ResultChan() { //nolint:revive // Until it is closed.
-	}
+	eventually(t, func() bool {
+		_, open := <-watch.ResultChan()
+		return !open
+	}, "the watch ends")
 	require.Equal(t, want, relevant(), "and not again when it ends")
 }
 

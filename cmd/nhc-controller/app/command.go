@@ -17,7 +17,6 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/version"
-	"k8s.io/component-base/version/verflag"
 	"k8s.io/klog/v2"
 )
 
@@ -33,10 +32,10 @@ func NewCommand() *cobra.Command {
 conditions which are unhealthy, and creates a remediation object for each of them
 from the template that the NodeHealthCheck refers to. It deletes the object when
 the Node is healthy again.`,
+		Version:      version.Get().GitVersion,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(command *cobra.Command, _ []string) error {
-			verflag.PrintAndExitIfRequested()
 			if err := logsapi.ValidateAndApply(options.Logging, nil); err != nil {
 				return usageError(command, err)
 			}
@@ -52,7 +51,6 @@ the Node is healthy again.`,
 	}
 	command.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
 	command.SetFlagErrorFunc(usageError)
-	verflag.AddFlags(command.Flags())
 	logsapi.AddFlags(options.Logging, command.Flags())
 	options.AddFlags(command.Flags())
 	return command

@@ -72,6 +72,9 @@ func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Confi
 	config.QPS = options.QPS
 	config.Burst = options.Burst
 	config.UserAgent = "nhc-controller"
+	// A stored object that breaks a rule of today draws a warning at each status
+	// write. What is wrong with it is told by a condition and by events.
+	config.WarningHandler = rest.NoWarnings{}
 	counter, err := newErrorCounter(registry)
 	if err != nil {
 		return nil, err

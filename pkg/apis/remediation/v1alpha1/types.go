@@ -151,7 +151,7 @@ type NodeHealthCheckSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`!self.matches('^-?([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || duration(self) == duration(self)`,message="must not be longer than 2562047h47m16s"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^-?([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="must not be longer than 2562047h47m16s"
 	HealthyDelay *metav1.Duration `json:"healthyDelay,omitempty"`
 
 	// stormRecoveryThreshold turns on storm recovery: a storm is calm at or below
@@ -167,7 +167,7 @@ type NodeHealthCheckSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || duration(self) == duration(self)`,message="must not be longer than 2562047h47m16s"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="must not be longer than 2562047h47m16s"
 	StormCooldownDuration *metav1.Duration `json:"stormCooldownDuration,omitempty"`
 }
 
@@ -190,7 +190,7 @@ type UnhealthyCondition struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || duration(self) == duration(self)`,message="must not be longer than 2562047h47m16s"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="must not be longer than 2562047h47m16s"
 	Duration metav1.Duration `json:"duration"`
 }
 
@@ -210,7 +210,7 @@ type EscalatingRemediation struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || duration(self) == duration(self)`,message="must not be longer than 2562047h47m16s"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="must not be longer than 2562047h47m16s"
 	Timeout metav1.Duration `json:"timeout"`
 }
 

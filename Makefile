@@ -1,0 +1,130 @@
+# Copyright The nhc-controller Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# The version that is being worked on. The manifests name its image.
+RELEASE := v0.1.0
+IMAGE ?= ghcr.io/nhc-controller/nhc-controller:$(RELEASE)
+CONTAINER_TOOL ?= docker
+
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -o errexit -o nounset -o pipefail -c
+.DEFAULT_GOAL := help
+
+# Everything works in a copy that is no clone, too.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+export GOWORK := off
+
+LDFLAGS = -s -w $(shell hack/version.sh $(RELEASE))
+GOLANGCI_LINT := go tool -modfile=hack/tools/golangci-lint/go.mod golangci-lint
+
+# The race detector needs cgo, and that a C compiler.
+C_COMPILER = $(shell command -v $$(go env CC) 2>/dev/null)
+RACE = $(if $(C_COMPILER),-race)
+TEST_FLAGS ?=
+TEST_TIMEOUT ?= 40m
+
+##@ General
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-zA-Z_-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Build
+
+.PHONY: build
+build: ## Build bin/nhc-controller.
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller
+
+.PHONY: image
+image: ## Build the container image.
+	$(CONTAINER_TOOL) build --build-arg 'LDFLAGS=$(LDFLAGS)' --tag $(IMAGE) .
+
+.PHONY: localkube
+localkube: ## Build the control plane of the tests and the demo into bin/ (minutes the first time).
+	@hack/localkube/build.sh bin
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf bin _output
+
+##@ Try
+
+.PHONY: demo
+demo: build localkube ## Show the controller at work on a control plane of its own (KEEP=1 leaves it running).
+	go run ./test/demo
+
+##@ Test
+
+.PHONY: test
+test: test-unit test-integration ## Run all tests.
+
+.PHONY: race-note
+race-note:
+	@$(if $(RACE),true,echo "No C compiler found: the tests run without the race detector")
+
+.PHONY: test-unit
+test-unit: race-note ## Run the tests that need no control plane.
+	@echo "Running the unit tests"
+	go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 2 $(TEST_FLAGS) ./cmd/... ./hack/... ./pkg/...
+
+# The controller that the integration tests run, with the race detector in it.
+.PHONY: build-race
+build-race: race-note
+	go build $(RACE) -o bin/race/ ./cmd/nhc-controller
+
+# One package after the other, each has control planes of its own. With -v every
+# result appears as soon as it is known.
+.PHONY: test-integration
+test-integration: localkube build-race ## Run the tests on a real control plane.
+	@echo "Running the integration tests"
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 1 -v $(TEST_FLAGS) ./test/... \
+		| grep --line-buffered --invert-match -E '^=== |no test files'
+
+##@ Develop
+
+.PHONY: generate
+generate: ## Generate the code that follows from the API types, then the manifests.
+	hack/update-codegen.sh
+	@$(MAKE) --no-print-directory manifests
+
+.PHONY: manifests
+manifests: ## Generate the CRD and manifests/install.yaml.
+	hack/update-manifests.sh
+
+.PHONY: fmt
+fmt: ## Format the code.
+	go fmt ./...
+
+.PHONY: lint
+lint: ## Run golangci-lint, at the version in hack/tools.
+	$(GOLANGCI_LINT) run ./...
+
+.PHONY: verify
+verify: verify-boilerplate verify-fmt verify-tidy verify-vet verify-codegen verify-manifests lint ## Check everything but the tests.
+
+.PHONY: verify-boilerplate
+verify-boilerplate: ## Check the copyright notices.
+	hack/verify-boilerplate.sh
+
+.PHONY: verify-fmt
+verify-fmt: ## Check the format of the code.
+	@unformatted="$$(find . \( -path ./.git -o -path ./bin -o -path ./_output \) -prune -o -name '*.go' -print | xargs gofmt -l)"; \
+	if [[ -n "$$unformatted" ]]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: verify-tidy
+verify-tidy: ## Check the go.mod files.
+	hack/verify-tidy.sh
+
+.PHONY: verify-vet
+verify-vet: ## Run go vet.
+	go vet ./...
+
+.PHONY: verify-codegen
+verify-codegen: ## Check that the generated code is up to date.
+	hack/verify-codegen.sh
+
+.PHONY: verify-manifests
+verify-manifests: ## Check that the CRD and manifests/install.yaml are up to date.
+	hack/verify-manifests.sh

@@ -1,0 +1,158 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// troubles are the requests of a look that may fail without being an answer.
+var troubles = map[string]struct{ begin, end func(*world) }{
+	"discovery": {
+		begin: func(w *world) { w.discoveryErr[reboot.Group] = errServer },
+		end:   func(w *world) { clear(w.discoveryErr) },
+	},
+	"review of permissions": {
+		begin: func(w *world) { w.accessErr = errServer },
+		end:   func(w *world) { w.accessErr = nil },
+	},
+	"discovery hangs": {
+		begin: func(w *world) { w.hanging.Insert(reboot.Group) },
+		end:   func(w *world) { w.hanging.Clear() },
+	},
+}
+
+func TestTroubleAtFirst(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, false, func(t *testing.T, w *world) {
+				w.change(func() { trouble.begin(w) })
+				w.want("one", reboot)
+				pass(lookTimeout)
+				_, err := w.set.Mapping(reboot)
+				require.ErrorIs(t, err, ErrPending, "P5: no error is an answer")
+				require.NotEqual(t, ErrPending, err, "with the cause, so that nobody waits for it")
+				require.Equal(t, [][]string{{"one"}}, w.told())
+				pass(time.Hour)
+				require.Empty(t, w.told(), "P3")
+
+				w.change(func() { trouble.end(w) })
+				// A look that hangs takes its time before the next one.
+				pass(interval + lookTimeout)
+				_, err = w.set.Cache(reboot)
+				require.NoError(t, err, "P12")
+				require.Equal(t, []string{"one"}, w.toldTo())
+			})
+		})
+	}
+}
+
+func TestTroubleLater(t *testing.T) {
+	for name, trouble := range troubles {
+		t.Run("watched, "+name, func(t *testing.T) {
+			inWorld(t, false, func(t *testing.T, w *world) {
+				w.put(reboot, "1")
+				w.want("one", reboot)
+				w.told()
+				w.change(func() { trouble.begin(w) })
+				w.set.Refresh(reboot.Group)
+				pass(time.Hour)
+				value, err := w.value(reboot)
+				require.NoError(t, err, "P5: what was known stays")
+				require.Equal(t, "1", value)
+				require.Equal(t, 1, w.running(reboot))
+				w.put(reboot, "2")
+				value, err = w.value(reboot)
+				require.NoError(t, err)
+				require.Equal(t, "2", value, "and the watch goes on")
+				require.Empty(t, w.told())
+			})
+		})
+		t.Run("forbidden, "+name, func(t *testing.T) {
+			inWorld(t, false, func(t *testing.T, w *world) {
+				w.change(func() { w.denied.Insert("list reboottemplates") })
+				w.want("one", reboot)
+				w.told()
+				w.change(func() { trouble.begin(w) })
+				pass(time.Hour)
+				_, err := w.set.Mapping(reboot)
+				require.IsType(t, &ForbiddenError{}, err, "P5: what was known stays")
+				require.Empty(t, w.told())
+				w.change(func() { trouble.end(w); w.denied.Clear() })
+				pass(interval + lookTimeout)
+				_, err = w.set.Cache(reboot)
+				require.NoError(t, err, "P12")
+			})
+		})
+		t.Run("polled, "+name, func(t *testing.T) {
+			inWorld(t, true, func(t *testing.T, w *world) {
+				w.getOnly()
+				w.put(reboot, "1")
+				w.want("one", reboot)
+				w.told()
+				w.change(func() { trouble.begin(w) })
+				pass(time.Hour)
+				value, err := w.value(reboot)
+				require.NoError(t, err, "P5: what was known stays")
+				require.Equal(t, "1", value)
+				require.Empty(t, w.told())
+				w.put(reboot, "2")
+				w.change(func() { trouble.end(w) })
+				pass(interval + lookTimeout)
+				value, err = w.value(reboot)
+				require.NoError(t, err)
+				require.Equal(t, "2", value, "P12")
+			})
+		})
+	}
+}
+
+// TestTroubleDelaysNobodyElse: neither errors nor a group that hangs hold up a
+// kind of another group.
+func TestTroubleDelaysNobodyElse(t *testing.T) {
+	for name, trouble := range troubles {
+		if name == "review of permissions" {
+			continue // The reviews of all kinds go to one place.
+		}
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, false, func(t *testing.T, w *world) {
+				w.change(func() { trouble.begin(w) })
+				w.want("one", reboot, global)
+				w.want("two", fence)
+				require.Equal(t, 1, w.running(fence), "21.2 P1: at once")
+				_, err := w.set.Cache(fence)
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+// TestWatchBreaks: a watch that ends is taken up again, and what has happened
+// meanwhile is seen.
+func TestWatchBreaks(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.put(reboot, "1")
+		w.want("one", reboot)
+		w.told()
+		w.change(func() {
+			w.refused["watch reboottemplates"] = errServer
+			w.refused["list reboottemplates"] = errServer
+		})
+		w.breakWatches(reboot)
+		pass(10 * time.Minute)
+		value, err := w.value(reboot)
+		require.NoError(t, err, "P5: the last state")
+		require.Equal(t, "1", value)
+		require.Empty(t, w.told())
+		w.put(reboot, "2")
+		w.change(func() { clear(w.refused) })
+		pass(time.Minute)
+		value, err = w.value(reboot)
+		require.NoError(t, err)
+		require.Equal(t, "2", value, "P2")
+	})
+}

@@ -1,0 +1,368 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	authorizationfake "k8s.io/client-go/kubernetes/typed/authorization/v1/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+func TestMain(m *testing.M) {
+	// The default handlers slow down repeated errors by a clock that all tests
+	// share; in a bubble, where time starts anew, that would be for decades.
+	utilruntime.ErrorHandlers = nil //nolint:reassign // before any test
+	os.Exit(m.Run())
+}
+
+const interval = 15 * time.Second
+
+var (
+	reboot = schema.GroupVersionKind{Group: "a.example.com", Version: "v1", Kind: "RebootTemplate"}
+	fence  = schema.GroupVersionKind{Group: "b.example.com", Version: "v1", Kind: "FenceTemplate"}
+	global = schema.GroupVersionKind{Group: "a.example.com", Version: "v1", Kind: "GlobalTemplate"}
+
+	resources = map[schema.GroupVersionKind]metav1.APIResource{
+		reboot: {Name: "reboottemplates", Kind: reboot.Kind, Namespaced: true},
+		fence:  {Name: "fencetemplates", Kind: fence.Kind, Namespaced: true},
+		global: {Name: "globaltemplates", Kind: global.Kind},
+	}
+
+	errServer = apierrors.NewInternalError(errors.New("out of order"))
+)
+
+func resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+	return gvk.GroupVersion().WithResource(resources[gvk].Name)
+}
+
+// world is a fake API server and a running set. It may be changed at any time.
+type world struct {
+	set    *Set
+	client *dynamicfake.FakeDynamicClient
+
+	mu sync.Mutex
+	// served are the kinds that discovery knows; discoveryErr and hanging are by
+	// group.
+	served       sets.Set[schema.GroupVersionKind]
+	discoveryErr map[string]error
+	hanging      sets.Set[string]
+	// denied holds "verb resource".
+	denied    sets.Set[string]
+	accessErr error
+	// refused is the answer to requests for a resource: "verb resource" to error.
+	refused  map[string]error
+	watchers map[string][]*watch.RaceFreeFakeWatcher
+	// delay is how long every list takes.
+	delay atomic.Int64
+	// changed are the owners that were told of a change, events what the handler
+	// has seen.
+	changed [][]string
+	events  []string
+	// seen is the error of the cache of reboot when a change was told of last.
+	seen error
+}
+
+// inWorld runs a test in a bubble, with a set that runs until the test is over.
+// The bubble fails the test if a goroutine is left.
+func inWorld(t *testing.T, poll bool, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(poll)
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		wg.Go(func() { w.set.Run(ctx) })
+		test(t, w)
+	})
+}
+
+func newWorld(poll bool) *world {
+	listKinds := map[schema.GroupVersionResource]string{}
+	for gvk := range resources {
+		listKinds[resourceOf(gvk)] = gvk.Kind + "List"
+	}
+	w := &world{
+		client:       dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds),
+		served:       sets.New(reboot, fence, global),
+		discoveryErr: map[string]error{},
+		hanging:      sets.New[string](),
+		denied:       sets.New[string](),
+		refused:      map[string]error{},
+		watchers:     map[string][]*watch.RaceFreeFakeWatcher{},
+	}
+	access := &authorizationfake.FakeAuthorizationV1{Fake: &clienttesting.Fake{}}
+	access.AddReactor("create", "selfsubjectaccessreviews", w.review)
+	w.client.PrependReactor("*", "*", w.refuse)
+	w.client.PrependWatchReactor("*", w.watch)
+	w.set = NewSet(Config{
+		Name: "test", Client: slowClient{FakeDynamicClient: w.client, delay: &w.delay}, Discovery: w, Access: access.SelfSubjectAccessReviews(),
+		Verbs: []string{"get", "list", "watch"}, Poll: poll, Interval: interval,
+		Parse: func(u *unstructured.Unstructured) runtime.Object { return &parsed{Unstructured: *u} },
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(object any) { w.saw("add", object) },
+			UpdateFunc: func(_, object any) { w.saw("update", object) },
+			DeleteFunc: func(object any) { w.saw("delete", object) },
+		},
+		Changed: func(owners []string) {
+			_, err := w.set.Cache(reboot)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.seen = err
+			w.changed = append(w.changed, owners)
+		},
+	})
+	return w
+}
+
+// slowClient delays lists. A reactor cannot: the fake answers one request at a
+// time.
+type slowClient struct {
+	*dynamicfake.FakeDynamicClient
+	delay *atomic.Int64
+}
+
+func (c slowClient) Resource(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return slowResource{NamespaceableResourceInterface: c.FakeDynamicClient.Resource(resource), delay: c.delay}
+}
+
+type slowResource struct {
+	dynamic.NamespaceableResourceInterface
+	delay *atomic.Int64
+}
+
+func (r slowResource) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(time.Duration(r.delay.Load())):
+	}
+	return r.NamespaceableResourceInterface.List(ctx, options)
+}
+
+func (r slowResource) Namespace(namespace string) dynamic.ResourceInterface {
+	if namespace != metav1.NamespaceAll {
+		return r.NamespaceableResourceInterface.Namespace(namespace)
+	}
+	return r
+}
+
+// parsed is what Parse makes of an object.
+type parsed struct{ unstructured.Unstructured }
+
+func (w *world) saw(what string, object any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, what+" "+object.(*parsed).GetName())
+}
+
+// ServerResourcesForGroupVersionWithContext implements Discovery.
+func (w *world) ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+	gv, err := schema.ParseGroupVersion(groupVersion)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hanging.Has(gv.Group) {
+		w.mu.Unlock()
+		<-ctx.Done()
+		w.mu.Lock()
+		return nil, ctx.Err()
+	}
+	if err := w.discoveryErr[gv.Group]; err != nil {
+		return nil, err
+	}
+	list := &metav1.APIResourceList{GroupVersion: groupVersion}
+	for gvk := range w.served {
+		if gvk.GroupVersion() == gv {
+			// The kind of a subresource may be the same.
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: resources[gvk].Name + "/status", Kind: gvk.Kind, Namespaced: true}, resources[gvk])
+		}
+	}
+	if len(list.APIResources) == 0 {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, "")
+	}
+	return list, nil
+}
+
+func (w *world) review(action clienttesting.Action) (bool, runtime.Object, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
+	asked := review.Spec.ResourceAttributes
+	review.Status.Allowed = !w.denied.Has(asked.Verb+" "+asked.Resource) && asked.Namespace == "" && asked.Name == ""
+	return true, review, w.accessErr
+}
+
+func (w *world) refuse(action clienttesting.Action) (bool, runtime.Object, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.refused[action.GetVerb()+" "+action.GetResource().Resource]
+	return err != nil, nil, err
+}
+
+func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	resource := action.GetResource().Resource
+	if err := w.refused["watch "+resource]; err != nil {
+		return true, nil, err
+	}
+	watcher := watch.NewRaceFreeFake()
+	w.watchers[resource] = append(w.watchers[resource], watcher)
+	return true, watcher, nil
+}
+
+// change changes the world, and waits until everything that follows at once has
+// happened.
+func (w *world) change(f func()) {
+	w.mu.Lock()
+	f()
+	w.mu.Unlock()
+	synctest.Wait()
+}
+
+// want has an owner want kinds, and objects named x of them.
+func (w *world) want(owner string, gvks ...schema.GroupVersionKind) {
+	wants := map[schema.GroupVersionKind][]types.NamespacedName{}
+	for _, gvk := range gvks {
+		wants[gvk] = []types.NamespacedName{nameOf(gvk)}
+	}
+	w.set.Want(owner, wants)
+	synctest.Wait()
+}
+
+func nameOf(gvk schema.GroupVersionKind) types.NamespacedName {
+	if !resources[gvk].Namespaced {
+		return types.NamespacedName{Name: "x"}
+	}
+	return types.NamespacedName{Namespace: "n", Name: "x"}
+}
+
+// put stores the object named x of a kind, and has the watches report it.
+func (w *world) put(gvk schema.GroupVersionKind, value string) {
+	u := &unstructured.Unstructured{Object: map[string]any{"value": value}}
+	u.SetGroupVersionKind(gvk)
+	u.SetNamespace(nameOf(gvk).Namespace)
+	u.SetName("x")
+	tracker := w.client.Tracker()
+	event := watch.Added
+	if _, err := tracker.Get(resourceOf(gvk), u.GetNamespace(), "x"); err == nil {
+		event = watch.Modified
+		_ = tracker.Update(resourceOf(gvk), u, u.GetNamespace())
+	} else {
+		_ = tracker.Create(resourceOf(gvk), u, u.GetNamespace())
+	}
+	w.report(gvk, event, u)
+}
+
+func (w *world) remove(gvk schema.GroupVersionKind) {
+	name := nameOf(gvk)
+	object, _ := w.client.Tracker().Get(resourceOf(gvk), name.Namespace, name.Name)
+	_ = w.client.Tracker().Delete(resourceOf(gvk), name.Namespace, name.Name)
+	w.report(gvk, watch.Deleted, object)
+}
+
+func (w *world) report(gvk schema.GroupVersionKind, event watch.EventType, object runtime.Object) {
+	w.change(func() {
+		for _, watcher := range w.watchers[resources[gvk].Name] {
+			if !watcher.IsStopped() {
+				watcher.Action(event, object)
+			}
+		}
+	})
+}
+
+// breakWatches ends the running watches of a kind, as a server that restarts.
+func (w *world) breakWatches(gvk schema.GroupVersionKind) {
+	w.change(func() {
+		for _, watcher := range w.watchers[resources[gvk].Name] {
+			if !watcher.IsStopped() {
+				watcher.Stop()
+			}
+		}
+	})
+}
+
+// running is the number of running watches of a kind.
+func (w *world) running(gvk schema.GroupVersionKind) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, watcher := range w.watchers[resources[gvk].Name] {
+		if !watcher.IsStopped() {
+			n++
+		}
+	}
+	return n
+}
+
+// requests counts the requests with a verb for a kind.
+func (w *world) requests(verb string, gvk schema.GroupVersionKind) int {
+	n := 0
+	for _, action := range w.client.Actions() {
+		if action.GetVerb() == verb && action.GetResource() == resourceOf(gvk) {
+			n++
+		}
+	}
+	return n
+}
+
+// told returns and forgets the owners that were told of a change.
+func (w *world) told() [][]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	told := slices.Clone(w.changed)
+	w.changed = nil
+	return told
+}
+
+// toldTo is told without repetitions.
+func (w *world) toldTo() []string {
+	owners := sets.New[string]()
+	for _, told := range w.told() {
+		owners.Insert(told...)
+	}
+	return sets.List(owners)
+}
+
+// value returns what the set knows of the object named x.
+func (w *world) value(gvk schema.GroupVersionKind) (string, error) {
+	object, err := w.set.Get(gvk, nameOf(gvk))
+	if err != nil {
+		return "", err
+	}
+	return object.(*parsed).Object["value"].(string), nil
+}
+
+// pass lets time pass, and what follows from it happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
