@@ -25,12 +25,14 @@ func (p *planner) remediate() {
 		}
 	}
 	switch {
+	case len(p.Steps) == 0:
+		p.Refusal = p.Node.Circumstances.Refusal() // A stored spec without any template.
 	case len(p.Node.Unreadable) > 0 || p.progress.strangers:
 		// What cannot be read, or belongs to no step, may still be at work.
 	case p.progress.standing == 0 && len(p.progress.going) > 0:
 		// A new beginning waits until all of the old is gone (P9).
 	case p.progress.current == len(p.Steps):
-		p.Exhausted = len(p.Steps) > 0
+		p.Exhausted = true
 	case p.progress.running != nil:
 		p.wait()
 	case p.progress.goingNow:

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -78,8 +79,9 @@ func (n *Node) holds(nhc string) bool {
 }
 
 // leaseDuration returns the duration of a lease for a step, in seconds: a buffer
-// longer than the step.
+// longer than the step, as far as a lease can say so.
 func leaseDuration(t time.Duration) *int32 {
+	t = min(t, math.MaxInt32*time.Second-v1alpha1.LeaseBuffer)
 	return new(int32((t + v1alpha1.LeaseBuffer + time.Second - 1) / time.Second))
 }
 
@@ -95,6 +97,7 @@ func acquire(nhc string, node *Node, step Step, fresh bool, now time.Time) (leas
 		return renew(old, step.Duration(), now), true
 	case node.holds(nhc):
 		lease = old.DeepCopy()
+		lease.OwnerReferences = nodeOwner(node) // It may be of a Node that had the same name.
 		if lease.Spec.LeaseTransitions == nil {
 			lease.Spec.LeaseTransitions = new(int32(0))
 		}
@@ -137,8 +140,10 @@ func renew(old *coordinationv1.Lease, t time.Duration, now time.Time) *coordinat
 		lease.Spec.AcquireTime = new(micro(now))
 		lease.Spec.LeaseTransitions = new(transitions(old) + 1)
 	}
-	lease.Spec.RenewTime = new(micro(now))
-	lease.Spec.LeaseDurationSeconds = leaseDuration(t)
+	if !complete || end.Before(now.Add(t)) {
+		lease.Spec.RenewTime = new(micro(now))
+		lease.Spec.LeaseDurationSeconds = leaseDuration(t)
+	}
 	return lease
 }
 

@@ -239,7 +239,9 @@ func (p *planner) keepLease() {
 	}
 	held := p.Node.holds(p.NHC.Name)
 	if !p.remains() {
-		if (held || leaseHolder(lease) == "") && !p.creates() && p.Refusal != RefusedRetryLater {
+		// One without holder is as good as foreign, unless it was for a CR of ours.
+		abandoned := leaseHolder(lease) == "" && (len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0)
+		if (held || abandoned) && !p.creates() {
 			p.do(ReleaseLease{Lease: lease})
 		}
 		return
