@@ -36,3 +36,7 @@ cp "${work}/crd.yaml" manifests/base/crd/nodehealthchecks.yaml
 } >"${work}/install.yaml"
 cp "${work}/install.yaml" manifests/install.yaml
 
+# Nothing is rendered from the overlays, but they must be sound.
+for overlay in manifests/overlays/*/; do
+  tool kustomize build "${overlay}" >/dev/null
+done

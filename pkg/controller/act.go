@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,7 +33,7 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 	executor := &remediation.Executor{
 		Client:         c.dynamic,
 		Mapping:        c.locate,
-		StillUnhealthy: c.stillUnhealthy(nhc, w.objects),
+		StillUnhealthy: c.stillUnhealthy(nhc, w),
 		Kube:           c.kube,
 		LeaseNamespace: c.leaseNamespace,
 		OnWrite:        func(resource schema.GroupResource, version string) { c.writes.Wrote(nhc.Name, resource, version) },
@@ -117,7 +118,7 @@ func (c *Controller) recheckKinds(plan remediation.NodePlan) {
 // await records what stands in the way of nodes, so that its end wakes the
 // NodeHealthCheck. It returns true if a foreign CR or a lease has gone in the
 // meantime, when nobody was listening yet.
-func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome) (gone bool) {
+func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) (gone bool) {
 	what := sets.New[awaited]()
 	for i := range plans {
 		switch plans[i].Refusal {
@@ -137,7 +138,7 @@ func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []
 		for _, cr := range []*remediation.CR{plans[i].Blocker, outcomes[i].Blocker} {
 			gone = gone || (cr != nil && c.isGone(cr))
 		}
-		if plans[i].Refusal == remediation.RefusedControlPlaneBusy && !c.placeTaken(plans[i].Node.Name) {
+		if plans[i].Refusal == remediation.RefusedControlPlaneBusy && c.placeIsFree(plans[i].Node.Name, now) {
 			gone = true
 		}
 		if lease := plans[i].Node.Lease; lease != nil && plans[i].Refusal == remediation.RefusedLeaseTaken {

@@ -93,6 +93,8 @@ type Controller struct {
 	// templates and remediations are the kinds that the NodeHealthChecks refer to,
 	// and the kinds of the CRs.
 	templates, remediations *watches.Set
+	// platform are the optional kinds of OpenShift and Cluster API.
+	platform *watches.Set
 
 	place     place
 	selectors selectors
@@ -163,6 +165,19 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 			c.enqueue(c.waiting.on(controlPlanePlace))
 		},
 	})
+	c.platform = watches.NewSet(watches.Config{
+		Name:      "platform",
+		Client:    config.Dynamic,
+		Discovery: config.Kube.Discovery(),
+		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs:     []string{"get", "list", "watch"},
+		Optional:  true,
+		Interval:  pollInterval,
+		Parse:     parsePlatform,
+		Handler:   c.platformHandler(),
+		Changed:   func([]string) { c.enqueue(c.selectors.names()) },
+	})
+	c.platform.Want(platformOwner, platformKinds)
 	if err := c.registerHandlers(ctx, config); err != nil {
 		return nil, err
 	}
@@ -175,6 +190,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.templates.Run(ctx) })
 	wg.Go(func() { c.remediations.Run(ctx) })
+	wg.Go(func() { c.platform.Run(ctx) })
 	wg.Wait()
 }
 
@@ -283,13 +299,13 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	if err != nil {
 		return time.Time{}, err
 	}
-	c.takePlace(name, world, start)
+	c.takePlace(ctx, name, world, start)
 	plans := world.plan(nhc, start)
 	logSync(ctx, world, plans)
 	outcomes := c.act(ctx, nhc, world, memory, plans)
 	c.settlePlace(name, plans, outcomes, start)
 	recheck = health.Earliest(world.recheck(plans, start), c.retries.next(name, plans, start))
-	if c.await(name, plans, outcomes) {
+	if c.await(name, plans, outcomes, start) {
 		recheck = start
 	}
 	status := newStatus(nhc, world, plans, outcomes, start)
@@ -333,7 +349,7 @@ var nhcResource = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural).Grou
 func logSync(ctx context.Context, world *world, plans []remediation.NodePlan) {
 	logger := klog.FromContext(ctx)
 	logger.V(4).Info("Syncing", "observed", world.fleet.Observed, "healthy", world.fleet.Healthy, "soonUnhealthy", world.fleet.SoonUnhealthy,
-		"unhealthy", world.fleet.Unhealthy, "gateOpen", world.gate.Open, "required", world.gate.Required, "disabled", world.problem != nil)
+		"unhealthy", world.fleet.Unhealthy, "gateOpen", world.gate.Open, "required", world.gate.Required, "disabled", world.findings.problem != nil)
 	if !logger.V(5).Enabled() {
 		return
 	}

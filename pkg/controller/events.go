@@ -99,6 +99,13 @@ func skippedForPause() event {
 	}
 }
 
+func skippedForUpgrade() event {
+	return event{
+		eventType: corev1.EventTypeNormal, reason: reasonRemediationSkipped, action: "AwaitUpgrade",
+		note: "Postponing potential remediations because of ongoing cluster upgrade",
+	}
+}
+
 // skippedForNode tells why one node gets no CR. The second result is false for
 // refusals that are told of in another way, or not at all.
 func skippedForNode(node *corev1.Node, refusal remediation.Refusal) (event, bool) {
@@ -106,7 +113,7 @@ func skippedForNode(node *corev1.Node, refusal remediation.Refusal) (event, bool
 	switch refusal { //nolint:exhaustive // only these are about the node alone
 	case remediation.RefusedExcluded:
 		note = fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name)
-	case remediation.RefusedControlPlaneBusy:
+	case remediation.RefusedControlPlaneBusy, remediation.RefusedEtcdQuorum:
 		note = fmt.Sprintf("Skipping remediation of %s for preventing control plane / etcd quorum loss, going to retry in a minute", node.Name)
 	case remediation.RefusedLeaseTaken:
 		note = fmt.Sprintf("Skipped remediation of node: %s, because node lease is already taken", node.Name)

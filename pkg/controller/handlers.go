@@ -223,6 +223,7 @@ func (c *Controller) crdChanged(object any) {
 	if _, group, ok := strings.Cut(name.Name, "."); ok {
 		c.templates.Refresh(group)
 		c.remediations.Refresh(group)
+		c.platform.Refresh(group)
 	}
 }
 

@@ -33,9 +33,9 @@ type memory struct {
 
 // announced is what events have said, so that they report transitions only.
 type announced struct {
-	gateClosed, paused bool
-	specProblem        string
-	detected           sets.Set[string]
+	gateClosed, paused, upgrading bool
+	specProblem                   string
+	detected                      sets.Set[string]
 	// refused holds the refusals of single nodes that were told of.
 	refused      map[string]remediation.Refusal
 	invalidLabel sets.Set[string]

@@ -43,8 +43,13 @@ func TrimNode(object any) (any, error) {
 		})
 	}
 	var annotations map[string]string
-	if value, present := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]; present {
-		annotations = map[string]string{v1alpha1.AnnotationManuallyConfirmedHealthy: value}
+	for _, key := range keptAnnotations {
+		if value, present := node.Annotations[key]; present {
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			annotations[key] = value
+		}
 	}
 	return &corev1.Node{
 		TypeMeta: node.TypeMeta,
@@ -58,7 +63,7 @@ func TrimNode(object any) (any, error) {
 // stillUnhealthy returns the last look at a node before its CR is created: a live
 // read, judged by the rules of the NodeHealthCheck. A Node that is gone, or was
 // replaced by a namesake, is not unhealthy.
-func (c *Controller) stillUnhealthy(nhc *v1alpha1.NodeHealthCheck, w map[string]*corev1.Node) func(context.Context, string) (bool, error) {
+func (c *Controller) stillUnhealthy(nhc *v1alpha1.NodeHealthCheck, w *world) func(context.Context, string) (bool, error) {
 	return func(ctx context.Context, name string) (bool, error) {
 		node, err := c.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -67,13 +72,12 @@ func (c *Controller) stillUnhealthy(nhc *v1alpha1.NodeHealthCheck, w map[string]
 		if err != nil {
 			return false, fmt.Errorf("reading node: %w", err)
 		}
-		if known := w[name]; known == nil || known.UID != node.UID {
+		if known := w.objects[name]; known == nil || known.UID != node.UID {
 			return false, nil
 		}
 		if node.Labels[v1alpha1.LabelExclude] == "true" || !selectorOf(nhc).Matches(labels.Set(node.Labels)) {
 			return false, nil
 		}
-		verdict := health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, c.clock.Now())
-		return verdict.State == health.Unhealthy, nil
+		return w.judge(nhc, c.clock.Now())(node).State == health.Unhealthy, nil
 	}
 }

@@ -26,6 +26,7 @@ import (
 // world is what one sync observed, and what it makes of it.
 type world struct {
 	findings
+	surroundings
 	fleet health.Fleet
 	gate  health.Gate
 	// specProblem is the rule of admission that the stored spec breaks, if any.
@@ -57,7 +58,11 @@ func (w *world) recheck(plans []remediation.NodePlan, now time.Time) time.Time {
 // observe looks at the caches. The error is watches.ErrPending if something that
 // the decision depends on has not been read yet.
 func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now time.Time) (*world, error) {
-	found, err := c.findTemplates(nhc)
+	around, err := c.lookAround()
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.findTemplates(nhc, around)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +70,13 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	if err != nil {
 		return nil, err
 	}
+	crs.machines = c.machinesOf
 	selected, err := c.nodes.List(selectorOf(nhc))
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	w := &world{findings: found, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
-	w.fleet = health.Evaluate(nhc.Spec.UnhealthyConditions, selected, crs.remediated, now)
+	w := &world{findings: found, surroundings: around, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
+	w.fleet = health.Evaluate(w.judge(nhc, now), selected, crs.remediated)
 	w.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, w.fleet.Observed, w.fleet.Healthy)
 
 	restraints := w.restraints(nhc)
@@ -94,12 +100,25 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	return w, nil
 }
 
+// judge returns the judgement on a node by the rules of a NodeHealthCheck. Where
+// MachineHealthChecks replace nodes that terminate, these are left to them.
+func (w *world) judge(nhc *v1alpha1.NodeHealthCheck, now time.Time) func(*corev1.Node) health.Verdict {
+	return func(node *corev1.Node) health.Verdict {
+		if w.machineHealthChecks && remediation.Terminating(node.Status.Conditions) {
+			return health.Verdict{}
+		}
+		return health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, now)
+	}
+}
+
 // restraints returns the circumstances that hold for all nodes alike.
 func (w *world) restraints(nhc *v1alpha1.NodeHealthCheck) remediation.Circumstances {
 	return remediation.Circumstances{
 		InvalidSpec:       w.specProblem != "",
 		Terminating:       nhc.DeletionTimestamp != nil,
-		TemplatesUnusable: w.problem != nil || w.unknown,
+		Conflict:          w.conflict,
+		Upgrading:         w.upgrading(),
+		TemplatesUnusable: w.findings.problem != nil || w.findings.unknown,
 		Paused:            len(nhc.Spec.PauseRequests) > 0,
 		GateClosed:        !w.gate.Open,
 	}
@@ -116,6 +135,7 @@ func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remedi
 		Verdict:          verdict,
 		Circumstances:    restraints,
 		ConfirmedHealthy: hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy),
+		Machines:         crs.machines(node),
 		Own:              crs.read[node.Name],
 		Unreadable:       crs.unreadable[node.Name],
 	})
@@ -163,7 +183,7 @@ func (c *Controller) addNamed(nhc *v1alpha1.NodeHealthCheck, w *world, names set
 		if err != nil {
 			return fmt.Errorf("reading node %s: %w", name, err)
 		}
-		verdict := health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, now)
+		verdict := w.judge(nhc, now)(node)
 		leaving := restraints
 		leaving.Unselected = !selector.Matches(labelSet(node))
 		if leaving.Unselected && verdict.State == health.SoonUnhealthy && crs.remediated(name) {
@@ -219,11 +239,20 @@ type findings struct {
 
 // findTemplates checks every referenced template in ascending order. The first
 // problem counts.
-func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck) (findings, error) {
+func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck, around surroundings) (findings, error) {
 	steps := remediation.Steps(&nhc.Spec)
-	found := findings{problem: remediation.Unsupported(&nhc.Spec), steps: steps, templates: make([]*remediation.Template, len(steps))}
+	found := findings{problem: around.problem, unknown: around.unknown, steps: steps, templates: make([]*remediation.Template, len(steps))}
+	switch {
+	case around.conflict:
+		found.problem = remediation.Conflict()
+	case found.problem == nil:
+		found.problem = remediation.Unsupported(&nhc.Spec)
+	}
 	for i, step := range steps {
 		template, problem, err := c.findTemplate(steps, step)
+		if problem == nil && err == nil && around.openShiftMachines {
+			problem = remediation.CheckMetal3(step)
+		}
 		switch {
 		case err != nil && onlyPending(err):
 			return findings{}, err
@@ -294,6 +323,7 @@ func problemOf(step remediation.Step, err error) (*remediation.Template, *remedi
 type ownCRs struct {
 	read       map[string][]*remediation.CR
 	unreadable map[string][]v1alpha1.Remediation
+	machines   func(*corev1.Node) remediation.Machines
 }
 
 // remediated tells whether the node has an own CR left.
@@ -372,7 +402,7 @@ func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, match func(*v1alpha1
 
 // findForeign finds the CRs of others that may stand in the way of a CR.
 func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error {
-	if w.problem != nil || w.unknown {
+	if w.findings.problem != nil || w.findings.unknown {
 		return nil
 	}
 	for i, step := range w.steps {

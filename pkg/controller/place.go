@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -45,6 +46,25 @@ const uncertainFor = time.Minute
 func (c *Controller) reserve(nhc, node string, now time.Time) bool {
 	c.place.mu.Lock()
 	defer c.place.mu.Unlock()
+	if !c.placeFree(node, now) {
+		return false
+	}
+	if c.place.reserved.node == "" {
+		c.place.reserved = reservation{nhc: nhc, node: node}
+	}
+	return true
+}
+
+// placeIsFree tells whether a node could have the place at the moment.
+func (c *Controller) placeIsFree(node string, now time.Time) bool {
+	c.place.mu.Lock()
+	defer c.place.mu.Unlock()
+	return c.placeFree(node, now)
+}
+
+// placeFree tells whether nobody but the node has the place, and drops a reservation
+// that has served its purpose. c.place.mu must be held.
+func (c *Controller) placeFree(node string, now time.Time) bool {
 	holder := &c.place.reserved
 	if holder.version != "" {
 		if store, watched := c.remediations.StoreOf(holder.resource); !watched || !staleness.Behind(store, holder.version) {
@@ -54,16 +74,7 @@ func (c *Controller) reserve(nhc, node string, now time.Time) bool {
 	if !holder.until.IsZero() && !now.Before(holder.until) {
 		*holder = reservation{}
 	}
-	if holder.node != "" && holder.node != node {
-		return false
-	}
-	if c.placeTaken(node) {
-		return false
-	}
-	if holder.node == "" {
-		*holder = reservation{nhc: nhc, node: node}
-	}
-	return true
+	return (holder.node == "" || holder.node == node) && !c.placeTaken(node)
 }
 
 // settlePlace ends the reservation of a NodeHealthCheck after it has acted, but for
@@ -178,13 +189,20 @@ func (c *Controller) statusHasPlace(nhc *v1alpha1.NodeHealthCheck, kind schema.G
 }
 
 // takePlace decides, for the control plane nodes whose turn it would be, which may
-// have the place: the first by name that gets it.
-func (c *Controller) takePlace(nhc string, w *world, now time.Time) {
+// have the place: the first by name that gets it, and that etcd can do without.
+func (c *Controller) takePlace(ctx context.Context, nhc string, w *world, now time.Time) {
 	for i := range w.nodes {
 		node := &w.nodes[i]
 		if !node.ControlPlane || node.Verdict.State != health.Unhealthy || len(node.Own) > 0 || node.Circumstances.Refusal() != "" {
 			continue
 		}
-		node.PlaceTaken = !c.reserve(nhc, node.Name, now)
+		switch {
+		case !c.placeIsFree(node.Name, now):
+			node.PlaceTaken = true
+		case !c.etcdAllows(ctx, node.Name):
+			node.EtcdRefuses = true
+		default:
+			node.PlaceTaken = !c.reserve(nhc, node.Name, now)
+		}
 	}
 }

@@ -60,7 +60,12 @@ func (r *round) removals() []event {
 func (r *round) transitions(memory *memory) []event {
 	var all []event
 	all = append(all, r.disabledTransition()...)
-	if len(r.nhc.Spec.PauseRequests) > 0 && !memory.announced.paused && r.nhc.Status.Phase != v1alpha1.PhasePaused {
+	switch paused := len(r.nhc.Spec.PauseRequests) > 0; {
+	case r.world.upgrading():
+		if !memory.announced.upgrading {
+			all = append(all, skippedForUpgrade())
+		}
+	case paused && !memory.announced.paused && r.nhc.Status.Phase != v1alpha1.PhasePaused:
 		all = append(all, skippedForPause())
 	}
 	all = append(all, r.nodeTransitions(memory)...)
@@ -195,7 +200,8 @@ func (r *round) refused(refusal remediation.Refusal) bool {
 func (r *round) announcedNow(memory *memory) announced {
 	now := announced{
 		gateClosed:   r.refused(remediation.RefusedGateClosed),
-		paused:       len(r.nhc.Spec.PauseRequests) > 0,
+		paused:       len(r.nhc.Spec.PauseRequests) > 0 && !r.world.upgrading(),
+		upgrading:    r.world.upgrading(),
 		detected:     sets.New[string](),
 		refused:      map[string]remediation.Refusal{},
 		invalidLabel: sets.New[string](),

@@ -71,7 +71,7 @@ func disabledCondition(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) [
 	if old := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionDisabled); old != nil {
 		conditions = append(conditions, *old)
 	}
-	if w.problem == nil && w.unknown {
+	if w.findings.problem == nil && w.findings.unknown {
 		return conditions
 	}
 	condition := metav1.Condition{
@@ -82,8 +82,8 @@ func disabledCondition(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) [
 		ObservedGeneration: nhc.Generation,
 		LastTransitionTime: seconds(now),
 	}
-	if w.problem != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, w.problem.Reason, w.problem.Message
+	if w.findings.problem != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, w.findings.problem.Reason, w.findings.problem.Message
 	}
 	meta.SetStatusCondition(&conditions, condition)
 	return conditions

@@ -113,12 +113,12 @@ type Fleet struct {
 	Recheck time.Time
 }
 
-// Evaluate judges every node at the instant now. A node for which remediated
-// returns true does not count as healthy, whatever its conditions say.
-func Evaluate(rules []v1alpha1.UnhealthyCondition, nodes []*corev1.Node, remediated func(node string) bool, now time.Time) Fleet {
+// Evaluate judges every node. A node for which remediated returns true does not
+// count as healthy, whatever the verdict on it says.
+func Evaluate(judge func(*corev1.Node) Verdict, nodes []*corev1.Node, remediated func(node string) bool) Fleet {
 	fleet := Fleet{Observed: len(nodes)}
 	for _, node := range nodes {
-		verdict := Judge(rules, node.Status.Conditions, now)
+		verdict := judge(node)
 		switch verdict.State {
 		case Healthy:
 			if !remediated(node.Name) {

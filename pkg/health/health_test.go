@@ -136,7 +136,8 @@ func TestEvaluate(t *testing.T) {
 		node("soon", unknown(epoch.Add(30*time.Second))),
 		node("sooner", unknown(epoch.Add(10*time.Second))),
 	}
-	fleet := Evaluate(rules, nodes, func(node string) bool { return node == "recovered" }, epoch.Add(time.Minute))
+	judge := func(node *corev1.Node) Verdict { return Judge(rules, node.Status.Conditions, epoch.Add(time.Minute)) }
+	fleet := Evaluate(judge, nodes, func(node string) bool { return node == "recovered" })
 
 	require.Equal(t, 5, fleet.Observed)
 	require.Equal(t, 1, fleet.Healthy, "7.6: neither soon-unhealthy nor remediated nodes are healthy")

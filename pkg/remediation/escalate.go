@@ -18,7 +18,7 @@ import (
 //	   ▲ its CR vanished: a new one                 (its CR stays)       (the CRs stay)
 func (p *planner) remediate() {
 	for _, cr := range p.progress.going {
-		if cr.mayTimeOut() {
+		if cr.mayTimeOut() && !p.Node.Circumstances.Conflict {
 			// Somebody else deletes it although the node is unhealthy. The mark lets the
 			// remediator give up its finalizer (spec 13.8).
 			p.do(MarkTimedOut{CR: cr, At: p.now})
@@ -63,6 +63,9 @@ func (p *planner) wait() {
 		return
 	}
 	if !p.Node.Circumstances.Permissions().EndStep {
+		if p.Node.Circumstances.Refusal() == RefusedUpgrading {
+			p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
+		}
 		return
 	}
 	before := len(p.Actions)
@@ -87,10 +90,17 @@ func (p *planner) begin(step int) {
 	permitted := p.Node.Circumstances.Permissions()
 	if (first && !permitted.CreateFirst) || (!first && !permitted.CreateNext) {
 		p.Refusal = p.Node.Circumstances.Refusal()
+		if p.Refusal == RefusedUpgrading {
+			p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
+		}
 		return
 	}
 	if first && p.Node.ControlPlane && p.Node.PlaceTaken {
 		p.refuse(RefusedControlPlaneBusy)
+		return
+	}
+	if first && p.Node.ControlPlane && p.Node.EtcdRefuses {
+		p.refuse(RefusedEtcdQuorum)
 		return
 	}
 	object := Render(p.NHC, p.Node, p.Templates[step])

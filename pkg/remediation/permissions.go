@@ -13,6 +13,11 @@ type Circumstances struct {
 	// TemplatesUnusable means Disabled by the templates, or templates that could
 	// not be read yet.
 	TemplatesUnusable bool
+	// Conflict means Disabled by a conflicting MachineHealthCheck: nothing at all is
+	// done then (spec 6.7).
+	Conflict bool
+	// Upgrading means that the cluster is being upgraded.
+	Upgrading bool
 	// Paused means that there are pause requests.
 	Paused bool
 	// GateClosed means that too few nodes are healthy.
@@ -35,6 +40,8 @@ type Permissions struct {
 	// EndStep is acting on a timeout, a failed step or an overdue lease. A step is
 	// never ended while its successor may not be created (spec 5.3).
 	EndStep bool
+	// KeepLease is the renewal and the release of the lease of the node.
+	KeepLease bool
 	// DeleteRecovered is the deletion of CRs of a node that is healthy.
 	DeleteRecovered bool
 	// CleanUp is what follows the deletion of the Node.
@@ -51,8 +58,9 @@ func (c Circumstances) Permissions() Permissions {
 		CreateFirst:     begin,
 		CreateNext:      begin,
 		EndStep:         begin,
-		DeleteRecovered: !c.NodeDeleted,
-		CleanUp:         c.NodeDeleted,
+		KeepLease:       !c.Conflict,
+		DeleteRecovered: !c.Conflict && !c.NodeDeleted,
+		CleanUp:         !c.Conflict && c.NodeDeleted,
 	}
 }
 
@@ -67,6 +75,8 @@ const (
 	RefusedTerminating Refusal = "Terminating"
 	// RefusedDisabled: the templates cannot be used.
 	RefusedDisabled Refusal = "Disabled"
+	// RefusedUpgrading: the cluster is being upgraded.
+	RefusedUpgrading Refusal = "ClusterUpgrading"
 	// RefusedPaused: there are pause requests.
 	RefusedPaused Refusal = "Paused"
 	// RefusedGateClosed: too few nodes are healthy.
@@ -79,6 +89,8 @@ const (
 	RefusedNodeDeleted Refusal = "NodeDeleted"
 	// RefusedControlPlaneBusy: another control plane node is under remediation.
 	RefusedControlPlaneBusy Refusal = "ControlPlaneBusy"
+	// RefusedEtcdQuorum: etcd cannot do without the control plane node.
+	RefusedEtcdQuorum Refusal = "EtcdQuorum"
 	// RefusedForeignRemediation: a CR that is not ours stands where ours would.
 	RefusedForeignRemediation Refusal = "ForeignRemediation"
 	// RefusedLeaseTaken: somebody else holds the lease of the node.
@@ -100,8 +112,10 @@ func (c Circumstances) Refusal() Refusal {
 		return RefusedInvalidSpec
 	case c.Terminating:
 		return RefusedTerminating
-	case c.TemplatesUnusable:
+	case c.TemplatesUnusable, c.Conflict:
 		return RefusedDisabled
+	case c.Upgrading:
+		return RefusedUpgrading
 	case c.Paused:
 		return RefusedPaused
 	case c.GateClosed:

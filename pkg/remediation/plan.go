@@ -29,6 +29,8 @@ type Node struct {
 	// PlaceTaken means that another control plane node is under remediation, or
 	// that this is not known. It says nothing for other nodes.
 	PlaceTaken bool
+	// EtcdRefuses means that etcd cannot do without the control plane node.
+	EtcdRefuses bool
 	// ConfirmedHealthy tells whether somebody has confirmed by hand that the node
 	// is healthy (spec 16.6).
 	ConfirmedHealthy bool
@@ -49,6 +51,8 @@ type Node struct {
 	Unreadable []v1alpha1.Remediation
 	// Foreign are CRs of others, for the node or with its name.
 	Foreign []*CR
+	// Machines are those behind the node.
+	Machines Machines
 	// Lease is the lease of the node, nil if there is none.
 	Lease *coordinationv1.Lease
 	// RetryAt is when the next attempt is due after a failed one; zero after none.
@@ -234,7 +238,7 @@ func (p *planner) cleanUp() {
 // there is none and none is about to be created (spec 14.5, 14.9).
 func (p *planner) keepLease() {
 	lease := p.Node.Lease
-	if lease == nil {
+	if lease == nil || !p.Node.Circumstances.Permissions().KeepLease {
 		return
 	}
 	held := p.Node.holds(p.NHC.Name)

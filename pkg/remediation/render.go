@@ -58,12 +58,16 @@ func Render(nhc *v1alpha1.NodeHealthCheck, node Node, template *Template) *unstr
 		labels[v1alpha1.LabelControlPlane] = ""
 	}
 	cr.SetLabels(labels)
-	cr.SetOwnerReferences([]metav1.OwnerReference{{
+	owners := []metav1.OwnerReference{{
 		APIVersion: v1alpha1.SchemeGroupVersion.String(),
 		Kind:       v1alpha1.Kind,
 		Name:       nhc.Name,
 		UID:        nhc.UID,
 		Controller: new(false),
-	}})
+	}}
+	if machine := node.Machines.owner(template); machine != nil {
+		owners = append(owners, *machine)
+	}
+	cr.SetOwnerReferences(owners)
 	return cr
 }

@@ -185,7 +185,17 @@ func (s *Set) wantedNames(gvk schema.GroupVersionKind) (names []types.Namespaced
 // answer does not notice a CRD that is installed later.
 func (s *Set) discover(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	noMatch := &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
-	if gvk.Version == "" || gvk.Kind == "" {
+	if gvk.Kind == "" {
+		return nil, noMatch
+	}
+	if gvk.Version == "" && s.config.Optional {
+		version, err := s.preferredVersion(ctx, gvk.Group)
+		if err != nil {
+			return nil, err
+		}
+		gvk.Version = version
+	}
+	if gvk.Version == "" {
 		return nil, noMatch
 	}
 	resources, err := s.config.Discovery.ServerResourcesForGroupVersionWithContext(ctx, gvk.GroupVersion().String())
@@ -206,6 +216,21 @@ func (s *Set) discover(ctx context.Context, gvk schema.GroupVersionKind) (*meta.
 		return &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(resource.Name), GroupVersionKind: gvk, Scope: scope}, nil
 	}
 	return nil, noMatch
+}
+
+// preferredVersion returns the version of an API group that the API server prefers,
+// or nothing if it does not serve the group.
+func (s *Set) preferredVersion(ctx context.Context, name string) (string, error) {
+	groups, err := s.config.Discovery.ServerGroupsWithContext(ctx)
+	if err != nil {
+		return "", fmt.Errorf("discovering API groups: %w", err)
+	}
+	for _, group := range groups.Groups {
+		if group.Name == name {
+			return group.PreferredVersion.Version, nil
+		}
+	}
+	return "", nil
 }
 
 // firstDenied returns the first needed verb that is not permitted everywhere, or

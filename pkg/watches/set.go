@@ -45,6 +45,7 @@ func (e *ForbiddenError) Error() string {
 
 // Discovery tells what the API server serves.
 type Discovery interface {
+	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
@@ -61,6 +62,9 @@ type Config struct {
 	// Poll makes a kind usable that may be read but not watched: the wanted
 	// objects are then read one by one, at every Interval. Optional.
 	Poll bool
+	// Optional means that it is all right if a kind is not served: it is then looked
+	// at again only for some time after a CRD of its group has changed. Optional.
+	Optional bool
 	// Interval is the time between two looks at a kind that cannot be watched.
 	Interval time.Duration
 	// Parse turns an object of the API into the one that is cached.
@@ -95,6 +99,8 @@ type kind struct {
 	informer *informer
 	// polled holds what the last poll found.
 	polled map[types.NamespacedName]reading
+	// attempts is how often an optional kind that is not served is looked at again.
+	attempts int
 }
 
 // reading is one object as a poll found it.
@@ -174,14 +180,19 @@ func (s *Set) Want(owner string, wants map[schema.GroupVersionKind][]types.Names
 // Refresh looks again at the kinds of an API group, because a CRD of it came, went
 // or changed.
 func (s *Set) Refresh(group string) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for gvk := range s.kinds {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for gvk, k := range s.kinds {
 		if gvk.Group == group {
+			k.attempts = refreshAttempts
 			s.Recheck(gvk)
 		}
 	}
 }
+
+// refreshAttempts is how often an optional kind is looked at after a CRD of its group
+// has changed. Discovery follows within seconds, and these attempts take longer.
+const refreshAttempts = 7
 
 // Recheck looks again at a kind, because a request for it was refused.
 func (s *Set) Recheck(gvk schema.GroupVersionKind) {

@@ -1,0 +1,210 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// platformOwner is who wants the optional kinds: the controller itself.
+const platformOwner = "platform"
+
+// platformKinds are the optional kinds of OpenShift and Cluster API.
+var platformKinds = map[schema.GroupVersionKind][]types.NamespacedName{
+	remediation.MachineHealthCheckKind: nil,
+	remediation.OpenShiftMachineKind:   nil,
+	remediation.ClusterVersionKind:     nil,
+	remediation.ClusterAPIMachineKind:  nil,
+}
+
+// parsePlatform keeps of an optional object what is read of it: all of the metadata
+// that identifies it, and the conditions that a MachineHealthCheck looks at, or that
+// a ClusterVersion has.
+func parsePlatform(object *unstructured.Unstructured) runtime.Object {
+	trimmed := &unstructured.Unstructured{Object: map[string]any{}}
+	trimmed.SetGroupVersionKind(object.GroupVersionKind())
+	trimmed.SetNamespace(object.GetNamespace())
+	trimmed.SetName(object.GetName())
+	trimmed.SetUID(object.GetUID())
+	trimmed.SetResourceVersion(object.GetResourceVersion())
+	for kind, path := range map[string][]string{
+		remediation.MachineHealthCheckKind.Kind: {"spec", "unhealthyConditions"},
+		remediation.ClusterVersionKind.Kind:     {"status", "conditions"},
+	} {
+		if object.GetKind() != kind {
+			continue
+		}
+		if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, path...); found {
+			// A shape that cannot be copied is one that cannot be understood either.
+			_ = unstructured.SetNestedField(trimmed.Object, runtime.DeepCopyJSONValue(value), path...)
+		}
+	}
+	return trimmed
+}
+
+// platformHandler handles optional objects. A MachineHealthCheck or a ClusterVersion
+// concerns everybody, a Machine nobody: it is looked up when it is needed.
+func (c *Controller) platformHandler() cache.ResourceEventHandler {
+	changed := func(object any) {
+		if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() != remediation.OpenShiftMachineKind.Kind {
+			c.enqueue(c.selectors.names())
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: changed,
+		UpdateFunc: func(before, object any) {
+			old, ok := before.(*unstructured.Unstructured)
+			current, also := object.(*unstructured.Unstructured)
+			if ok && also && equality.Semantic.DeepEqual(old.Object["spec"], current.Object["spec"]) && equality.Semantic.DeepEqual(old.Object["status"], current.Object["status"]) {
+				return
+			}
+			changed(object)
+		},
+		DeleteFunc: func(object any) { changed(lastKnown(object)) },
+	}
+}
+
+// surroundings are what a sync observes of the platform.
+type surroundings struct {
+	// conflict means that MachineHealthChecks look after the same machines.
+	conflict bool
+	// problem is why that cannot be found out for good, unknown that it cannot be
+	// found out for now.
+	problem *remediation.Problem
+	unknown bool
+	// machineHealthChecks tells whether there is any.
+	machineHealthChecks bool
+	// progressing means that a ClusterVersion says so.
+	progressing bool
+	// openShiftMachines tells whether these are served.
+	openShiftMachines bool
+}
+
+// lookAround observes the platform. The error is watches.ErrPending if something
+// has not been read yet that is about to be.
+func (c *Controller) lookAround() (surroundings, error) {
+	var s surroundings
+	checks, err := c.platformObjects(remediation.MachineHealthCheckKind)
+	switch forbidden, denied := errors.AsType[*watches.ForbiddenError](err); {
+	case err == nil:
+		s.machineHealthChecks = len(checks) > 0
+		s.conflict = remediation.Conflicts(checks)
+	case denied:
+		s.problem = remediation.Forbidden(forbidden.Verb, forbidden.Resource)
+	case onlyPending(err):
+		return s, err
+	default:
+		s.unknown = true
+	}
+	versions, err := c.platformObjects(remediation.ClusterVersionKind)
+	if onlyPending(err) {
+		return s, err
+	}
+	s.progressing = remediation.Progressing(versions) // Of none, if they cannot be read.
+	mapping, _ := c.platform.Mapping(remediation.OpenShiftMachineKind)
+	s.openShiftMachines = mapping != nil
+	return s, nil
+}
+
+// platformObjects returns all objects of an optional kind, none if it is not served.
+func (c *Controller) platformObjects(kind schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
+	indexer, err := c.platform.Cache(kind)
+	if isNoMatch(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for _, object := range indexer.List() {
+		if u, ok := object.(*unstructured.Unstructured); ok {
+			objects = append(objects, u)
+		}
+	}
+	return objects, nil
+}
+
+// machinesOf returns the Machines of a Node, as far as there are any and they can be
+// read: without one, the NodeHealthCheck is the only owner and remediation goes on.
+func (c *Controller) machinesOf(node *corev1.Node) remediation.Machines {
+	find := func(kind schema.GroupVersionKind, name types.NamespacedName) *unstructured.Unstructured {
+		if name.Name == "" {
+			return nil
+		}
+		object, err := c.platform.Get(kind, name)
+		if err != nil {
+			return nil
+		}
+		machine, _ := object.(*unstructured.Unstructured)
+		return machine
+	}
+	openShift, clusterAPI := remediation.MachineNames(node.Annotations)
+	return remediation.Machines{
+		OpenShift:  find(remediation.OpenShiftMachineKind, openShift),
+		ClusterAPI: find(remediation.ClusterAPIMachineKind, clusterAPI),
+	}
+}
+
+// etcdAllows asks whether etcd can do without a control plane node, where OpenShift's
+// API is served. It reads live, because a budget that was right a moment ago is not
+// good enough, and is asked only for a node that would be remediated otherwise. What
+// cannot be read refuses.
+func (c *Controller) etcdAllows(ctx context.Context, node string) bool {
+	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
+		return true
+	}
+	allowed, err := c.askEtcd(ctx, node)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", node)
+	}
+	return allowed && err == nil
+}
+
+func (c *Controller) askEtcd(ctx context.Context, node string) (bool, error) {
+	budgets, err := c.kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("listing disruption budgets of etcd: %w", err)
+	}
+	pods, err := c.kube.CoreV1().Pods(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("listing pods of etcd: %w", err)
+	}
+	return remediation.EtcdAllows(budgets.Items, pods.Items, node), nil
+}
+
+// upgrading tells whether the cluster, or a node that is unhealthy, is being
+// upgraded.
+func (w *world) upgrading() bool {
+	return w.progressing || slices.ContainsFunc(w.fleet.Patients, func(patient health.Patient) bool {
+		return patient.Verdict.State == health.Unhealthy && remediation.Reconfiguring(patient.Node.Annotations)
+	})
+}
+
+// keptAnnotations are the annotations of Nodes that are read.
+var keptAnnotations = []string{
+	v1alpha1.AnnotationManuallyConfirmedHealthy,
+	remediation.AnnotationOpenShiftMachine,
+	remediation.AnnotationClusterAPIMachine,
+	remediation.AnnotationClusterAPINamespace,
+	remediation.AnnotationCurrentConfig,
+	remediation.AnnotationDesiredConfig,
+}

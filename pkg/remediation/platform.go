@@ -1,0 +1,180 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Resources of OpenShift and of Cluster API. They are optional: each is used where
+// it is served, and read as unstructured. A version that is empty is whichever the
+// API server prefers.
+var (
+	MachineHealthCheckKind = schema.GroupVersionKind{Group: "machine.openshift.io", Version: "v1beta1", Kind: "MachineHealthCheck"}
+	OpenShiftMachineKind   = schema.GroupVersionKind{Group: "machine.openshift.io", Version: "v1beta1", Kind: "Machine"}
+	ClusterVersionKind     = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "ClusterVersion"}
+	ClusterAPIMachineKind  = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Kind: "Machine"}
+)
+
+// Annotations of Nodes that these platforms set.
+const (
+	AnnotationOpenShiftMachine    = "machine.openshift.io/machine"
+	AnnotationClusterAPIMachine   = "cluster.x-k8s.io/machine"
+	AnnotationClusterAPINamespace = "cluster.x-k8s.io/cluster-namespace"
+	AnnotationCurrentConfig       = "machineconfiguration.openshift.io/currentConfig"
+	AnnotationDesiredConfig       = "machineconfiguration.openshift.io/desiredConfig"
+)
+
+const (
+	// EtcdNamespace is where OpenShift runs etcd.
+	EtcdNamespace = "openshift-etcd"
+
+	infrastructureGroup   = "infrastructure.cluster.x-k8s.io"
+	metal3TemplateKind    = "Metal3RemediationTemplate"
+	openShiftMachineSpace = "openshift-machine-api"
+	terminatingCondition  = "Terminating"
+)
+
+// MachineNames returns the Machines that the annotations of a Node name: that of
+// OpenShift and that of Cluster API, each zero if there is none.
+func MachineNames(annotations map[string]string) (openShift, clusterAPI types.NamespacedName) {
+	if namespace, name, ok := strings.Cut(annotations[AnnotationOpenShiftMachine], "/"); ok && namespace != "" && name != "" && !strings.Contains(name, "/") {
+		openShift = types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	if namespace, name := annotations[AnnotationClusterAPINamespace], annotations[AnnotationClusterAPIMachine]; namespace != "" && name != "" {
+		clusterAPI = types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return openShift, clusterAPI
+}
+
+// Machines are the Machines of a node that were found.
+type Machines struct {
+	// OpenShift and ClusterAPI are nil where there is none.
+	OpenShift, ClusterAPI *unstructured.Unstructured
+}
+
+// owner returns the Machine that owns a CR as its second owner, or nil (spec 11.3).
+func (m Machines) owner(template *Template) *metav1.OwnerReference {
+	machine := m.OpenShift
+	if machine == nil || machine.GetNamespace() != template.Namespace {
+		machine = m.ClusterAPI
+		if machine == nil || machine.GetNamespace() != template.Namespace || template.GroupVersionKind().Group != infrastructureGroup {
+			return nil
+		}
+	}
+	return &metav1.OwnerReference{
+		APIVersion: machine.GetAPIVersion(), Kind: machine.GetKind(), Name: machine.GetName(), UID: machine.GetUID(), Controller: new(false),
+	}
+}
+
+// Conflicts tells whether MachineHealthChecks look after the same machines: two or
+// more do, and one that acts on anything else than terminating nodes (spec 6.9).
+func Conflicts(machineHealthChecks []*unstructured.Unstructured) bool {
+	switch len(machineHealthChecks) {
+	case 0:
+		return false
+	case 1:
+		conditions, _, _ := unstructured.NestedFieldNoCopy(machineHealthChecks[0].Object, "spec", "unhealthyConditions")
+		list, _ := conditions.([]any)
+		if len(list) != 1 {
+			return true
+		}
+		condition, _ := list[0].(map[string]any)
+		return condition["type"] != terminatingCondition
+	default:
+		return true
+	}
+}
+
+// Conflict is the problem that MachineHealthChecks look after the same machines.
+func Conflict() *Problem {
+	return &Problem{
+		Reason:  v1alpha1.ReasonConflict,
+		Message: "Custom MachineHealthCheck(s) detected, disabling NodeHealthCheck to avoid conflicts",
+	}
+}
+
+// Terminating tells whether the node has the condition of one that is about to go
+// (spec 7.7).
+func Terminating(conditions []corev1.NodeCondition) bool {
+	for i := range conditions {
+		if conditions[i].Type == terminatingCondition {
+			return true
+		}
+	}
+	return false
+}
+
+// Progressing tells whether some ClusterVersion says that the cluster is being
+// upgraded (spec 10.2). What cannot be understood says no.
+func Progressing(clusterVersions []*unstructured.Unstructured) bool {
+	for _, version := range clusterVersions {
+		conditions, _, _ := unstructured.NestedFieldNoCopy(version.Object, "status", "conditions")
+		list, _ := conditions.([]any)
+		for _, item := range list {
+			condition, _ := item.(map[string]any)
+			if condition["type"] == "Progressing" && condition["status"] == string(corev1.ConditionTrue) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Reconfiguring tells whether the machine configuration of a Node with these
+// annotations is being changed (spec 10.2).
+func Reconfiguring(annotations map[string]string) bool {
+	desired := annotations[AnnotationDesiredConfig]
+	return desired != "" && desired != annotations[AnnotationCurrentConfig]
+}
+
+// CheckMetal3 judges the namespace of a Metal3 template where OpenShift's Machines
+// are served (spec 6.1).
+func CheckMetal3(step Step) *Problem {
+	if step.Reference.Kind != metal3TemplateKind || step.Reference.Namespace == openShiftMachineSpace {
+		return nil
+	}
+	return &Problem{
+		Reason:  v1alpha1.ReasonTemplateInvalid,
+		Message: "Metal3RemediationTemplate must be in the openshift-machine-api namespace. It is configured to be in namespace: " + step.Reference.Namespace,
+	}
+}
+
+// EtcdAllows tells whether etcd can do without the member on a node: its budget
+// permits a disruption, or the member there does not work anyway (spec 12.3). Other
+// than exactly one budget, or one with a selector that is none, allow nothing.
+func EtcdAllows(budgets []policyv1.PodDisruptionBudget, pods []corev1.Pod, node string) bool {
+	if len(budgets) != 1 {
+		return false
+	}
+	if budgets[0].Status.DisruptionsAllowed >= 1 {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(budgets[0].Spec.Selector)
+	if err != nil {
+		return false
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Spec.NodeName != node || !selector.Matches(labels.Set(pod.Labels)) {
+			continue
+		}
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status != corev1.ConditionFalse {
+				return false
+			}
+		}
+	}
+	return true
+}
