@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
@@ -57,6 +58,8 @@ type Controller struct {
 	Executable string
 	// Args are added after those of the Deployment and override them.
 	Args []string
+	// Through changes how the controller reaches the API server, nil for nothing.
+	Through func(*rest.Config) *rest.Config
 }
 
 // Start starts the controller as its ServiceAccount.
@@ -71,6 +74,9 @@ func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Cont
 	config, err := cluster.ServiceAccountConfig(ctx, Namespace, ServiceAccount)
 	if err != nil {
 		return nil, fmt.Errorf("asking for a token: %w", err)
+	}
+	if controller.Through != nil {
+		config = controller.Through(config)
 	}
 	kubeconfig := filepath.Join(cluster.Dir(), controller.Name+".kubeconfig")
 	if err := localkube.WriteKubeconfig(kubeconfig, config); err != nil {

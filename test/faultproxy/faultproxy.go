@@ -1,0 +1,102 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package faultproxy stands between the controller and the API server, so that a
+// test can let something happen right before or right after a certain request.
+package faultproxy
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+
+	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
+)
+
+// Hooks are called by the goroutine that serves the request; the client waits. Both
+// are required, and may be called from several goroutines.
+type Hooks struct {
+	// Before is called before the request is passed on. False swallows the request:
+	// the API server never sees it, and the client's connection breaks.
+	Before func(*http.Request) bool
+	// After is called when the API server has answered, before the client gets the
+	// answer. False swallows the answer: the client's connection breaks.
+	After func(*http.Request, *http.Response) bool
+}
+
+// Proxy is a running proxy.
+type Proxy struct {
+	server *http.Server
+	url    string
+	caPEM  []byte
+}
+
+var errSwallowed = errors.New("swallowed by the test")
+
+// Start starts a proxy to the API server of config on a loopback port.
+func Start(config *rest.Config, hooks Hooks) (*Proxy, error) {
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the API server's address: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(config.CAData)
+	certPEM, keyPEM, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("generating a certificate: %w", err)
+	}
+	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("loading the certificate: %w", err)
+	}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		},
+		FlushInterval: -1, // Watches.
+		ModifyResponse: func(response *http.Response) error {
+			if !hooks.After(response.Request, response) {
+				return errSwallowed
+			}
+			return nil
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	p := &Proxy{url: "https://" + listener.Addr().String(), caPEM: certPEM}
+	p.server = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !hooks.Before(r) {
+				panic(http.ErrAbortHandler)
+			}
+			forward.ServeHTTP(w, r)
+		}),
+		// Broken connections are what this is for.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	go func() { _ = p.server.Serve(listener) }() // Ends with Stop.
+	return p, nil
+}
+
+// Config returns config with the proxy in place of the API server.
+func (p *Proxy) Config(config *rest.Config) *rest.Config {
+	proxied := rest.CopyConfig(config)
+	proxied.Host = p.url
+	proxied.CAData = p.caPEM
+	return proxied
+}
+
+// Stop stops the proxy and breaks all connections through it.
+func (p *Proxy) Stop() error { return p.server.Close() }
