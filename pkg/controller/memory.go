@@ -36,6 +36,8 @@ type announced struct {
 	gateClosed, paused, upgrading bool
 	specProblem                   string
 	detected                      sets.Set[string]
+	// exhausted holds the nodes of whose last step the end was told in this episode.
+	exhausted sets.Set[string]
 	// refused holds the refusals of single nodes that were told of.
 	refused      map[string]remediation.Refusal
 	invalidLabel sets.Set[string]

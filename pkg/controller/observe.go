@@ -5,7 +5,6 @@ package controller
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,14 +12,13 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // world is what one sync observed, and what it makes of it.
@@ -116,12 +114,19 @@ func (w *world) restraints(nhc *v1alpha1.NodeHealthCheck) remediation.Circumstan
 	return remediation.Circumstances{
 		InvalidSpec:       w.specProblem != "",
 		Terminating:       nhc.DeletionTimestamp != nil,
-		Conflict:          w.conflict,
+		Conflict:          w.conflict || (w.surroundings.unknown && inConflict(nhc)),
 		Upgrading:         w.upgrading(),
 		TemplatesUnusable: w.findings.problem != nil || w.findings.unknown,
 		Paused:            len(nhc.Spec.PauseRequests) > 0,
 		GateClosed:        !w.gate.Open,
 	}
+}
+
+// inConflict tells whether MachineHealthChecks were in conflict when that was known
+// last: no answer is not the end of it.
+func inConflict(nhc *v1alpha1.NodeHealthCheck) bool {
+	condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionDisabled)
+	return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == v1alpha1.ReasonConflict
 }
 
 // add adds a node that exists.
@@ -222,231 +227,6 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 		}
 	}
 	return nil
-}
-
-// findings are what is known of the templates.
-type findings struct {
-	// problem is why they cannot be used, if that is known.
-	problem *remediation.Problem
-	// unknown means that something could not be read for now: no answer is not an
-	// answer, so the condition stays as it is and nothing is started.
-	unknown bool
-	// steps are those of the NodeHealthCheck, in ascending order, and templates what
-	// was found of them: nil where nothing was.
-	steps     []remediation.Step
-	templates []*remediation.Template
-}
-
-// findTemplates checks every referenced template in ascending order. The first
-// problem counts.
-func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck, around surroundings) (findings, error) {
-	steps := remediation.Steps(&nhc.Spec)
-	found := findings{problem: around.problem, unknown: around.unknown, steps: steps, templates: make([]*remediation.Template, len(steps))}
-	switch {
-	case around.conflict:
-		found.problem = remediation.Conflict()
-	case found.problem == nil:
-		found.problem = remediation.Unsupported(&nhc.Spec)
-	}
-	for i, step := range steps {
-		template, problem, err := c.findTemplate(steps, step)
-		if problem == nil && err == nil && around.openShiftMachines {
-			problem = remediation.CheckMetal3(step)
-		}
-		switch {
-		case err != nil && onlyPending(err):
-			return findings{}, err
-		case err != nil:
-			found.unknown = true
-		case problem != nil && found.problem == nil:
-			found.problem = problem
-		}
-		found.templates[i] = template
-	}
-	return found, nil
-}
-
-// onlyPending tells whether an answer is about to come. An ErrPending with a cause
-// means that attempts have failed: then nobody waits.
-func onlyPending(err error) bool { return err == watches.ErrPending } //nolint:errorlint // the bare one is meant
-
-func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Step) (*remediation.Template, *remediation.Problem, error) {
-	if problem := remediation.CheckReference(step); problem != nil {
-		return nil, problem, nil
-	}
-	mapping, err := c.templates.Mapping(step.TemplateKind())
-	if err != nil {
-		return problemOf(step, err)
-	}
-	namespaced := mapping.Scope.Name() == metaNamespaced
-	if problem := remediation.CheckScope(step, namespaced); problem != nil {
-		return nil, problem, nil
-	}
-	name := types.NamespacedName{Name: step.Reference.Name}
-	if namespaced {
-		name.Namespace = step.Reference.Namespace
-	}
-	object, err := c.templates.Get(step.TemplateKind(), name)
-	if err != nil {
-		return problemOf(step, err)
-	}
-	template := object.(*remediation.Template)
-	if problem := remediation.CheckTemplate(steps, step, template); problem != nil {
-		return template, problem, nil
-	}
-	kind, _ := step.RemediationKind()
-	crMapping, err := c.remediations.Mapping(kind)
-	if err != nil {
-		return problemOf(step, err)
-	}
-	if problem := remediation.CheckRemediationScope(step, namespaced, crMapping.Scope.Name() == metaNamespaced); problem != nil {
-		return nil, problem, nil
-	}
-	if _, err := c.remediations.Cache(kind); err != nil {
-		return problemOf(step, err)
-	}
-	return template, nil, nil
-}
-
-// problemOf tells the errors that are answers from those that are not.
-func problemOf(step remediation.Step, err error) (*remediation.Template, *remediation.Problem, error) {
-	if forbidden, ok := errors.AsType[*watches.ForbiddenError](err); ok {
-		return nil, remediation.Forbidden(forbidden.Verb, forbidden.Resource), nil
-	}
-	if isNoMatch(err) || apierrors.IsNotFound(err) {
-		return nil, remediation.NotFound(step.Reference, err.Error()), nil
-	}
-	return nil, nil, err
-}
-
-// ownCRs are the CRs of a NodeHealthCheck by node.
-type ownCRs struct {
-	read       map[string][]*remediation.CR
-	unreadable map[string][]v1alpha1.Remediation
-	machines   func(*corev1.Node) remediation.Machines
-}
-
-// remediated tells whether the node has an own CR left.
-func (o *ownCRs) remediated(node string) bool {
-	return len(o.read[node]) > 0 || len(o.unreadable[node]) > 0
-}
-
-func (o *ownCRs) nodes() []string {
-	var names []string
-	for name := range o.read {
-		names = append(names, name)
-	}
-	for name := range o.unreadable {
-		if len(o.read[name]) == 0 {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps, among the kinds of
-// its templates and those that its status points to. What status names and cannot
-// be read counts as existing (spec 6.8).
-func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ownCRs, error) {
-	crs := &ownCRs{read: map[string][]*remediation.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
-	_, kinds := wantedKinds(nhc)
-	requested := map[types.UID]bool{}
-	for kind := range kinds {
-		indexer, err := c.remediations.Cache(kind)
-		switch {
-		case err != nil && onlyPending(err):
-			return nil, err
-		case err != nil:
-			crs.addRecorded(nhc, func(cr *v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind })
-		default:
-			if err := crs.addCached(indexer, nhc.Name, memory, requested); err != nil {
-				return nil, err
-			}
-		}
-	}
-	memory.deletionRequested = requested
-	steps := remediation.Steps(&nhc.Spec)
-	for _, own := range crs.read {
-		remediation.Sort(steps, own)
-	}
-	return crs, nil
-}
-
-// addCached adds what a cache has, and carries over which of these are already
-// being deleted, though the cache does not know it yet.
-func (o *ownCRs) addCached(indexer cache.Indexer, nhc string, memory *memory, requested map[types.UID]bool) error {
-	cached, err := listCRs(indexer, byOwner, nhc)
-	if err != nil {
-		return fmt.Errorf("listing CRs: %w", err)
-	}
-	for _, cr := range cached {
-		o.read[cr.Node()] = append(o.read[cr.Node()], cr)
-		if memory.deletionRequested[cr.UID] {
-			requested[cr.UID] = true
-		}
-	}
-	return nil
-}
-
-// addRecorded adds what status names.
-func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, match func(*v1alpha1.Remediation) bool) {
-	for i := range nhc.Status.UnhealthyNodes {
-		node := &nhc.Status.UnhealthyNodes[i]
-		for j := range node.Remediations {
-			if match(&node.Remediations[j]) {
-				o.unreadable[node.Name] = append(o.unreadable[node.Name], node.Remediations[j])
-			}
-		}
-	}
-}
-
-// findForeign finds the CRs of others that may stand in the way of a CR.
-func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error {
-	if w.findings.problem != nil || w.findings.unknown {
-		return nil
-	}
-	for i, step := range w.steps {
-		kind, _ := step.RemediationKind()
-		indexer, err := c.remediations.Cache(kind)
-		if err != nil {
-			return err
-		}
-		for j := range w.nodes {
-			node := &w.nodes[j]
-			if node.Verdict.State != health.Unhealthy || node.Circumstances.NodeDeleted {
-				continue
-			}
-			foreign, err := foreignCRs(indexer, nhc.Name, node.Name, w.templates[i])
-			if err != nil {
-				return err
-			}
-			node.Foreign = append(node.Foreign, foreign...)
-		}
-	}
-	return nil
-}
-
-// foreignCRs returns the CRs of one kind that others have for the node, or that have
-// the name that is needed.
-func foreignCRs(indexer cache.Indexer, nhc, node string, template *remediation.Template) ([]*remediation.CR, error) {
-	candidates, err := listCRs(indexer, byNode, node)
-	if err != nil {
-		return nil, fmt.Errorf("listing CRs: %w", err)
-	}
-	namesake, exists, err := indexer.GetByKey(cache.NewObjectName(template.Namespace, remediation.Name(node, template)).String())
-	if err != nil {
-		return nil, fmt.Errorf("reading CR: %w", err)
-	}
-	if exists {
-		candidates = append(candidates, namesake.(*remediation.CR))
-	}
-	var foreign []*remediation.CR
-	for _, cr := range candidates {
-		if !cr.OwnedBy(nhc) || cr.Node() != node {
-			foreign = append(foreign, cr)
-		}
-	}
-	return foreign, nil
 }
 
 // plan decides about every node.

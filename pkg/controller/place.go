@@ -20,21 +20,24 @@ import (
 )
 
 // place is the one place for a control plane node under remediation in the whole
-// cluster (spec 12.2). The CRs say who has it; a reservation bridges the time until
-// the caches show the CR of the one that has just taken it. All syncs share it.
+// cluster (spec 12.2). The CRs say who has it; claims bridge the time until the caches
+// show the CR of the node that has just taken it. All syncs share it.
 type place struct {
-	mu       sync.Mutex
-	reserved reservation
+	mu sync.Mutex
+	// node has the place as long as there are claims.
+	node string
+	// claims are those of the NodeHealthChecks that remediate the node: several may
+	// try, and the lease of the node decides.
+	claims map[string]claim
 }
 
-// reservation is held by a node from before its CR is created until the caches have
+// claim is held by a NodeHealthCheck from before it creates a CR until the caches have
 // seen that CR.
-type reservation struct {
-	nhc, node string
+type claim struct {
 	// resource and version are those of the created CR, empty before that.
 	resource schema.GroupResource
 	version  string
-	// until ends the reservation of an attempt whose outcome is not known.
+	// until ends the claim of an attempt whose outcome is not known.
 	until time.Time
 }
 
@@ -49,8 +52,12 @@ func (c *Controller) reserve(nhc, node string, now time.Time) bool {
 	if !c.placeFree(node, now) {
 		return false
 	}
-	if c.place.reserved.node == "" {
-		c.place.reserved = reservation{nhc: nhc, node: node}
+	if c.place.claims == nil {
+		c.place.claims = map[string]claim{}
+	}
+	c.place.node = node
+	if _, claimed := c.place.claims[nhc]; !claimed {
+		c.place.claims[nhc] = claim{}
 	}
 	return true
 }
@@ -62,47 +69,51 @@ func (c *Controller) placeIsFree(node string, now time.Time) bool {
 	return c.placeFree(node, now)
 }
 
-// placeFree tells whether nobody but the node has the place, and drops a reservation
-// that has served its purpose. c.place.mu must be held.
+// placeFree tells whether nobody but the node has the place, and drops claims that have
+// served their purpose. c.place.mu must be held.
 func (c *Controller) placeFree(node string, now time.Time) bool {
-	holder := &c.place.reserved
-	if holder.version != "" {
-		if store, watched := c.remediations.StoreOf(holder.resource); !watched || !staleness.Behind(store, holder.version) {
-			*holder = reservation{}
+	for nhc, claim := range c.place.claims {
+		seen := false
+		if claim.version != "" {
+			store, watched := c.remediations.StoreOf(claim.resource)
+			seen = !watched || !staleness.Behind(store, claim.version)
+		}
+		if seen || (!claim.until.IsZero() && !now.Before(claim.until)) {
+			delete(c.place.claims, nhc)
 		}
 	}
-	if !holder.until.IsZero() && !now.Before(holder.until) {
-		*holder = reservation{}
-	}
-	return (holder.node == "" || holder.node == node) && !c.placeTaken(node)
+	return (len(c.place.claims) == 0 || c.place.node == node) && !c.placeTaken(node)
 }
 
-// settlePlace ends the reservation of a NodeHealthCheck after it has acted, but for
-// a CR that exists, or may exist, unseen by the caches.
+// settlePlace ends the claim of a NodeHealthCheck after it has acted, but for a CR that
+// exists, or may exist, unseen by the caches.
 func (c *Controller) settlePlace(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) {
 	c.place.mu.Lock()
 	defer c.place.mu.Unlock()
-	holder := &c.place.reserved
-	if holder.nhc != nhc || holder.node == "" {
+	held, claimed := c.place.claims[nhc]
+	if !claimed {
 		return
 	}
 	for i := range plans {
-		if plans[i].Node.Name != holder.node {
+		if plans[i].Node.Name != c.place.node {
 			continue
 		}
+		unknown := outcomes[i].Unknown
 		if created := outcomes[i].Created; created != nil {
-			if mapping, err := c.remediations.Mapping(created.GroupVersionKind()); err == nil {
-				holder.resource, holder.version, holder.until = mapping.Resource.GroupResource(), created.ResourceVersion, time.Time{}
+			mapping, err := c.locate(created.GroupVersionKind())
+			if err == nil {
+				c.place.claims[nhc] = claim{resource: mapping.Resource.GroupResource(), version: created.ResourceVersion}
 				return
 			}
+			unknown = true
 		}
-		if outcomes[i].Err != nil && holder.version == "" {
-			holder.until = now.Add(uncertainFor)
+		if unknown && held.version == "" {
+			c.place.claims[nhc] = claim{until: now.Add(uncertainFor)}
 			return
 		}
 	}
-	if holder.version == "" && holder.until.IsZero() {
-		*holder = reservation{}
+	if held.version == "" && held.until.IsZero() {
+		delete(c.place.claims, nhc)
 		c.enqueue(c.waiting.on(controlPlanePlace))
 	}
 }
@@ -199,6 +210,8 @@ func (c *Controller) takePlace(ctx context.Context, nhc string, w *world, now ti
 		switch {
 		case !c.placeIsFree(node.Name, now):
 			node.PlaceTaken = true
+		case now.Before(node.RetryAt):
+			// Its last attempt has failed. Until the next one it leaves the place to others.
 		case !c.etcdAllows(ctx, node.Name):
 			node.EtcdRefuses = true
 		default:

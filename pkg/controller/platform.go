@@ -120,6 +120,12 @@ func (c *Controller) lookAround() (surroundings, error) {
 		return s, err
 	}
 	s.progressing = remediation.Progressing(versions) // Of none, if they cannot be read.
+	for _, kind := range []schema.GroupVersionKind{remediation.OpenShiftMachineKind, remediation.ClusterAPIMachineKind} {
+		// A CR gets its owners when it is created, and never again.
+		if _, err := c.platform.Cache(kind); onlyPending(err) {
+			return s, err
+		}
+	}
 	mapping, _ := c.platform.Mapping(remediation.OpenShiftMachineKind)
 	s.openShiftMachines = mapping != nil
 	return s, nil

@@ -36,8 +36,9 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 	if err := c.writeStatus(ctx, r.nhc, r.status); err != nil {
 		return err
 	}
+	transitions := r.transitions(memory)
 	c.metrics.update(r, memory)
-	c.announcer.announce(r.nhc, r.transitions(memory))
+	c.announcer.announce(r.nhc, transitions)
 	memory.announced = r.announcedNow(memory)
 	return nil
 }
@@ -126,14 +127,14 @@ func (r *round) nodeTransitions(memory *memory) []event {
 		if skipped, tells := skippedForNode(node, plan.Refusal); tells && memory.announced.refused[node.Name] != plan.Refusal {
 			all = append(all, skipped)
 		}
-		if plan.Exhausted && r.endedNow(i, ended) {
+		if plan.Exhausted && r.endedNow(i, ended) && !memory.announced.exhausted.Has(node.Name) {
 			all = append(all, noTemplateLeft(r.nhc.Name, node))
 		}
 		if r.ignoresLabel(plan) && !memory.announced.invalidLabel.Has(node.Name) {
 			all = append(all, invalidNodeLabel(node))
 		}
 		for _, cr := range slices.Concat(plan.Node.Own, r.created(i)) {
-			if !shown.Has(cr.UID) && !cr.Deleting() {
+			if _, known := memory.remediations[cr.UID]; !known && !shown.Has(cr.UID) && !cr.Deleting() {
 				all = append(all, remediationCreated(node, cr.Kind))
 			}
 		}
@@ -203,6 +204,7 @@ func (r *round) announcedNow(memory *memory) announced {
 		paused:       len(r.nhc.Spec.PauseRequests) > 0 && !r.world.upgrading(),
 		upgrading:    r.world.upgrading(),
 		detected:     sets.New[string](),
+		exhausted:    sets.New[string](),
 		refused:      map[string]remediation.Refusal{},
 		invalidLabel: sets.New[string](),
 		old:          sets.New[types.UID](),
@@ -219,6 +221,9 @@ func (r *round) announcedNow(memory *memory) announced {
 		// An episode goes on while the node hesitates, and while it has a CR.
 		if r.detects(plan) || (memory.announced.detected.Has(name) && r.lasts(plan)) {
 			now.detected.Insert(name)
+			if plan.Exhausted || memory.announced.exhausted.Has(name) {
+				now.exhausted.Insert(name)
+			}
 		}
 		if plan.Refusal != "" {
 			now.refused[name] = plan.Refusal

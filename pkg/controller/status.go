@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -199,20 +200,26 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 	if err != nil {
 		return err
 	}
-	applied, err := c.client.NodeHealthChecks().ApplyStatus(ctx,
+	written, err := c.client.NodeHealthChecks().ApplyStatus(ctx,
 		nhcac.NodeHealthCheck(nhc.Name).WithResourceVersion(nhc.ResourceVersion).WithStatus(ac),
 		metav1.ApplyOptions{FieldManager: Name, Force: true})
-	if err != nil {
+	switch {
+	case apierrors.IsInvalid(err):
+		// Applied to a list of which somebody else has written a part, a list without
+		// entries becomes null, which the schema refuses.
+		written = nhc.DeepCopy()
+	case err != nil:
 		return fmt.Errorf("applying status: %w", err)
+	default:
+		c.writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion)
 	}
-	c.writes.Wrote(nhc.Name, nhcResource, applied.ResourceVersion)
-	if equality.Semantic.DeepEqual(&applied.Status, status) {
+	if equality.Semantic.DeepEqual(&written.Status, status) {
 		return nil
 	}
 	// Applying leaves alone what somebody else has written: the operator that was
 	// here before, for example. All of the status is ours, so this is replaced.
-	applied.Status = *status
-	replaced, err := c.client.NodeHealthChecks().UpdateStatus(ctx, applied, metav1.UpdateOptions{FieldManager: Name})
+	written.Status = *status
+	replaced, err := c.client.NodeHealthChecks().UpdateStatus(ctx, written, metav1.UpdateOptions{FieldManager: Name})
 	if err != nil {
 		return fmt.Errorf("replacing status: %w", err)
 	}

@@ -4,7 +4,6 @@
 package remediation
 
 import (
-	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,12 +59,12 @@ func cr(name string, changes ...func(*CR)) *CR {
 	return cr
 }
 
-func foreign(c *CR)       { c.OwnerReferences = nil }
-func deleting(c *CR)      { c.DeletionTimestamp = new(metav1.NewTime(epoch)) }
-func succeeded(c *CR)     { c.Succeeded = "True" }
-func failed(c *CR)        { c.Succeeded = "False" }
-func awaitsDelete(c *CR)  { c.PermanentNodeDeletionExpected = "True" }
-func timedOut(c *CR)      { annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:00:00Z")(c) }
+func foreign(c *CR)                  { c.OwnerReferences = nil }
+func deleting(c *CR)                 { c.DeletionTimestamp = new(metav1.NewTime(epoch)) }
+func succeeded(c *CR)                { c.Succeeded = "True" }
+func failed(c *CR)                   { c.Succeeded = "False" }
+func awaitsDelete(c *CR)             { c.PermanentNodeDeletionExpected = "True" }
+func timedOut(c *CR)                 { annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:00:00Z")(c) }
 func ofKind(k string) func(*CR)      { return func(c *CR) { c.Kind = k } }
 func ofGroup(gv string) func(*CR)    { return func(c *CR) { c.APIVersion = gv } }
 func inNamespace(n string) func(*CR) { return func(c *CR) { c.Namespace = n } }
@@ -93,9 +92,9 @@ func sick(name string, changes ...func(*Node)) Node {
 	return node
 }
 
-func well(n *Node)             { n.Verdict = health.Verdict{} }
-func soon(n *Node)             { n.Verdict.State = health.SoonUnhealthy }
-func gone(n *Node)             { n.UID, n.Verdict, n.Circumstances.NodeDeleted = "", health.Verdict{}, true }
+func well(n *Node)                { n.Verdict = health.Verdict{} }
+func soon(n *Node)                { n.Verdict.State = health.SoonUnhealthy }
+func gone(n *Node)                { n.UID, n.Verdict, n.Circumstances.NodeDeleted = "", health.Verdict{}, true }
 func with(own ...*CR) func(*Node) { return func(n *Node) { n.Own = own } }
 func near(foreign ...*CR) func(*Node) {
 	return func(n *Node) { n.Foreign = foreign }
@@ -112,6 +111,16 @@ func requested(uids ...types.UID) func(*Node) {
 	}
 }
 
+// script is that of a classic NodeHealthCheck with one template.
+func script(template *Template) *Script {
+	nhc := check()
+	nhc.Spec.RemediationTemplate = new(rebootStep().Reference)
+	return &Script{NHC: nhc, Steps: Steps(&nhc.Spec), Templates: []*Template{template}}
+}
+
+// planFor is the plan of a classic NodeHealthCheck.
+func planFor(node Node, now time.Time) NodePlan { return script(reboot()).Plan(node, now) }
+
 // describe writes actions down, one a line.
 func describe(actions []Action) []string {
 	var lines []string
@@ -122,7 +131,17 @@ func describe(actions []Action) []string {
 		case Delete:
 			lines = append(lines, "delete "+action.CR.Name)
 		case MarkTimedOut:
-			lines = append(lines, fmt.Sprintf("mark %s at %s", action.CR.Name, action.At.Format(time.RFC3339)))
+			verb := "mark "
+			if action.EndsStep {
+				verb = "end "
+			}
+			lines = append(lines, verb+action.CR.Name+" at "+action.At.Format(time.TimeOnly))
+		case WriteLease:
+			lines = append(lines, "lease "+action.Lease.Name)
+		case ReleaseLease:
+			lines = append(lines, "release "+action.Lease.Name)
+		case RemoveConfirmation:
+			lines = append(lines, "unconfirm "+action.Node)
 		}
 	}
 	return lines

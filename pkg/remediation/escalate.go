@@ -33,6 +33,7 @@ func (p *planner) remediate() {
 		// A new beginning waits until all of the old is gone (P9).
 	case p.progress.current == len(p.Steps):
 		p.Exhausted = true
+		p.finish()
 	case p.progress.running != nil:
 		p.wait()
 	case p.progress.goingNow:
@@ -84,6 +85,23 @@ func (p *planner) wait() {
 	}
 }
 
+// finish releases the overdue lease of a step that has ended, if that has failed
+// before (spec 14.7).
+func (p *planner) finish() {
+	end, limited := overdue(p.Node.Lease)
+	if !limited || p.Steps[0].Escalating() || !p.Node.holds(p.NHC.Name) {
+		return
+	}
+	if p.now.Before(end) {
+		p.recheckAt(end)
+		return
+	}
+	if !p.Node.Circumstances.Permissions().EndStep {
+		return
+	}
+	p.do(ReleaseLease{Lease: p.Node.Lease})
+}
+
 // begin plans the CR of a step, unless something refuses it.
 func (p *planner) begin(step int) {
 	first := len(p.Node.Own) == 0
@@ -111,6 +129,9 @@ func (p *planner) begin(step int) {
 	lease, free := acquire(p.NHC.Name, &p.Node, p.Steps[step], first, p.now)
 	if !free {
 		p.refuse(RefusedLeaseTaken)
+		if end, complete := leaseEnd(p.Node.Lease); complete {
+			p.recheckAt(end.Add(1))
+		}
 		return
 	}
 	if lease != nil {

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +35,8 @@ type Outcome struct {
 	// or an earlier one whose answer was lost. Nil if nothing was to be created or
 	// nothing could be.
 	Created *CR
+	// Unknown tells that a CR may exist for the node, though nobody could say so.
+	Unknown bool
 	// Deleted are the CRs whose deletion was requested by this call.
 	Deleted []*CR
 	// Gone are CRs that were found to exist no longer.
@@ -70,7 +74,16 @@ func (e *Executor) Execute(ctx context.Context, nhc string, plan NodePlan) Outco
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", plan.Node.Name)
 	ctx = klog.NewContext(ctx, logger)
 	var outcome Outcome
+	deletions := 0
 	for _, action := range plan.Actions {
+		switch action.(type) {
+		case Delete:
+			deletions++
+		case ReleaseLease:
+			if len(outcome.Deleted)+len(outcome.Gone) < deletions {
+				continue // A CR is left, and the outcome says why: the lease is kept for it (spec 14.9).
+			}
+		}
 		if err := e.execute(ctx, nhc, plan.Node.Name, action, &outcome); err != nil {
 			logger.V(4).Info("Left out the rest of a plan", "cause", err.Error())
 			outcome.fail(err)
@@ -91,7 +104,7 @@ func (e *Executor) execute(ctx context.Context, nhc, node string, action Action,
 	case MarkTimedOut:
 		err := e.markTimedOut(ctx, action)
 		switch {
-		case err == nil || (action.EndsStep && action.CR.Succeeded == corev1.ConditionFalse && !errors.Is(err, errNotThere)):
+		case err == nil || (action.EndsStep && action.CR.Succeeded == corev1.ConditionFalse && denied(err)):
 			if action.EndsStep {
 				outcome.timedOut(action)
 			}
@@ -158,12 +171,25 @@ func (e *Executor) create(ctx context.Context, nhc, node string, action Create, 
 		return
 	}
 	if err != nil {
+		outcome.Unknown = !refused(err)
 		outcome.fail(fmt.Errorf("creating remediation for node %s: %w", node, err))
 		return
 	}
 	e.OnWrite(mapping.Resource.GroupResource(), created.GetResourceVersion())
 	outcome.Created = ParseCR(created)
 	klog.FromContext(ctx).V(2).Info("Created remediation", "kind", created.GetKind(), "remediation", klog.KObj(created))
+}
+
+// refused tells whether the API server has certainly not created an object: a client
+// error says so, and so does a webhook that could not be asked.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return (code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout) ||
+		strings.Contains(err.Error(), "failed calling webhook")
 }
 
 // adopt looks at the object that has the name of the CR to create. It is our own
@@ -175,6 +201,7 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 		return
 	}
 	if err != nil {
+		outcome.Unknown = true
 		outcome.fail(fmt.Errorf("reading the remediation that stands for node %s: %w", node, err))
 		return
 	}
@@ -210,15 +237,46 @@ func (e *Executor) delete(ctx context.Context, action Delete, outcome *Outcome) 
 	}
 }
 
+// denied tells whether the API server has refused a write, for which it may have
+// asked a webhook that does not answer. Any other failure says nothing about what a
+// further attempt brings (P5).
+func denied(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch code := status.Status().Code; code {
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	default:
+		return (code >= http.StatusBadRequest && code < http.StatusInternalServerError) || apierrors.IsInternalError(err)
+	}
+}
+
 // markTimedOut writes the annotation, unless the live object already has it, has
 // succeeded or is another one. The live object decides because the annotation
-// turns a success into a failure with some remediators.
+// turns a success into a failure with some remediators. They write to it too, so it
+// is looked at again if somebody was faster.
 func (e *Executor) markTimedOut(ctx context.Context, action MarkTimedOut) error {
 	cr := action.CR
 	client, mapping, err := e.client(cr.GroupVersionKind(), cr.Namespace)
 	if err != nil {
 		return err
 	}
+	for range markAttempts {
+		if err = e.mark(ctx, client, mapping, action); !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	return err
+}
+
+// markAttempts is how often the annotation is tried while others write to the CR.
+const markAttempts = 5
+
+// mark is one attempt to write the annotation.
+func (e *Executor) mark(ctx context.Context, client dynamic.ResourceInterface, mapping *meta.RESTMapping, action MarkTimedOut) error {
+	cr := action.CR
 	object, err := client.Get(ctx, cr.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return errNotThere

@@ -24,17 +24,19 @@ func TestName(t *testing.T) {
 		template *Template
 		want     string
 	}{
-		"11.1 the name of the node":                    {node: "node-1.example.com", template: reboot(), want: "node-1.example.com"},
-		"11.1 the name of the node, however long":      {node: long, template: reboot(), want: long},
-		"11.1 the hash covers namespace/name":          {node: "node-1", template: reboot(supportsMultiple), want: "node-1-d6e7bd05"},
-		"11.1 another namespace":                       {node: "node-1", template: reboot(supportsMultiple, named("other", "reboot")), want: "node-1-1b0ab4ec"},
-		"11.1 cluster-scoped template":                 {node: "node-1", template: reboot(supportsMultiple, named("", "reboot")), want: "node-1-59c3be81"},
-		"11.1 exactly 253 characters are not cut":      {node: long[:244], template: reboot(supportsMultiple), want: long[:244] + "-d6e7bd05"},
-		"11.1 254 are, and the hash covers the node":   {node: long[:245], template: reboot(supportsMultiple), want: long[:244] + "-HASH1"},
-		"11.1 the longest node":                        {node: long, template: reboot(supportsMultiple), want: long[:244] + "-HASH2"},
-		"11.1 no part of the name ends in a dash":      {node: long[:240] + "--.-a.bcde", template: reboot(supportsMultiple), want: long[:240] + "-HASH3"},
-		"11.1 the presence of the annotation counts":   {node: "node-1", template: reboot(func(t *Template) { t.Annotations = map[string]string{"remediation.medik8s.io/multiple-templates-support": "false"} }), want: "node-1-d6e7bd05"},
-		"11.1 another annotation does not":             {node: "node-1", template: reboot(func(t *Template) { t.Annotations = map[string]string{"example.com/multiple-templates-support": ""} }), want: "node-1"},
+		"11.1 the name of the node":                  {node: "node-1.example.com", template: reboot(), want: "node-1.example.com"},
+		"11.1 the name of the node, however long":    {node: long, template: reboot(), want: long},
+		"11.1 the hash covers namespace/name":        {node: "node-1", template: reboot(supportsMultiple), want: "node-1-92b241e8"},
+		"11.1 another namespace":                     {node: "node-1", template: reboot(supportsMultiple, named("other", "reboot")), want: "node-1-32f4437e"},
+		"11.1 cluster-scoped template":               {node: "node-1", template: reboot(supportsMultiple, named("", "reboot")), want: "node-1-397f720d"},
+		"11.1 exactly 253 characters are not cut":    {node: long[:244], template: reboot(supportsMultiple), want: long[:244] + "-92b241e8"},
+		"11.1 254 are, and the hash covers the node": {node: long[:245], template: reboot(supportsMultiple), want: long[:244] + "-5e1cf3d2"},
+		"11.1 the longest node":                      {node: long, template: reboot(supportsMultiple), want: long[:244] + "-77aef9a2"},
+		"11.1 no part of the name ends in a dash":    {node: long[:240] + "--.-a.bcde", template: reboot(supportsMultiple), want: long[:240] + "-08a2b256"},
+		"11.1 the presence of the annotation counts": {node: "node-1", template: reboot(func(t *Template) {
+			t.Annotations = map[string]string{"remediation.medik8s.io/multiple-templates-support": "false"}
+		}), want: "node-1-92b241e8"},
+		"11.1 another annotation does not": {node: "node-1", template: reboot(func(t *Template) { t.Annotations = map[string]string{"example.com/multiple-templates-support": ""} }), want: "node-1"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

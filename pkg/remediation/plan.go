@@ -250,23 +250,28 @@ func (p *planner) keepLease() {
 		}
 		return
 	}
-	exhausted := len(p.Steps) > 0 && p.progress.current == len(p.Steps)
+	exhausted := p.progress.spent || (len(p.Steps) > 0 && p.progress.current == len(p.Steps))
 	if !held || exhausted || p.Exhausted || p.creates() || p.releases() {
 		return
 	}
 	if renewed := renew(lease, p.renewalDuration(), p.now); renewed != nil {
 		p.do(WriteLease{Lease: renewed})
 		lease = renewed
+		p.recheckAt(p.now.Add(p.renewalDuration()))
 	}
-	p.recheckAt(renewalDue(lease))
+	due := renewalDue(lease)
+	if !p.now.Before(due) {
+		due = p.now.Add(time.Second) // A step of a minute: it is renewed only after this very instant.
+	}
+	p.recheckAt(due)
 }
 
 // renewalDuration returns T of the step that the node has come to.
 func (p *planner) renewalDuration() time.Duration {
-	if p.progress.latest < 0 {
+	if p.progress.reached < 0 {
 		return v1alpha1.ClassicDuration
 	}
-	return p.Steps[p.progress.latest].Duration()
+	return p.Steps[p.progress.reached].Duration()
 }
 
 // remains tells whether an own CR will be left that counts. One that is on its way

@@ -103,8 +103,12 @@ type progress struct {
 	goingNow bool
 	// standing is the number of CRs that are not going.
 	standing int
-	// latest is the index of the last step that has a CR, or -1.
+	// latest is the index of the last step that has a CR which is not going, or -1.
 	latest int
+	// reached is that of the last step that has any CR, or -1.
+	reached int
+	// spent tells that the last step was over before its CR was deleted.
+	spent bool
 	// strangers tells that there are CRs of no step at all.
 	strangers bool
 }
@@ -113,12 +117,13 @@ type progress struct {
 // from what status says of them. CRs are expected in the order of Sort: where a step has
 // several, the oldest counts (spec 11.8).
 func trace(node *Node, steps []Step) progress {
-	p := progress{latest: -1}
+	p := progress{latest: -1, reached: -1}
 	first := make([]*CR, len(steps))
 	over := make([]bool, len(steps))
 	leaving := make([]bool, len(steps))
 	for _, cr := range node.Own {
 		i := slices.IndexFunc(steps, func(step Step) bool { return step.owns(cr) })
+		p.reached = max(p.reached, i)
 		going := node.deleting(cr)
 		if going {
 			p.going = append(p.going, cr)
@@ -130,6 +135,7 @@ func trace(node *Node, steps []Step) progress {
 			p.strangers = p.strangers || !going
 		case going:
 			leaving[i] = true
+			p.spent = p.spent || (i == len(steps)-1 && node.recordedTimeout(cr) != nil)
 		default:
 			p.latest = max(p.latest, i)
 			if first[i] == nil {

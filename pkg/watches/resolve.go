@@ -128,6 +128,7 @@ func (s *Set) settle(ctx context.Context, gvk schema.GroupVersionKind, found fou
 		}
 	}
 	changed := k.differs(&before)
+	settled := s.settled(k, found)
 	s.mu.Unlock()
 	if changed {
 		if found.err != nil {
@@ -135,7 +136,21 @@ func (s *Set) settle(ctx context.Context, gvk schema.GroupVersionKind, found fou
 		}
 		s.announce(gvk)
 	}
-	return found.watchable && found.err == nil, err
+	return settled, err
+}
+
+// settled tells whether nothing needs to be looked at again before an event says so:
+// the kind is watched, or it is optional and not about to be served. s.mu must be
+// held.
+func (s *Set) settled(k *kind, found found) bool {
+	if !s.config.Optional || !meta.IsNoMatchError(found.err) {
+		return found.watchable && found.err == nil
+	}
+	if k.attempts == 0 {
+		return true
+	}
+	k.attempts--
+	return false
 }
 
 // fail records why a kind could not be looked at. What was known before stays: no

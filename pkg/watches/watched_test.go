@@ -316,7 +316,7 @@ func TestSlowCache(t *testing.T) {
 // is looked at is looked at once more.
 func TestWantedBetweenLookAndSettle(t *testing.T) {
 	t.Parallel()
-	set := newWorld(false).set
+	set := newWorld(func(*Config) {}).set
 	defer set.queue.ShutDown()
 	found, err := set.look(t.Context(), reboot)
 	require.NoError(t, err)
@@ -334,7 +334,7 @@ func TestWantedBetweenLookAndSettle(t *testing.T) {
 func TestAnyOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(true)
+		w := newWorld(func(c *Config) { c.Poll = true })
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		var wg sync.WaitGroup
 		wg.Go(func() { w.set.Run(ctx) })

@@ -70,6 +70,8 @@ type world struct {
 	served       sets.Set[schema.GroupVersionKind]
 	discoveryErr map[string]error
 	hanging      sets.Set[string]
+	// looks counts the requests for discovery.
+	looks int
 	// denied holds "verb resource".
 	denied    sets.Set[string]
 	accessErr error
@@ -90,9 +92,14 @@ type world struct {
 // The bubble fails the test if a goroutine is left.
 func inWorld(t *testing.T, poll bool, test func(t *testing.T, w *world)) {
 	t.Helper()
+	inWorldOf(t, func(c *Config) { c.Poll = poll }, test)
+}
+
+func inWorldOf(t *testing.T, change func(*Config), test func(t *testing.T, w *world)) {
+	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(poll)
+		w := newWorld(change)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -102,7 +109,7 @@ func inWorld(t *testing.T, poll bool, test func(t *testing.T, w *world)) {
 	})
 }
 
-func newWorld(poll bool) *world {
+func newWorld(change func(*Config)) *world {
 	listKinds := map[schema.GroupVersionResource]string{}
 	for gvk := range resources {
 		listKinds[resourceOf(gvk)] = gvk.Kind + "List"
@@ -120,9 +127,9 @@ func newWorld(poll bool) *world {
 	access.AddReactor("create", "selfsubjectaccessreviews", w.review)
 	w.client.PrependReactor("*", "*", w.refuse)
 	w.client.PrependWatchReactor("*", w.watch)
-	w.set = NewSet(Config{
+	config := Config{
 		Name: "test", Client: slowClient{FakeDynamicClient: w.client, delay: &w.delay}, Discovery: w, Access: access.SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"}, Poll: poll, Interval: interval,
+		Verbs: []string{"get", "list", "watch"}, Interval: interval,
 		Parse: func(u *unstructured.Unstructured) runtime.Object { return &parsed{Unstructured: *u} },
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { w.saw("add", object) },
@@ -136,7 +143,9 @@ func newWorld(poll bool) *world {
 			w.seen = err
 			w.changed = append(w.changed, owners)
 		},
-	})
+	}
+	change(&config)
+	w.set = NewSet(config)
 	return w
 }
 
@@ -181,6 +190,21 @@ func (w *world) saw(what string, object any) {
 	w.events = append(w.events, what+" "+object.(*parsed).GetName())
 }
 
+// ServerGroupsWithContext implements Discovery.
+func (w *world) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looks++
+	list := &metav1.APIGroupList{}
+	for gvk := range w.served {
+		if err := w.discoveryErr[gvk.Group]; err != nil {
+			return nil, err
+		}
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: gvk.Group, PreferredVersion: metav1.GroupVersionForDiscovery{Version: gvk.Version}})
+	}
+	return list, nil
+}
+
 // ServerResourcesForGroupVersionWithContext implements Discovery.
 func (w *world) ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error) {
 	gv, err := schema.ParseGroupVersion(groupVersion)
@@ -189,6 +213,7 @@ func (w *world) ServerResourcesForGroupVersionWithContext(ctx context.Context, g
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.looks++
 	if w.hanging.Has(gv.Group) {
 		w.mu.Unlock()
 		<-ctx.Done()

@@ -55,11 +55,13 @@ func Run(ctx context.Context, options *Options) error {
 	if err != nil {
 		return err
 	}
-	clients, err := newClients(config)
-	if err != nil {
+	p := &process{options: options, registry: registry}
+	if options.LeaderElection.LeaderElect {
+		p.fence = &fence{tenure: options.LeaderElection.RenewDeadline.Duration}
+	}
+	if p.clients, err = newClients(config, p.fence); err != nil {
 		return err
 	}
-	p := &process{options: options, clients: clients, registry: registry}
 	return p.run(ctx)
 }
 
@@ -83,10 +85,18 @@ func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Confi
 	return config, nil
 }
 
-func newClients(config *rest.Config) (*clients, error) {
-	httpClient, err := rest.HTTPClientFor(config)
+// newClients returns the clients. All but that of the election stand behind the
+// fence, if there is one.
+func newClients(config *rest.Config, fence *fence) (*clients, error) {
+	unfenced, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("configuring HTTP: %w", err)
+	}
+	httpClient := unfenced
+	if fence != nil {
+		fenced := *unfenced
+		fenced.Transport = fence.wrap(unfenced.Transport)
+		httpClient = &fenced
 	}
 	config.RateLimiter = newRateLimiter(config)
 	builtin := rest.CopyConfig(config)
@@ -98,7 +108,7 @@ func newClients(config *rest.Config) (*clients, error) {
 	}
 	election := rest.CopyConfig(builtin)
 	election.RateLimiter = nil
-	if c.election, err = kubernetes.NewForConfigAndClient(election, httpClient); err != nil {
+	if c.election, err = kubernetes.NewForConfigAndClient(election, unfenced); err != nil {
 		return nil, fmt.Errorf("making the leader election client: %w", err)
 	}
 	if c.nhc, err = versioned.NewForConfigAndClient(config, httpClient); err != nil {
@@ -118,6 +128,8 @@ type process struct {
 	options  *Options
 	clients  *clients
 	registry *prometheus.Registry
+	// fence is nil without leader election.
+	fence *fence
 
 	nodes      coreinformers.TypedNodeInformer
 	nhcs       nhcv1alpha1.TypedNodeHealthCheckInformer
@@ -229,5 +241,5 @@ func (p *process) leaderLock() (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the leader lease: %w", err)
 	}
-	return lock, nil
+	return &fencedLock{Interface: lock, fence: p.fence}, nil
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/tools/leaderelection"
 	certutil "k8s.io/client-go/util/cert"
@@ -118,8 +117,8 @@ func ok(w http.ResponseWriter) {
 // metricsServer returns the server of /metrics: HTTPS with a certificate made at
 // the start, for those whose token may get it.
 func (p *process) metricsServer() (*server, error) {
-	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	// What component-base registers on its own, and ours.
+	// Ours, and what component-base registers on its own: the Go runtime and the
+	// process are among that, and must not be told of twice.
 	gatherer := prometheus.Gatherers{p.registry, legacyregistry.DefaultGatherer}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", authorized(p.clients.kube, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})))

@@ -1,0 +1,93 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// errNotLeading is the error of a write that was not sent.
+var errNotLeading = errors.New("the leader lease was not renewed in time, another process may be the leader")
+
+// fence lets requests that write pass only while nobody else can be the leader.
+// Leader election alone is no guarantee: a process that was frozen goes on where it
+// was, and tries to renew for a while before it gives up. Its methods may be called
+// from any goroutine.
+type fence struct {
+	// tenure is how long a renewal permits writing. It is shorter than the lease, so
+	// that what was sent at its end arrives before another process leads.
+	tenure time.Duration
+
+	mu      sync.Mutex
+	renewed time.Time
+}
+
+// set records that the lease was renewed by a request that began at this time.
+func (f *fence) set(renewed time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.renewed = renewed
+}
+
+func (f *fence) open() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.renewed.IsZero() && time.Since(f.renewed) < f.tenure
+}
+
+func (f *fence) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		if writes(request) && !f.open() {
+			if request.Body != nil {
+				_ = request.Body.Close() // A round tripper closes it in any case.
+			}
+			return nil, errNotLeading
+		}
+		return next.RoundTrip(request)
+	})
+}
+
+// writes tells whether a request may change something. A standby may ask for its
+// permissions and check tokens.
+func writes(request *http.Request) bool {
+	return request.Method != http.MethodGet && request.Method != http.MethodHead &&
+		!strings.HasPrefix(request.URL.Path, "/apis/authorization.k8s.io/") &&
+		!strings.HasPrefix(request.URL.Path, "/apis/authentication.k8s.io/")
+}
+
+// fencedLock is a leader lease that moves a fence.
+type fencedLock struct {
+	resourcelock.Interface
+	fence *fence
+}
+
+// Create implements [resourcelock.Interface].
+func (l *fencedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(record, func() error { return l.Interface.Create(ctx, record) })
+}
+
+// Update implements [resourcelock.Interface].
+func (l *fencedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.write(record, func() error { return l.Interface.Update(ctx, record) })
+}
+
+func (l *fencedLock) write(record resourcelock.LeaderElectionRecord, send func() error) error {
+	begin := time.Now()
+	held := record.HolderIdentity == l.Identity()
+	if !held {
+		l.fence.set(time.Time{}) // Released, whether the answer arrives or not.
+	}
+	err := send()
+	if err == nil && held {
+		l.fence.set(begin)
+	}
+	return err
+}

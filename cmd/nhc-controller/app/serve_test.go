@@ -1,0 +1,167 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	metadatafake "k8s.io/client-go/metadata/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/klog/v2"
+
+	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
+)
+
+// probe asks a probe and returns the status code.
+func probe(p *process, watchdog *leaderelection.HealthzAdaptor, path string) int {
+	answer := httptest.NewRecorder()
+	p.probes(watchdog).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+	return answer.Code
+}
+
+// fakeProcess has fake clients and everything made, but nothing started.
+func fakeProcess(t *testing.T) *process {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, metav1.AddMetaToScheme(scheme))
+	crds := schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"}
+	scheme.AddKnownTypeWithName(crds, &metav1.PartialObjectMetadataList{})
+	p := &process{
+		options: NewOptions(),
+		clients: &clients{
+			kube: kubefake.NewClientset(), nhc: nhcfake.NewClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme),
+			dynamic: dynamicfake.NewSimpleDynamicClient(scheme),
+		},
+		registry: prometheus.NewRegistry(),
+	}
+	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), events.NewFakeRecorder(100)))
+	return p
+}
+
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := fakeProcess(t)
+		watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
+		require.Equal(t, http.StatusServiceUnavailable, probe(p, watchdog, "/readyz"), "22.5: until the caches are filled")
+		require.Equal(t, http.StatusOK, probe(p, watchdog, "/livez"), "a standby is alive")
+		require.Equal(t, http.StatusOK, probe(p, watchdog, "/healthz"))
+		require.Equal(t, http.StatusNotFound, probe(p, watchdog, "/metrics"), "22.4: not on this port")
+
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		wg.Go(func() { p.nodes.Informer().RunWithContext(ctx) })
+		wg.Go(func() { p.leases.Informer().RunWithContext(ctx) })
+		wg.Go(func() { p.crds.RunWithContext(ctx) })
+		wg.Go(func() { p.controller.RunWatches(ctx) })
+		synctest.Wait()
+		require.Equal(t, http.StatusServiceUnavailable, probe(p, watchdog, "/readyz"), "22.5: NodeHealthChecks are missing")
+		wg.Go(func() { p.nhcs.Informer().RunWithContext(ctx) })
+		wg.Go(func() { _ = p.controller.Run(ctx, ctx.Done(), 1) })
+		synctest.Wait()
+		require.Equal(t, http.StatusOK, probe(p, watchdog, "/readyz"), "22.5")
+	})
+}
+
+// admits has the reviews of a fake clientset know one token, which may get /metrics.
+func admits(kube *kubefake.Clientset, token string) {
+	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+		review.Status.Authenticated = review.Spec.Token == token
+		return true, review, nil
+	})
+	kube.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		review.Status.Allowed = review.Spec.NonResourceAttributes.Path == "/metrics"
+		return true, review, nil
+	})
+}
+
+func TestMetricsServer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		http2 bool
+		proto string
+	}{
+		"22.4 HTTP/1.1 only":     {proto: "HTTP/1.1"},
+		"22.4 HTTP/2 if enabled": {http2: true, proto: "HTTP/2.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := kubefake.NewClientset()
+			admits(kube, "good")
+			options := NewOptions()
+			options.MetricsAddress, options.ProbeAddress, options.HTTP2 = "127.0.0.1:0", "0", tc.http2
+			p := &process{options: options, clients: &clients{kube: kube}, registry: prometheus.NewRegistry()}
+			_, err := newErrorCounter(p.registry)
+			require.NoError(t, err)
+			servers, err := p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
+			require.NoError(t, err)
+			require.Len(t, servers, 1, "22.4: 0 turns a server off")
+			ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer cancel()
+			wg.Go(func() { servers[0].serve(ctx) })
+
+			client := &http.Client{Transport: &http.Transport{
+				ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the certificate is made at the start
+			}}
+			defer client.CloseIdleConnections()
+			get := func(token string) (*http.Response, string) {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+servers[0].listener.Addr().String()+"/metrics", nil)
+				require.NoError(t, err)
+				if token != "" {
+					request.Header.Set("Authorization", "Bearer "+token)
+				}
+				response, err := client.Do(request)
+				require.NoError(t, err)
+				defer response.Body.Close()
+				body, err := io.ReadAll(response.Body)
+				require.NoError(t, err)
+				return response, string(body)
+			}
+			response, _ := get("")
+			require.Equal(t, http.StatusUnauthorized, response.StatusCode, "22.4")
+			require.Equal(t, tc.proto, response.Proto)
+			response, body := get("good")
+			require.Equal(t, http.StatusOK, response.StatusCode, "20: %s", body)
+			for _, metric := range []string{"go_goroutines", "process_start_time_seconds", "kubernetes_build_info"} {
+				require.Contains(t, body, metric, "20.3")
+			}
+		})
+	}
+}
+
+func TestListenOnTakenPort(t *testing.T) {
+	t.Parallel()
+	options := NewOptions()
+	options.ProbeAddress, options.MetricsAddress = "127.0.0.1:0", "0"
+	p := &process{options: options}
+	servers, err := p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
+	require.NoError(t, err)
+	defer servers[0].listener.Close()
+	options.ProbeAddress = servers[0].listener.Addr().String()
+	_, err = p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
+	require.ErrorContains(t, err, "listening for probes", "22.6: a failed start")
+}

@@ -1,0 +1,146 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// ownCRs are the CRs of a NodeHealthCheck by node.
+type ownCRs struct {
+	read       map[string][]*remediation.CR
+	unreadable map[string][]v1alpha1.Remediation
+	machines   func(*corev1.Node) remediation.Machines
+}
+
+// remediated tells whether the node has an own CR left.
+func (o *ownCRs) remediated(node string) bool {
+	return len(o.read[node]) > 0 || len(o.unreadable[node]) > 0
+}
+
+func (o *ownCRs) nodes() []string {
+	var names []string
+	for name := range o.read {
+		names = append(names, name)
+	}
+	for name := range o.unreadable {
+		if len(o.read[name]) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps, among the kinds of
+// its templates and those that its status points to. What status names and cannot
+// be read counts as existing (spec 6.8).
+func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ownCRs, error) {
+	crs := &ownCRs{read: map[string][]*remediation.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
+	_, kinds := wantedKinds(nhc)
+	requested := map[types.UID]bool{}
+	for kind := range kinds {
+		indexer, err := c.remediations.Cache(kind)
+		switch {
+		case err != nil && onlyPending(err):
+			return nil, err
+		case err != nil:
+			crs.addRecorded(nhc, func(cr *v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind })
+		default:
+			if err := crs.addCached(indexer, nhc.Name, memory, requested); err != nil {
+				return nil, err
+			}
+		}
+	}
+	memory.deletionRequested = requested
+	steps := remediation.Steps(&nhc.Spec)
+	for _, own := range crs.read {
+		remediation.Sort(steps, own)
+	}
+	return crs, nil
+}
+
+// addCached adds what a cache has, and carries over which of these are already
+// being deleted, though the cache does not know it yet.
+func (o *ownCRs) addCached(indexer cache.Indexer, nhc string, memory *memory, requested map[types.UID]bool) error {
+	cached, err := listCRs(indexer, byOwner, nhc)
+	if err != nil {
+		return fmt.Errorf("listing CRs: %w", err)
+	}
+	for _, cr := range cached {
+		o.read[cr.Node()] = append(o.read[cr.Node()], cr)
+		if memory.deletionRequested[cr.UID] {
+			requested[cr.UID] = true
+		}
+	}
+	return nil
+}
+
+// addRecorded adds what status names.
+func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, match func(*v1alpha1.Remediation) bool) {
+	for i := range nhc.Status.UnhealthyNodes {
+		node := &nhc.Status.UnhealthyNodes[i]
+		for j := range node.Remediations {
+			if match(&node.Remediations[j]) {
+				o.unreadable[node.Name] = append(o.unreadable[node.Name], node.Remediations[j])
+			}
+		}
+	}
+}
+
+// findForeign finds the CRs of others that may stand in the way of a CR.
+func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error {
+	if w.findings.problem != nil || w.findings.unknown {
+		return nil
+	}
+	for i, step := range w.steps {
+		kind, _ := step.RemediationKind()
+		indexer, err := c.remediations.Cache(kind)
+		if err != nil {
+			return err
+		}
+		for j := range w.nodes {
+			node := &w.nodes[j]
+			if node.Verdict.State != health.Unhealthy || node.Circumstances.NodeDeleted {
+				continue
+			}
+			foreign, err := foreignCRs(indexer, nhc.Name, node.Name, w.templates[i])
+			if err != nil {
+				return err
+			}
+			node.Foreign = append(node.Foreign, foreign...)
+		}
+	}
+	return nil
+}
+
+// foreignCRs returns the CRs of one kind that others have for the node, or that have
+// the name that is needed.
+func foreignCRs(indexer cache.Indexer, nhc, node string, template *remediation.Template) ([]*remediation.CR, error) {
+	candidates, err := listCRs(indexer, byNode, node)
+	if err != nil {
+		return nil, fmt.Errorf("listing CRs: %w", err)
+	}
+	namesake, exists, err := indexer.GetByKey(cache.NewObjectName(template.Namespace, remediation.Name(node, template)).String())
+	if err != nil {
+		return nil, fmt.Errorf("reading CR: %w", err)
+	}
+	if exists {
+		candidates = append(candidates, namesake.(*remediation.CR))
+	}
+	var foreign []*remediation.CR
+	for _, cr := range candidates {
+		if !cr.OwnedBy(nhc) || cr.Node() != node {
+			foreign = append(foreign, cr)
+		}
+	}
+	return foreign, nil
+}

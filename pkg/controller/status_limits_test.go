@@ -1,0 +1,150 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+func TestLimitEntries(t *testing.T) {
+	t.Parallel()
+	remediated := []v1alpha1.Remediation{{}}
+	entries := func(names ...string) []v1alpha1.UnhealthyNode {
+		var all []v1alpha1.UnhealthyNode
+		for _, name := range names {
+			entry := v1alpha1.UnhealthyNode{Name: strings.TrimSuffix(name, "*")}
+			if strings.HasSuffix(name, "*") {
+				entry.Remediations = remediated
+			}
+			all = append(all, entry)
+		}
+		return all
+	}
+	tests := map[string]struct {
+		limit int
+		given []v1alpha1.UnhealthyNode
+		want  []v1alpha1.UnhealthyNode
+	}{
+		"18.4 sorted by name":                      {limit: 9, given: entries("c", "a*", "b"), want: entries("a*", "b", "c")},
+		"18.6 as many as there may be":             {limit: 3, given: entries("c", "a*", "b"), want: entries("a*", "b", "c")},
+		"18.6 those with remediations come first":  {limit: 2, given: entries("a", "b", "d*", "c*"), want: entries("c*", "d*")},
+		"18.6 and are sorted by name all the same": {limit: 3, given: entries("z*", "a", "b", "y*"), want: entries("a", "y*", "z*")},
+		"18.6 too many with remediations":          {limit: 1, given: entries("b*", "a*", "c"), want: entries("a*")},
+		"18.6 none":                                {limit: 1},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, limitEntries(tc.given, tc.limit))
+		})
+	}
+}
+
+// Two remediations are not more than one: only the name ranks.
+func TestLimitEntriesIsStable(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	var given []v1alpha1.UnhealthyNode
+	for i := range 100 {
+		given = append(given, v1alpha1.UnhealthyNode{Name: fmt.Sprintf("n-%03d", i), Remediations: make([]v1alpha1.Remediation, i%3)})
+	}
+	want := limitEntries(append([]v1alpha1.UnhealthyNode(nil), given...), 50)
+	for range 20 {
+		shuffled := append([]v1alpha1.UnhealthyNode(nil), given...)
+		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		require.Equal(t, want, limitEntries(shuffled, 50), "P3: whatever the order, the same are listed")
+	}
+}
+
+// manyNodes are more nodes than status can list, of which some have a CR.
+func manyNodes(nodes, remediated int) []part {
+	var parts []part
+	for i := range nodes {
+		name := fmt.Sprintf("node-%05d", i)
+		if i >= nodes-remediated {
+			parts = append(parts, sick(name, own(testCR(name, name+"-cr"))))
+		} else {
+			parts = append(parts, sick(name))
+		}
+	}
+	return parts
+}
+
+func TestStatusOfTooManyNodes(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	status := s.round(manyNodes(5100, 200)...).status
+	require.Len(t, status.UnhealthyNodes, 5000, "18.6 23")
+	require.EqualValues(t, 5100, *status.ObservedNodes, "18.6: counts are not affected")
+	require.EqualValues(t, 200, *status.RemediatingNodes, "18.6")
+	require.Equal(t, "NHC is remediating 200 nodes", status.Reason)
+	listed := 0
+	for _, entry := range status.UnhealthyNodes {
+		if len(entry.Remediations) > 0 {
+			listed++
+		}
+	}
+	require.Equal(t, 200, listed, "18.6: nodes with remediations come first")
+}
+
+// TestNothingIsToldTwiceOfTooManyNodes: what status cannot hold is no news at each
+// sync.
+func TestNothingIsToldTwiceOfTooManyNodes(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(manyNodes(5010, 5010)...)
+	require.Empty(t, s.sync(manyNodes(5010, 5010)...), "19.1 P3: transitions, never a sync")
+	require.Empty(t, s.sync(manyNodes(5010, 5010)...), "19.1 P3")
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 5010}, s.values(t, "nhc_remediations_started_total"), "20.2 18.6")
+}
+
+// maxObjectSize is what etcd accepts in one request by default, less what else is in
+// a request. About as much as the entries themselves goes to managedFields, which name
+// every one of them.
+const maxObjectSize = 1500_000
+
+// TestStatusFitsAnObject has as many nodes under remediation as status may list, with
+// names as long as they are on a cloud.
+func TestStatusFitsAnObject(t *testing.T) {
+	t.Parallel()
+	var parts []part
+	for i := range 5000 {
+		name := fmt.Sprintf("ip-10-120-%03d-%03d.eu-central-1.compute.internal", i/250, i%250)
+		parts = append(parts, sick(name, own(testCR(name, fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))))
+	}
+	s := newStory(t)
+	status := s.round(parts...).status
+	encoded, err := json.Marshal(status)
+	require.NoError(t, err)
+	managed := 0
+	for _, entry := range status.UnhealthyNodes {
+		managed += len(fmt.Sprintf(`"k:{\"name\":\"%s\"}":{".":{},"f:name":{},"f:remediations":{}},`, entry.Name))
+	}
+	require.LessOrEqual(t, len(encoded)+managed, maxObjectSize, "18.6: %d entries, %d bytes and %d of managedFields", len(status.UnhealthyNodes), len(encoded), managed)
+	require.EqualValues(t, 5000, *status.RemediatingNodes)
+	require.Equal(t, health.Unhealthy, parts[0].plan.Node.Verdict.State)
+}
+
+// TestStatusOfTooManyRemediations has a node with more own CRs than an entry may
+// list: a status that is refused would be one for no node at all.
+func TestStatusOfTooManyRemediations(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	many := sick("n")
+	for i := range 40 {
+		many.plan.Node.Own = append(many.plan.Node.Own, testCR("n", fmt.Sprint(i)))
+	}
+	status := s.round(many, sick("m")).status
+	require.Len(t, status.UnhealthyNodes, 2)
+	require.LessOrEqual(t, len(status.UnhealthyNodes[1].Remediations), 32, "23 P1")
+}

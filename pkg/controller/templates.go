@@ -1,0 +1,110 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// findings are what is known of the templates.
+type findings struct {
+	// problem is why they cannot be used, if that is known.
+	problem *remediation.Problem
+	// unknown means that something could not be read for now: no answer is not an
+	// answer, so the condition stays as it is and nothing is started.
+	unknown bool
+	// steps are those of the NodeHealthCheck, in ascending order, and templates what
+	// was found of them: nil where nothing was.
+	steps     []remediation.Step
+	templates []*remediation.Template
+}
+
+// findTemplates checks every referenced template in ascending order. The first
+// problem counts.
+func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck, around surroundings) (findings, error) {
+	steps := remediation.Steps(&nhc.Spec)
+	found := findings{problem: around.problem, unknown: around.unknown, steps: steps, templates: make([]*remediation.Template, len(steps))}
+	switch {
+	case around.conflict:
+		found.problem = remediation.Conflict()
+	case found.problem == nil:
+		found.problem = remediation.Unsupported(&nhc.Spec)
+	}
+	for i, step := range steps {
+		template, problem, err := c.findTemplate(steps, step)
+		if problem == nil && err == nil && around.openShiftMachines {
+			problem = remediation.CheckMetal3(step)
+		}
+		switch {
+		case err != nil && onlyPending(err):
+			return findings{}, err
+		case err != nil:
+			found.unknown = true
+		case problem != nil && found.problem == nil:
+			found.problem = problem
+		}
+		found.templates[i] = template
+	}
+	return found, nil
+}
+
+// onlyPending tells whether an answer is about to come. An ErrPending with a cause
+// means that attempts have failed: then nobody waits.
+func onlyPending(err error) bool { return err == watches.ErrPending } //nolint:errorlint // the bare one is meant
+
+func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Step) (*remediation.Template, *remediation.Problem, error) {
+	if problem := remediation.CheckReference(step); problem != nil {
+		return nil, problem, nil
+	}
+	mapping, err := c.templates.Mapping(step.TemplateKind())
+	if err != nil {
+		return problemOf(step, err)
+	}
+	namespaced := mapping.Scope.Name() == metaNamespaced
+	if problem := remediation.CheckScope(step, namespaced); problem != nil {
+		return nil, problem, nil
+	}
+	name := types.NamespacedName{Name: step.Reference.Name}
+	if namespaced {
+		name.Namespace = step.Reference.Namespace
+	}
+	object, err := c.templates.Get(step.TemplateKind(), name)
+	if err != nil {
+		return problemOf(step, err)
+	}
+	template := object.(*remediation.Template)
+	if problem := remediation.CheckTemplate(steps, step, template); problem != nil {
+		return template, problem, nil
+	}
+	kind, _ := step.RemediationKind()
+	crMapping, err := c.remediations.Mapping(kind)
+	if err != nil {
+		return problemOf(step, err)
+	}
+	if problem := remediation.CheckRemediationScope(step, namespaced, crMapping.Scope.Name() == metaNamespaced); problem != nil {
+		return nil, problem, nil
+	}
+	if _, err := c.remediations.Cache(kind); err != nil {
+		return problemOf(step, err)
+	}
+	return template, nil, nil
+}
+
+// problemOf tells the errors that are answers from those that are not.
+func problemOf(step remediation.Step, err error) (*remediation.Template, *remediation.Problem, error) {
+	if forbidden, ok := errors.AsType[*watches.ForbiddenError](err); ok {
+		return nil, remediation.Forbidden(forbidden.Verb, forbidden.Resource), nil
+	}
+	if isNoMatch(err) || apierrors.IsNotFound(err) {
+		return nil, remediation.NotFound(step.Reference, err.Error()), nil
+	}
+	return nil, nil, err
+}

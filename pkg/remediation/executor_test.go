@@ -1,0 +1,294 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+var (
+	crResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "rebootremediations"}
+	errServer  = apierrors.NewInternalError(errors.New("out of order"))
+)
+
+// theatre is an executor with a fake API server.
+type theatre struct {
+	*Executor
+	client *dynamicfake.FakeDynamicClient
+	kube   *kubefake.Clientset
+	scope  meta.RESTScope
+	// unhealthy and nodeErr are what a live look at the node finds.
+	unhealthy bool
+	nodeErr   error
+	looks     []string
+	written   []string
+}
+
+func newTheatre(objects ...runtime.Object) *theatre {
+	th := &theatre{scope: meta.RESTScopeNamespace, unhealthy: true, kube: kubefake.NewClientset()}
+	th.client = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{crResource: testKind + "List"}, objects...)
+	th.Executor = &Executor{
+		Client: th.client,
+		Mapping: func(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+			if gvk.Kind != testKind {
+				return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}
+			}
+			return &meta.RESTMapping{Resource: crResource, GroupVersionKind: gvk, Scope: th.scope}, nil
+		},
+		StillUnhealthy: func(_ context.Context, node string) (bool, error) {
+			th.looks = append(th.looks, node)
+			return th.unhealthy, th.nodeErr
+		},
+		Kube:           th.kube,
+		LeaseNamespace: "medik8s-leases",
+		OnWrite: func(resource schema.GroupResource, version string) {
+			th.written = append(th.written, resource.String()+" "+version)
+		},
+	}
+	return th
+}
+
+// react answers a verb with an error, always or for one name.
+func (th *theatre) react(verb, name string, err error) {
+	th.client.PrependReactor(verb, crResource.Resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if named, ok := action.(interface{ GetName() string }); ok && name != "" && named.GetName() != name {
+			return false, nil, nil
+		}
+		return true, nil, err
+	})
+}
+
+// writes returns the requests that write, as verb and name.
+func (th *theatre) writes() []string {
+	var all []string
+	for _, action := range th.client.Actions() {
+		switch action := action.(type) {
+		case clienttesting.CreateAction:
+			object, _ := meta.Accessor(action.GetObject())
+			all = append(all, "create "+object.GetName())
+		case clienttesting.DeleteAction:
+			all = append(all, "delete "+action.GetName())
+		case clienttesting.PatchAction:
+			all = append(all, "patch "+action.GetName())
+		case clienttesting.UpdateAction:
+			all = append(all, "update")
+		}
+	}
+	return all
+}
+
+func (th *theatre) create(t *testing.T) Outcome {
+	t.Helper()
+	return th.Execute(t.Context(), "workers", actions(Create{Object: Render(check(), sick("n"), reboot())}))
+}
+
+func actions(all ...Action) NodePlan { return NodePlan{Node: sick("n"), Actions: all} }
+
+func TestExecuteCreate(t *testing.T) {
+	t.Parallel()
+	th := newTheatre()
+	th.client.PrependReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		create := action.(clienttesting.CreateActionImpl)
+		require.Equal(t, FieldManager, create.GetCreateOptions().FieldManager)
+		create.GetObject().(*unstructured.Unstructured).SetResourceVersion("8")
+		return false, nil, nil
+	})
+	outcome := th.create(t)
+	require.NoError(t, outcome.Err)
+	require.Equal(t, "n", outcome.Created.Name)
+	require.True(t, outcome.Created.OwnedBy("workers"))
+	require.Equal(t, []string{"n"}, th.looks, "the last look at the node before the create")
+	require.Equal(t, []string{"rebootremediations.example.com 8"}, th.written)
+	require.Equal(t, []string{"create n"}, th.writes())
+	_, err := th.client.Resource(crResource).Namespace(testNamespace).Get(t.Context(), "n", metav1.GetOptions{})
+	require.NoError(t, err)
+}
+
+func TestExecuteCreateClusterScoped(t *testing.T) {
+	t.Parallel()
+	th := newTheatre()
+	th.scope = meta.RESTScopeRoot
+	plan := actions(Create{Object: Render(check(), sick("n"), reboot(named("", "reboot")))})
+	outcome := th.Execute(t.Context(), "workers", plan)
+	require.NoError(t, outcome.Err)
+	require.Empty(t, outcome.Created.Namespace, "11.1")
+	outcome = th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: outcome.Created, At: epoch}, Delete{CR: outcome.Created}))
+	require.NoError(t, outcome.Err)
+	require.Equal(t, []string{"create n", "patch n", "delete n"}, th.writes())
+}
+
+func TestExecuteCreateNotAnyMore(t *testing.T) {
+	t.Parallel()
+	th := newTheatre()
+	th.unhealthy = false
+	outcome := th.create(t)
+	require.Equal(t, Outcome{Recovered: true}, outcome)
+	require.Empty(t, th.writes(), "16: a node that has recovered in between gets no CR")
+}
+
+func TestExecuteCreateLookFails(t *testing.T) {
+	t.Parallel()
+	th := newTheatre()
+	th.nodeErr = errServer
+	outcome := th.create(t)
+	require.ErrorIs(t, outcome.Err, errServer)
+	require.False(t, outcome.Recovered, "P5: no answer is not an answer")
+	require.Empty(t, th.writes())
+}
+
+func TestExecuteCreateFails(t *testing.T) {
+	t.Parallel()
+	th := newTheatre()
+	th.react("create", "", errServer)
+	outcome := th.create(t)
+	require.ErrorIs(t, outcome.Err, errServer)
+	require.ErrorContains(t, outcome.Err, "node n", "the error names the node")
+	outcome.Err = nil
+	require.Equal(t, Outcome{}, outcome, "P5: nothing was done")
+	require.Empty(t, th.written)
+}
+
+func TestExecuteCreateUnservedKind(t *testing.T) {
+	t.Parallel()
+	th := newTheatre()
+	plan := actions(Create{Object: Render(check(), sick("n"), reboot(func(t *Template) { t.Kind = "FenceTemplate" }))})
+	outcome := th.Execute(t.Context(), "workers", plan)
+	noMatch, ok := errors.AsType[*meta.NoKindMatchError](outcome.Err)
+	require.True(t, ok, "%v", outcome.Err)
+	require.Equal(t, "Fence", noMatch.GroupKind.Kind)
+	require.Empty(t, th.looks, "nobody asks about the node in vain")
+}
+
+func TestExecuteCreateAlreadyExists(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		existing         *unstructured.Unstructured
+		created, blocked bool
+	}{
+		"P8 our own, whose answer was lost": {existing: object("n", "live-uid", ownedBy("workers")), created: true},
+		"11.4 foreign":                      {existing: object("n", "live-uid"), blocked: true},
+		"11.4 of another NodeHealthCheck":   {existing: object("n", "live-uid", ownedBy("others")), blocked: true},
+		"P9 our own, for another node":      {existing: object("n", "live-uid", ownedBy("workers"), annotated(v1alpha1.AnnotationNodeName, "m")), blocked: true},
+		"P9 our own, but still going": {existing: object("n", "live-uid", ownedBy("workers"), func(u *unstructured.Unstructured) {
+			u.SetDeletionTimestamp(new(metav1.NewTime(epoch)))
+		})},
+		"11.4 foreign and going": {existing: object("n", "live-uid", func(u *unstructured.Unstructured) {
+			u.SetDeletionTimestamp(new(metav1.NewTime(epoch)))
+		}), blocked: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			th := newTheatre(tc.existing)
+			outcome := th.create(t)
+			require.NoError(t, outcome.Err, "11.4: this is no error")
+			require.Equal(t, tc.created, outcome.Created != nil)
+			require.Equal(t, tc.blocked, outcome.Blocker != nil)
+			for _, cr := range []*CR{outcome.Created, outcome.Blocker} {
+				if cr != nil {
+					require.Equal(t, types.UID("live-uid"), cr.UID, "11.6: the one that lives")
+				}
+			}
+			require.Equal(t, []string{"create n"}, th.writes(), "11.4: it is not touched")
+			require.Empty(t, th.written)
+		})
+	}
+}
+
+func TestExecuteCreateNamesakeUnreadable(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"P5 it was just deleted": apierrors.NewNotFound(crResource.GroupResource(), "n"),
+		"P5 it cannot be read":   errServer,
+		"P5 it must not be read": apierrors.NewForbidden(crResource.GroupResource(), "n", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			th := newTheatre(object("n", "live-uid"))
+			th.react("get", "", err)
+			outcome := th.create(t)
+			require.Error(t, outcome.Err, "the attempt is repeated")
+			outcome.Err = nil
+			require.Equal(t, Outcome{}, outcome)
+		})
+	}
+}
+
+func TestExecuteDelete(t *testing.T) {
+	t.Parallel()
+	notFound := apierrors.NewNotFound(crResource.GroupResource(), "n")
+	conflict := apierrors.NewConflict(crResource.GroupResource(), "n", errors.New("the UID in the precondition does not match"))
+	tests := map[string]struct {
+		err           error
+		deleted, gone bool
+	}{
+		"16.1 requested":                      {deleted: true},
+		"16.1 it was gone":                    {err: notFound, gone: true},
+		"P9 it was gone, and a namesake came": {err: conflict, gone: true},
+		"P5 it failed":                        {err: errServer},
+		"P5 it is forbidden":                  {err: apierrors.NewForbidden(crResource.GroupResource(), "n", nil)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			th := newTheatre(object("n", "n-uid"))
+			if tc.err != nil {
+				th.react("delete", "", tc.err)
+			}
+			own := cr("n")
+			outcome := th.Execute(t.Context(), "workers", actions(Delete{CR: own}))
+
+			if tc.deleted || tc.gone {
+				require.NoError(t, outcome.Err)
+			} else {
+				require.ErrorIs(t, outcome.Err, tc.err)
+			}
+			require.Equal(t, tc.deleted, len(outcome.Deleted) == 1 && outcome.Deleted[0] == own, "16.1: RemediationRemoved for requests that were issued only")
+			require.Equal(t, tc.gone, len(outcome.Gone) == 1 && outcome.Gone[0] == own)
+			require.Len(t, th.client.Actions(), 1)
+			request := th.client.Actions()[0].(clienttesting.DeleteActionImpl)
+			require.Equal(t, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(types.UID("n-uid"))}}, request.GetDeleteOptions(), "16.1: bound to the uid")
+			require.Equal(t, testNamespace, request.GetNamespace())
+		})
+	}
+}
+
+// TestExecuteIsolatesErrors has three CRs of which the middle one cannot be
+// deleted.
+func TestExecuteIsolatesErrors(t *testing.T) {
+	t.Parallel()
+	th := newTheatre(object("a", "a-uid"), object("b", "b-uid"), object("c", "c-uid"))
+	th.react("delete", "b", errServer)
+	a, b, c := cr("a"), cr("b"), cr("c")
+	outcome := th.Execute(t.Context(), "workers", actions(Delete{CR: a}, Delete{CR: b}, Delete{CR: c}, Delete{CR: cr("d", ofKind("Unserved"))}))
+	require.Equal(t, []*CR{a, c}, outcome.Deleted, "P1")
+	require.ErrorIs(t, outcome.Err, errServer)
+	require.ErrorContains(t, outcome.Err, "locating Unserved")
+	require.Equal(t, []string{"delete a", "delete b", "delete c"}, th.writes())
+}
+
+func TestExecuteNothing(t *testing.T) {
+	t.Parallel()
+	th := newTheatre()
+	require.Equal(t, Outcome{}, th.Execute(t.Context(), "workers", actions()))
+	require.Empty(t, th.client.Actions(), "P3")
+	require.Empty(t, th.looks, "P3")
+}

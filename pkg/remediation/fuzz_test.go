@@ -1,0 +1,88 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+)
+
+// seeds are objects of every shape, for both fuzz targets.
+var seeds = []string{
+	`{}`,
+	`{"metadata": 1, "spec": 2, "status": 3}`,
+	`{"apiVersion": "a/b/c", "kind": 5, "metadata": {"name": ["x"], "annotations": {"a": 1}, "ownerReferences": [null, {}]}}`,
+	`{"apiVersion": "example.com/v1", "kind": "R", "metadata": {"name": "n", "deletionTimestamp": "x", "annotations": {"remediation.medik8s.io/nhc-timed-out": ""}}}`,
+	`{"metadata": {"ownerReferences": [{"apiVersion": "remediation.medik8s.io/v1alpha1", "kind": "NodeHealthCheck", "name": "w", "controller": "no"}]}}`,
+	`{"metadata": {"creationTimestamp": 1e99, "labels": {"remediation.medik8s.io/isControlPlaneNode": null}}}`,
+	`{"status": {"conditions": [null, 1, [], {"type": {}, "status": []}, {"type": "Succeeded", "status": "True"}]}}`,
+	`{"status": {"conditions": {"type": "Succeeded"}}}`,
+	`{"spec": {"template": {"spec": {}}}}`,
+	`{"spec": {"template": {"spec": {"a": [1, 2.5, null, true, {"b": "c"}]}}}}`,
+	`{"spec": {"template": {"spec": [1]}}}`,
+	`{"spec": {"template": null}}`,
+	`{"spec": []}`,
+}
+
+func fuzzed(text string) *unstructured.Unstructured {
+	var content map[string]any
+	if err := json.Unmarshal([]byte(text), &content); err != nil {
+		return nil
+	}
+	return &unstructured.Unstructured{Object: content}
+}
+
+// FuzzParseCR: any object can be read as a CR (spec 11.7), and what was read can
+// be used.
+func FuzzParseCR(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		object := fuzzed(text)
+		if object == nil {
+			return
+		}
+		before := object.DeepCopy()
+		got := ParseCR(object)
+		require.Equal(t, before, object, "reading changes nothing")
+		require.True(t, got.SameAs(ParseCR(object)))
+		require.Equal(t, got, got.DeepCopyObject())
+		at, known := got.TimedOutAt()
+		require.True(t, !known || got.TimedOut(), "%s", at)
+		for _, owner := range got.Owners() {
+			require.True(t, got.OwnedBy(owner))
+		}
+		for _, node := range []Node{sick(got.Node(), with(got)), sick(got.Node(), near(got)), sick(got.Node(), with(got), well), sick(got.Node(), with(got), gone)} {
+			planFor(node, epoch)
+		}
+	})
+}
+
+// FuzzParseTemplate: any object can be read as a template, and one that is found
+// valid can be rendered.
+func FuzzParseTemplate(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		object := fuzzed(text)
+		if object == nil {
+			return
+		}
+		before := object.DeepCopy()
+		got := ParseTemplate(object)
+		require.Equal(t, before, object, "reading changes nothing")
+		require.True(t, got.SameAs(ParseTemplate(object)))
+		require.Equal(t, got, got.DeepCopyObject())
+		step := Step{}
+		if CheckTemplate([]Step{step}, step, got) == nil {
+			rendered := Render(check(), sick("node-1"), got)
+			require.Equal(t, got.Spec, rendered.Object["spec"])
+		}
+	})
+}

@@ -1,0 +1,216 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestMachineNames(t *testing.T) {
+	t.Parallel()
+	none := types.NamespacedName{}
+	tests := map[string]struct {
+		annotations           map[string]string
+		openShift, clusterAPI types.NamespacedName
+	}{
+		"11.3 none":                    {},
+		"11.3 OpenShift":               {annotations: map[string]string{"machine.openshift.io/machine": "ns/m"}, openShift: types.NamespacedName{Namespace: "ns", Name: "m"}},
+		"11.3 Cluster API":             {annotations: map[string]string{"cluster.x-k8s.io/machine": "m", "cluster.x-k8s.io/cluster-namespace": "ns"}, clusterAPI: types.NamespacedName{Namespace: "ns", Name: "m"}},
+		"11.3 without a namespace":     {annotations: map[string]string{"machine.openshift.io/machine": "m", "cluster.x-k8s.io/machine": "m"}},
+		"11.3 an empty namespace":      {annotations: map[string]string{"machine.openshift.io/machine": "/m", "cluster.x-k8s.io/cluster-namespace": "", "cluster.x-k8s.io/machine": "m"}},
+		"11.3 an empty name":           {annotations: map[string]string{"machine.openshift.io/machine": "ns/", "cluster.x-k8s.io/cluster-namespace": "ns", "cluster.x-k8s.io/machine": ""}},
+		"11.3 more than one separator": {annotations: map[string]string{"machine.openshift.io/machine": "a/b/c"}, openShift: none},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			openShift, clusterAPI := MachineNames(tc.annotations)
+			require.Equal(t, tc.openShift, openShift)
+			require.Equal(t, tc.clusterAPI, clusterAPI)
+		})
+	}
+}
+
+func machine(apiVersion, namespace, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetAPIVersion(apiVersion)
+	u.SetKind("Machine")
+	u.SetNamespace(namespace)
+	u.SetName(name)
+	u.SetUID(types.UID(name + "-uid"))
+	return u
+}
+
+func TestSecondOwner(t *testing.T) {
+	t.Parallel()
+	openShift := func(namespace string) *unstructured.Unstructured {
+		return machine("machine.openshift.io/v1beta1", namespace, "ocp")
+	}
+	clusterAPI := func(namespace string) *unstructured.Unstructured {
+		return machine("cluster.x-k8s.io/v1beta2", namespace, "capi")
+	}
+	infrastructure := func(t *Template) { t.APIVersion = "infrastructure.cluster.x-k8s.io/v1beta1" }
+	tests := map[string]struct {
+		machines Machines
+		template *Template
+		want     string
+	}{
+		"11.3 none": {template: reboot()},
+		"11.3 OpenShift, in the namespace of the template":    {machines: Machines{OpenShift: openShift(testNamespace)}, template: reboot(), want: "machine.openshift.io/v1beta1 ocp"},
+		"11.3 OpenShift, in another namespace":                {machines: Machines{OpenShift: openShift("other")}, template: reboot()},
+		"11.3 Cluster API, infrastructure":                    {machines: Machines{ClusterAPI: clusterAPI(testNamespace)}, template: reboot(infrastructure), want: "cluster.x-k8s.io/v1beta2 capi"},
+		"11.3 Cluster API, another group":                     {machines: Machines{ClusterAPI: clusterAPI(testNamespace)}, template: reboot()},
+		"11.3 Cluster API, in another namespace":              {machines: Machines{ClusterAPI: clusterAPI("other")}, template: reboot(infrastructure)},
+		"11.3 at most one: OpenShift first":                   {machines: Machines{OpenShift: openShift(testNamespace), ClusterAPI: clusterAPI(testNamespace)}, template: reboot(infrastructure), want: "machine.openshift.io/v1beta1 ocp"},
+		"11.3 the other one where the first does not qualify": {machines: Machines{OpenShift: openShift("other"), ClusterAPI: clusterAPI(testNamespace)}, template: reboot(infrastructure), want: "cluster.x-k8s.io/v1beta2 capi"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			owners := Render(check(), sick("n", func(n *Node) { n.Machines = tc.machines }), tc.template).GetOwnerReferences()
+			require.Equal(t, "NodeHealthCheck", owners[0].Kind, "11.3: the first owner")
+			if tc.want == "" {
+				require.Len(t, owners, 1)
+				return
+			}
+			require.Len(t, owners, 2)
+			require.Equal(t, tc.want, owners[1].APIVersion+" "+owners[1].Name)
+			require.Equal(t, types.UID(owners[1].Name+"-uid"), owners[1].UID)
+			require.Equal(t, new(false), owners[1].Controller, "11.1")
+			require.Nil(t, owners[1].BlockOwnerDeletion, "11.1")
+		})
+	}
+}
+
+func TestConflicts(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		checks   []string
+		conflict bool
+	}{
+		"6.9 none":                      {},
+		"6.9 exactly one, terminating":  {checks: []string{`{"spec": {"unhealthyConditions": [{"type": "Terminating", "status": "True"}]}}`}},
+		"6.9 exactly one, another type": {checks: []string{`{"spec": {"unhealthyConditions": [{"type": "Ready"}]}}`}, conflict: true},
+		"6.9 more than one entry":       {checks: []string{`{"spec": {"unhealthyConditions": [{"type": "Terminating"}, {"type": "Terminating"}]}}`}, conflict: true},
+		"6.9 no entry":                  {checks: []string{`{"spec": {"unhealthyConditions": []}}`}, conflict: true},
+		"6.9 no list":                   {checks: []string{`{"spec": {"unhealthyConditions": "Terminating"}}`}, conflict: true},
+		"6.9 nothing at all":            {checks: []string{`{}`}, conflict: true},
+		"6.9 a malformed entry":         {checks: []string{`{"spec": {"unhealthyConditions": [{"type": {}}]}}`}, conflict: true},
+		"6.9 two, both terminating": {checks: []string{
+			`{"spec": {"unhealthyConditions": [{"type": "Terminating"}]}}`, `{"spec": {"unhealthyConditions": [{"type": "Terminating"}]}}`,
+		}, conflict: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var checks []*unstructured.Unstructured
+			for _, text := range tc.checks {
+				checks = append(checks, fuzzed(text))
+			}
+			require.Equal(t, tc.conflict, Conflicts(checks))
+		})
+	}
+	require.Equal(t, &Problem{
+		Reason: "ConflictingMachineHealthCheckDetected", Message: "Custom MachineHealthCheck(s) detected, disabling NodeHealthCheck to avoid conflicts",
+	}, Conflict(), "6.1")
+}
+
+func TestTerminating(t *testing.T) {
+	t.Parallel()
+	require.False(t, Terminating([]corev1.NodeCondition{{Type: "Ready", Status: "True"}}))
+	for _, status := range []corev1.ConditionStatus{"True", "False", "Unknown", ""} {
+		require.True(t, Terminating([]corev1.NodeCondition{{Type: "Ready"}, {Type: "Terminating", Status: status}}), "7.7: any status")
+	}
+}
+
+func TestUpgrading(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		versions []string
+		want     bool
+	}{
+		"10.2 none":         {},
+		"10.2 progressing":  {versions: []string{`{"status": {"conditions": [{"type": "Available", "status": "True"}, {"type": "Progressing", "status": "True"}]}}`}, want: true},
+		"10.2 any of them":  {versions: []string{`{}`, `{"status": {"conditions": [{"type": "Progressing", "status": "True"}]}}`}, want: true},
+		"10.2 not any more": {versions: []string{`{"status": {"conditions": [{"type": "Progressing", "status": "False"}]}}`}},
+		"10.2 malformed":    {versions: []string{`{"status": {"conditions": [{"type": "Progressing", "status": true}, 5, null, {"type": []}]}}`, `{"status": {"conditions": {}}}`, `{"status": 1}`}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var versions []*unstructured.Unstructured
+			for _, text := range tc.versions {
+				versions = append(versions, fuzzed(text))
+			}
+			require.Equal(t, tc.want, Progressing(versions))
+		})
+	}
+	const current, desired = "machineconfiguration.openshift.io/currentConfig", "machineconfiguration.openshift.io/desiredConfig"
+	require.True(t, Reconfiguring(map[string]string{current: "a", desired: "b"}), "10.2")
+	require.True(t, Reconfiguring(map[string]string{desired: "b"}), "10.2")
+	require.False(t, Reconfiguring(map[string]string{current: "a", desired: "a"}), "10.2")
+	require.False(t, Reconfiguring(map[string]string{current: "a", desired: ""}), "10.2: empty")
+	require.False(t, Reconfiguring(map[string]string{current: "a"}), "10.2: missing")
+	require.False(t, Reconfiguring(nil), "10.2")
+}
+
+func TestCheckMetal3(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, CheckMetal3(rebootStep()), "6.1: another kind")
+	require.Nil(t, CheckMetal3(step("Metal3RemediationTemplate", "openshift-machine-api", "x")), "6.1")
+	require.Equal(t, &Problem{
+		Reason:  "RemediationTemplateInvalid",
+		Message: "Metal3RemediationTemplate must be in the openshift-machine-api namespace. It is configured to be in namespace: metal",
+	}, CheckMetal3(step("Metal3RemediationTemplate", "metal", "x")), "6.1")
+}
+
+func TestEtcdAllows(t *testing.T) {
+	t.Parallel()
+	etcd := map[string]string{"app": "etcd"}
+	budget := func(allowed int32) policyv1.PodDisruptionBudget {
+		return policyv1.PodDisruptionBudget{
+			Spec:   policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: etcd}},
+			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},
+		}
+	}
+	pod := func(node string, labels map[string]string, ready corev1.ConditionStatus) corev1.Pod {
+		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{NodeName: node}}
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+		if ready != "" {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: ready})
+		}
+		return p
+	}
+	broken := budget(0)
+	broken.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}}
+	tests := map[string]struct {
+		budgets []policyv1.PodDisruptionBudget
+		pods    []corev1.Pod
+		want    bool
+	}{
+		"12.3 no budget":                       {},
+		"12.3 two budgets":                     {budgets: []policyv1.PodDisruptionBudget{budget(1), budget(1)}},
+		"12.3 a disruption is allowed":         {budgets: []policyv1.PodDisruptionBudget{budget(1)}, pods: []corev1.Pod{pod("n", etcd, "True")}, want: true},
+		"12.3 the member is ready":             {budgets: []policyv1.PodDisruptionBudget{budget(0)}, pods: []corev1.Pod{pod("n", etcd, "True")}},
+		"12.3 the member may be ready":         {budgets: []policyv1.PodDisruptionBudget{budget(0)}, pods: []corev1.Pod{pod("n", etcd, "Unknown")}},
+		"12.3 the member is not ready":         {budgets: []policyv1.PodDisruptionBudget{budget(0)}, pods: []corev1.Pod{pod("n", etcd, "False"), pod("m", etcd, "True")}, want: true},
+		"12.3 the condition is missing":        {budgets: []policyv1.PodDisruptionBudget{budget(0)}, pods: []corev1.Pod{pod("n", etcd, "")}, want: true},
+		"12.3 no such pod":                     {budgets: []policyv1.PodDisruptionBudget{budget(0)}, pods: []corev1.Pod{pod("n", map[string]string{"app": "etcd-guard"}, "True")}, want: true},
+		"12.3 one of two on the node is ready": {budgets: []policyv1.PodDisruptionBudget{budget(0)}, pods: []corev1.Pod{pod("n", etcd, "False"), pod("n", etcd, "True")}},
+		"12.3 P5 a selector that is none":      {budgets: []policyv1.PodDisruptionBudget{broken}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, EtcdAllows(tc.budgets, tc.pods, "n"))
+		})
+	}
+}

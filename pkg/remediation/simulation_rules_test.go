@@ -1,0 +1,495 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// The rules that hold for every plan, judged by what the sync has observed, and for
+// every request, judged by the world as it is. They say what the specification says in
+// other words than the code.
+
+// stepOf returns the index of the step that a CR belongs to, -1 for none (spec 1.4).
+func stepOf(steps []Step, cr *CR) int {
+	return slices.IndexFunc(steps, func(step Step) bool {
+		if cr.Kind+"Template" != step.Reference.Kind || cr.Namespace != step.Reference.Namespace {
+			return false
+		}
+		template, says := cr.Annotations[v1alpha1.AnnotationTemplateName]
+		return (says && template == step.Reference.Name) || (!says && cr.Name == cr.Node())
+	})
+}
+
+// over tells whether a step is over, from its CR and those of later steps (spec 13.2).
+func over(node *Node, steps []Step, step int) bool {
+	var its *CR
+	for _, cr := range node.Own {
+		if node.deleting(cr) {
+			continue
+		}
+		switch i := stepOf(steps, cr); {
+		case i > step:
+			return true
+		case i == step && (its == nil || cr.CreationTimestamp.Before(&its.CreationTimestamp) || (cr.CreationTimestamp.Equal(&its.CreationTimestamp) && cr.UID < its.UID)):
+			its = cr // The oldest one (spec 11.8).
+		}
+	}
+	return its != nil && (its.TimedOut() || node.recordedTimeout(its) != nil)
+}
+
+// holdsOn tells whether a NodeHealthCheck holds a lease that has not ended.
+func holdsOn(lease *coordinationv1.Lease, nhc string, now time.Time) bool {
+	if leaseHolder(lease) != LeaseHolder(nhc) || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return false
+	}
+	return now.Sub(lease.Spec.RenewTime.Time) <= time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second
+}
+
+// mayBegin says why no CR may be created at all, or "".
+func mayBegin(s *sight, w *world, node *Node) string {
+	object := s.objects[node.Name]
+	switch {
+	case object == nil:
+		return "the Node is gone"
+	case node.Verdict.State != health.Unhealthy:
+		return "the node is not unhealthy (7.5, 16)"
+	case len(s.nhc.Spec.PauseRequests) > 0:
+		return "paused (10.1)"
+	case object.Labels[v1alpha1.LabelExclude] == "true":
+		return "excluded (15)"
+	case !selects(s.nhc, object):
+		return "not selected (17.5)"
+	case len(node.Unreadable) > 0:
+		return "a CR cannot be read (6.8)"
+	case node.Lease != nil && leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) && leaseValidReference(node.Lease, s.now):
+		return "the lease is taken (14.3)"
+	}
+	healthy := 0
+	for _, name := range sorted(w.process.nodes.items) {
+		other := w.process.nodes.items[name].node
+		if selects(s.nhc, other) && !slices.ContainsFunc(s.nodes, func(n Node) bool {
+			return n.Name == name && (n.Verdict.State != health.Healthy || len(n.Own) > 0 || len(n.Unreadable) > 0)
+		}) {
+			healthy++
+		}
+	}
+	if s.nhc.Spec.MinHealthy != nil && healthy < s.nhc.Spec.MinHealthy.IntValue() {
+		return "the gate is closed (8)"
+	}
+	if s.nhc.Spec.MaxUnhealthy != nil && s.fleet.Observed-healthy > s.nhc.Spec.MaxUnhealthy.IntValue() {
+		return "the gate is closed (8)"
+	}
+	for _, step := range s.script.Steps {
+		kind, _ := step.RemediationKind()
+		if w.brokenTemplates[step.Reference.Name] || w.unreadable[kind.Kind] {
+			return "disabled (6)"
+		}
+	}
+	return ""
+}
+
+// checkPlan checks a plan before anything of it is carried out.
+func (w *world) checkPlan(s *sight, plan *NodePlan) {
+	node, steps := &plan.Node, s.script.Steps
+	violate := func(rule, format string, args ...any) { w.violate(node.Name, rule, format, args...) }
+	exists := s.objects[node.Name] != nil
+	unhealthy := exists && node.Verdict.State == health.Unhealthy
+	creates, deletes, leases := 0, 0, 0
+	ended := map[types.UID]bool{}
+	for _, action := range plan.Actions {
+		if s.now.Before(node.RetryAt) {
+			violate("P1", "an attempt before the next one is due")
+		}
+		switch action := action.(type) {
+		case Create:
+			creates++
+			if reason := mayBegin(s, w, node); reason != "" {
+				violate("5.2", "a CR, although: %s", reason)
+			}
+			w.checkStep(s, node, ParseCR(action.Object), ended)
+			if leases == 0 && !holdsOn(node.Lease, s.nhc.Name, s.now) {
+				violate("14.2", "a CR without the lease")
+			}
+			if len(node.Own) == 0 && node.ControlPlane && node.PlaceTaken {
+				violate("12.2", "the place is taken")
+			}
+		case Delete:
+			deletes++
+			switch {
+			case !slices.Contains(node.Own, action.CR):
+				violate("16.1", "a foreign CR is deleted")
+			case unhealthy || (exists && node.Verdict.State != health.Healthy):
+				violate("7.5", "the CR of a node that is not healthy is deleted")
+			case action.CR.Deleting():
+				violate("16.1", "deleted twice")
+			case !exists && action.CR.PermanentNodeDeletionExpected == corev1.ConditionTrue && action.CR.Succeeded != corev1.ConditionTrue:
+				violate("17.3", "a replacement is awaited")
+			}
+			if exists {
+				w.checkDelay(s, node)
+			}
+		case MarkTimedOut:
+			i := stepOf(steps, action.CR)
+			switch {
+			case !slices.Contains(node.Own, action.CR):
+				violate("11.4", "a foreign CR is marked")
+			case exists && !unhealthy:
+				violate("7.5", "a step ends for a node that is not unhealthy")
+			case action.CR.TimedOut():
+				violate("13.8", "marked twice")
+			case action.EndsStep && node.deleting(action.CR):
+				violate("13.2", "a CR that is going stands for no step")
+			case action.EndsStep && mayBegin(s, w, node) != "" && i+1 < len(steps):
+				violate("5.3", "a step is ended, although: %s", mayBegin(s, w, node))
+			case action.EndsStep && over(node, steps, i):
+				violate("13.2", "the step was over")
+			case action.EndsStep && steps[i].Escalating() && action.CR.Succeeded != corev1.ConditionFalse && s.now.Before(action.CR.CreationTimestamp.Add(steps[i].Timeout)):
+				violate("13.3", "the step has time left")
+			case action.EndsStep && !steps[i].Escalating() && (leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) || s.now.Sub(node.Lease.Spec.AcquireTime.Time) < 30*time.Minute):
+				violate("14.7", "the lease is not overdue")
+			case !action.EndsStep && exists && !node.deleting(action.CR):
+				violate("13.8", "a CR that goes on is told to stop")
+			}
+			if action.EndsStep {
+				ended[action.CR.UID] = true
+			}
+		case WriteLease:
+			leases++
+		case RemoveConfirmation:
+			if node.Verdict.State != health.Healthy || len(node.Own) > 0 || len(node.Unreadable) > 0 || node.OthersRemediate {
+				violate("16.6", "the confirmation is still needed")
+			}
+		}
+	}
+	if creates > 1 {
+		violate("P9", "two CRs at once")
+	}
+	if creates > 0 && plan.Refusal != "" {
+		violate("5.4", "created and refused")
+	}
+	waiting := s.now.Before(node.RetryAt)
+	if unhealthy && len(node.Own) == 0 && len(node.Unreadable) == 0 && (creates == 0) != (plan.Refusal != "") {
+		violate("5.4", "neither a CR nor a refusal")
+	}
+	if standing := slices.IndexFunc(node.Own, func(cr *CR) bool { return !node.deleting(cr) }); exists && node.Verdict.State == health.Healthy && standing >= 0 && !plan.Delayed && deletes == 0 && !waiting {
+		violate("16.1", "the CR of a healthy node stays without a reason")
+	}
+	if !plan.Recheck.IsZero() && !plan.Recheck.After(s.now) {
+		violate("P2", "the next look is at %s, which is now or before", w.clock(plan.Recheck))
+	}
+}
+
+// checkStep checks that no step is skipped, repeated or begun beside what it replaces.
+func (w *world) checkStep(s *sight, node *Node, cr *CR, ended map[types.UID]bool) {
+	steps := s.script.Steps
+	step := stepOf(steps, cr)
+	standing := 0
+	for _, own := range node.Own {
+		if stepOf(steps, own) == step {
+			w.violate(node.Name, "P9", "step %d has %s %s, which is not gone", step, own.Kind, own.Name)
+		}
+		if stepOf(steps, own) < 0 && !node.deleting(own) {
+			w.violate(node.Name, "P9", "%s %s is of no step and still at work", own.Kind, own.Name)
+		}
+		if !node.deleting(own) {
+			standing++
+		}
+	}
+	if standing == 0 && len(node.Own) > 0 {
+		w.violate(node.Name, "P9", "a new beginning while the old is going")
+	}
+	if standing == 0 && step != 0 {
+		w.violate(node.Name, "13.1", "step %d is the first", step)
+	}
+	if over(node, steps, step) {
+		w.violate(node.Name, "13.2", "step %d is over", step)
+	}
+	for before := range step {
+		endsNow := slices.ContainsFunc(node.Own, func(own *CR) bool { return stepOf(steps, own) == before && ended[own.UID] })
+		if !over(node, steps, before) && !endsNow {
+			w.violate(node.Name, "13.2", "step %d is not over when step %d begins", before, step)
+		}
+	}
+	for _, other := range node.Foreign {
+		if other.Kind == cr.Kind && other.Namespace == cr.Namespace && (other.Name == cr.Name || (other.Node() == node.Name && stepOf(steps, other) == step)) {
+			w.violate(node.Name, "11.4", "the foreign %s %s is in the way", other.Kind, other.Name)
+		}
+	}
+}
+
+// checkDelay checks healthyDelay against what status and the Node say.
+func (w *world) checkDelay(s *sight, node *Node) {
+	delay := s.nhc.Spec.HealthyDelay
+	if delay == nil || delay.Duration == 0 || hasConfirmation(s.objects[node.Name]) || !slices.ContainsFunc(node.Own, func(cr *CR) bool { return !node.deleting(cr) }) {
+		return
+	}
+	if delay.Duration < 0 {
+		w.violate(node.Name, "16.4", "a negative delay never ends")
+	}
+	if node.HealthySince.IsZero() || s.now.Sub(node.HealthySince) < delay.Duration {
+		w.violate(node.Name, "16.4", "deleted %s after %s, healthyDelay is %s", w.clock(s.now), w.clock(node.HealthySince), delay.Duration)
+	}
+	// The Node itself says when it became healthy. Whole seconds are ours to lose.
+	since := s.objects[node.Name].Status.Conditions[0].LastTransitionTime.Time
+	if unwell := w.unwell[s.nhc.Name+"/"+node.Name]; s.now.Sub(unwell) < delay.Duration-time.Second {
+		w.violate(node.Name, "P11", "deleted %s, seen unwell at %s, healthy since %s", w.clock(s.now), w.clock(unwell), w.clock(since))
+	}
+}
+
+// checkCreate checks a request to create a CR.
+func (w *world) checkCreate(cr *CR) {
+	s, node := w.doing.sight, &w.doing.plan.Node
+	if len(cr.Finalizers) > 0 || !cr.OwnedBy(s.nhc.Name) || cr.Node() != node.Name {
+		w.violate(node.Name, "11.1", "content of %s %s", cr.Kind, cr.Name)
+	}
+	step := stepOf(s.script.Steps, cr)
+	if w.remediations[cr.Kind].live[crKey(cr)] != nil {
+		return // The name is the lock.
+	}
+	if w.undisturbed(s) {
+		for _, own := range w.ownCRs(s.nhc.Name, node.Name) {
+			if stepOf(s.script.Steps, own) == step {
+				w.violate(node.Name, "P9", "%s %s is a second CR of step %d, the first one is %s", cr.Kind, cr.Name, step, own.Name)
+			}
+		}
+		if lease := w.lease(node.Name); lease == nil || leaseHolder(lease) != LeaseHolder(s.nhc.Name) {
+			w.violate(node.Name, "14.2", "a CR without holding the lease")
+		}
+	}
+	if node.ControlPlane && len(node.Own) == 0 && !s.aged {
+		w.checkPlace(node)
+	}
+	for _, own := range w.ownCRs(s.nhc.Name, node.Name) {
+		// However stale the caches are: what we have created ourselves has the name.
+		if w.created[own.UID] && stepOf(s.script.Steps, own) == step {
+			w.violate(node.Name, "P9", "step %d gets a second CR beside %s", step, own.Name)
+		}
+	}
+}
+
+// checkPlace checks that no other control plane node is under remediation. One whose
+// CR is going may have become a Node again this very moment.
+func (w *world) checkPlace(node *Node) {
+	for _, cr := range w.crs() {
+		other := w.node(cr.Node())
+		if cr.Node() != node.Name && other != nil && controlPlane(other) && w.created[cr.UID] && !cr.Deleting() {
+			w.violate(node.Name, "12.2", "%s has the place by %s %s", cr.Node(), cr.Kind, cr.Name)
+		}
+	}
+}
+
+// undisturbed tells whether the caches were up to date when the plan was made and
+// nobody has moved since.
+func (w *world) undisturbed(s *sight) bool { return s.moves == w.moves }
+
+// checkDelete checks a request to delete a CR.
+func (w *world) checkDelete(cr *CR) {
+	s, node := w.doing.sight, &w.doing.plan.Node
+	if !cr.OwnedBy(s.nhc.Name) || cr.Node() != node.Name {
+		w.violate(node.Name, "16.1", "a foreign CR is deleted")
+	}
+	object := w.node(node.Name)
+	if object == nil || !w.undisturbed(s) {
+		return
+	}
+	if health.Judge(s.nhc.Spec.UnhealthyConditions, object.Status.Conditions, w.now).State != health.Healthy {
+		w.violate(node.Name, "16.1", "the CR of a node that is not healthy is deleted")
+	}
+}
+
+// checkMark checks a request to annotate a CR, as the live object shows it.
+func (w *world) checkMark(cr *CR, annotations map[string]string) {
+	node := w.doing.plan.Node.Name
+	value, mark := annotations[v1alpha1.AnnotationTimedOut]
+	at, err := time.Parse(time.RFC3339, value)
+	switch {
+	case !mark || err != nil || at.Format("2006-01-02T15:04:05Z") != value:
+		w.violate(node, "13.8", "annotations %v", annotations)
+	case !cr.OwnedBy(w.doing.sight.nhc.Name) || cr.Node() != node:
+		w.violate(node, "11.4", "a foreign CR is marked")
+	case cr.TimedOut():
+		w.violate(node, "13.8", "marked twice")
+	case cr.Succeeded == corev1.ConditionTrue:
+		w.violate(node, "13.8", "marked after its success")
+	case w.writes[cr.UID] > 0:
+		w.violate(node, "11.2", "written twice")
+	}
+}
+
+// checkLease checks a request to create (old is nil) or to update a lease. The old one
+// is what is stored, and what the request is bound to.
+func (w *world) checkLease(old, lease *coordinationv1.Lease) {
+	s, node := w.doing.sight, &w.doing.plan.Node
+	violate := func(rule, what string) {
+		before := "none"
+		if old != nil {
+			before = w.terms(old)
+		}
+		w.violate(node.Name, rule, "%s: %s becomes %s", what, before, w.terms(lease))
+	}
+	us := LeaseHolder(s.nhc.Name)
+	creates := begins(*w.doing.plan)
+	first := creates && len(node.Own) == 0
+	if leaseHolder(lease) != us || lease.Name != LeaseName(node.Name) || lease.Spec.RenewTime == nil || lease.Spec.AcquireTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		violate("14.1", "incomplete")
+	}
+	if s.objects[node.Name] == nil && creates {
+		violate("14.2", "for a Node that is gone")
+	}
+	end := lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
+	anew := lease.Spec.AcquireTime.Equal(lease.Spec.RenewTime) && lease.Spec.AcquireTime.Time.Equal(s.now.Truncate(time.Second))
+	forNode := len(lease.OwnerReferences) == 1 && lease.OwnerReferences[0].UID == node.UID && lease.OwnerReferences[0].Controller == nil
+	switch {
+	case old == nil && (!anew || !forNode || transitions(lease) != 0):
+		violate("14.1", "content of a new lease")
+	case old == nil && !creates:
+		violate("14.8", "acquired without a CR to create")
+	case old == nil:
+	case leaseHolder(old) != us && leaseValidReference(old, s.now):
+		violate("14.3", "a valid lease is stolen")
+	case leaseHolder(old) != us && (!anew || !forNode || transitions(lease) != transitions(old)+1):
+		violate("14.4", "taken over")
+	case leaseHolder(old) != us && !creates:
+		violate("14.8", "taken over without a CR to create")
+	case leaseHolder(old) != us:
+	case first && (!anew || !forNode):
+		violate("14.2", "it has to start anew")
+	case first:
+	case !creates && len(node.Own) == 0 && len(node.Unreadable) == 0:
+		violate("14.5", "renewed without a CR")
+	default:
+		complete := old.Spec.AcquireTime != nil && old.Spec.RenewTime != nil && old.Spec.LeaseDurationSeconds != nil
+		if complete && (!lease.Spec.AcquireTime.Equal(old.Spec.AcquireTime) || transitions(lease) != transitions(old)) {
+			violate("14.5", "acquireTime and transitions stay")
+		}
+		if old.Spec.RenewTime != nil && old.Spec.LeaseDurationSeconds != nil {
+			if before := old.Spec.RenewTime.Add(time.Duration(*old.Spec.LeaseDurationSeconds) * time.Second); end.Before(before) {
+				violate("14.5", "the end moves to an earlier time")
+			}
+		}
+	}
+	if end.Before(s.now.Add(time.Minute)) {
+		violate("14.1", "too short")
+	}
+}
+
+// checkRelease checks a request to delete a lease.
+func (w *world) checkRelease(lease *coordinationv1.Lease) {
+	s, node := w.doing.sight, &w.doing.plan.Node
+	if holder := leaseHolder(lease); holder != LeaseHolder(s.nhc.Name) && holder != "" {
+		w.violate(node.Name, "14.9", "the lease of %q is deleted", holder)
+	}
+	if !w.undisturbed(s) {
+		return
+	}
+	exists := w.node(node.Name) != nil
+	for _, own := range w.ownCRs(s.nhc.Name, node.Name) {
+		classicOver := len(s.script.Steps) == 1 && !s.script.Steps[0].Escalating() && exists && node.Verdict.State == health.Unhealthy
+		looked := !w.unreadable[own.Kind] && slices.ContainsFunc(s.script.Steps, func(step Step) bool { return step.Reference.Kind == own.Kind+"Template" })
+		if looked && !classicOver && (exists || !own.Deleting()) {
+			w.violate(node.Name, "14.9 P5", "the lease is released while %s %s exists", own.Kind, own.Name)
+		}
+	}
+}
+
+// checkOutcomes checks what became of the plans.
+func (w *world) checkOutcomes(s *sight, plans []NodePlan, outcomes []Outcome) {
+	for i := range plans {
+		node := &plans[i].Node
+		if created := outcomes[i].Created; created != nil {
+			if !created.OwnedBy(s.nhc.Name) || created.Node() != node.Name {
+				w.violate(node.Name, "P9", "%s %s is taken for ours", created.Kind, created.Name)
+			}
+			w.created[created.UID] = true
+		}
+	}
+}
+
+// noteUnwell remembers which nodes were not healthy when status was written, or was
+// found to say so already.
+func (w *world) noteUnwell(s *sight) {
+	for i := range s.nodes {
+		if node := &s.nodes[i]; node.Verdict.State != health.Healthy || s.objects[node.Name] == nil {
+			w.unwell[s.nhc.Name+"/"+node.Name] = s.now
+		}
+	}
+}
+
+// checkFixedPoint checks that a plan that was carried out leaves nothing to do, as the
+// world is now, and that time alone brings nothing up before it was announced.
+func (w *world) checkFixedPoint(s *sight, plans []NodePlan, outcomes []Outcome, status *v1alpha1.NodeHealthCheckStatus) {
+	if !w.undisturbed(s) || w.now != s.now {
+		return
+	}
+	p := w.process
+	nhc := w.nhc(s.nhc.Name).DeepCopy()
+	nhc.Status = *status
+	requested := p.requested[nhc.Name]
+	again := p.observe(w.truth(), nhc, s.now)
+	p.takePlace(w.truth(), again, false)
+	p.requested[nhc.Name] = requested
+	for i := range plans {
+		before := &plans[i]
+		if outcomes[i].Err != nil || outcomes[i].Blocker != nil || outcomes[i].Recovered || s.now.Before(before.Node.RetryAt) {
+			continue
+		}
+		if before.Node.Circumstances.GateClosed || before.Refusal == RefusedControlPlaneBusy {
+			continue // What was done about other nodes may have ended that.
+		}
+		at := slices.IndexFunc(again.nodes, func(n Node) bool { return n.Name == before.Node.Name })
+		if at < 0 {
+			continue
+		}
+		next := again.script.Plan(again.nodes[at], s.now)
+		for _, action := range next.Actions {
+			switch action := action.(type) {
+			case ReleaseLease, RemoveConfirmation, WriteLease:
+				if len(outcomes[i].Deleted)+len(outcomes[i].Gone) > 0 && !begins(next) {
+					continue // What was deleted is gone already, and this is what follows.
+				}
+				w.violate(before.Node.Name, "P3", "the plan that follows is not empty: %T", action)
+			default:
+				w.violate(before.Node.Name, "P3", "the plan that follows is not empty: %T", action)
+			}
+		}
+		w.checkRecheck(again, &next)
+	}
+}
+
+// checkRecheck looks at a plan that is empty at some instant before its next look:
+// nothing but the renewal of a lease may come up there.
+func (w *world) checkRecheck(s *sight, plan *NodePlan) {
+	if len(plan.Actions) > 0 || plan.Refusal == RefusedLeaseTaken || s.now.Before(plan.Node.RetryAt) {
+		return // The end of a foreign lease is noticed within a minute.
+	}
+	until := plan.Recheck
+	if until.IsZero() {
+		until = s.now.Add(100 * time.Hour)
+	}
+	span := until.Sub(s.now)
+	if span <= 0 {
+		w.violate(plan.Node.Name, "P2", "the next look is at %s, which is now or before", w.clock(until))
+	}
+	for _, after := range []time.Duration{span - 1, time.Duration(w.random.Int64N(int64(span)))} {
+		node := plan.Node
+		later := s.script.Plan(node, s.now.Add(after))
+		for _, action := range later.Actions {
+			if _, renewal := action.(WriteLease); !renewal || len(node.Own)+len(node.Unreadable) == 0 || begins(later) {
+				w.violate(node.Name, "P2", "%T comes up at %s, the next look is at %s", action, w.clock(s.now.Add(after)), w.clock(plan.Recheck))
+			}
+		}
+		if later.Exhausted != plan.Exhausted || later.Delayed != plan.Delayed {
+			w.violate(node.Name, "P2", "the state changes at %s, the next look is at %s", w.clock(s.now.Add(after)), w.clock(plan.Recheck))
+		}
+	}
+}

@@ -1,0 +1,600 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// The simulated loop. A world holds what an API server holds, under a clock of its
+// own (this file); remediators, other operators and the garbage collector live in it
+// (simulation_actors_test.go). A controller with informer caches that may lag
+// observes it, plans with Script.Plan, acts through the real Executor and writes
+// status (simulation_controller_test.go). Requests fail, or are carried out and their
+// answer is lost, or the process dies at any of them, and between any two of them the
+// world moves on. What may never happen is checked at every plan and at every request
+// (simulation_rules_test.go).
+//
+//	go test ./pkg/remediation -run TestSimulation -simulation.seed=17 -v
+//	go test ./pkg/remediation -run TestSimulation -simulation.seeds=20000
+//	go test ./pkg/remediation -run TestSimulationGolden -update
+type world struct {
+	random     *rand.Rand
+	start, now time.Time
+	version    int
+	uids       int
+
+	nodes, leases, nhcs *table
+	// remediations are the tables of the CRs, by kind.
+	remediations map[string]*table
+	templates    map[string]*Template
+	// brokenTemplates cannot be used, and unreadable kinds cannot be read.
+	brokenTemplates, unreadable map[string]bool
+	// faults is how often a request goes wrong, and meddling how often the world
+	// moves between two requests, both in percent.
+	faults, meddling int
+	// meddle is what happens then.
+	meddle func()
+	// denied are kinds whose webhook denies changes.
+	denied map[string]bool
+	// moves counts what others have done, so that a check can tell whether a sync still
+	// knows the world.
+	moves int
+
+	process *process
+	// doing is the plan that is being carried out.
+	doing *doing
+	// writes counts our writes to each CR after its creation.
+	writes map[types.UID]int
+	// created are the CRs that we have created, as far as we know.
+	created map[types.UID]bool
+	// unwell is when a sync that has written status last saw a node not healthy, by
+	// NodeHealthCheck and node.
+	unwell   map[string]time.Time
+	timeline []line
+	requests int
+	// planned is what was planned last, by NodeHealthCheck and node.
+	planned map[string]string
+}
+
+// line is one entry of the timeline. An empty node means all nodes.
+type line struct {
+	at         time.Time
+	node, text string
+}
+
+// A violation is what a check found. It ends the simulation.
+type violation struct{ node, text string }
+
+// crash ends the process.
+type crash struct{}
+
+func newWorld(seed uint64) *world {
+	w := &world{
+		random: rand.New(rand.NewPCG(seed, seed)), start: epoch, now: epoch,
+		nodes:        newTable("nodes"),
+		leases:       newTable("leases"),
+		nhcs:         newTable("nodehealthchecks"),
+		remediations: map[string]*table{}, templates: map[string]*Template{},
+		brokenTemplates: map[string]bool{}, unreadable: map[string]bool{}, denied: map[string]bool{},
+		writes: map[types.UID]int{}, created: map[types.UID]bool{}, unwell: map[string]time.Time{}, planned: map[string]string{},
+	}
+	w.meddle = func() {}
+	return w
+}
+
+func (w *world) violate(node, rule string, format string, args ...any) {
+	panic(violation{node: node, text: rule + ": " + fmt.Sprintf(format, args...)})
+}
+
+func (w *world) log(node, format string, args ...any) {
+	w.timeline = append(w.timeline, line{at: w.now, node: node, text: fmt.Sprintf(format, args...)})
+}
+
+// chance is true in n of 100 cases.
+func (w *world) chance(n int) bool { return n > 0 && w.random.IntN(100) < n }
+
+func oneOf[T any](w *world, options ...T) T { return options[w.random.IntN(len(options))] }
+
+// sorted returns the keys of a map in order, so that a seed stands for one course of
+// events.
+func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// table is what the API server holds of one resource.
+type table struct {
+	resource schema.GroupResource
+	live     map[string]*item
+	// changes is what a watch sends.
+	changes []change
+}
+
+// item is one object at one version. It is immutable.
+type item struct {
+	node    *corev1.Node
+	lease   *coordinationv1.Lease
+	nhc     *v1alpha1.NodeHealthCheck
+	object  *unstructured.Unstructured
+	cr      *CR
+	version int
+}
+
+type change struct {
+	key     string
+	version int
+	// item is nil for a deletion.
+	item *item
+}
+
+func newTable(resource string) *table {
+	return &table{resource: schema.GroupResource{Resource: resource}, live: map[string]*item{}}
+}
+
+func (w *world) put(t *table, key string, i *item) {
+	w.version++
+	i.version = w.version
+	t.live[key] = i
+	t.changes = append(t.changes, change{key: key, version: w.version, item: i})
+}
+
+func (w *world) remove(t *table, key string) {
+	w.version++
+	delete(t.live, key)
+	t.changes = append(t.changes, change{key: key, version: w.version})
+}
+
+func (w *world) nextVersion() string { return strconv.Itoa(w.version + 1) }
+
+func (w *world) newUID() types.UID {
+	w.uids++
+	return types.UID(fmt.Sprintf("uid-%d", w.uids))
+}
+
+// seconds is the present time as the API stores it.
+func (w *world) seconds() metav1.Time { return metav1.NewTime(w.now.Truncate(time.Second)) }
+
+func (w *world) putNode(node *corev1.Node) {
+	node.ResourceVersion = w.nextVersion()
+	w.put(w.nodes, node.Name, &item{node: node})
+}
+
+func (w *world) node(name string) *corev1.Node {
+	if i := w.nodes.live[name]; i != nil {
+		return i.node
+	}
+	return nil
+}
+
+func (w *world) changeNode(name string, change func(*corev1.Node)) {
+	node := w.node(name).DeepCopy()
+	change(node)
+	w.putNode(node)
+}
+
+func (w *world) putLease(lease *coordinationv1.Lease) {
+	lease.ResourceVersion = w.nextVersion()
+	w.put(w.leases, lease.Name, &item{lease: lease})
+}
+
+func (w *world) lease(node string) *coordinationv1.Lease {
+	if i := w.leases.live[LeaseName(node)]; i != nil {
+		return i.lease
+	}
+	return nil
+}
+
+func (w *world) nhc(name string) *v1alpha1.NodeHealthCheck { return w.nhcs.live[name].nhc }
+
+func (w *world) putNHC(nhc *v1alpha1.NodeHealthCheck) {
+	nhc.ResourceVersion = w.nextVersion()
+	w.put(w.nhcs, nhc.Name, &item{nhc: nhc})
+}
+
+func (w *world) changeSpec(name string, change func(*v1alpha1.NodeHealthCheckSpec)) {
+	nhc := w.nhc(name).DeepCopy()
+	change(&nhc.Spec)
+	nhc.Generation++
+	w.putNHC(nhc)
+}
+
+func crKey(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
+
+func (w *world) putCR(object *unstructured.Unstructured) {
+	object.SetResourceVersion(w.nextVersion())
+	w.put(w.remediations[object.GetKind()], crKey(object), &item{object: object, cr: ParseCR(object)})
+}
+
+// changeCR changes a CR on behalf of others. Without finalizers and with a
+// deletionTimestamp it goes.
+func (w *world) changeCR(cr *CR, change func(*unstructured.Unstructured)) {
+	t := w.remediations[cr.Kind]
+	object := t.live[crKey(cr)].object.DeepCopy()
+	change(object)
+	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
+		w.remove(t, crKey(cr))
+		return
+	}
+	w.putCR(object)
+}
+
+// deleteCR requests the deletion of a CR, on anybody's behalf.
+func (w *world) deleteCR(cr *CR) {
+	if w.remediations[cr.Kind].live[crKey(cr)].cr.Deleting() {
+		return
+	}
+	w.changeCR(cr, func(object *unstructured.Unstructured) { object.SetDeletionTimestamp(new(w.seconds())) })
+}
+
+// crs returns all CRs in order.
+func (w *world) crs() []*CR {
+	var all []*CR
+	for _, kind := range sorted(w.remediations) {
+		for _, key := range sorted(w.remediations[kind].live) {
+			all = append(all, w.remediations[kind].live[key].cr)
+		}
+	}
+	return all
+}
+
+// ownCRs are the CRs that a NodeHealthCheck owns for a node, going or not.
+func (w *world) ownCRs(nhc, node string) []*CR {
+	var own []*CR
+	for _, cr := range w.crs() {
+		if cr.OwnedBy(nhc) && cr.Node() == node {
+			own = append(own, cr)
+		}
+	}
+	return own
+}
+
+// request carries out a request of the controller, or does not, or lies about it.
+func (w *world) request(node, what string, apply func() error) error {
+	w.requests++
+	if w.chance(w.meddling) {
+		w.meddle()
+	}
+	if w.chance(w.faults) {
+		switch w.random.IntN(5) {
+		case 0:
+			w.log(node, "  %s: the process dies before it", what)
+			panic(crash{})
+		case 1:
+			err := apply()
+			w.log(node, "  %s: the process dies after it (%v)", what, err)
+			panic(crash{})
+		case 2:
+			err := apply()
+			w.log(node, "  %s: the answer is lost (%v)", what, err)
+			return apierrors.NewTimeoutError("simulated", 1)
+		default:
+			w.log(node, "  %s: failed", what)
+			return apierrors.NewInternalError(errors.New("simulated"))
+		}
+	}
+	err := apply()
+	if err != nil {
+		w.log(node, "  %s: %v", what, err)
+	} else {
+		w.log(node, "  %s", what)
+	}
+	return err
+}
+
+// dynamicClient serves the CRs. Methods that the Executor does not use are nil.
+type dynamicClient struct {
+	dynamic.Interface
+	*world
+}
+
+func (c dynamicClient) Resource(gvr schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	for kind, t := range c.remediations {
+		if t.resource == gvr.GroupResource() {
+			return &crClient{world: c.world, table: t, kind: kind}
+		}
+	}
+	panic("no such resource: " + gvr.String())
+}
+
+type crClient struct {
+	dynamic.NamespaceableResourceInterface
+	world           *world
+	table           *table
+	kind, namespace string
+}
+
+func (c *crClient) Namespace(namespace string) dynamic.ResourceInterface {
+	clone := *c
+	clone.namespace = namespace
+	return &clone
+}
+
+func (c *crClient) Create(_ context.Context, object *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (created *unstructured.Unstructured, err error) {
+	w, node := c.world, c.world.doing.plan.Node.Name
+	err = w.request(node, fmt.Sprintf("create %s %s", c.kind, object.GetName()), func() error {
+		key := crKey(object)
+		w.checkCreate(ParseCR(object))
+		if c.table.live[key] != nil {
+			return apierrors.NewAlreadyExists(c.table.resource, object.GetName())
+		}
+		stored := object.DeepCopy()
+		stored.SetUID(w.newUID())
+		stored.SetCreationTimestamp(w.seconds())
+		w.putCR(stored)
+		created = stored.DeepCopy()
+		return nil
+	})
+	return created, err
+}
+
+func (c *crClient) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (object *unstructured.Unstructured, err error) {
+	w := c.world
+	err = w.request(w.doing.plan.Node.Name, fmt.Sprintf("get %s %s", c.kind, name), func() error {
+		i := c.table.live[c.namespace+"/"+name]
+		if i == nil {
+			return apierrors.NewNotFound(c.table.resource, name)
+		}
+		object = i.object.DeepCopy()
+		return nil
+	})
+	return object, err
+}
+
+func (c *crClient) Delete(_ context.Context, name string, options metav1.DeleteOptions, _ ...string) error {
+	w := c.world
+	return w.request(w.doing.plan.Node.Name, fmt.Sprintf("delete %s %s", c.kind, name), func() error {
+		i := c.table.live[c.namespace+"/"+name]
+		if i == nil {
+			return apierrors.NewNotFound(c.table.resource, name)
+		}
+		if options.Preconditions == nil || options.Preconditions.UID == nil {
+			w.violate(w.doing.plan.Node.Name, "16.1", "delete without uid")
+		}
+		if *options.Preconditions.UID != i.cr.UID {
+			return apierrors.NewConflict(c.table.resource, name, errors.New("uid differs"))
+		}
+		w.checkDelete(i.cr)
+		w.deleteCR(i.cr)
+		return nil
+	})
+}
+
+func (c *crClient) Patch(_ context.Context, name string, kind types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (patched *unstructured.Unstructured, err error) {
+	w, node := c.world, c.world.doing.plan.Node.Name
+	err = w.request(node, fmt.Sprintf("annotate %s %s", c.kind, name), func() error {
+		i := c.table.live[c.namespace+"/"+name]
+		if i == nil {
+			return apierrors.NewNotFound(c.table.resource, name)
+		}
+		var content struct {
+			Metadata struct {
+				UID             types.UID         `json:"uid"`
+				ResourceVersion string            `json:"resourceVersion"`
+				Annotations     map[string]string `json:"annotations"`
+			} `json:"metadata"`
+		}
+		decoder := json.NewDecoder(strings.NewReader(string(patch)))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&content); err != nil || kind != types.MergePatchType || len(content.Metadata.Annotations) != 1 {
+			w.violate(node, "11.2", "patch of more than one annotation: %s", patch)
+		}
+		if content.Metadata.UID != i.cr.UID {
+			return apierrors.NewInvalid(i.object.GroupVersionKind().GroupKind(), name, nil)
+		}
+		if content.Metadata.ResourceVersion != "" && content.Metadata.ResourceVersion != i.cr.ResourceVersion {
+			return apierrors.NewConflict(c.table.resource, name, errors.New("resourceVersion differs"))
+		}
+		if w.denied[c.kind] {
+			return apierrors.NewForbidden(c.table.resource, name, errors.New("the webhook is down"))
+		}
+		w.checkMark(i.cr, content.Metadata.Annotations)
+		w.writes[i.cr.UID]++
+		w.changeCR(i.cr, func(object *unstructured.Unstructured) {
+			annotations := object.GetAnnotations()
+			if annotations == nil {
+				annotations = map[string]string{}
+			}
+			maps.Copy(annotations, content.Metadata.Annotations)
+			object.SetAnnotations(annotations)
+		})
+		patched = c.table.live[c.namespace+"/"+name].object.DeepCopy()
+		return nil
+	})
+	return patched, err
+}
+
+// kubeClient serves Leases and Nodes. Methods that the Executor does not use are nil.
+type kubeClient struct {
+	kubernetes.Interface
+	*world
+}
+
+func (c kubeClient) CoordinationV1() coordinationclient.CoordinationV1Interface {
+	return coordinationV1{world: c.world}
+}
+func (c kubeClient) CoreV1() coreclient.CoreV1Interface { return coreV1{world: c.world} }
+
+type coordinationV1 struct {
+	coordinationclient.CoordinationV1Interface
+	*world
+}
+
+func (c coordinationV1) Leases(string) coordinationclient.LeaseInterface {
+	return leaseClient{world: c.world}
+}
+
+type coreV1 struct {
+	coreclient.CoreV1Interface
+	*world
+}
+
+func (c coreV1) Nodes() coreclient.NodeInterface { return nodeClient{world: c.world} }
+
+type leaseClient struct {
+	coordinationclient.LeaseInterface
+	world *world
+}
+
+func (c leaseClient) Create(_ context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (written *coordinationv1.Lease, err error) {
+	w := c.world
+	err = w.request(w.doing.plan.Node.Name, "create lease "+lease.Name+" "+w.terms(lease), func() error {
+		w.checkLease(nil, lease)
+		if w.leases.live[lease.Name] != nil {
+			return apierrors.NewAlreadyExists(LeaseResource, lease.Name)
+		}
+		stored := lease.DeepCopy()
+		stored.UID = w.newUID()
+		w.putLease(stored)
+		written = stored
+		return nil
+	})
+	return written, err
+}
+
+func (c leaseClient) Update(_ context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (written *coordinationv1.Lease, err error) {
+	w := c.world
+	err = w.request(w.doing.plan.Node.Name, "update lease "+lease.Name+" "+w.terms(lease), func() error {
+		i := w.leases.live[lease.Name]
+		switch {
+		case i == nil:
+			return apierrors.NewNotFound(LeaseResource, lease.Name)
+		case lease.ResourceVersion == "":
+			w.violate(w.doing.plan.Node.Name, "14.4", "update of a lease without resourceVersion")
+		case lease.ResourceVersion != i.lease.ResourceVersion || lease.UID != i.lease.UID:
+			return apierrors.NewConflict(LeaseResource, lease.Name, errors.New("resourceVersion differs"))
+		}
+		w.checkLease(i.lease, lease)
+		stored := lease.DeepCopy()
+		w.putLease(stored)
+		written = stored
+		return nil
+	})
+	return written, err
+}
+
+func (c leaseClient) Delete(_ context.Context, name string, options metav1.DeleteOptions) error {
+	w := c.world
+	return w.request(w.doing.plan.Node.Name, "delete lease "+name, func() error {
+		i := w.leases.live[name]
+		if i == nil {
+			return apierrors.NewNotFound(LeaseResource, name)
+		}
+		conditions := options.Preconditions
+		if conditions == nil || conditions.UID == nil || conditions.ResourceVersion == nil {
+			w.violate(w.doing.plan.Node.Name, "14.9", "delete of a lease without preconditions")
+		}
+		if *conditions.UID != i.lease.UID || *conditions.ResourceVersion != i.lease.ResourceVersion {
+			return apierrors.NewConflict(LeaseResource, name, errors.New("uid or resourceVersion differs"))
+		}
+		w.checkRelease(i.lease)
+		w.remove(w.leases, name)
+		return nil
+	})
+}
+
+type nodeClient struct {
+	coreclient.NodeInterface
+	world *world
+}
+
+func (c nodeClient) Patch(_ context.Context, name string, _ types.PatchType, patch []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Node, error) {
+	w := c.world
+	err := w.request(name, "remove the confirmation from node "+name, func() error {
+		node := w.node(name)
+		if node == nil {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, name)
+		}
+		var content struct {
+			Metadata struct {
+				UID         types.UID          `json:"uid"`
+				Annotations map[string]*string `json:"annotations"`
+			} `json:"metadata"`
+		}
+		decoder := json.NewDecoder(strings.NewReader(string(patch)))
+		decoder.DisallowUnknownFields()
+		value, confirmation := (*string)(nil), false
+		err := decoder.Decode(&content)
+		value, confirmation = content.Metadata.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
+		if err != nil || !confirmation || value != nil || len(content.Metadata.Annotations) != 1 {
+			w.violate(name, "11.2 16.6", "a Node is only changed by a patch of one key: %s", patch)
+		}
+		if content.Metadata.UID != node.UID {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: "Node"}, name, nil)
+		}
+		if hasConfirmation(node) {
+			w.changeNode(name, func(node *corev1.Node) {
+				delete(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
+			})
+		}
+		return nil
+	})
+	return nil, err
+}
+
+func hasConfirmation(node *corev1.Node) bool {
+	_, confirmed := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
+	return confirmed
+}
+
+// mapping tells where CRs of a kind are served.
+func (w *world) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	t := w.remediations[gvk.Kind]
+	if t == nil {
+		return nil, &meta.NoKindMatchError{GroupKind: gvk.GroupKind()}
+	}
+	return &meta.RESTMapping{Resource: t.resource.WithVersion(gvk.Version), GroupVersionKind: gvk, Scope: meta.RESTScopeNamespace}, nil
+}
+
+// terms describes a lease.
+func (w *world) terms(lease *coordinationv1.Lease) string {
+	at := func(t *metav1.MicroTime) string {
+		if t == nil {
+			return "never"
+		}
+		return w.clock(t.Time)
+	}
+	duration := "none"
+	if lease.Spec.LeaseDurationSeconds != nil {
+		duration = (time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second).String()
+	}
+	return fmt.Sprintf("(holder %q, acquired %s, renewed %s, for %s, transitions %d)",
+		leaseHolder(lease), at(lease.Spec.AcquireTime), at(lease.Spec.RenewTime), duration, transitions(lease))
+}
+
+// clock writes an instant as the time since the start.
+func (w *world) clock(t time.Time) string {
+	since := t.Sub(w.start)
+	sign := "+"
+	if since < 0 {
+		sign, since = "-", -since
+	}
+	text := fmt.Sprintf("%s%02d:%02d:%02d", sign, int(since.Hours()), int(since.Minutes())%60, int(since.Seconds())%60)
+	if part := since % time.Second; part != 0 {
+		text += fmt.Sprintf(".%03d", part.Milliseconds())
+	}
+	return text
+}

@@ -1,0 +1,261 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+const (
+	selectorFixed = "selector update prohibited due to running remediation"
+	templateFixed = "remediation template update prohibited due to running remediation"
+	stepsFixed    = "escalating remediations update prohibited due to running remediation"
+	deletionFixed = "deletion prohibited due to running remediation"
+)
+
+// testUpdateWhileRemediating tests 4.4.
+func testUpdateWhileRemediating(a *admission) {
+	for name, tc := range map[string]struct {
+		base, changes string
+		denied        []string
+	}{
+		"nothing":            {base: classicSpec, changes: `{}`},
+		"minHealthy":         {base: classicSpec, changes: `{minHealthy: 1}`},
+		"another limit":      {base: classicSpec, changes: `{minHealthy: null, maxUnhealthy: 1}`},
+		"unhealthyCondition": {base: classicSpec, changes: `{unhealthyConditions: [{type: a, status: b, duration: 1s}]}`},
+		"pause":              {base: classicSpec, changes: `{pauseRequests: [maintenance]}`},
+		"delay":              {base: classicSpec, changes: `{healthyDelay: 1h}`},
+		"storm":              {base: classicSpec, changes: `{stormRecoveryThreshold: 3, stormCooldownDuration: 1m}`},
+		"rules of the spec":  {base: classicSpec, changes: `{minHealthy: -4}`, denied: []string{"minHealthy must not be negative: -4"}},
+
+		"label":             {base: classicSpec, changes: `{selector: {matchLabels: {node-role.kubernetes.io/worker: other}}}`, denied: []string{selectorFixed}},
+		"added expression":  {base: classicSpec, changes: `{selector: {matchExpressions: [{key: a, operator: Exists}]}}`, denied: []string{selectorFixed}},
+		"expression":        {base: escalatingSpec, changes: `{selector: {matchExpressions: [{key: other, operator: Exists}]}}`, denied: []string{selectorFixed}},
+		"no selector":       {base: classicSpec, changes: `{selector: null}`, denied: []string{noSelector, selectorFixed}},
+		"empty expressions": {base: classicSpec, changes: `{selector: {matchExpressions: []}}`},
+
+		"another template":      {base: classicSpec, changes: `{remediationTemplate: {name: other}}`, denied: []string{templateFixed}},
+		"added reference field": {base: classicSpec, changes: `{remediationTemplate: {uid: "1"}}`, denied: []string{templateFixed}},
+		"from classic to escalating": {
+			base: classicSpec, changes: `{remediationTemplate: null, escalatingRemediations: [{order: 1, timeout: 1h, remediationTemplate: {}}]}`,
+			denied: []string{stepsFixed, templateFixed},
+		},
+		"from escalating to classic": {
+			base: escalatingSpec, changes: `{escalatingRemediations: null, remediationTemplate: {kind: ATemplate}}`,
+			denied: []string{stepsFixed, templateFixed},
+		},
+		"empty list of steps": {base: classicSpec, changes: `{escalatingRemediations: []}`},
+		"reordered steps": {base: escalatingSpec, changes: `{escalatingRemediations: [` +
+			`{order: 2, timeout: 5m0.5s, remediationTemplate: {apiVersion: example.com/v1, kind: SecondTemplate, namespace: remediators, name: second}},` +
+			`{order: 1, timeout: 60s, remediationTemplate: {apiVersion: example.com/v1, kind: FirstTemplate, namespace: remediators, name: first}}]}`,
+			denied: []string{stepsFixed}},
+		"timeout of a step": {base: escalatingSpec, changes: `{escalatingRemediations: [` +
+			`{order: 1, timeout: 61s, remediationTemplate: {apiVersion: example.com/v1, kind: FirstTemplate, namespace: remediators, name: first}},` +
+			`{order: 2, timeout: 5m0.5s, remediationTemplate: {apiVersion: example.com/v1, kind: SecondTemplate, namespace: remediators, name: second}}]}`,
+			denied: []string{stepsFixed}},
+		"everything": {
+			base: classicSpec, changes: `{minHealthy: null, selector: {matchLabels: {a: b}}, remediationTemplate: null, escalatingRemediations: [{order: 1, timeout: 59s, remediationTemplate: {}}]}`,
+			denied: []string{
+				"EscalatingRemediation Timeout must be at least one minute: found timeout 59s", stepsFixed, noLimit, templateFixed, selectorFixed,
+			},
+		},
+	} {
+		a.Run(name, func(t *testing.T) {
+			a := newAdmission(t, a.cluster)
+			base, changed := a.spec(tc.base, `{}`), a.spec(tc.base, tc.changes)
+			remediating := a.store("remediating", base, remediatingStatus)
+			require.ElementsMatch(t, tc.denied, a.update(remediating, changed), "while a remediation runs")
+
+			idle := a.store("idle", base, idleStatus)
+			var always []string
+			for _, message := range tc.denied {
+				if !strings.Contains(message, "prohibited") {
+					always = append(always, message)
+				}
+			}
+			require.ElementsMatch(t, always, a.update(idle, changed), "while none runs")
+		})
+	}
+}
+
+// testCost stores as many nodes as a status may have: the rules must not become
+// too expensive for the API server, which would deny every request.
+func testCost(a *admission) {
+	nodes := make([]any, 5000)
+	for i := range nodes {
+		nodes[i] = map[string]any{"name": fmt.Sprintf("node-%04d.%s", i, strings.Repeat("a", 60))}
+	}
+	stored := a.store("many", a.spec(escalatingSpec, `{}`), "")
+	stored.Object["status"] = map[string]any{"unhealthyNodes": nodes}
+	stored, err := a.client.UpdateStatus(a.Context(), stored, metav1.UpdateOptions{})
+	require.NoError(a, err)
+	changed := a.spec(classicSpec, `{}`)
+	require.Empty(a, a.update(stored, changed))
+	require.NoError(a, a.client.Delete(a.Context(), "many", metav1.DeleteOptions{DryRun: dryRun}))
+
+	last, _ := nodes[len(nodes)-1].(map[string]any)
+	last["remediations"] = a.parse(remediatingStatus)["unhealthyNodes"].([]any)[1].(map[string]any)["remediations"]
+	stored.Object["status"] = map[string]any{"unhealthyNodes": nodes}
+	stored, err = a.client.UpdateStatus(a.Context(), stored, metav1.UpdateOptions{})
+	require.NoError(a, err)
+	require.Equal(a, []string{stepsFixed, templateFixed, selectorFixed}, a.update(stored, changed))
+	require.True(a, apierrors.IsForbidden(a.client.Delete(a.Context(), "many", metav1.DeleteOptions{DryRun: dryRun})))
+}
+
+// testDeletion tests 4.5.
+func testDeletion(a *admission) {
+	remediating := a.store("remediating", a.spec(classicSpec, `{}`), remediatingStatus)
+	a.store("idle", a.spec(escalatingSpec, `{}`), idleStatus)
+	a.store("new", a.spec(escalatingSpec, `{}`), "")
+	remove := func(name string) error {
+		return a.client.Delete(a.Context(), name, metav1.DeleteOptions{DryRun: dryRun})
+	}
+
+	// A policy applies a moment after it was created.
+	require.Eventually(a, func() bool { return remove("remediating") != nil }, patience, 100*time.Millisecond)
+	err := remove("remediating")
+	require.True(a, apierrors.IsForbidden(err), "%v", err)
+	status, _ := errors.AsType[*apierrors.StatusError](err)
+	require.Equal(a, int32(http.StatusForbidden), status.ErrStatus.Code)
+	require.True(a, strings.HasSuffix(status.ErrStatus.Message, " denied request: "+deletionFixed), status.ErrStatus.Message)
+
+	err = a.client.DeleteCollection(a.Context(), metav1.DeleteOptions{DryRun: dryRun}, metav1.ListOptions{})
+	require.True(a, apierrors.IsForbidden(err), "%v", err)
+	require.ErrorContains(a, err, deletionFixed)
+	_, err = a.cluster.Kubectl(a.Context(), "delete", "nhc", "--all", "--dry-run=server")
+	require.ErrorContains(a, err, deletionFixed)
+
+	require.NoError(a, remove("idle"))
+	require.NoError(a, remove("new"))
+	for _, value := range []string{"", "false"} {
+		annotated := remediating.DeepCopy()
+		annotated.SetAnnotations(map[string]string{v1alpha1.AnnotationAllowDelete: value, "other": ""})
+		remediating, err = a.client.Update(a.Context(), annotated, metav1.UpdateOptions{})
+		require.NoError(a, err)
+		require.NoError(a, remove("remediating"), "annotation %q", value)
+	}
+	annotated := remediating.DeepCopy()
+	annotated.SetAnnotations(map[string]string{"other": ""})
+	_, err = a.client.Update(a.Context(), annotated, metav1.UpdateOptions{})
+	require.NoError(a, err)
+	require.ErrorContains(a, remove("remediating"), deletionFixed)
+}
+
+func versionSchema(crd *unstructured.Unstructured) map[string]any {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	version, _ := versions[0].(map[string]any)
+	schema, _, _ := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
+	return schema
+}
+
+// testStoredBefore tests 4.7: what was stored before the rules existed stays
+// usable, whatever it is. Only a change of the spec is judged.
+func testStoredBefore(a *admission) {
+	crds := a.cluster.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	name := v1alpha1.Plural + "." + v1alpha1.GroupName
+	withRules, err := crds.Get(a.Context(), name, metav1.GetOptions{})
+	require.NoError(a, err)
+	replaceSchema := func(change func(schema map[string]any)) {
+		crd, err := crds.Get(a.Context(), name, metav1.GetOptions{})
+		require.NoError(a, err)
+		schema := versionSchema(withRules.DeepCopy())
+		change(schema)
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		version, _ := versions[0].(map[string]any)
+		require.NoError(a, unstructured.SetNestedMap(version, schema, "schema", "openAPIV3Schema"))
+		require.NoError(a, unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+		_, err = crds.Update(a.Context(), crd, metav1.UpdateOptions{})
+		require.NoError(a, err)
+	}
+
+	replaceSchema(func(schema map[string]any) {
+		delete(schema, "x-kubernetes-validations")
+		anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+		require.NoError(a, unstructured.SetNestedMap(schema, anything, "properties", "spec"))
+	})
+	require.Eventually(a, func() bool { return len(a.create(nil)) == 0 }, patience, 100*time.Millisecond, "the rules are gone")
+	stored := map[string]string{} // From the test case to the NodeHealthCheck.
+	for test, tc := range specRules {
+		nhc := a.object("", a.spec(tc.base, tc.changes))
+		nhc.SetGenerateName("stored-")
+		nhc, err := a.client.Create(a.Context(), nhc, metav1.CreateOptions{})
+		require.NoError(a, err)
+		stored[test] = nhc.GetName()
+	}
+	nhc := a.store("empty-selector", a.spec(classicSpec, `{selector: {}}`), "")
+	replaceSchema(func(map[string]any) {})
+	require.Eventually(a, func() bool { return len(a.create(nil)) > 0 }, patience, 100*time.Millisecond, "the rules are back")
+
+	// A change of such a spec is judged as a whole.
+	require.Equal(a, []string{noSelector}, a.update(nhc, a.spec(classicSpec, `{selector: {}, pauseRequests: [a]}`)))
+	require.Empty(a, a.update(nhc, a.spec(classicSpec, `{pauseRequests: [a]}`)))
+
+	for test := range specRules {
+		nhc, err := a.client.Get(a.Context(), stored[test], metav1.GetOptions{})
+		require.NoError(a, err)
+		// Twice: when the second one is written, the rules about updates apply.
+		nhc = a.writeStatus(nhc, remediatingStatus)
+		nhc = a.writeStatus(nhc, remediatingStatus+"reason: anything\n")
+		apply := &unstructured.Unstructured{Object: map[string]any{"status": a.parse(`{observedNodes: 3, phase: Remediating}`)}}
+		apply.SetGroupVersionKind(nhc.GroupVersionKind())
+		apply.SetName(nhc.GetName())
+		apply.SetResourceVersion(nhc.GetResourceVersion())
+		nhc, err = a.client.ApplyStatus(a.Context(), nhc.GetName(), apply, metav1.ApplyOptions{FieldManager: "test", Force: true})
+		require.NoError(a, err, test)
+
+		_, err = a.client.Patch(a.Context(), nhc.GetName(), types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+		require.NoError(a, err, "%s: metadata", test)
+		nhc, err = a.client.Get(a.Context(), stored[test], metav1.GetOptions{})
+		require.NoError(a, err)
+		nhc = a.writeStatus(nhc, idleStatus)
+		require.NoError(a, a.client.Delete(a.Context(), nhc.GetName(), metav1.DeleteOptions{}), "%s: deletion is subject to no other rule", test)
+	}
+}
+
+// testSamples applies what users are shown.
+func testSamples(a *admission) {
+	samples, err := filepath.Glob(filepath.Join("..", "..", "manifests", "samples", "*.yaml"))
+	require.NoError(a, err)
+	require.NotEmpty(a, samples)
+	for _, sample := range samples {
+		_, err := a.cluster.Kubectl(a.Context(), "create", "--dry-run=server", "--validate=strict", "-f", sample)
+		require.NoError(a, err, sample)
+	}
+}
+
+// testColumns tests what kubectl get shows.
+func testColumns(a *admission) {
+	a.store("shown", a.spec(classicSpec, `{}`), `{phase: Remediating, observedNodes: 12, healthyNodes: 9, remediatingNodes: 2, reason: NHC is remediating 2 nodes}`)
+	for command, want := range map[string]string{
+		"get nhc shown":         "NAME PHASE OBSERVED HEALTHY REMEDIATING AGE\nshown Remediating 12 9 2",
+		"get nhc shown -o wide": "NAME PHASE OBSERVED HEALTHY REMEDIATING AGE REASON\nshown Remediating 12 9 2",
+		"get medik8s":           "NAME PHASE OBSERVED HEALTHY REMEDIATING AGE\n",
+	} {
+		output, err := a.cluster.Kubectl(a.Context(), strings.Fields(command)...)
+		require.NoError(a, err)
+		var lines []string
+		for line := range strings.Lines(output) {
+			lines = append(lines, strings.Join(strings.Fields(line), " "))
+		}
+		require.Contains(a, strings.Join(lines, "\n"), want, command)
+		if strings.Contains(command, "wide") {
+			require.Contains(a, output, "NHC is remediating 2 nodes")
+		}
+	}
+}

@@ -1,0 +1,376 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+func healthyDelay(delay time.Duration) func(*v1alpha1.NodeHealthCheckSpec) {
+	return func(spec *v1alpha1.NodeHealthCheckSpec) { spec.HealthyDelay = &metav1.Duration{Duration: delay} }
+}
+
+// newDelayed returns a scenario with nodes that are healthy again, but delayed.
+func newDelayed(t *testing.T, delay time.Duration, names ...string) *scenario {
+	t.Helper()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes(names...)
+	s.createNHC(healthyDelay(delay))
+	s.beginDelay(names...)
+	return s
+}
+
+// beginDelay has nodes fail and become healthy again.
+func (s *scenario) beginDelay(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		s.fail(name)
+	}
+	for _, name := range names {
+		s.eventuallyCR(name)
+		s.heal(name)
+	}
+	for _, name := range names {
+		s.eventuallyDelayed(name)
+	}
+}
+
+// eventuallyDelayed waits until a node is delayed, and returns since when.
+func (s *scenario) eventuallyDelayed(name string) time.Time {
+	s.t.Helper()
+	s.eventually("node "+name+" is delayed", func() bool {
+		entry := s.entry(name)
+		return entry != nil && entry.HealthyDelayed != nil
+	})
+	entry := s.entry(name)
+	require.True(s.t, *entry.HealthyDelayed, "16.4: true or absent")
+	require.NotNil(s.t, entry.ConditionsHealthyTimestamp)
+	return entry.ConditionsHealthyTimestamp.Time
+}
+
+// requireDelayed requires that nothing has become of a delayed node yet.
+func (s *scenario) requireDelayed(name string) {
+	s.t.Helper()
+	cr := s.cr(name)
+	require.NotNil(s.t, cr)
+	require.Nil(s.t, cr.GetDeletionTimestamp(), "16.4")
+	require.NotContains(s.t, cr.GetAnnotations(), v1alpha1.AnnotationTimedOut)
+	s.requireOnly(name, cr)
+	require.True(s.t, *s.entry(name).HealthyDelayed, "16.4")
+	require.Empty(s.t, s.crRequests("delete", name), "16.4")
+	require.Equal(s.t, v1alpha1.PhaseRemediating, s.status().Phase, "16.2")
+}
+
+// confirm confirms by hand that a node is healthy.
+func (s *scenario) confirm(name string, value any) {
+	s.t.Helper()
+	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name),
+		metadataPatch("annotations", map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: value}))
+}
+
+func (s *scenario) confirmed(name string) bool {
+	s.t.Helper()
+	_, confirmed := s.nodeObject(name).Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
+	return confirmed
+}
+
+func (s *scenario) nodeObject(name string) *corev1.Node {
+	s.t.Helper()
+	node, err := s.kube.CoreV1().Nodes().Get(s.t.Context(), s.node(name), metav1.GetOptions{})
+	require.NoError(s.t, err)
+	return node
+}
+
+// backDateHealth has a node be healthy for longer than it is, as far as status knows.
+func (s *scenario) backDateHealth(name string, age time.Duration) {
+	s.t.Helper()
+	status := s.status()
+	for i := range status.UnhealthyNodes {
+		if status.UnhealthyNodes[i].Name == s.node(name) {
+			status.UnhealthyNodes[i].ConditionsHealthyTimestamp = new(metav1.NewTime(time.Now().Add(-age).Truncate(time.Second)))
+		}
+	}
+	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name,
+		map[string]any{"status": map[string]any{"unhealthyNodes": status.UnhealthyNodes}}, "status")
+}
+
+// TestHealthyDelay: how long a node has to stay healthy (spec 16.2, 16.4, P11).
+func TestHealthyDelay(t *testing.T) {
+	t.Parallel()
+	t.Run("16.4-positive", func(t *testing.T) {
+		t.Parallel()
+		const delay = 5 * time.Second
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a", "b")
+		s.createNHC(healthyDelay(delay))
+		s.fail("a")
+		s.eventuallyCR("a")
+		require.Nil(t, s.entry("a").HealthyDelayed, "16.4: true or absent")
+		s.heal("a")
+		since := s.eventuallyDelayed("a")
+		require.False(t, since.Before(s.transition("a")), "16.4: when it is first seen healthy")
+		s.eventuallyCounts(2, 1)
+		s.setFinalizers("a", rungFinalizer)
+		s.eventuallyDeleting("a")
+		require.False(t, s.crRequests("delete", "a")[0].Time.Before(since.Add(delay)), "16.4: at timestamp + delay")
+		s.eventually("healthyDelayed is gone", func() bool { return s.entry("a").HealthyDelayed == nil })
+		require.Equal(t, since.UTC(), s.entry("a").ConditionsHealthyTimestamp.UTC(), "16.4: it stays")
+		s.eventuallyCounts(2, 1)
+		s.setFinalizers("a")
+		s.eventuallyCounts(2, 2)
+		require.Empty(t, s.listed())
+		require.Len(t, s.crRequests("delete", "a"), 1)
+	})
+	t.Run("P11-interrupted", func(t *testing.T) {
+		t.Parallel()
+		for name, interrupt := range map[string]func(s *scenario){
+			"by-failure": func(s *scenario) { s.fail("a") },
+			"by-doubt":   func(s *scenario) { s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now()) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := newScenario(t, sharedCluster(t))
+				s.createNodes("a")
+				s.createNHC(healthyDelay(time.Hour), conditions(
+					unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
+				s.beginDelay("a")
+				s.backDateHealth("a", 50*time.Minute)
+				s.catchUpNodes()
+				s.requireDelayed("a")
+				require.Less(t, s.entry("a").ConditionsHealthyTimestamp.Time, time.Now().Add(-49*time.Minute), "16.4: it stays as long as the node is healthy")
+				interrupt(s)
+				s.eventually("the node is not healthy", func() bool { return s.entry("a").ConditionsHealthyTimestamp == nil })
+				require.Nil(t, s.entry("a").HealthyDelayed)
+				s.heal("a")
+				require.False(t, s.eventuallyDelayed("a").Before(s.transition("a")), "P11: it runs again in full")
+				s.requireDelayed("a")
+				s.backDateHealth("a", time.Hour)
+				s.eventuallyNoCR("a")
+				s.eventuallyCounts(1, 1)
+			})
+		}
+	})
+	t.Run("16.4-zero", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a")
+		s.createNHC(healthyDelay(0))
+		s.fail("a")
+		s.eventuallyCR("a")
+		s.setFinalizers("a", rungFinalizer)
+		s.heal("a")
+		s.eventuallyDeleting("a")
+		s.eventually("conditionsHealthyTimestamp", func() bool { return s.entry("a").ConditionsHealthyTimestamp != nil })
+		require.Nil(t, s.entry("a").HealthyDelayed, "16.4: true or absent")
+		s.setFinalizers("a")
+		s.eventuallyCounts(1, 1)
+	})
+	t.Run("16.4-negative", func(t *testing.T) {
+		t.Parallel()
+		s := newDelayed(t, -time.Second, "a")
+		s.backDateHealth("a", 1000*time.Hour)
+		s.catchUpNodes()
+		s.requireDelayed("a")
+		s.eventuallyCounts(1, 0)
+		// The node may fail again, and has its CR already.
+		s.fail("a")
+		s.eventually("the node is not healthy", func() bool { return s.entry("a").ConditionsHealthyTimestamp == nil })
+		require.Nil(t, s.entry("a").HealthyDelayed)
+		require.Len(t, s.crRequests("create", "a"), 1)
+		s.heal("a")
+		s.eventuallyDelayed("a")
+		s.requireDelayed("a")
+	})
+}
+
+// TestHealthyDelayChanged: the current value applies to running delays (spec 16.5).
+func TestHealthyDelayChanged(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		from, to time.Duration
+		released bool
+	}{
+		"shorter":                  {from: 2 * time.Hour, to: 30 * time.Minute, released: true},
+		"longer":                   {from: 2 * time.Hour, to: 3 * time.Hour},
+		"shorter-but-not-over-yet": {from: 3 * time.Hour, to: 2 * time.Hour},
+		"for-ever":                 {from: 2 * time.Hour, to: -1},
+		"for-ever-no-more":         {from: -1, to: 30 * time.Minute, released: true},
+		"zero":                     {from: 2 * time.Hour, to: 0, released: true},
+	}
+	for name, tc := range tests {
+		t.Run("16.5-"+name, func(t *testing.T) {
+			t.Parallel()
+			s := newDelayed(t, tc.from, "a", "b")
+			s.backDateHealth("a", time.Hour)
+			s.updateNHC(healthyDelay(tc.to))
+			if tc.released {
+				s.eventuallyNoCR("a")
+				s.eventually("no entry", func() bool { return s.entry("a") == nil })
+			} else {
+				s.requireDelayed("a")
+			}
+			if tc.to != 0 {
+				s.requireDelayed("b")
+			} else {
+				s.eventuallyNoCR("b")
+			}
+		})
+	}
+	t.Run("16.5-removed", func(t *testing.T) {
+		t.Parallel()
+		s := newDelayed(t, -time.Second, "a", "b")
+		s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.HealthyDelay = nil })
+		s.eventuallyCounts(2, 2)
+		require.Empty(t, s.listed(), "16.5: all delayed nodes at once")
+		require.Empty(t, s.crs())
+	})
+}
+
+// TestManualConfirmation ends the delay of one node (spec 16.6, 11.2).
+func TestManualConfirmation(t *testing.T) {
+	t.Parallel()
+	for name, value := range map[string]string{"empty": "", "false": "false"} {
+		t.Run("16.6-any-value-"+name, func(t *testing.T) {
+			t.Parallel()
+			s := newDelayed(t, -time.Second, "a", "b")
+			s.setFinalizers("a", rungFinalizer)
+			before := s.nodeObject("a")
+			s.confirm("a", value)
+			s.eventuallyDeleting("a")
+			s.eventually("healthyDelayed is cleared", func() bool { return s.entry("a").HealthyDelayed == nil })
+			s.catchUpNodes()
+			require.True(t, s.confirmed("a"), "16.6: as long as there is a CR for it")
+			s.setFinalizers("a")
+			s.eventually("the confirmation is removed", func() bool { return !s.confirmed("a") })
+			s.eventually("no entry", func() bool { return s.entry("a") == nil })
+			s.requireDelayed("b")
+
+			after := s.nodeObject("a")
+			for _, node := range []*corev1.Node{before, after} {
+				node.ResourceVersion, node.ManagedFields = "", nil
+			}
+			require.Equal(t, before, after, "11.2: that one key")
+			patches := s.requests(func(r localkube.Request) bool { return isWrite(r) && r.Resource == "nodes" && r.Name == s.node("a") })
+			require.Len(t, patches, 1)
+			require.True(t, s.crRequests("delete", "a")[0].Time.Before(patches[0].Time), "16.6: the request for deletion always comes first")
+
+			// It was for this episode only.
+			s.beginDelay("a")
+			s.requireOnly("a", s.cr("a"))
+			require.Nil(t, s.cr("a").GetDeletionTimestamp())
+		})
+	}
+	t.Run("16.6-not-healthy", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a", "b")
+		s.createNHC(healthyDelay(-time.Second), conditions(
+			unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
+		s.fail("a")
+		s.fail("b")
+		s.eventuallyCR("a")
+		s.eventuallyCR("b")
+		s.setCondition("b", corev1.NodeReady, corev1.ConditionFalse, time.Now()) // Soon unhealthy.
+		s.confirm("a", "")
+		s.confirm("b", "")
+		s.catchUpNodes()
+		for _, name := range []string{"a", "b"} {
+			s.requireOnly(name, s.cr(name))
+			require.True(t, s.confirmed(name), "16.6: it has no effect yet")
+			require.Nil(t, s.cr(name).GetDeletionTimestamp())
+		}
+		for _, name := range []string{"a", "b"} {
+			s.heal(name)
+			s.eventuallyNoCR(name)
+			s.eventually("the confirmation is removed", func() bool { return !s.confirmed(name) })
+		}
+		s.eventuallyCounts(2, 2)
+	})
+	t.Run("16.6-without-CR", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a", "b")
+		s.confirm("a", "before the NodeHealthCheck")
+		s.createNHC()
+		s.eventually("the confirmation is removed", func() bool { return !s.confirmed("a") })
+		s.confirm("b", "of a node that never failed")
+		s.eventually("the confirmation is removed", func() bool { return !s.confirmed("b") })
+	})
+	t.Run("16.6-of-whichever-NodeHealthCheck", func(t *testing.T) {
+		t.Parallel()
+		s := newDelayed(t, -time.Second, "a")
+		other := s.otherScenario()
+		other.createTemplate(usualTemplate())
+		other.createNHC(healthyDelay(-time.Second), func(spec *v1alpha1.NodeHealthCheckSpec) {
+			spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}
+		})
+		theirs := other.ownCR(s.node("a"))
+		other.setFinalizersOf(theirs.GetName(), rungFinalizer)
+		other.eventually("both remediate", func() bool { return *other.status().RemediatingNodes == 1 })
+		s.confirm("a", "")
+		s.eventuallyNoCR("a")
+		s.eventuallyCounts(1, 1)
+		other.eventually("the other one has ended the delay, too", func() bool { return other.status().UnhealthyNodes[0].HealthyDelayed == nil })
+		s.catchUpNodes()
+		require.True(t, s.confirmed("a"), "16.6: a CR is left")
+		other.setFinalizersOf(theirs.GetName())
+		s.eventually("the confirmation is removed", func() bool { return !s.confirmed("a") })
+		other.eventuallyCounts(1, 1)
+	})
+}
+
+// otherScenario returns a scenario for another NodeHealthCheck.
+func (s *scenario) otherScenario() *scenario {
+	s.t.Helper()
+	return newEmptyScenario(s.t, s.cluster, s.t.Name()+"/other", s.kind)
+}
+
+// ownCR creates a CR that the NodeHealthCheck owns, but did not create.
+func (s *scenario) ownCR(node string) *metav1.PartialObjectMetadata {
+	s.t.Helper()
+	cr := s.createForeignCR(node, map[string]string{v1alpha1.AnnotationNodeName: node, v1alpha1.AnnotationTemplateName: s.name})
+	owner := map[string]any{"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": v1alpha1.Kind, "name": s.name, "uid": s.get().UID}
+	s.patch(s.crClient(), node, map[string]any{"metadata": map[string]any{"ownerReferences": []any{owner}}})
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: cr.GetName(), UID: cr.GetUID()}}
+}
+
+// setFinalizersOf replaces the finalizers of a CR.
+func (s *scenario) setFinalizersOf(cr string, finalizers ...string) {
+	s.t.Helper()
+	s.patch(s.crClient(), cr, map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
+}
+
+// TestHealthyDelayCrash: a delay goes on in the next process (spec P8).
+func TestHealthyDelayCrash(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	s := newScenario(t, c)
+	first := c.startController(t, "delay-1", "--leader-elect=false")
+	s.createNodes("a", "b")
+	s.createNHC(healthyDelay(time.Hour))
+	s.beginDelay("a", "b")
+	s.backDateHealth("a", 50*time.Minute)
+	s.backDateHealth("b", time.Hour-10*time.Second)
+	s.catchUpNodes()
+	before := s.status().UnhealthyNodes
+	require.NoError(t, first.Kill())
+	second := c.startController(t, "delay-2", "--leader-elect=false")
+	eventuallyReady(t, second)
+	s.eventuallyNoCR("b")
+	s.eventually("no entry", func() bool { return s.entry("b") == nil })
+	require.Equal(t, before[0], *s.entry("a"), "P8")
+	s.requireDelayed("a")
+	s.backDateHealth("a", time.Hour)
+	s.eventuallyNoCR("a")
+	s.eventuallyCounts(2, 2)
+}

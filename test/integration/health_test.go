@@ -1,0 +1,266 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// conditions changes the unhealthyConditions of a spec.
+func conditions(unhealthy ...v1alpha1.UnhealthyCondition) func(*v1alpha1.NodeHealthCheckSpec) {
+	return func(spec *v1alpha1.NodeHealthCheckSpec) { spec.UnhealthyConditions = unhealthy }
+}
+
+func unhealthy(conditionType corev1.NodeConditionType, status corev1.ConditionStatus, duration time.Duration) v1alpha1.UnhealthyCondition {
+	return v1alpha1.UnhealthyCondition{Type: conditionType, Status: status, Duration: metav1.Duration{Duration: duration}}
+}
+
+// TestHealth judges nodes that differ in their conditions, all by one
+// NodeHealthCheck (spec 7.2, 7.3, 7.5, 7.6).
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	const disk, network = corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable
+	now := time.Now()
+	type condition struct {
+		conditionType corev1.NodeConditionType
+		status        corev1.ConditionStatus
+		since         time.Time
+	}
+	for name, tc := range map[string]struct {
+		conditions []condition
+		// remediated is the type of the condition for which it is; empty means that
+		// the node is not listed.
+		remediated corev1.NodeConditionType
+		healthy    bool
+	}{
+		"7.2-nothing-matches":            {conditions: []condition{{disk, corev1.ConditionFalse, now}}, healthy: true},
+		"7.2-missing-type":               {healthy: true},
+		"7.2-other-status":               {conditions: []condition{{disk, corev1.ConditionUnknown, now.Add(-time.Hour)}}, healthy: true},
+		"7.2-other-type":                 {conditions: []condition{{corev1.NodeMemoryPressure, corev1.ConditionTrue, now.Add(-time.Hour)}}, healthy: true},
+		"7.3-first-of-the-conditions":    {conditions: []condition{{corev1.NodeReady, corev1.ConditionFalse, now}}, remediated: corev1.NodeReady},
+		"7.3-another-of-the-conditions":  {conditions: []condition{{disk, corev1.ConditionTrue, now}}, remediated: disk},
+		"7.2-expired-by-transition-time": {conditions: []condition{{network, corev1.ConditionTrue, now.Add(-25 * time.Hour)}}, remediated: network},
+		"7.5-not-expired":                {conditions: []condition{{network, corev1.ConditionTrue, now.Add(-23 * time.Hour)}}},
+		"7.3-one-expired-another-not":    {conditions: []condition{{network, corev1.ConditionTrue, now}, {disk, corev1.ConditionTrue, now}}, remediated: disk},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScenario(t, sharedCluster(t))
+			s.createNodes("a", "b")
+			s.createNHC(conditions(
+				unhealthy(corev1.NodeReady, corev1.ConditionFalse, 0), unhealthy(disk, corev1.ConditionTrue, 0), unhealthy(network, corev1.ConditionTrue, 24*time.Hour),
+			))
+			s.eventuallyCounts(2, 2)
+			for _, condition := range tc.conditions {
+				s.setCondition("a", condition.conditionType, condition.status, condition.since)
+			}
+			if tc.remediated != "" {
+				s.eventuallyCR("a")
+				s.eventuallyCounts(2, 1)
+				status := corev1.ConditionTrue
+				if tc.remediated == corev1.NodeReady {
+					status = corev1.ConditionFalse
+				}
+				s.eventuallyEvent("DetectedUnhealthy", fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type %q, condition status %q", s.node("a"), tc.remediated, status))
+				s.requireRequests("create", "a", 1)
+				return
+			}
+			healthy := int32(1)
+			if tc.healthy {
+				healthy = 2
+			}
+			s.eventuallyCounts(2, healthy)
+			s.fail("b") // Matches nothing here.
+			s.catchUpNodes()
+			s.eventuallyCounts(2, healthy)
+			require.Empty(t, s.listed(), "7.5, 18.4")
+			require.Empty(t, s.events("DetectedUnhealthy"))
+			require.Empty(t, s.crs())
+		})
+	}
+}
+
+// TestHesitation: a node that changes from one matching condition to another keeps
+// its CR (spec 7.5).
+func TestHesitation(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b")
+	s.createNHC(conditions(unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
+	s.fail("a")
+	cr := s.eventuallyCR("a")
+	s.eventuallyEvent("DetectedUnhealthy", fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type \"Ready\", condition status \"Unknown\"", s.node("a")))
+	keeps := func() {
+		s.catchUp()
+		now := s.cr("a")
+		require.NotNil(t, now)
+		require.Equal(t, cr.GetUID(), now.GetUID())
+		require.Equal(t, cr.GetResourceVersion(), now.GetResourceVersion(), "11.2: nothing was written")
+		s.requireOnly("a", cr)
+		require.Nil(t, s.entry("a").ConditionsHealthyTimestamp)
+		s.eventuallyCounts(2, 1)
+		require.Equal(t, v1alpha1.PhaseRemediating, s.status().Phase)
+	}
+	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now())
+	keeps()
+	// The new match has expired: the node goes on as unhealthy.
+	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now().Add(-2*time.Hour))
+	keeps()
+	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now())
+	keeps()
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.eventuallyCounts(2, 2)
+	s.requireRequests("create", "a", 1, "P9")
+	s.requireRequests("delete", "a", 1)
+	s.requireEvents("Node", s.node("a"), "DetectedUnhealthy", 1, "19.1: once per episode")
+}
+
+// TestHesitationWithoutCR: a listed node whose CR is gone gets no new one before
+// the match expires, but keeps its entry (spec 7.5, 11.6).
+func TestHesitationWithoutCR(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b")
+	s.createNHC(conditions(unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
+	s.fail("a")
+	cr := s.eventuallyCR("a")
+	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now())
+	s.catchUp()
+	s.deleteCR("a")
+	s.eventuallyListed(map[string]int{"a": 0})
+	s.catchUp()
+	require.Nil(t, s.cr("a"))
+	require.Equal(t, map[string]int{"a": 0}, s.listed())
+	s.eventuallyCounts(2, 1)
+	s.fail("a")
+	require.NotEqual(t, cr.GetUID(), s.eventuallyCR("a").GetUID())
+	s.heal("a")
+	s.eventuallyCounts(2, 2)
+	require.Empty(t, s.listed())
+}
+
+// TestHeartbeats: what changes all the time and means nothing has no effect: it
+// neither delays an expiry nor causes a write (spec 7.2, 18.2, 21.1, P3).
+func TestHeartbeats(t *testing.T) {
+	t.Parallel()
+	const duration = 5 * time.Second
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b")
+	s.createNHC(conditions(unhealthy(corev1.NodeReady, corev1.ConditionUnknown, duration), unhealthy(corev1.NodeReady, corev1.ConditionFalse, 0)))
+	s.eventuallyCounts(2, 2)
+	s.fail("a")
+	since := s.transition("a")
+	s.eventually("a CR in spite of heartbeats", func() bool {
+		s.heartbeat("a", corev1.ConditionUnknown, since)
+		return s.cr("a") != nil
+	})
+	cr := s.eventuallyCR("a")
+	require.False(t, cr.GetCreationTimestamp().Time.Before(since.Add(duration)), "7.2: counted from lastTransitionTime")
+	s.catchUp()
+	begin := time.Now()
+	for range 20 {
+		s.heartbeat("a", corev1.ConditionUnknown, since)
+		s.heartbeat("b", corev1.ConditionTrue, s.transition("b"))
+	}
+	// A sync without any news, in another second than the last one.
+	s.pass(s.status().LastUpdateTime.Time)
+	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name, metadataPatch("annotations", map[string]any{"other": "1"}))
+	s.catchUpNodes() // Which counts one node more, and then one less.
+	s.setCondition("b", corev1.NodeReady, corev1.ConditionFalse, time.Now())
+	s.eventuallyCR("b")
+	s.requireStatusWrites(begin, 3, "P3: only the counts, and what happened to b")
+	require.Equal(t, cr.GetResourceVersion(), s.cr("a").GetResourceVersion(), "11.2")
+}
+
+// heartbeat writes condition Ready as a kubelet does: with another heartbeat time,
+// reason and message.
+func (s *scenario) heartbeat(name string, status corev1.ConditionStatus, since time.Time) {
+	s.t.Helper()
+	condition := readyCondition(status, since)
+	condition.Reason, condition.Message = "Heartbeat", condition.LastHeartbeatTime.String()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
+	require.NoError(s.t, err)
+	_, err = s.kube.CoreV1().Nodes().Patch(s.t.Context(), s.node(name), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	require.NoError(s.t, err)
+}
+
+// TestShortestDuration: with several unexpired matches the shortest remaining time
+// counts, not the order of the rules (spec 7.4, P7).
+func TestShortestDuration(t *testing.T) {
+	t.Parallel()
+	const duration = 4 * time.Second
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b")
+	s.createNHC(conditions(
+		unhealthy(corev1.NodeReady, corev1.ConditionUnknown, time.Hour),
+		unhealthy(corev1.NodeDiskPressure, corev1.ConditionTrue, duration),
+		unhealthy(corev1.NodeMemoryPressure, corev1.ConditionTrue, 2*time.Hour),
+	))
+	s.eventuallyCounts(2, 2)
+	begin := time.Now().Truncate(time.Second)
+	s.setCondition("a", corev1.NodeMemoryPressure, corev1.ConditionTrue, begin)
+	s.setCondition("a", corev1.NodeDiskPressure, corev1.ConditionTrue, begin)
+	s.fail("a")
+	s.fail("b")
+	cr := s.eventuallyCR("a")
+	require.False(t, cr.GetCreationTimestamp().Time.Before(begin.Add(duration)), "7.3")
+	s.eventuallyEvent("DetectedUnhealthy", fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type \"DiskPressure\", condition status \"True\"", s.node("a")))
+	require.Nil(t, s.cr("b"))
+	require.Equal(t, map[string]int{"a": 1}, s.listed())
+	s.eventuallyCounts(2, 0)
+}
+
+// TestCountsInEveryPhase (spec 7.8, 18.1).
+func TestCountsInEveryPhase(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b", "c")
+	s.createNHC()
+	s.eventuallyCounts(3, 3)
+	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
+
+	s.fail("a")
+	s.eventuallyCR("a")
+	s.eventuallyCounts(3, 2)
+	require.Equal(t, v1alpha1.PhaseRemediating, s.status().Phase)
+
+	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"counting"} })
+	s.fail("b")
+	s.eventuallyCounts(3, 1)
+	require.Equal(t, v1alpha1.PhasePaused, s.status().Phase)
+
+	s.deleteTemplate()
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	s.createNodes("d")
+	s.eventuallyCounts(4, 2)
+	s.heal("a") // Its CR is deleted in this phase too: 5.2.
+	s.eventuallyCounts(4, 3)
+	s.fail("c")
+	s.eventuallyCounts(4, 2)
+	s.eventuallyListed(map[string]int{"b": 0, "c": 0})
+	status := s.status()
+	require.Equal(t, v1alpha1.PhaseDisabled, status.Phase)
+	require.Equal(t, int32(0), *status.RemediatingNodes)
+
+	s.createTemplate(usualTemplate())
+	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.PauseRequests, spec.MinHealthy = nil, new(intstr.FromString("100%"))
+	})
+	s.heal("b")
+	s.eventuallyCounts(4, 3)
+	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase, "18.1: a closed gate is no phase")
+	require.Equal(t, map[string]int{"c": 0}, s.listed())
+}

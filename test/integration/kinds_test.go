@@ -1,0 +1,330 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+func (s *scenario) kindMissing(kind string) string {
+	return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template %s/%s: no matches for kind \"%s\" in version \"%s\""`,
+		s.name, s.name, kind, s.kind.templates.GroupVersion())
+}
+
+func forbidden(verb string, gvr schema.GroupVersionResource) string {
+	return fmt.Sprintf(`Missing permission: cannot %s resource "%s" in API group "%s". Grant it to the controller by a ClusterRole with the label rbac.ext-remediation/aggregate-to-ext-remediation: "true"`,
+		verb, gvr.Resource, gvr.Group)
+}
+
+// eventuallyMessage waits until the NodeHealthCheck is Disabled with this message.
+func (s *scenario) eventuallyMessage(reason, message string) {
+	s.t.Helper()
+	s.eventually("Disabled: "+message, func() bool { return s.eventuallyDisabled(reason) == message })
+}
+
+// TestKindInstalledLater: kinds may come after the NodeHealthCheck that refers to
+// them, one by one (spec 4.6, 6.1, 6.4).
+func TestKindInstalledLater(t *testing.T) {
+	t.Parallel()
+	s := newRepairScenario(t, sharedCluster(t), "")
+	s.createNodes("a", "b")
+	s.fail("a")
+	s.createNHC()
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	s.requireDisabled(v1alpha1.ReasonTemplateNotFound, s.kindMissing("RepairTemplate"))
+	s.eventuallyListed(map[string]int{"a": 0})
+
+	s.grant(s.kind.templates, templateVerbs...)
+	s.grant(s.kind.remediations, remediationVerbs...)
+	s.install(s.kind.templates)
+	s.eventuallyMessage(v1alpha1.ReasonTemplateNotFound, s.templateMissing())
+	s.createTemplate(usualTemplate())
+	s.eventuallyMessage(v1alpha1.ReasonTemplateNotFound, s.kindMissing("Repair"))
+	s.requireEvents(v1alpha1.Kind, s.name, "Disabled", 1, "6.3: neither a flip nor another reason")
+	s.install(s.kind.remediations)
+	s.requireEnabled()
+	s.requireOnly("a", s.eventuallyCR("a"))
+	require.Equal(t, int64(1), s.get().Generation, "6.4: without touching the NodeHealthCheck")
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.eventuallyCounts(2, 2)
+}
+
+// TestPermissions: every missing permission is named, and noticed when it is granted
+// (spec 6.1, 6.4, 6.6).
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	s := newRepairScenario(t, sharedCluster(t), "")
+	s.createNodes("a", "b")
+	s.fail("a")
+	s.install(s.kind.templates)
+	s.install(s.kind.remediations)
+	s.createTemplate(usualTemplate())
+	s.createNHC()
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateForbidden)
+	s.requireDisabled(v1alpha1.ReasonTemplateForbidden, forbidden("get", s.kind.templates))
+
+	s.grant(s.kind.templates, "get")
+	s.touchCRD(s.kind.templates, "granted")
+	for i, verb := range remediationVerbs {
+		s.grant(s.kind.remediations, remediationVerbs[:i]...)
+		s.touchCRD(s.kind.remediations, verb) // Instead of waiting for the next poll.
+		s.eventuallyMessage(v1alpha1.ReasonTemplateForbidden, forbidden(verb, s.kind.remediations))
+		s.eventuallyListed(map[string]int{"a": 0})
+	}
+	s.requireEvents(v1alpha1.Kind, s.name, "Disabled", 1, "6.3: one reason")
+	s.grant(s.kind.remediations, remediationVerbs...)
+	s.requireEnabled() // By the poll.
+	s.eventuallyCR("a")
+	require.Equal(t, int64(1), s.get().Generation, "6.4")
+	s.requireRequests("create", "a", 1)
+}
+
+// TestTemplatesWithoutWatch: `get` on templates is enough. Their changes are noticed
+// by polling, and nobody tries to watch (spec 6.4, 6.6).
+func TestTemplatesWithoutWatch(t *testing.T) {
+	t.Parallel()
+	s := newRepairScenario(t, sharedCluster(t), "")
+	s.grant(s.kind.templates, "get")
+	s.grant(s.kind.remediations, remediationVerbs...)
+	s.install(s.kind.templates)
+	s.install(s.kind.remediations)
+	s.createTemplate(usualTemplate())
+	s.createNodes("a", "b")
+	s.createNHC()
+	s.requireEnabled()
+	s.fail("a")
+	cr := s.eventuallyCR("a")
+	s.setTemplate(map[string]any{"template": nil})
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateInvalid)
+	s.requireDisabled(v1alpha1.ReasonTemplateInvalid, s.templateMalformed())
+	s.fail("b")
+	s.eventuallyListed(map[string]int{"a": 1, "b": 0})
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.setTemplate(map[string]any{"template": map[string]any{"spec": map[string]any{"other": "value"}}})
+	s.requireEnabled()
+	require.Equal(t, map[string]any{"other": "value"}, s.eventuallyCR("b").Object["spec"])
+	require.NotEqual(t, cr.Object["spec"], s.cr("b").Object["spec"])
+	s.deleteTemplate()
+	s.touchCRD(s.kind.templates, "template deleted") // Instead of waiting for the next poll.
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	s.requireDisabled(v1alpha1.ReasonTemplateNotFound, s.templateMissing())
+
+	isWatch := func(r localkube.Request) bool {
+		return r.Resource == s.kind.templates.Resource && (r.Verb == "list" || r.Verb == "watch")
+	}
+	require.Empty(t, s.groupRequests(isWatch), "6.6: used when granted")
+	s.grant(s.kind.templates, templateVerbs...)
+	s.touchCRD(s.kind.templates, "granted")
+	s.eventually("a watch", func() bool { return len(s.groupRequests(isWatch)) > 0 })
+	s.createTemplate(usualTemplate())
+	s.requireEnabled()
+}
+
+// TestPermissionTakenAway: at run time, during a remediation. What is still permitted
+// goes on (spec 5.2, 6.6, 6.7).
+func TestPermissionTakenAway(t *testing.T) {
+	t.Parallel()
+	s := newRepairScenario(t, sharedCluster(t), "")
+	s.installAll()
+	s.createNodes("a", "b", "c")
+	s.createNHC()
+	s.fail("a")
+	s.eventuallyCR("a")
+	s.grant(s.kind.remediations, "get", "list", "watch", "patch", "delete")
+	s.fail("b")
+	s.eventuallyMessage(v1alpha1.ReasonTemplateForbidden, forbidden("create", s.kind.remediations))
+	s.requireDisabled(v1alpha1.ReasonTemplateForbidden, forbidden("create", s.kind.remediations))
+	s.eventuallyListed(map[string]int{"a": 1, "b": 0})
+	attempts := len(s.crRequests("create", "b"))
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.eventuallyListed(map[string]int{"b": 0})
+	s.eventuallyCounts(3, 2)
+	s.grant(s.kind.remediations, remediationVerbs...)
+	s.requireEnabled()
+	s.eventuallyCR("b")
+	s.requireRequests("create", "b", attempts+1, "5.2: none while Disabled")
+
+	// All of it: what status names and cannot be read counts as existing.
+	cr := s.cr("b")
+	s.grant(s.kind.remediations)
+	s.touchCRD(s.kind.remediations, "no permission at all")
+	s.eventuallyMessage(v1alpha1.ReasonTemplateForbidden, forbidden("get", s.kind.remediations))
+	s.heal("b")
+	s.eventually("conditionsHealthyTimestamp", func() bool { return s.entry("b").ConditionsHealthyTimestamp != nil })
+	s.catchUpNodes()
+	s.requireOnly("b", cr)
+	s.eventuallyCounts(3, 2)
+	require.Equal(t, int32(1), *s.status().RemediatingNodes, "6.8")
+	s.grant(s.kind.remediations, remediationVerbs...)
+	s.requireEnabled()
+	s.eventuallyNoCR("b")
+	s.eventuallyCounts(3, 3)
+	require.Empty(t, s.listed())
+}
+
+// TestVersionNotServed: a CR that exists but cannot be read keeps its entry and its
+// node from counting as healthy (spec 6.4, 6.8, P5).
+func TestVersionNotServed(t *testing.T) {
+	t.Parallel()
+	s := newRepairScenario(t, sharedCluster(t), "")
+	s.installAll()
+	s.createNodes("a", "b", "c")
+	s.createNHC()
+	s.fail("a")
+	s.fail("b")
+	a, b := s.eventuallyCR("a"), s.eventuallyCR("b")
+	s.serve(s.kind.remediations, false)
+	s.eventuallyMessage(v1alpha1.ReasonTemplateNotFound, s.kindMissing("Repair"))
+	s.requireOnly("a", a)
+	s.heal("a")
+	s.fail("c")
+	s.eventuallyListed(map[string]int{"a": 1, "b": 1, "c": 0})
+	s.eventually("conditionsHealthyTimestamp", func() bool { return s.entry("a").ConditionsHealthyTimestamp != nil })
+	s.catchUpNodes()
+	s.eventuallyCounts(3, 0)
+	s.requireOnly("a", a)
+	s.requireOnly("b", b)
+	require.Equal(t, int32(2), *s.status().RemediatingNodes)
+
+	s.serve(s.kind.remediations, true)
+	s.requireEnabled()
+	s.eventuallyNoCR("a")
+	s.eventuallyCR("c")
+	s.eventuallyListed(map[string]int{"b": 1, "c": 1})
+	require.Equal(t, b.GetUID(), s.cr("b").GetUID())
+	for _, name := range []string{"a", "b", "c"} {
+		s.requireRequests("create", name, 1, "P9: node %s", name)
+	}
+}
+
+// TestCRDDeleted: nothing is started without the kind of the CRs, and the
+// remediation begins anew when it is back (spec 6.1, 6.4, 11.6).
+func TestCRDDeleted(t *testing.T) {
+	t.Parallel()
+	s := newRepairScenario(t, sharedCluster(t), "")
+	s.installAll()
+	s.createNodes("a", "b")
+	s.createNHC()
+	s.fail("a")
+	first := s.eventuallyCR("a")
+	s.uninstall(s.kind.remediations)
+	s.eventuallyMessage(v1alpha1.ReasonTemplateNotFound, s.kindMissing("Repair"))
+	s.fail("b")
+	s.eventually("node b is listed", func() bool { return s.entry("b") != nil })
+	require.Empty(t, s.entry("b").Remediations)
+	// Whether the controller has seen the end of the CR before the end of its kind is
+	// a matter of luck.
+	for _, remediation := range s.entry("a").Remediations {
+		require.Equal(t, first.GetUID(), remediation.Resource.UID)
+	}
+	s.eventuallyCounts(2, 0)
+
+	s.install(s.kind.remediations)
+	s.requireEnabled()
+	second := s.eventuallyCR("a")
+	require.NotEqual(t, first.GetUID(), second.GetUID())
+	s.requireOnly("a", second)
+	s.eventuallyCR("b")
+	s.heal("a")
+	s.heal("b")
+	s.eventuallyCounts(2, 2)
+	require.Empty(t, s.crs())
+
+	// The kind of the templates alone: what runs can end.
+	s.fail("a")
+	s.eventuallyCR("a")
+	s.uninstall(s.kind.templates)
+	s.eventuallyMessage(v1alpha1.ReasonTemplateNotFound, s.kindMissing("RepairTemplate"))
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.eventuallyCounts(2, 2)
+	s.install(s.kind.templates)
+	s.createTemplate(usualTemplate())
+	s.requireEnabled()
+}
+
+// TestTemplateStatus: a remediator that writes the status of its template causes
+// nothing (spec 21.1).
+func TestTemplateStatus(t *testing.T) {
+	t.Parallel()
+	s := newRepairScenario(t, sharedCluster(t), "")
+	s.installAll()
+	s.createNodes("a", "b")
+	s.createNHC()
+	s.requireEnabled()
+	s.catchUp()
+	begin := time.Now()
+	for i := range 20 {
+		s.patch(s.resource(s.kind.templates), s.name, map[string]any{"status": map[string]any{"round": i}}, "status")
+	}
+	s.fail("a")
+	s.eventuallyCR("a")
+	s.requireStatusWrites(begin, 1, "P3")
+	s.requireEvents(v1alpha1.Kind, s.name, "Enabled", 1)
+}
+
+// TestNoHotLoop: what is missing is looked for at the interval of the poll, and
+// nothing is written in the meantime (spec 3, P3).
+func TestNoHotLoop(t *testing.T) {
+	t.Parallel()
+	scenarios := map[string]*scenario{}
+	for name, prepare := range map[string]func(s *scenario){
+		"kinds not installed": func(*scenario) {},
+		"no permissions": func(s *scenario) {
+			s.install(s.kind.templates)
+			s.install(s.kind.remediations)
+			s.createTemplate(usualTemplate())
+		},
+		"no template, and no watch": func(s *scenario) {
+			s.grant(s.kind.templates, "get")
+			s.grant(s.kind.remediations, remediationVerbs...)
+			s.install(s.kind.templates)
+			s.install(s.kind.remediations)
+		},
+	} {
+		s := newRepairScenario(t, sharedCluster(t), name)
+		scenarios[name] = s
+		prepare(s)
+		s.createNodes("a", "b")
+		s.fail("a")
+		s.createNHC()
+		s.eventually("Disabled", func() bool { return s.status().Phase == v1alpha1.PhaseDisabled })
+		s.eventuallyListed(map[string]int{"a": 0})
+	}
+	begin := time.Now() // All of them wait at the same time.
+	for name, s := range scenarios {
+		requests := func() []localkube.Request {
+			return s.groupRequests(func(r localkube.Request) bool { return r.Time.After(begin) })
+		}
+		s.eventually("a long time without a look: "+name, func() bool {
+			all := requests()
+			for i := 1; i < len(all); i++ {
+				if all[i].Time.Sub(all[i-1].Time) > 10*time.Second {
+					return true
+				}
+			}
+			return false
+		})
+		all := requests()
+		elapsed := all[len(all)-1].Time.Sub(begin)
+		// For both kinds: a few quick looks at first, and then one per interval. A look is
+		// a discovery, and a read of the template at most.
+		limit := 16 + 4*int(elapsed/(15*time.Second)+1)
+		require.LessOrEqual(t, len(all), limit, "%s: %d requests in %s: %v", name, len(all), elapsed, all)
+		s.requireStatusWrites(begin, 0, "P3: %s", name)
+		s.requireEvents(v1alpha1.Kind, s.name, "Disabled", 1, name)
+		require.Empty(t, s.groupRequests(func(r localkube.Request) bool { return r.Verb == "list" && r.Code == 403 }), name)
+	}
+}

@@ -1,0 +1,109 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// TestRemediation follows one node from its failure to its recovery (spec 7, 11,
+// 16, 18, 19).
+func TestRemediation(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b", "c")
+	s.createNHC()
+	s.eventuallyCounts(3, 3)
+	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
+	require.Equal(t, "NHC is enabled, no ongoing remediation", s.status().Reason)
+	s.eventuallyEvent("Enabled", "No issues found, NodeHealthCheck is enabled.")
+
+	s.fail("a")
+	cr := s.eventuallyCR("a")
+	nhc := s.get()
+	require.Equal(t, map[string]string{
+		v1alpha1.AnnotationNodeName: s.node("a"), v1alpha1.AnnotationTemplateName: s.name,
+	}, cr.GetAnnotations(), "11.1")
+	require.Equal(t, map[string]string{v1alpha1.LabelPartOf: v1alpha1.PartOf}, cr.GetLabels(), "11.1")
+	require.Equal(t, []metav1.OwnerReference{{
+		APIVersion: "remediation.medik8s.io/v1alpha1", Kind: "NodeHealthCheck", Name: s.name, UID: nhc.UID, Controller: new(false),
+	}}, cr.GetOwnerReferences(), "11.3")
+	require.Equal(t, map[string]any{"offSeconds": int64(1)}, cr.Object["spec"], "11.1")
+	require.Empty(t, cr.GetFinalizers(), "11.1")
+
+	status := nhc.Status
+	require.Equal(t, v1alpha1.PhaseRemediating, status.Phase)
+	require.Equal(t, "NHC is remediating 1 nodes", status.Reason)
+	require.Equal(t, []v1alpha1.UnhealthyNode{{
+		Name: s.node("a"),
+		Remediations: []v1alpha1.Remediation{{
+			Resource: corev1.ObjectReference{
+				APIVersion: cr.GetAPIVersion(), Kind: "PowerCycleRemediation", Namespace: s.name, Name: s.node("a"), UID: cr.GetUID(),
+			},
+			Started:      cr.GetCreationTimestamp(),
+			TemplateName: s.name,
+		}},
+	}}, status.UnhealthyNodes, "18.3")
+	require.Equal(t, int32(1), *status.RemediatingNodes)
+	s.eventuallyCounts(3, 2)
+	detected := `Node matches unhealthy condition. Node "` + s.node("a") + `", condition type "Ready", condition status "Unknown"`
+	s.eventuallyEvent("DetectedUnhealthy", detected)
+	s.eventuallyEvent("RemediationCreated", "Created remediation object for node "+s.node("a"))
+
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.eventuallyCounts(3, 3)
+	require.Empty(t, s.status().UnhealthyNodes)
+	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
+	s.eventuallyEvent("RemediationRemoved", "Deleted remediation CR of kind PowerCycleRemediation with name "+s.node("a"))
+	for _, reason := range []string{"DetectedUnhealthy", "RemediationCreated", "RemediationRemoved"} {
+		s.eventually("the event about the node: "+reason, func() bool { return len(s.eventsAbout("Node", s.node("a"), reason)) > 0 })
+		require.Len(t, s.events(reason), 1, "19.1: once")
+		require.Len(t, s.eventsAbout("Node", s.node("a"), reason), 1, "19.1: on the Node too, once")
+	}
+}
+
+// TestUnhealthyByTimeAlone: no event comes when a condition reaches its duration
+// (spec 7.4).
+func TestUnhealthyByTimeAlone(t *testing.T) {
+	t.Parallel()
+	const duration = 4 * time.Second
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b")
+	s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: duration}}}
+	})
+	s.eventuallyCounts(2, 2)
+	s.fail("a")
+	s.eventuallyCounts(2, 1)
+	since := s.transition("a")
+	if cr := s.cr("a"); cr != nil {
+		require.False(t, cr.GetCreationTimestamp().Time.Before(since.Add(duration)), "7.3: not before the duration has passed")
+	} else {
+		require.Nil(t, s.entry("a"), "7.5: a soon-unhealthy node gets no entry")
+	}
+	cr := s.eventuallyCR("a")
+	require.False(t, cr.GetCreationTimestamp().Time.Before(since.Add(duration)), "7.3: not before the duration has passed")
+}
+
+// transition returns the transition time of Ready of a node.
+func (s *scenario) transition(name string) time.Time {
+	s.t.Helper()
+	node, err := s.kube.CoreV1().Nodes().Get(s.t.Context(), s.node(name), metav1.GetOptions{})
+	require.NoError(s.t, err)
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	s.t.Fatal("the node has no condition Ready")
+	return time.Time{}
+}

@@ -1,0 +1,176 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package integration tests the controller on a real control plane: with the
+// manifests that users get, as its own ServiceAccount, as a process of its own.
+//
+// Most tests share one cluster and one controller, and keep apart by labels and
+// names (see newScenario). A test that stops the controller or the API server
+// starts a cluster of its own (see newCluster).
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/remediator"
+)
+
+// patience is how long a test waits for something that comes by itself. Machines
+// are slow at times: it bounds a failure, it measures nothing.
+const patience = 90 * time.Second
+
+// cluster is a control plane with the controller installed, and clients of an
+// admin.
+type cluster struct {
+	*localkube.ControlPlane
+	kube    kubernetes.Interface
+	nhc     versioned.Interface
+	dynamic dynamic.Interface
+}
+
+// shared is the cluster of most tests, with a running controller. It is started by
+// the first test that asks for it.
+var shared struct {
+	once       sync.Once
+	cluster    *cluster
+	controller *localkube.Process
+	err        error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if shared.cluster != nil {
+		if problem := stopShared(); problem != "" {
+			fmt.Fprintln(os.Stderr, problem)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// stopShared stops the shared cluster and tells what was wrong with its controller.
+func stopShared() string {
+	var problems []string
+	if shared.controller != nil {
+		problems = append(problems, faults(shared.controller)...)
+	}
+	if err := shared.cluster.Stop(); err != nil {
+		problems = append(problems, err.Error())
+	}
+	return strings.Join(problems, "\n")
+}
+
+// faults returns what must not be in the life of any controller: an unexpected
+// exit, a data race, a panic.
+func faults(controller *localkube.Process) []string {
+	var problems []string
+	select {
+	case <-controller.Exited():
+		problems = append(problems, "the controller has exited:\n"+controller.LogTail())
+	default:
+	}
+	return append(problems, logFaults(controller)...)
+}
+
+func logFaults(controller *localkube.Process) []string {
+	log, err := os.ReadFile(controller.LogPath())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var problems []string
+	for _, mark := range []string{"WARNING: DATA RACE", "panic: ", "Observed a panic"} {
+		if i := bytes.Index(log, []byte(mark)); i >= 0 {
+			problems = append(problems, "the controller's log has:\n"+string(log[i:min(len(log), i+8000)]))
+		}
+	}
+	return problems
+}
+
+// sharedCluster returns the cluster of most tests.
+func sharedCluster(t *testing.T) *cluster {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		shared.cluster, shared.err = startCluster(ctx, localkube.Options{AuditUsers: []string{deploy.User}})
+		if shared.err == nil {
+			shared.controller, shared.err = deploy.Start(ctx, shared.cluster.ControlPlane, deploy.Controller{Name: "shared", Args: []string{"-v=5"}})
+		}
+	})
+	require.NoError(t, shared.err, "starting the shared cluster")
+	return shared.cluster
+}
+
+// newCluster returns a cluster for one test, without a controller.
+func newCluster(t *testing.T, options localkube.Options) *cluster {
+	t.Helper()
+	c, err := startCluster(t.Context(), options)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Stop()) })
+	return c
+}
+
+// startCluster starts a control plane, and installs the controller and the kinds of
+// the demo remediator, which nobody runs: tests play the remediator.
+func startCluster(ctx context.Context, options localkube.Options) (c *cluster, err error) {
+	controlPlane, err := localkube.Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = controlPlane.Stop() // The first error tells more.
+		}
+	}()
+	c = &cluster{ControlPlane: controlPlane}
+	config := controlPlane.AdminConfig()
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.nhc, err = versioned.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if err := deploy.Install(ctx, controlPlane); err != nil {
+		return nil, err
+	}
+	if _, err := c.KubectlInput(ctx, strings.NewReader(remediator.Manifest), "apply", "-f", "-"); err != nil {
+		return nil, err
+	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
+		return nil, err
+	}
+	return c, deploy.AwaitRBAC(ctx, controlPlane, remediator.Resource.Group)
+}
+
+// startController starts a controller in a cluster of the test's own. At the end of
+// the test it is stopped, and checked for races and panics.
+func (c *cluster) startController(t *testing.T, name string, args ...string) *localkube.Process {
+	t.Helper()
+	process, err := deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: name, Args: append([]string{"-v=5"}, args...)})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		process.Stop()
+		require.Empty(t, logFaults(process))
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", name, process.LogTail())
+		}
+	})
+	return process
+}

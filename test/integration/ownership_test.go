@@ -1,0 +1,317 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// TestForeignCR: a CR of somebody else that stands for the node blocks it, and is
+// left alone (spec 11.4, 16.1).
+func TestForeignCR(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		// cr is the name of the foreign CR after that of the node.
+		cr          string
+		annotations func(s *scenario) map[string]string
+	}{
+		"11.4-needed-name": {annotations: func(*scenario) map[string]string { return nil }},
+		"11.4-needed-name-for-another-node": {annotations: func(s *scenario) map[string]string {
+			return map[string]string{v1alpha1.AnnotationNodeName: s.node("b")}
+		}},
+		"11.4-same-node-and-template": {cr: "-other", annotations: func(s *scenario) map[string]string {
+			return map[string]string{v1alpha1.AnnotationNodeName: s.node("a"), v1alpha1.AnnotationTemplateName: s.name}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScenario(t, sharedCluster(t))
+			s.createNodes("a", "b")
+			s.createNHC()
+			s.eventuallyCounts(2, 2)
+			foreign := s.createForeignCR(s.node("a")+tc.cr, tc.annotations(s))
+			s.catchUp()
+			s.fail("a")
+			s.eventuallyListed(map[string]int{"a": 0})
+			s.eventuallyCounts(2, 1)
+			s.catchUp()
+			require.Equal(t, map[string]int{"a": 0}, s.listed(), "11.4: listed without remediations")
+			require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
+			require.Len(t, s.crs(), 1)
+			require.Empty(t, s.crRequests("create", "a"), "11.4: this is no error that is tried again and again")
+
+			s.heal("a")
+			s.eventuallyCounts(2, 2)
+			s.catchUp()
+			untouched, err := s.crClient().Get(t.Context(), foreign.GetName(), metav1.GetOptions{})
+			require.NoError(t, err)
+			require.Equal(t, foreign.GetResourceVersion(), untouched.GetResourceVersion(), "16.1: foreign CRs stay")
+
+			s.fail("a")
+			s.eventuallyListed(map[string]int{"a": 0})
+			s.patch(s.crClient(), foreign.GetName(), metadataPatch("finalizers", nil))
+			require.NoError(t, s.crClient().Delete(t.Context(), foreign.GetName(), metav1.DeleteOptions{}))
+			s.requireOnly("a", s.eventuallyCR("a"))
+			s.requireRequests("create", "a", 1)
+			s.requireEvents("Node", s.node("a"), "RemediationCreated", 1)
+		})
+	}
+}
+
+// TestForeignCRThatIsNoObstacle: one for the same node from another template (spec
+// 1.4, 11.4).
+func TestForeignCRThatIsNoObstacle(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a")
+	s.createNHC()
+	foreign := s.createForeignCR("foreign", map[string]string{v1alpha1.AnnotationNodeName: s.node("a"), v1alpha1.AnnotationTemplateName: "other"})
+	s.catchUp()
+	s.fail("a")
+	s.requireOnly("a", s.eventuallyCR("a"))
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.eventuallyCounts(1, 1)
+	left := s.crs()
+	require.Len(t, left, 1)
+	require.Equal(t, foreign.GetResourceVersion(), left[0].GetResourceVersion(), "16.1")
+}
+
+// TestForeignCRThatIsAdopted: another owner reference makes a CR an own one, and
+// its removal a foreign one (spec 1.4).
+func TestForeignCRThatIsAdopted(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a")
+	s.createNHC()
+	foreign := s.createForeignCR(s.node("a"), nil)
+	s.catchUp()
+	s.fail("a")
+	s.eventuallyListed(map[string]int{"a": 0})
+	owner := metav1.OwnerReference{APIVersion: "remediation.medik8s.io/v1alpha1", Kind: "NodeHealthCheck", Name: s.name, UID: s.get().UID}
+	s.patch(s.crClient(), foreign.GetName(), map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{owner}}})
+	s.requireOnly("a", s.eventuallyCR("a"))
+	require.Equal(t, foreign.GetUID(), s.cr("a").GetUID())
+	s.patch(s.crClient(), foreign.GetName(), metadataPatch("ownerReferences", nil))
+	s.eventuallyListed(map[string]int{"a": 0})
+	s.heal("a")
+	s.eventuallyCounts(1, 1)
+	s.catchUp()
+	require.NotNil(t, s.cr("a"), "16.1: it is foreign again")
+	require.Empty(t, s.crRequests("create", "a"))
+}
+
+// TestCRDeletedByOthers: the step gets a new CR, and status describes that one
+// (spec 11.6, 13.8, 18.3).
+func TestCRDeletedByOthers(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a")
+	s.createNHC()
+	s.fail("a")
+	first := s.eventuallyCR("a")
+	s.deleteCR("a")
+	s.eventually("a new CR", func() bool { cr := s.cr("a"); return cr != nil && cr.GetUID() != first.GetUID() })
+	second := s.eventuallyCR("a")
+	s.requireOnly("a", second)
+
+	s.setFinalizers("a", hold)
+	s.deleteCR("a")
+	marked := s.eventuallyTimedOut("a")
+	require.Equal(t, second.GetUID(), marked.GetUID())
+	s.catchUp()
+	s.requireOnly("a", second)
+	s.eventuallyCounts(1, 0)
+	s.requireRequests("create", "a", 2, "P9")
+	s.setFinalizers("a")
+	s.eventually("a third CR", func() bool { cr := s.cr("a"); return cr != nil && cr.GetUID() != second.GetUID() })
+	s.requireOnly("a", s.eventuallyCR("a"))
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.eventuallyCounts(1, 1)
+	s.requireRequests("create", "a", 3)
+	s.requireRequests("patch", "a", 1)
+	s.requireRequests("delete", "a", 1, "only at recovery")
+	s.requireEvents("Node", s.node("a"), "DetectedUnhealthy", 1, "19.1")
+	s.requireEvents("Node", s.node("a"), "RemediationRemoved", 1, "19.1: for each request issued")
+}
+
+// TestCRChangedByOthers: what others write to a CR is neither undone nor fatal
+// (spec 1.4, 11.2, 13.8).
+func TestCRChangedByOthers(t *testing.T) {
+	t.Parallel()
+	t.Run("11.2-nothing-is-undone", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a")
+		s.createNHC()
+		s.fail("a")
+		cr := s.eventuallyCR("a")
+		s.annotateCR("a", map[string]any{v1alpha1.AnnotationNodeName: nil, v1alpha1.AnnotationTemplateName: nil, "other": "1"})
+		s.patch(s.crClient(), s.node("a"), map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{v1alpha1.LabelPartOf: nil, "other": "1"}}, "spec": map[string]any{"offSeconds": 7},
+		})
+		s.catchUp()
+		// Without annotations it is that of the node it is named like.
+		s.requireOnly("a", cr)
+		now := s.cr("a")
+		require.Equal(t, map[string]string{"other": "1"}, now.GetAnnotations())
+		require.Equal(t, map[string]string{"other": "1"}, now.GetLabels())
+		require.Equal(t, map[string]any{"offSeconds": int64(7)}, now.Object["spec"])
+		s.heal("a")
+		s.eventuallyNoCR("a")
+		s.eventuallyCounts(1, 1)
+		s.requireRequests("create", "a", 1)
+	})
+	t.Run("13.8-timed-out-by-hand", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a")
+		s.createNHC()
+		s.fail("a")
+		cr := s.eventuallyCR("a")
+		s.annotateCR("a", map[string]any{v1alpha1.AnnotationTimedOut: "nonsense"})
+		s.setFinalizers("a", hold)
+		s.catchUp()
+		s.requireOnly("a", cr)
+		s.deleteCR("a")
+		s.catchUp()
+		require.Equal(t, "nonsense", s.cr("a").GetAnnotations()[v1alpha1.AnnotationTimedOut], "13.8: never changed")
+		require.Empty(t, s.crRequests("patch", "a"))
+		s.setFinalizers("a")
+		s.eventually("a new CR", func() bool { now := s.cr("a"); return now != nil && now.GetUID() != cr.GetUID() })
+	})
+	t.Run("1.4-annotation-of-another-node", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a", "b")
+		s.createNHC()
+		s.fail("a")
+		cr := s.eventuallyCR("a")
+		// It is now the CR of a healthy node, and node a needs its name.
+		s.annotateCR("a", map[string]any{v1alpha1.AnnotationNodeName: s.node("b")})
+		s.eventually("a new CR", func() bool { now := s.cr("a"); return now != nil && now.GetUID() != cr.GetUID() })
+		s.requireOnly("a", s.eventuallyCR("a"))
+		s.eventuallyListed(map[string]int{"a": 1})
+		s.eventuallyCounts(2, 1)
+	})
+}
+
+// TestMultipleTemplatesSupport: with the annotation on the template a CR is named
+// after the template too (spec 11.1). A change of the annotation does not matter to
+// what runs.
+func TestMultipleTemplatesSupport(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b")
+	s.createNHC()
+	s.fail("a")
+	plain := s.eventuallyCR("a")
+	s.deleteTemplate()
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	s.createTemplate(usualTemplate(), v1alpha1.AnnotationMultipleTemplates)
+	s.eventuallyEnabled()
+	s.fail("b")
+	s.eventuallyListed(map[string]int{"a": 1, "b": 1})
+	sum := sha256.Sum256([]byte(s.name + "/" + s.name))
+	named := s.node("b") + "-" + hex.EncodeToString(sum[:])[:8]
+	cr, err := s.crClient().Get(t.Context(), named, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{v1alpha1.AnnotationNodeName: s.node("b"), v1alpha1.AnnotationTemplateName: s.name}, cr.GetAnnotations())
+	s.requireOnly("b", cr)
+	s.requireOnly("a", plain)
+	require.Len(t, s.crs(), 2)
+	s.heal("a")
+	s.heal("b")
+	s.eventuallyCounts(2, 2)
+	require.Empty(t, s.crs())
+	s.eventuallyEvent("RemediationRemoved", "Deleted remediation CR of kind PowerCycleRemediation with name "+named)
+}
+
+// TestTwoNodeHealthChecks select one node: one of them remediates, and the other one
+// when that has given up (spec 5.4, 11.4, 11.5, 14.3, 14.9).
+func TestTwoNodeHealthChecks(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		// ownTemplate gives the second one a template of its own.
+		ownTemplate bool
+	}{
+		"11.4-same-template":       {},
+		"11.5-different-templates": {ownTemplate: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScenario(t, sharedCluster(t))
+			other := s.second(t)
+			s.createNodes("a", "b")
+			s.createNHC()
+			if tc.ownTemplate {
+				other.createTemplate(usualTemplate())
+			}
+			other.createNHC(s.selection, func(spec *v1alpha1.NodeHealthCheckSpec) {
+				if !tc.ownTemplate {
+					spec.RemediationTemplate = s.templateReference()
+				}
+			})
+			other.eventuallyCounts(2, 2)
+			s.fail("a")
+			s.eventually("both list the node, one of them with a CR", func() bool {
+				return len(s.status().UnhealthyNodes) == 1 && len(other.status().UnhealthyNodes) == 1 &&
+					*s.status().RemediatingNodes+*other.status().RemediatingNodes == 1
+			})
+			winner, loser := s, other
+			if *other.status().RemediatingNodes == 1 {
+				winner, loser = other, s
+			}
+			owner := func() string {
+				crs := s.crs()
+				if tc.ownTemplate {
+					crs = append(crs, other.crs()...)
+				}
+				if len(crs) != 1 {
+					return ""
+				}
+				return crs[0].GetOwnerReferences()[0].Name
+			}
+			require.Equal(t, winner.name, owner())
+			require.Empty(t, loser.status().UnhealthyNodes[0].Remediations, "11.5: listed without remediations")
+			require.Equal(t, v1alpha1.PhaseEnabled, loser.status().Phase)
+			loser.eventuallyCounts(2, 1)
+			if tc.ownTemplate { // Otherwise it may see the CR before the lease.
+				loser.eventuallyEvent("RemediationSkipped", "Skipped remediation of node: "+s.node("a")+", because node lease is already taken")
+			}
+
+			// Without a CR of the winner, who may not create another one, it is free.
+			winner.updateNHC(pause("to let the other one try"))
+			resource := winner.status().UnhealthyNodes[0].Remediations[0].Resource
+			require.NoError(t, s.dynamic.Resource(s.kind.remediations).Namespace(resource.Namespace).Delete(t.Context(), resource.Name, metav1.DeleteOptions{}))
+			loser.eventually("the other one remediates", func() bool { return *loser.status().RemediatingNodes == 1 })
+			require.Equal(t, loser.name, owner())
+			s.heal("a")
+			s.eventuallyCounts(2, 2)
+			other.eventuallyCounts(2, 2)
+			require.Empty(t, owner())
+			require.Empty(t, s.listed())
+			require.Empty(t, other.status().UnhealthyNodes)
+		})
+	}
+}
+
+// second returns a scenario for another NodeHealthCheck.
+func (s *scenario) second(t *testing.T) *scenario {
+	t.Helper()
+	return newEmptyScenario(t, s.cluster, t.Name()+"/second", s.kind)
+}
+
+// selection selects the nodes of the scenario, for a NodeHealthCheck of another.
+func (s *scenario) selection(spec *v1alpha1.NodeHealthCheckSpec) {
+	spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}
+}

@@ -1,0 +1,333 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// optionalKind is a kind of OpenShift or Cluster API, which may come and go.
+type optionalKind struct {
+	kind     string
+	resource schema.GroupVersionResource
+	// file is that of the real CRD, among the remediators' manifests.
+	file string
+	// manifest is the CRD of the tests' own where there is no file.
+	manifest string
+}
+
+var (
+	machineHealthCheck = optionalKind{
+		kind:     "MachineHealthCheck",
+		resource: schema.GroupVersionResource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machinehealthchecks"},
+		file:     "openshift/crd/0000_10_machine-api_01_machinehealthchecks.crd.yaml",
+	}
+	openShiftMachine = optionalKind{
+		kind:     "Machine",
+		resource: schema.GroupVersionResource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machines"},
+		file:     "openshift/crd/0000_10_machine-api_01_machines-Default.crd.yaml",
+	}
+	clusterAPIMachine = optionalKind{
+		kind:     "Machine",
+		resource: schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"},
+		file:     "capi/crd/cluster.x-k8s.io_machines.yaml",
+	}
+	metal3Remediation = optionalKind{
+		kind:     "Metal3Remediation",
+		resource: schema.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Resource: "metal3remediations"},
+		file:     "metal3/crd/infrastructure.cluster.x-k8s.io_metal3remediations.yaml",
+	}
+	metal3RemediationTemplate = optionalKind{
+		kind:     "Metal3RemediationTemplate",
+		resource: schema.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Resource: "metal3remediationtemplates"},
+		file:     "metal3/crd/infrastructure.cluster.x-k8s.io_metal3remediationtemplates.yaml",
+	}
+	clusterVersion = optionalKind{
+		kind:     "ClusterVersion",
+		resource: schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusterversions"},
+		manifest: `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: clusterversions.config.openshift.io
+  annotations:
+    api-approved.kubernetes.io: unapproved, of a test
+spec:
+  group: config.openshift.io
+  names: {kind: ClusterVersion, listKind: ClusterVersionList, plural: clusterversions, singular: clusterversion}
+  scope: Cluster
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+`,
+	}
+)
+
+// metal3 is the kind of a real remediator whose objects belong to a Machine.
+var metal3 = remediationKind{name: metal3Remediation.kind, remediations: metal3Remediation.resource, templates: metal3RemediationTemplate.resource}
+
+// machineNamespace is that of OpenShift's Machines.
+const machineNamespace = "openshift-machine-api"
+
+func (k optionalKind) crd() string { return k.resource.GroupResource().String() }
+
+// requireManifests skips a test where the real CRDs of the kinds are not at hand.
+func requireManifests(t *testing.T, kinds ...optionalKind) {
+	t.Helper()
+	for _, kind := range kinds {
+		path := kind.path(t)
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("the real CRD of %s is not at hand, which would be in shared/remediators beside the module: %v", kind.kind, err)
+		}
+	}
+}
+
+// path returns where the file with the CRD would be: beside the module.
+func (k optionalKind) path(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(filepath.Dir(dir), "shared", "remediators", k.file)
+		}
+		require.NotEqual(t, filepath.Dir(dir), dir, "no go.mod")
+		dir = filepath.Dir(dir)
+	}
+}
+
+// applyOverlay installs the controller as it is meant for a platform.
+func (c *cluster) applyOverlay(t *testing.T, name string) {
+	t.Helper()
+	_, err := c.Kubectl(t.Context(), "apply", "-k", filepath.Join("..", "..", "manifests", "overlays", name))
+	require.NoError(t, err)
+}
+
+// installOptional installs kinds and waits until they are served. They go at the end
+// of the test.
+func (c *cluster) installOptional(t *testing.T, kinds ...optionalKind) {
+	t.Helper()
+	for _, kind := range kinds {
+		var err error
+		if kind.file == "" {
+			_, err = c.KubectlInput(t.Context(), strings.NewReader(kind.manifest), "apply", "-f", "-")
+		} else {
+			_, err = c.Kubectl(t.Context(), "apply", "-f", kind.path(t))
+		}
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_, err := c.Kubectl(context.WithoutCancel(t.Context()), "delete", "crd", "--ignore-not-found", "--timeout=60s", kind.crd())
+			require.NoError(t, err)
+		})
+		c.eventuallyServed(t, kind, true)
+	}
+}
+
+// uninstallOptional deletes a kind with all its objects.
+func (c *cluster) uninstallOptional(t *testing.T, kind optionalKind) {
+	t.Helper()
+	_, err := c.Kubectl(t.Context(), "delete", "crd", "--timeout=60s", kind.crd())
+	require.NoError(t, err)
+	c.eventuallyServed(t, kind, false)
+}
+
+func (c *cluster) eventuallyServed(t *testing.T, kind optionalKind, served bool) {
+	t.Helper()
+	eventually(t, kind.crd()+" is served, or is not", func() bool {
+		_, err := c.dynamic.Resource(kind.resource).List(t.Context(), metav1.ListOptions{})
+		return (err == nil) == served
+	})
+}
+
+// createOptional creates an object of an optional kind. Its status is written too.
+func (c *cluster) createOptional(t *testing.T, kind optionalKind, namespace, name string, content map[string]any) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(kind.resource.GroupVersion().WithKind(kind.kind))
+	object.SetName(name)
+	status, hasStatus := content["status"]
+	created, err := c.dynamic.Resource(kind.resource).Namespace(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+	require.NoError(t, err)
+	if hasStatus {
+		created.Object["status"] = status
+		created, err = c.dynamic.Resource(kind.resource).Namespace(namespace).UpdateStatus(t.Context(), created, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	return created
+}
+
+func (c *cluster) deleteOptional(t *testing.T, kind optionalKind, namespace, name string) {
+	t.Helper()
+	require.NoError(t, c.dynamic.Resource(kind.resource).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
+}
+
+// watching is the spec of a MachineHealthCheck that looks at conditions of these
+// types.
+func watching(conditions ...string) map[string]any {
+	var list []any
+	for _, condition := range conditions {
+		list = append(list, map[string]any{"type": condition, "status": "True", "timeout": "300s"})
+	}
+	return map[string]any{"spec": map[string]any{
+		"selector":            map[string]any{"matchLabels": map[string]any{"role": "worker"}},
+		"unhealthyConditions": list,
+	}}
+}
+
+// progressing is the content of a ClusterVersion.
+func progressing(status, message string) map[string]any {
+	return map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]any{"type": "Available", "status": "True", "message": message},
+		map[string]any{"type": "Progressing", "status": status, "message": message},
+	}}}
+}
+
+const upgradePostponed = "Postponing potential remediations because of ongoing cluster upgrade"
+
+// onPlatform is a scenario in a cluster with optional kinds.
+type onPlatform struct{ *scenario }
+
+func newOnPlatform(t *testing.T, c *cluster) *onPlatform {
+	t.Helper()
+	return &onPlatform{newScenario(t, c)}
+}
+
+// setProgressing changes the ClusterVersion.
+func (s *onPlatform) setProgressing(status, message string) {
+	s.t.Helper()
+	s.patch(s.dynamic.Resource(clusterVersion.resource), "version", progressing(status, message), "status")
+}
+
+// annotateNode sets annotations of a node, and removes those that are nil.
+func (s *onPlatform) annotateNode(name string, annotations map[string]any) {
+	s.t.Helper()
+	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name), metadataPatch("annotations", annotations))
+}
+
+// configure makes a node one whose machine configuration is, or is to be, this.
+func (s *onPlatform) configure(name, current, desired string) {
+	s.t.Helper()
+	s.annotateNode(name, map[string]any{
+		"machineconfiguration.openshift.io/currentConfig": current,
+		"machineconfiguration.openshift.io/desiredConfig": desired,
+	})
+}
+
+// nodeLease returns the lease of a node, nil if there is none.
+func (s *onPlatform) nodeLease(name string) *coordinationv1.Lease {
+	s.t.Helper()
+	lease, err := s.kube.CoordinationV1().Leases("medik8s-leases").Get(s.t.Context(), "node-"+s.node(name), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(s.t, err)
+	return lease
+}
+
+// ageLease makes the lease of a node one that was acquired, and renewed for the last
+// time, long ago.
+func (s *onPlatform) ageLease(name string, acquired, renewed time.Duration) *coordinationv1.Lease {
+	s.t.Helper()
+	micro := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(metav1.RFC3339Micro) }
+	s.patch(s.dynamic.Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("medik8s-leases"), "node-"+s.node(name),
+		map[string]any{"spec": map[string]any{"acquireTime": micro(acquired), "renewTime": micro(renewed)}})
+	return s.nodeLease(name)
+}
+
+// writesToTheWorld returns the controller's writes of anything but the status of
+// NodeHealthChecks, events, and the lease of the leader.
+func (s *onPlatform) writesToTheWorld() []localkube.Request {
+	s.t.Helper()
+	return s.audited(s.t, func(r localkube.Request) bool {
+		return r.User == deploy.User && isWrite(r) && r.Resource != v1alpha1.Plural && r.Resource != "events" && !isLeaderLease(r)
+	})
+}
+
+// requireNeverCreated requires that no CR was ever asked for.
+func (s *onPlatform) requireNeverCreated(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		require.Empty(s.t, s.crRequests("create", name), "node %s", name)
+	}
+}
+
+// templateInNamespace makes the template, and thus the CRs, those of another namespace.
+func templateInNamespace(namespace string) func(*v1alpha1.NodeHealthCheckSpec) {
+	return func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Namespace = namespace }
+}
+
+// templateIn creates the template in another namespace than that of the scenario.
+func (s *onPlatform) templateIn(namespace string, spec map[string]any) {
+	s.t.Helper()
+	template := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	template.SetGroupVersionKind(s.kind.templates.GroupVersion().WithKind(s.kind.templateName()))
+	template.SetName(s.name)
+	_, err := s.dynamic.Resource(s.kind.templates).Namespace(namespace).Create(s.t.Context(), template, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+}
+
+// crIn waits for the CR of a node in another namespace than that of the scenario.
+func (s *onPlatform) crIn(namespace, name string) *unstructured.Unstructured {
+	s.t.Helper()
+	var cr *unstructured.Unstructured
+	s.eventually("a CR for node "+name+" in "+namespace, func() bool {
+		var err error
+		cr, err = s.dynamic.Resource(s.kind.remediations).Namespace(namespace).Get(s.t.Context(), s.node(name), metav1.GetOptions{})
+		if err != nil {
+			require.True(s.t, apierrors.IsNotFound(err), "%v", err)
+		}
+		return err == nil
+	})
+	return cr
+}
+
+// firstOwner is the NodeHealthCheck.
+func (s *onPlatform) firstOwner() metav1.OwnerReference {
+	s.t.Helper()
+	return metav1.OwnerReference{
+		APIVersion: "remediation.medik8s.io/v1alpha1", Kind: "NodeHealthCheck", Name: s.name, UID: s.get().UID, Controller: new(false),
+	}
+}
+
+// secondOwner is a Machine.
+func secondOwner(apiVersion string, machine *unstructured.Unstructured) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: apiVersion, Kind: "Machine", Name: machine.GetName(), UID: machine.GetUID(), Controller: new(false)}
+}
+
+// syncs returns how often the NodeHealthCheck was synced.
+func (s *onPlatform) syncs(controller *localkube.Process) int {
+	s.t.Helper()
+	n := 0
+	for _, line := range logged(s.t, controller, "Syncing") {
+		if line["nodeHealthCheck"] == s.name {
+			n++
+		}
+	}
+	return n
+}

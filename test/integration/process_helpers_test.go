@@ -1,0 +1,299 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// eventually waits until something holds that is not about one scenario.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	if err != nil {
+		t.Fatalf("did not come: %s", what)
+	}
+}
+
+// logged returns the lines with a message in the log of a controller, which the
+// Deployment makes a JSON object per line.
+func logged(t *testing.T, p *localkube.Process, message string) []map[string]any {
+	t.Helper()
+	log, err := os.ReadFile(p.LogPath())
+	require.NoError(t, err)
+	var lines []map[string]any
+	for line := range bytes.Lines(log) {
+		var fields map[string]any
+		if json.Unmarshal(line, &fields) == nil && fields["msg"] == message {
+			lines = append(lines, fields)
+		}
+	}
+	return lines
+}
+
+func eventuallyLogged(t *testing.T, p *localkube.Process, message string) {
+	t.Helper()
+	eventually(t, "in the log: "+message, func() bool { return len(logged(t, p, message)) > 0 })
+}
+
+// address returns where a server of a controller listens, "probes" or "metrics". It
+// comes from the log, so every process of a test has a name of its own.
+func address(t *testing.T, p *localkube.Process, server string) string {
+	t.Helper()
+	var found string
+	eventually(t, "address of the server for "+server, func() bool {
+		requireRunning(t, p)
+		for _, line := range logged(t, p, "Listening") {
+			if line["server"] == server {
+				found, _ = line["address"].(string)
+			}
+		}
+		return found != ""
+	})
+	return found
+}
+
+// probe returns the status code of a probe.
+func probe(t *testing.T, p *localkube.Process, path string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address(t, p, "probes")+path, http.NoBody)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.StatusCode
+}
+
+func eventuallyReady(t *testing.T, p *localkube.Process) {
+	t.Helper()
+	eventually(t, "/readyz", func() bool { return probe(t, p, "/readyz") == http.StatusOK })
+}
+
+func requireRunning(t *testing.T, p *localkube.Process) {
+	t.Helper()
+	select {
+	case <-p.Exited():
+		t.Fatalf("the controller has exited:\n%s", p.LogTail())
+	default:
+	}
+}
+
+// exitCode waits for the process to exit.
+func exitCode(t *testing.T, p *localkube.Process) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	code, err := p.Wait(ctx)
+	require.NoError(t, err, p.LogTail())
+	return code
+}
+
+// leaderLease returns the lease of the leader, nil if there is none yet.
+func (c *cluster) leaderLease(t *testing.T) *coordinationv1.Lease {
+	t.Helper()
+	lease, err := c.kube.CoordinationV1().Leases(deploy.Namespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(t, err)
+	return lease
+}
+
+// leader returns the name of the controller that holds the lease, empty if nobody
+// does.
+func (c *cluster) leader(t *testing.T) string {
+	t.Helper()
+	lease := c.leaderLease(t)
+	if lease == nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	return name
+}
+
+func (c *cluster) eventuallyLeader(t *testing.T, name string) {
+	t.Helper()
+	eventually(t, "the leader is "+name, func() bool { return c.leader(t) == name })
+}
+
+// audited returns the audited requests for which want is true.
+func (c *cluster) audited(t *testing.T, want func(localkube.Request) bool) []localkube.Request {
+	t.Helper()
+	all, err := c.Requests()
+	require.NoError(t, err)
+	return slices.DeleteFunc(all, func(r localkube.Request) bool { return !want(r) })
+}
+
+// isWrite tells whether a request changes an object. A review changes nothing.
+func isWrite(r localkube.Request) bool {
+	return !slices.Contains([]string{"get", "list", "watch"}, r.Verb) &&
+		r.Group != "authorization.k8s.io" && r.Group != "authentication.k8s.io" && r.Resource != ""
+}
+
+func isLeaderLease(r localkube.Request) bool {
+	return r.Resource == "leases" && r.Namespace == deploy.Namespace
+}
+
+// denial is a ValidatingAdmissionPolicy of a test.
+type denial struct {
+	// group and resource are what must not be written; a subresource follows a slash.
+	group, resource string
+	operation       admissionregistrationv1.OperationType
+	// unless is a CEL expression. What it holds for is permitted.
+	unless string
+	// try is such a write as a dry run. It shows whether the policy is in force.
+	try func(ctx context.Context, dryRun []string) error
+}
+
+// deny has the API server refuse a kind of writes. It returns when it does. So does
+// allow, which ends it.
+func (c *cluster) deny(t *testing.T, name string, d denial) (allow func()) {
+	t.Helper()
+	group, resource := d.group, d.resource
+	policies := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	bindings := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	_, err := policies.Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{d.operation},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
+				}}},
+			},
+			Validations: []admissionregistrationv1.Validation{{Expression: d.unless, Message: "denied by the test"}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = bindings.Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	remove := func(ctx context.Context) error {
+		return errors.Join(bindings.Delete(ctx, name, metav1.DeleteOptions{}), policies.Delete(ctx, name, metav1.DeleteOptions{}))
+	}
+	t.Cleanup(func() { _ = remove(context.WithoutCancel(t.Context())) }) // A test that fails leaves it behind.
+	refused := func() bool {
+		err := d.try(t.Context(), []string{metav1.DryRunAll})
+		if err != nil {
+			require.ErrorContains(t, err, "denied by the test")
+		}
+		return err != nil
+	}
+	eventually(t, "the policy "+name+" denies", refused)
+	return func() {
+		t.Helper()
+		require.NoError(t, remove(t.Context()))
+		eventually(t, "the policy "+name+" is gone", func() bool { return !refused() })
+	}
+}
+
+// tryCR creates a CR as a dry run.
+func (s *scenario) tryCR(ctx context.Context, dryRun []string) error {
+	cr := &unstructured.Unstructured{Object: map[string]any{}}
+	cr.SetGroupVersionKind(s.kind.remediations.GroupVersion().WithKind(s.kind.name))
+	cr.SetName("dry-run")
+	_, err := s.crClient().Create(ctx, cr, metav1.CreateOptions{DryRun: dryRun})
+	return err
+}
+
+// holdup is a webhook that keeps the creation of CRs waiting, so that a sync of the
+// controller takes as long as the test wants, though no longer than the API server
+// waits for a webhook, which is half a minute.
+type holdup struct {
+	arrived chan struct{} // Receives once for every creation.
+	release func()        // Lets go of all creations.
+}
+
+// holdCreations returns when creations of CRs in the namespace of the scenario wait.
+func (s *scenario) holdCreations() *holdup {
+	s.t.Helper()
+	released := make(chan struct{})
+	h := &holdup{arrived: make(chan struct{}, 100), release: sync.OnceFunc(func() { close(released) })}
+	tried := make(chan struct{}, 100)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if dryRun := review.Request.DryRun; dryRun != nil && *dryRun {
+			tried <- struct{}{}
+		} else {
+			h.arrived <- struct{}{}
+			<-released
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		review.Request = nil
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	s.t.Cleanup(func() { h.release(); server.Close() })
+
+	webhooks := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err := webhooks.Create(s.t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "hold.test.nhc-controller.io",
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				URL:      &server.URL,
+				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+			},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{s.kind.remediations.Group}, APIVersions: []string{"*"}, Resources: []string{s.kind.remediations.Resource}},
+			}},
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.name}},
+			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          new(int32(30)),
+			FailurePolicy:           new(admissionregistrationv1.Fail),
+			AdmissionReviewVersions: []string{"v1"},
+		}},
+	}, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	s.atEnd = append(s.atEnd, func(ctx context.Context) { _ = webhooks.Delete(ctx, s.name, metav1.DeleteOptions{}) })
+	s.eventually("the webhook is asked", func() bool {
+		require.NoError(s.t, s.tryCR(s.t.Context(), []string{metav1.DryRunAll}))
+		return len(tried) > 0
+	})
+	return h
+}
+
+// await returns when a creation waits.
+func (h *holdup) await(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	select {
+	case <-h.arrived:
+	case <-ctx.Done():
+		t.Fatal("no creation came")
+	}
+}

@@ -1,0 +1,182 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// TestQuietCluster: when nothing happens, the controller asks for nothing and writes
+// nothing, however many nodes heartbeat and in whatever state the NodeHealthChecks
+// are (spec P3, 21.1).
+func TestQuietCluster(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	controller := c.startController(t, "quiet")
+
+	nodes := make([]string, 40)
+	for i := range nodes {
+		nodes[i] = fmt.Sprintf("n%02d", i)
+	}
+	start := func(key string, change ...func(*v1alpha1.NodeHealthCheckSpec)) *scenario {
+		s := newEmptyScenario(t, c, t.Name()+key, powerCycle)
+		s.createNodes(nodes...)
+		if key != "no template" {
+			s.createTemplate(usualTemplate())
+		}
+		s.createNHC(change...)
+		return s
+	}
+	scenarios := map[string]*scenario{
+		"healthy":     start("healthy"),
+		"remediating": start("remediating"),
+		"gate closed": start("gate closed", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.MinHealthy = new(intstr.FromString("100%")) }),
+		"paused":      start("paused", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} }),
+		"no template": start("no template"),
+	}
+	for key, s := range scenarios {
+		if key != "healthy" {
+			s.fail("n00")
+			s.eventuallyCounts(40, 39)
+		}
+	}
+	stuck := scenarios["remediating"].eventuallyCR("n00")
+	scenarios["remediating"].report("n00", [2]string{v1alpha1.RemediationSucceeded, "False"})
+	scenarios["gate closed"].eventuallyEvent("RemediationSkipped",
+		"Skipped remediation because the number of healthy nodes selected by the selector is 39 and should equal or exceed 40")
+	scenarios["no template"].eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	phases := map[string]v1alpha1.Phase{
+		"healthy": v1alpha1.PhaseEnabled, "remediating": v1alpha1.PhaseRemediating, "gate closed": v1alpha1.PhaseEnabled,
+		"paused": v1alpha1.PhasePaused, "no template": v1alpha1.PhaseDisabled,
+	}
+	for key, s := range scenarios {
+		require.Equal(t, phases[key], s.status().Phase, key)
+	}
+
+	heartbeats := startHeartbeats(t, c)
+	noise := func(since time.Time) []localkube.Request {
+		return c.audited(t, func(r localkube.Request) bool {
+			renewal := isLeaderLease(r) && r.Name == deploy.LeaderLease && (r.Verb == "get" || r.Verb == "update")
+			return r.Time.After(since) && !renewal && r.Verb != "watch"
+		})
+	}
+	eventually(t, "all that was begun is done", func() bool { return len(noise(time.Now().Add(-5*time.Second))) == 0 })
+
+	begin, beaten := time.Now(), heartbeats.Load()
+	versions := map[string]string{}
+	for key, s := range scenarios {
+		versions[key] = s.get().ResourceVersion
+	}
+	select { // The passing of time is the subject.
+	case <-time.After(60 * time.Second):
+	case <-t.Context().Done():
+	}
+	eventually(t, "enough heartbeats", func() bool { return heartbeats.Load()-beaten >= 60*20 })
+
+	require.Empty(t, noise(begin), "requests of a controller that has nothing to do")
+	require.NotEmpty(t, c.audited(t, func(r localkube.Request) bool { return r.Time.After(begin) && isLeaderLease(r) }), "the audit log works")
+	for key, s := range scenarios {
+		require.Equal(t, versions[key], s.get().ResourceVersion, key)
+	}
+	requireRunning(t, controller)
+
+	// It was quiet, not asleep.
+	require.Equal(t, stuck.GetUID(), scenarios["remediating"].cr("n00").GetUID())
+	scenarios["remediating"].heal("n00")
+	scenarios["remediating"].eventuallyNoCR("n00")
+	scenarios["healthy"].fail("n01")
+	scenarios["healthy"].eventuallyCR("n01")
+}
+
+// startHeartbeats does until the end of the test what kubelets do for all nodes: it
+// writes the heartbeat time of a condition and renews the lease of the node, more
+// than 20 times per second. The result counts the heartbeats.
+func startHeartbeats(t *testing.T, c *cluster) *atomic.Int64 {
+	t.Helper()
+	list, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, list.Items, 200)
+	leases := c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	for i := range list.Items {
+		node := &list.Items[i]
+		_, err := leases.Create(t.Context(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: node.Name},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &node.Name, LeaseDurationSeconds: new(int32(40)), RenewTime: new(metav1.NowMicro())},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	t.Cleanup(func() { stop(); wg.Wait() })
+	var heartbeats atomic.Int64
+	next := make(chan *corev1.Node)
+	wg.Go(func() {
+		ticker := time.NewTicker(time.Second / 30)
+		defer ticker.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case next <- &list.Items[i%len(list.Items)]:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case node := <-next:
+					if heartbeat(ctx, c, node.Name) == nil {
+						heartbeats.Add(1)
+					}
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	return &heartbeats
+}
+
+func heartbeat(ctx context.Context, c *cluster, node string) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{
+		"conditions":  []any{map[string]any{"type": corev1.NodeReady, "lastHeartbeatTime": metav1.Now()}},
+		"allocatable": map[string]any{"ephemeral-storage": fmt.Sprint(time.Now().UnixMilli() % 1000)}, // Kubelets change more than the time.
+	}})
+	if err != nil {
+		return err
+	}
+	if _, err := c.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		return err
+	}
+	renewal, err := json.Marshal(map[string]any{"spec": map[string]any{"renewTime": metav1.NowMicro()}})
+	if err != nil {
+		return err
+	}
+	_, err = c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(ctx, node, types.MergePatchType, renewal, metav1.PatchOptions{})
+	return err
+}

@@ -1,0 +1,258 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// templateMissing is the message for a template that does not exist.
+func (s *scenario) templateMissing() string {
+	resource := s.kind.templates.GroupResource()
+	return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template %s/%s: %s \"%s\" not found"`, s.name, s.name, resource, s.name)
+}
+
+// requireDisabled requires that condition, phase and event tell of this problem.
+func (s *scenario) requireDisabled(reason, message string) {
+	s.t.Helper()
+	status := s.status()
+	require.Equal(s.t, v1alpha1.PhaseDisabled, status.Phase)
+	require.Equal(s.t, "NHC is disabled: "+reason+": "+message, status.Reason, "18.1")
+	condition := s.disabled()
+	require.Equal(s.t, metav1.ConditionTrue, condition.Status)
+	require.Equal(s.t, reason, condition.Reason)
+	require.Equal(s.t, message, condition.Message)
+	require.Equal(s.t, s.get().Generation, condition.ObservedGeneration, "18.5")
+	s.eventuallyEvent("Disabled", "Disabling NHC. Reason: "+reason+", Message: "+message)
+}
+
+// requireEnabled waits until the NodeHealthCheck is enabled, and checks how.
+func (s *scenario) requireEnabled() {
+	s.t.Helper()
+	s.eventuallyEnabled()
+	condition := s.disabled()
+	require.Equal(s.t, "NodeHealthCheckEnabled", condition.Reason, "6.2")
+	require.Equal(s.t, "No issues found, NodeHealthCheck is enabled.", condition.Message, "6.2")
+	s.eventuallyEvent("Enabled", "No issues found, NodeHealthCheck is enabled.")
+}
+
+// TestTemplateProblems: what is wrong with a reference or a template is told in
+// condition, phase and event (spec 6.1, 6.3, 18.1, 19.1).
+func TestTemplateProblems(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		template map[string]any
+		change   func(*v1alpha1.NodeHealthCheckSpec)
+		reason   string
+		message  func(s *scenario) string
+	}{
+		"6.1-missing": {
+			reason: v1alpha1.ReasonTemplateNotFound, message: (*scenario).templateMissing,
+		},
+		"6.1-kind-not-served": {
+			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Kind = "UnknownTemplate" },
+			reason: v1alpha1.ReasonTemplateNotFound,
+			message: func(s *scenario) string {
+				return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template %s/%s: no matches for kind \"UnknownTemplate\" in version \"demo.nhc-controller.io/v1alpha1\""`, s.name, s.name)
+			},
+		},
+		"6.1-group-not-served": {
+			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.APIVersion = "unknown.example/v1" },
+			reason: v1alpha1.ReasonTemplateNotFound,
+			message: func(s *scenario) string {
+				return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template %s/%s: no matches for kind \"PowerCycleRemediationTemplate\" in version \"unknown.example/v1\""`, s.name, s.name)
+			},
+		},
+		"6.1-no-namespace": {
+			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Namespace = "" },
+			reason: v1alpha1.ReasonTemplateNotFound,
+			message: func(s *scenario) string {
+				return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template /%s: PowerCycleRemediationTemplate is a namespaced kind, but no namespace is provided"`, s.name)
+			},
+		},
+		"6.1-kind-without-suffix": {
+			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Kind = "PowerCycleRemediation" },
+			reason: v1alpha1.ReasonTemplateInvalid,
+			message: func(s *scenario) string {
+				return fmt.Sprintf(`Remediation template is invalid: "kind PowerCycleRemediation of template %s/%s lacks the suffix Template"`, s.name, s.name)
+			},
+		},
+		"6.1-no-spec":               {template: map[string]any{}, reason: v1alpha1.ReasonTemplateInvalid, message: (*scenario).templateMalformed},
+		"6.1-no-spec.template.spec": {template: map[string]any{"template": map[string]any{}}, reason: v1alpha1.ReasonTemplateInvalid, message: (*scenario).templateMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newEmptyScenario(t, sharedCluster(t), t.Name(), powerCycle)
+			s.createNodes("a", "b")
+			s.fail("a")
+			if tc.template != nil {
+				s.createTemplate(tc.template)
+			}
+			if tc.change == nil {
+				tc.change = func(*v1alpha1.NodeHealthCheckSpec) {}
+			}
+			s.createNHC(tc.change)
+			s.eventuallyDisabled(tc.reason)
+			s.requireDisabled(tc.reason, tc.message(s))
+			s.eventuallyListed(map[string]int{"a": 0})
+			s.eventuallyCounts(2, 1)
+			s.catchUpNodes()
+			require.Empty(t, s.crs(), "5.2")
+			require.Empty(t, s.events("Enabled"), "6.3")
+			s.requireEvents(v1alpha1.Kind, s.name, "Disabled", 1, "6.3: on a flip")
+		})
+	}
+}
+
+func (s *scenario) templateMalformed() string {
+	return fmt.Sprintf(`Remediation template is invalid: "invalid template %s/%s, didn't find spec.template.spec"`, s.name, s.name)
+}
+
+// TestTemplateComesAndGoes: the condition follows the template without the
+// NodeHealthCheck being touched, and a running remediation ends well in between
+// (spec 5.2, 6.3, 6.4, 6.7).
+func TestTemplateComesAndGoes(t *testing.T) {
+	t.Parallel()
+	s := newEmptyScenario(t, sharedCluster(t), t.Name(), powerCycle)
+	s.createNodes("a", "b")
+	s.createNHC()
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	s.requireDisabled(v1alpha1.ReasonTemplateNotFound, s.templateMissing())
+	s.fail("a")
+	s.eventuallyListed(map[string]int{"a": 0})
+	require.Nil(t, s.cr("a"))
+
+	// Another problem: the condition stays True.
+	flipped := s.disabled().LastTransitionTime
+	s.pass(flipped.Time)
+	s.createTemplate(map[string]any{})
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateInvalid)
+	s.requireDisabled(v1alpha1.ReasonTemplateInvalid, s.templateMalformed())
+	require.Equal(t, flipped, s.disabled().LastTransitionTime, "6.3: only on a flip")
+	s.eventuallyListed(map[string]int{"a": 0})
+	require.Nil(t, s.cr("a"))
+
+	s.setTemplate(usualTemplate())
+	s.requireEnabled()
+	cr := s.eventuallyCR("a")
+	require.Equal(t, map[string]any{"offSeconds": int64(1)}, cr.Object["spec"])
+
+	// Gone during the remediation: it goes on, and ends.
+	s.deleteTemplate()
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	require.Equal(t, v1alpha1.PhaseDisabled, s.status().Phase)
+	s.fail("b")
+	s.eventuallyListed(map[string]int{"a": 1, "b": 0})
+	s.eventuallyCounts(2, 0)
+	require.Equal(t, cr.GetResourceVersion(), s.cr("a").GetResourceVersion(), "6.7: neither started nor ended")
+	require.Equal(t, int32(1), *s.status().RemediatingNodes)
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.eventuallyListed(map[string]int{"b": 0})
+	s.eventuallyCounts(2, 1)
+	require.Nil(t, s.cr("b"))
+
+	s.createTemplate(usualTemplate())
+	s.requireEnabled()
+	s.eventuallyCR("b")
+	s.heal("b")
+	s.eventuallyCounts(2, 2)
+
+	// Gone while nothing is going on.
+	s.deleteTemplate()
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	s.createTemplate(usualTemplate())
+	s.requireEnabled()
+	s.requireRequests("create", "a", 1)
+	s.requireRequests("create", "b", 1)
+}
+
+// TestTemplateChange: a CR is a copy. What runs does not change with its template
+// (spec 6.1, 11.1, 11.2).
+func TestTemplateChange(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b")
+	s.createNHC()
+	s.fail("a")
+	cr := s.eventuallyCR("a")
+	s.deleteTemplate()
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	s.createTemplate(map[string]any{"template": map[string]any{"spec": map[string]any{}}})
+	s.requireEnabled()
+	s.fail("b")
+	require.Empty(t, s.eventuallyCR("b").Object["spec"], "6.1: an empty map is fine")
+	require.Equal(t, cr.GetResourceVersion(), s.cr("a").GetResourceVersion(), "11.2")
+}
+
+// TestReferenceChange: the reference may be corrected while nothing is remediated
+// (spec 4.4, 6.4).
+func TestReferenceChange(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a")
+	s.fail("a")
+	s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Kind = "WrongTemplate" })
+	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate = s.templateReference() })
+	s.requireEnabled()
+	s.eventuallyCR("a")
+	require.Equal(t, s.get().Generation, s.disabled().ObservedGeneration, "18.5")
+}
+
+// TestClusterScopedKinds: kinds may be cluster-scoped, but then both (spec 6.1,
+// 11.1).
+func TestClusterScopedKinds(t *testing.T) {
+	t.Parallel()
+	for name, namespace := range map[string]string{"without namespace": "", "with a namespace that means nothing": "default"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newRepairScenario(t, sharedCluster(t), "")
+			s.kind.clusterScoped = true
+			s.installAll()
+			s.createNodes("a", "b")
+			s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Namespace = namespace })
+			s.requireEnabled()
+			s.fail("a")
+			cr := s.eventuallyCR("a")
+			require.Empty(t, cr.GetNamespace())
+			require.Equal(t, s.node("a"), cr.GetName())
+			s.requireOnly("a", cr)
+			require.Equal(t, corev1.ObjectReference{
+				APIVersion: cr.GetAPIVersion(), Kind: cr.GetKind(), Name: cr.GetName(), UID: cr.GetUID(),
+			}, s.entry("a").Remediations[0].Resource, "18.3")
+			s.deleteCR("a")
+			s.eventually("a new CR", func() bool { now := s.cr("a"); return now != nil && now.GetUID() != cr.GetUID() })
+			s.heal("a")
+			s.eventuallyNoCR("a")
+			s.eventuallyCounts(2, 2)
+			s.deleteTemplate()
+			s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+			require.Empty(t, s.listed())
+		})
+	}
+	t.Run("6.1-one-of-the-two", func(t *testing.T) {
+		t.Parallel()
+		s := newRepairScenario(t, sharedCluster(t), "")
+		s.grant(s.kind.templates, templateVerbs...)
+		s.grant(s.kind.remediations, remediationVerbs...)
+		s.install(s.kind.templates)
+		s.createTemplate(usualTemplate())
+		s.kind.clusterScoped = true
+		s.install(s.kind.remediations)
+		s.createNodes("a")
+		s.fail("a")
+		s.createNHC()
+		s.eventuallyDisabled(v1alpha1.ReasonTemplateInvalid)
+		s.requireDisabled(v1alpha1.ReasonTemplateInvalid, `Remediation template is invalid: "kinds RepairTemplate and Repair must both be namespaced or both be cluster-scoped"`)
+		s.eventuallyListed(map[string]int{"a": 0})
+	})
+}

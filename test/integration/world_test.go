@@ -1,0 +1,279 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// resource returns a client for a resource of the kind.
+func (s *scenario) resource(gvr schema.GroupVersionResource) dynamic.ResourceInterface {
+	if s.kind.clusterScoped {
+		return s.dynamic.Resource(gvr)
+	}
+	return s.dynamic.Resource(gvr).Namespace(s.name)
+}
+
+// patch merges a patch into an object.
+func (s *scenario) patch(client dynamic.ResourceInterface, name string, patch map[string]any, subresources ...string) {
+	s.t.Helper()
+	encoded, err := json.Marshal(patch)
+	require.NoError(s.t, err)
+	_, err = client.Patch(s.t.Context(), name, types.MergePatchType, encoded, metav1.PatchOptions{}, subresources...)
+	require.NoError(s.t, err)
+}
+
+func metadataPatch(field string, values map[string]any) map[string]any {
+	return map[string]any{"metadata": map[string]any{field: values}}
+}
+
+// labelNode sets labels of a node, and removes those that are nil.
+func (s *scenario) labelNode(name string, labels map[string]any) {
+	s.t.Helper()
+	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name), metadataPatch("labels", labels))
+}
+
+func (s *scenario) deleteNode(name string) {
+	s.t.Helper()
+	require.NoError(s.t, s.kube.CoreV1().Nodes().Delete(s.t.Context(), s.node(name), metav1.DeleteOptions{}))
+}
+
+// annotateCR sets annotations of the CR of a node, and removes those that are nil.
+func (s *scenario) annotateCR(name string, annotations map[string]any) {
+	s.t.Helper()
+	s.patch(s.crClient(), s.node(name), metadataPatch("annotations", annotations))
+}
+
+// report sets the conditions of the CR of a node, as a remediator would: each is
+// a type and a status.
+func (s *scenario) report(name string, conditions ...[2]string) {
+	s.t.Helper()
+	list := make([]any, 0, len(conditions))
+	for _, condition := range conditions {
+		list = append(list, map[string]any{"type": condition[0], "status": condition[1], "reason": "Test"})
+	}
+	s.patch(s.crClient(), s.node(name), map[string]any{"status": map[string]any{"conditions": list}}, "status")
+}
+
+// deleteCR deletes the CR of a node, as somebody else than the controller.
+func (s *scenario) deleteCR(name string) {
+	s.t.Helper()
+	require.NoError(s.t, s.crClient().Delete(s.t.Context(), s.node(name), metav1.DeleteOptions{}))
+}
+
+// createForeignCR creates a CR that the NodeHealthCheck does not own.
+func (s *scenario) createForeignCR(name string, annotations map[string]string) *unstructured.Unstructured {
+	s.t.Helper()
+	cr := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	cr.SetGroupVersionKind(s.kind.remediations.GroupVersion().WithKind(s.kind.name))
+	cr.SetName(name)
+	cr.SetAnnotations(annotations)
+	cr, err := s.crClient().Create(s.t.Context(), cr, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	return cr
+}
+
+// setTemplate changes the spec of the template.
+func (s *scenario) setTemplate(spec map[string]any) {
+	s.t.Helper()
+	s.patch(s.resource(s.kind.templates), s.name, map[string]any{"spec": spec})
+}
+
+func (s *scenario) deleteTemplate() {
+	s.t.Helper()
+	require.NoError(s.t, s.resource(s.kind.templates).Delete(s.t.Context(), s.name, metav1.DeleteOptions{}))
+}
+
+// deleteNHC deletes the NodeHealthCheck, even during a remediation.
+func (s *scenario) deleteNHC() {
+	s.t.Helper()
+	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name,
+		metadataPatch("annotations", map[string]any{v1alpha1.AnnotationAllowDelete: ""}))
+	require.NoError(s.t, s.nhc.RemediationV1alpha1().NodeHealthChecks().Delete(s.t.Context(), s.name, metav1.DeleteOptions{}))
+}
+
+// disabled returns condition Disabled.
+func (s *scenario) disabled() metav1.Condition {
+	s.t.Helper()
+	condition := meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionDisabled)
+	require.NotNil(s.t, condition)
+	return *condition
+}
+
+// listed returns the nodes in status with the number of their remediations.
+func (s *scenario) listed() map[string]int {
+	s.t.Helper()
+	listed := map[string]int{}
+	for _, entry := range s.status().UnhealthyNodes {
+		listed[entry.Name[len(s.name)+1:]] = len(entry.Remediations)
+	}
+	return listed
+}
+
+// eventuallyListed waits until status lists these nodes with these numbers of
+// remediations, and no others.
+func (s *scenario) eventuallyListed(want map[string]int) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("unhealthyNodes with remediations %v", want), func() bool {
+		listed := s.listed()
+		if len(listed) != len(want) {
+			return false
+		}
+		for name, n := range want {
+			if got, ok := listed[name]; !ok || got != n {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// requireOnly requires that status shows exactly this CR for a node.
+func (s *scenario) requireOnly(name string, cr *unstructured.Unstructured) {
+	s.t.Helper()
+	entry := s.entry(name)
+	require.NotNil(s.t, entry)
+	require.Len(s.t, entry.Remediations, 1)
+	require.Equal(s.t, cr.GetUID(), entry.Remediations[0].Resource.UID)
+	require.Equal(s.t, cr.GetCreationTimestamp().UTC(), entry.Remediations[0].Started.UTC())
+}
+
+// catchUp returns when the controller has seen all that happened so far to the
+// nodes and the CRs of the scenario, and to the NodeHealthCheck. Caches deliver in
+// order, so one more remediation, from its beginning to its end, proves it. It needs
+// an open gate.
+func (s *scenario) catchUp() {
+	s.t.Helper()
+	const canary = "canary"
+	s.createNodes(canary)
+	s.fail(canary)
+	s.eventuallyCR(canary)
+	s.heal(canary)
+	s.eventuallyNoCR(canary)
+	s.eventually("no entry for the canary", func() bool { return s.entry(canary) == nil })
+	observed := *s.status().ObservedNodes
+	s.deleteNode(canary)
+	s.eventually("the canary is gone", func() bool { return *s.status().ObservedNodes == observed-1 })
+}
+
+// catchUpNodes does the same for nodes only, and needs no open gate.
+func (s *scenario) catchUpNodes() {
+	s.t.Helper()
+	const canary = "canary"
+	observed := *s.status().ObservedNodes
+	s.createNodes(canary)
+	s.eventually("the canary is observed", func() bool { return *s.status().ObservedNodes == observed+1 })
+	s.deleteNode(canary)
+	s.eventually("the canary is gone", func() bool { return *s.status().ObservedNodes == observed })
+}
+
+// pass returns when the clock of the API server is past an instant. Timestamps have
+// whole seconds: those of one second look the same, even if they should not be.
+func (s *scenario) pass(instant time.Time) {
+	s.t.Helper()
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	s.eventually("a later second", func() bool {
+		object, err := s.kube.CoreV1().ConfigMaps(s.name).Create(s.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "now"}}, dryRun)
+		require.NoError(s.t, err)
+		return object.CreationTimestamp.After(instant)
+	})
+}
+
+// requests returns those of the controller that want is true for. The last one may
+// be missing for a moment, although its effect is there.
+func (s *scenario) requests(want func(localkube.Request) bool) []localkube.Request {
+	s.t.Helper()
+	all, err := s.Requests()
+	require.NoError(s.t, err)
+	return slices.DeleteFunc(all, func(r localkube.Request) bool { return r.User != deploy.User || !want(r) })
+}
+
+// crRequests returns the controller's requests of a verb for the CR of a node,
+// with whatever result.
+func (s *scenario) crRequests(verb, name string) []localkube.Request {
+	s.t.Helper()
+	return s.requests(func(r localkube.Request) bool {
+		return r.Verb == verb && r.Group == s.kind.remediations.Group && r.Resource == s.kind.remediations.Resource && r.Name == s.node(name)
+	})
+}
+
+// requireRequests requires that the controller has made so many requests of a verb
+// for the CR of a node.
+func (s *scenario) requireRequests(verb, name string, n int, why ...any) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("%d requests to %s the CR of node %s", n, verb, name), func() bool { return len(s.crRequests(verb, name)) >= n })
+	require.Len(s.t, s.crRequests(verb, name), n, why...)
+}
+
+// requireStatusWrites requires that the controller has written the status so many
+// times since an instant.
+func (s *scenario) requireStatusWrites(since time.Time, n int, why ...any) {
+	s.t.Helper()
+	writes := func() []localkube.Request {
+		return s.requests(func(r localkube.Request) bool {
+			return r.Resource == v1alpha1.Plural && r.Subresource == "status" && r.Name == s.name && r.Time.After(since)
+		})
+	}
+	s.eventually(fmt.Sprintf("%d writes of the status", n), func() bool { return len(writes()) >= n })
+	require.Len(s.t, writes(), n, why...)
+}
+
+// requireEvents requires that so many events with this reason are about an object.
+// Events come a moment after what they tell of.
+func (s *scenario) requireEvents(kind, name, reason string, n int, why ...any) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("%d events %s about %s", n, reason, name), func() bool { return len(s.eventsAbout(kind, name, reason)) >= n })
+	require.Len(s.t, s.eventsAbout(kind, name, reason), n, why...)
+}
+
+// requireTimedOut requires that a CR was told to stop, at a time in the usual form.
+func (s *scenario) requireTimedOut(cr *unstructured.Unstructured) {
+	s.t.Helper()
+	value := cr.GetAnnotations()[v1alpha1.AnnotationTimedOut]
+	at, err := time.Parse(time.RFC3339, value)
+	require.NoError(s.t, err, "13.8: RFC 3339")
+	require.Equal(s.t, value, at.UTC().Format(time.RFC3339), "13.8: in UTC, whole seconds")
+}
+
+// eventuallyTimedOut waits until the CR of a node was told to stop.
+func (s *scenario) eventuallyTimedOut(name string) *unstructured.Unstructured {
+	s.t.Helper()
+	var cr *unstructured.Unstructured
+	s.eventually("nhc-timed-out on the CR of node "+name, func() bool {
+		if cr = s.cr(name); cr == nil {
+			return false
+		}
+		_, marked := cr.GetAnnotations()[v1alpha1.AnnotationTimedOut]
+		return marked
+	})
+	s.requireTimedOut(cr)
+	return cr
+}
+
+// eventuallyDeleting waits until the deletion of the CR of a node was requested.
+func (s *scenario) eventuallyDeleting(name string) *unstructured.Unstructured {
+	s.t.Helper()
+	var cr *unstructured.Unstructured
+	s.eventually("deletionTimestamp on the CR of node "+name, func() bool {
+		cr = s.cr(name)
+		return cr != nil && cr.GetDeletionTimestamp() != nil
+	})
+	return cr
+}
