@@ -198,19 +198,24 @@ func hasKey(m map[string]string, key string) bool {
 
 // sameConditions compares type, status and transition time, in any order.
 func sameConditions(a, b []corev1.NodeCondition) bool {
-	if len(a) != len(b) {
-		return false
+	// The order hardly ever changes.
+	if slices.EqualFunc(a, b, sameCondition) {
+		return true
 	}
-	for i := range a {
-		same := func(other corev1.NodeCondition) bool {
-			return a[i].Type == other.Type && a[i].Status == other.Status && a[i].LastTransitionTime.Equal(&other.LastTransitionTime)
-		}
-		// The order hardly ever changes.
-		if !same(b[i]) && !slices.ContainsFunc(b, same) {
+	return containsConditions(a, b) && containsConditions(b, a)
+}
+
+func containsConditions(all, some []corev1.NodeCondition) bool {
+	for _, condition := range some {
+		if !slices.ContainsFunc(all, func(other corev1.NodeCondition) bool { return sameCondition(condition, other) }) {
 			return false
 		}
 	}
 	return true
+}
+
+func sameCondition(a, b corev1.NodeCondition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
 // crdChanged handles any event of a CustomResourceDefinition, whose name is

@@ -69,10 +69,15 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 	}
 	known := m.byName[nhc.Name]
 	if known == nil || known.uid != nhc.UID {
+		before := known
 		known = &memory{
 			uid:               nhc.UID,
 			deletionRequested: map[types.UID]bool{},
 			announced:         announced{detected: sets.New[string](), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
+		}
+		if before != nil {
+			// What the namesake had has ended, and its series with it.
+			known.remediations, known.oldNodes = before.remediations, before.oldNodes
 		}
 		m.byName[nhc.Name] = known
 	}

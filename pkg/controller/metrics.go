@@ -94,17 +94,16 @@ func (m *metrics) update(r *round, memory *memory) {
 	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
 
 	for i := range r.plans {
-		if cr := r.outcomes[i].Created; cr != nil && len(r.plans[i].Node.Own) == 0 && !r.plans[i].Node.Verdict.Deadline.IsZero() {
+		if cr := r.outcomes[i].Created; cr != nil && len(r.plans[i].Node.Own) == 0 && len(r.plans[i].Node.Recorded) == 0 && !r.plans[i].Node.Verdict.Deadline.IsZero() {
 			m.detectionToCreation.WithLabelValues(name).Observe(max(0, r.now.Sub(r.plans[i].Node.Verdict.Deadline).Seconds()))
 		}
 	}
 	before := memory.remediations
 	first := before == nil
 	if first {
-		before = track(&r.nhc.Status) // After a restart, status tells what went on.
+		before = shownIn(&r.nhc.Status) // After a restart, status tells what went on.
 	}
-	after := track(r.status)
-	r.followCRs(after)
+	after := r.track()
 	for uid, cr := range after {
 		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1)
 		if _, known := before[uid]; !known {
@@ -179,8 +178,8 @@ func (m *metrics) forget(nhc string, memory *memory) {
 	}
 }
 
-// track returns the CRs that a status shows.
-func track(status *v1alpha1.NodeHealthCheckStatus) map[types.UID]tracked {
+// shownIn returns the CRs that a status shows.
+func shownIn(status *v1alpha1.NodeHealthCheckStatus) map[types.UID]tracked {
 	crs := map[types.UID]tracked{}
 	for i := range status.UnhealthyNodes {
 		node := &status.UnhealthyNodes[i]
@@ -195,16 +194,24 @@ func track(status *v1alpha1.NodeHealthCheckStatus) map[types.UID]tracked {
 	return crs
 }
 
-// followCRs notes which CRs report success, for the time when they are gone.
-func (r *round) followCRs(crs map[types.UID]tracked) {
+// track returns the CRs that exist after the round, also those of nodes that status
+// is too small for.
+func (r *round) track() map[types.UID]tracked {
+	crs := map[types.UID]tracked{}
 	for i := range r.plans {
-		for _, own := range r.plans[i].Node.Own {
-			if cr, shown := crs[own.UID]; shown {
-				cr.succeeded = own.Succeeded == corev1.ConditionTrue
-				crs[own.UID] = cr
+		node := &r.plans[i].Node
+		succeeded := map[types.UID]bool{}
+		for _, own := range node.Own {
+			succeeded[own.UID] = own.Succeeded == corev1.ConditionTrue
+		}
+		for _, cr := range remediationsOf(node, &r.outcomes[i]) {
+			crs[cr.Resource.UID] = tracked{
+				node: node.Name, namespace: cr.Resource.Namespace, kind: cr.Resource.Kind,
+				started: cr.Started.Time, timedOut: cr.TimedOut != nil, succeeded: succeeded[cr.Resource.UID],
 			}
 		}
 	}
+	return crs
 }
 
 // succeeded tells whether a CR that was just removed reported success.

@@ -167,7 +167,7 @@ func (r *round) oldCRs() []*remediation.CR {
 	var old []*remediation.CR
 	for i := range r.plans {
 		for _, cr := range r.plans[i].Node.Own {
-			if r.now.Sub(cr.CreationTimestamp.Time) > v1alpha1.OldRemediationAge {
+			if !r.now.Before(cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge)) {
 				old = append(old, cr)
 			}
 		}

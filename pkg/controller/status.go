@@ -93,7 +93,8 @@ func disabledCondition(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) [
 // newEntry returns the entry of a node, or nil if it is not listed (spec 18.4).
 func newEntry(plan *remediation.NodePlan, outcome *remediation.Outcome, old *v1alpha1.UnhealthyNode, now time.Time) *v1alpha1.UnhealthyNode {
 	node := &plan.Node
-	entry := &v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediationsOf(node, outcome)}
+	remediations := remediationsOf(node, outcome)
+	entry := &v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediations[:min(len(remediations), maxRemediations)]}
 	unhealthy := node.Verdict.State == health.Unhealthy && !node.Circumstances.Unselected
 	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Circumstances.Unselected && old != nil
 	if len(entry.Remediations) == 0 && !unhealthy && !lingering {
@@ -138,6 +139,9 @@ func remediationsOf(node *remediation.Node, outcome *remediation.Outcome) []v1al
 	return remediations
 }
 
+// maxRemediations is the number of remediations that the API accepts in an entry.
+const maxRemediations = 32
+
 // timedOut returns when the step of a CR ended without success: now, or as status
 // says, or else as the CR says, which is how status is rebuilt.
 func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *remediation.CR) *metav1.Time {
@@ -161,18 +165,53 @@ func record(cr *remediation.CR, timedOut *metav1.Time) v1alpha1.Remediation {
 	return entry
 }
 
-// limitEntries sorts the entries by name and keeps at most limit of them, those
-// with remediations first (spec 18.6).
+// limitEntries sorts the entries by name and keeps at most limit of them, and no
+// more than an object can hold, those with remediations first (spec 18.6).
 func limitEntries(entries []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
 	byName := func(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
-	if len(entries) > limit {
+	if len(entries) > limit || entriesSize(entries) > maxEntriesSize {
 		slices.SortFunc(entries, func(a, b v1alpha1.UnhealthyNode) int {
 			return cmp.Or(min(len(b.Remediations), 1)-min(len(a.Remediations), 1), byName(a, b))
 		})
-		entries = entries[:limit]
+		entries = entries[:min(len(entries), limit)]
+		size := 0
+		for i := range entries {
+			if size += entrySize(&entries[i]); size > maxEntriesSize {
+				entries = entries[:i]
+				break
+			}
+		}
 	}
 	slices.SortFunc(entries, byName)
 	return entries
+}
+
+// maxEntriesSize is how many bytes the entries may take in the stored object, of the
+// 1.5 MiB that etcd accepts by default.
+const maxEntriesSize = 1_200_000
+
+func entriesSize(entries []v1alpha1.UnhealthyNode) int {
+	size := 0
+	for i := range entries {
+		size += entrySize(&entries[i])
+	}
+	return size
+}
+
+// entrySize returns about how many bytes an entry takes, rather too many than too
+// few: its JSON, and its part of the managed fields, which repeat the name.
+func entrySize(entry *v1alpha1.UnhealthyNode) int {
+	const fields, timestamps, remediationFields = 120, 80, 210
+	size := fields + 2*len(entry.Name)
+	if entry.ConditionsHealthyTimestamp != nil {
+		size += timestamps
+	}
+	for i := range entry.Remediations {
+		cr := &entry.Remediations[i]
+		size += remediationFields + len(cr.TemplateName) +
+			len(cr.Resource.APIVersion) + len(cr.Resource.Kind) + len(cr.Resource.Namespace) + len(cr.Resource.Name) + len(cr.Resource.UID)
+	}
+	return size
 }
 
 // phaseOf returns the phase and its reason (spec 18.1).

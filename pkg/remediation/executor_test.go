@@ -6,6 +6,7 @@ package remediation
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -156,14 +157,33 @@ func TestExecuteCreateLookFails(t *testing.T) {
 
 func TestExecuteCreateFails(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
-	th.react("create", "", errServer)
-	outcome := th.create(t)
-	require.ErrorIs(t, outcome.Err, errServer)
-	require.ErrorContains(t, outcome.Err, "node n", "the error names the node")
-	outcome.Err = nil
-	require.Equal(t, Outcome{}, outcome, "P5: nothing was done")
-	require.Empty(t, th.written)
+	resource := crResource.GroupResource()
+	for name, tc := range map[string]struct {
+		err     error
+		unknown bool
+	}{
+		"P5 nobody knows what became of it":       {err: errServer, unknown: true},
+		"P5 the connection was lost":              {err: io.ErrUnexpectedEOF, unknown: true},
+		"P5 it took too long":                     {err: apierrors.NewTimeoutError("slow", 1), unknown: true},
+		"P5 the server failed":                    {err: apierrors.NewInternalError(errors.New("etcd")), unknown: true},
+		"12.2 it was denied":                      {err: apierrors.NewForbidden(resource, "n", nil)},
+		"12.2 it was invalid":                     {err: apierrors.NewInvalid(schema.GroupKind{}, "n", nil)},
+		"12.2 there were too many requests":       {err: apierrors.NewTooManyRequests("busy", 1)},
+		"12.2 the webhook could not be asked":     {err: apierrors.NewInternalError(errors.New(`failed calling webhook "far"`))},
+		"12.2 the namespace of the template went": {err: apierrors.NewNotFound(resource, "n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			th := newTheatre()
+			th.react("create", "", tc.err)
+			outcome := th.create(t)
+			require.ErrorIs(t, outcome.Err, tc.err)
+			require.ErrorContains(t, outcome.Err, "node n", "the error names the node")
+			outcome.Err = nil
+			require.Equal(t, Outcome{Unknown: tc.unknown}, outcome, "P5: nothing was done, as far as is known")
+			require.Empty(t, th.written)
+		})
+	}
 }
 
 func TestExecuteCreateUnservedKind(t *testing.T) {
@@ -215,19 +235,22 @@ func TestExecuteCreateAlreadyExists(t *testing.T) {
 
 func TestExecuteCreateNamesakeUnreadable(t *testing.T) {
 	t.Parallel()
-	for name, err := range map[string]error{
-		"P5 it was just deleted": apierrors.NewNotFound(crResource.GroupResource(), "n"),
-		"P5 it cannot be read":   errServer,
-		"P5 it must not be read": apierrors.NewForbidden(crResource.GroupResource(), "n", nil),
+	for name, tc := range map[string]struct {
+		err     error
+		unknown bool
+	}{
+		"P5 it was just deleted": {err: apierrors.NewNotFound(crResource.GroupResource(), "n")},
+		"P5 it cannot be read":   {err: errServer, unknown: true},
+		"P5 it must not be read": {err: apierrors.NewForbidden(crResource.GroupResource(), "n", nil), unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			th := newTheatre(object("n", "live-uid"))
-			th.react("get", "", err)
+			th.react("get", "", tc.err)
 			outcome := th.create(t)
 			require.Error(t, outcome.Err, "the attempt is repeated")
 			outcome.Err = nil
-			require.Equal(t, Outcome{}, outcome)
+			require.Equal(t, Outcome{Unknown: tc.unknown}, outcome)
 		})
 	}
 }

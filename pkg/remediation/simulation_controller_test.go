@@ -14,9 +14,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -194,6 +194,8 @@ type sight struct {
 	leaving time.Time
 	// moves are those of the world when the caches were up to date; -1 if they were not.
 	moves int
+	// version is that of the world at that time.
+	version int
 	// aged means that some cache is older than the process.
 	aged bool
 }
@@ -206,7 +208,7 @@ func selects(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node) bool {
 // observe builds the nodes from a view as controller.observe does.
 func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time) *sight {
 	w := p.world
-	s := &sight{nhc: nhc, now: now, objects: map[string]*corev1.Node{}, moves: -1, script: &Script{NHC: nhc, Steps: Steps(&nhc.Spec)}}
+	s := &sight{nhc: nhc, now: now, objects: map[string]*corev1.Node{}, moves: -1, version: w.version, script: &Script{NHC: nhc, Steps: Steps(&nhc.Spec)}}
 	restraints := Circumstances{
 		InvalidSpec: SpecProblem(&nhc.Spec) != "",
 		Terminating: nhc.DeletionTimestamp != nil,

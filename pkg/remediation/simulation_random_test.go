@@ -25,7 +25,7 @@ import (
 
 var (
 	simulationSeed  = flag.Uint64("simulation.seed", 0, "simulate only this seed, and show all of its timeline with -v")
-	simulationSeeds = flag.Uint64("simulation.seeds", 200, "simulate this many seeds")
+	simulationSeeds = flag.Uint64("simulation.seeds", 400, "simulate this many seeds")
 )
 
 // simulationSteps is the number of random steps of a seed.
@@ -45,29 +45,62 @@ func TestSimulation(t *testing.T) {
 		seeds = []uint64{*simulationSeed}
 	}
 	const groups = 4
-	for group := range groups {
-		t.Run(fmt.Sprintf("group %d", group), func(t *testing.T) {
-			t.Parallel()
-			requests := 0
-			for i, seed := range seeds {
-				if i%groups != group {
-					continue
+	seen := make([]map[string]int, groups)
+	t.Run("seeds", func(t *testing.T) {
+		t.Parallel()
+		for group := range groups {
+			t.Run(fmt.Sprintf("group %d", group), func(t *testing.T) {
+				t.Parallel()
+				seen[group] = map[string]int{}
+				for i, seed := range seeds {
+					if i%groups == group {
+						w := simulate(t, seed)
+						for what, times := range w.seen {
+							seen[group][what] += times
+						}
+					}
 				}
-				w := newWorld(seed)
-				if found := w.play(); found != nil {
-					t.Fatalf("seed %d: node %s: %s\nagain: go test ./pkg/remediation -run TestSimulation -simulation.seed=%d\n%s",
-						seed, found.node, found.text, seed, w.tell(found.node))
-				}
-				requests += w.requests
-				if *simulationSeed != 0 {
-					t.Log(w.tell(""))
-				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		total := map[string]int{}
+		for _, group := range seen {
+			for what, times := range group {
+				total[what] += times
 			}
-			if *simulationSeed == 0 {
-				require.Greater(t, requests, len(seeds), "the test itself")
+		}
+		t.Log(total)
+		if *simulationSeed != 0 || t.Failed() {
+			return
+		}
+		for _, what := range []string{
+			"Create", "Create of a next step", "Delete", "MarkTimedOut", "MarkTimedOut ends a step",
+			"WriteLease", "WriteLease anew", "WriteLease taken over", "ReleaseLease", "RemoveConfirmation",
+			"death before a request", "death after a request", "lost answer", "created earlier",
+			"exhausted", "delayed", "unreadable",
+			"refused: Disabled", "refused: Paused", "refused: GateClosed", "refused: Excluded", "refused: Unselected",
+			"refused: ControlPlaneBusy", "refused: ForeignRemediation", "refused: LeaseTaken", "refused: RetryLater",
+		} {
+			if total[what] == 0 {
+				t.Errorf("the test itself: %q has never happened", what)
 			}
-		})
+		}
+	})
+}
+
+// simulate plays the game of a seed.
+func simulate(t *testing.T, seed uint64) *world {
+	t.Helper()
+	w := newWorld(seed)
+	if found := w.play(); found != nil {
+		t.Fatalf("seed %d: node %s: %s\nagain: go test ./pkg/remediation -run TestSimulation -simulation.seed=%d\n%s",
+			seed, found.node, found.text, seed, w.tell(found.node))
 	}
+	if *simulationSeed != 0 {
+		t.Log(w.tell(""))
+	}
+	return w
 }
 
 // TestSimulationIsDeterministic: a seed stands for one course of events.

@@ -4,7 +4,9 @@
 package remediation
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -106,6 +108,7 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 	unhealthy := exists && node.Verdict.State == health.Unhealthy
 	creates, deletes, leases := 0, 0, 0
 	ended := map[types.UID]bool{}
+	w.count(plan)
 	for _, action := range plan.Actions {
 		if s.now.Before(node.RetryAt) {
 			violate("P1", "an attempt before the next one is due")
@@ -186,6 +189,44 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 	}
 	if !plan.Recheck.IsZero() && !plan.Recheck.After(s.now) {
 		violate("P2", "the next look is at %s, which is now or before", w.clock(plan.Recheck))
+	}
+}
+
+// count counts what plans want.
+func (w *world) count(plan *NodePlan) {
+	for _, action := range plan.Actions {
+		what := strings.TrimPrefix(fmt.Sprintf("%T", action), "remediation.")
+		switch action := action.(type) {
+		case Create:
+			if len(plan.Node.Own) > 0 {
+				what += " of a next step"
+			}
+		case MarkTimedOut:
+			if action.EndsStep {
+				what += " ends a step"
+			}
+		case WriteLease:
+			switch old := plan.Node.Lease; {
+			case old == nil:
+				what += " anew"
+			case leaseHolder(old) != leaseHolder(action.Lease):
+				what += " taken over"
+			}
+		case Delete, ReleaseLease, RemoveConfirmation:
+		}
+		w.seen[what]++
+	}
+	if plan.Refusal != "" {
+		w.seen["refused: "+string(plan.Refusal)]++
+	}
+	if plan.Exhausted {
+		w.seen["exhausted"]++
+	}
+	if plan.Delayed {
+		w.seen["delayed"]++
+	}
+	if len(plan.Node.Unreadable) > 0 {
+		w.seen["unreadable"]++
 	}
 }
 
@@ -271,7 +312,7 @@ func (w *world) checkCreate(cr *CR) {
 	}
 	for _, own := range w.ownCRs(s.nhc.Name, node.Name) {
 		// However stale the caches are: what we have created ourselves has the name.
-		if w.created[own.UID] && stepOf(s.script.Steps, own) == step {
+		if w.created[own.UID] > 0 && stepOf(s.script.Steps, own) == step {
 			w.violate(node.Name, "P9", "step %d gets a second CR beside %s", step, own.Name)
 		}
 	}
@@ -282,7 +323,7 @@ func (w *world) checkCreate(cr *CR) {
 func (w *world) checkPlace(node *Node) {
 	for _, cr := range w.crs() {
 		other := w.node(cr.Node())
-		if cr.Node() != node.Name && other != nil && controlPlane(other) && w.created[cr.UID] && !cr.Deleting() {
+		if cr.Node() != node.Name && other != nil && controlPlane(other) && w.created[cr.UID] > 0 && !cr.Deleting() {
 			w.violate(node.Name, "12.2", "%s has the place by %s %s", cr.Node(), cr.Kind, cr.Name)
 		}
 	}
@@ -410,7 +451,9 @@ func (w *world) checkOutcomes(s *sight, plans []NodePlan, outcomes []Outcome) {
 			if !created.OwnedBy(s.nhc.Name) || created.Node() != node.Name {
 				w.violate(node.Name, "P9", "%s %s is taken for ours", created.Kind, created.Name)
 			}
-			w.created[created.UID] = true
+			if w.created[created.UID] <= s.version {
+				w.seen["created earlier"]++
+			}
 		}
 	}
 }

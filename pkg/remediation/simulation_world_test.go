@@ -72,8 +72,8 @@ type world struct {
 	doing *doing
 	// writes counts our writes to each CR after its creation.
 	writes map[types.UID]int
-	// created are the CRs that we have created, as far as we know.
-	created map[types.UID]bool
+	// created are the CRs that we have created, and the version at which.
+	created map[types.UID]int
 	// unwell is when a sync that has written status last saw a node not healthy, by
 	// NodeHealthCheck and node.
 	unwell   map[string]time.Time
@@ -81,6 +81,9 @@ type world struct {
 	requests int
 	// planned is what was planned last, by NodeHealthCheck and node.
 	planned map[string]string
+	// seen counts what has happened, so that the test can tell whether it tests
+	// anything.
+	seen map[string]int
 }
 
 // line is one entry of the timeline. An empty node means all nodes.
@@ -103,7 +106,7 @@ func newWorld(seed uint64) *world {
 		nhcs:         newTable("nodehealthchecks"),
 		remediations: map[string]*table{}, templates: map[string]*Template{},
 		brokenTemplates: map[string]bool{}, unreadable: map[string]bool{}, denied: map[string]bool{},
-		writes: map[types.UID]int{}, created: map[types.UID]bool{}, unwell: map[string]time.Time{}, planned: map[string]string{},
+		writes: map[types.UID]int{}, created: map[types.UID]int{}, unwell: map[string]time.Time{}, planned: map[string]string{}, seen: map[string]int{},
 	}
 	w.meddle = func() {}
 	return w
@@ -281,14 +284,17 @@ func (w *world) request(node, what string, apply func() error) error {
 	if w.chance(w.faults) {
 		switch w.random.IntN(5) {
 		case 0:
+			w.seen["death before a request"]++
 			w.log(node, "  %s: the process dies before it", what)
 			panic(crash{})
 		case 1:
 			err := apply()
+			w.seen["death after a request"]++
 			w.log(node, "  %s: the process dies after it (%v)", what, err)
 			panic(crash{})
 		case 2:
 			err := apply()
+			w.seen["lost answer"]++
 			w.log(node, "  %s: the answer is lost (%v)", what, err)
 			return apierrors.NewTimeoutError("simulated", 1)
 		default:
@@ -345,6 +351,7 @@ func (c *crClient) Create(_ context.Context, object *unstructured.Unstructured, 
 		stored.SetUID(w.newUID())
 		stored.SetCreationTimestamp(w.seconds())
 		w.putCR(stored)
+		w.created[stored.GetUID()] = w.version
 		created = stored.DeepCopy()
 		return nil
 	})

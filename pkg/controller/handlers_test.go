@@ -1,0 +1,233 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// listener is a controller of which only the handlers work. Nothing takes from its
+// queue.
+func listener(t *testing.T) *Controller {
+	t.Helper()
+	c := &Controller{
+		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+		templates:    watches.NewSet(watches.Config{Interval: time.Second}),
+		remediations: watches.NewSet(watches.Config{Interval: time.Second}),
+		platform:     watches.NewSet(watches.Config{Interval: time.Second}),
+	}
+	t.Cleanup(c.queue.ShutDown)
+	for _, nhc := range []*v1alpha1.NodeHealthCheck{selecting("workers", byRole("worker")), selecting("infra", byRole("infra"))} {
+		nhc.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootTemplate", Namespace: "ns", Name: nhc.Name}
+		c.selectors.set(nhc)
+	}
+	return c
+}
+
+// woken returns and forgets the NodeHealthChecks in the queue.
+func woken(c *Controller) []string {
+	var names []string
+	for c.queue.Len() > 0 {
+		key, _ := c.queue.Get()
+		names = append(names, key.Name)
+		c.queue.Done(key)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestNHCChanged(t *testing.T) {
+	t.Parallel()
+	version := func(v string) func(*v1alpha1.NodeHealthCheck) {
+		return func(n *v1alpha1.NodeHealthCheck) { n.ResourceVersion = v }
+	}
+	statusSays := func(reason string) func(*v1alpha1.NodeHealthCheck) {
+		return func(n *v1alpha1.NodeHealthCheck) { n.Status.Reason = reason }
+	}
+	tests := map[string]struct {
+		old   *v1alpha1.NodeHealthCheck
+		now   []func(*v1alpha1.NodeHealthCheck)
+		woken bool
+	}{
+		"21.1 created":                      {woken: true},
+		"21.1 a resync is no change":        {old: testCheck()},
+		"21.1 spec changed":                 {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }}, woken: true},
+		"21.1 annotations changed":          {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), func(n *v1alpha1.NodeHealthCheck) { n.Annotations = map[string]string{"a": "b"} }}, woken: true},
+		"4.8 being deleted":                 {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), func(n *v1alpha1.NodeHealthCheck) { n.DeletionTimestamp = new(metav1.NewTime(epoch)) }}, woken: true},
+		"17.1 deleted and created again":    {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), func(n *v1alpha1.NodeHealthCheck) { n.UID = "another" }}, woken: true},
+		"21.1 labels do not matter":         {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), func(n *v1alpha1.NodeHealthCheck) { n.Labels = map[string]string{"a": "b"} }}},
+		"21.1 its own status write":         {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("12"), statusSays("ours")}},
+		"P2 18.2 somebody else's":           {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), statusSays("theirs")}, woken: true},
+		"P2 spec changed along with status": {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("12"), statusSays("ours"), func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }}, woken: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := listener(t)
+			c.writes.Wrote("workers", nhcResource, "12")
+			c.nhcChanged(tc.old, testCheck(tc.now...))
+			if tc.woken {
+				require.Equal(t, []string{"workers"}, woken(c))
+			} else {
+				require.Empty(t, woken(c))
+			}
+		})
+	}
+	c := listener(t)
+	c.nhcDeleted("workers")
+	require.Equal(t, []string{"workers"}, woken(c), "21.1")
+	require.Equal(t, []string{"infra"}, c.selectors.names())
+}
+
+func TestNodeChanged(t *testing.T) {
+	t.Parallel()
+	worker := func(changes ...func(*corev1.Node)) *corev1.Node {
+		return testNode("n", append([]func(*corev1.Node){labelled("role", "worker")}, changes...)...)
+	}
+	sick := conditions(testCondition("Ready", "False", epoch))
+	tests := map[string]struct {
+		old, node *corev1.Node
+		want      []string
+	}{
+		"21.1 created":            {node: worker(), want: []string{"workers"}},
+		"21.1 deleted":            {old: worker(), want: []string{"workers"}},
+		"21.1 condition":          {old: worker(), node: worker(sick), want: []string{"workers"}},
+		"21.1 other labels":       {old: worker(), node: worker(labelled("x", "y"))},
+		"21.1 nothing":            {old: worker(), node: worker()},
+		"21.1 label of selectors": {old: worker(), node: testNode("n", labelled("role", "infra")), want: []string{"infra", "workers"}},
+		"21.1 selected by nobody": {old: testNode("n"), node: testNode("n", sick)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := listener(t)
+			c.nodeChanged(tc.old, tc.node)
+			require.Equal(t, tc.want, woken(c))
+		})
+	}
+}
+
+func TestControlPlanePlaceWakes(t *testing.T) {
+	t.Parallel()
+	c := listener(t)
+	c.waiting.replace("masters", sets.New(controlPlanePlace))
+	c.crChanged(testCR("n", "1"))
+	require.Equal(t, []string{"masters"}, woken(c), "12.4: within 2 s of the place becoming free")
+	c.nodeChanged(testNode("m"), nil)
+	require.Equal(t, []string{"masters"}, woken(c), "12.2: a CR that is being deleted keeps the place as long as its Node exists")
+	c.nodeChanged(testNode("m"), testNode("m", labelled("node-role.kubernetes.io/control-plane", "")))
+	require.Equal(t, []string{"masters"}, woken(c), "12.1")
+}
+
+func TestCRChanged(t *testing.T) {
+	t.Parallel()
+	owned := func(cr *remediation.CR) {
+		cr.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: "workers"}}
+	}
+	c := listener(t)
+	handler := c.remediationHandler()
+	handler.OnAdd(testCR("n", "1", owned), true)
+	require.Equal(t, []string{"workers"}, woken(c), "21.1: owners")
+	handler.OnUpdate(testCR("n", "1", owned), testCR("n", "1", owned, func(cr *remediation.CR) { cr.ResourceVersion = "99" }))
+	require.Empty(t, woken(c), "11.2: a write that says nothing new")
+	handler.OnUpdate(testCR("n", "1", owned), testCR("n", "1"))
+	require.Equal(t, []string{"workers"}, woken(c), "P2: judged by its old state")
+	handler.OnDelete(testCR("n", "1", owned))
+	require.Equal(t, []string{"workers"}, woken(c))
+	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "remediators/n", Obj: testCR("n", "1", owned)})
+	require.Equal(t, []string{"workers"}, woken(c))
+	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "remediators/n"})
+	require.Empty(t, woken(c), "nothing is known, and nothing breaks")
+
+	c.waiting.replace("infra", sets.New(awaitedCR(testCR("n", "1"))))
+	handler.OnUpdate(testCR("n", "1"), testCR("n", "1", crDeleting))
+	require.Equal(t, []string{"infra"}, woken(c), "21.1: those that wait for it, foreign ones too")
+	handler.OnUpdate(testCR("m", "1"), testCR("m", "1", crDeleting))
+	require.Empty(t, woken(c), "P9")
+}
+
+func TestTemplateChanged(t *testing.T) {
+	t.Parallel()
+	template := func(name, strategy string) *remediation.Template {
+		return &remediation.Template{
+			TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "RebootTemplate"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
+			Spec: map[string]any{"strategy": strategy},
+		}
+	}
+	c := listener(t)
+	handler := c.templateHandler()
+	handler.OnAdd(template("workers", "a"), false)
+	require.Equal(t, []string{"workers"}, woken(c), "21.1: those that refer to it")
+	handler.OnUpdate(template("workers", "a"), template("workers", "a"))
+	require.Empty(t, woken(c), "21.1: not its status")
+	handler.OnUpdate(template("workers", "a"), template("workers", "b"))
+	require.Equal(t, []string{"workers"}, woken(c))
+	handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: template("infra", "a")})
+	require.Equal(t, []string{"infra"}, woken(c))
+	handler.OnAdd(template("other", "a"), false)
+	require.Empty(t, woken(c))
+}
+
+func TestLeaseChanged(t *testing.T) {
+	t.Parallel()
+	lease := func(holder, version string) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node-n", ResourceVersion: version}}
+		if holder != "" {
+			l.Spec.HolderIdentity = &holder
+		}
+		return l
+	}
+	const workers, infra = "NodeHealthCheck-workers", "NodeHealthCheck-infra"
+	tests := map[string]struct {
+		old, lease *coordinationv1.Lease
+		want       []string
+	}{
+		"21.1 created by others":      {lease: lease("other", "1"), want: []string{"waiter"}},
+		"21.1 created without holder": {lease: lease("", "1"), want: []string{"waiter"}},
+		"14.9 found after a restart":  {lease: lease(workers, "1"), want: []string{"waiter", "workers"}},
+		"P3 our own write":            {old: lease(workers, "1"), lease: lease(workers, "9"), want: []string{"waiter"}},
+		"P2 taken over from us":       {old: lease(workers, "1"), lease: lease(infra, "2"), want: []string{"infra", "waiter", "workers"}},
+		"21.1 a resync is no change":  {old: lease(workers, "1"), lease: lease(workers, "1")},
+		"P2 taken over by us":         {old: lease(infra, "1"), lease: lease(workers, "9"), want: []string{"infra", "waiter"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := listener(t)
+			c.waiting.replace("waiter", sets.New(awaitedLease("node-n")))
+			c.waiting.replace("another", sets.New(awaitedLease("node-m")))
+			c.writes.Wrote("workers", remediation.LeaseResource, "9")
+			c.leaseChanged(tc.old, tc.lease)
+			require.Equal(t, tc.want, woken(c))
+		})
+	}
+}
+
+func TestCRDChanged(t *testing.T) {
+	t.Parallel()
+	c := listener(t)
+	for _, object := range []any{
+		&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "reboots.example.com"}},
+		&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "nodot"}},
+		cache.DeletedFinalStateUnknown{Key: "reboots.example.com"},
+		"nothing of the kind",
+	} {
+		require.NotPanics(t, func() { c.crdChanged(object) })
+	}
+	require.Empty(t, woken(c), "what has changed is found out first")
+}

@@ -1,0 +1,255 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+const (
+	started, succeededTotal   = "nhc_remediations_started_total", "nhc_remediations_succeeded_total"
+	timedOutTotal, cancelled  = "nhc_remediations_timed_out_total", "nhc_remediations_cancelled_total"
+	ongoing, unhealthySeconds = "nodehealthcheck_ongoing_remediation", "nodehealthcheck_unhealthy_node_duration_seconds"
+	oldCRs, detection         = "nodehealthcheck_old_remediation_cr", "nhc_detection_to_creation_seconds"
+)
+
+// TestMetricsOfAnEpisode ends a remediation in every way there is.
+func TestMetricsOfAnEpisode(t *testing.T) {
+	t.Parallel()
+	cr := testCR("n", "1")
+	tests := map[string]struct {
+		middle, end []part
+		counter     string
+	}{
+		"20.2 the node is healthy":                  {middle: []part{well("n", own(cr), deleted(cr))}, end: []part{well("n")}, counter: succeededTotal},
+		"20.2 the CR has succeeded":                 {middle: []part{sick("n", own(testCR("n", "1", crSucceeded)))}, end: []part{sick("n")}, counter: succeededTotal},
+		"20.2 timed out":                            {middle: []part{sick("n", own(testCR("n", "1", crMarked)))}, end: []part{sick("n")}, counter: timedOutTotal},
+		"20.2 timed out, and the node recovered":    {middle: []part{sick("n", own(testCR("n", "1", crMarked)))}, end: []part{well("n")}, counter: timedOutTotal},
+		"20.2 somebody has deleted it":              {end: []part{sick("n")}, counter: cancelled},
+		"20.2 the Node was deleted":                 {end: []part{sick("n", nodeDeleted, own(cr), deleted(cr))}, counter: cancelled},
+		"20.2 the Node was deleted after a success": {middle: []part{sick("n", own(testCR("n", "1", crSucceeded)))}, end: []part{sick("n", nodeDeleted, own(testCR("n", "1", crSucceeded)), deleted(cr))}, counter: succeededTotal},
+		"20.2 no longer selected, deleted by hand":  {middle: []part{sick("n", unselected, own(cr))}, end: []part{sick("n", unselected)}, counter: cancelled},
+		"11.6 replaced by a new one":                {end: []part{sick("n", created(testCR("n", "2")))}, counter: cancelled},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t)
+			s.sync(sick("n", created(cr)))
+			key := "/n/remediators/RebootRemediation"
+			require.Equal(t, map[string]float64{key: 1}, s.values(t, ongoing), "20.1: 1 while the remediation is in status")
+			require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, started))
+			if tc.middle != nil {
+				s.sync(tc.middle...)
+				s.sync(tc.middle...)
+			}
+			require.Empty(t, s.values(t, unhealthySeconds), "20.1: one sample at its end")
+			s.sync(tc.end...)
+			replaced := tc.end[0].outcome.Created != nil
+			require.Equal(t, replaced, len(s.values(t, ongoing)) == 1, "20.1: the series is deleted when it has ended")
+			require.Equal(t, map[string]float64{key: 1}, s.values(t, unhealthySeconds), "20.1: series stay")
+			ends := map[string]map[string]float64{}
+			for _, counter := range []string{succeededTotal, timedOutTotal, cancelled} {
+				if values := s.values(t, counter); len(values) > 0 {
+					ends[counter] = values
+				}
+			}
+			require.Equal(t, map[string]map[string]float64{tc.counter: {"/workers/RebootRemediation": 1}}, ends, "20.2: in exactly one of them")
+		})
+	}
+}
+
+// TestEveryRemediationEndsOnce plays long random stories: what was started either
+// goes on or has ended in exactly one way, also across restarts.
+func TestEveryRemediationEndsOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		s := newStory(t)
+		running, uid := map[string]*remediation.CR{}, 0
+		for range 80 {
+			var parts []part
+			for _, name := range []string{"a", "b", "c"} {
+				cr := running[name]
+				if cr != nil && random.IntN(3) == 0 {
+					cr = testCR(name, string(cr.UID), []func(*remediation.CR){crSucceeded, crMarked, crDeleting}[random.IntN(3)])
+					running[name] = cr
+				}
+				switch {
+				case cr != nil && random.IntN(4) == 0:
+					delete(running, name)
+					parts = append(parts, []part{sick(name), well(name)}[random.IntN(2)])
+				case cr != nil:
+					parts = append(parts, []part{sick(name, own(cr)), well(name, own(cr)), soon(name, own(cr))}[random.IntN(3)])
+				case random.IntN(2) == 0:
+					uid++
+					running[name] = testCR(name, string(rune('0'+uid%10))+string(rune('a'+uid/10)))
+					parts = append(parts, sick(name, created(running[name])))
+				default:
+					parts = append(parts, well(name))
+				}
+			}
+			s.sync(parts...)
+			if random.IntN(10) == 0 {
+				s.restart()
+			}
+			sum := func(metrics ...string) float64 {
+				total := 0.0
+				for _, metric := range metrics {
+					for value := range maps.Values(s.values(t, metric)) {
+						total += value
+					}
+				}
+				return total
+			}
+			require.InDelta(t, uid, sum(started), 0, "20.2: started once, also after a restart")
+			require.InDelta(t, uid, sum(succeededTotal, timedOutTotal, cancelled)+float64(len(running)), 0, "20.2: each ends in exactly one of them")
+			require.InDelta(t, len(running), sum(ongoing), 0, "20.1")
+			require.InDelta(t, uid-len(running), sum(unhealthySeconds), 0, "20.1: one sample per remediation")
+		}
+	}
+}
+
+func TestGauges(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.world = func(w *world) {
+		w.fleet.Observed, w.fleet.Healthy, w.fleet.Unhealthy, w.gate = 9, 5, 3, health.Gate{Open: true}
+	}
+	s.sync(sick("a", own(testCR("a", "1"))), sick("b"))
+	gauges := func() map[string]float64 {
+		values := map[string]float64{}
+		for _, name := range []string{"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_remediating_nodes", "nhc_gate_open", "nhc_paused", "nhc_disabled"} {
+			for key, value := range s.values(t, name) {
+				values[name+key] = value
+			}
+		}
+		return values
+	}
+	require.Equal(t, map[string]float64{
+		"nhc_observed_nodes/workers": 9, "nhc_healthy_nodes/workers": 5, "nhc_unhealthy_nodes/workers": 3, "nhc_remediating_nodes/workers": 1,
+		"nhc_gate_open/workers": 1, "nhc_paused/workers": 0, "nhc_disabled/workers": 0,
+	}, gauges(), "20.2")
+	s.world = func(w *world) { w.findings.problem = &remediation.Problem{} }
+	s.nhc.Spec.PauseRequests = []string{"x"}
+	s.sync()
+	require.Equal(t, map[string]float64{
+		"nhc_observed_nodes/workers": 0, "nhc_healthy_nodes/workers": 0, "nhc_unhealthy_nodes/workers": 0, "nhc_remediating_nodes/workers": 0,
+		"nhc_gate_open/workers": 0, "nhc_paused/workers": 1, "nhc_disabled/workers": 1,
+	}, gauges(), "20.2 P4")
+}
+
+// TestSeriesOfDeletedNHC: nothing is left of it but what is said to stay.
+func TestSeriesOfDeletedNHC(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))))
+	s.sync(well("n"))
+	s.now = epoch.Add(49 * time.Hour)
+	s.sync(sick("n", own(testCR("n", "2"))), sick("m", own(testCR("m", "3", crMarked))), sick("o", own(testCR("o", "4"))))
+	s.sync(sick("m"), sick("o"))
+	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
+	s.metrics.forget("workers", s.memories.forget("workers"))
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	var left []string
+	for _, family := range families {
+		left = append(left, family.GetName())
+	}
+	require.Equal(t, []string{unhealthySeconds}, left, "20.2: removed; 20.1: these series stay")
+	require.Nil(t, s.memories.forget("workers"))
+	s.metrics.forget("unknown", nil)
+}
+
+// TestSeriesOfRecreatedNHC: the NodeHealthCheck was deleted and created again before
+// a sync has seen that, and its CRs are gone with it.
+func TestSeriesOfRecreatedNHC(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))))
+	s.nhc.UID, s.nhc.Status = "of-the-next-life", v1alpha1.NodeHealthCheckStatus{}
+	s.memory = s.memories.of(s.nhc)
+	s.sync(well("n"))
+	require.Empty(t, s.values(t, ongoing), "P4 20.1: the series goes with its cause")
+}
+
+func TestOldRemediationMetric(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	first, second, young := testCR("n", "1"), testCR("n", "2", crAt(epoch.Add(time.Hour))), testCR("m", "3", crAt(epoch.Add(47*time.Hour)))
+	s.now = epoch.Add(48*time.Hour - time.Second)
+	s.sync(sick("n", own(first, second)), sick("m", own(young)))
+	require.Empty(t, s.values(t, oldCRs))
+	s.now = epoch.Add(48*time.Hour + time.Second)
+	s.sync(sick("n", own(first, second)), sick("m", own(young)))
+	require.Equal(t, map[string]float64{"/n/": 1}, s.values(t, oldCRs), "17.6 20.1: by node, the namespace is empty")
+	s.now = epoch.Add(50 * time.Hour)
+	s.sync(sick("n", own(first, second)), sick("m", own(young)))
+	require.Equal(t, map[string]float64{"/n/": 2}, s.values(t, oldCRs), "20.1: the number of the node's own CRs")
+	s.sync(well("n", own(second), delayed), sick("m", own(young)))
+	require.Equal(t, map[string]float64{"/n/": 1}, s.values(t, oldCRs))
+	s.sync(well("n"), sick("m", own(young)))
+	require.Empty(t, s.values(t, oldCRs), "20.1: deleted with the last of them")
+}
+
+func TestDetectionToCreation(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.now = epoch.Add(3 * time.Second)
+	cr := testCR("n", "1")
+	s.sync(sick("n", created(cr)))
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2")
+	s.sync(sick("n", own(cr)))
+	s.sync(sick("n", own(cr), created(testCR("n", "2"))))
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2: until its first CR")
+	s.now = epoch.Add(time.Hour)
+	s.sync(sick("n", created(testCR("n", "3"))))
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2 11.6: one that replaces a CR that has vanished is not the first")
+}
+
+func TestMetricsLint(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.now = epoch.Add(49 * time.Hour)
+	s.sync(sick("a", created(testCR("a", "1"))), sick("b", own(testCR("b", "2", crMarked))), sick("c", own(testCR("c", "3"))), sick("d", own(testCR("d", "4"))))
+	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3"))), well("d"))
+	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	var names []string
+	for _, family := range families {
+		names = append(names, family.GetName())
+		require.NotEmpty(t, family.GetHelp())
+	}
+	want := []string{
+		ongoing, unhealthySeconds, oldCRs, started, succeededTotal, timedOutTotal, cancelled, detection, "nhc_sync_duration_seconds",
+		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_remediating_nodes", "nhc_gate_open", "nhc_paused", "nhc_disabled",
+	}
+	slices.Sort(want)
+	require.Equal(t, want, names, "20.1 20.2")
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestMetricsAreRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	_, err := newMetrics(registry)
+	require.NoError(t, err)
+	_, err = newMetrics(registry)
+	require.ErrorContains(t, err, "registering metrics")
+}

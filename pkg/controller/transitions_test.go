@@ -1,0 +1,309 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+const (
+	saidEnabled  = "Enabled: No issues found, NodeHealthCheck is enabled."
+	saidDetected = `DetectedUnhealthy: Node matches unhealthy condition. Node "n", condition type "Ready", condition status "Unknown"`
+	saidCreated  = "RemediationCreated: Created remediation object for node n"
+	saidRemoved  = "RemediationRemoved: Deleted remediation CR of kind RebootRemediation with name n"
+	saidGate     = "RemediationSkipped: Skipped remediation because the number of healthy nodes selected by the selector is 1 and should equal or exceed 2"
+	saidPause    = "RemediationSkipped: Postponing potential remediations because of pause requests"
+	saidUpgrade  = "RemediationSkipped: Postponing potential remediations because of ongoing cluster upgrade"
+	saidExcluded = "RemediationSkipped: Remediation skipped on node n: node has Exclude from Remediation label"
+	saidLease    = "RemediationSkipped: Skipped remediation of node: n, because node lease is already taken"
+	saidLabel    = "InvalidNodeLabel: Node n has exclude-from-remediation label with empty value, label will be ignored. Set value to 'true' to exclude node from remediation"
+	saidGivenUp  = "NoTemplateLeft: Remediation timed out, and no template left to try. didn't find a template to use for NHC workers and node n"
+	saidOld      = "OldRemediationCR: Remediation CR of kind RebootRemediation with name n for node n is older than 48h"
+)
+
+// quiet syncs some times more and expects no event.
+func (s *story) quiet(t *testing.T, parts ...part) {
+	t.Helper()
+	for range 3 {
+		require.Empty(t, s.sync(parts...), "19.1 P3: transitions, never a sync")
+	}
+}
+
+// begun is a story whose first event is told.
+func begun(t *testing.T) *story {
+	t.Helper()
+	s := newStory(t)
+	require.Equal(t, []string{saidEnabled}, s.sync(well("n")))
+	s.quiet(t, well("n"))
+	return s
+}
+
+// TestEventsOfAnEpisode walks through one.
+func TestEventsOfAnEpisode(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1")
+	s.quiet(t, soon("n"))
+	require.Equal(t, []string{saidDetected, saidCreated}, s.sync(sick("n", created(cr))), "19.1")
+	s.quiet(t, sick("n", own(cr)))
+	s.quiet(t, soon("n", own(cr)))
+	s.quiet(t, sick("n", own(cr)))
+	s.quiet(t, well("n", own(cr), delayed))
+	s.quiet(t, sick("n", own(cr)))
+	require.Equal(t, []string{saidRemoved}, s.sync(well("n", own(cr), deleted(cr))), "16.1: for each request issued")
+	s.quiet(t, well("n", own(testCR("n", "1", crDeleting))))
+	s.quiet(t, well("n"))
+	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(remediation.RefusedPaused))), "a new episode")
+}
+
+func TestDetectedOncePerEpisode(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(remediation.RefusedForeignRemediation))), "19.1: however blocked")
+	s.quiet(t, sick("n", refused(remediation.RefusedDisabled)))
+	s.quiet(t, soon("n"))
+	s.quiet(t, sick("n", refused(remediation.RefusedRetryLater)))
+	s.restart()
+	s.quiet(t, sick("n", refused(remediation.RefusedRetryLater)))
+	s.quiet(t, well("n"))
+	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(remediation.RefusedForeignRemediation))))
+	s.quiet(t, sick("n", unselected, refused(remediation.RefusedUnselected)))
+}
+
+// A node that is not selected is none of our business, apart from its CR.
+func TestUnselectedNodeIsNotDetected(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	require.Equal(t, []string{saidCreated}, s.sync(sick("n", unselected, own(testCR("n", "1")))), "17.5 7.1")
+}
+
+// The answer to a create was lost, or the status write after it.
+func TestCreatedIsToldAfterAll(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1")
+	s.round(sick("n", created(cr))) // Its status was never written.
+	require.Equal(t, []string{saidDetected, saidCreated}, s.sync(sick("n", own(cr))), "19.1: after the write they report")
+	s.restart()
+	s.quiet(t, sick("n", own(cr)))
+	require.Equal(t, []string{saidCreated}, s.sync(sick("n", created(testCR("n", "2")))), "11.6: a new CR in the same episode")
+}
+
+func TestRemovedOfDeletedNode(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1")
+	s.sync(sick("n", created(cr)))
+	r := s.round(sick("n", nodeDeleted, own(cr), deleted(cr)))
+	removals := r.removals()
+	require.Len(t, removals, 1)
+	require.Nil(t, removals[0].node, "19.1: a deleted Node gets none")
+	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")
+	s.quiet(t, sick("n", nodeDeleted, own(testCR("n", "1", crDeleting))))
+	s.quiet(t)
+}
+
+func TestDisabledEvents(t *testing.T) {
+	t.Parallel()
+	problem := func(reason, message string) func(*world) {
+		return func(w *world) { w.findings.problem = &remediation.Problem{Reason: reason, Message: message} }
+	}
+	s := newStory(t)
+	s.world = problem("A", "one")
+	require.Equal(t, []string{"Disabled: Disabling NHC. Reason: A, Message: one"}, s.sync(), "6.3: at first")
+	s.quiet(t)
+	s.world = problem("A", "two")
+	s.quiet(t)
+	s.world = problem("B", "three")
+	require.Equal(t, []string{"Disabled: Disabling NHC. Reason: B, Message: three"}, s.sync(), "6.3: on a change of reason")
+	s.world = func(w *world) { w.findings.unknown = true }
+	s.quiet(t)
+	s.restart()
+	s.quiet(t)
+	s.world = func(*world) {}
+	require.Equal(t, []string{saidEnabled}, s.sync(), "6.3: when the condition was True")
+	s.quiet(t)
+	s.world = problem("A", "one")
+	require.Len(t, s.sync(), 1, "6.3: on a flip")
+	s.quiet(t)
+}
+
+func TestGateEvents(t *testing.T) {
+	t.Parallel()
+	closed := func(w *world) { w.gate = health.Gate{Healthy: 1, Required: 2} }
+	s := begun(t)
+	s.world = closed
+	s.quiet(t, well("n"))
+	require.Equal(t, []string{saidDetected, saidGate}, s.sync(sick("n", refused(remediation.RefusedGateClosed))), "8.6: begins to keep a node waiting")
+	s.quiet(t, sick("n", refused(remediation.RefusedGateClosed)))
+	two := s.sync(sick("m", refused(remediation.RefusedGateClosed)), sick("n", refused(remediation.RefusedGateClosed)))
+	require.Len(t, two, 1, "8.6: another node that waits is no transition of the gate: %v", two)
+	s.quiet(t, sick("m", refused(remediation.RefusedGateClosed)), sick("n", refused(remediation.RefusedGateClosed)))
+
+	s.world = func(w *world) { w.gate.Open = true }
+	s.quiet(t, sick("m", own(), refused(remediation.RefusedForeignRemediation)))
+	s.world = closed
+	require.Contains(t, s.sync(sick("m", refused(remediation.RefusedGateClosed))), saidGate, "8.6: it begins again")
+	cr := testCR("m", "1")
+	s.sync(sick("m", own(cr)))
+	s.quiet(t, sick("m", own(cr), refused(remediation.RefusedGateClosed)))
+}
+
+func TestPauseEvents(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	s.nhc.Spec.PauseRequests = []string{"x"}
+	require.Equal(t, []string{saidPause}, s.sync(well("n")), "10.4: the pause begins")
+	s.quiet(t, well("n"))
+	s.nhc.Spec.PauseRequests = []string{"x", "y"}
+	s.quiet(t, well("n"))
+	s.restart()
+	s.quiet(t, well("n"))
+	s.nhc.Spec.PauseRequests = nil
+	s.quiet(t, well("n"))
+	s.nhc.Spec.PauseRequests = []string{"x"}
+	require.Equal(t, []string{saidPause}, s.sync(well("n")), "10.4: it begins again")
+	s.world = func(w *world) { w.findings.problem = &remediation.Problem{Reason: "A"} }
+	require.Len(t, s.sync(well("n")), 1, "10.5: Disabled wins over Paused")
+	s.quiet(t, well("n"))
+}
+
+func TestUpgradeEvents(t *testing.T) {
+	t.Parallel()
+	upgrading := func(w *world) { w.gate.Open, w.progressing = true, true }
+	s := begun(t)
+	s.world = upgrading
+	require.Equal(t, []string{saidUpgrade}, s.sync(well("n")), "10.4: the upgrade begins")
+	s.quiet(t, well("n"))
+	s.nhc.Spec.PauseRequests = []string{"x"}
+	s.quiet(t, well("n"))
+	require.Equal(t, v1alpha1.PhasePaused, s.nhc.Status.Phase)
+	s.world = func(w *world) { w.gate.Open = true }
+	s.nhc.Spec.PauseRequests = nil
+	s.quiet(t, well("n"))
+	s.world = upgrading
+	s.nhc.Spec.PauseRequests = []string{"x"}
+	require.Equal(t, []string{saidUpgrade}, s.sync(well("n")), "10.4: if both apply, the upgrade is reported")
+	s.quiet(t, well("n"))
+}
+
+func TestRefusalEventsOfOneNode(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		why  remediation.Refusal
+		said string
+	}{
+		"15.1 exclusion": {remediation.RefusedExcluded, saidExcluded},
+		"14.3 lease":     {remediation.RefusedLeaseTaken, saidLease},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := begun(t)
+			require.Equal(t, []string{saidDetected, tc.said}, s.sync(sick("n", refused(tc.why))), "19.1: begins to refuse this node")
+			s.quiet(t, sick("n", refused(tc.why)))
+			s.quiet(t, sick("n", refused(remediation.RefusedPaused)))
+			require.Equal(t, []string{tc.said}, s.sync(sick("n", refused(tc.why))), "19.1: begins again")
+			cr := testCR("n", "1")
+			s.sync(sick("n", own(cr)))
+			require.Equal(t, []string{tc.said}, s.sync(sick("n", own(cr), refused(tc.why))), "5.4: a next step is refused as well")
+			s.quiet(t, sick("n", own(cr), refused(tc.why)))
+		})
+	}
+}
+
+func TestInvalidLabelEvents(t *testing.T) {
+	t.Parallel()
+	empty := node(labelled(v1alpha1.LabelExclude, ""))
+	s, cr := begun(t), testCR("n", "1")
+	s.quiet(t, well("n", empty))
+	s.quiet(t, soon("n", empty))
+	require.Equal(t, []string{saidDetected, saidLabel, saidCreated}, s.sync(sick("n", empty, created(cr))), "15.2: an unhealthy node with the empty value")
+	s.quiet(t, sick("n", empty, own(cr)))
+	s.quiet(t, sick("n", node(labelled(v1alpha1.LabelExclude, "false")), own(cr)))
+	require.Equal(t, []string{saidLabel}, s.sync(sick("n", empty, own(cr))), "15.2: empty again")
+}
+
+func TestStoredSpecEvents(t *testing.T) {
+	t.Parallel()
+	broken := func(problem string) func(*world) {
+		return func(w *world) { w.gate.Open, w.specProblem = true, problem }
+	}
+	s := begun(t)
+	s.world = broken("Selector is mandatory")
+	s.quiet(t, well("n"))
+	require.Equal(t, []string{saidDetected, "RemediationSkipped: Selector is mandatory"}, s.sync(sick("n", refused(remediation.RefusedInvalidSpec))), "4.7: begins to keep a node waiting")
+	s.quiet(t, sick("n", refused(remediation.RefusedInvalidSpec)))
+	s.world = broken("another rule")
+	require.Equal(t, []string{"RemediationSkipped: another rule"}, s.sync(sick("n", refused(remediation.RefusedInvalidSpec))))
+	s.quiet(t, sick("n", refused(remediation.RefusedInvalidSpec)))
+}
+
+func TestNoTemplateLeftOncePerEpisode(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1")
+	s.sync(sick("n", created(cr)))
+	require.Equal(t, []string{saidGivenUp}, s.sync(sick("n", own(cr), exhausted, ended(s.now, cr))), "13.6: the last step is over")
+	marked := testCR("n", "1", crMarked)
+	s.quiet(t, sick("n", own(marked), exhausted))
+	s.quiet(t, soon("n", own(marked)))
+	s.quiet(t, sick("n", own(marked), exhausted))
+	s.restart()
+	s.quiet(t, sick("n", own(marked), exhausted))
+	s.sync(well("n", own(marked), deleted(marked)))
+	s.quiet(t, well("n"))
+
+	again := testCR("n", "2")
+	s.sync(sick("n", created(again)))
+	require.Equal(t, []string{saidGivenUp}, s.sync(sick("n", own(again), exhausted, ended(s.now, again))), "13.6: once per episode")
+}
+
+// A status write that was lost: what the CR says is told once, too.
+func TestNoTemplateLeftAfterLostStatus(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1")
+	s.sync(sick("n", created(cr)))
+	s.round(sick("n", own(cr), exhausted, ended(s.now, cr))) // Its status was never written.
+	s.restart()
+	marked := testCR("n", "1", crMarked)
+	require.Equal(t, []string{saidGivenUp}, s.sync(sick("n", own(marked), exhausted)), "P8")
+	s.quiet(t, sick("n", own(marked), exhausted))
+}
+
+func TestOldRemediationEvents(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1", crAt(epoch))
+	s.sync(sick("n", created(cr)))
+	s.now = epoch.Add(48*time.Hour - time.Second)
+	require.Empty(t, s.sync(sick("n", own(cr))))
+	s.now = epoch.Add(48*time.Hour + time.Second)
+	require.Equal(t, []string{saidOld}, s.sync(sick("n", own(cr))), "17.6: passes 48 h")
+	s.quiet(t, sick("n", own(cr)))
+	s.quiet(t, well("n", own(cr), delayed))
+	s.restart()
+	require.Equal(t, []string{saidOld}, s.sync(sick("n", own(cr))), "19.3: after a restart it may come once more")
+	s.quiet(t, sick("n", own(cr)))
+}
+
+// TestOldRemediationIsNotMissed: at whatever instant it is looked at, a CR is either
+// old, or there will be another look.
+func TestOldRemediationIsNotMissed(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1", crAt(epoch))
+	for _, age := range []time.Duration{0, 48*time.Hour - 1, 48 * time.Hour, 48*time.Hour + 1, 100 * time.Hour} {
+		s.now = epoch.Add(age)
+		r := s.round(sick("n", own(cr)))
+		recheck := r.world.recheck(r.plans, s.now)
+		if len(r.oldCRs()) == 0 {
+			require.True(t, recheck.After(s.now), "P2 17.6: at an age of %s", age)
+			require.WithinDuration(t, epoch.Add(48*time.Hour), recheck, time.Minute, "17.6: at most 1 min late")
+		} else {
+			require.GreaterOrEqual(t, age, 48*time.Hour)
+			require.Zero(t, recheck)
+		}
+	}
+}
