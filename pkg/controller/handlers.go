@@ -131,12 +131,14 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	}
 	c.enqueue(c.waiting.on(awaitedLease(lease.Name)))
 	holders := c.holderOf(lease)
-	if len(holders) > 0 && c.writes.IsLast(holders[0], remediation.LeaseResource, lease.ResourceVersion) {
-		return // The echo of our own write.
+	if len(holders) == 0 || !c.writes.IsLast(holders[0], remediation.LeaseResource, lease.ResourceVersion) {
+		c.enqueue(holders) // Not the echo of our own write.
 	}
-	c.enqueue(holders)
-	if old != nil {
-		c.enqueue(c.holderOf(old))
+	if old == nil {
+		return
+	}
+	if before := c.holderOf(old); !slices.Equal(before, holders) {
+		c.enqueue(before)
 	}
 }
 

@@ -260,6 +260,15 @@ func (s *onPlatform) ageLease(name string, acquired, renewed time.Duration) *coo
 	return s.nodeLease(name)
 }
 
+// eventuallyRenewed waits until the lease of a node is renewed.
+func (s *onPlatform) eventuallyRenewed(name string, old *coordinationv1.Lease) {
+	s.t.Helper()
+	s.eventually("the lease of node "+name+" is renewed", func() bool {
+		lease := s.nodeLease(name)
+		return lease != nil && lease.Spec.RenewTime.After(old.Spec.RenewTime.Time)
+	})
+}
+
 // writesToTheWorld returns the controller's writes of anything but the status of
 // NodeHealthChecks, events, and the lease of the leader.
 func (s *onPlatform) writesToTheWorld() []localkube.Request {

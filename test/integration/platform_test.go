@@ -123,7 +123,10 @@ func testConflict(t *testing.T, c *cluster, _ *localkube.Process) {
 	healed, gone, stuck := s.cr("healed"), s.cr("gone"), s.cr("stuck")
 	s.fail("new")
 	s.eventuallyListed(map[string]int{"gone": 1, "healed": 1, "new": 0, "stuck": 1})
-	s.eventually("the healed node is known to be healthy", func() bool { return s.entry("healed").ConditionsHealthyTimestamp != nil })
+	s.eventually("the healed node is known to be healthy", func() bool {
+		entry := s.entry("healed")
+		return entry != nil && entry.ConditionsHealthyTimestamp != nil
+	})
 	s.eventuallyCounts(4, 1)
 	s.catchUpNodes()
 	s.requireConflict(1)
@@ -142,7 +145,7 @@ func testConflict(t *testing.T, c *cluster, _ *localkube.Process) {
 	s.eventuallyNoCR("gone")
 	s.eventuallyCR("new")
 	s.eventuallyTimedOut("stuck")
-	s.eventually("the lease is renewed", func() bool { return s.nodeLease("stuck").Spec.RenewTime.After(old.Spec.RenewTime.Time) })
+	s.eventuallyRenewed("stuck", old)
 	s.eventually("the confirmation is removed", func() bool {
 		_, confirmed := s.kubeNode("idle").Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
 		return !confirmed
@@ -248,8 +251,7 @@ func testUpgrade(t *testing.T, c *cluster, controller *localkube.Process) {
 	s.heal("a")
 	s.eventuallyNoCR("a")
 	s.eventuallyListed(map[string]int{"b": 0, "c": 1})
-	s.ageLease("c", 31*time.Minute, 5*time.Minute) // Overdue, and due to be renewed.
-	s.eventually("the lease is renewed", func() bool { return time.Since(s.nodeLease("c").Spec.RenewTime.Time) < 4*time.Minute })
+	s.eventuallyRenewed("c", s.ageLease("c", 31*time.Minute, 5*time.Minute)) // Overdue, and due to be renewed.
 	s.setProgressing("True", "to 3: 90% complete")
 	s.catchUpNodes()
 	s.requireNeverCreated("b")
