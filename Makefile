@@ -74,12 +74,13 @@ test-unit: race-note ## Run the tests that need no control plane.
 build-race: race-note
 	go build $(RACE) -o bin/race/ ./cmd/nhc-controller
 
-# One package after the other, each has control planes of its own. With -v every
+# One package after the other, each has control planes of its own, and many tests
+# at a time, which mostly wait. With -v every
 # result appears as soon as it is known.
 .PHONY: test-integration
 test-integration: localkube build-race ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
-	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 1 -v $(TEST_FLAGS) ./test/... \
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 1 -parallel 8 -v $(TEST_FLAGS) ./test/... \
 		| grep --line-buffered --invert-match -E '^=== |no test files'
 
 ##@ Develop

@@ -126,6 +126,7 @@ func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []
 			what.Insert(controlPlanePlace)
 		case remediation.RefusedLeaseTaken:
 			what.Insert(awaitedLease(remediation.LeaseName(plans[i].Node.Name)))
+		default: // Ends with an event of its own, or with time.
 		}
 		for _, cr := range []*remediation.CR{plans[i].Blocker, outcomes[i].Blocker} {
 			if cr != nil {

@@ -263,7 +263,12 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	case errors.Is(err, watches.ErrPending):
 		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
 		c.queue.Forget(key) // The watch calls when it is ready.
-	case stale, apierrors.IsConflict(err):
+	case stale:
+		// No longer and longer waits: the event by which the cache catches up may be
+		// the echo of our own write, and wakes nobody.
+		logger.V(5).Info("Cache is behind, retrying", "cause", err.Error())
+		c.queue.AddAfter(key, retryBase)
+	case apierrors.IsConflict(err):
 		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
 		c.queue.AddRateLimited(key)
 	case err != nil:

@@ -110,7 +110,7 @@ func skippedForUpgrade() event {
 // refusals that are told of in another way, or not at all.
 func skippedForNode(node *corev1.Node, refusal remediation.Refusal) (event, bool) {
 	var note string
-	switch refusal { //nolint:exhaustive // only these are about the node alone
+	switch refusal {
 	case remediation.RefusedExcluded:
 		note = fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name)
 	case remediation.RefusedControlPlaneBusy, remediation.RefusedEtcdQuorum:

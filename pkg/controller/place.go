@@ -157,10 +157,8 @@ func (c *Controller) cacheHasPlace(indexer cache.Indexer, node string) bool {
 	if err != nil {
 		return true
 	}
-	for _, cr := range labelled {
-		if takes(cr) {
-			return true
-		}
+	if slices.ContainsFunc(labelled, takes) {
+		return true
 	}
 	controlPlane, err := c.nodeStore.ByIndex(nodesByRole, roleControlPlane)
 	if err != nil {
@@ -175,10 +173,8 @@ func (c *Controller) cacheHasPlace(indexer cache.Indexer, node string) bool {
 		if err != nil {
 			return true
 		}
-		for _, cr := range crs {
-			if takes(cr) {
-				return true
-			}
+		if slices.ContainsFunc(crs, takes) {
+			return true
 		}
 	}
 	return false

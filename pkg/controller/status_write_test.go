@@ -35,8 +35,8 @@ func fill(t *testing.T, v reflect.Value, zero bool) {
 			fill(t, v.Elem(), zero)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(t, v.Field(i), zero)
+		for _, field := range v.Fields() {
+			fill(t, field, zero)
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))

@@ -4,6 +4,8 @@
 package remediation
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -36,7 +38,7 @@ func (p *planner) remediate() {
 		p.finish()
 	case p.progress.running != nil:
 		p.wait()
-	case p.progress.goingNow:
+	case p.progress.leaving[p.progress.current]:
 		// The CR of this step has to be gone first.
 	default:
 		p.begin(p.progress.current)
@@ -46,7 +48,7 @@ func (p *planner) remediate() {
 // wait ends the running step if it is time, and begins the next one.
 func (p *planner) wait() {
 	cr, step := p.progress.running, p.Steps[p.progress.current]
-	due := p.now.Add(1)
+	var due time.Time
 	switch {
 	case !step.Escalating():
 		end, limited := overdue(p.Node.Lease)
@@ -69,12 +71,15 @@ func (p *planner) wait() {
 		}
 		return
 	}
+	next := p.progress.current + 1
+	if next < len(p.Steps) && p.progress.leaving[next] {
+		return // The next step had a CR already, which has to be gone first.
+	}
 	before := len(p.Actions)
 	p.do(MarkTimedOut{CR: cr, At: p.now, EndsStep: true})
 	if !step.Escalating() {
 		p.do(ReleaseLease{Lease: p.Node.Lease})
 	}
-	next := p.progress.current + 1
 	if next == len(p.Steps) {
 		p.Exhausted = true
 		return
@@ -136,7 +141,7 @@ func (p *planner) begin(step int) {
 	}
 	if lease != nil {
 		p.do(WriteLease{Lease: lease})
-		p.recheckAt(renewalDue(lease))
+		p.recheckLease(lease)
 	}
 	p.do(Create{Object: object})
 	p.recheckAt(p.now.Add(p.Steps[step].Duration()))

@@ -82,14 +82,14 @@ func (th *theatre) writes() []string {
 	var all []string
 	for _, action := range th.client.Actions() {
 		switch action := action.(type) {
-		case clienttesting.CreateAction:
+		case clienttesting.CreateActionImpl:
 			object, _ := meta.Accessor(action.GetObject())
 			all = append(all, "create "+object.GetName())
-		case clienttesting.DeleteAction:
+		case clienttesting.DeleteActionImpl:
 			all = append(all, "delete "+action.GetName())
-		case clienttesting.PatchAction:
+		case clienttesting.PatchActionImpl:
 			all = append(all, "patch "+action.GetName())
-		case clienttesting.UpdateAction:
+		case clienttesting.UpdateActionImpl:
 			all = append(all, "update")
 		}
 	}

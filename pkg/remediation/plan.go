@@ -243,8 +243,9 @@ func (p *planner) keepLease() {
 	}
 	held := p.Node.holds(p.NHC.Name)
 	if !p.remains() {
-		// One without holder is as good as foreign, unless it was for a CR of ours.
-		abandoned := leaseHolder(lease) == "" && (len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0)
+		// One without holder is as good as foreign, unless it was for a CR of ours, and
+		// even then while it stands in the way of the next one (spec 14.3).
+		abandoned := leaseHolder(lease) == "" && (len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0) && p.Refusal != RefusedLeaseTaken
 		if (held || abandoned) && !p.creates() {
 			p.do(ReleaseLease{Lease: lease})
 		}
@@ -259,9 +260,15 @@ func (p *planner) keepLease() {
 		lease = renewed
 		p.recheckAt(p.now.Add(p.renewalDuration()))
 	}
+	p.recheckLease(lease)
+}
+
+// recheckLease has a held lease looked at again when it is to be renewed. That is a
+// moment after it is due if its step takes only a minute.
+func (p *planner) recheckLease(lease *coordinationv1.Lease) {
 	due := renewalDue(lease)
 	if !p.now.Before(due) {
-		due = p.now.Add(time.Second) // A step of a minute: it is renewed only after this very instant.
+		due = p.now.Add(time.Second)
 	}
 	p.recheckAt(due)
 }

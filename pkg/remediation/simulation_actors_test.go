@@ -278,6 +278,9 @@ func (w *world) spoil(node string) {
 // and did not create, as the operator has that was here before.
 func (w *world) createForeign(node, nhc string) {
 	template := w.templates[oneOf(w, sorted(w.templates)...)]
+	if w.chance(70) {
+		template = w.templates[oneOf(w, Steps(&w.nhc(nhc).Spec)...).Reference.Name]
+	}
 	object := Render(w.nhc(nhc), Node{Name: node}, template)
 	object.SetName(oneOf(w, object.GetName(), node, node+"-old"))
 	if w.chance(70) {

@@ -552,11 +552,8 @@ func (w *world) logPlan(nhc string, plan *NodePlan) {
 	if plan.Node.Circumstances.NodeDeleted {
 		state = "Deleted"
 	}
-	if len(lines) == 0 {
-		lines = []string{"nothing"}
-	}
 	text := fmt.Sprintf("%s plans for %s (%s): %s", nhc, plan.Node.Name, state, strings.Join(lines, ", "))
-	if len(plan.Actions) > 0 || w.planned[nhc+"/"+plan.Node.Name] != text {
+	if len(plan.Actions) > 0 || (len(lines) > 0 && w.planned[nhc+"/"+plan.Node.Name] != text) {
 		w.log(plan.Node.Name, "%s", text)
 	}
 	w.planned[nhc+"/"+plan.Node.Name] = text

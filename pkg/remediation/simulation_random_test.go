@@ -137,6 +137,7 @@ func (w *world) play() (found *violation) {
 			panic(fmt.Sprintf("%v\n%s", r, w.tell("")))
 		}
 	}()
+	w.furnish()
 	w.populate()
 	w.faults, w.meddling = oneOf(w, 0, 0, 3, 15), oneOf(w, 0, 5, 20)
 	age := oneOf(w, 0, 0, 2)
@@ -156,8 +157,8 @@ func (w *world) play() (found *violation) {
 	return nil
 }
 
-// populate sets the stage.
-func (w *world) populate() {
+// furnish provides the kinds and the templates.
+func (w *world) furnish() {
 	for kind := range remediators {
 		w.remediations[kind] = newTable(strings.ToLower(kind) + "s")
 	}
@@ -178,6 +179,10 @@ func (w *world) populate() {
 	template("script", "CustomizedUserRemediation", true)
 	template("storage", "StorageBasedRemediation", false)
 	template("metal", "Metal3Remediation", false)
+}
+
+// populate provides nodes and NodeHealthChecks.
+func (w *world) populate() {
 	for i := range 2 + w.random.IntN(3) {
 		w.createNode(fmt.Sprintf("worker-%d", i), corev1.ConditionTrue)
 	}
@@ -202,22 +207,23 @@ func (w *world) populate() {
 	}
 }
 
+func (w *world) reference(template string) corev1.ObjectReference {
+	t := w.templates[template]
+	return corev1.ObjectReference{APIVersion: t.APIVersion, Kind: t.Kind, Namespace: t.Namespace, Name: template}
+}
+
 func (w *world) randomSteps(spec *v1alpha1.NodeHealthCheckSpec) {
-	reference := func(name string) corev1.ObjectReference {
-		t := w.templates[name]
-		return corev1.ObjectReference{APIVersion: t.APIVersion, Kind: t.Kind, Namespace: t.Namespace, Name: name}
-	}
 	spec.RemediationTemplate, spec.EscalatingRemediations = nil, nil
 	names := sorted(w.templates)
 	w.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	if w.chance(30) {
-		spec.RemediationTemplate = new(reference(names[0]))
+		spec.RemediationTemplate = new(w.reference(names[0]))
 		return
 	}
 	orders := w.random.Perm(5)
 	for i := range 1 + w.random.IntN(3) {
 		spec.EscalatingRemediations = append(spec.EscalatingRemediations, v1alpha1.EscalatingRemediation{
-			RemediationTemplate: reference(names[i]), Order: int32(orders[i] - 2),
+			RemediationTemplate: w.reference(names[i]), Order: int32(orders[i] - 2),
 			Timeout: metav1.Duration{Duration: oneOf(w, time.Minute, time.Minute, 90*time.Second, 5*time.Minute, 20*time.Minute)},
 		})
 	}
@@ -238,7 +244,11 @@ func (w *world) randomDelay(spec *v1alpha1.NodeHealthCheckSpec) {
 func (w *world) describeSpec(name string, spec *v1alpha1.NodeHealthCheckSpec) string {
 	var steps []string
 	for _, step := range Steps(spec) {
-		steps = append(steps, fmt.Sprintf("%s/%s for %s", strings.TrimSuffix(step.Reference.Kind, "RemediationTemplate"), step.Reference.Name, step.Timeout))
+		text := strings.TrimSuffix(step.Reference.Kind, "RemediationTemplate") + "/" + step.Reference.Name
+		if step.Escalating() {
+			text += " for " + step.Timeout.String()
+		}
+		steps = append(steps, text)
 	}
 	text := fmt.Sprintf("spec of %s: steps [%s]", name, strings.Join(steps, ", "))
 	if spec.MinHealthy != nil {
@@ -467,14 +477,22 @@ func (w *world) release() bool {
 // settle runs the controller by events and timers alone, for some time.
 func (w *world) settle(span time.Duration) {
 	end := w.now.Add(span)
-	p := w.process
+	w.settleUntil(end, w.release)
+	w.now = end
+}
+
+// settleUntil is settle, where others may do something, and tell that they have, when
+// the controller is at rest.
+func (w *world) settleUntil(end time.Time, others func() bool) {
 	for syncs := 0; ; syncs++ {
 		if syncs > 5000 {
 			w.violate("", "P3", "the controller does not come to rest")
 		}
+		p := w.process
 		p.catchUp()
 		w.syncSomebodyByName()
-		if len(p.dirty) > 0 || !p.current() || w.release() {
+		p = w.process
+		if len(p.dirty) > 0 || !p.current() || others() {
 			continue
 		}
 		var next time.Time
@@ -482,7 +500,6 @@ func (w *world) settle(span time.Duration) {
 			next = health.Earliest(next, p.wake[name])
 		}
 		if next.IsZero() || next.After(end) {
-			w.now = end
 			return
 		}
 		w.now = next
@@ -548,8 +565,8 @@ func (w *world) checkSteps(s *sight, node *Node) {
 			w.violate(node.Name, "13.6", "the last step has no CR")
 		}
 	}
-	if leaseHolder(node.Lease) == LeaseHolder(s.nhc.Name) && leaseValidReference(node.Lease, w.now) {
-		w.violate(node.Name, "13.6", "the lease is still held: %s", w.terms(node.Lease))
+	if held := leaseHolder(node.Lease) == LeaseHolder(s.nhc.Name); held && (leaseValidReference(node.Lease, w.now) || !s.script.Steps[0].Escalating()) {
+		w.violate(node.Name, "13.6 14.7", "the lease is still held: %s", w.terms(node.Lease))
 	}
 }
 

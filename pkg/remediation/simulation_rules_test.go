@@ -32,11 +32,16 @@ func stepOf(steps []Step, cr *CR) int {
 	})
 }
 
+// going tells whether a CR is on its way, as the caches show or as we have asked for.
+func going(node *Node, cr *CR) bool {
+	return cr.DeletionTimestamp != nil || node.DeletionRequested[cr.UID]
+}
+
 // over tells whether a step is over, from its CR and those of later steps (spec 13.2).
 func over(node *Node, steps []Step, step int) bool {
 	var its *CR
 	for _, cr := range node.Own {
-		if node.deleting(cr) {
+		if going(node, cr) {
 			continue
 		}
 		switch i := stepOf(steps, cr); {
@@ -57,8 +62,8 @@ func holdsOn(lease *coordinationv1.Lease, nhc string, now time.Time) bool {
 	return now.Sub(lease.Spec.RenewTime.Time) <= time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second
 }
 
-// mayBegin says why no CR may be created at all, or "".
-func mayBegin(s *sight, w *world, node *Node) string {
+// hindrance says what forbids to begin or to end a step, or "".
+func hindrance(s *sight, w *world, node *Node) string {
 	object := s.objects[node.Name]
 	switch {
 	case object == nil:
@@ -71,10 +76,6 @@ func mayBegin(s *sight, w *world, node *Node) string {
 		return "excluded (15)"
 	case !selects(s.nhc, object):
 		return "not selected (17.5)"
-	case len(node.Unreadable) > 0:
-		return "a CR cannot be read (6.8)"
-	case node.Lease != nil && leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) && leaseValidReference(node.Lease, s.now):
-		return "the lease is taken (14.3)"
 	}
 	healthy := 0
 	for _, name := range sorted(w.process.nodes.items) {
@@ -100,13 +101,24 @@ func mayBegin(s *sight, w *world, node *Node) string {
 	return ""
 }
 
+// mayBegin says why no CR may be created, or "".
+func mayBegin(s *sight, w *world, node *Node) string {
+	switch {
+	case len(node.Unreadable) > 0:
+		return "a CR cannot be read (6.8)"
+	case node.Lease != nil && leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) && leaseValidReference(node.Lease, s.now):
+		return "the lease is taken (14.3)"
+	}
+	return hindrance(s, w, node)
+}
+
 // checkPlan checks a plan before anything of it is carried out.
 func (w *world) checkPlan(s *sight, plan *NodePlan) {
 	node, steps := &plan.Node, s.script.Steps
 	violate := func(rule, format string, args ...any) { w.violate(node.Name, rule, format, args...) }
 	exists := s.objects[node.Name] != nil
 	unhealthy := exists && node.Verdict.State == health.Unhealthy
-	creates, deletes, leases := 0, 0, 0
+	creates, deletes, leases, releases := 0, 0, 0, 0
 	ended := map[types.UID]bool{}
 	w.count(plan)
 	for _, action := range plan.Actions {
@@ -133,7 +145,7 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 				violate("16.1", "a foreign CR is deleted")
 			case unhealthy || (exists && node.Verdict.State != health.Healthy):
 				violate("7.5", "the CR of a node that is not healthy is deleted")
-			case action.CR.Deleting():
+			case going(node, action.CR):
 				violate("16.1", "deleted twice")
 			case !exists && action.CR.PermanentNodeDeletionExpected == corev1.ConditionTrue && action.CR.Succeeded != corev1.ConditionTrue:
 				violate("17.3", "a replacement is awaited")
@@ -150,8 +162,10 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 				violate("7.5", "a step ends for a node that is not unhealthy")
 			case action.CR.TimedOut():
 				violate("13.8", "marked twice")
-			case action.EndsStep && node.deleting(action.CR):
+			case action.EndsStep && going(node, action.CR):
 				violate("13.2", "a CR that is going stands for no step")
+			case action.EndsStep && hindrance(s, w, node) != "":
+				violate("5.2", "a step is ended, although: %s", hindrance(s, w, node))
 			case action.EndsStep && mayBegin(s, w, node) != "" && i+1 < len(steps):
 				violate("5.3", "a step is ended, although: %s", mayBegin(s, w, node))
 			case action.EndsStep && over(node, steps, i):
@@ -160,7 +174,7 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 				violate("13.3", "the step has time left")
 			case action.EndsStep && !steps[i].Escalating() && (leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) || s.now.Sub(node.Lease.Spec.AcquireTime.Time) < 30*time.Minute):
 				violate("14.7", "the lease is not overdue")
-			case !action.EndsStep && exists && !node.deleting(action.CR):
+			case !action.EndsStep && exists && !going(node, action.CR):
 				violate("13.8", "a CR that goes on is told to stop")
 			}
 			if action.EndsStep {
@@ -168,6 +182,11 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 			}
 		case WriteLease:
 			leases++
+		case ReleaseLease:
+			releases++
+			if len(node.Unreadable) > 0 {
+				violate("6.8", "the lease is released while a CR cannot be read")
+			}
 		case RemoveConfirmation:
 			if node.Verdict.State != health.Healthy || len(node.Own) > 0 || len(node.Unreadable) > 0 || node.OthersRemediate {
 				violate("16.6", "the confirmation is still needed")
@@ -180,15 +199,57 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 	if creates > 0 && plan.Refusal != "" {
 		violate("5.4", "created and refused")
 	}
+	if releases > 0 && creates+leases > 0 {
+		violate("14.9", "the lease is written and released")
+	}
+	if plan.Refusal == RefusedLeaseTaken && (node.Lease == nil || !leaseValidReference(node.Lease, s.now)) {
+		violate("14.4", "refused for a lease that is not valid")
+	}
+	for i := range steps[:max(0, len(steps)-1)] {
+		if steps[i].Order >= steps[i+1].Order {
+			violate("13.1", "the steps are not in order")
+		}
+	}
 	waiting := s.now.Before(node.RetryAt)
+	if exists && !waiting && releases+creates == 0 && node.Verdict.State != health.Healthy {
+		w.checkRenewal(s, node, leases > 0)
+	}
 	if unhealthy && len(node.Own) == 0 && len(node.Unreadable) == 0 && (creates == 0) != (plan.Refusal != "") {
 		violate("5.4", "neither a CR nor a refusal")
 	}
-	if standing := slices.IndexFunc(node.Own, func(cr *CR) bool { return !node.deleting(cr) }); exists && node.Verdict.State == health.Healthy && standing >= 0 && !plan.Delayed && deletes == 0 && !waiting {
+	if standing := slices.IndexFunc(node.Own, func(cr *CR) bool { return !going(node, cr) }); exists && node.Verdict.State == health.Healthy && standing >= 0 && !plan.Delayed && deletes == 0 && !waiting {
 		violate("16.1", "the CR of a healthy node stays without a reason")
 	}
 	if !plan.Recheck.IsZero() && !plan.Recheck.After(s.now) {
 		violate("P2", "the next look is at %s, which is now or before", w.clock(plan.Recheck))
+	}
+}
+
+// checkRenewal checks that the lease of a node with a CR is renewed when it is time.
+func (w *world) checkRenewal(s *sight, node *Node, written bool) {
+	reached := -1
+	for _, cr := range node.Own {
+		reached = max(reached, stepOf(s.script.Steps, cr))
+	}
+	last := len(s.script.Steps) - 1
+	if written || reached < 0 || over(node, s.script.Steps, last) || leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) {
+		return
+	}
+	lease, t := node.Lease, 10*time.Minute
+	if timeout := s.script.Steps[reached].Timeout; timeout > 0 {
+		t = timeout
+	}
+	ends := slices.ContainsFunc(node.Own, func(cr *CR) bool { // What ends now is not renewed.
+		return stepOf(s.script.Steps, cr) == last && (cr.TimedOut() || cr.Succeeded == corev1.ConditionFalse || !s.now.Before(cr.CreationTimestamp.Add(t)))
+	})
+	if ends {
+		return
+	}
+	if lease.Spec.AcquireTime == nil || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		w.violate(node.Name, "14.5", "an incomplete lease is not renewed: %s", w.terms(lease))
+	}
+	if end := lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second); end.Before(s.now.Add(t)) {
+		w.violate(node.Name, "14.5", "not renewed: %s, T is %s", w.terms(lease), t)
 	}
 }
 
@@ -239,10 +300,10 @@ func (w *world) checkStep(s *sight, node *Node, cr *CR, ended map[types.UID]bool
 		if stepOf(steps, own) == step {
 			w.violate(node.Name, "P9", "step %d has %s %s, which is not gone", step, own.Kind, own.Name)
 		}
-		if stepOf(steps, own) < 0 && !node.deleting(own) {
+		if stepOf(steps, own) < 0 && !going(node, own) {
 			w.violate(node.Name, "P9", "%s %s is of no step and still at work", own.Kind, own.Name)
 		}
-		if !node.deleting(own) {
+		if !going(node, own) {
 			standing++
 		}
 	}
@@ -271,7 +332,7 @@ func (w *world) checkStep(s *sight, node *Node, cr *CR, ended map[types.UID]bool
 // checkDelay checks healthyDelay against what status and the Node say.
 func (w *world) checkDelay(s *sight, node *Node) {
 	delay := s.nhc.Spec.HealthyDelay
-	if delay == nil || delay.Duration == 0 || hasConfirmation(s.objects[node.Name]) || !slices.ContainsFunc(node.Own, func(cr *CR) bool { return !node.deleting(cr) }) {
+	if delay == nil || delay.Duration == 0 || hasConfirmation(s.objects[node.Name]) || !slices.ContainsFunc(node.Own, func(cr *CR) bool { return !going(node, cr) }) {
 		return
 	}
 	if delay.Duration < 0 {
@@ -319,11 +380,12 @@ func (w *world) checkCreate(cr *CR) {
 }
 
 // checkPlace checks that no other control plane node is under remediation. One whose
-// CR is going may have become a Node again this very moment.
+// CR is going may have become a Node again this very moment, and of one that cannot be
+// read and that no status names nobody knows.
 func (w *world) checkPlace(node *Node) {
 	for _, cr := range w.crs() {
 		other := w.node(cr.Node())
-		if cr.Node() != node.Name && other != nil && controlPlane(other) && w.created[cr.UID] > 0 && !cr.Deleting() {
+		if cr.Node() != node.Name && other != nil && controlPlane(other) && w.created[cr.UID] > 0 && !cr.Deleting() && !w.unreadable[cr.Kind] {
 			w.violate(node.Name, "12.2", "%s has the place by %s %s", cr.Node(), cr.Kind, cr.Name)
 		}
 	}

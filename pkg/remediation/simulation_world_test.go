@@ -61,6 +61,8 @@ type world struct {
 	faults, meddling int
 	// meddle is what happens then.
 	meddle func()
+	// fate decides about requests instead of chance.
+	fate func(what string) fate
 	// denied are kinds whose webhook denies changes.
 	denied map[string]bool
 	// moves counts what others have done, so that a check can tell whether a sync still
@@ -275,32 +277,53 @@ func (w *world) ownCRs(nhc, node string) []*CR {
 	return own
 }
 
+// fate is what becomes of a request.
+type fate int
+
+const (
+	goesWell fate = iota
+	fails
+	losesAnswer
+	diesBefore
+	diesAfter
+)
+
+// fateOf is up to chance, unless somebody has decided it.
+func (w *world) fateOf(what string) fate {
+	if w.fate != nil {
+		return w.fate(what)
+	}
+	if !w.chance(w.faults) {
+		return goesWell
+	}
+	return oneOf(w, fails, fails, losesAnswer, diesBefore, diesAfter)
+}
+
 // request carries out a request of the controller, or does not, or lies about it.
 func (w *world) request(node, what string, apply func() error) error {
 	w.requests++
 	if w.chance(w.meddling) {
 		w.meddle()
 	}
-	if w.chance(w.faults) {
-		switch w.random.IntN(5) {
-		case 0:
-			w.seen["death before a request"]++
-			w.log(node, "  %s: the process dies before it", what)
-			panic(crash{})
-		case 1:
-			err := apply()
-			w.seen["death after a request"]++
-			w.log(node, "  %s: the process dies after it (%v)", what, err)
-			panic(crash{})
-		case 2:
-			err := apply()
-			w.seen["lost answer"]++
-			w.log(node, "  %s: the answer is lost (%v)", what, err)
-			return apierrors.NewTimeoutError("simulated", 1)
-		default:
-			w.log(node, "  %s: failed", what)
-			return apierrors.NewInternalError(errors.New("simulated"))
-		}
+	switch w.fateOf(what) {
+	case diesBefore:
+		w.seen["death before a request"]++
+		w.log(node, "  %s: the process dies before it", what)
+		panic(crash{})
+	case diesAfter:
+		err := apply()
+		w.seen["death after a request"]++
+		w.log(node, "  %s: the process dies after it (%s)", what, result(err))
+		panic(crash{})
+	case losesAnswer:
+		err := apply()
+		w.seen["lost answer"]++
+		w.log(node, "  %s: the answer is lost (%s)", what, result(err))
+		return apierrors.NewTimeoutError("simulated", 1)
+	case fails:
+		w.log(node, "  %s: failed", what)
+		return apierrors.NewInternalError(errors.New("simulated"))
+	case goesWell:
 	}
 	err := apply()
 	if err != nil {
@@ -309,6 +332,13 @@ func (w *world) request(node, what string, apply func() error) error {
 		w.log(node, "  %s", what)
 	}
 	return err
+}
+
+func result(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "it was carried out"
 }
 
 // dynamicClient serves the CRs. Methods that the Executor does not use are nil.
@@ -543,9 +573,8 @@ func (c nodeClient) Patch(_ context.Context, name string, _ types.PatchType, pat
 		}
 		decoder := json.NewDecoder(strings.NewReader(string(patch)))
 		decoder.DisallowUnknownFields()
-		value, confirmation := (*string)(nil), false
 		err := decoder.Decode(&content)
-		value, confirmation = content.Metadata.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
+		value, confirmation := content.Metadata.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
 		if err != nil || !confirmation || value != nil || len(content.Metadata.Annotations) != 1 {
 			w.violate(name, "11.2 16.6", "a Node is only changed by a patch of one key: %s", patch)
 		}
@@ -601,7 +630,7 @@ func (w *world) clock(t time.Time) string {
 	}
 	text := fmt.Sprintf("%s%02d:%02d:%02d", sign, int(since.Hours()), int(since.Minutes())%60, int(since.Seconds())%60)
 	if part := since % time.Second; part != 0 {
-		text += fmt.Sprintf(".%03d", part.Milliseconds())
+		text += strings.TrimRight(fmt.Sprintf(".%09d", part.Nanoseconds()), "0")
 	}
 	return text
 }

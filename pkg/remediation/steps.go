@@ -99,8 +99,8 @@ type progress struct {
 	running *CR
 	// going are CRs whose deletion was requested: they stand for no step any more.
 	going []*CR
-	// goingNow tells that one of these belongs to the current step.
-	goingNow bool
+	// leaving tells for each step whether one of these belongs to it.
+	leaving []bool
 	// standing is the number of CRs that are not going.
 	standing int
 	// latest is the index of the last step that has a CR which is not going, or -1.
@@ -117,10 +117,9 @@ type progress struct {
 // from what status says of them. CRs are expected in the order of Sort: where a step has
 // several, the oldest counts (spec 11.8).
 func trace(node *Node, steps []Step) progress {
-	p := progress{latest: -1, reached: -1}
+	p := progress{latest: -1, reached: -1, leaving: make([]bool, len(steps))}
 	first := make([]*CR, len(steps))
 	over := make([]bool, len(steps))
-	leaving := make([]bool, len(steps))
 	for _, cr := range node.Own {
 		i := slices.IndexFunc(steps, func(step Step) bool { return step.owns(cr) })
 		p.reached = max(p.reached, i)
@@ -134,15 +133,13 @@ func trace(node *Node, steps []Step) progress {
 		case i < 0:
 			p.strangers = p.strangers || !going
 		case going:
-			leaving[i] = true
+			p.leaving[i] = true
 			p.spent = p.spent || (i == len(steps)-1 && node.recordedTimeout(cr) != nil)
 		default:
 			p.latest = max(p.latest, i)
 			if first[i] == nil {
 				first[i] = cr
-			}
-			if cr.TimedOut() || node.recordedTimeout(cr) != nil {
-				over[i] = true
+				over[i] = cr.TimedOut() || node.recordedTimeout(cr) != nil
 			}
 		}
 	}
@@ -150,7 +147,7 @@ func trace(node *Node, steps []Step) progress {
 		p.current++
 	}
 	if p.current < len(steps) {
-		p.running, p.goingNow = first[p.current], leaving[p.current]
+		p.running = first[p.current]
 	}
 	return p
 }

@@ -81,14 +81,14 @@ func TestOptionalKindInTrouble(t *testing.T) {
 
 // Without a version, that which the API server prefers is watched.
 func TestOptionalKindOfAnyVersion(t *testing.T) {
-	any := schema.GroupVersionKind{Group: reboot.Group, Kind: reboot.Kind}
+	anyVersion := schema.GroupVersionKind{Group: reboot.Group, Kind: reboot.Kind}
 	inWorldOf(t, optional, func(t *testing.T, w *world) {
 		w.put(reboot, "1")
-		w.want("one", any)
-		mapping, err := w.set.Mapping(any)
+		w.want("one", anyVersion)
+		mapping, err := w.set.Mapping(anyVersion)
 		require.NoError(t, err)
 		require.Equal(t, resourceOf(reboot), mapping.Resource)
-		indexer, err := w.set.Cache(any)
+		indexer, err := w.set.Cache(anyVersion)
 		require.NoError(t, err)
 		require.Len(t, indexer.List(), 1)
 		w.want("one", schema.GroupVersionKind{Group: "nowhere.example.com", Kind: "X"})

@@ -255,21 +255,31 @@ func (l *ladder) patches(name string) []localkube.Request {
 	return all
 }
 
-// witness makes a node whose CR of the first step is going away. Its end shows that
-// the controller has seen all that happened to CRs of that kind before, whatever else
-// is blocked.
-func (l *ladder) witness() (conclude func()) {
+// witness makes a node whose CRs of the first steps, up to this one, are going away.
+// Its end shows that the controller has seen all that happened to CRs of these kinds
+// before, whatever else is blocked.
+func (l *ladder) witness(step int) (conclude func()) {
 	l.t.Helper()
 	const name = "witness"
 	l.createNodes(name)
 	l.fail(name)
 	l.eventuallyStep(name, 0)
-	l.setFinalizers(name, rungFinalizer)
+	for i := range step {
+		l.rungs[i].reportFailure(name)
+		l.eventuallyStep(name, i+1)
+	}
+	for _, rung := range l.rungs[:step+1] {
+		rung.setFinalizers(name, rungFinalizer)
+	}
 	l.heal(name)
-	l.eventuallyDeleting(name)
+	for _, rung := range l.rungs[:step+1] {
+		rung.eventuallyDeleting(name)
+	}
 	return func() {
 		l.t.Helper()
-		l.setFinalizers(name)
+		for _, rung := range l.rungs[:step+1] {
+			rung.setFinalizers(name)
+		}
 		l.eventually("the witness is gone", func() bool { return l.entry(name) == nil })
 	}
 }
@@ -442,7 +452,7 @@ func TestEscalationTimeout(t *testing.T) {
 	t.Run("5.3-paused-at-timeout", func(t *testing.T) {
 		l := begin(t)
 		started := l.cr("a").GetCreationTimestamp()
-		conclude := l.witness()
+		conclude := l.witness(0)
 		l.updateNHC(pause("test"))
 		// The witness of time is a second NodeHealthCheck with the same step.
 		other := newEmptyScenario(t, l.cluster, t.Name()+"/other", rungKinds[0])
@@ -541,9 +551,15 @@ func TestEscalationWhileTheRemediatorWrites(t *testing.T) {
 }
 
 // TestEscalationBlocked: a step does not end while its successor may not be created,
-// and ends at once when it may (spec 5.2, 5.3, 10.1, 15.3, 17.5).
+// and ends at once when it may; so does the last one (spec 5.2, 5.3, 10.1, 15.3, 17.5).
 func TestEscalationBlocked(t *testing.T) {
 	t.Parallel()
+	label := func(key string, value any) func(l *ladder) {
+		return func(l *ladder) {
+			l.labelNode("a", map[string]any{key: value})
+			l.labelNode("b", map[string]any{key: value})
+		}
+	}
 	tests := map[string]struct{ block, unblock func(l *ladder) }{
 		"10.1-pause": {
 			block:   func(l *ladder) { l.updateNHC(pause("test")) },
@@ -555,17 +571,17 @@ func TestEscalationBlocked(t *testing.T) {
 		},
 		"15.3-exclusion": {
 			block: func(l *ladder) {
-				l.labelNode("a", map[string]any{v1alpha1.LabelExclude: "true"})
+				label(v1alpha1.LabelExclude, "true")(l)
 				l.catchUpNodes()
 			},
-			unblock: func(l *ladder) { l.labelNode("a", map[string]any{v1alpha1.LabelExclude: nil}) },
+			unblock: label(v1alpha1.LabelExclude, nil),
 		},
 		"17.5-unselected": {
 			block: func(l *ladder) {
-				l.labelNode("a", map[string]any{scenarioLabel: "other"})
-				l.eventually("it is not observed any more", func() bool { return *l.status().ObservedNodes == 1 })
+				label(scenarioLabel, "other")(l)
+				l.eventually("they are not observed any more", func() bool { return *l.status().ObservedNodes == 1 })
 			},
-			unblock: func(l *ladder) { l.labelNode("a", map[string]any{scenarioLabel: l.name}) },
+			unblock: func(l *ladder) { label(scenarioLabel, l.name)(l) },
 		},
 		"6.7-template-missing": {
 			block: func(l *ladder) {
@@ -579,20 +595,30 @@ func TestEscalationBlocked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLadder(t, sharedCluster(t), 2)
-			l.createNodes("a")
+			l.createNodes("a", "b")
 			l.createNHC(l.escalation())
 			l.fail("a")
 			before := l.eventuallyStep("a", 0)
-			conclude := l.witness()
+			l.fail("b")
+			l.eventuallyStep("b", 0)
+			l.reportFailure("b")
+			l.eventuallyStep("b", 1)
+			conclude := l.witness(1)
 			tc.block(l)
 			l.reportFailure("a")
+			l.rungs[1].reportFailure("b")
 			conclude()
 			l.requireFirstStep("a")
+			l.eventuallyStep("b", 1)
+			require.NotContains(t, l.rungs[1].cr("b").GetAnnotations(), v1alpha1.AnnotationTimedOut, "5.3")
+			require.Empty(t, l.events("NoTemplateLeft"))
 			tc.unblock(l)
 			crs := l.eventuallyStep("a", 1)
 			require.Equal(t, before[0].GetUID(), crs[0].GetUID())
 			l.requireEnded("a", 0, crs[0])
 			require.Len(t, l.patches("a"), 1)
+			l.requireEnded("b", 1, l.eventuallyExhausted("b")[1])
+			l.eventuallyEvent("NoTemplateLeft", l.noTemplateLeft("b"))
 		})
 	}
 }
@@ -604,7 +630,7 @@ func TestEscalationGateOpensByRecovery(t *testing.T) {
 	l := newLadder(t, sharedCluster(t), 2)
 	l.createNodes("a", "b", "c", "d")
 	l.createNHC(l.escalation(), minHealthy(intstr.FromInt32(2)))
-	conclude := l.witness()
+	conclude := l.witness(0)
 	l.fail("a")
 	l.fail("b")
 	l.eventuallyStep("a", 0)
@@ -794,6 +820,26 @@ func TestEscalationStatusWiped(t *testing.T) {
 	require.Len(t, l.events("NoTemplateLeft"), 1, "19.3: the process remembers what status does not show")
 	require.Len(t, l.events("RemediationCreated"), 3, "19.3")
 	require.Len(t, l.events("DetectedUnhealthy"), 1, "19.3")
+}
+
+// TestStatusPartlyWrittenByOthers: a field that somebody else has set in an entry does
+// not keep the entry from going away (spec 18.2, P4).
+func TestStatusPartlyWrittenByOthers(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a")
+	s.createNHC()
+	s.fail("a")
+	s.eventuallyCR("a")
+	entry := s.entry("a")
+	entry.Remediations[0].TimedOut = new(metav1.NewTime(time.Now().Truncate(time.Second)))
+	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name,
+		map[string]any{"status": map[string]any{"unhealthyNodes": []any{entry}}}, "status")
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	s.eventuallyCounts(1, 1)
+	require.Empty(t, s.status().UnhealthyNodes)
+	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
 }
 
 // TestEscalationOfOneKind: templates of one kind, told apart by name or by namespace

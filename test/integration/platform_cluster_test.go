@@ -5,6 +5,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
@@ -251,13 +253,15 @@ func (s *onPlatform) nodeLease(name string) *coordinationv1.Lease {
 }
 
 // ageLease makes the lease of a node one that was acquired, and renewed for the last
-// time, long ago.
+// time, long ago. It returns that lease, which the controller may renew at once.
 func (s *onPlatform) ageLease(name string, acquired, renewed time.Duration) *coordinationv1.Lease {
 	s.t.Helper()
 	micro := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(metav1.RFC3339Micro) }
-	s.patch(s.dynamic.Resource(coordinationv1.SchemeGroupVersion.WithResource("leases")).Namespace("medik8s-leases"), "node-"+s.node(name),
-		map[string]any{"spec": map[string]any{"acquireTime": micro(acquired), "renewTime": micro(renewed)}})
-	return s.nodeLease(name)
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"acquireTime": micro(acquired), "renewTime": micro(renewed)}})
+	require.NoError(s.t, err)
+	lease, err := s.kube.CoordinationV1().Leases("medik8s-leases").Patch(s.t.Context(), "node-"+s.node(name), types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(s.t, err)
+	return lease
 }
 
 // eventuallyRenewed waits until the lease of a node is renewed.

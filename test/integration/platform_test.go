@@ -759,7 +759,9 @@ func testForbiddenClusterVersion(t *testing.T, c *cluster) {
 	s.labelNode("cp", map[string]any{"node-role.kubernetes.io/control-plane": ""})
 	s.createNHC()
 	reviewed := func() bool {
-		return len(s.audited(t, func(r localkube.Request) bool { return r.URI == "/apis/"+clusterVersion.resource.GroupVersion().String() && r.Code == 200 })) > 0
+		return len(s.audited(t, func(r localkube.Request) bool {
+			return r.URI == "/apis/"+clusterVersion.resource.GroupVersion().String() && r.Code == 200
+		})) > 0
 	}
 	s.eventually("the controller has found the kind", reviewed)
 	s.eventually("a control plane node is refused", func() bool {

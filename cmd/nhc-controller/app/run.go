@@ -185,9 +185,9 @@ func (p *process) run(ctx context.Context) error {
 
 // prepare makes the informers and the controller, and starts nothing.
 func (p *process) prepare(ctx context.Context, recorder events.EventRecorderLogger) error {
-	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(controller.TrimNode)).Core().V1().Nodes().(coreinformers.TypedNodeInformer)
+	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(controller.TrimNode)).Core().V1().Nodes()
 	p.leases = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithNamespace(p.options.LeaseNamespace), informers.WithTransform(stripManagedFields)).
-		Coordination().V1().Leases().(coordinationinformers.TypedLeaseInformer)
+		Coordination().V1().Leases()
 	p.nhcs = nhcinformers.NewSharedInformerFactoryWithOptions(p.clients.nhc, 0, nhcinformers.WithTransform(stripManagedFields)).Remediation().V1alpha1().NodeHealthChecks()
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	p.crds = metadatainformer.NewFilteredMetadataInformer(p.clients.metadata, crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
