@@ -116,9 +116,9 @@ func (c *Controller) recheckKinds(plan remediation.NodePlan) {
 }
 
 // await records what stands in the way of nodes, so that its end wakes the
-// NodeHealthCheck. It returns true if a foreign CR or a lease has gone in the
-// meantime, when nobody was listening yet.
-func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) (gone bool) {
+// NodeHealthCheck. It returns when to look again without that: now, if something has
+// gone in the meantime, when nobody was listening yet, and zero otherwise.
+func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) (recheck time.Time) {
 	what := sets.New[awaited]()
 	for i := range plans {
 		switch plans[i].Refusal {
@@ -135,9 +135,14 @@ func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []
 		}
 	}
 	c.waiting.replace(nhc, what)
+	gone := false
 	for i := range plans {
-		for _, cr := range []*remediation.CR{plans[i].Blocker, outcomes[i].Blocker} {
-			gone = gone || (cr != nil && c.isGone(cr))
+		if cr := plans[i].Blocker; cr != nil && c.isGone(cr) {
+			gone = true
+		}
+		if cr := outcomes[i].Blocker; cr != nil && c.isGone(cr) {
+			// Or not in the cache yet: that was a live read.
+			recheck = now.Add(time.Second)
 		}
 		if plans[i].Refusal == remediation.RefusedControlPlaneBusy && c.placeIsFree(plans[i].Node.Name, now) {
 			gone = true
@@ -147,7 +152,10 @@ func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []
 			gone = gone || err != nil || !exists || current != any(lease)
 		}
 	}
-	return gone
+	if gone {
+		return now
+	}
+	return recheck
 }
 
 func (c *Controller) isGone(cr *remediation.CR) bool {

@@ -310,9 +310,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	outcomes := c.act(ctx, nhc, world, memory, plans)
 	c.settlePlace(name, plans, outcomes, start)
 	recheck = health.Earliest(world.recheck(plans, start), c.retries.next(name, plans, start))
-	if c.await(name, plans, outcomes, start) {
-		recheck = start
-	}
+	recheck = health.Earliest(recheck, c.await(name, plans, outcomes, start))
 	status := newStatus(nhc, world, plans, outcomes, start)
 	done := &round{nhc: nhc, world: world, plans: plans, outcomes: outcomes, status: status, now: start}
 	if err := c.report(ctx, done, memory); err != nil {

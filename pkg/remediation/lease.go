@@ -105,7 +105,7 @@ func acquire(nhc string, node *Node, step Step, fresh bool, now time.Time) (leas
 	default:
 		lease = old.DeepCopy()
 		lease.Spec.HolderIdentity = new(LeaseHolder(nhc))
-		lease.Spec.LeaseTransitions = new(transitions(old) + 1)
+		lease.Spec.LeaseTransitions = nextTransition(old)
 		lease.OwnerReferences = nodeOwner(node)
 	}
 	lease.Spec.AcquireTime = new(micro(now))
@@ -137,7 +137,7 @@ func renew(old *coordinationv1.Lease, t time.Duration, now time.Time) *coordinat
 	lease := old.DeepCopy()
 	if !complete || old.Spec.AcquireTime == nil {
 		lease.Spec.AcquireTime = new(micro(now))
-		lease.Spec.LeaseTransitions = new(transitions(old) + 1)
+		lease.Spec.LeaseTransitions = nextTransition(old)
 	}
 	if !complete || end.Before(now.Add(t)) {
 		lease.Spec.RenewTime = new(micro(now))
@@ -169,6 +169,12 @@ func transitions(lease *coordinationv1.Lease) int32 {
 		return 0
 	}
 	return *lease.Spec.LeaseTransitions
+}
+
+// nextTransition returns the number of transitions after one more, as far as it can be
+// counted.
+func nextTransition(lease *coordinationv1.Lease) *int32 {
+	return new(min(transitions(lease), math.MaxInt32-1) + 1)
 }
 
 func nodeOwner(node *Node) []metav1.OwnerReference {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 // held returns a lease of node n for 660 s.
@@ -238,4 +239,73 @@ func TestLeaseDurationOfAnyStep(t *testing.T) {
 	for _, timeout := range []time.Duration{math.MaxInt32 * time.Second, math.MaxInt64} {
 		require.EqualValues(t, math.MaxInt32, *leaseDuration(timeout), "%s", timeout)
 	}
+}
+
+// FuzzLease: whatever a lease says, nothing panics, a valid lease of somebody else is
+// neither taken nor released, and what is written can be stored.
+func FuzzLease(f *testing.F) {
+	const second = int64(time.Second)
+	f.Add(ours, uint8(0), int64(0), int64(0), int32(660), int32(0), uint8(0), int64(60))
+	f.Add("other", uint8(0), int64(0), int64(0), int32(660), int32(3), uint8(0), int64(600))
+	f.Add("other", uint8(0), -661*second, -660*second, int32(660), int32(math.MaxInt32), uint8(0), int64(600))
+	f.Add("other", uint8(0), -661*second, -660*second-1, int32(660), int32(math.MaxInt32), uint8(0), int64(600))
+	f.Add("other", uint8(0), int64(0), int64(1), int32(math.MaxInt32), int32(0), uint8(0), int64(60))
+	f.Add("", uint8(1), int64(0), int64(0), int32(1), int32(0), uint8(1), int64(60))
+	f.Add(ours, uint8(2), int64(0), int64(0), int32(-1), int32(-1), uint8(1), int64(60))
+	f.Add(ours, uint8(4), int64(math.MinInt64), int64(math.MinInt64), int32(math.MinInt32), int32(math.MinInt32), uint8(1), int64(math.MaxInt64))
+	f.Add(ours, uint8(8), int64(math.MaxInt64), int64(math.MaxInt64), int32(0), int32(0), uint8(2), int64(0))
+	f.Add(ours, uint8(16), -1800*second, -600*second, int32(660), int32(0), uint8(5), int64(-1))
+	f.Add("NodeHealthCheck-", uint8(31), int64(0), int64(0), int32(0), int32(0), uint8(3), int64(61))
+	f.Fuzz(func(t *testing.T, holder string, missing uint8, acquiredAgo, renewedAgo int64, seconds, transitions int32, state uint8, timeout int64) {
+		now := epoch.Add(time.Hour)
+		lease := held(holder, now.Add(time.Duration(renewedAgo)), acquired(now.Add(time.Duration(acquiredAgo))), lasting(seconds), transited(transitions))
+		for i, drop := range []func(*coordinationv1.Lease){noHolder, noAcquireTime, noRenewTime, noDuration, noTransitions} {
+			if missing&(1<<i) != 0 {
+				drop(lease)
+			}
+		}
+		before := lease.DeepCopy()
+		s := escalation()
+		s.Steps[0].Timeout = max(v1alpha1.MinimumTimeout, time.Duration(timeout)) // Admission sees to it.
+		node := []Node{
+			sick("n"), sick("n", with(soft())), sick("n", well, with(soft(deleting))), sick("n", soon, with(soft())),
+			sick("n", well), sick("n", with(soft(timedOut), fence())), sick("n", gone),
+		}[state%7]
+		if state%2 == 0 && len(node.Own) == 0 { // A classic one, now and then.
+			s = script(reboot())
+		}
+		leased(lease)(&node)
+		plan := s.Plan(node, now)
+		require.Equal(t, before, lease, "the cached one stays as it is")
+		require.False(t, !plan.Recheck.IsZero() && !plan.Recheck.After(now), "P2: %s", plan.Recheck)
+
+		us := leaseHolder(lease) == ours
+		require.Equal(t, leaseValidReference(lease, now), leaseValid(lease, now), "14.3")
+		if !us && leaseValid(lease, now) {
+			require.Nil(t, written(plan), "14.3: never stolen")
+			require.False(t, begins(plan), "14.2")
+			require.NotContains(t, describe(plan.Actions), "release node-n", "14.9")
+			if len(node.Own) == 0 && node.Verdict.State == health.Unhealthy {
+				require.Equal(t, RefusedLeaseTaken, plan.Refusal)
+			}
+		}
+		next := written(plan)
+		if next == nil {
+			return
+		}
+		require.Equal(t, ours, leaseHolder(next))
+		if seconds > 0 || !us {
+			require.Positive(t, *next.Spec.LeaseDurationSeconds, "it could not be stored")
+		}
+		require.NotNil(t, next.Spec.AcquireTime)
+		if transitions >= 0 && next.Spec.LeaseTransitions != nil {
+			require.GreaterOrEqual(t, *next.Spec.LeaseTransitions, int32(0), "it could not be stored")
+		}
+		end, complete := leaseEnd(next)
+		require.True(t, complete)
+		require.False(t, end.Before(now.Add(v1alpha1.MinimumTimeout)), "14.5")
+		if old, complete := leaseEnd(lease); us && complete && len(node.Own) > 0 {
+			require.False(t, end.Before(old), "14.5: the end never moves to an earlier time")
+		}
+	})
 }

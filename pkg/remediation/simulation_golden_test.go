@@ -153,6 +153,17 @@ func TestSimulationGolden(t *testing.T) {
 				s.run(m)
 			},
 		},
+		"deletion-fails": {
+			about: "The Node is deleted, and the deletion of its CR fails at first: the lease is kept (14.9).",
+			spec:  classic("script"),
+			play: func(s *stage) {
+				s.setReady("worker-1", corev1.ConditionUnknown)
+				s.run(2 * m)
+				s.deleteNode("worker-1")
+				s.fail("delete CustomizedUserRemediation")
+				s.run(m)
+			},
+		},
 		"classic-overdue": {
 			about: "A classic remediation has no timeout, but its lease is overdue after half an hour.",
 			spec:  classic("script"),
@@ -248,23 +259,20 @@ func (s *stage) run(span time.Duration) {
 	s.now = end
 }
 
-// die lets the process die after the first request whose description starts so.
-func (s *stage) die(request string) {
-	s.fate = func(what string) fate {
-		if strings.HasPrefix(what, request) {
-			s.fate = nil
-			return diesBefore
-		}
-		return goesWell
-	}
-}
+// die lets the process die before the first request whose description starts so.
+func (s *stage) die(request string) { s.ordain(request, diesBefore) }
 
 // lose loses the answer to the first such request.
-func (s *stage) lose(request string) {
-	s.fate = func(what string) fate {
-		if strings.HasPrefix(what, request) {
+func (s *stage) lose(request string) { s.ordain(request, losesAnswer) }
+
+// fail lets the first such request fail.
+func (s *stage) fail(request string) { s.ordain(request, fails) }
+
+func (s *stage) ordain(request string, what fate) {
+	s.fate = func(asked string) fate {
+		if strings.HasPrefix(asked, request) {
 			s.fate = nil
-			return losesAnswer
+			return what
 		}
 		return goesWell
 	}

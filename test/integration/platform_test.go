@@ -187,9 +187,7 @@ func testTerminatingNodes(t *testing.T, c *cluster, _ *localkube.Process) {
 	c.installOptional(t, machineHealthCheck)
 	s := newOnPlatform(t, c)
 	s.createNodes("a", "b", "c")
-	for name, status := range map[string]corev1.ConditionStatus{"b": corev1.ConditionTrue} {
-		s.setCondition(name, "Terminating", status, time.Now())
-	}
+	s.setCondition("b", "Terminating", corev1.ConditionTrue, time.Now())
 	s.createNHC()
 	c.createOptional(t, machineHealthCheck, s.name, "one", watching("Terminating"))
 	s.fail("a")
@@ -489,11 +487,6 @@ func (s *onPlatform) setReady(name string, status corev1.ConditionStatus) {
 	}
 	_, err = pods.UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
 	require.NoError(s.t, err)
-}
-
-func (s *onPlatform) deletePod(name string) {
-	s.t.Helper()
-	require.NoError(s.t, s.kube.CoreV1().Pods("openshift-etcd").Delete(s.t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}))
 }
 
 // eventuallyMayReadEtcd waits until RBAC lets the controller read the budgets, or

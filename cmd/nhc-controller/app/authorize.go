@@ -35,8 +35,8 @@ type reviewer struct {
 func authorized(kube kubernetes.Interface, next http.Handler) http.Handler {
 	r := &reviewer{kube: kube, answers: utilcache.NewExpiring()}
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		token, found := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
-		if token = strings.TrimSpace(token); !found || token == "" {
+		scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " ")
+		if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
 			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
 			return
 		}
