@@ -5,10 +5,8 @@ package watches
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,9 +17,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
-
-// errSlow is the cause of a cache that neither fills nor fails.
-var errSlow = errors.New("no answer yet")
 
 // informer is a running informer.
 type informer struct {
@@ -57,14 +52,6 @@ func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *m
 	}
 	s.wg.Go(func() { shared.RunWithContext(ctx) })
 	s.wg.Go(func() {
-		// An API server that cannot read the objects may keep the request without an
-		// answer. Nobody needs to wait for that.
-		slow := time.AfterFunc(s.config.Interval, func() {
-			if started.failure.CompareAndSwap(nil, &errSlow) {
-				s.announce(gvk)
-			}
-		})
-		defer slow.Stop()
 		if cache.WaitFor(ctx, "", started.ready) {
 			logger.V(2).Info("Watching")
 			s.announce(gvk)

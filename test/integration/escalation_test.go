@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -160,13 +161,13 @@ func (s *scenario) dropCRs(ctx context.Context) {
 func (l *ladder) escalation(timeouts ...time.Duration) func(*v1alpha1.NodeHealthCheckSpec) {
 	return func(spec *v1alpha1.NodeHealthCheckSpec) {
 		spec.RemediationTemplate, spec.EscalatingRemediations = nil, nil
-		for i := len(l.rungs) - 1; i >= 0; i-- {
+		for i, rung := range slices.Backward(l.rungs) {
 			timeout := time.Hour
 			if i < len(timeouts) {
 				timeout = timeouts[i]
 			}
 			spec.EscalatingRemediations = append(spec.EscalatingRemediations, v1alpha1.EscalatingRemediation{
-				RemediationTemplate: *l.rungs[i].templateReference(), Order: int32(10*i - 5), Timeout: metav1.Duration{Duration: timeout},
+				RemediationTemplate: *rung.templateReference(), Order: int32(10*i - 5), Timeout: metav1.Duration{Duration: timeout},
 			})
 		}
 	}
@@ -298,7 +299,7 @@ func TestEscalation(t *testing.T) {
 	l.eventuallyCounts(2, 2)
 
 	l.fail("a")
-	crs := l.eventuallyStep("a", 0)
+	l.eventuallyStep("a", 0)
 	require.Nil(t, l.rungs[1].cr("a"), "P7: order counts, positions do not")
 	require.Nil(t, l.rungs[2].cr("a"), "P7")
 	versions := map[types.UID]string{}
@@ -306,7 +307,7 @@ func TestEscalation(t *testing.T) {
 		// A remediator may report anything else in the meantime.
 		l.rungs[step].report("a", [2]string{"Processing", "True"}, [2]string{v1alpha1.RemediationSucceeded, "Unknown"})
 		l.rungs[step].reportFailure("a")
-		crs = l.eventuallyStep("a", step+1)
+		crs := l.eventuallyStep("a", step+1)
 		l.requireEnded("a", step, crs[step])
 		versions[crs[step].GetUID()] = crs[step].GetResourceVersion()
 		require.Equal(t, v1alpha1.PhaseRemediating, l.status().Phase, "13.3")
@@ -315,7 +316,7 @@ func TestEscalation(t *testing.T) {
 		require.Empty(t, l.events("NoTemplateLeft"))
 	}
 	l.rungs[2].reportFailure("a")
-	crs = l.eventuallyExhausted("a")
+	crs := l.eventuallyExhausted("a")
 	l.requireEnded("a", 2, crs[2])
 	versions[crs[2].GetUID()] = crs[2].GetResourceVersion()
 	l.eventuallyEvent("NoTemplateLeft", l.noTemplateLeft("a"))

@@ -172,7 +172,17 @@ func (p *process) run(ctx context.Context) error {
 	wg.Go(func() { p.crds.RunWithContext(background) })
 	wg.Go(func() { p.controller.RunWatches(background) })
 
-	work := func(held context.Context) error { return p.controller.Run(held, ctx.Done(), p.options.ConcurrentSyncs) }
+	work := func(held context.Context) error {
+		defer func() {
+			// Events are written by goroutines of the recorder, which nobody can wait for.
+			// The lease is kept for them, a standby has waited longer.
+			select {
+			case <-held.Done():
+			case <-time.After(eventGrace):
+			}
+		}()
+		return p.controller.Run(held, ctx.Done(), p.options.ConcurrentSyncs)
+	}
 	if !p.options.LeaderElection.LeaderElect {
 		return work(background)
 	}
@@ -210,6 +220,9 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorderLogg
 	})
 	return err
 }
+
+// eventGrace is how long the events of the last syncs have to reach the API server.
+const eventGrace = time.Second
 
 // stripManagedFields drops what nobody reads.
 func stripManagedFields(object any) (any, error) {
