@@ -196,13 +196,14 @@ func (l *ladder) eventuallySteps(name string, begun, ended int) []*unstructured.
 	l.t.Helper()
 	var crs []*unstructured.Unstructured
 	l.eventually(fmt.Sprintf("node %s with %d steps begun, %d ended", name, begun, ended), func() bool {
+		// Status first: what it tells has been done to the CRs by then.
+		entry := l.entry(name)
 		crs = nil
 		for _, rung := range l.rungs {
 			if cr := rung.cr(name); cr != nil {
 				crs = append(crs, cr)
 			}
 		}
-		entry := l.entry(name)
 		if entry == nil || len(crs) != begun || len(entry.Remediations) != begun {
 			return false
 		}
