@@ -32,11 +32,8 @@ type findings struct {
 func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck, around surroundings) (findings, error) {
 	steps := remediation.Steps(&nhc.Spec)
 	found := findings{problem: around.problem, unknown: around.unknown, steps: steps, templates: make([]*remediation.Template, len(steps))}
-	switch {
-	case around.conflict:
+	if around.conflict {
 		found.problem = remediation.Conflict()
-	case found.problem == nil:
-		found.problem = remediation.Unsupported(&nhc.Spec)
 	}
 	for i, step := range steps {
 		template, problem, err := c.findTemplate(steps, step)

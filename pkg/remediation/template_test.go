@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -146,34 +145,6 @@ func TestRemediationKind(t *testing.T) {
 			if tc.ok {
 				require.Equal(t, tc.want, got)
 			}
-		})
-	}
-}
-
-func TestUnsupported(t *testing.T) {
-	t.Parallel()
-	duration := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
-	tests := map[string]struct {
-		spec v1alpha1.NodeHealthCheckSpec
-		want string
-	}{
-		"everything else":       {spec: v1alpha1.NodeHealthCheckSpec{MinHealthy: new(intstr.FromInt32(1)), PauseRequests: []string{"x"}, RemediationTemplate: &corev1.ObjectReference{}}},
-		"13 escalations":        {spec: v1alpha1.NodeHealthCheckSpec{EscalatingRemediations: make([]v1alpha1.EscalatingRemediation, 1)}},
-		"16.4 a delay":          {spec: v1alpha1.NodeHealthCheckSpec{HealthyDelay: duration(time.Second)}},
-		"9 a threshold of zero": {spec: v1alpha1.NodeHealthCheckSpec{StormRecoveryThreshold: new(int32(0))}, want: "spec.stormRecoveryThreshold"},
-		"9 a cooldown":          {spec: v1alpha1.NodeHealthCheckSpec{StormCooldownDuration: duration(0)}, want: "spec.stormCooldownDuration"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := Unsupported(&tc.spec)
-			if tc.want == "" {
-				require.Nil(t, got)
-				return
-			}
-			require.NotNil(t, got)
-			require.Equal(t, v1alpha1.ReasonUnsupported, got.Reason)
-			require.Contains(t, got.Message, tc.want)
 		})
 	}
 }

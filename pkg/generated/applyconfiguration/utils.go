@@ -19,6 +19,12 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=remediation.medik8s.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("Decision"):
+		return &remediationv1alpha1.DecisionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Episode"):
+		return &remediationv1alpha1.EpisodeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EpisodeStep"):
+		return &remediationv1alpha1.EpisodeStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EscalatingRemediation"):
 		return &remediationv1alpha1.EscalatingRemediationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeHealthCheck"):
@@ -29,6 +35,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &remediationv1alpha1.NodeHealthCheckStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Remediation"):
 		return &remediationv1alpha1.RemediationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Trigger"):
+		return &remediationv1alpha1.TriggerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UnhealthyCondition"):
 		return &remediationv1alpha1.UnhealthyConditionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UnhealthyNode"):

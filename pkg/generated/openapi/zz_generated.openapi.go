@@ -21,12 +21,16 @@ import (
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
+		v1alpha1.Decision{}.OpenAPIModelName():              schema_pkg_apis_remediation_v1alpha1_Decision(ref),
+		v1alpha1.Episode{}.OpenAPIModelName():               schema_pkg_apis_remediation_v1alpha1_Episode(ref),
+		v1alpha1.EpisodeStep{}.OpenAPIModelName():           schema_pkg_apis_remediation_v1alpha1_EpisodeStep(ref),
 		v1alpha1.EscalatingRemediation{}.OpenAPIModelName(): schema_pkg_apis_remediation_v1alpha1_EscalatingRemediation(ref),
 		v1alpha1.NodeHealthCheck{}.OpenAPIModelName():       schema_pkg_apis_remediation_v1alpha1_NodeHealthCheck(ref),
 		v1alpha1.NodeHealthCheckList{}.OpenAPIModelName():   schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckList(ref),
 		v1alpha1.NodeHealthCheckSpec{}.OpenAPIModelName():   schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckSpec(ref),
 		v1alpha1.NodeHealthCheckStatus{}.OpenAPIModelName(): schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckStatus(ref),
 		v1alpha1.Remediation{}.OpenAPIModelName():           schema_pkg_apis_remediation_v1alpha1_Remediation(ref),
+		v1alpha1.Trigger{}.OpenAPIModelName():               schema_pkg_apis_remediation_v1alpha1_Trigger(ref),
 		v1alpha1.UnhealthyCondition{}.OpenAPIModelName():    schema_pkg_apis_remediation_v1alpha1_UnhealthyCondition(ref),
 		v1alpha1.UnhealthyNode{}.OpenAPIModelName():         schema_pkg_apis_remediation_v1alpha1_UnhealthyNode(ref),
 		resource.Quantity{}.OpenAPIModelName():              schema_apimachinery_pkg_api_resource_Quantity(ref),
@@ -85,6 +89,191 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		runtime.Unknown{}.OpenAPIModelName():                schema_k8sio_apimachinery_pkg_runtime_Unknown(ref),
 		intstr.IntOrString{}.OpenAPIModelName():             schema_apimachinery_pkg_util_intstr_IntOrString(ref),
 		version.Info{}.OpenAPIModelName():                   schema_k8sio_apimachinery_pkg_version_Info(ref),
+	}
+}
+
+func schema_pkg_apis_remediation_v1alpha1_Decision(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Decision is what the controller has decided about one Node.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type is the kind of decision.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason is the one thing that the decision depends on most.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message explains the decision, with the numbers it was made from.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"since": {
+						SchemaProps: spec.SchemaProps{
+							Description: "since is when this type and reason were decided first without interruption.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"nextCheckTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nextCheckTime is when time alone changes the decision. It is absent if it takes something else to change it.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"type", "reason", "since"},
+			},
+			VendorExtensible: spec.VendorExtensible{
+				Extensions: spec.Extensions{
+					"x-kubernetes-map-type": "atomic",
+				},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_remediation_v1alpha1_Episode(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Episode is the story of one Node from the moment it was unhealthy until it was healthy and had no remediation object left. All times are in whole seconds.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"node": {
+						SchemaProps: spec.SchemaProps{
+							Description: "node is the name of the Node.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"trigger": {
+						SchemaProps: spec.SchemaProps{
+							Description: "trigger is the condition that made the Node unhealthy. It is absent if the episode began before the controller could tell.",
+							Ref:         ref(v1alpha1.Trigger{}.OpenAPIModelName()),
+						},
+					},
+					"detected": {
+						SchemaProps: spec.SchemaProps{
+							Description: "detected is when the episode began: the condition had lasted for its duration.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"started": {
+						SchemaProps: spec.SchemaProps{
+							Description: "started is when the first remediation object was created.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"fenced": {
+						SchemaProps: spec.SchemaProps{
+							Description: "fenced is the first sign that the Node was safely down: a remediator said so, or the Node was gone after the start. It is absent if nothing tells.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"finished": {
+						SchemaProps: spec.SchemaProps{
+							Description: "finished is when the episode ended. It is absent while it goes on.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"outcome": {
+						SchemaProps: spec.SchemaProps{
+							Description: "outcome is how it ended. It is absent while it goes on.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"steps": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "steps are the remediation objects of the Node, in the order of their start.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.EpisodeStep{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"node", "detected"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.EpisodeStep{}.OpenAPIModelName(), v1alpha1.Trigger{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_remediation_v1alpha1_EpisodeStep(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EpisodeStep is one remediation object in an episode.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "kind of the remediation object.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"templateName": {
+						SchemaProps: spec.SchemaProps{
+							Description: "templateName is the name of the template it was created from.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"started": {
+						SchemaProps: spec.SchemaProps{
+							Description: "started is when it was created.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"ended": {
+						SchemaProps: spec.SchemaProps{
+							Description: "ended is when it no longer stood for its step. It is absent while it does.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"result": {
+						SchemaProps: spec.SchemaProps{
+							Description: "result is how it ended. It is absent while it goes on.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"kind", "started"},
+			},
+		},
+		Dependencies: []string{
+			v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -332,6 +521,13 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckSpec(ref common.Referen
 							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
 						},
 					},
+					"remediationHistoryLimit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "remediationHistoryLimit is how many episodes status.remediationHistory lists at most. 20 if it is not set; 0 turns the history off.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 				},
 			},
 		},
@@ -375,6 +571,13 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckStatus(ref common.Refer
 							Format:      "int32",
 						},
 					},
+					"soonUnhealthyNodes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "soonUnhealthyNodes is the number of selected Nodes with a condition that makes them unhealthy once it has lasted for its duration.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"unhealthyNodes": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -396,6 +599,24 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckStatus(ref common.Refer
 							},
 						},
 					},
+					"remediationHistory": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "remediationHistory tells what became of Nodes that were unhealthy, and what goes on: one entry per episode, the newest first. If there are more than fit, those that have ended longest ago are dropped first.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.Episode{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"conditions": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -406,7 +627,7 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckStatus(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Disabled and, with storm recovery, StormActive and StormCooldownActive.",
+							Description: "conditions are Disabled, RemediationAllowed, SelectorOverlap and, with storm recovery, StormActive and StormCooldownActive.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -468,7 +689,7 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckStatus(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.UnhealthyNode{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			v1alpha1.Episode{}.OpenAPIModelName(), v1alpha1.UnhealthyNode{}.OpenAPIModelName(), v1.Condition{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 
@@ -511,6 +732,48 @@ func schema_pkg_apis_remediation_v1alpha1_Remediation(ref common.ReferenceCallba
 		},
 		Dependencies: []string{
 			"k8s.io/api/core/v1.ObjectReference", v1.Time{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_remediation_v1alpha1_Trigger(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "Trigger is the Node condition that begins an episode.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"type": {
+						SchemaProps: spec.SchemaProps{
+							Description: "type of the Node condition.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status of the Node condition.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason that the Node condition gave.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"type", "status"},
+			},
+			VendorExtensible: spec.VendorExtensible{
+				Extensions: spec.Extensions{
+					"x-kubernetes-map-type": "atomic",
+				},
+			},
+		},
 	}
 }
 
@@ -598,12 +861,30 @@ func schema_pkg_apis_remediation_v1alpha1_UnhealthyNode(ref common.ReferenceCall
 							Format:      "",
 						},
 					},
+					"trigger": {
+						SchemaProps: spec.SchemaProps{
+							Description: "trigger is the condition that made the Node unhealthy.",
+							Ref:         ref(v1alpha1.Trigger{}.OpenAPIModelName()),
+						},
+					},
+					"detected": {
+						SchemaProps: spec.SchemaProps{
+							Description: "detected is when that condition had lasted for its duration, so that the Node was unhealthy.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"decision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decision tells what the controller does about the Node, and why no more.",
+							Ref:         ref(v1alpha1.Decision{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"name"},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.Remediation{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
+			v1alpha1.Decision{}.OpenAPIModelName(), v1alpha1.Remediation{}.OpenAPIModelName(), v1alpha1.Trigger{}.OpenAPIModelName(), v1.Time{}.OpenAPIModelName()},
 	}
 }
 

@@ -84,15 +84,51 @@ const (
 	ReasonTemplateInvalid = "RemediationTemplateInvalid"
 	// ReasonTemplateForbidden means that the controller lacks a permission.
 	ReasonTemplateForbidden = "RemediationTemplateForbidden"
-	// ReasonUnsupported means that the spec has a field that this version does not
-	// support.
-	ReasonUnsupported = "UnsupportedField"
 	// ReasonConflict means that a MachineHealthCheck watches the same machines.
 	ReasonConflict = "ConflictingMachineHealthCheckDetected"
 )
 
 // MessageEnabled is the message of the condition Disabled while it is False.
 const MessageEnabled = "No issues found, NodeHealthCheck is enabled."
+
+// Conditions of storm recovery (spec 9.8). They are absent before the first storm
+// and without the fields that configure it.
+const (
+	// ConditionStormActive is True while a storm keeps first remediations from
+	// being started.
+	ConditionStormActive = "StormActive"
+	// ConditionStormCooldownActive is True while the storm is calm and its cooldown
+	// runs.
+	ConditionStormCooldownActive = "StormCooldownActive"
+	// ReasonStorm is the reason of both.
+	ReasonStorm = "HealthyNodeThresholdChange"
+)
+
+// ConditionRemediationAllowed is True while the gate is open and there is no
+// storm, so that an unhealthy Node gets its first remediation.
+const ConditionRemediationAllowed = "RemediationAllowed"
+
+// Reasons of the condition RemediationAllowed.
+const (
+	// ReasonGateOpen is the reason while the condition is True.
+	ReasonGateOpen = "GateOpen"
+	// ReasonGateClosed means that too few Nodes are healthy.
+	ReasonGateClosed = "GateClosed"
+	// ReasonStormActive means that the gate is open and a storm is not over.
+	ReasonStormActive = "StormActive"
+)
+
+// ConditionSelectorOverlap is True while another NodeHealthCheck selects some of
+// the same Nodes.
+const ConditionSelectorOverlap = "SelectorOverlap"
+
+// Reasons of the condition SelectorOverlap.
+const (
+	// ReasonOverlap is the reason while the condition is True.
+	ReasonOverlap = "NodesSelectedTwice"
+	// ReasonNoOverlap is the reason while the condition is False.
+	ReasonNoOverlap = "NoOverlap"
+)
 
 // Conditions of remediation objects that the controller reads.
 const (
@@ -101,4 +137,8 @@ const (
 	// RemediationPermanentNodeDeletionExpected True means that the remediator
 	// deletes the Node for good and another one takes its place.
 	RemediationPermanentNodeDeletionExpected = "PermanentNodeDeletionExpected"
+	// RemediationFenceAgentActionSucceeded and RemediationFencingSucceeded True mean
+	// that the Node is safely down.
+	RemediationFenceAgentActionSucceeded = "FenceAgentActionSucceeded"
+	RemediationFencingSucceeded          = "FencingSucceeded"
 )

@@ -36,8 +36,12 @@ import (
 // +kubebuilder:printcolumn:name=Observed,type=integer,JSONPath=`.status.observedNodes`
 // +kubebuilder:printcolumn:name=Healthy,type=integer,JSONPath=`.status.healthyNodes`
 // +kubebuilder:printcolumn:name=Remediating,type=integer,JSONPath=`.status.remediatingNodes`
+// +kubebuilder:printcolumn:name=Allowed,type=string,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].status`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name=Soon-Unhealthy,type=integer,priority=1,JSONPath=`.status.soonUnhealthyNodes`
+// +kubebuilder:printcolumn:name=Storm,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="StormActive")].status`
 // +kubebuilder:printcolumn:name=Reason,type=string,priority=1,JSONPath=`.status.reason`
+// +kubebuilder:printcolumn:name=Why,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].message`
 type NodeHealthCheck struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
@@ -169,6 +173,13 @@ type NodeHealthCheckSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="must not be longer than 2562047h47m16s"
 	StormCooldownDuration *metav1.Duration `json:"stormCooldownDuration,omitempty"`
+
+	// remediationHistoryLimit is how many episodes status.remediationHistory
+	// lists at most. 20 if it is not set; 0 turns the history off.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	RemediationHistoryLimit *int32 `json:"remediationHistoryLimit,omitempty"`
 }
 
 // UnhealthyCondition makes a Node unhealthy that has the condition of this type
@@ -249,6 +260,11 @@ type NodeHealthCheckStatus struct {
 	// +optional
 	RemediatingNodes *int32 `json:"remediatingNodes,omitempty"`
 
+	// soonUnhealthyNodes is the number of selected Nodes with a condition that
+	// makes them unhealthy once it has lasted for its duration.
+	// +optional
+	SoonUnhealthyNodes *int32 `json:"soonUnhealthyNodes,omitempty"`
+
 	// unhealthyNodes are the Nodes that are unhealthy or have a remediation
 	// object, by name. If there are more than fit, those with remediation
 	// objects come first.
@@ -258,8 +274,16 @@ type NodeHealthCheckStatus struct {
 	// +kubebuilder:validation:MaxItems=5000
 	UnhealthyNodes []UnhealthyNode `json:"unhealthyNodes,omitempty"`
 
-	// conditions are Disabled and, with storm recovery, StormActive and
-	// StormCooldownActive.
+	// remediationHistory tells what became of Nodes that were unhealthy, and what
+	// goes on: one entry per episode, the newest first. If there are more than
+	// fit, those that have ended longest ago are dropped first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	RemediationHistory []Episode `json:"remediationHistory,omitempty"`
+
+	// conditions are Disabled, RemediationAllowed, SelectorOverlap and, with
+	// storm recovery, StormActive and StormCooldownActive.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -312,6 +336,19 @@ type UnhealthyNode struct {
 	// a healthy Node, and absent otherwise.
 	// +optional
 	HealthyDelayed *bool `json:"healthyDelayed,omitempty"`
+
+	// trigger is the condition that made the Node unhealthy.
+	// +optional
+	Trigger *Trigger `json:"trigger,omitempty"`
+
+	// detected is when that condition had lasted for its duration, so that the
+	// Node was unhealthy.
+	// +optional
+	Detected *metav1.Time `json:"detected,omitempty"`
+
+	// decision tells what the controller does about the Node, and why no more.
+	// +optional
+	Decision *Decision `json:"decision,omitempty"`
 }
 
 // Remediation is one remediation object of a Node.
@@ -331,4 +368,19 @@ type Remediation struct {
 	// templateName is the name of the template the object was created from.
 	// +optional
 	TemplateName string `json:"templateName,omitempty"`
+}
+
+// Trigger is the Node condition that begins an episode.
+//
+// +structType=atomic
+type Trigger struct {
+	// type of the Node condition.
+	// +required
+	Type corev1.NodeConditionType `json:"type"`
+	// status of the Node condition.
+	// +required
+	Status corev1.ConditionStatus `json:"status"`
+	// reason that the Node condition gave.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }

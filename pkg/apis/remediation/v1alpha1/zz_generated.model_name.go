@@ -9,6 +9,21 @@
 package v1alpha1
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Decision) OpenAPIModelName() string {
+	return "com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Decision"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Episode) OpenAPIModelName() string {
+	return "com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Episode"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EpisodeStep) OpenAPIModelName() string {
+	return "com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.EpisodeStep"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in EscalatingRemediation) OpenAPIModelName() string {
 	return "com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.EscalatingRemediation"
 }
@@ -36,6 +51,11 @@ func (in NodeHealthCheckStatus) OpenAPIModelName() string {
 // OpenAPIModelName returns the OpenAPI model name for this type.
 func (in Remediation) OpenAPIModelName() string {
 	return "com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Remediation"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in Trigger) OpenAPIModelName() string {
+	return "com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Trigger"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -26,6 +26,77 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Decision
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: nextCheckTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: reason
+      type:
+        scalar: string
+      default: ""
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: type
+      type:
+        scalar: string
+      default: ""
+    elementRelationship: atomic
+- name: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Episode
+  map:
+    fields:
+    - name: detected
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: fenced
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: finished
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: node
+      type:
+        scalar: string
+      default: ""
+    - name: outcome
+      type:
+        scalar: string
+    - name: started
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: steps
+      type:
+        list:
+          elementType:
+            namedType: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.EpisodeStep
+          elementRelationship: atomic
+    - name: trigger
+      type:
+        namedType: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Trigger
+- name: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.EpisodeStep
+  map:
+    fields:
+    - name: ended
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: kind
+      type:
+        scalar: string
+      default: ""
+    - name: result
+      type:
+        scalar: string
+    - name: started
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: templateName
+      type:
+        scalar: string
 - name: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.EscalatingRemediation
   map:
     fields:
@@ -85,6 +156,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: remediationHistoryLimit
+      type:
+        scalar: numeric
     - name: remediationTemplate
       type:
         namedType: io.k8s.api.core.v1.ObjectReference
@@ -144,6 +218,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: remediatingNodes
       type:
         scalar: numeric
+    - name: remediationHistory
+      type:
+        list:
+          elementType:
+            namedType: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Episode
+          elementRelationship: atomic
+    - name: soonUnhealthyNodes
+      type:
+        scalar: numeric
     - name: stormRecoveryActive
       type:
         scalar: boolean
@@ -174,6 +257,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: timedOut
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Trigger
+  map:
+    fields:
+    - name: reason
+      type:
+        scalar: string
+    - name: status
+      type:
+        scalar: string
+      default: ""
+    - name: type
+      type:
+        scalar: string
+      default: ""
+    elementRelationship: atomic
 - name: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.UnhealthyCondition
   map:
     fields:
@@ -194,6 +292,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: conditionsHealthyTimestamp
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: decision
+      type:
+        namedType: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Decision
+    - name: detected
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: healthyDelayed
       type:
         scalar: boolean
@@ -207,6 +311,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Remediation
           elementRelationship: atomic
+    - name: trigger
+      type:
+        namedType: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Trigger
 - name: io.k8s.api.core.v1.ObjectReference
   map:
     fields:

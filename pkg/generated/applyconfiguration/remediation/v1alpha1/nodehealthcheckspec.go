@@ -59,6 +59,9 @@ type NodeHealthCheckSpecApplyConfiguration struct {
 	// stormCooldownDuration turns on storm recovery: a storm ends when it has
 	// been calm for this time without interruption.
 	StormCooldownDuration *metav1.Duration `json:"stormCooldownDuration,omitempty"`
+	// remediationHistoryLimit is how many episodes status.remediationHistory
+	// lists at most. 20 if it is not set; 0 turns the history off.
+	RemediationHistoryLimit *int32 `json:"remediationHistoryLimit,omitempty"`
 }
 
 // NodeHealthCheckSpecApplyConfiguration constructs a declarative configuration of the NodeHealthCheckSpec type for use with
@@ -156,5 +159,13 @@ func (b *NodeHealthCheckSpecApplyConfiguration) WithStormRecoveryThreshold(value
 // If called multiple times, the StormCooldownDuration field is set to the value of the last call.
 func (b *NodeHealthCheckSpecApplyConfiguration) WithStormCooldownDuration(value metav1.Duration) *NodeHealthCheckSpecApplyConfiguration {
 	b.StormCooldownDuration = &value
+	return b
+}
+
+// WithRemediationHistoryLimit sets the RemediationHistoryLimit field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RemediationHistoryLimit field is set to the value of the last call.
+func (b *NodeHealthCheckSpecApplyConfiguration) WithRemediationHistoryLimit(value int32) *NodeHealthCheckSpecApplyConfiguration {
+	b.RemediationHistoryLimit = &value
 	return b
 }

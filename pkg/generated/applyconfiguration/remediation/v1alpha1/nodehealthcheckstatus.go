@@ -25,12 +25,19 @@ type NodeHealthCheckStatusApplyConfiguration struct {
 	HealthyNodes *int32 `json:"healthyNodes,omitempty"`
 	// remediatingNodes is the number of Nodes that have a remediation object.
 	RemediatingNodes *int32 `json:"remediatingNodes,omitempty"`
+	// soonUnhealthyNodes is the number of selected Nodes with a condition that
+	// makes them unhealthy once it has lasted for its duration.
+	SoonUnhealthyNodes *int32 `json:"soonUnhealthyNodes,omitempty"`
 	// unhealthyNodes are the Nodes that are unhealthy or have a remediation
 	// object, by name. If there are more than fit, those with remediation
 	// objects come first.
 	UnhealthyNodes []UnhealthyNodeApplyConfiguration `json:"unhealthyNodes,omitempty"`
-	// conditions are Disabled and, with storm recovery, StormActive and
-	// StormCooldownActive.
+	// remediationHistory tells what became of Nodes that were unhealthy, and what
+	// goes on: one entry per episode, the newest first. If there are more than
+	// fit, those that have ended longest ago are dropped first.
+	RemediationHistory []EpisodeApplyConfiguration `json:"remediationHistory,omitempty"`
+	// conditions are Disabled, RemediationAllowed, SelectorOverlap and, with
+	// storm recovery, StormActive and StormCooldownActive.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// stormRecoveryActive is true during a storm, and present when
 	// stormRecoveryThreshold is set.
@@ -85,6 +92,14 @@ func (b *NodeHealthCheckStatusApplyConfiguration) WithRemediatingNodes(value int
 	return b
 }
 
+// WithSoonUnhealthyNodes sets the SoonUnhealthyNodes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SoonUnhealthyNodes field is set to the value of the last call.
+func (b *NodeHealthCheckStatusApplyConfiguration) WithSoonUnhealthyNodes(value int32) *NodeHealthCheckStatusApplyConfiguration {
+	b.SoonUnhealthyNodes = &value
+	return b
+}
+
 // WithUnhealthyNodes adds the given value to the UnhealthyNodes field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the UnhealthyNodes field.
@@ -94,6 +109,19 @@ func (b *NodeHealthCheckStatusApplyConfiguration) WithUnhealthyNodes(values ...*
 			panic("nil value passed to WithUnhealthyNodes")
 		}
 		b.UnhealthyNodes = append(b.UnhealthyNodes, *values[i])
+	}
+	return b
+}
+
+// WithRemediationHistory adds the given value to the RemediationHistory field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the RemediationHistory field.
+func (b *NodeHealthCheckStatusApplyConfiguration) WithRemediationHistory(values ...*EpisodeApplyConfiguration) *NodeHealthCheckStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRemediationHistory")
+		}
+		b.RemediationHistory = append(b.RemediationHistory, *values[i])
 	}
 	return b
 }

@@ -24,6 +24,13 @@ type UnhealthyNodeApplyConfiguration struct {
 	// healthyDelayed is true while healthyDelay keeps the remediation objects of
 	// a healthy Node, and absent otherwise.
 	HealthyDelayed *bool `json:"healthyDelayed,omitempty"`
+	// trigger is the condition that made the Node unhealthy.
+	Trigger *TriggerApplyConfiguration `json:"trigger,omitempty"`
+	// detected is when that condition had lasted for its duration, so that the
+	// Node was unhealthy.
+	Detected *v1.Time `json:"detected,omitempty"`
+	// decision tells what the controller does about the Node, and why no more.
+	Decision *DecisionApplyConfiguration `json:"decision,omitempty"`
 }
 
 // UnhealthyNodeApplyConfiguration constructs a declarative configuration of the UnhealthyNode type for use with
@@ -66,5 +73,29 @@ func (b *UnhealthyNodeApplyConfiguration) WithConditionsHealthyTimestamp(value v
 // If called multiple times, the HealthyDelayed field is set to the value of the last call.
 func (b *UnhealthyNodeApplyConfiguration) WithHealthyDelayed(value bool) *UnhealthyNodeApplyConfiguration {
 	b.HealthyDelayed = &value
+	return b
+}
+
+// WithTrigger sets the Trigger field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Trigger field is set to the value of the last call.
+func (b *UnhealthyNodeApplyConfiguration) WithTrigger(value *TriggerApplyConfiguration) *UnhealthyNodeApplyConfiguration {
+	b.Trigger = value
+	return b
+}
+
+// WithDetected sets the Detected field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Detected field is set to the value of the last call.
+func (b *UnhealthyNodeApplyConfiguration) WithDetected(value v1.Time) *UnhealthyNodeApplyConfiguration {
+	b.Detected = &value
+	return b
+}
+
+// WithDecision sets the Decision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Decision field is set to the value of the last call.
+func (b *UnhealthyNodeApplyConfiguration) WithDecision(value *DecisionApplyConfiguration) *UnhealthyNodeApplyConfiguration {
+	b.Decision = value
 	return b
 }

@@ -1,0 +1,146 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Decision is what the controller has decided about one Node.
+//
+// +structType=atomic
+type Decision struct {
+	// type is the kind of decision.
+	// +required
+	Type DecisionType `json:"type"`
+	// reason is the one thing that the decision depends on most.
+	// +required
+	Reason DecisionReason `json:"reason"`
+	// message explains the decision, with the numbers it was made from.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// since is when this type and reason were decided first without interruption.
+	// +required
+	Since metav1.Time `json:"since"`
+	// nextCheckTime is when time alone changes the decision. It is absent if it
+	// takes something else to change it.
+	// +optional
+	NextCheckTime *metav1.Time `json:"nextCheckTime,omitempty"`
+}
+
+// DecisionType is the kind of a decision about a Node.
+//
+// +kubebuilder:validation:Enum=Remediating;Waiting;Held;Delayed;Exhausted
+type DecisionType string
+
+const (
+	// DecisionRemediating means that a remediation object is at work.
+	DecisionRemediating DecisionType = "Remediating"
+	// DecisionWaiting means that something is about to be done, and that what it
+	// waits for passes by itself or is tried again.
+	DecisionWaiting DecisionType = "Waiting"
+	// DecisionHeld means that a limit or somebody's wish forbids to begin.
+	DecisionHeld DecisionType = "Held"
+	// DecisionDelayed means that the Node is healthy and healthyDelay keeps its
+	// remediation objects.
+	DecisionDelayed DecisionType = "Delayed"
+	// DecisionExhausted means that the last step is over and the Node is still
+	// unhealthy: it takes a person.
+	DecisionExhausted DecisionType = "Exhausted"
+)
+
+// DecisionReason is the key under which a decision is found in status, events,
+// metrics and logs. The list is closed.
+//
+// +kubebuilder:validation:MaxLength=64
+type DecisionReason string
+
+// Reasons of decisions of type Remediating.
+const (
+	// DecidedStepRunning: the remediator of the current step is at work.
+	DecidedStepRunning DecisionReason = "StepRunning"
+	// DecidedStepSucceeded: the remediator reports success, the Node is not
+	// healthy yet.
+	DecidedStepSucceeded DecisionReason = "StepSucceeded"
+	// DecidedAwaitingReplacement: the Node is gone for good, and its remediator is
+	// about to replace it.
+	DecidedAwaitingReplacement DecisionReason = "AwaitingReplacement"
+)
+
+// Reasons of decisions of type Waiting.
+const (
+	// DecidedControlPlaneBusy: another control plane node is under remediation.
+	DecidedControlPlaneBusy DecisionReason = "ControlPlaneBusy"
+	// DecidedEtcdQuorum: etcd cannot do without the control plane node.
+	DecidedEtcdQuorum DecisionReason = "EtcdQuorum"
+	// DecidedForeignRemediation: a remediation object of somebody else stands
+	// where ours would.
+	DecidedForeignRemediation DecisionReason = "ForeignRemediation"
+	// DecidedLeaseTaken: somebody else holds the lease of the Node.
+	DecidedLeaseTaken DecisionReason = "LeaseTaken"
+	// DecidedAwaitingDeletion: remediation objects have to be gone first.
+	DecidedAwaitingDeletion DecisionReason = "AwaitingDeletion"
+	// DecidedSoonUnhealthy: the Node is neither unhealthy nor healthy at the
+	// moment, so nothing begins and nothing ends.
+	DecidedSoonUnhealthy DecisionReason = "SoonUnhealthy"
+	// DecidedRecovering: a live read showed the Node no longer unhealthy.
+	DecidedRecovering DecisionReason = "Recovering"
+	// DecidedUnreadable: remediation objects that status names cannot be read.
+	DecidedUnreadable DecisionReason = "RemediationUnreadable"
+	// DecidedCreateFailed: the lease or the remediation object could not be
+	// created. It is tried again.
+	DecidedCreateFailed DecisionReason = "CreateFailed"
+	// DecidedDeleteFailed: a remediation object could not be deleted. It is tried
+	// again.
+	DecidedDeleteFailed DecisionReason = "DeleteFailed"
+	// DecidedUpdateFailed: a remediation object could not be marked, or the lease
+	// not be kept. It is tried again.
+	DecidedUpdateFailed DecisionReason = "UpdateFailed"
+)
+
+// Reasons of decisions of type Held.
+const (
+	// DecidedInvalidSpec: the stored spec breaks a rule of admission.
+	DecidedInvalidSpec DecisionReason = "InvalidSpec"
+	// DecidedTerminating: the NodeHealthCheck is being deleted.
+	DecidedTerminating DecisionReason = "Terminating"
+	// DecidedDisabled: condition Disabled is True, or is not known yet.
+	DecidedDisabled DecisionReason = "Disabled"
+	// DecidedClusterUpgrading: the cluster is being upgraded.
+	DecidedClusterUpgrading DecisionReason = "ClusterUpgrading"
+	// DecidedPaused: there are pauseRequests.
+	DecidedPaused DecisionReason = "Paused"
+	// DecidedGateClosed: too few nodes are healthy.
+	DecidedGateClosed DecisionReason = "GateClosed"
+	// DecidedStormActive: storm recovery is active.
+	DecidedStormActive DecisionReason = "StormActive"
+	// DecidedExcluded: the Node carries the exclusion label.
+	DecidedExcluded DecisionReason = "Excluded"
+	// DecidedUnselected: the Node is no longer selected.
+	DecidedUnselected DecisionReason = "Unselected"
+)
+
+const (
+	// DecidedHealthyDelay is the reason of decisions of type Delayed.
+	DecidedHealthyDelay DecisionReason = "HealthyDelay"
+	// DecidedNoTemplateLeft is the reason of decisions of type Exhausted.
+	DecidedNoTemplateLeft DecisionReason = "NoTemplateLeft"
+)
+
+// DecisionReasons returns all reasons, with the type of decision that has it.
+func DecisionReasons() map[DecisionReason]DecisionType {
+	return map[DecisionReason]DecisionType{
+		DecidedStepRunning: DecisionRemediating, DecidedStepSucceeded: DecisionRemediating, DecidedAwaitingReplacement: DecisionRemediating,
+
+		DecidedControlPlaneBusy: DecisionWaiting, DecidedEtcdQuorum: DecisionWaiting, DecidedForeignRemediation: DecisionWaiting,
+		DecidedLeaseTaken: DecisionWaiting, DecidedAwaitingDeletion: DecisionWaiting, DecidedSoonUnhealthy: DecisionWaiting,
+		DecidedRecovering: DecisionWaiting, DecidedUnreadable: DecisionWaiting,
+		DecidedCreateFailed: DecisionWaiting, DecidedDeleteFailed: DecisionWaiting, DecidedUpdateFailed: DecisionWaiting,
+
+		DecidedInvalidSpec: DecisionHeld, DecidedTerminating: DecisionHeld, DecidedDisabled: DecisionHeld,
+		DecidedClusterUpgrading: DecisionHeld, DecidedPaused: DecisionHeld, DecidedGateClosed: DecisionHeld,
+		DecidedStormActive: DecisionHeld, DecidedExcluded: DecisionHeld, DecidedUnselected: DecisionHeld,
+
+		DecidedHealthyDelay:   DecisionDelayed,
+		DecidedNoTemplateLeft: DecisionExhausted,
+	}
+}

@@ -1,0 +1,99 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Episode is the story of one Node from the moment it was unhealthy until it was
+// healthy and had no remediation object left. All times are in whole seconds.
+type Episode struct {
+	// node is the name of the Node.
+	// +required
+	Node string `json:"node"`
+	// trigger is the condition that made the Node unhealthy. It is absent if the
+	// episode began before the controller could tell.
+	// +optional
+	Trigger *Trigger `json:"trigger,omitempty"`
+	// detected is when the episode began: the condition had lasted for its
+	// duration.
+	// +required
+	Detected metav1.Time `json:"detected"`
+	// started is when the first remediation object was created.
+	// +optional
+	Started *metav1.Time `json:"started,omitempty"`
+	// fenced is the first sign that the Node was safely down: a remediator said
+	// so, or the Node was gone after the start. It is absent if nothing tells.
+	// +optional
+	Fenced *metav1.Time `json:"fenced,omitempty"`
+	// finished is when the episode ended. It is absent while it goes on.
+	// +optional
+	Finished *metav1.Time `json:"finished,omitempty"`
+	// outcome is how it ended. It is absent while it goes on.
+	// +optional
+	Outcome EpisodeOutcome `json:"outcome,omitempty"`
+	// steps are the remediation objects of the Node, in the order of their start.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Steps []EpisodeStep `json:"steps,omitempty"`
+}
+
+// EpisodeStep is one remediation object in an episode.
+type EpisodeStep struct {
+	// kind of the remediation object.
+	// +required
+	Kind string `json:"kind"`
+	// templateName is the name of the template it was created from.
+	// +optional
+	TemplateName string `json:"templateName,omitempty"`
+	// started is when it was created.
+	// +required
+	Started metav1.Time `json:"started"`
+	// ended is when it no longer stood for its step. It is absent while it does.
+	// +optional
+	Ended *metav1.Time `json:"ended,omitempty"`
+	// result is how it ended. It is absent while it goes on.
+	// +optional
+	Result StepResult `json:"result,omitempty"`
+}
+
+// EpisodeOutcome is how an episode ended.
+//
+// +kubebuilder:validation:Enum=Recovered;RecoveredWithoutRemediation;NodeDeleted;Cancelled
+type EpisodeOutcome string
+
+const (
+	// OutcomeRecovered means that the Node was healthy after a remediation.
+	OutcomeRecovered EpisodeOutcome = "Recovered"
+	// OutcomeRecoveredWithoutRemediation means that the Node was healthy before
+	// anything was done.
+	OutcomeRecoveredWithoutRemediation EpisodeOutcome = "RecoveredWithoutRemediation"
+	// OutcomeNodeDeleted means that the Node was deleted.
+	OutcomeNodeDeleted EpisodeOutcome = "NodeDeleted"
+	// OutcomeCancelled means any other end: the Node is no longer selected, for
+	// example.
+	OutcomeCancelled EpisodeOutcome = "Cancelled"
+)
+
+// StepResult is how a step ended.
+//
+// +kubebuilder:validation:Enum=Recovered;TimedOut;Failed;NodeDeleted;Vanished
+type StepResult string
+
+const (
+	// StepRecovered means that the Node was healthy and the object was deleted.
+	StepRecovered StepResult = "Recovered"
+	// StepTimedOut means that its time was up.
+	StepTimedOut StepResult = "TimedOut"
+	// StepFailed means that its remediator reported a failure.
+	StepFailed StepResult = "Failed"
+	// StepNodeDeleted means that the Node was deleted.
+	StepNodeDeleted StepResult = "NodeDeleted"
+	// StepVanished means that somebody else deleted it while the Node was not
+	// healthy.
+	StepVanished StepResult = "Vanished"
+)
+
+// DefaultRemediationHistoryLimit is the limit where the spec has none.
+const DefaultRemediationHistoryLimit = 20
