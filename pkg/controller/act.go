@@ -5,7 +5,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // sideBySide is the number of nodes that one sync acts on at the same time. The
@@ -57,14 +55,15 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 	return outcomes
 }
 
-// locate returns where CRs of a kind are served. A missing permission does not keep
-// the controller from what is still permitted: it ends what runs (spec 6.7).
+// locate returns where CRs of a kind are served. A missing permission, or the doubt
+// about one, does not keep the controller from what is still permitted: it ends what
+// runs (spec 6.7).
 func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	mapping, err := c.remediations.Mapping(gvk)
-	if _, forbidden := errors.AsType[*watches.ForbiddenError](err); forbidden {
+	if mapping != nil {
 		return mapping, nil
 	}
-	return mapping, err
+	return nil, err
 }
 
 // begins tells whether the plan is the beginning of a step.
@@ -87,7 +86,7 @@ func (c *Controller) remember(ctx context.Context, nhc string, memory *memory, p
 			c.retries.succeeded(nhc, &plans[i])
 			continue
 		}
-		c.retries.failed(nhc, node, now)
+		c.retries.failed(nhc, node, outcome.Err, now)
 		utilruntime.HandleErrorWithContext(ctx, outcome.Err, "Acting on a node failed, retrying", "node", node.Name)
 		if apierrors.IsForbidden(outcome.Err) {
 			// A missing permission is a matter of the whole kind, a quota or a

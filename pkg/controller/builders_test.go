@@ -191,6 +191,9 @@ func (s *story) round(parts ...part) *round {
 	for _, p := range parts {
 		if entry, known := recorded[p.plan.Node.Name]; known {
 			p.plan.Node.Recorded = entry.Remediations
+			if entry.ConditionsHealthyTimestamp != nil {
+				p.plan.Node.HealthySince = entry.ConditionsHealthyTimestamp.Time
+			}
 		}
 		if p.object != nil {
 			w.objects[p.object.Name] = p.object
@@ -205,7 +208,9 @@ func (s *story) round(parts ...part) *round {
 		r.outcomes = append(r.outcomes, p.outcome)
 	}
 	s.world(w)
-	r.status = newStatus(r.nhc, w, r.plans, r.outcomes, s.now)
+	w.script = &remediation.Script{NHC: r.nhc, Steps: remediation.Steps(&r.nhc.Spec), Grounds: w.grounds(r.nhc)}
+	r.entries = newEntries(r.nhc, w, r.plans, r.outcomes, s.memory.decisions, s.now)
+	r.status = newStatus(r.nhc, w, r.entries, s.now)
 	return r
 }
 
@@ -215,7 +220,7 @@ func (s *story) sync(parts ...part) []string {
 	r := s.round(parts...)
 	all := append(r.removals(), r.transitions(s.memory)...)
 	s.metrics.update(r, s.memory)
-	s.memory.announced = r.announcedNow(s.memory)
+	r.remember(s.memory)
 	s.nhc.Status = *r.status.DeepCopy()
 	s.now = s.now.Add(time.Second)
 	var told []string

@@ -309,10 +309,12 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	logSync(ctx, world, plans)
 	outcomes := c.act(ctx, nhc, world, memory, plans)
 	c.settlePlace(name, plans, outcomes, start)
+	world.settle(nhc, plans, outcomes, start)
 	recheck = health.Earliest(world.recheck(plans, start), c.retries.next(name, plans, start))
 	recheck = health.Earliest(recheck, c.await(name, plans, outcomes, start))
-	status := newStatus(nhc, world, plans, outcomes, start)
-	done := &round{nhc: nhc, world: world, plans: plans, outcomes: outcomes, status: status, now: start}
+	entries := newEntries(nhc, world, plans, outcomes, memory.decisions, start)
+	status := newStatus(nhc, world, entries, start)
+	done := &round{nhc: nhc, world: world, plans: plans, outcomes: outcomes, entries: entries, status: status, now: start}
 	if err := c.report(ctx, done, memory); err != nil {
 		return time.Time{}, err
 	}
@@ -352,7 +354,7 @@ var nhcResource = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural).Grou
 func logSync(ctx context.Context, world *world, plans []remediation.NodePlan) {
 	logger := klog.FromContext(ctx)
 	logger.V(4).Info("Syncing", "observed", world.fleet.Observed, "healthy", world.fleet.Healthy, "soonUnhealthy", world.fleet.SoonUnhealthy,
-		"unhealthy", world.fleet.Unhealthy, "gateOpen", world.gate.Open, "required", world.gate.Required, "disabled", world.findings.problem != nil)
+		"unhealthy", world.fleet.Unhealthy, "gateOpen", world.gate.Open, "required", world.gate.Required, "storm", world.storm.Active, "disabled", world.findings.problem != nil)
 	if !logger.V(5).Enabled() {
 		return
 	}

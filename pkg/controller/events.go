@@ -32,14 +32,17 @@ const (
 	reasonNoTemplateLeft     = "NoTemplateLeft"
 	reasonInvalidNodeLabel   = "InvalidNodeLabel"
 	reasonOldRemediationCR   = "OldRemediationCR"
+	reasonStormStarted       = "StormRecoveryStarted"
+	reasonStormCooldown      = "StormRecoveryCooldownStarted"
+	reasonStormEnded         = "StormRecoveryEnded"
 )
 
 // event is one thing to tell.
 type event struct {
 	eventType, reason string
-	// action says what was done or not done. The API server's clients take events
-	// that differ in nothing but the note for one, so the action tells apart what
-	// must not be taken for the same.
+	// action says what was done, or as the reason of the decision, why it was not. The
+	// API server's clients take events that differ in nothing but the note for one, so
+	// the action tells apart what must not be taken for the same.
 	action string
 	note   string
 	// node is set for events about a node. They are recorded on the NodeHealthCheck
@@ -83,26 +86,54 @@ func remediationRemoved(node *corev1.Node, cr *remediation.CR) event {
 
 func skippedForGate(gate health.Gate) event {
 	return event{
-		eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: fmt.Sprintf("Hold-%d-of-%d", gate.Healthy, gate.Required),
+		eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: fmt.Sprintf("%s-%d-of-%d", v1alpha1.DecidedGateClosed, gate.Healthy, gate.Required),
 		note: fmt.Sprintf("Skipped remediation because the number of healthy nodes selected by the selector is %d and should equal or exceed %d", gate.Healthy, gate.Required),
 	}
 }
 
 func skippedForSpec(problem string) event {
-	return event{eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: "RejectSpec", note: problem}
+	return event{eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: string(v1alpha1.DecidedInvalidSpec), note: problem}
 }
 
 func skippedForPause() event {
 	return event{
-		eventType: corev1.EventTypeNormal, reason: reasonRemediationSkipped, action: "Pause",
+		eventType: corev1.EventTypeNormal, reason: reasonRemediationSkipped, action: string(v1alpha1.DecidedPaused),
 		note: "Postponing potential remediations because of pause requests",
 	}
 }
 
 func skippedForUpgrade() event {
 	return event{
-		eventType: corev1.EventTypeNormal, reason: reasonRemediationSkipped, action: "AwaitUpgrade",
+		eventType: corev1.EventTypeNormal, reason: reasonRemediationSkipped, action: string(v1alpha1.DecidedClusterUpgrading),
 		note: "Postponing potential remediations because of ongoing cluster upgrade",
+	}
+}
+
+func skippedForStorm() event {
+	return event{
+		eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: string(v1alpha1.DecidedStormActive),
+		note: "Storm recovery active: skipping creation of new remediations",
+	}
+}
+
+func stormStarted() event {
+	return event{
+		eventType: corev1.EventTypeWarning, reason: reasonStormStarted, action: "StartStorm",
+		note: "Storm recovery mode activated - delaying remediation until threshold is reached",
+	}
+}
+
+func stormCooldownStarted() event {
+	return event{
+		eventType: corev1.EventTypeWarning, reason: reasonStormCooldown, action: "StartCooldown",
+		note: "Storm recovery mode will exit after cooldown delay",
+	}
+}
+
+func stormEnded() event {
+	return event{
+		eventType: corev1.EventTypeNormal, reason: reasonStormEnded, action: "EndStorm",
+		note: "Storm recovery mode deactivated - normal remediation resumed",
 	}
 }
 
@@ -120,12 +151,12 @@ func skippedForNode(node *corev1.Node, refusal remediation.Refusal) (event, bool
 	default:
 		return event{}, false
 	}
-	return event{eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: "Refuse-" + string(refusal), node: node, note: note}, true
+	return event{eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: string(refusal), node: node, note: note}, true
 }
 
 func noTemplateLeft(nhc string, node *corev1.Node) event {
 	return event{
-		eventType: corev1.EventTypeWarning, reason: reasonNoTemplateLeft, action: "GiveUp", node: node,
+		eventType: corev1.EventTypeWarning, reason: reasonNoTemplateLeft, action: string(v1alpha1.DecidedNoTemplateLeft), node: node,
 		note: fmt.Sprintf("Remediation timed out, and no template left to try. didn't find a template to use for NHC %s and node %s", nhc, node.Name),
 	}
 }

@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -174,13 +175,13 @@ func TestRetries(t *testing.T) {
 	}
 	a, b := at("a", health.Unhealthy, remediation.Create{}), at("b", health.Unhealthy, remediation.Create{})
 	all := []remediation.NodePlan{a, b}
-	require.Zero(t, r.at("nhc", &a.Node))
+	require.Zero(t, r.of("nhc", &a.Node).due)
 	require.Zero(t, r.next("nhc", all, epoch))
 
 	now, last := epoch, time.Duration(0)
 	for range 20 {
-		r.failed("nhc", &a.Node, now)
-		due := r.at("nhc", &a.Node)
+		r.failed("nhc", &a.Node, errors.New("denied"), now)
+		due := r.of("nhc", &a.Node).due
 		delay := due.Sub(now)
 		require.Greater(t, delay, time.Duration(0), "P1: retried")
 		require.LessOrEqual(t, delay, retryMax, "P12: for ever, at least once a minute")
@@ -189,38 +190,38 @@ func TestRetries(t *testing.T) {
 		now, last = due, delay
 	}
 	require.Equal(t, retryMax, last)
-	require.Zero(t, r.at("nhc", &b.Node), "P1: affects that item only")
-	require.Zero(t, r.at("other", &a.Node), "P1: nor the same node of another NodeHealthCheck")
+	require.Zero(t, r.of("nhc", &b.Node).due, "P1: affects that item only")
+	require.Zero(t, r.of("other", &a.Node).due, "P1: nor the same node of another NodeHealthCheck")
 	recovered := at("a", health.Healthy)
-	require.Zero(t, r.at("nhc", &recovered.Node), "P12: what failed for an unhealthy node does not hold up its recovery")
+	require.Zero(t, r.of("nhc", &recovered.Node).due, "P12: what failed for an unhealthy node does not hold up its recovery")
 	deleted := at("a", health.Unhealthy)
 	deleted.Node.Circumstances.NodeDeleted = true
-	require.Zero(t, r.at("nhc", &deleted.Node))
+	require.Zero(t, r.of("nhc", &deleted.Node).due)
 
 	waits := at("a", health.Unhealthy)
 	r.succeeded("nhc", &waits)
-	require.NotZero(t, r.at("nhc", &a.Node), "nothing was tried, so nothing has succeeded")
+	require.NotZero(t, r.of("nhc", &a.Node).due, "nothing was tried, so nothing has succeeded")
 	require.Zero(t, r.next("nhc", all, now), "P2: an attempt that is due now is made now")
 	r.succeeded("nhc", &a)
-	require.Zero(t, r.at("nhc", &a.Node), "P4: it goes with its cause")
-	r.failed("nhc", &a.Node, now)
-	require.Equal(t, retryBase, r.at("nhc", &a.Node).Sub(now), "the backoff starts anew")
+	require.Zero(t, r.of("nhc", &a.Node).due, "P4: it goes with its cause")
+	r.failed("nhc", &a.Node, errors.New("denied"), now)
+	require.Equal(t, retryBase, r.of("nhc", &a.Node).due.Sub(now), "the backoff starts anew")
 }
 
 func TestRetriesForget(t *testing.T) {
 	t.Parallel()
 	r := newRetries()
 	plan := remediation.NodePlan{Node: remediation.Node{Name: "a"}}
-	r.failed("nhc", &plan.Node, epoch)
-	r.failed("nhc", &plan.Node, epoch)
+	r.failed("nhc", &plan.Node, errors.New("denied"), epoch)
+	r.failed("nhc", &plan.Node, errors.New("denied"), epoch)
 	require.Zero(t, r.next("nhc", nil, epoch), "P4: the node is no longer in the plans")
-	require.Zero(t, r.at("nhc", &plan.Node))
-	r.failed("nhc", &plan.Node, epoch)
-	require.Equal(t, retryBase, r.at("nhc", &plan.Node).Sub(epoch), "the backoff starts anew")
+	require.Zero(t, r.of("nhc", &plan.Node).due)
+	r.failed("nhc", &plan.Node, errors.New("denied"), epoch)
+	require.Equal(t, retryBase, r.of("nhc", &plan.Node).due.Sub(epoch), "the backoff starts anew")
 	r.forget("nhc")
-	require.Zero(t, r.at("nhc", &plan.Node))
-	r.failed("nhc", &plan.Node, epoch)
-	require.Equal(t, retryBase, r.at("nhc", &plan.Node).Sub(epoch), "the backoff starts anew")
+	require.Zero(t, r.of("nhc", &plan.Node).due)
+	r.failed("nhc", &plan.Node, errors.New("denied"), epoch)
+	require.Equal(t, retryBase, r.of("nhc", &plan.Node).due.Sub(epoch), "the backoff starts anew")
 }
 
 func TestWantedKinds(t *testing.T) {

@@ -27,15 +27,17 @@ type memory struct {
 	announced announced
 	// remediations are the CRs that status showed last, nil before the first sync.
 	remediations map[types.UID]tracked
+	// decisions are those of the nodes in the last report.
+	decisions map[string]v1alpha1.Decision
 	// oldNodes are the nodes with a series for old CRs.
 	oldNodes sets.Set[string]
 }
 
 // announced is what events have said, so that they report transitions only.
 type announced struct {
-	gateClosed, paused, upgrading bool
-	specProblem                   string
-	detected                      sets.Set[string]
+	gateClosed, storm, paused, upgrading bool
+	specProblem                          string
+	detected                             sets.Set[string]
 	// exhausted holds the nodes of whose last step the end was told in this episode.
 	exhausted sets.Set[string]
 	// refused holds the refusals of single nodes that were told of.
@@ -73,6 +75,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 		known = &memory{
 			uid:               nhc.UID,
 			deletionRequested: map[types.UID]bool{},
+			decisions:         decisionsIn(nhc.Status.UnhealthyNodes), // After a restart, status tells.
 			announced:         announced{detected: sets.New[string](), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		if before != nil {

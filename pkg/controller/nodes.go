@@ -39,7 +39,7 @@ func TrimNode(object any) (any, error) {
 	conditions := make([]corev1.NodeCondition, 0, len(node.Status.Conditions))
 	for _, condition := range node.Status.Conditions {
 		conditions = append(conditions, corev1.NodeCondition{
-			Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
+			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, LastTransitionTime: condition.LastTransitionTime,
 		})
 	}
 	var annotations map[string]string

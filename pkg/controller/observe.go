@@ -27,6 +27,8 @@ type world struct {
 	surroundings
 	fleet health.Fleet
 	gate  health.Gate
+	// storm is the present one. Nodes that get their CR in this sync may begin one.
+	storm health.Storm
 	// specProblem is the rule of admission that the stored spec breaks, if any.
 	specProblem string
 	// nodes are those that are not healthy or have CRs, by name.
@@ -34,6 +36,8 @@ type world struct {
 	// objects are the Node objects behind nodes, and behind the entries of the last
 	// status, by name; deleted ones are missing.
 	objects map[string]*corev1.Node
+	// script is what the plans were made by.
+	script *remediation.Script
 	// leaving is the earliest deadline of a node that is no longer selected.
 	leaving time.Time
 }
@@ -41,7 +45,7 @@ type world struct {
 // recheck returns the next instant at which time alone changes a verdict or a plan,
 // or makes a CR old.
 func (w *world) recheck(plans []remediation.NodePlan, now time.Time) time.Time {
-	next := health.Earliest(w.fleet.Recheck, w.leaving)
+	next := health.Earliest(health.Earliest(w.fleet.Recheck, w.leaving), w.storm.End(stormRules(&w.script.NHC.Spec)))
 	for i := range plans {
 		next = health.Earliest(next, plans[i].Recheck)
 		for _, cr := range plans[i].Node.Own {
@@ -76,6 +80,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	w := &world{findings: found, surroundings: around, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
 	w.fleet = health.Evaluate(w.judge(nhc, now), selected, crs.remediated)
 	w.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, w.fleet.Observed, w.fleet.Healthy)
+	w.storm = stormOf(&nhc.Status).Next(stormRules(&nhc.Spec), w.weather(0), now)
 
 	restraints := w.restraints(nhc)
 	for _, patient := range w.fleet.Patients {
@@ -91,7 +96,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	if err := c.findForeign(nhc, w); err != nil {
 		return nil, err
 	}
-	if err := c.complete(nhc, w, memory); err != nil {
+	if err := c.complete(nhc, w, memory, now); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(w.nodes, func(a, b remediation.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -119,6 +124,7 @@ func (w *world) restraints(nhc *v1alpha1.NodeHealthCheck) remediation.Circumstan
 		TemplatesUnusable: w.findings.problem != nil || w.findings.unknown,
 		Paused:            len(nhc.Spec.PauseRequests) > 0,
 		GateClosed:        !w.gate.Open,
+		Storm:             w.storm.Active,
 	}
 }
 
@@ -143,6 +149,7 @@ func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remedi
 		Machines:         crs.machines(node),
 		Own:              crs.read[node.Name],
 		Unreadable:       crs.unreadable[node.Name],
+		Incomplete:       crs.incomplete,
 	})
 }
 
@@ -182,7 +189,7 @@ func (c *Controller) addNamed(nhc *v1alpha1.NodeHealthCheck, w *world, names set
 		if apierrors.IsNotFound(err) {
 			gone := restraints
 			gone.NodeDeleted = true
-			w.nodes = append(w.nodes, remediation.Node{Name: name, Circumstances: gone, Own: crs.read[name], Unreadable: crs.unreadable[name]})
+			w.nodes = append(w.nodes, remediation.Node{Name: name, Circumstances: gone, Own: crs.read[name], Unreadable: crs.unreadable[name], Incomplete: crs.incomplete})
 			continue
 		}
 		if err != nil {
@@ -200,14 +207,15 @@ func (c *Controller) addNamed(nhc *v1alpha1.NodeHealthCheck, w *world, names set
 }
 
 // complete adds to the nodes what status, the leases, and the memory know of them.
-func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *memory) error {
+func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *memory, now time.Time) error {
 	recorded := make(map[string]*v1alpha1.UnhealthyNode, len(nhc.Status.UnhealthyNodes))
 	for i := range nhc.Status.UnhealthyNodes {
 		recorded[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
 	}
 	for i := range w.nodes {
 		node := &w.nodes[i]
-		node.RetryAt = c.retries.at(nhc.Name, node)
+		retry := c.retries.of(nhc.Name, node)
+		node.RetryAt, node.LastFailure = retry.due, retry.failure
 		node.DeletionRequested = memory.deletionRequested
 		lease, exists, err := c.leaseStore.GetByKey(c.leaseNamespace + "/" + remediation.LeaseName(node.Name))
 		if err != nil {
@@ -219,22 +227,56 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 		if entry := recorded[node.Name]; entry != nil {
 			node.Recorded = entry.Remediations
 			if entry.ConditionsHealthyTimestamp != nil {
-				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
+				node.HealthySince = uninterrupted(entry.ConditionsHealthyTimestamp.Time, nhc.Spec.UnhealthyConditions, w.objects[node.Name], now)
 			}
 		}
 		if node.ConfirmedHealthy && len(node.Own) == 0 {
-			node.OthersRemediate = len(c.remediatingNode(node.Name)) > 0
+			node.OthersRemediate = len(c.remediatingNode(node.Name)) > 0 || c.namedUnread(node.Name)
 		}
 	}
 	return nil
 }
 
+// uninterrupted returns since when a node has been healthy, of which status knows that
+// it was at an earlier instant. A condition that has changed since then was another
+// one in between, which no sync may have seen: the time begins anew (P11). A change
+// that has yet to come, by another machine's clock, is none.
+func uninterrupted(since time.Time, rules []v1alpha1.UnhealthyCondition, node *corev1.Node, now time.Time) time.Time {
+	if node == nil {
+		return since
+	}
+	for i := range node.Status.Conditions {
+		condition := &node.Status.Conditions[i]
+		changed := condition.LastTransitionTime.Time
+		if changed.After(since) && !changed.After(now) && slices.ContainsFunc(rules, func(rule v1alpha1.UnhealthyCondition) bool { return rule.Type == condition.Type }) {
+			since = changed
+		}
+	}
+	return since
+}
+
+// grounds returns what explains the circumstances of all nodes.
+func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
+	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(stormRules(&nhc.Spec)), SpecProblem: w.specProblem}
+	if w.findings.problem != nil {
+		grounds.TemplateProblem = w.findings.problem.Message
+	}
+	return grounds
+}
+
 // plan decides about every node.
 func (w *world) plan(nhc *v1alpha1.NodeHealthCheck, now time.Time) []remediation.NodePlan {
-	script := &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates}
+	w.script = &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates, Grounds: w.grounds(nhc)}
 	plans := make([]remediation.NodePlan, 0, len(w.nodes))
 	for _, node := range w.nodes {
-		plans = append(plans, script.Plan(node, now))
+		plans = append(plans, w.script.Plan(node, now))
 	}
 	return plans
+}
+
+// settle brings the storm up to date with what was created: to reach the limit is
+// enough to begin one (spec 9.2).
+func (w *world) settle(nhc *v1alpha1.NodeHealthCheck, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) {
+	w.storm = w.storm.Next(stormRules(&nhc.Spec), w.weather(firstRemediations(plans, outcomes)), now)
+	w.script.Grounds = w.grounds(nhc)
 }

@@ -200,7 +200,7 @@ func (c *Controller) statusHasPlace(nhc *v1alpha1.NodeHealthCheck, kind schema.G
 func (c *Controller) takePlace(ctx context.Context, nhc string, w *world, now time.Time) {
 	for i := range w.nodes {
 		node := &w.nodes[i]
-		if !node.ControlPlane || node.Verdict.State != health.Unhealthy || len(node.Own) > 0 || node.Circumstances.Refusal() != "" {
+		if !node.ControlPlane || node.Verdict.State != health.Unhealthy || len(node.Own) > 0 || node.Circumstances.Refusal(true) != "" {
 			continue
 		}
 		switch {

@@ -25,8 +25,10 @@ type round struct {
 	world    *world
 	plans    []remediation.NodePlan
 	outcomes []remediation.Outcome
-	status   *v1alpha1.NodeHealthCheckStatus
-	now      time.Time
+	// entries are those of all nodes, also of those that status is too small for.
+	entries []v1alpha1.UnhealthyNode
+	status  *v1alpha1.NodeHealthCheckStatus
+	now     time.Time
 }
 
 // report writes the status, and then tells of the transitions. Deletion requests
@@ -39,8 +41,15 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 	transitions := r.transitions(memory)
 	c.metrics.update(r, memory)
 	c.announcer.announce(r.nhc, transitions)
-	memory.announced = r.announcedNow(memory)
+	r.logDecisions(ctx, memory)
+	r.remember(memory)
 	return nil
+}
+
+// remember keeps what the next report compares with.
+func (r *round) remember(memory *memory) {
+	memory.announced = r.announcedNow(memory)
+	memory.decisions = decisionsIn(r.entries)
 }
 
 func (r *round) node(name string) *corev1.Node { return r.world.objects[name] }
@@ -80,6 +89,26 @@ func (r *round) transitions(memory *memory) []event {
 	}
 	if !memory.announced.gateClosed && r.refused(remediation.RefusedGateClosed) {
 		all = append(all, skippedForGate(r.world.gate))
+	}
+	all = append(all, r.stormTransitions()...)
+	if !memory.announced.storm && r.refused(remediation.RefusedStormActive) {
+		all = append(all, skippedForStorm())
+	}
+	return all
+}
+
+// stormTransitions compares the storm before and after (spec 9).
+func (r *round) stormTransitions() []event {
+	before, after := stormOf(&r.nhc.Status), r.world.storm
+	var all []event
+	if !before.Active && after.Active {
+		all = append(all, stormStarted())
+	}
+	if before.CalmSince.IsZero() && !after.CalmSince.IsZero() {
+		all = append(all, stormCooldownStarted())
+	}
+	if before.Active && !after.Active {
+		all = append(all, stormEnded())
 	}
 	return all
 }
@@ -201,6 +230,7 @@ func (r *round) refused(refusal remediation.Refusal) bool {
 func (r *round) announcedNow(memory *memory) announced {
 	now := announced{
 		gateClosed:   r.refused(remediation.RefusedGateClosed),
+		storm:        r.refused(remediation.RefusedStormActive),
 		paused:       len(r.nhc.Spec.PauseRequests) > 0 && !r.world.upgrading(),
 		upgrading:    r.world.upgrading(),
 		detected:     sets.New[string](),

@@ -19,8 +19,15 @@ import (
 type retries struct {
 	limiter workqueue.TypedRateLimiter[retryKey]
 
-	mu  sync.Mutex
-	due map[string]map[retryKey]time.Time
+	mu       sync.Mutex
+	attempts map[string]map[retryKey]attempt
+}
+
+// attempt is the next one after a failure.
+type attempt struct {
+	due time.Time
+	// failure says what has failed.
+	failure string
 }
 
 // retryKey tells attempts of different nature apart: what failed for an unhealthy
@@ -33,8 +40,8 @@ type retryKey struct {
 
 func newRetries() *retries {
 	return &retries{
-		limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[retryKey](retryBase, retryMax),
-		due:     map[string]map[retryKey]time.Time{},
+		limiter:  workqueue.NewTypedItemExponentialFailureRateLimiter[retryKey](retryBase, retryMax),
+		attempts: map[string]map[retryKey]attempt{},
 	}
 }
 
@@ -43,21 +50,21 @@ func keyOf(nhc string, node *remediation.Node) retryKey {
 }
 
 // failed schedules the next attempt.
-func (r *retries) failed(nhc string, node *remediation.Node, now time.Time) {
+func (r *retries) failed(nhc string, node *remediation.Node, err error, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.due[nhc] == nil {
-		r.due[nhc] = map[retryKey]time.Time{}
+	if r.attempts[nhc] == nil {
+		r.attempts[nhc] = map[retryKey]attempt{}
 	}
 	key := keyOf(nhc, node)
-	r.due[nhc][key] = now.Add(r.limiter.When(key))
+	r.attempts[nhc][key] = attempt{due: now.Add(r.limiter.When(key)), failure: err.Error()}
 }
 
-// at returns when the next attempt is due, and zero if none has failed.
-func (r *retries) at(nhc string, node *remediation.Node) time.Time {
+// of returns the next attempt, and the zero value if none has failed.
+func (r *retries) of(nhc string, node *remediation.Node) attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.due[nhc][keyOf(nhc, node)]
+	return r.attempts[nhc][keyOf(nhc, node)]
 }
 
 // succeeded forgets the failures of nodes whose attempt has come. Those that wait
@@ -66,8 +73,8 @@ func (r *retries) succeeded(nhc string, plan *remediation.NodePlan) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := keyOf(nhc, &plan.Node)
-	if _, failed := r.due[nhc][key]; failed && len(plan.Actions) > 0 {
-		delete(r.due[nhc], key)
+	if _, failed := r.attempts[nhc][key]; failed && len(plan.Actions) > 0 {
+		delete(r.attempts[nhc], key)
 		r.limiter.Forget(key)
 	}
 }
@@ -78,7 +85,7 @@ func (r *retries) succeeded(nhc string, plan *remediation.NodePlan) {
 func (r *retries) next(nhc string, plans []remediation.NodePlan, now time.Time) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.due[nhc]) == 0 {
+	if len(r.attempts[nhc]) == 0 {
 		return time.Time{}
 	}
 	planned := sets.New[retryKey]()
@@ -86,14 +93,14 @@ func (r *retries) next(nhc string, plans []remediation.NodePlan, now time.Time) 
 		planned.Insert(keyOf(nhc, &plans[i].Node))
 	}
 	var next time.Time
-	for key, due := range r.due[nhc] {
+	for key, attempt := range r.attempts[nhc] {
 		if !planned.Has(key) {
-			delete(r.due[nhc], key)
+			delete(r.attempts[nhc], key)
 			r.limiter.Forget(key)
 			continue
 		}
-		if due.After(now) {
-			next = health.Earliest(next, due)
+		if attempt.due.After(now) {
+			next = health.Earliest(next, attempt.due)
 		}
 	}
 	return next
@@ -103,8 +110,8 @@ func (r *retries) next(nhc string, plans []remediation.NodePlan, now time.Time) 
 func (r *retries) forget(nhc string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for key := range r.due[nhc] {
+	for key := range r.attempts[nhc] {
 		r.limiter.Forget(key)
 	}
-	delete(r.due, nhc)
+	delete(r.attempts, nhc)
 }

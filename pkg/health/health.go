@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package health decides which nodes are unhealthy, when to look again, and
-// whether so few are healthy that no remediation may start. It is pure: it reads
+// whether so few are healthy, or were until just now, that no remediation may start:
+// the gate and the storm. It is pure: it reads
 // only its arguments, keeps no state, and never asks for the time.
 //
 //	           a rule matches              the match has lasted its duration
@@ -54,6 +55,8 @@ type Verdict struct {
 	// expired, or expires, first.
 	Type   corev1.NodeConditionType
 	Status corev1.ConditionStatus
+	// Reason is the one that the condition gives.
+	Reason string
 	// Since is when that condition took its status.
 	Since time.Time
 	// Deadline is when that condition has lasted its duration: the instant at
@@ -81,6 +84,7 @@ func Judge(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeConditio
 				State:    SoonUnhealthy,
 				Type:     rule.Type,
 				Status:   rule.Status,
+				Reason:   condition.Reason,
 				Since:    condition.LastTransitionTime.Time,
 				Deadline: deadline,
 			}
@@ -106,6 +110,9 @@ type Fleet struct {
 	Healthy int
 	// SoonUnhealthy and Unhealthy are the numbers of nodes with that verdict.
 	SoonUnhealthy, Unhealthy int
+	// Remediated is the number of those under remediation, whatever their verdict
+	// (spec 9.1: R).
+	Remediated int
 	// Patients are the nodes that are not healthy, in the order given.
 	Patients []Patient
 	// Recheck is the earliest instant at which the passing of time alone changes
@@ -119,9 +126,13 @@ func Evaluate(judge func(*corev1.Node) Verdict, nodes []*corev1.Node, remediated
 	fleet := Fleet{Observed: len(nodes)}
 	for _, node := range nodes {
 		verdict := judge(node)
+		treated := remediated(node.Name)
+		if treated {
+			fleet.Remediated++
+		}
 		switch verdict.State {
 		case Healthy:
-			if !remediated(node.Name) {
+			if !treated {
 				fleet.Healthy++
 			}
 			continue

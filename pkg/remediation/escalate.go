@@ -28,52 +28,60 @@ func (p *planner) remediate() {
 	}
 	switch {
 	case len(p.Steps) == 0:
-		p.Refusal = p.Node.Circumstances.Refusal() // A stored spec without any template.
-	case len(p.Node.Unreadable) > 0 || p.progress.strangers:
-		// What cannot be read, or belongs to no step, may still be at work.
+		p.refuse(p.Node.Circumstances.Refusal(true)) // A stored spec without any template.
+	case len(p.Node.Unreadable) > 0:
+		// What cannot be read may still be at work.
+		p.because(v1alpha1.DecidedUnreadable, time.Time{})
+	case p.progress.strangers:
+		// So may what belongs to no step.
+		p.because(v1alpha1.DecidedStepRunning, time.Time{})
 	case p.progress.standing == 0 && len(p.progress.going) > 0:
 		// A new beginning waits until all of the old is gone (P9).
+		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	case p.progress.current == len(p.Steps):
-		p.Exhausted = true
+		p.exhaust()
 		p.finish()
 	case p.progress.running != nil:
 		p.wait()
 	case p.progress.leaving[p.progress.current]:
 		// The CR of this step has to be gone first.
+		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	default:
 		p.begin(p.progress.current)
 	}
 }
 
+// exhaust notes that no step is left.
+func (p *planner) exhaust() {
+	p.Exhausted = true
+	p.because(v1alpha1.DecidedNoTemplateLeft, time.Time{})
+}
+
 // wait ends the running step if it is time, and begins the next one.
 func (p *planner) wait() {
 	cr, step := p.progress.running, p.Steps[p.progress.current]
-	var due time.Time
-	switch {
-	case !step.Escalating():
-		end, limited := overdue(p.Node.Lease)
-		if !limited || !p.Node.holds(p.NHC.Name) {
-			return
-		}
-		due = end
-	case cr.Succeeded == corev1.ConditionFalse:
-		due = p.now
-	default:
-		due = cr.CreationTimestamp.Add(step.Timeout)
+	due := p.stepEnd(cr, step)
+	if cr.Succeeded == corev1.ConditionTrue {
+		p.because(v1alpha1.DecidedStepSucceeded, due)
+	} else {
+		p.because(v1alpha1.DecidedStepRunning, due)
+	}
+	if due.IsZero() {
+		return
 	}
 	if p.now.Before(due) {
 		p.recheckAt(due)
 		return
 	}
 	if !p.Node.Circumstances.Permissions().EndStep {
-		if p.Node.Circumstances.Refusal() == RefusedUpgrading {
-			p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
-		}
+		p.hold()
 		return
 	}
 	next := p.progress.current + 1
 	if next < len(p.Steps) && p.progress.leaving[next] {
-		return // The next step had a CR already, which has to be gone first.
+		// The next step had a CR already, which has to be gone first.
+		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		return
 	}
 	before := len(p.Actions)
 	p.do(MarkTimedOut{CR: cr, At: p.now, EndsStep: true})
@@ -81,12 +89,38 @@ func (p *planner) wait() {
 		p.do(ReleaseLease{Lease: p.Node.Lease})
 	}
 	if next == len(p.Steps) {
-		p.Exhausted = true
+		p.exhaust()
 		return
 	}
 	p.begin(next)
 	if p.Refusal != "" {
 		p.Actions = p.Actions[:before] // The step goes on until its successor may begin.
+	}
+}
+
+// stepEnd returns when the step of a CR ends if its node does not recover: now, if it
+// has failed, and zero if it may take any time.
+func (p *planner) stepEnd(cr *CR, step Step) time.Time {
+	switch {
+	case !step.Escalating():
+		end, limited := overdue(p.Node.Lease)
+		if !limited || !p.Node.holds(p.NHC.Name) {
+			return time.Time{}
+		}
+		return end
+	case cr.Succeeded == corev1.ConditionFalse:
+		return p.now
+	default:
+		return cr.CreationTimestamp.Add(step.Timeout)
+	}
+}
+
+// hold notes why a step that is over may not be ended yet.
+func (p *planner) hold() {
+	refusal := p.Node.Circumstances.Refusal(false)
+	p.because(v1alpha1.DecisionReason(refusal), time.Time{})
+	if refusal == RefusedUpgrading {
+		p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
 	}
 }
 
@@ -112,28 +146,28 @@ func (p *planner) begin(step int) {
 	first := len(p.Node.Own) == 0
 	permitted := p.Node.Circumstances.Permissions()
 	if (first && !permitted.CreateFirst) || (!first && !permitted.CreateNext) {
-		p.Refusal = p.Node.Circumstances.Refusal()
+		p.refuse(p.Node.Circumstances.Refusal(first))
 		if p.Refusal == RefusedUpgrading {
 			p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
 		}
 		return
 	}
 	if first && p.Node.ControlPlane && p.Node.PlaceTaken {
-		p.refuse(RefusedControlPlaneBusy)
+		p.refuseForAMinute(RefusedControlPlaneBusy)
 		return
 	}
 	if first && p.Node.ControlPlane && p.Node.EtcdRefuses {
-		p.refuse(RefusedEtcdQuorum)
+		p.refuseForAMinute(RefusedEtcdQuorum)
 		return
 	}
 	object := Render(p.NHC, p.Node, p.Templates[step])
 	if p.Blocker = blocker(p.Node, p.Steps[step], object); p.Blocker != nil {
-		p.Refusal = RefusedForeignRemediation
+		p.refuse(RefusedForeignRemediation)
 		return
 	}
 	lease, free := acquire(p.NHC.Name, &p.Node, p.Steps[step], first, p.now)
 	if !free {
-		p.refuse(RefusedLeaseTaken)
+		p.refuseForAMinute(RefusedLeaseTaken)
 		if end, complete := leaseEnd(p.Node.Lease); complete {
 			p.recheckAt(end.Add(1))
 		}
@@ -144,12 +178,22 @@ func (p *planner) begin(step int) {
 		p.recheckLease(lease)
 	}
 	p.do(Create{Object: object})
+	p.because(v1alpha1.DecidedStepRunning, time.Time{})
 	p.recheckAt(p.now.Add(p.Steps[step].Duration()))
 }
 
-// refuse records a refusal that may end without an event.
+// refuse records why the CR that is its turn is not created.
 func (p *planner) refuse(refusal Refusal) {
 	p.Refusal = refusal
+	p.because(v1alpha1.DecisionReason(refusal), time.Time{})
+	if refusal == RefusedStormActive {
+		p.Until = p.Grounds.StormEnd
+	}
+}
+
+// refuseForAMinute does the same for a refusal that may end without an event.
+func (p *planner) refuseForAMinute(refusal Refusal) {
+	p.refuse(refusal)
 	p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
 }
 

@@ -22,6 +22,8 @@ type Circumstances struct {
 	Paused bool
 	// GateClosed means that too few nodes are healthy.
 	GateClosed bool
+	// Storm means that a storm is not over yet.
+	Storm bool
 
 	// Excluded means that the node carries the label that exempts it.
 	Excluded bool
@@ -51,13 +53,11 @@ type Permissions struct {
 // Permissions returns what is allowed under the circumstances: if several apply,
 // all must allow it.
 func (c Circumstances) Permissions() Permissions {
-	// As long as there is no storm, what stands against a first CR stands against
-	// the next ones too.
-	begin := c.Refusal() == ""
+	goOn := c.Refusal(false) == ""
 	return Permissions{
-		CreateFirst:     begin,
-		CreateNext:      begin,
-		EndStep:         begin,
+		CreateFirst:     c.Refusal(true) == "",
+		CreateNext:      goOn,
+		EndStep:         goOn,
 		KeepLease:       !c.Conflict,
 		DeleteRecovered: !c.Conflict && !c.NodeDeleted,
 		CleanUp:         !c.Conflict && c.NodeDeleted,
@@ -81,6 +81,8 @@ const (
 	RefusedPaused Refusal = "Paused"
 	// RefusedGateClosed: too few nodes are healthy.
 	RefusedGateClosed Refusal = "GateClosed"
+	// RefusedStormActive: a storm is not over yet.
+	RefusedStormActive Refusal = "StormActive"
 	// RefusedUnselected: the node is no longer selected.
 	RefusedUnselected Refusal = "Unselected"
 	// RefusedExcluded: the node carries the exclusion label.
@@ -99,30 +101,38 @@ const (
 	RefusedRetryLater Refusal = "RetryLater"
 )
 
-// Refusal returns the first circumstance that forbids a CR, in the order of
-// spec 5.4. What is behind the node itself comes first: then there is nothing to
-// wait for.
-func (c Circumstances) Refusal() Refusal {
-	switch {
-	case c.NodeDeleted:
-		return RefusedNodeDeleted
-	case c.Unselected:
-		return RefusedUnselected
-	case c.InvalidSpec:
-		return RefusedInvalidSpec
-	case c.Terminating:
-		return RefusedTerminating
-	case c.TemplatesUnusable, c.Conflict:
-		return RefusedDisabled
-	case c.Upgrading:
-		return RefusedUpgrading
-	case c.Paused:
-		return RefusedPaused
-	case c.GateClosed:
-		return RefusedGateClosed
-	case c.Excluded:
-		return RefusedExcluded
-	default:
-		return ""
+// obstacle is one circumstance that forbids a CR.
+type obstacle struct {
+	refusal Refusal
+	stands  func(*Circumstances) bool
+}
+
+// obstacles are in the order in which they are reported (spec 5.4). What is behind
+// the node itself comes first: then there is nothing to wait for.
+var obstacles = []obstacle{
+	{RefusedNodeDeleted, func(c *Circumstances) bool { return c.NodeDeleted }},
+	{RefusedUnselected, func(c *Circumstances) bool { return c.Unselected }},
+	{RefusedInvalidSpec, func(c *Circumstances) bool { return c.InvalidSpec }},
+	{RefusedTerminating, func(c *Circumstances) bool { return c.Terminating }},
+	{RefusedDisabled, func(c *Circumstances) bool { return c.TemplatesUnusable || c.Conflict }},
+	{RefusedUpgrading, func(c *Circumstances) bool { return c.Upgrading }},
+	{RefusedPaused, func(c *Circumstances) bool { return c.Paused }},
+	{RefusedGateClosed, func(c *Circumstances) bool { return c.GateClosed }},
+	{RefusedStormActive, func(c *Circumstances) bool { return c.Storm }},
+	{RefusedExcluded, func(c *Circumstances) bool { return c.Excluded }},
+}
+
+// concerns tells whether the obstacle forbids a CR that is the node's first or not. A
+// storm lets the remediations go on that are under way (spec 9.6).
+func (o *obstacle) concerns(first bool) bool { return first || o.refusal != RefusedStormActive }
+
+// Refusal returns the first circumstance that forbids a CR, be it the node's first or
+// that of a later step. It is empty if none does.
+func (c Circumstances) Refusal(first bool) Refusal {
+	for i := range obstacles {
+		if obstacles[i].concerns(first) && obstacles[i].stands(&c) {
+			return obstacles[i].refusal
+		}
 	}
+	return ""
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// columns are those of the table in spec 5.2 that exist so far, with 4.7 and 4.8,
-// in the order of spec 5.4 and 10.5. What a column does not name is not allowed.
+// columns are those of the table in spec 5.2, with 4.7 and 4.8, in the order of spec 5.4 and 10.5. What a column does not name is not allowed.
 var columns = []struct {
 	refusal Refusal
 	set     func(*Circumstances)
@@ -26,6 +25,7 @@ var columns = []struct {
 	{RefusedUpgrading, func(c *Circumstances) { c.Upgrading = true }, blocked},
 	{RefusedPaused, func(c *Circumstances) { c.Paused = true }, blocked},
 	{RefusedGateClosed, func(c *Circumstances) { c.GateClosed = true }, blocked},
+	{RefusedStormActive, func(c *Circumstances) { c.Storm = true }, Permissions{CreateNext: true, EndStep: true, KeepLease: true, DeleteRecovered: true, CleanUp: true}},
 	{RefusedExcluded, func(c *Circumstances) { c.Excluded = true }, blocked},
 }
 
@@ -67,7 +67,10 @@ func TestPermissions(t *testing.T) {
 	t.Parallel()
 	combinations(func(c Circumstances, refusal Refusal, want Permissions) {
 		require.Equal(t, want, c.Permissions(), "5.2 %+v", c)
-		require.Equal(t, refusal, c.Refusal(), "5.4 %+v", c)
+		require.Equal(t, refusal, c.Refusal(true), "5.4 %+v", c)
+		goesOn := c
+		goesOn.Storm = false
+		require.Equal(t, goesOn.Refusal(true), c.Refusal(false), "9.6: a storm does not refuse the next steps")
 	})
 }
 
@@ -79,6 +82,6 @@ func TestPermissionsTableIsComplete(t *testing.T) {
 	for _, column := range columns {
 		var c Circumstances
 		column.set(&c)
-		require.Equal(t, column.refusal, c.Refusal(), "the column sets its own field and no other")
+		require.Equal(t, column.refusal, c.Refusal(true), "the column sets its own field and no other")
 	}
 }

@@ -49,6 +49,9 @@ type Node struct {
 	// Unreadable are the CRs that status names and that cannot be read: they count
 	// as existing (spec 6.8).
 	Unreadable []v1alpha1.Remediation
+	// Incomplete means that CRs of some kind cannot be read: there may be more than
+	// those that are known.
+	Incomplete bool
 	// Foreign are CRs of others, for the node or with its name.
 	Foreign []*CR
 	// Machines are those behind the node.
@@ -57,6 +60,8 @@ type Node struct {
 	Lease *coordinationv1.Lease
 	// RetryAt is when the next attempt is due after a failed one; zero after none.
 	RetryAt time.Time
+	// LastFailure says what has failed then.
+	LastFailure string
 }
 
 // An Action is one intended write. The set of actions is closed: Create, Delete,
@@ -123,6 +128,13 @@ type NodePlan struct {
 	Exhausted bool
 	// Delayed means that healthyDelay keeps the CRs of a healthy node.
 	Delayed bool
+	// Reason is what the plan depends on most. It is empty for a node that there is
+	// nothing to be said about.
+	Reason v1alpha1.DecisionReason
+	// Until is when time alone changes that, zero if it does not.
+	Until time.Time
+	// Running is the CR of the current step, nil if it has none.
+	Running *CR
 	// Recheck is the next instant at which time alone changes the plan, zero if
 	// there is none.
 	Recheck time.Time
@@ -136,13 +148,15 @@ type Script struct {
 	// Templates are those of the steps, nil where they are not known, which is only
 	// so under Circumstances.TemplatesUnusable.
 	Templates []*Template
+	// Grounds are the numbers and texts behind the circumstances of all nodes.
+	Grounds Grounds
 }
 
 // Plan decides about one node at the instant now. A plan whose actions have been
 // carried out is followed by an empty one.
 func (s *Script) Plan(node Node, now time.Time) NodePlan {
 	plan := &planner{Script: s, now: now, progress: trace(&node, s.Steps)}
-	plan.Node = node
+	plan.Node, plan.Running = node, plan.progress.running
 	switch {
 	case node.Circumstances.NodeDeleted:
 		plan.cleanUp()
@@ -151,6 +165,7 @@ func (s *Script) Plan(node Node, now time.Time) NodePlan {
 	case node.Verdict.State == health.SoonUnhealthy:
 		// It may be healthy again in a moment, or not: nothing begins and nothing
 		// ends (spec 7.5).
+		plan.because(v1alpha1.DecidedSoonUnhealthy, node.Verdict.Deadline)
 	default:
 		plan.remediate()
 	}
@@ -169,6 +184,11 @@ type planner struct {
 
 func (p *planner) do(actions ...Action) { p.Actions = append(p.Actions, actions...) }
 
+// because records what the plan depends on, and when time alone changes that.
+func (p *planner) because(reason v1alpha1.DecisionReason, until time.Time) {
+	p.Reason, p.Until = reason, until
+}
+
 func (p *planner) recheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck, t) }
 
 // deleting tells whether the deletion of cr is on its way.
@@ -177,18 +197,25 @@ func (n *Node) deleting(cr *CR) bool { return cr.Deleting() || n.DeletionRequest
 // recover plans the deletion of all CRs of a healthy node, after the delay (spec 16).
 func (p *planner) recover() {
 	if !p.Node.Circumstances.Permissions().DeleteRecovered {
+		p.because(v1alpha1.DecidedDisabled, time.Time{})
 		return
 	}
 	if p.progress.standing > 0 && p.delays() {
 		p.Delayed = true
 		return
 	}
+	switch {
+	case len(p.Node.Own) > 0:
+		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+	case len(p.Node.Unreadable) > 0:
+		p.because(v1alpha1.DecidedUnreadable, time.Time{})
+	}
 	for _, cr := range p.Node.Own {
 		if !p.Node.deleting(cr) {
 			p.do(Delete{CR: cr})
 		}
 	}
-	if p.Node.ConfirmedHealthy && len(p.Node.Own) == 0 && len(p.Node.Unreadable) == 0 && !p.Node.OthersRemediate {
+	if p.Node.ConfirmedHealthy && len(p.Node.Own) == 0 && len(p.Node.Unreadable) == 0 && !p.Node.Incomplete && !p.Node.OthersRemediate {
 		p.do(RemoveConfirmation{Node: p.Node.Name, UID: p.Node.UID})
 	}
 }
@@ -201,6 +228,7 @@ func (p *planner) delays() bool {
 	case delay == nil || delay.Duration == 0 || p.Node.ConfirmedHealthy:
 		return false
 	case delay.Duration < 0:
+		p.because(v1alpha1.DecidedHealthyDelay, time.Time{})
 		return true
 	}
 	since := p.Node.HealthySince
@@ -209,6 +237,7 @@ func (p *planner) delays() bool {
 	}
 	due := since.Add(delay.Duration)
 	if p.now.Before(due) {
+		p.because(v1alpha1.DecidedHealthyDelay, due)
 		p.recheckAt(due)
 		return true
 	}
@@ -218,11 +247,14 @@ func (p *planner) delays() bool {
 // cleanUp plans what follows the deletion of the Node (spec 17.2, 17.3).
 func (p *planner) cleanUp() {
 	if !p.Node.Circumstances.Permissions().CleanUp {
+		p.because(v1alpha1.DecidedDisabled, time.Time{})
 		return
 	}
+	p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	for _, cr := range p.Node.Own {
 		going := p.Node.deleting(cr)
 		if cr.AwaitsReplacement() && !going {
+			p.because(v1alpha1.DecidedAwaitingReplacement, time.Time{})
 			continue
 		}
 		if cr.mayTimeOut() {
@@ -246,7 +278,9 @@ func (p *planner) keepLease() {
 		// One without holder is as good as foreign, unless it was for a CR of ours, and
 		// even then while it stands in the way of the next one (spec 14.3).
 		abandoned := leaseHolder(lease) == "" && (len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0) && p.Refusal != RefusedLeaseTaken
-		if (held || abandoned) && !p.creates() {
+		// What status has never named may be there unseen (P5).
+		unsure := p.Node.Incomplete && len(p.Node.Recorded) == 0
+		if (held || abandoned) && !p.creates() && !unsure {
 			p.do(ReleaseLease{Lease: lease})
 		}
 		return
@@ -320,6 +354,9 @@ func (p *planner) postpone() {
 	}
 	if p.creates() {
 		p.Refusal = RefusedRetryLater
+	}
+	if failed := p.failure(); failed != "" {
+		p.because(failed, time.Time{})
 	}
 	p.Actions = nil
 }

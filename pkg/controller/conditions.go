@@ -1,0 +1,70 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// ourConditions are the types of conditions in status. All others are somebody else's
+// leftovers.
+var ourConditions = []string{
+	v1alpha1.ConditionDisabled, v1alpha1.ConditionRemediationAllowed, v1alpha1.ConditionSelectorOverlap,
+	v1alpha1.ConditionStormActive, v1alpha1.ConditionStormCooldownActive,
+}
+
+// newConditions returns the conditions, which keep the time of their last transition.
+func newConditions(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) []metav1.Condition {
+	var conditions []metav1.Condition
+	for _, conditionType := range ourConditions {
+		if old := meta.FindStatusCondition(nhc.Status.Conditions, conditionType); old != nil {
+			conditions = append(conditions, *old)
+		}
+	}
+	setDisabled(&conditions, nhc, w, now)
+	setRemediationAllowed(&conditions, nhc, w, now)
+	setStorm(&conditions, nhc, w.storm, now)
+	return conditions
+}
+
+// setRemediationAllowed tells of gate and storm in one.
+func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) {
+	condition := metav1.Condition{
+		Type:               v1alpha1.ConditionRemediationAllowed,
+		Status:             metav1.ConditionFalse,
+		ObservedGeneration: nhc.Generation,
+		LastTransitionTime: seconds(now),
+	}
+	var allowed bool
+	allowed, condition.Reason, condition.Message = w.script.Grounds.Allowance()
+	if allowed {
+		condition.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(conditions, condition)
+}
+
+// setDisabled tells of problems with the templates. As long as nothing is known of them
+// the condition stays as it was.
+func setDisabled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) {
+	if w.findings.problem == nil && w.findings.unknown {
+		return
+	}
+	condition := metav1.Condition{
+		Type:               v1alpha1.ConditionDisabled,
+		Status:             metav1.ConditionFalse,
+		Reason:             v1alpha1.ReasonEnabled,
+		Message:            v1alpha1.MessageEnabled,
+		ObservedGeneration: nhc.Generation,
+		LastTransitionTime: seconds(now),
+	}
+	if w.findings.problem != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, w.findings.problem.Reason, w.findings.problem.Message
+	}
+	meta.SetStatusCondition(conditions, condition)
+}

@@ -1,0 +1,150 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// newEntries returns the entries of all nodes that are to be listed (spec 18.4), in the
+// order of the plans.
+func newEntries(nhc *v1alpha1.NodeHealthCheck, w *world, plans []remediation.NodePlan, outcomes []remediation.Outcome, before map[string]v1alpha1.Decision, now time.Time) []v1alpha1.UnhealthyNode {
+	recorded := make(map[string]*v1alpha1.UnhealthyNode, len(nhc.Status.UnhealthyNodes))
+	for i := range nhc.Status.UnhealthyNodes {
+		recorded[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
+	}
+	var entries []v1alpha1.UnhealthyNode
+	for i := range plans {
+		old := recorded[plans[i].Node.Name]
+		entry := newEntry(&plans[i], &outcomes[i], old, now)
+		if entry == nil {
+			continue
+		}
+		entry.Trigger, entry.Detected = triggerOf(&plans[i].Node, old, now)
+		entry.Decision = w.script.Decision(&plans[i], &outcomes[i])
+		lastSince(entry, before, now)
+		entries = append(entries, *entry)
+	}
+	return entries
+}
+
+// lastSince sets since when the decision of an entry is the one that it is.
+func lastSince(entry *v1alpha1.UnhealthyNode, before map[string]v1alpha1.Decision, now time.Time) {
+	if entry.Decision == nil {
+		return
+	}
+	entry.Decision.Since = seconds(now)
+	if old, known := before[entry.Name]; known && old.Type == entry.Decision.Type && old.Reason == entry.Decision.Reason {
+		entry.Decision.Since = old.Since
+	}
+}
+
+// decisionsIn returns the decisions that status shows, by node.
+func decisionsIn(entries []v1alpha1.UnhealthyNode) map[string]v1alpha1.Decision {
+	decisions := make(map[string]v1alpha1.Decision, len(entries))
+	for i := range entries {
+		if entries[i].Decision != nil {
+			decisions[entries[i].Name] = *entries[i].Decision
+		}
+	}
+	return decisions
+}
+
+// triggerOf returns what made a node unhealthy, and when: the condition that did it
+// first in this episode.
+func triggerOf(node *remediation.Node, old *v1alpha1.UnhealthyNode, now time.Time) (*v1alpha1.Trigger, *metav1.Time) {
+	if old != nil && old.Trigger != nil && old.Detected != nil {
+		return old.Trigger, old.Detected
+	}
+	if node.Verdict.State != health.Unhealthy {
+		return nil, nil
+	}
+	detected := node.Verdict.Deadline
+	if detected.After(now) {
+		detected = now
+	}
+	return &v1alpha1.Trigger{Type: node.Verdict.Type, Status: node.Verdict.Status, Reason: node.Verdict.Reason}, new(seconds(detected))
+}
+
+// newEntry returns the entry of a node, or nil if it is not listed (spec 18.4).
+func newEntry(plan *remediation.NodePlan, outcome *remediation.Outcome, old *v1alpha1.UnhealthyNode, now time.Time) *v1alpha1.UnhealthyNode {
+	node := &plan.Node
+	remediations := remediationsOf(node, outcome)
+	entry := &v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediations[:min(len(remediations), maxRemediations)]}
+	unhealthy := node.Verdict.State == health.Unhealthy && !node.Circumstances.Unselected
+	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Circumstances.Unselected && old != nil
+	if len(entry.Remediations) == 0 && !unhealthy && !lingering {
+		return nil
+	}
+	if node.Verdict.State == health.Healthy && !node.Circumstances.NodeDeleted {
+		entry.ConditionsHealthyTimestamp = new(seconds(now))
+		if !node.HealthySince.IsZero() {
+			entry.ConditionsHealthyTimestamp = new(metav1.NewTime(node.HealthySince))
+		}
+		if plan.Delayed {
+			entry.HealthyDelayed = new(true)
+		}
+	}
+	return entry
+}
+
+// remediationsOf returns the CRs that exist for a node after the plan was carried
+// out. Those of a deleted Node count only until their deletion was requested (spec
+// 17.2, 17.4).
+func remediationsOf(node *remediation.Node, outcome *remediation.Outcome) []v1alpha1.Remediation {
+	gone := map[types.UID]bool{}
+	for _, cr := range outcome.Gone {
+		gone[cr.UID] = true
+	}
+	if node.Circumstances.NodeDeleted {
+		for _, cr := range outcome.Deleted {
+			gone[cr.UID] = true
+		}
+	}
+	var remediations []v1alpha1.Remediation
+	for _, cr := range node.Own {
+		ending := node.Circumstances.NodeDeleted && (cr.Deleting() || node.DeletionRequested[cr.UID])
+		if !gone[cr.UID] && !ending {
+			remediations = append(remediations, record(cr, timedOut(node, outcome, cr)))
+		}
+	}
+	remediations = append(remediations, node.Unreadable...)
+	if created := outcome.Created; created != nil {
+		remediations = append(remediations, record(created, nil))
+	}
+	return remediations
+}
+
+// maxRemediations is the number of remediations that the API accepts in an entry.
+const maxRemediations = 32
+
+// timedOut returns when the step of a CR ended without success: now, or as status
+// says, or else as the CR says, which is how status is rebuilt.
+func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *remediation.CR) *metav1.Time {
+	for i := range node.Recorded {
+		if known := &node.Recorded[i]; known.Resource.UID == cr.UID && known.TimedOut != nil {
+			return known.TimedOut
+		}
+	}
+	if at, ended := outcome.TimedOut[cr.UID]; ended {
+		return new(seconds(at))
+	}
+	if at, marked := cr.TimedOutAt(); marked && !cr.Deleting() {
+		return new(seconds(at))
+	}
+	return nil
+}
+
+func record(cr *remediation.CR, timedOut *metav1.Time) v1alpha1.Remediation {
+	entry := v1alpha1.Remediation{Resource: cr.Reference(), Started: cr.CreationTimestamp, TimedOut: timedOut}
+	entry.TemplateName, _ = cr.Template()
+	return entry
+}

@@ -1,0 +1,68 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcac "github.com/nhc-controller/nhc-controller/pkg/generated/applyconfiguration/remediation/v1alpha1"
+)
+
+// writeStatus writes the status if it differs from what nhc already says, bound to
+// the resourceVersion that it was computed from.
+func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.NodeHealthCheckStatus) error {
+	if equality.Semantic.DeepEqual(&nhc.Status, status) {
+		return nil
+	}
+	ac, err := statusApplyConfiguration(status)
+	if err != nil {
+		return err
+	}
+	written, err := c.client.NodeHealthChecks().ApplyStatus(ctx,
+		nhcac.NodeHealthCheck(nhc.Name).WithResourceVersion(nhc.ResourceVersion).WithStatus(ac),
+		metav1.ApplyOptions{FieldManager: Name, Force: true})
+	switch {
+	case apierrors.IsInvalid(err):
+		// Applied to a list of which somebody else has written a part, a list without
+		// entries becomes null, which the schema refuses.
+		written = nhc.DeepCopy()
+	case err != nil:
+		return fmt.Errorf("applying status: %w", err)
+	default:
+		c.writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion)
+	}
+	if equality.Semantic.DeepEqual(&written.Status, status) {
+		return nil
+	}
+	// Applying leaves alone what somebody else has written: the operator that was
+	// here before, for example. All of the status is ours, so this is replaced.
+	written.Status = *status
+	replaced, err := c.client.NodeHealthChecks().UpdateStatus(ctx, written, metav1.UpdateOptions{FieldManager: Name})
+	if err != nil {
+		return fmt.Errorf("replacing status: %w", err)
+	}
+	c.writes.Wrote(nhc.Name, nhcResource, replaced.ResourceVersion)
+	return nil
+}
+
+// statusApplyConfiguration returns all of a status: what an apply leaves out is
+// removed. Both types have the same JSON form, so no field can be forgotten.
+func statusApplyConfiguration(status *v1alpha1.NodeHealthCheckStatus) (*nhcac.NodeHealthCheckStatusApplyConfiguration, error) {
+	encoded, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("encoding status: %w", err)
+	}
+	ac := nhcac.NodeHealthCheckStatus()
+	if err := json.Unmarshal(encoded, ac); err != nil {
+		return nil, fmt.Errorf("decoding status: %w", err)
+	}
+	return ac, nil
+}

@@ -1,0 +1,114 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// Messages of the conditions of storm recovery (spec 9.8).
+const (
+	messageStormActive    = "Storm mode is activated - preventing any new remediation until the storm is over and cooldown duration expired"
+	messageStormOver      = "Storm mode is deactivated, remediation can occur normally"
+	messageCooldownBegun  = "Storm cooldown delay started - waiting before resuming normal remediation"
+	messageCooldownLost   = "Cooldown cleared - storm threshold triggered"
+	messageCooldownPassed = "Storm cooldown completed"
+)
+
+// stormRules returns the settings of storm recovery.
+func stormRules(spec *v1alpha1.NodeHealthCheckSpec) health.StormRules {
+	var rules health.StormRules
+	if spec.StormRecoveryThreshold != nil {
+		rules.Threshold = new(int(*spec.StormRecoveryThreshold))
+	}
+	if spec.StormCooldownDuration != nil {
+		rules.Cooldown = &spec.StormCooldownDuration.Duration
+	}
+	return rules
+}
+
+// stormOf returns the storm that status tells of, also one that was written by the
+// upstream operator before there were conditions for it.
+func stormOf(status *v1alpha1.NodeHealthCheckStatus) health.Storm {
+	var storm health.Storm
+	if active := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormActive); active != nil {
+		storm.Active, storm.Since = active.Status == metav1.ConditionTrue, active.LastTransitionTime.Time
+	} else {
+		storm.Active = status.StormRecoveryActive != nil && *status.StormRecoveryActive
+	}
+	if !storm.Active {
+		return health.Storm{}
+	}
+	if status.StormRecoveryStartTime != nil {
+		storm.Since = status.StormRecoveryStartTime.Time
+	}
+	if calm := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormCooldownActive); calm != nil && calm.Status == metav1.ConditionTrue {
+		storm.CalmSince = calm.LastTransitionTime.Time
+	}
+	return storm
+}
+
+// weather returns what a storm is judged by. created is the number of nodes that have
+// got their first CR since the nodes were counted.
+func (w *world) weather(created int) health.Weather {
+	return health.Weather{Gate: w.gate, Unhealthy: w.fleet.Unhealthy, Remediated: w.fleet.Remediated + created}
+}
+
+// firstRemediations counts the nodes that have got their first CR in this sync.
+func firstRemediations(plans []remediation.NodePlan, outcomes []remediation.Outcome) int {
+	created := 0
+	for i := range plans {
+		if outcomes[i].Created != nil && len(plans[i].Node.Own) == 0 {
+			created++
+		}
+	}
+	return created
+}
+
+// stormFields returns what status says of a storm besides the conditions (spec 9.9).
+func stormFields(nhc *v1alpha1.NodeHealthCheck, storm health.Storm) (active *bool, start *metav1.Time) {
+	if nhc.Spec.StormRecoveryThreshold != nil {
+		active = &storm.Active
+	}
+	if storm.Active {
+		start = new(metav1.NewTime(storm.Since))
+	}
+	return active, start
+}
+
+// setStorm tells of the storm (spec 9.8, 9.10).
+func setStorm(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, storm health.Storm, now time.Time) {
+	set := func(conditionType string, status metav1.ConditionStatus, message string, since time.Time) {
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: conditionType, Status: status, Reason: v1alpha1.ReasonStorm, Message: message,
+			ObservedGeneration: nhc.Generation, LastTransitionTime: seconds(since),
+		})
+	}
+	rules := stormRules(&nhc.Spec)
+	switch {
+	case !rules.Configured():
+		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionStormActive)
+	case storm.Active:
+		set(v1alpha1.ConditionStormActive, metav1.ConditionTrue, messageStormActive, storm.Since)
+	case meta.FindStatusCondition(*conditions, v1alpha1.ConditionStormActive) != nil:
+		set(v1alpha1.ConditionStormActive, metav1.ConditionFalse, messageStormOver, now)
+	}
+	switch {
+	case rules.Cooldown == nil:
+		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionStormCooldownActive)
+	case storm.Active && storm.CalmSince.IsZero():
+		set(v1alpha1.ConditionStormCooldownActive, metav1.ConditionFalse, messageCooldownLost, now)
+	case storm.Active:
+		set(v1alpha1.ConditionStormCooldownActive, metav1.ConditionTrue, messageCooldownBegun, storm.CalmSince)
+	case meta.FindStatusCondition(*conditions, v1alpha1.ConditionStormCooldownActive) != nil:
+		set(v1alpha1.ConditionStormCooldownActive, metav1.ConditionFalse, messageCooldownPassed, now)
+	}
+}

@@ -1,0 +1,117 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import "time"
+
+// StormRules are the two settings of storm recovery (spec 9.1). Without any there
+// are no storms.
+type StormRules struct {
+	// Threshold is the number of nodes that are not healthy at or below which a storm
+	// is calm.
+	Threshold *int
+	// Cooldown is how long a storm must be calm before it ends.
+	Cooldown *time.Duration
+}
+
+// Configured tells whether there can be storms.
+func (r StormRules) Configured() bool { return r.Threshold != nil || r.Cooldown != nil }
+
+// Weather is what a storm is judged by.
+type Weather struct {
+	Gate Gate
+	// Unhealthy is the number of nodes that are unhealthy. A storm needs one to begin.
+	Unhealthy int
+	// Remediated is the number of selected nodes under remediation.
+	Remediated int
+}
+
+// NotHealthy returns the number of nodes that do not count as healthy, which is more
+// than those that are unhealthy (spec 9.1: U).
+func (w Weather) NotHealthy() int { return w.Gate.Observed - w.Gate.Healthy }
+
+// Limit returns the largest number of nodes not healthy with which the gate is open
+// (spec 9.1: M). It is negative if the gate is closed with any.
+func (w Weather) Limit() int { return min(w.Gate.Observed-w.Gate.Required, w.Gate.Observed) }
+
+// Storm is the state of storm recovery: after a mass failure no further remediation
+// is begun until enough nodes are healthy again, and have been for a while.
+//
+//	          begins                       calm
+//	(zero) ──────────► Active ────────────────────────► Active, CalmSince
+//	   ▲                  ▲                                │      │
+//	   │                  └────────────────────────────────┘      │
+//	   │                           calm is lost                   │
+//	   └──────────────────────────────────────────────────────────┘
+//	          calm for the cooldown, or calm without one
+//
+// The zero value is no storm.
+type Storm struct {
+	// Active means that nodes get no first CR.
+	Active bool
+	// Since is when the storm began, zero without one.
+	Since time.Time
+	// CalmSince is since when the storm has been calm without interruption. It is zero
+	// while it is not calm, and without a cooldown.
+	CalmSince time.Time
+}
+
+// Next returns the storm at the instant now. Its instants have whole seconds, as
+// status stores them. It is idempotent: with the same weather at the same instant
+// the storm stays as it is.
+func (s Storm) Next(rules StormRules, weather Weather, now time.Time) Storm {
+	if !rules.Configured() {
+		return Storm{}
+	}
+	if !s.Active {
+		if !rules.begins(weather) {
+			return Storm{}
+		}
+		s = Storm{Active: true, Since: now.Truncate(time.Second)}
+	}
+	if !rules.calm(weather) {
+		s.CalmSince = time.Time{}
+		return s
+	}
+	if rules.Cooldown == nil {
+		return Storm{}
+	}
+	if s.CalmSince.IsZero() {
+		s.CalmSince = now.Truncate(time.Second)
+	}
+	if !now.Before(s.End(rules)) {
+		return Storm{}
+	}
+	return s
+}
+
+// End returns when the storm ends if it stays calm, and zero if time alone does not
+// end it. The present value of the cooldown counts, also for one that runs (spec 9.5).
+func (s Storm) End(rules StormRules) time.Time {
+	if !s.Active || s.CalmSince.IsZero() || rules.Cooldown == nil {
+		return time.Time{}
+	}
+	return s.CalmSince.Add(*rules.Cooldown)
+}
+
+// begins tells whether a storm begins: either rule is enough (spec 9.2 to 9.4).
+func (r StormRules) begins(weather Weather) bool {
+	if weather.Unhealthy == 0 {
+		return false
+	}
+	closed := !weather.Gate.Open
+	if r.Cooldown != nil && closed {
+		return true
+	}
+	exhausted := weather.Remediated > 0 && weather.Remediated >= weather.Limit()
+	return r.Threshold != nil && weather.NotHealthy() > *r.Threshold && (closed || exhausted)
+}
+
+// calm tells whether every rule says so (spec 9.2 to 9.4).
+func (r StormRules) calm(weather Weather) bool {
+	if r.Threshold != nil && weather.NotHealthy() > *r.Threshold {
+		return false
+	}
+	return r.Cooldown == nil || weather.Gate.Open
+}

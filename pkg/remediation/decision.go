@@ -1,0 +1,245 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// Grounds are the numbers and texts behind the circumstances that hold for all
+// nodes. No plan depends on them: they explain it.
+type Grounds struct {
+	Gate health.Gate
+	// Storm is the state of storm recovery, and StormEnd when it ends if it stays calm,
+	// zero if time alone does not end it.
+	Storm    health.Storm
+	StormEnd time.Time
+	// SpecProblem is the rule of admission that the stored spec breaks, if any.
+	SpecProblem string
+	// TemplateProblem is the message of condition Disabled, empty if it is not known
+	// whether there is a problem.
+	TemplateProblem string
+}
+
+// Allowance says in one sentence whether gate and storm let a node get its first CR,
+// and with which numbers.
+func (g Grounds) Allowance() (allowed bool, reason, message string) {
+	healthy := fmt.Sprintf("%d of %d nodes are healthy, at least %d have to be", g.Gate.Healthy, g.Gate.Observed, max(0, g.Gate.Required))
+	switch {
+	case !g.Gate.Open:
+		return false, v1alpha1.ReasonGateClosed, healthy
+	case g.Storm.Active && g.StormEnd.IsZero():
+		return false, v1alpha1.ReasonStormActive, fmt.Sprintf("Storm recovery is active while %d of %d nodes are not healthy", g.Gate.Observed-g.Gate.Healthy, g.Gate.Observed)
+	case g.Storm.Active:
+		return false, v1alpha1.ReasonStormActive, "Storm recovery is active until " + g.StormEnd.UTC().Format(time.RFC3339) + ", if it stays calm"
+	default:
+		return true, v1alpha1.ReasonGateOpen, healthy
+	}
+}
+
+// Decision says what was decided about a node, once its plan has been carried out,
+// and why. It is nil for a node that there is nothing to be said about. Its since is
+// not set. The same plan and outcome give the same decision, so that it can be told
+// from the one before.
+func (s *Script) Decision(plan *NodePlan, outcome *Outcome) *v1alpha1.Decision {
+	reason, until := plan.Reason, plan.Until
+	if reason == "" {
+		return nil
+	}
+	message := ""
+	failure := plan.failure()
+	switch {
+	case outcome.Created != nil:
+		reason, message = v1alpha1.DecidedStepRunning, s.atWork(outcome.Created)
+		until = s.createdStepEnd(plan, outcome.Created)
+	case outcome.Err != nil && failure != "":
+		reason, until, message = failure, time.Time{}, outcome.Err.Error()
+	case outcome.Blocker != nil:
+		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, inTheWay(outcome.Blocker)
+	case outcome.Recovered:
+		reason, until = v1alpha1.DecidedRecovering, time.Time{}
+	}
+	if message == "" {
+		message = s.explain(plan, reason)
+	}
+	decision := &v1alpha1.Decision{Type: v1alpha1.DecisionReasons()[reason], Reason: reason, Message: shorten(message)}
+	if !until.IsZero() {
+		// In whole seconds, and not before it is due.
+		decision.NextCheckTime = new(metav1.NewTime(until.Add(time.Second - 1).Truncate(time.Second)))
+	}
+	return decision
+}
+
+// failure returns as what it counts if the plan cannot be carried out. It is empty
+// for a plan that contains only what a decision does not depend on.
+func (p *NodePlan) failure() v1alpha1.DecisionReason {
+	var failure v1alpha1.DecisionReason
+	for _, action := range p.Actions {
+		switch action := action.(type) {
+		case Create:
+			return v1alpha1.DecidedCreateFailed
+		case Delete:
+			failure = v1alpha1.DecidedDeleteFailed
+		case MarkTimedOut:
+			if action.EndsStep {
+				failure = v1alpha1.DecidedUpdateFailed
+			}
+		}
+	}
+	return failure
+}
+
+// explain says what a reason means for a node, with what it was found by.
+func (s *Script) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string {
+	node := &plan.Node
+	switch reason {
+	case v1alpha1.DecidedStepRunning, v1alpha1.DecidedStepSucceeded:
+		return s.explainStep(plan, reason)
+	case v1alpha1.DecidedAwaitingReplacement:
+		return "The Node is gone; its remediator is to bring another one"
+	case v1alpha1.DecidedControlPlaneBusy:
+		return "Another control plane node is under remediation, or this cannot be told"
+	case v1alpha1.DecidedEtcdQuorum:
+		return "etcd could lose its quorum without this node, or this cannot be told"
+	case v1alpha1.DecidedForeignRemediation:
+		return inTheWay(plan.Blocker)
+	case v1alpha1.DecidedLeaseTaken:
+		return fmt.Sprintf("Lease %s is held by %q", LeaseName(node.Name), leaseHolder(node.Lease))
+	case v1alpha1.DecidedAwaitingDeletion:
+		return awaitedDeletions(node)
+	case v1alpha1.DecidedSoonUnhealthy:
+		return fmt.Sprintf("Condition %s=%s has not lasted for its duration yet", node.Verdict.Type, node.Verdict.Status)
+	case v1alpha1.DecidedRecovering:
+		return "The Node itself is no longer unhealthy, the watch is about to tell"
+	case v1alpha1.DecidedUnreadable:
+		return "Remediation objects that status names cannot be read, so they may be at work"
+	case v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed:
+		return node.LastFailure
+	case v1alpha1.DecidedHealthyDelay:
+		return s.explainDelay(node)
+	case v1alpha1.DecidedNoTemplateLeft:
+		return fmt.Sprintf("All %d steps are over and the node is still unhealthy", len(s.Steps))
+	default:
+		return s.explainHold(reason)
+	}
+}
+
+// explainStep tells of a step that is under way.
+func (s *Script) explainStep(plan *NodePlan, reason v1alpha1.DecisionReason) string {
+	switch {
+	case plan.Running == nil:
+		return "A remediation object that belongs to no step is at work"
+	case reason == v1alpha1.DecidedStepSucceeded:
+		return s.name(plan.Running) + " reports success, the node is not healthy yet"
+	default:
+		return s.atWork(plan.Running)
+	}
+}
+
+func (s *Script) explainDelay(node *Node) string {
+	if s.NHC.Spec.HealthyDelay != nil && s.NHC.Spec.HealthyDelay.Duration > 0 {
+		return "The node has to stay healthy for " + s.NHC.Spec.HealthyDelay.Duration.String()
+	}
+	return fmt.Sprintf("The node has to be confirmed healthy: kubectl annotate node %s %s=", node.Name, v1alpha1.AnnotationManuallyConfirmedHealthy)
+}
+
+// explainHold tells what holds a node for all nodes' sake, or by somebody's wish.
+func (s *Script) explainHold(reason v1alpha1.DecisionReason) string {
+	switch reason {
+	case v1alpha1.DecidedInvalidSpec:
+		return s.Grounds.SpecProblem
+	case v1alpha1.DecidedTerminating:
+		return "The NodeHealthCheck is being deleted"
+	case v1alpha1.DecidedDisabled:
+		if s.Grounds.TemplateProblem == "" {
+			return "The templates could not be read yet"
+		}
+		return s.Grounds.TemplateProblem
+	case v1alpha1.DecidedClusterUpgrading:
+		return "The cluster is being upgraded"
+	case v1alpha1.DecidedPaused:
+		return "Paused: " + strings.Join(s.NHC.Spec.PauseRequests, ",")
+	case v1alpha1.DecidedGateClosed, v1alpha1.DecidedStormActive:
+		_, _, message := s.Grounds.Allowance()
+		return message
+	case v1alpha1.DecidedExcluded:
+		return "The node carries label " + v1alpha1.LabelExclude
+	case v1alpha1.DecidedUnselected:
+		return "The node is no longer selected"
+	default:
+		return string(reason)
+	}
+}
+
+// name returns how a CR is called, with its place among the steps if there are
+// several.
+func (s *Script) name(cr *CR) string {
+	name := fmt.Sprintf("%s %s", cr.Kind, cr.Name)
+	for i, step := range s.Steps {
+		if len(s.Steps) > 1 && step.owns(cr) {
+			return fmt.Sprintf("%s (step %d of %d)", name, i+1, len(s.Steps))
+		}
+	}
+	return name
+}
+
+func (s *Script) atWork(cr *CR) string { return s.name(cr) + " is at work" }
+
+// createdStepEnd returns when the step of a CR that was just created ends, in the way
+// in which the next plan will find it out.
+func (s *Script) createdStepEnd(plan *NodePlan, cr *CR) time.Time {
+	for _, step := range s.Steps {
+		if step.Escalating() && step.owns(cr) {
+			return cr.CreationTimestamp.Add(step.Timeout)
+		}
+	}
+	for _, action := range plan.Actions {
+		if write, ok := action.(WriteLease); ok {
+			end, _ := overdue(write.Lease)
+			return end
+		}
+	}
+	return time.Time{}
+}
+
+// inTheWay names a CR of somebody else.
+func inTheWay(cr *CR) string {
+	if cr == nil {
+		return "A remediation object of somebody else is in the way"
+	}
+	owners := strings.Join(cr.Owners(), ", ")
+	if owners == "" {
+		owners = "no NodeHealthCheck"
+	}
+	return fmt.Sprintf("%s %s, which belongs to %s, is in the way", cr.Kind, cr.Name, owners)
+}
+
+// awaitedDeletions names the CRs that are on their way, and what keeps them.
+func awaitedDeletions(node *Node) string {
+	var names []string
+	for _, cr := range node.Own {
+		names = append(names, cr.Kind+" "+cr.Name)
+	}
+	return "Waiting until " + strings.Join(names, ", ") + " is gone, which its remediator may hold by a finalizer"
+}
+
+// maxMessage is how many bytes of a message are kept: there may be thousands of them
+// in one object.
+const maxMessage = 512
+
+// shorten cuts a message, and not within a character.
+func shorten(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	const ellipsis = "..."
+	return strings.ToValidUTF8(message[:maxMessage-len(ellipsis)], "") + ellipsis
+}
