@@ -1,0 +1,225 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+func retryIn(d time.Duration, failure string) func(*Node) {
+	return func(n *Node) { n.RetryAt, n.LastFailure = epoch.Add(d), failure }
+}
+
+func unreadable(n *Node) {
+	n.Unreadable = []v1alpha1.Remediation{{}}
+}
+
+// waitingFor is the script of a NodeHealthCheck with a healthyDelay.
+func waitingFor(delay time.Duration) *Script {
+	s := script(reboot())
+	s.NHC.Spec.HealthyDelay = &metav1.Duration{Duration: delay}
+	return s
+}
+
+// TestDecision has at least one case for every reason.
+func TestDecision(t *testing.T) {
+	t.Parallel()
+	const m = time.Minute
+	ourLease := leased(held(ours, epoch, lasting(36000)))
+	grounds := Grounds{
+		Gate:            health.Gate{Observed: 5, Healthy: 2, Required: 3},
+		SpecProblem:     "one of minHealthy and maxUnhealthy should be specified",
+		TemplateProblem: "Remediation template not found",
+	}
+	stormy := Grounds{Gate: health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 3}, Storm: health.Storm{Active: true, Since: epoch}}
+	calming := stormy
+	calming.StormEnd = epoch.Add(90*time.Second + time.Millisecond)
+	denied := errors.New("denied by quota")
+	controlPlane := func(n *Node) { n.ControlPlane = true }
+	tests := map[string]struct {
+		script  *Script
+		grounds Grounds
+		node    Node
+		outcome Outcome
+		now     time.Duration
+		want    v1alpha1.DecisionReason // Empty: there is none.
+		message string
+		next    time.Duration // Zero: there is none.
+	}{
+		"healthy":                        {node: sick("n", well)},
+		"deleted, nothing left":          {node: sick("n", gone), want: "AwaitingDeletion"},
+		"its CR was created":             {node: sick("n"), outcome: Outcome{Created: cr("n")}, want: "StepRunning", message: "RebootRemediation n is at work", next: 30 * m},
+		"the CR of a step was created":   {script: escalation(), node: sick("n"), outcome: Outcome{Created: soft()}, want: "StepRunning", message: "RebootRemediation soft (step 1 of 3) is at work", next: 5 * m},
+		"it is at work":                  {node: sick("n", with(cr("n")), ourLease), now: m, want: "StepRunning", message: "RebootRemediation n is at work", next: 30 * m},
+		"it is at work, without lease":   {node: sick("n", with(cr("n"))), want: "StepRunning"},
+		"a step is at work":              {script: escalation(), node: sick("n", with(soft(timedOut), fence(createdAt(epoch.Add(m)))), ourLease), now: 2 * m, want: "StepRunning", message: "step 2 of 3", next: 11 * m},
+		"of no step":                     {script: escalation(), node: sick("n", with(stepCR("other", testKind, nil)), ourLease), want: "StepRunning", message: "belongs to no step"},
+		"it has succeeded":               {node: sick("n", with(cr("n", succeeded)), ourLease), want: "StepSucceeded", message: "reports success", next: 30 * m},
+		"the node will be replaced":      {node: sick("n", gone, with(cr("n", awaitsDelete))), want: "AwaitingReplacement"},
+		"12.2":                           {node: sick("n", controlPlane, func(n *Node) { n.PlaceTaken = true }), want: "ControlPlaneBusy"},
+		"12.3":                           {node: sick("n", controlPlane, func(n *Node) { n.EtcdRefuses = true }), want: "EtcdQuorum"},
+		"11.4":                           {node: sick("n", near(cr("n", foreign))), want: "ForeignRemediation", message: "RebootRemediation n, which belongs to no NodeHealthCheck"},
+		"11.4 found at the last moment":  {node: sick("n"), outcome: Outcome{Blocker: cr("n", foreign), Err: nil}, want: "ForeignRemediation", message: "in the way"},
+		"14.3":                           {node: sick("n", leased(held("somebody", epoch, lasting(600)))), want: "LeaseTaken", message: `Lease node-n is held by "somebody"`},
+		"deletion, healthy":              {node: sick("n", well, with(cr("n"))), want: "AwaitingDeletion", message: "RebootRemediation n is gone"},
+		"deletion by somebody else":      {node: sick("n", with(cr("n", deleting))), want: "AwaitingDeletion"},
+		"deletion of the next step's CR": {script: escalation(), node: sick("n", with(soft(), fence(deleting)), ourLease), now: 5 * m, want: "AwaitingDeletion"},
+		"7.5":                            {node: sick("n", soon, with(cr("n")), func(n *Node) { n.Verdict.Deadline = epoch.Add(m) }), want: "SoonUnhealthy", next: m},
+		"the last look":                  {node: sick("n"), outcome: Outcome{Recovered: true}, want: "Recovering"},
+		"6.8":                            {node: sick("n", unreadable), want: "RemediationUnreadable"},
+		"6.8 healthy":                    {node: sick("n", well, unreadable), want: "RemediationUnreadable"},
+		"creation failed":                {node: sick("n"), outcome: Outcome{Err: denied}, want: "CreateFailed", message: "denied by quota"},
+		"creation put off":               {node: sick("n", retryIn(m, "denied by quota")), want: "CreateFailed", message: "denied by quota"},
+		"deletion failed":                {node: sick("n", well, with(cr("n"))), outcome: Outcome{Err: denied}, want: "DeleteFailed", message: "denied by quota"},
+		"deletion put off":               {node: sick("n", well, with(cr("n")), retryIn(m, "denied by quota")), want: "DeleteFailed", message: "denied by quota"},
+		"end of the last step failed":    {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, outcome: Outcome{Err: denied}, want: "UpdateFailed", message: "denied by quota"},
+		"a renewal failed":               {node: sick("n", with(cr("n")), leased(held(ours, epoch, lasting(60)))), outcome: Outcome{Err: denied}, want: "StepRunning", next: 30 * m},
+		"4.7":                            {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.InvalidSpec = true })), want: "InvalidSpec", message: "one of minHealthy"},
+		"4.8":                            {node: sick("n", under(func(c *Circumstances) { c.Terminating = true })), want: "Terminating"},
+		"6":                              {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), want: "Disabled", message: "Remediation template not found"},
+		"6.5":                            {node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), want: "Disabled", message: "could not be read yet"},
+		"6.7":                            {grounds: grounds, node: sick("n", well, with(cr("n")), under(func(c *Circumstances) { c.Conflict = true })), want: "Disabled"},
+		"6.7 deleted":                    {grounds: grounds, node: sick("n", gone, with(cr("n")), under(func(c *Circumstances) { c.Conflict = true })), want: "Disabled"},
+		"10.2":                           {node: sick("n", under(func(c *Circumstances) { c.Upgrading = true })), want: "ClusterUpgrading"},
+		"10.1":                           {node: sick("n", under(func(c *Circumstances) { c.Paused = true })), want: "Paused"},
+		"8.5":                            {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.GateClosed = true })), want: "GateClosed", message: "2 of 5 nodes are healthy, at least 3 have to be"},
+		"5.3 the step is over, gate closed": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.GateClosed = true })), now: 5 * m,
+			want: "GateClosed"},
+		"8.5 the step is not over": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.GateClosed = true })), now: 4 * m,
+			want: "StepRunning", next: 5 * m},
+		"9.6":                 {grounds: stormy, node: sick("n", under(func(c *Circumstances) { c.Storm = true })), want: "StormActive", message: "2 of 5 nodes are not healthy"},
+		"9.6 calm":            {grounds: calming, node: sick("n", under(func(c *Circumstances) { c.Storm = true })), want: "StormActive", message: "until 2026-01-01T00:01:30Z", next: 91 * time.Second},
+		"9.6 the next step":   {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Storm = true })), now: 5 * m, outcome: Outcome{Created: fence(createdAt(epoch.Add(5 * m)))}, want: "StepRunning", message: "step 2 of 3", next: 15 * m},
+		"15.1":                {node: sick("n", under(func(c *Circumstances) { c.Excluded = true })), want: "Excluded", message: v1alpha1.LabelExclude},
+		"17.5":                {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Unselected = true })), now: 5 * m, want: "Unselected"},
+		"16.4 positive":       {script: waitingFor(time.Hour), node: sick("n", well, with(cr("n")), func(n *Node) { n.HealthySince = epoch }), now: m, want: "HealthyDelay", message: "1h0m0s", next: time.Hour},
+		"16.4 negative":       {script: waitingFor(-1), node: sick("n", well, with(cr("n"))), want: "HealthyDelay", message: "kubectl annotate node n " + v1alpha1.AnnotationManuallyConfirmedHealthy + "="},
+		"13.6":                {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), ourLease), want: "NoTemplateLeft", message: "All 3 steps are over"},
+		"13.6 at this moment": {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, want: "NoTemplateLeft"},
+	}
+	covered := sets.New[v1alpha1.DecisionReason]()
+	for name, tc := range tests {
+		covered.Insert(tc.want)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tc.script
+			if s == nil {
+				s = script(reboot())
+			}
+			s.Grounds = tc.grounds
+			plan := s.Plan(tc.node, epoch.Add(tc.now))
+			got := s.Decision(&plan, &tc.outcome)
+			if tc.want == "" {
+				require.Nil(t, got)
+				return
+			}
+			require.NotNil(t, got)
+			require.Equal(t, tc.want, got.Reason)
+			require.Equal(t, v1alpha1.DecisionReasons()[tc.want], got.Type)
+			require.NotEmpty(t, got.Message)
+			require.Contains(t, got.Message, tc.message)
+			if tc.next == 0 {
+				require.Nil(t, got.NextCheckTime)
+				return
+			}
+			require.Equal(t, epoch.Add(tc.next), got.NextCheckTime.Time, "%v", got.NextCheckTime)
+			require.False(t, plan.Recheck.After(got.NextCheckTime.Time), "P2: %v", plan.Recheck)
+		})
+	}
+	for reason := range v1alpha1.DecisionReasons() {
+		require.True(t, covered.Has(reason), "%s has a case", reason)
+	}
+}
+
+// TestDecisionIsStable: what is decided about a CR that was just created is decided
+// again when it is seen, so that status is not written a second time.
+func TestDecisionIsStable(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]*Script{"classic": script(reboot()), "escalating": escalation()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := epoch.Add(300 * time.Millisecond)
+			plan := s.Plan(sick("n"), now)
+			write, ok := plan.Actions[0].(WriteLease)
+			require.True(t, ok)
+			create, ok := plan.Actions[1].(Create)
+			require.True(t, ok)
+			created := ParseCR(create.Object)
+			created.CreationTimestamp = metav1.NewTime(epoch)
+			first := s.Decision(&plan, &Outcome{Created: created})
+
+			seen := s.Plan(sick("n", with(created), leased(write.Lease)), now.Add(time.Second))
+			require.Equal(t, first, s.Decision(&seen, &Outcome{}))
+		})
+	}
+}
+
+// TestRefusalsAreDecisions: every refusal of spec 5.4 is a reason of the closed list,
+// so that events, metrics, logs and status speak of the same thing.
+func TestRefusalsAreDecisions(t *testing.T) {
+	t.Parallel()
+	reasons := v1alpha1.DecisionReasons()
+	for _, refusal := range []Refusal{
+		RefusedUpgrading, RefusedPaused, RefusedGateClosed, RefusedStormActive, RefusedExcluded, RefusedControlPlaneBusy, RefusedEtcdQuorum,
+		RefusedForeignRemediation, RefusedLeaseTaken, RefusedInvalidSpec, RefusedTerminating, RefusedDisabled, RefusedUnselected,
+	} {
+		require.Contains(t, []v1alpha1.DecisionType{v1alpha1.DecisionHeld, v1alpha1.DecisionWaiting}, reasons[v1alpha1.DecisionReason(refusal)], refusal)
+	}
+}
+
+func TestDecisionMessageIsBounded(t *testing.T) {
+	t.Parallel()
+	s := script(reboot())
+	plan := s.Plan(sick("n"), epoch)
+	got := s.Decision(&plan, &Outcome{Err: errors.New(strings.Repeat("ä", 5000))})
+	require.LessOrEqual(t, len(got.Message), 512)
+	require.True(t, strings.HasSuffix(got.Message, "ä..."), "cut between two characters")
+}
+
+// TestChecks: the first check that is not passed is the refusal (spec 5.4).
+func TestChecks(t *testing.T) {
+	t.Parallel()
+	s := script(reboot())
+	s.Grounds = Grounds{Gate: health.Gate{Open: true, Observed: 5, Healthy: 4, Required: 3}, SpecProblem: "one of minHealthy and maxUnhealthy should be specified"}
+	plan := s.Plan(sick("n"), epoch)
+	for _, check := range s.Checks(&plan) {
+		require.True(t, check.Passed, check.Reason)
+	}
+	combinations(func(c Circumstances, refusal Refusal, _ Permissions) {
+		if c.NodeDeleted {
+			return
+		}
+		plan := s.Plan(sick("n", under(func(to *Circumstances) { *to = c })), epoch)
+		first := Refusal("")
+		for _, check := range s.Checks(&plan) {
+			if !check.Passed {
+				first = Refusal(check.Reason)
+				require.NotEmpty(t, check.Message, check.Reason)
+				break
+			}
+		}
+		require.Equal(t, refusal, first, "%+v", c)
+	})
+	for reason, node := range map[v1alpha1.DecisionReason]Node{
+		v1alpha1.DecidedLeaseTaken:         sick("n", leased(held("somebody", epoch, lasting(600)))),
+		v1alpha1.DecidedForeignRemediation: sick("n", near(cr("n", foreign))),
+		v1alpha1.DecidedControlPlaneBusy:   sick("n", func(n *Node) { n.ControlPlane, n.PlaceTaken = true, true }),
+		v1alpha1.DecidedEtcdQuorum:         sick("n", func(n *Node) { n.ControlPlane, n.EtcdRefuses = true, true }),
+	} {
+		plan := s.Plan(node, epoch)
+		for _, check := range s.Checks(&plan) {
+			require.Equal(t, check.Reason != reason, check.Passed, check.Reason)
+		}
+	}
+}
