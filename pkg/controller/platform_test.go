@@ -4,158 +4,23 @@
 package controller
 
 import (
-	"context"
 	"errors"
-	"os"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/json"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
-
-func TestMain(m *testing.M) {
-	// The default handlers slow down repeated errors by a clock that all tests
-	// share; in a bubble, where time starts anew, that would be for decades.
-	utilruntime.ErrorHandlers = nil //nolint:reassign // before any test
-	os.Exit(m.Run())
-}
-
-// platformObject returns an object as the API server has it.
-func platformObject(text string) *unstructured.Unstructured {
-	var content map[string]any
-	if err := json.Unmarshal([]byte(text), &content); err != nil {
-		return nil
-	}
-	return &unstructured.Unstructured{Object: content}
-}
-
-const identity = `"metadata": {"namespace": "ns", "name": "n", "uid": "u", "resourceVersion": "7"}`
-
-// waste is what must not be kept.
-var waste = `"labels": {"waste": "waste"}, "annotations": {"waste": "` + strings.Repeat("waste", 1000) + `"}, "managedFields": [{"manager": "waste"}], "finalizers": ["waste"]`
-
-func TestParsePlatform(t *testing.T) {
-	t.Parallel()
-	metadata := strings.TrimSuffix(identity, "}") + ", " + waste + "}"
-	tests := map[string]struct{ object, want string }{
-		"6.9 a MachineHealthCheck": {
-			object: `{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", ` + metadata + `,
-				"spec": {"waste": 1, "unhealthyConditions": [{"type": "Terminating", "status": "True"}]}, "status": {"conditions": ["waste"]}}`,
-			want: `{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", ` + identity + `,
-				"spec": {"unhealthyConditions": [{"type": "Terminating", "status": "True"}]}}`,
-		},
-		"10.2 a ClusterVersion": {
-			object: `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", ` + metadata + `,
-				"spec": {"unhealthyConditions": ["waste"]}, "status": {"history": ["waste"], "conditions": [{"type": "Progressing", "status": "True"}]}}`,
-			want: `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", ` + identity + `,
-				"status": {"conditions": [{"type": "Progressing", "status": "True"}]}}`,
-		},
-		"11.3 a Machine": {
-			object: `{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", ` + metadata + `,
-				"spec": {"unhealthyConditions": ["waste"]}, "status": {"conditions": ["waste"]}}`,
-			want: `{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", ` + identity + `}`,
-		},
-		"6.9 one without conditions": {
-			object: `{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", ` + identity + `, "spec": {}}`,
-			want:   `{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", ` + identity + `}`,
-		},
-		"10.2 a malformed one": {
-			object: `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", ` + identity + `, "status": "waste"}`,
-			want:   `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", ` + identity + `}`,
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			object := platformObject(tc.object)
-			require.NotNil(t, object)
-			before := object.DeepCopy()
-			parsed := parsePlatform(object).(*unstructured.Unstructured)
-			require.Equal(t, before, object, "reading changes nothing")
-			require.Equal(t, platformObject(tc.want), parsed)
-			require.Equal(t, parsed, parsePlatform(parsed), "what a cache gives back is parsed again")
-		})
-	}
-}
-
-func TestParsePlatformSharesNothing(t *testing.T) {
-	t.Parallel()
-	object := platformObject(`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [{"type": "Terminating"}]}}`)
-	parsed := parsePlatform(object).(*unstructured.Unstructured)
-	conditions, _, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "unhealthyConditions")
-	require.NoError(t, err)
-	conditions.([]any)[0].(map[string]any)["type"] = "Ready"
-	require.False(t, remediation.Conflicts([]*unstructured.Unstructured{parsed}))
-}
-
-// FuzzParsePlatform: any object can be read, and what is kept of it says the same as
-// all of it.
-func FuzzParsePlatform(f *testing.F) {
-	for _, seed := range []string{
-		`{}`, `{"kind": "MachineHealthCheck"}`,
-		`{"kind": 5, "apiVersion": [], "metadata": "x"}`,
-		`{"kind": "ClusterVersion", "metadata": {"name": {}, "uid": 7}, "status": {"conditions": {}}}`,
-		`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [{"type": "Terminating"}]}}`,
-		`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [null]}}`,
-		`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [{"type": {}}, 1.5, [[]]]}}`,
-		`{"kind": "MachineHealthCheck", "spec": []}`, `{"kind": "MachineHealthCheck", "spec": null}`,
-		`{"kind": "ClusterVersion", "status": {"conditions": [{"type": "Progressing", "status": "True"}]}}`,
-		`{"kind": "ClusterVersion", "status": {"conditions": [{"type": "Progressing", "status": true}, null, 3, "x", {"type": []}]}}`,
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		object := platformObject(text)
-		if object == nil {
-			return
-		}
-		before := object.DeepCopy()
-		parsed := parsePlatform(object).(*unstructured.Unstructured)
-		require.Equal(t, before, object, "reading changes nothing")
-		require.Equal(t, parsed, parsePlatform(parsed))
-		whole, kept := []*unstructured.Unstructured{object}, []*unstructured.Unstructured{parsed}
-		switch object.GetKind() {
-		case "MachineHealthCheck":
-			require.Equal(t, remediation.Conflicts(whole), remediation.Conflicts(kept), "6.9")
-		case "ClusterVersion":
-			require.Equal(t, remediation.Progressing(whole), remediation.Progressing(kept), "10.2")
-		}
-	})
-}
-
-// newPlatformController returns a controller that knows two NodeHealthChecks, and
-// can do no more than to put them into its queue.
-func newPlatformController() *Controller {
-	c := &Controller{queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())}
-	for _, name := range []string{"one", "two"} {
-		c.selectors.set(&v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	}
-	return c
-}
 
 func TestPlatformHandler(t *testing.T) {
 	t.Parallel()
@@ -200,127 +65,6 @@ func TestPlatformHandler(t *testing.T) {
 			}
 		})
 	}
-}
-
-// platformWorld is an API server that serves optional kinds, or not.
-type platformWorld struct {
-	authorizationclient.SelfSubjectAccessReviewInterface
-	client *dynamicfake.FakeDynamicClient
-
-	mu sync.Mutex
-	// served are the kinds that discovery knows, hanging the resources of which no
-	// permission can be found out.
-	served  map[schema.GroupVersionKind]string
-	hanging map[schema.GroupResource]bool
-	denied  map[schema.GroupResource]bool
-}
-
-func (w *platformWorld) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	list := &metav1.APIGroupList{}
-	for gvk := range w.served {
-		list.Groups = append(list.Groups, metav1.APIGroup{Name: gvk.Group, PreferredVersion: metav1.GroupVersionForDiscovery{Version: gvk.Version}})
-	}
-	return list, nil
-}
-
-func (w *platformWorld) ServerResourcesForGroupVersionWithContext(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	list := &metav1.APIResourceList{GroupVersion: groupVersion}
-	for gvk, resource := range w.served {
-		if gvk.GroupVersion().String() == groupVersion {
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: resource, Kind: gvk.Kind, Namespaced: true})
-		}
-	}
-	if len(list.APIResources) == 0 {
-		return nil, apierrors.NewNotFound(schema.GroupResource{}, "")
-	}
-	return list, nil
-}
-
-func (w *platformWorld) Create(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error) {
-	attributes := review.Spec.ResourceAttributes
-	resource := schema.GroupResource{Group: attributes.Group, Resource: attributes.Resource}
-	w.mu.Lock()
-	hangs, denied := w.hanging[resource], w.denied[resource]
-	w.mu.Unlock()
-	if hangs {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	review = review.DeepCopy()
-	review.Status.Allowed = !denied
-	return review, nil
-}
-
-var platformResources = map[schema.GroupVersionKind]string{
-	{Group: "machine.openshift.io", Version: "v1beta1", Kind: "MachineHealthCheck"}: "machinehealthchecks",
-	{Group: "machine.openshift.io", Version: "v1beta1", Kind: "Machine"}:            "machines",
-	{Group: "config.openshift.io", Version: "v1", Kind: "ClusterVersion"}:           "clusterversions",
-	{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}:                "machines",
-}
-
-// inPlatform runs a test with a controller that looks at such an API server. Time
-// does not pass but in the test.
-func inPlatform(t *testing.T, prepare func(*platformWorld), test func(t *testing.T, w *platformWorld, c *Controller)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		listKinds := map[schema.GroupVersionResource]string{}
-		served := map[schema.GroupVersionKind]string{}
-		for gvk, resource := range platformResources {
-			listKinds[gvk.GroupVersion().WithResource(resource)] = gvk.Kind + "List"
-			served[gvk] = resource
-		}
-		w := &platformWorld{
-			client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds),
-			served: served, hanging: map[schema.GroupResource]bool{}, denied: map[schema.GroupResource]bool{},
-		}
-		prepare(w)
-		c := newPlatformController()
-		defer c.queue.ShutDown()
-		c.platform = watches.NewSet(watches.Config{
-			Name: "platform", Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Optional: true,
-			Interval: pollInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.enqueue(c.selectors.names()) },
-		})
-		c.platform.Want(platformOwner, platformKinds)
-		_, err := c.lookAround()
-		require.Equal(t, watches.ErrPending, err, "6.9, 21.2: nothing is known yet")
-		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
-		var wg sync.WaitGroup
-		defer wg.Wait()
-		defer cancel()
-		wg.Go(func() { c.platform.Run(ctx) })
-		wait()
-		test(t, w, c)
-	})
-}
-
-// wait returns when everybody else does.
-func wait() { synctest.Wait() }
-
-func (w *platformWorld) create(t *testing.T, kind schema.GroupVersionKind, name, content string) {
-	t.Helper()
-	object := platformObject(content)
-	require.NotNil(t, object)
-	object.SetGroupVersionKind(kind)
-	object.SetNamespace("ns")
-	object.SetName(name)
-	object.SetUID(types.UID(kind.Group + "-" + name))
-	_, err := w.client.Resource(kind.GroupVersion().WithResource(platformResources[kind])).Namespace("ns").Create(t.Context(), object, metav1.CreateOptions{})
-	require.NoError(t, err)
-	wait()
-}
-
-func (w *platformWorld) refuse(resource string, err error) {
-	w.client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
-}
-
-func clusterAPIMachine() schema.GroupVersionKind {
-	kind := remediation.ClusterAPIMachineKind
-	kind.Version = "v1beta2"
-	return kind
 }
 
 func TestLookAround(t *testing.T) {

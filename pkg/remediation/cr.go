@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 // CR is what the controller reads of a remediation object. It is immutable: it
@@ -27,6 +28,11 @@ type CR struct {
 	// Succeeded and PermanentNodeDeletionExpected are the statuses of these
 	// conditions, empty where the object does not have them (spec 11.7).
 	Succeeded, PermanentNodeDeletionExpected corev1.ConditionStatus
+	// Fenced tells that a condition says that the node is safely down.
+	Fenced bool
+	// FencedSince is since when the first of these conditions says so. It is zero if
+	// none of them gives a time that can be true.
+	FencedSince time.Time
 }
 
 var _ runtime.Object = &CR{}
@@ -59,8 +65,29 @@ func ParseCR(object *unstructured.Unstructured) *CR {
 		case v1alpha1.RemediationPermanentNodeDeletionExpected:
 			cr.PermanentNodeDeletionExpected = corev1.ConditionStatus(status)
 		}
+		cr.addFencing(condition)
 	}
 	return cr
+}
+
+// addFencing takes note of a condition that says that the node is safely down. One
+// of a remediator that tells of success alone is as good: that comes no sooner.
+func (c *CR) addFencing(condition map[string]any) {
+	switch condition["type"] {
+	case v1alpha1.RemediationSucceeded, v1alpha1.RemediationFenceAgentActionSucceeded, v1alpha1.RemediationFencingSucceeded:
+	default:
+		return
+	}
+	if condition["status"] != string(corev1.ConditionTrue) {
+		return
+	}
+	c.Fenced = true
+	text, _ := condition["lastTransitionTime"].(string)
+	since, err := time.Parse(time.RFC3339, text)
+	if err != nil || since.Before(c.CreationTimestamp.Time) {
+		return
+	}
+	c.FencedSince = health.Earliest(c.FencedSince, since.UTC())
 }
 
 // pick returns the named entries of m, or nil if there are none.
@@ -118,6 +145,19 @@ func (c *CR) TimedOutAt() (time.Time, bool) {
 	return at, err == nil
 }
 
+// FencedAt returns the first instant at which the CR says that the node is safely
+// down, and false if it does not say so. Without a time that can be true, that is
+// the instant now at which it is seen.
+func (c *CR) FencedAt(now time.Time) (time.Time, bool) {
+	if !c.Fenced {
+		return time.Time{}, false
+	}
+	if c.FencedSince.IsZero() || c.FencedSince.After(now) {
+		return now, true
+	}
+	return c.FencedSince, true
+}
+
 // OwnedBy tells whether the CR is an own CR of the NodeHealthCheck with this name
 // (spec 1.4).
 func (c *CR) OwnedBy(nhc string) bool {
@@ -142,7 +182,7 @@ func (c *CR) Owners() []string {
 // that changes neither the conditions that are read nor the metadata is no news.
 func (c *CR) SameAs(other *CR) bool {
 	return c.UID == other.UID && c.Succeeded == other.Succeeded &&
-		c.PermanentNodeDeletionExpected == other.PermanentNodeDeletionExpected &&
+		c.PermanentNodeDeletionExpected == other.PermanentNodeDeletionExpected && c.Fenced == other.Fenced &&
 		c.DeletionTimestamp.Equal(other.DeletionTimestamp) &&
 		maps.Equal(c.Annotations, other.Annotations) && maps.Equal(c.Labels, other.Labels) &&
 		slices.Equal(c.Owners(), other.Owners())

@@ -95,6 +95,53 @@ func TestParseCRLeniently(t *testing.T) {
 	}
 }
 
+func TestParseCRFencing(t *testing.T) {
+	t.Parallel()
+	now := epoch.Add(time.Hour)
+	condition := func(typ, status, since string) string {
+		return `{"type": "` + typ + `", "status": "` + status + `", "lastTransitionTime": "` + since + `"}`
+	}
+	tests := map[string]struct {
+		conditions string
+		fenced     bool
+		at         time.Time
+	}{
+		"11.7 none":                              {},
+		"11.7 fence agent":                       {conditions: condition("FenceAgentActionSucceeded", "True", "2026-01-01T00:00:10Z"), fenced: true, at: epoch.Add(10 * time.Second)},
+		"11.7 fencing":                           {conditions: condition("FencingSucceeded", "True", "2026-01-01T00:00:10Z"), fenced: true, at: epoch.Add(10 * time.Second)},
+		"11.7 success":                           {conditions: condition("Succeeded", "True", "2026-01-01T00:00:10Z"), fenced: true, at: epoch.Add(10 * time.Second)},
+		"11.7 another condition":                 {conditions: condition("Processing", "True", "2026-01-01T00:00:10Z")},
+		"11.7 not yet":                           {conditions: condition("FencingSucceeded", "Unknown", "2026-01-01T00:00:10Z")},
+		"11.7 failed":                            {conditions: condition("Succeeded", "False", "2026-01-01T00:00:10Z")},
+		"11.7 other case":                        {conditions: condition("FencingSucceeded", "true", "2026-01-01T00:00:10Z")},
+		"11.7 another zone":                      {conditions: condition("FencingSucceeded", "True", "2026-01-01T02:00:10+02:00"), fenced: true, at: epoch.Add(10 * time.Second)},
+		"11.7 at the creation":                   {conditions: condition("FencingSucceeded", "True", "2026-01-01T00:00:00Z"), fenced: true, at: epoch},
+		"11.7 before the creation":               {conditions: condition("FencingSucceeded", "True", "2025-12-31T23:59:59Z"), fenced: true, at: now},
+		"11.7 this very moment":                  {conditions: condition("FencingSucceeded", "True", "2026-01-01T01:00:00Z"), fenced: true, at: now},
+		"11.7 in the future":                     {conditions: condition("FencingSucceeded", "True", "2026-01-01T01:00:01Z"), fenced: true, at: now},
+		"11.7 no time":                           {conditions: `{"type": "FencingSucceeded", "status": "True"}`, fenced: true, at: now},
+		"11.7 time is null":                      {conditions: `{"type": "FencingSucceeded", "status": "True", "lastTransitionTime": null}`, fenced: true, at: now},
+		"11.7 time is a number":                  {conditions: `{"type": "FencingSucceeded", "status": "True", "lastTransitionTime": 5}`, fenced: true, at: now},
+		"11.7 time is garbage":                   {conditions: condition("FencingSucceeded", "True", "soon"), fenced: true, at: now},
+		"11.7 status is a bool":                  {conditions: `{"type": "FencingSucceeded", "status": true}`},
+		"11.7 the earliest of several":           {conditions: condition("FencingSucceeded", "True", "2026-01-01T00:00:20Z") + "," + condition("FenceAgentActionSucceeded", "True", "2026-01-01T00:00:10Z") + "," + condition("Succeeded", "True", "2026-01-01T00:00:30Z"), fenced: true, at: epoch.Add(10 * time.Second)},
+		"11.7 one with, one without a time":      {conditions: condition("FencingSucceeded", "True", "") + "," + condition("Succeeded", "True", "2026-01-01T00:00:30Z"), fenced: true, at: epoch.Add(30 * time.Second)},
+		"11.7 one with, one without, other way":  {conditions: condition("Succeeded", "True", "2026-01-01T00:00:30Z") + "," + condition("FencingSucceeded", "True", ""), fenced: true, at: epoch.Add(30 * time.Second)},
+		"11.7 fenced, then failed":               {conditions: condition("FencingSucceeded", "True", "2026-01-01T00:00:10Z") + "," + condition("Succeeded", "False", "2026-01-01T00:00:05Z"), fenced: true, at: epoch.Add(10 * time.Second)},
+		"11.7 good entries among malformed ones": {conditions: `1, null, {"type": {}, "status": []}, ` + condition("FencingSucceeded", "True", "2026-01-01T00:00:10Z"), fenced: true, at: epoch.Add(10 * time.Second)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ParseCR(parse(t, `{"apiVersion": "example.com/v1", "kind": "RebootRemediation",
+				"metadata": {"name": "n", "creationTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": [`+tc.conditions+`]}}`))
+			at, fenced := got.FencedAt(now)
+			require.Equal(t, tc.fenced, fenced)
+			require.Equal(t, tc.at, at)
+		})
+	}
+}
+
 func TestParseCRMalformedMetadata(t *testing.T) {
 	t.Parallel()
 	for name, metadata := range map[string]string{
@@ -213,6 +260,8 @@ func TestCRSameAs(t *testing.T) {
 		"21.1 success":                           {change: succeeded},
 		"21.1 failure":                           {change: failed},
 		"21.1 permanent node deletion":           {change: awaitsDelete},
+		"21.1 fencing":                           {change: func(c *CR) { c.Fenced = true }},
+		"21.1 the time of it alone is no news":   {change: func(c *CR) { c.FencedSince = epoch }, same: true},
 		"21.1 deletion":                          {change: deleting},
 		"21.1 node":                              {change: forNode("m")},
 		"21.1 template":                          {change: from("fence")},

@@ -21,6 +21,9 @@ var seeds = []string{
 	`{"metadata": {"creationTimestamp": 1e99, "labels": {"remediation.medik8s.io/isControlPlaneNode": null}}}`,
 	`{"status": {"conditions": [null, 1, [], {"type": {}, "status": []}, {"type": "Succeeded", "status": "True"}]}}`,
 	`{"status": {"conditions": {"type": "Succeeded"}}}`,
+	`{"status": {"conditions": [{"type": "FencingSucceeded", "status": "True", "lastTransitionTime": {}}, {"type": "Succeeded", "status": "True", "lastTransitionTime": "x"}]}}`,
+	`{"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}, "status": {"conditions": [{"type": "FenceAgentActionSucceeded", "status": "True", "lastTransitionTime": "2026-01-01T01:00:00+02:00"}]}}`,
+	`{"status": {"conditions": [{"type": "FencingSucceeded", "status": "True", "lastTransitionTime": "0001-01-01T00:00:00Z"}]}}`,
 	`{"spec": {"template": {"spec": {}}}}`,
 	`{"spec": {"template": {"spec": {"a": [1, 2.5, null, true, {"b": "c"}]}}}}`,
 	`{"spec": {"template": {"spec": [1]}}}`,
@@ -54,6 +57,9 @@ func FuzzParseCR(f *testing.F) {
 		require.Equal(t, got, got.DeepCopyObject())
 		at, known := got.TimedOutAt()
 		require.True(t, !known || got.TimedOut(), "%s", at)
+		at, known = got.FencedAt(epoch)
+		require.Equal(t, got.Fenced, known)
+		require.False(t, at.After(epoch), "%s", at)
 		for _, owner := range got.Owners() {
 			require.True(t, got.OwnedBy(owner))
 		}

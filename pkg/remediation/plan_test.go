@@ -222,6 +222,16 @@ func TestPlanRechecksRefusals(t *testing.T) {
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "12.4")
 	plan = planFor(sick("n", func(n *Node) { n.Lease = held("NodeHealthCheck-others", epoch) }), epoch)
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "14.3")
+	plan = planFor(sick("n", func(n *Node) { n.ControlPlane, n.EtcdRefuses = true, true }), epoch)
+	require.Equal(t, RefusedEtcdQuorum, plan.Refusal, "12.3")
+	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "12.4")
+	upgrading := under(func(c *Circumstances) { c.Upgrading = true })
+	plan = planFor(sick("n", upgrading), epoch)
+	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "10.3")
+	overdue := held(ours, epoch, acquired(epoch.Add(-time.Hour)))
+	plan = planFor(sick("n", with(cr("n")), leased(overdue), upgrading), epoch)
+	require.Empty(t, plan.Actions, "5.2 10.2: no timeout is acted on")
+	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "10.3: nor is it forgotten")
 }
 
 func TestDeletionRequestedIsByUID(t *testing.T) {

@@ -4,18 +4,13 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
@@ -70,381 +65,264 @@ func TestControlPlane(t *testing.T) {
 	newEmptyScenario(t, c, t.Name(), powerCycle).installRungs()
 	c.startController(t, "control-plane", "--leader-elect=false")
 
-	t.Run("12.2-two-NodeHealthChecks-with-two-kinds", func(t *testing.T) {
-		one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", powerCycle)
-		for _, s := range []*scenario{one, two} {
-			s.createControlPlane("cp")
-			s.createNHC()
-		}
-		one.fail("cp")
-		two.fail("cp")
-		var first, second *scenario
-		eventually(t, "one of the two is remediated", func() bool {
-			first, second = one, two
-			if two.cr("cp") != nil {
-				first, second = two, one
-			}
-			return first.cr("cp") != nil
-		})
-		cr := first.eventuallyCR("cp")
-		require.Equal(t, map[string]string{v1alpha1.LabelPartOf: v1alpha1.PartOf, v1alpha1.LabelControlPlane: ""}, cr.GetLabels(), "11.1")
-		second.requireNoPlace("cp")
-		require.Empty(t, first.events("RemediationSkipped"), "12.4: never for the node that has the place")
-
-		// As long as its CR exists, it has the place.
-		first.setFinalizers("cp", rungFinalizer)
-		first.heal("cp")
-		first.eventuallyDeleting("cp")
-		second.requireNoPlace("cp")
-		first.setFinalizers("cp")
-		second.eventuallyCR("cp")
-		require.Nil(t, first.cr("cp"))
-		require.Len(t, second.crRequests("create", "cp"), 1)
-		require.Equal(t, []string{second.placeRefused("cp")}, second.events("RemediationSkipped"))
-	})
-	t.Run("12.2-two-nodes-of-one-NodeHealthCheck", func(t *testing.T) {
-		s := newControlPlaneScenario(t, c, "one", rungKinds[1])
-		s.createControlPlane("cp1", "cp2", "cp3")
-		s.createNHC()
-		names := []string{"cp1", "cp2", "cp3"}
-		for _, name := range names {
-			s.fail(name)
-		}
-		for range names {
-			s.eventually("one of them is remediated", func() bool { return *s.status().RemediatingNodes == 1 })
-			s.catchUp()
-			crs := s.crs()
-			require.Len(t, crs, 1, "12.2")
-			name := crs[0].GetName()[len(s.name)+1:]
-			require.Contains(t, names, name, "each in its turn")
-			names = slices.DeleteFunc(names, func(n string) bool { return n == name })
-			s.heal(name)
-			s.eventually("it has recovered", func() bool { return s.entry(name) == nil })
-		}
-		require.Empty(t, names)
-	})
-	for _, role := range []string{controlPlaneRole, "node-role.kubernetes.io/master"} {
-		t.Run("12.1-label-"+role[len("node-role.kubernetes.io/"):], func(t *testing.T) {
-			one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
-			for _, s := range []*scenario{one, two} {
-				s.createNodes("cp", "worker")
-				s.labelNode("cp", map[string]any{role: "any"})
-				s.createNHC()
-			}
-			one.fail("cp")
-			one.eventuallyCR("cp")
-			require.Contains(t, one.cr("cp").GetLabels(), v1alpha1.LabelControlPlane)
-			two.fail("worker")
-			require.NotContains(t, two.eventuallyCR("worker").GetLabels(), v1alpha1.LabelControlPlane, "12.2: this is about control plane nodes")
-			two.fail("cp")
-			two.eventuallyEvent("RemediationSkipped", two.placeRefused("cp"))
-			two.catchUp()
-			require.Nil(t, two.cr("cp"))
-			// It is over when the node is gone, whatever its remediator still holds.
-			one.setFinalizers("cp", rungFinalizer)
-			one.deleteNode("cp")
-			two.eventuallyCR("cp")
-			require.NotNil(t, one.cr("cp"), "17.4")
-		})
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, *cluster)
+	}{
+		{"12.2-two-NodeHealthChecks-with-two-kinds", testPlaceOfTwoKinds},
+		{"12.2-two-nodes-of-one-NodeHealthCheck", testPlaceInTurn},
+		{"12.1-label-control-plane", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, controlPlaneRole) }},
+		{"12.1-label-master", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, "node-role.kubernetes.io/master") }},
+		{"12.2-foreign-with-label", testPlaceOfLabelledCR},
+		{"12.2-foreign-for-a-control-plane-node", testPlaceOfForeignCR},
+		{"12.2-kind-that-nobody-refers-to", testPlaceOfUnknownKind},
+		{"12.2-becomes-a-control-plane-node", testPlaceOfPromotedNode},
+		{"12.2-next-steps", testPlaceAcrossSteps},
+		{"12.2-current-CR-vanishes", testPlaceAfterDeletion},
+		{"12.4-waiting-node-recovers", testPlaceNotNeeded},
+		{"P1-creation-denied-of-another-NodeHealthCheck", func(t *testing.T, c *cluster) { testPlaceAfterDenial(t, c, false) }},
+		{"P1-creation-denied-of-the-same-NodeHealthCheck", func(t *testing.T, c *cluster) { testPlaceAfterDenial(t, c, true) }},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, c) })
 	}
-	t.Run("12.2-foreign-with-label", func(t *testing.T) {
-		s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
-		other.createNHC() // It refers to the kind.
+}
+
+// testPlaceOfTwoKinds: one place for two NodeHealthChecks, until the CR is gone.
+func testPlaceOfTwoKinds(t *testing.T, c *cluster) {
+	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", powerCycle)
+	for _, s := range []*scenario{one, two} {
 		s.createControlPlane("cp")
 		s.createNHC()
-		foreign := other.createForeignCR("anything", nil)
-		other.patch(other.crClient(), "anything", metadataPatch("labels", map[string]any{v1alpha1.LabelControlPlane: ""}))
-		other.catchUp() // The foreign CR is in the cache.
-		s.fail("cp")
-		s.requireNoPlace("cp")
-		require.NoError(t, other.crClient().Delete(t.Context(), foreign.GetName(), metav1.DeleteOptions{}))
-		s.eventuallyCR("cp")
+	}
+	one.fail("cp")
+	two.fail("cp")
+	var first, second *scenario
+	eventually(t, "one of the two is remediated", func() bool {
+		first, second = one, two
+		if two.cr("cp") != nil {
+			first, second = two, one
+		}
+		return first.cr("cp") != nil
 	})
-	t.Run("12.2-foreign-for-a-control-plane-node", func(t *testing.T) {
-		s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
-		other.createNHC()
-		s.createControlPlane("cp", "cp2")
+	cr := first.eventuallyCR("cp")
+	require.Equal(t, map[string]string{v1alpha1.LabelPartOf: v1alpha1.PartOf, v1alpha1.LabelControlPlane: ""}, cr.GetLabels(), "11.1")
+	second.requireNoPlace("cp")
+	require.Empty(t, first.events("RemediationSkipped"), "12.4: never for the node that has the place")
+
+	// As long as its CR exists, it has the place.
+	first.setFinalizers("cp", rungFinalizer)
+	first.heal("cp")
+	first.eventuallyDeleting("cp")
+	second.requireNoPlace("cp")
+	first.setFinalizers("cp")
+	second.eventuallyCR("cp")
+	require.Nil(t, first.cr("cp"))
+	require.Len(t, second.crRequests("create", "cp"), 1)
+	require.Equal(t, []string{second.placeRefused("cp")}, second.events("RemediationSkipped"))
+}
+
+// testPlaceInTurn: nodes of one NodeHealthCheck get the place one after the other.
+func testPlaceInTurn(t *testing.T, c *cluster) {
+	s := newControlPlaneScenario(t, c, "one", rungKinds[1])
+	s.createControlPlane("cp1", "cp2", "cp3")
+	s.createNHC()
+	names := []string{"cp1", "cp2", "cp3"}
+	for _, name := range names {
+		s.fail(name)
+	}
+	for range names {
+		s.eventually("one of them is remediated", func() bool { return *s.status().RemediatingNodes == 1 })
+		s.catchUp()
+		crs := s.crs()
+		require.Len(t, crs, 1, "12.2")
+		name := crs[0].GetName()[len(s.name)+1:]
+		require.Contains(t, names, name, "each in its turn")
+		names = slices.DeleteFunc(names, func(n string) bool { return n == name })
+		s.heal(name)
+		s.eventually("it has recovered", func() bool { return s.entry(name) == nil })
+	}
+	require.Empty(t, names)
+}
+
+// testControlPlaneLabel: either label makes a control plane node, and others need no place.
+func testControlPlaneLabel(t *testing.T, c *cluster, role string) {
+	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
+	for _, s := range []*scenario{one, two} {
+		s.createNodes("cp", "worker")
+		s.labelNode("cp", map[string]any{role: "any"})
 		s.createNHC()
-		foreign := other.createForeignCR(s.node("cp2"), nil)
-		other.catchUp()
-		s.fail("cp")
-		s.requireNoPlace("cp")
-		other.patch(other.crClient(), foreign.GetName(), map[string]any{"metadata": map[string]any{"finalizers": []string{rungFinalizer}}})
-		require.NoError(t, other.crClient().Delete(t.Context(), foreign.GetName(), metav1.DeleteOptions{}))
-		other.catchUp()
-		s.requireNoPlace("cp")
-		other.patch(other.crClient(), foreign.GetName(), map[string]any{"metadata": map[string]any{"finalizers": nil}})
-		s.eventuallyCR("cp")
-	})
-	t.Run("12.2-kind-that-nobody-refers-to", func(t *testing.T) {
-		s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
-		s.createControlPlane("cp", "cp2")
-		s.createNHC()
-		other.createForeignCR(s.node("cp2"), nil)
-		s.fail("cp")
-		s.eventuallyCR("cp")
-		require.Empty(t, s.events("RemediationSkipped"))
-	})
-	t.Run("12.2-becomes-a-control-plane-node", func(t *testing.T) {
-		one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
-		one.createNodes("cp")
-		two.createControlPlane("cp")
-		one.createNHC()
-		two.createNHC()
-		one.fail("cp")
-		cr := one.eventuallyCR("cp")
-		require.NotContains(t, cr.GetLabels(), v1alpha1.LabelControlPlane)
-		one.labelNode("cp", map[string]any{controlPlaneRole: ""})
-		one.catchUpNodes()
-		two.fail("cp")
-		two.requireNoPlace("cp")
-		require.Equal(t, cr.GetResourceVersion(), one.cr("cp").GetResourceVersion(), "11.2")
-		one.labelNode("cp", map[string]any{controlPlaneRole: nil})
-		two.eventuallyCR("cp")
-	})
-	t.Run("12.2-next-steps", func(t *testing.T) {
-		l := newLadder(t, c, 3)
-		other := newControlPlaneScenario(t, c, "two", powerCycle)
-		l.createControlPlane("cp")
-		other.createControlPlane("cp")
-		l.createNHC(l.escalation())
+	}
+	one.fail("cp")
+	one.eventuallyCR("cp")
+	require.Contains(t, one.cr("cp").GetLabels(), v1alpha1.LabelControlPlane)
+	two.fail("worker")
+	require.NotContains(t, two.eventuallyCR("worker").GetLabels(), v1alpha1.LabelControlPlane, "12.2: this is about control plane nodes")
+	two.fail("cp")
+	two.eventuallyEvent("RemediationSkipped", two.placeRefused("cp"))
+	two.catchUp()
+	require.Nil(t, two.cr("cp"))
+	// It is over when the node is gone, whatever its remediator still holds.
+	one.setFinalizers("cp", rungFinalizer)
+	one.deleteNode("cp")
+	two.eventuallyCR("cp")
+	require.NotNil(t, one.cr("cp"), "17.4")
+}
+
+// testPlaceOfLabelledCR: a foreign CR takes the place by its label.
+func testPlaceOfLabelledCR(t *testing.T, c *cluster) {
+	s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
+	other.createNHC() // It refers to the kind.
+	s.createControlPlane("cp")
+	s.createNHC()
+	foreign := other.createForeignCR("anything", nil)
+	other.patch(other.crClient(), "anything", metadataPatch("labels", map[string]any{v1alpha1.LabelControlPlane: ""}))
+	other.catchUp() // The foreign CR is in the cache.
+	s.fail("cp")
+	s.requireNoPlace("cp")
+	require.NoError(t, other.crClient().Delete(t.Context(), foreign.GetName(), metav1.DeleteOptions{}))
+	s.eventuallyCR("cp")
+}
+
+// testPlaceOfForeignCR: a foreign CR takes the place by its node.
+func testPlaceOfForeignCR(t *testing.T, c *cluster) {
+	s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
+	other.createNHC()
+	s.createControlPlane("cp", "cp2")
+	s.createNHC()
+	foreign := other.createForeignCR(s.node("cp2"), nil)
+	other.catchUp()
+	s.fail("cp")
+	s.requireNoPlace("cp")
+	other.patch(other.crClient(), foreign.GetName(), map[string]any{"metadata": map[string]any{"finalizers": []string{rungFinalizer}}})
+	require.NoError(t, other.crClient().Delete(t.Context(), foreign.GetName(), metav1.DeleteOptions{}))
+	other.catchUp()
+	s.requireNoPlace("cp")
+	other.patch(other.crClient(), foreign.GetName(), map[string]any{"metadata": map[string]any{"finalizers": nil}})
+	s.eventuallyCR("cp")
+}
+
+// testPlaceOfUnknownKind: CRs of a kind that nobody refers to take no place.
+func testPlaceOfUnknownKind(t *testing.T, c *cluster) {
+	s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
+	s.createControlPlane("cp", "cp2")
+	s.createNHC()
+	other.createForeignCR(s.node("cp2"), nil)
+	s.fail("cp")
+	s.eventuallyCR("cp")
+	require.Empty(t, s.events("RemediationSkipped"))
+}
+
+// testPlaceOfPromotedNode: a node becomes one of the control plane while it is remediated.
+func testPlaceOfPromotedNode(t *testing.T, c *cluster) {
+	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
+	one.createNodes("cp")
+	two.createControlPlane("cp")
+	one.createNHC()
+	two.createNHC()
+	one.fail("cp")
+	cr := one.eventuallyCR("cp")
+	require.NotContains(t, cr.GetLabels(), v1alpha1.LabelControlPlane)
+	one.labelNode("cp", map[string]any{controlPlaneRole: ""})
+	one.catchUpNodes()
+	two.fail("cp")
+	two.requireNoPlace("cp")
+	require.Equal(t, cr.GetResourceVersion(), one.cr("cp").GetResourceVersion(), "11.2")
+	one.labelNode("cp", map[string]any{controlPlaneRole: nil})
+	two.eventuallyCR("cp")
+}
+
+// testPlaceAcrossSteps: who has the place keeps it, to the last CR.
+func testPlaceAcrossSteps(t *testing.T, c *cluster) {
+	l := newLadder(t, c, 3)
+	other := newControlPlaneScenario(t, c, "two", powerCycle)
+	l.createControlPlane("cp")
+	other.createControlPlane("cp")
+	l.createNHC(l.escalation())
+	other.createNHC()
+	l.fail("cp")
+	l.eventuallyStep("cp", 0)
+	other.fail("cp")
+	other.requireNoPlace("cp")
+	for step := range 2 {
+		l.rungs[step].reportFailure("cp")
+		for _, cr := range l.eventuallyStep("cp", step+1) {
+			require.Contains(t, cr.GetLabels(), v1alpha1.LabelControlPlane, "11.1")
+		}
+	}
+	l.rungs[2].reportFailure("cp")
+	l.eventuallyExhausted("cp")
+	other.requireNoPlace("cp")
+	require.Empty(t, l.events("RemediationSkipped"), "12.4: never for the node that has the place")
+	l.rungs[2].setFinalizers("cp", rungFinalizer)
+	l.heal("cp")
+	l.eventually("all but the last are gone", func() bool { return len(l.entry("cp").Remediations) == 1 })
+	other.requireNoPlace("cp")
+	l.rungs[2].setFinalizers("cp")
+	other.eventuallyCR("cp")
+}
+
+// testPlaceAfterDeletion: the CR that has the place is deleted by somebody.
+func testPlaceAfterDeletion(t *testing.T, c *cluster) {
+	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
+	one.createControlPlane("cp")
+	two.createControlPlane("cp")
+	one.createNHC()
+	two.createNHC()
+	one.fail("cp")
+	one.eventuallyCR("cp")
+	two.fail("cp")
+	two.requireNoPlace("cp")
+	// Whoever is next, it is one.
+	one.deleteCR("cp")
+	eventually(t, "one of them is remediated", func() bool { return *one.status().RemediatingNodes+*two.status().RemediatingNodes == 1 })
+	one.catchUp()
+	two.catchUp()
+	require.NotEqual(t, one.cr("cp") != nil, two.cr("cp") != nil, "12.2")
+}
+
+// testPlaceNotNeeded: the node that waits recovers, and fails again.
+func testPlaceNotNeeded(t *testing.T, c *cluster) {
+	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
+	one.createControlPlane("cp")
+	two.createControlPlane("cp")
+	one.createNHC()
+	two.createNHC()
+	one.fail("cp")
+	one.eventuallyCR("cp")
+	two.fail("cp")
+	two.requireNoPlace("cp")
+	two.heal("cp")
+	two.eventuallyCounts(1, 1)
+	two.fail("cp")
+	two.eventually("the event of the second time", func() bool { return len(two.events("RemediationSkipped")) == 2 })
+	require.Empty(t, two.crRequests("create", "cp"))
+}
+
+// testPlaceAfterDenial: the place is free again when the creation of the CR fails.
+func testPlaceAfterDenial(t *testing.T, c *cluster, sameNHC bool) {
+	s := newControlPlaneScenario(t, c, "one", rungKinds[0])
+	s.createControlPlane("cp1")
+	s.createNHC()
+	other, next := s, "cp2"
+	if !sameNHC {
+		other = newControlPlaneScenario(t, c, "two", rungKinds[1])
 		other.createNHC()
-		l.fail("cp")
-		l.eventuallyStep("cp", 0)
-		other.fail("cp")
-		other.requireNoPlace("cp")
-		for step := range 2 {
-			l.rungs[step].reportFailure("cp")
-			for _, cr := range l.eventuallyStep("cp", step+1) {
-				require.Contains(t, cr.GetLabels(), v1alpha1.LabelControlPlane, "11.1")
-			}
-		}
-		l.rungs[2].reportFailure("cp")
-		l.eventuallyExhausted("cp")
-		other.requireNoPlace("cp")
-		require.Empty(t, l.events("RemediationSkipped"), "12.4: never for the node that has the place")
-		l.rungs[2].setFinalizers("cp", rungFinalizer)
-		l.heal("cp")
-		l.eventually("all but the last are gone", func() bool { return len(l.entry("cp").Remediations) == 1 })
-		other.requireNoPlace("cp")
-		l.rungs[2].setFinalizers("cp")
-		other.eventuallyCR("cp")
+	}
+	other.createControlPlane(next)
+	allow := s.deny(t, "creation-"+s.name, denial{
+		group: s.kind.remediations.Group, resource: s.kind.remediations.Resource, operation: admissionregistrationv1.Create,
+		unless: fmt.Sprintf("request.name != '%s' && request.name != 'dry-run'", s.node("cp1")), try: s.tryCR,
 	})
-	t.Run("12.2-current-CR-vanishes", func(t *testing.T) {
-		one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
-		one.createControlPlane("cp")
-		two.createControlPlane("cp")
-		one.createNHC()
-		two.createNHC()
-		one.fail("cp")
-		one.eventuallyCR("cp")
-		two.fail("cp")
-		two.requireNoPlace("cp")
-		// Whoever is next, it is one.
-		one.deleteCR("cp")
-		eventually(t, "one of them is remediated", func() bool { return *one.status().RemediatingNodes+*two.status().RemediatingNodes == 1 })
-		one.catchUp()
-		two.catchUp()
-		require.NotEqual(t, one.cr("cp") != nil, two.cr("cp") != nil, "12.2")
-	})
-	t.Run("12.4-waiting-node-recovers", func(t *testing.T) {
-		one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
-		one.createControlPlane("cp")
-		two.createControlPlane("cp")
-		one.createNHC()
-		two.createNHC()
-		one.fail("cp")
-		one.eventuallyCR("cp")
-		two.fail("cp")
-		two.requireNoPlace("cp")
-		two.heal("cp")
-		two.eventuallyCounts(1, 1)
-		two.fail("cp")
-		two.eventually("the event of the second time", func() bool { return len(two.events("RemediationSkipped")) == 2 })
-		require.Empty(t, two.crRequests("create", "cp"))
-	})
-	for name, sameNHC := range map[string]bool{"of-another-NodeHealthCheck": false, "of-the-same-NodeHealthCheck": true} {
-		t.Run("P1-creation-denied-"+name, func(t *testing.T) {
-			s := newControlPlaneScenario(t, c, "one", rungKinds[0])
-			s.createControlPlane("cp1")
-			s.createNHC()
-			other, next := s, "cp2"
-			if !sameNHC {
-				other = newControlPlaneScenario(t, c, "two", rungKinds[1])
-				other.createNHC()
-			}
-			other.createControlPlane(next)
-			allow := s.deny(t, "creation-"+s.name, denial{
-				group: s.kind.remediations.Group, resource: s.kind.remediations.Resource, operation: admissionregistrationv1.Create,
-				unless: fmt.Sprintf("request.name != '%s' && request.name != 'dry-run'", s.node("cp1")), try: s.tryCR,
-			})
-			s.fail("cp1")
-			denied := func() int { return len(s.creationAttempts()) }
-			s.eventually("two denied attempts", func() bool { return denied() > 1 })
-			other.fail(next)
-			other.eventuallyCR(next)
-			// While it has the place, the other one does not try.
-			s.eventuallyEvent("RemediationSkipped", s.placeRefused("cp1"))
-			allow()
-			s.catchUp()
-			require.Nil(t, s.cr("cp1"))
-			other.heal(next)
-			s.eventuallyCR("cp1")
-		})
-	}
-}
-
-// TestControlPlaneRace has ten control plane nodes fail at once, that ten
-// NodeHealthChecks with four kinds select, and two more that select all of them. Seen
-// from outside, there are never two under remediation (spec 12.2, P6).
-func TestControlPlaneRace(t *testing.T) {
-	t.Parallel()
-	const rounds, members = 3, 10
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
-	kinds := append(slices.Clone(rungKinds), powerCycle)
-	first := newEmptyScenario(t, c, t.Name(), powerCycle)
-	first.installRungs()
-	c.startController(t, "race", "--leader-elect=false", "--concurrent-syncs=12")
-	nodes := make([]*scenario, members)
-	for i := range nodes {
-		nodes[i] = newControlPlaneScenario(t, c, strconv.Itoa(i), kinds[i%len(kinds)])
-		nodes[i].createControlPlane("cp")
-		nodes[i].labelNode("cp", map[string]any{"test.nhc-controller.io/race": ""})
-		nodes[i].createNHC()
-	}
-	for i := range 2 {
-		all := newControlPlaneScenario(t, c, "all"+strconv.Itoa(i), kinds[i])
-		all.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
-			spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{"test.nhc-controller.io/race": ""}}
-		})
-		all.eventuallyCounts(members, members)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	history := recordCRs(t, ctx, c, kinds)
-	for range rounds {
-		var wg sync.WaitGroup
-		for _, s := range nodes {
-			wg.Go(func() { s.fail("cp") })
-		}
-		wg.Wait()
-		for range members {
-			// The remediator repairs the node that has a CR.
-			var repaired *scenario
-			eventually(t, "a control plane node under remediation", func() bool {
-				crs := history.existing()
-				if len(crs) != 1 {
-					return false
-				}
-				for _, s := range nodes {
-					if s.node("cp") == crs[0] {
-						repaired = s
-					}
-				}
-				return repaired != nil
-			})
-			name := repaired.node("cp")
-			repaired.heal("cp")
-			eventually(t, "it has recovered", func() bool { return !slices.Contains(history.existing(), name) })
-		}
-	}
-	for _, s := range nodes {
-		s.eventuallyCounts(1, 1)
-	}
-	cancel()
-	history.wg.Wait()
-	require.Equal(t, rounds*members, history.requireOneAtATime(t))
-}
-
-// crHistory is what the API server told of CRs. The kinds share one storage, so that
-// resource versions order what happened.
-type crHistory struct {
-	wg     sync.WaitGroup
-	mu     sync.Mutex
-	events []crEvent
-}
-
-type crEvent struct {
-	version uint64
-	created bool // Else it is gone.
-	node    string
-	cr      string
-}
-
-// recordCRs follows all CRs of some kinds, until ctx is done.
-func recordCRs(t *testing.T, ctx context.Context, c *cluster, kinds []remediationKind) *crHistory { //nolint:revive // t comes first here
-	t.Helper()
-	h := &crHistory{}
-	for _, kind := range kinds {
-		client := c.dynamic.Resource(kind.remediations)
-		list, err := client.List(ctx, metav1.ListOptions{})
-		require.NoError(t, err)
-		require.Empty(t, list.Items)
-		watcher, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
-		require.NoError(t, err)
-		h.wg.Go(func() {
-			defer watcher.Stop()
-			for event := range watcher.ResultChan() {
-				h.add(event)
-			}
-		})
-	}
-	return h
-}
-
-func (h *crHistory) add(event watch.Event) {
-	cr, ok := event.Object.(*unstructured.Unstructured)
-	if !ok || event.Type == watch.Modified {
-		return
-	}
-	version, err := strconv.ParseUint(cr.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.events = append(h.events, crEvent{
-		version: version, created: event.Type == watch.Added,
-		node: cr.GetAnnotations()[v1alpha1.AnnotationNodeName], cr: cr.GetKind() + " " + cr.GetNamespace() + "/" + cr.GetName(),
-	})
-	slices.SortFunc(h.events, func(a, b crEvent) int { return int(int64(a.version) - int64(b.version)) })
-}
-
-// existing returns the nodes of the CRs that exist.
-func (h *crHistory) existing() []string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	exist := map[string]string{}
-	for _, event := range h.events {
-		if event.created {
-			exist[event.cr] = event.node
-		} else {
-			delete(exist, event.cr)
-		}
-	}
-	var nodes []string
-	for _, node := range exist {
-		nodes = append(nodes, node)
-	}
-	return nodes
-}
-
-// requireOneAtATime requires that no two nodes were under remediation at a time, and
-// returns the number of remediations.
-func (h *crHistory) requireOneAtATime(t *testing.T) int {
-	t.Helper()
-	created := 0
-	exist := map[string]string{}
-	for _, event := range h.events {
-		if !event.created {
-			delete(exist, event.cr)
-			continue
-		}
-		created++
-		for other := range exist {
-			t.Errorf("12.2: %s is created while %s exists", event.cr, other)
-		}
-		exist[event.cr] = event.node
-	}
-	require.Empty(t, exist)
-	return created
+	s.fail("cp1")
+	denied := func() int { return len(s.creationAttempts()) }
+	s.eventually("two denied attempts", func() bool { return denied() > 1 })
+	other.fail(next)
+	other.eventuallyCR(next)
+	// While it has the place, the other one does not try.
+	s.eventuallyEvent("RemediationSkipped", s.placeRefused("cp1"))
+	allow()
+	s.catchUp()
+	require.Nil(t, s.cr("cp1"))
+	other.heal(next)
+	s.eventuallyCR("cp1")
 }

@@ -1,0 +1,18 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"os"
+	"testing"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+func TestMain(m *testing.M) {
+	// The default handlers slow down repeated errors by a clock that all tests
+	// share; in a bubble, where time starts anew, that would be for decades.
+	utilruntime.ErrorHandlers = nil //nolint:reassign // before any test
+	os.Exit(m.Run())
+}

@@ -1,0 +1,198 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// update brings the metrics of a NodeHealthCheck in line with a reported round.
+func (m *metrics) update(r *round, memory *memory) {
+	name := r.nhc.Name
+	m.observedNodes.WithLabelValues(name).Set(float64(r.world.fleet.Observed))
+	m.healthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.Healthy))
+	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.Unhealthy))
+	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.status.RemediatingNodes))
+	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.SoonUnhealthy))
+	m.gateOpen.WithLabelValues(name).Set(truth(r.world.gate.Open))
+	m.stormActive.WithLabelValues(name).Set(truth(r.world.storm.Active))
+	m.paused.WithLabelValues(name).Set(truth(len(r.nhc.Spec.PauseRequests) > 0))
+	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
+
+	m.updateWaiting(r, memory)
+	for i := range r.plans {
+		if r.outcomes[i].Recovered {
+			m.lastLookRecovered.WithLabelValues(name).Inc()
+		}
+		if cr := r.outcomes[i].Created; cr != nil && len(r.plans[i].Node.Own) == 0 && len(r.plans[i].Node.Recorded) == 0 && !r.plans[i].Node.Verdict.Deadline.IsZero() {
+			m.detectionToCreation.WithLabelValues(name).Observe(max(0, r.now.Sub(r.plans[i].Node.Verdict.Deadline).Seconds()))
+		}
+	}
+	before := memory.remediations
+	first := before == nil
+	if first {
+		before = shownIn(&r.nhc.Status) // After a restart, status tells what went on.
+	}
+	after := r.track()
+	for uid, cr := range after {
+		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1)
+		if _, known := before[uid]; !known {
+			m.started.WithLabelValues(name, cr.kind).Inc()
+		}
+	}
+	healthy := r.healthyNodes()
+	for uid, cr := range before {
+		if _, goesOn := after[uid]; goesOn {
+			continue
+		}
+		m.end(name, cr, healthy[cr.node] || r.succeeded(uid), r.now)
+	}
+	for _, cr := range after {
+		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1) // Where a successor shares the labels of one that has ended.
+	}
+	memory.remediations = after
+	memory.oldNodes = m.updateOld(r.oldCRs(), memory.oldNodes)
+}
+
+// updateWaiting counts the nodes for which no remediation is at work, and how long
+// those waited whose reason has gone.
+func (m *metrics) updateWaiting(r *round, memory *memory) {
+	waiting := map[v1alpha1.DecisionReason]int{}
+	current := decisionsIn(r.entries)
+	for _, decision := range current {
+		waiting[decision.Reason]++
+	}
+	for reason, decisionType := range v1alpha1.DecisionReasons() {
+		if decisionType != v1alpha1.DecisionRemediating {
+			m.nodesWaiting.WithLabelValues(r.nhc.Name, string(reason)).Set(float64(waiting[reason]))
+		}
+	}
+	for node, before := range memory.decisions {
+		if before.Type != v1alpha1.DecisionRemediating && current[node].Reason != before.Reason {
+			m.nodeWaiting.WithLabelValues(r.nhc.Name, string(before.Reason)).Observe(max(0, r.now.Sub(before.Since.Time).Seconds()))
+		}
+	}
+}
+
+// updateOld counts the old CRs per node, and removes the series of nodes that had
+// some and have none left.
+func (m *metrics) updateOld(old []*remediation.CR, before sets.Set[string]) sets.Set[string] {
+	perNode := map[string]int{}
+	for _, cr := range old {
+		perNode[cr.Node()]++
+	}
+	for node := range before {
+		if perNode[node] == 0 {
+			m.old.DeleteLabelValues(node, "")
+		}
+	}
+	for node, n := range perNode {
+		m.old.WithLabelValues(node, "").Set(float64(n))
+	}
+	return sets.KeySet(perNode)
+}
+
+// end counts the end of a remediation, in exactly one way.
+func (m *metrics) end(nhc string, cr tracked, succeeded bool, now time.Time) {
+	m.ongoing.DeleteLabelValues(cr.node, cr.namespace, cr.kind)
+	m.unhealthyTime.WithLabelValues(cr.node, cr.namespace, cr.kind).Observe(max(0, now.Sub(cr.started).Seconds()))
+	switch {
+	case cr.timedOut:
+		m.timedOut.WithLabelValues(nhc, cr.kind).Inc()
+	case succeeded || cr.succeeded:
+		m.succeeded.WithLabelValues(nhc, cr.kind).Inc()
+	default:
+		m.cancelled.WithLabelValues(nhc, cr.kind).Inc()
+	}
+}
+
+// forget removes the series of a NodeHealthCheck that is gone.
+func (m *metrics) forget(nhc string, memory *memory) {
+	for _, metric := range m.perCheck() {
+		metric.DeletePartialMatch(prometheus.Labels{"nodehealthcheck": nhc})
+	}
+	if memory == nil {
+		return
+	}
+	for node := range memory.oldNodes {
+		m.old.DeleteLabelValues(node, "")
+	}
+	for _, cr := range memory.remediations {
+		m.ongoing.DeleteLabelValues(cr.node, cr.namespace, cr.kind)
+	}
+}
+
+// shownIn returns the CRs that a status shows.
+func shownIn(status *v1alpha1.NodeHealthCheckStatus) map[types.UID]tracked {
+	crs := map[types.UID]tracked{}
+	for i := range status.UnhealthyNodes {
+		node := &status.UnhealthyNodes[i]
+		for j := range node.Remediations {
+			cr := &node.Remediations[j]
+			crs[cr.Resource.UID] = tracked{
+				node: node.Name, namespace: cr.Resource.Namespace, kind: cr.Resource.Kind,
+				started: cr.Started.Time, timedOut: cr.TimedOut != nil,
+			}
+		}
+	}
+	return crs
+}
+
+// track returns the CRs that exist after the round, also those of nodes that status
+// is too small for.
+func (r *round) track() map[types.UID]tracked {
+	crs := map[types.UID]tracked{}
+	for i := range r.plans {
+		node := &r.plans[i].Node
+		succeeded := map[types.UID]bool{}
+		for _, own := range node.Own {
+			succeeded[own.UID] = own.Succeeded == corev1.ConditionTrue
+		}
+		for _, cr := range remediationsOf(node, &r.outcomes[i]) {
+			crs[cr.Resource.UID] = tracked{
+				node: node.Name, namespace: cr.Resource.Namespace, kind: cr.Resource.Kind,
+				started: cr.Started.Time, timedOut: cr.TimedOut != nil, succeeded: succeeded[cr.Resource.UID],
+			}
+		}
+	}
+	return crs
+}
+
+// succeeded tells whether a CR that was just removed reported success.
+func (r *round) succeeded(uid types.UID) bool {
+	for i := range r.plans {
+		for _, own := range r.plans[i].Node.Own {
+			if own.UID == uid {
+				return own.Succeeded == corev1.ConditionTrue
+			}
+		}
+	}
+	return false
+}
+
+// healthyNodes tells which nodes are healthy now, of those whose remediations may
+// have ended: a node that is in no plan but exists has nothing against it.
+func (r *round) healthyNodes() map[string]bool {
+	healthy := map[string]bool{}
+	for i := range r.nhc.Status.UnhealthyNodes {
+		name := r.nhc.Status.UnhealthyNodes[i].Name
+		healthy[name] = r.node(name) != nil
+	}
+	for i := range r.plans {
+		node := &r.plans[i].Node
+		healthy[node.Name] = node.Verdict.State == health.Healthy && !node.Circumstances.NodeDeleted
+	}
+	return healthy
+}

@@ -1,0 +1,231 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// view is what a sync looks at: the caches, or the world itself.
+type view struct {
+	nodes, leases, nhcs map[string]*item
+	remediations        map[string]map[string]*item
+}
+
+func (p *process) cached() *view {
+	v := &view{nodes: p.nodes.items, leases: p.leases.items, nhcs: p.nhcs.items, remediations: map[string]map[string]*item{}}
+	for kind, i := range p.remediations {
+		v.remediations[kind] = i.items
+	}
+	return v
+}
+
+func (w *world) truth() *view {
+	v := &view{nodes: w.nodes.live, leases: w.leases.live, nhcs: w.nhcs.live, remediations: map[string]map[string]*item{}}
+	for kind, t := range w.remediations {
+		v.remediations[kind] = t.live
+	}
+	return v
+}
+
+// sight is what one sync observed.
+type sight struct {
+	nhc    *v1alpha1.NodeHealthCheck
+	now    time.Time
+	script *Script
+	gate   health.Gate
+	fleet  health.Fleet
+	nodes  []Node
+	// objects are the Nodes behind nodes.
+	objects map[string]*corev1.Node
+	leaving time.Time
+	// moves are those of the world when the caches were up to date; -1 if they were not.
+	moves int
+	// version is that of the world at that time.
+	version int
+	// aged means that some cache is older than the process.
+	aged bool
+}
+
+func selects(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&nhc.Spec.Selector)
+	return err == nil && selector.Matches(labels.Set(node.Labels))
+}
+
+// observe builds the nodes from a view as controller.observe does.
+func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time) *sight {
+	w := p.world
+	s := &sight{nhc: nhc, now: now, objects: map[string]*corev1.Node{}, moves: -1, version: w.version, script: &Script{NHC: nhc, Steps: Steps(&nhc.Spec)}}
+	restraints := Circumstances{
+		InvalidSpec: SpecProblem(&nhc.Spec) != "",
+		Terminating: nhc.DeletionTimestamp != nil,
+		Paused:      len(nhc.Spec.PauseRequests) > 0,
+	}
+	kinds := map[string]bool{}
+	for _, step := range s.script.Steps {
+		template := w.templates[step.Reference.Name]
+		kind, _ := step.RemediationKind()
+		kinds[kind.Kind] = true
+		if w.brokenTemplates[step.Reference.Name] {
+			template = nil
+		}
+		if template == nil || w.unreadable[kind.Kind] {
+			restraints.TemplatesUnusable = true
+		}
+		s.script.Templates = append(s.script.Templates, template)
+	}
+
+	own, unreadable := map[string][]*CR{}, map[string][]v1alpha1.Remediation{}
+	for i := range nhc.Status.UnhealthyNodes {
+		entry := &nhc.Status.UnhealthyNodes[i]
+		for _, recorded := range entry.Remediations {
+			kinds[recorded.Resource.Kind] = true
+			if w.unreadable[recorded.Resource.Kind] {
+				unreadable[entry.Name] = append(unreadable[entry.Name], recorded)
+			}
+		}
+	}
+	requested := map[types.UID]bool{}
+	for _, kind := range sorted(kinds) {
+		if w.unreadable[kind] {
+			continue
+		}
+		for _, key := range sorted(v.remediations[kind]) {
+			if cr := v.remediations[kind][key].cr; cr.OwnedBy(nhc.Name) {
+				own[cr.Node()] = append(own[cr.Node()], cr)
+				if p.requested[nhc.Name][cr.UID] {
+					requested[cr.UID] = true
+				}
+			}
+		}
+	}
+	p.requested[nhc.Name] = requested
+	for _, crs := range own {
+		Sort(s.script.Steps, crs)
+	}
+	remediated := func(node string) bool { return len(own[node]) > 0 || len(unreadable[node]) > 0 }
+	judge := func(node *corev1.Node) health.Verdict {
+		return health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, now)
+	}
+
+	var selected []*corev1.Node
+	names := map[string]bool{}
+	for _, name := range sorted(v.nodes) {
+		node := v.nodes[name].node
+		if !selects(nhc, node) {
+			continue
+		}
+		selected = append(selected, node)
+		names[name] = judge(node).State != health.Healthy || hasConfirmation(node)
+	}
+	s.fleet = health.Evaluate(judge, selected, remediated)
+	s.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, s.fleet.Observed, s.fleet.Healthy)
+	restraints.GateClosed = !s.gate.Open
+
+	for _, name := range sorted(v.leases) {
+		if lease := v.leases[name].lease; leaseHolder(lease) == LeaseHolder(nhc.Name) {
+			if node, ok := NodeOfLease(lease); ok {
+				names[node] = true
+			}
+		}
+	}
+	recorded := map[string]*v1alpha1.UnhealthyNode{}
+	for i := range nhc.Status.UnhealthyNodes {
+		recorded[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
+		names[nhc.Status.UnhealthyNodes[i].Name] = true
+	}
+	for name := range own {
+		names[name] = true
+	}
+	for _, name := range sorted(names) {
+		if !names[name] {
+			continue
+		}
+		node := Node{Name: name, Circumstances: restraints, Own: own[name], Unreadable: unreadable[name], DeletionRequested: requested}
+		if i := v.nodes[name]; i != nil {
+			s.objects[name] = i.node
+			node.UID, node.Verdict = i.node.UID, judge(i.node)
+			node.ControlPlane = controlPlane(i.node)
+			node.ConfirmedHealthy = hasConfirmation(i.node)
+			node.Circumstances.Excluded = i.node.Labels[v1alpha1.LabelExclude] == "true"
+			node.Circumstances.Unselected = !selects(nhc, i.node)
+			if node.Circumstances.Unselected && node.Verdict.State == health.SoonUnhealthy && remediated(name) {
+				s.leaving = health.Earliest(s.leaving, node.Verdict.Deadline)
+			}
+		} else {
+			node.Circumstances.NodeDeleted = true
+		}
+		if !restraints.TemplatesUnusable && node.Verdict.State == health.Unhealthy {
+			node.Foreign = foreignCRs(v, s.script, nhc.Name, name)
+		}
+		if retry := p.retries[retryOf(nhc.Name, &node)]; retry != nil {
+			node.RetryAt = retry.due
+		}
+		if i := v.leases[LeaseName(name)]; i != nil {
+			node.Lease = i.lease
+		}
+		if entry := recorded[name]; entry != nil {
+			node.Recorded = entry.Remediations
+			if entry.ConditionsHealthyTimestamp != nil {
+				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
+			}
+		}
+		node.OthersRemediate = len(node.Own) == 0 && anyCR(v, name)
+		s.nodes = append(s.nodes, node)
+	}
+	return s
+}
+
+func foreignCRs(v *view, script *Script, nhc, node string) []*CR {
+	var foreign []*CR
+	for i, step := range script.Steps {
+		kind, _ := step.RemediationKind()
+		for _, key := range sorted(v.remediations[kind.Kind]) {
+			cr := v.remediations[kind.Kind][key].cr
+			needed := cr.Namespace == script.Templates[i].Namespace && cr.Name == Name(node, script.Templates[i])
+			if (needed || cr.Node() == node) && (!cr.OwnedBy(nhc) || cr.Node() != node) {
+				foreign = append(foreign, cr)
+			}
+		}
+	}
+	return foreign
+}
+
+// anyCR tells whether some NodeHealthCheck has a CR for the node, of a kind that is
+// watched.
+func anyCR(v *view, node string) bool {
+	watched := map[string]bool{}
+	for _, i := range v.nhcs {
+		for _, step := range Steps(&i.nhc.Spec) {
+			watched[strings.TrimSuffix(step.Reference.Kind, "Template")] = true
+		}
+		for _, entry := range i.nhc.Status.UnhealthyNodes {
+			for _, recorded := range entry.Remediations {
+				watched[recorded.Resource.Kind] = true
+			}
+		}
+	}
+	for kind := range watched {
+		for _, i := range v.remediations[kind] {
+			if i.cr.Node() == node && len(i.cr.Owners()) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func controlPlane(node *corev1.Node) bool {
+	_, yes := node.Labels["node-role.kubernetes.io/control-plane"]
+	return yes
+}

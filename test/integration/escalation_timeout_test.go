@@ -1,0 +1,187 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// TestEscalationTimeout: steps that end by time (spec 13.3 to 13.5, 13.7, 5.3, P2).
+// All wait for the same minute.
+func TestEscalationTimeout(t *testing.T) {
+	t.Parallel()
+	// begin has a node in a first step of a minute.
+	begin := func(t *testing.T) *ladder {
+		t.Helper()
+		t.Parallel()
+		l := newLadder(t, sharedCluster(t), 2)
+		l.createNodes("a")
+		l.createNHC(l.escalation(time.Minute))
+		l.fail("a")
+		l.eventuallyStep("a", 0)
+		return l
+	}
+	// requireInTime requires that a step has ended not before its time.
+	requireInTime := func(l *ladder, crs []*unstructured.Unstructured) {
+		l.t.Helper()
+		end := crs[0].GetCreationTimestamp().Add(time.Minute)
+		require.False(l.t, crs[1].GetCreationTimestamp().Time.Before(end), "13.3: not before its time")
+		require.False(l.t, l.entry("a").Remediations[0].TimedOut.Time.Before(end), "13.3: not before its time")
+	}
+	t.Run("13.3-timeout", func(t *testing.T) {
+		l := begin(t)
+		l.report("a", [2]string{"Processing", "True"}, [2]string{v1alpha1.RemediationSucceeded, "Unknown"})
+		crs := l.eventuallyStep("a", 1)
+		requireInTime(l, crs)
+		l.requireEnded("a", 0, crs[0])
+		require.Len(t, l.patches("a"), 1, "13.8: once")
+		require.Empty(t, l.events("NoTemplateLeft"))
+	})
+	t.Run("13.4-succeeded-at-timeout", func(t *testing.T) {
+		l := begin(t)
+		l.report("a", [2]string{v1alpha1.RemediationSucceeded, "True"})
+		crs := l.eventuallyStep("a", 1)
+		requireInTime(l, crs)
+		require.NotContains(t, crs[0].GetAnnotations(), v1alpha1.AnnotationTimedOut, "13.4")
+		// What is over stays over.
+		l.reportFailure("a")
+		l.catchUp()
+		l.eventuallyStep("a", 1)
+		require.NotContains(t, l.cr("a").GetAnnotations(), v1alpha1.AnnotationTimedOut)
+		require.Empty(t, l.patches("a"), "13.4")
+		require.Len(t, l.rungs[1].crRequests("create", "a"), 1)
+	})
+	t.Run("13.5-denied-at-timeout", func(t *testing.T) {
+		l := begin(t)
+		allow := l.denyTimedOut()
+		denied := func() int { return len(l.rungs[0].crRequests("patch", "a")) }
+		l.eventually("two denied attempts", func() bool { return denied() > 1 })
+		l.requireGoingOn("a")
+		allow()
+		crs := l.eventuallyStep("a", 1)
+		requireInTime(l, crs)
+		l.requireEnded("a", 0, crs[0])
+	})
+	t.Run("13.5-denied-and-then-failed", func(t *testing.T) {
+		l := begin(t)
+		l.denyTimedOut()
+		l.eventually("a denied attempt", func() bool { return len(l.rungs[0].crRequests("patch", "a")) > 0 })
+		l.requireGoingOn("a")
+		l.reportFailure("a")
+		crs := l.eventuallyStep("a", 1)
+		require.NotContains(t, crs[0].GetAnnotations(), v1alpha1.AnnotationTimedOut)
+	})
+	t.Run("5.3-paused-at-timeout", func(t *testing.T) {
+		l := begin(t)
+		started := l.cr("a").GetCreationTimestamp()
+		conclude := l.witness(0)
+		l.updateNHC(pause("test"))
+		// The witness of time is a second NodeHealthCheck with the same step.
+		other := newEmptyScenario(t, l.cluster, t.Name()+"/other", rungKinds[0])
+		clock := &ladder{scenario: other, rungs: []*scenario{other.asKind(rungKinds[0]), other.asKind(rungKinds[1])}}
+		clock.createNodes("a")
+		clock.createNHC(clock.escalation(time.Minute))
+		clock.fail("a")
+		crs := clock.eventuallyStep("a", 1)
+		require.False(t, crs[1].GetCreationTimestamp().Time.Before(started.Add(time.Minute)))
+		conclude()
+		l.requireFirstStep("a")
+		l.updateNHC(pause())
+		l.eventuallyStep("a", 1)
+		require.Len(t, l.patches("a"), 1)
+	})
+}
+
+// requireGoingOn requires that the first step of a node goes on although the write of
+// the annotation was tried.
+func (l *ladder) requireGoingOn(name string) {
+	l.t.Helper()
+	require.Nil(l.t, l.rungs[1].cr(name), "13.5: only where the CR has failed")
+	require.Nil(l.t, l.entry(name).Remediations[0].TimedOut)
+	require.Empty(l.t, l.rungs[1].crRequests("create", name))
+}
+
+// denyTimedOut denies the annotation on CRs of the scenario.
+func (l *ladder) denyTimedOut() (allow func()) {
+	l.t.Helper()
+	return l.deny(l.t, "timed-out-"+l.name, denial{
+		group: l.kind.remediations.Group, resource: l.kind.remediations.Resource, operation: admissionregistrationv1.Update,
+		unless: fmt.Sprintf("request.namespace != '%s' || !has(object.metadata.annotations) || !('%s' in object.metadata.annotations)", l.name, v1alpha1.AnnotationTimedOut),
+		try: func(ctx context.Context, dryRun []string) error {
+			patch := []byte(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationTimedOut + `":"dry-run"}}}`)
+			_, err := l.crClient().Patch(ctx, l.node("a"), types.MergePatchType, patch, metav1.PatchOptions{DryRun: dryRun})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		},
+	})
+}
+
+// TestEscalationWithoutAnnotation: a remediator whose admission denies the annotation
+// has said itself that it has failed (spec 13.5).
+func TestEscalationWithoutAnnotation(t *testing.T) {
+	t.Parallel()
+	l := newLadder(t, sharedCluster(t), 2)
+	l.createNodes("a")
+	l.createNHC(l.escalation())
+	l.fail("a")
+	l.eventuallyStep("a", 0)
+	allow := l.denyTimedOut()
+	l.reportFailure("a")
+	crs := l.eventuallyStep("a", 1)
+	require.NotContains(t, crs[0].GetAnnotations(), v1alpha1.AnnotationTimedOut)
+	require.Len(t, l.patches("a"), 1, "it was tried")
+	allow()
+	l.catchUp()
+	require.Len(t, l.eventuallyStep("a", 1), 2)
+	l.rungs[1].reportFailure("a")
+	crs = l.eventuallyExhausted("a")
+	l.requireEnded("a", 1, crs[1])
+	require.NotContains(t, crs[0].GetAnnotations(), v1alpha1.AnnotationTimedOut)
+	l.heal("a")
+	l.eventuallyCounts(1, 1)
+	require.Empty(t, l.listed())
+}
+
+// TestEscalationWhileTheRemediatorWrites: a write that somebody else was faster with is
+// repeated, it was not denied (spec P5, 13.3).
+func TestEscalationWhileTheRemediatorWrites(t *testing.T) {
+	t.Parallel()
+	l := newLadder(t, sharedCluster(t), 2)
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	l.createNodes(names...)
+	l.createNHC(l.escalation())
+	for _, name := range names {
+		l.fail(name)
+	}
+	var wg sync.WaitGroup
+	for _, name := range names {
+		l.eventuallyStep(name, 0)
+		wg.Go(func() {
+			for i := range 40 {
+				l.patchMetadata(t.Context(), l.crClient(), l.node(name), map[string]any{"labels": map[string]string{"test.nhc-controller.io/write": fmt.Sprint(i)}})
+			}
+		})
+		l.reportFailure(name)
+	}
+	wg.Wait()
+	for _, name := range names {
+		crs := l.eventuallyStep(name, 1)
+		l.requireEnded(name, 0, crs[0])
+	}
+}

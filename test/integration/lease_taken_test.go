@@ -1,0 +1,169 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// TestLeaseTaken: somebody else works on the node (spec 14.3).
+func TestLeaseTaken(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(spec *coordinationv1.LeaseSpec)
+		end    func(s *scenario)
+	}{
+		"14.3-until-deleted": {
+			end: func(s *scenario) {
+				require.NoError(s.t, s.nodeLeases().Delete(s.t.Context(), s.nodeLeaseName("a"), metav1.DeleteOptions{}))
+			},
+		},
+		"14.4-until-it-has-expired": {
+			end: func(s *scenario) {
+				s.patchNodeLeaseSpec("a", map[string]any{"renewTime": microTime(time.Now().Add(-2 * time.Hour))})
+			},
+		},
+		"14.4-until-it-is-released-in-place": {
+			end: func(s *scenario) {
+				s.patchNodeLeaseSpec("a", map[string]any{"holderIdentity": "", "leaseDurationSeconds": nil, "renewTime": nil, "acquireTime": nil})
+			},
+		},
+		"14.3-without-holder": {
+			change: func(spec *coordinationv1.LeaseSpec) { spec.HolderIdentity = nil },
+			end: func(s *scenario) {
+				require.NoError(s.t, s.nodeLeases().Delete(s.t.Context(), s.nodeLeaseName("a"), metav1.DeleteOptions{}))
+			},
+		},
+		"14.3-of-another-NodeHealthCheck": {
+			change: func(spec *coordinationv1.LeaseSpec) { spec.HolderIdentity = new("NodeHealthCheck-other") },
+			end: func(s *scenario) {
+				require.NoError(s.t, s.nodeLeases().Delete(s.t.Context(), s.nodeLeaseName("a"), metav1.DeleteOptions{}))
+			},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScenario(t, sharedCluster(t))
+			s.createNodes("a")
+			s.createNHC()
+			var change []func(*coordinationv1.LeaseSpec)
+			if tc.change != nil {
+				change = append(change, tc.change)
+			}
+			lease := s.createNodeLease("a", change...)
+			s.fail("a")
+			s.requireRefusedByLease("a")
+			require.Equal(t, lease.ResourceVersion, s.nodeLease("a").ResourceVersion, "14.3")
+			require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase, "18.1")
+			// Its holder works on, which is nothing to tell of.
+			s.patchNodeLeaseSpec("a", map[string]any{"renewTime": microTime(time.Now())})
+			s.requireRefusedByLease("a")
+			tc.end(s)
+			s.eventuallyCR("a")
+			require.Equal(t, "NodeHealthCheck-"+s.name, *s.nodeLease("a").Spec.HolderIdentity)
+			require.Len(t, s.eventsAbout("Node", s.node("a"), "RemediationSkipped"), 1)
+		})
+	}
+	t.Run("14.3-until-time-is-up", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a")
+		s.createNHC()
+		s.createNodeLease("a", func(spec *coordinationv1.LeaseSpec) { spec.LeaseDurationSeconds = new(int32(65)) })
+		s.fail("a")
+		cr := s.eventuallyCR("a")
+		lease := s.nodeLease("a")
+		s.requireLease(lease, "a", 660*time.Second, 4)
+		require.False(t, cr.GetCreationTimestamp().Time.Before(lease.Spec.AcquireTime.Time))
+		require.Equal(t, []string{s.leaseTaken("a")}, s.events("RemediationSkipped"))
+	})
+	t.Run("14.9-until-the-node-is-healthy", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a")
+		s.createNHC()
+		lease := s.createNodeLease("a")
+		s.fail("a")
+		s.requireRefusedByLease("a")
+		s.heal("a")
+		s.eventuallyListed(map[string]int{})
+		s.catchUp()
+		require.Equal(t, lease.ResourceVersion, s.nodeLease("a").ResourceVersion, "14.9: a lease of another holder stays untouched")
+		require.Empty(t, s.crRequests("create", "a"))
+	})
+}
+
+// TestLeaseOfTwoNodeHealthChecks: two that select the same nodes, with templates of
+// different kinds, and nodes that fail at the same time (spec 11.5, 14.2).
+func TestLeaseOfTwoNodeHealthChecks(t *testing.T) {
+	t.Parallel()
+	l := newLadder(t, sharedCluster(t), 1)
+	other := newEmptyScenario(t, l.cluster, t.Name()+"/other", powerCycle)
+	other.createTemplate(usualTemplate())
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	l.createNodes(names...)
+	l.createNHC(l.escalation())
+	other.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: l.name}}
+	})
+	for _, name := range names {
+		l.fail(name)
+	}
+	// theirs tells whether the other one has a CR for a node of the first.
+	theirs := func(name string) bool {
+		_, err := other.crClient().Get(t.Context(), l.node(name), metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			require.NoError(t, err)
+		}
+		return err == nil
+	}
+	entries := func(s *scenario) map[string]int {
+		listed := map[string]int{}
+		for _, entry := range s.status().UnhealthyNodes {
+			listed[entry.Name] = len(entry.Remediations)
+		}
+		return listed
+	}
+	l.eventually("every node is listed by both, and remediated by one", func() bool {
+		ours, others := entries(l.scenario), entries(other)
+		for _, name := range names {
+			if len(ours) != len(names) || len(others) != len(names) || ours[l.node(name)]+others[l.node(name)] != 1 {
+				return false
+			}
+		}
+		return true
+	})
+	for _, name := range names {
+		require.NotEqual(t, l.cr(name) != nil, theirs(name), "11.5: one or the other")
+		winner, loser := l.scenario, other
+		if theirs(name) {
+			winner, loser = other, l.scenario
+		}
+		require.Equal(t, "NodeHealthCheck-"+winner.name, *l.nodeLease(name).Spec.HolderIdentity)
+		loser.eventuallyEvent("RemediationSkipped", l.leaseTaken(name))
+		require.NotContains(t, winner.events("RemediationSkipped"), l.leaseTaken(name))
+	}
+	for _, name := range names {
+		l.heal(name)
+	}
+	l.eventually("all is over", func() bool { return len(entries(l.scenario)) == 0 && len(entries(other)) == 0 })
+	for _, name := range names {
+		l.eventuallyNoNodeLease(name)
+	}
+	created := slices.Concat(l.creationAttempts(), l.requests(func(r localkube.Request) bool {
+		return r.Verb == "create" && r.Resource == powerCycle.remediations.Resource && r.Namespace == other.name
+	}))
+	require.Len(t, created, len(names), "11.5: the loser did not even try")
+}
