@@ -116,9 +116,16 @@ func soon(name string, changes ...func(*part)) part {
 }
 func well(name string, changes ...func(*part)) part { return seen(name, health.Healthy, changes...) }
 
-func own(crs ...*remediation.CR) func(*part) { return func(p *part) { p.plan.Node.Own = crs } }
+func own(crs ...*remediation.CR) func(*part) {
+	return func(p *part) {
+		p.plan.Node.Own = crs
+		if len(crs) > 0 {
+			p.plan.Reason, p.plan.Running = v1alpha1.DecidedStepRunning, crs[0]
+		}
+	}
+}
 func refused(why remediation.Refusal) func(*part) {
-	return func(p *part) { p.plan.Refusal = why }
+	return func(p *part) { p.plan.Refusal, p.plan.Reason = why, v1alpha1.DecisionReason(why) }
 }
 func created(cr *remediation.CR) func(*part) { return func(p *part) { p.outcome.Created = cr } }
 func deleted(crs ...*remediation.CR) func(*part) {

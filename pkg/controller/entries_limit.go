@@ -14,30 +14,58 @@ import (
 // maxUnhealthyNodes is the number of entries that the API accepts.
 const maxUnhealthyNodes = 5000
 
-// limitEntries sorts the entries by name and keeps at most limit of them, and no
-// more than an object can hold, those with remediations first (spec 18.6).
-func limitEntries(entries []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
+// maxEntriesSize is how many bytes the entries may take in the stored object. etcd
+// accepts 1.5 MiB by default; with the history and the rest it stays below 1 MiB.
+const maxEntriesSize = 780_000
+
+// limitEntries returns the entries by name, at most limit of them and no more than an
+// object can hold, those with remediations first (spec 18.6). What is left out of the
+// entries before a node is left out is what says the same of thousands of nodes.
+func limitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
+	entries := slices.Clone(all)
 	byName := func(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
-	if len(entries) > limit || entriesSize(entries) > maxEntriesSize {
-		slices.SortFunc(entries, func(a, b v1alpha1.UnhealthyNode) int {
-			return cmp.Or(min(len(b.Remediations), 1)-min(len(a.Remediations), 1), byName(a, b))
-		})
-		entries = entries[:min(len(entries), limit)]
-		size := 0
+	remediatedFirst := func(a, b v1alpha1.UnhealthyNode) int {
+		return cmp.Or(min(len(b.Remediations), 1)-min(len(a.Remediations), 1), byName(a, b))
+	}
+	slices.SortFunc(entries, remediatedFirst)
+	entries = entries[:min(len(entries), limit)]
+	for _, leaveOut := range dispensable {
+		if entriesSize(entries) <= maxEntriesSize {
+			break
+		}
 		for i := range entries {
-			if size += entrySize(&entries[i]); size > maxEntriesSize {
-				entries = entries[:i]
-				break
-			}
+			leaveOut(&entries[i])
 		}
 	}
+	entries = entries[:fitting(entries, maxEntriesSize)]
 	slices.SortFunc(entries, byName)
 	return entries
 }
 
-// maxEntriesSize is how many bytes the entries may take in the stored object, of the
-// 1.5 MiB that etcd accepts by default.
-const maxEntriesSize = 1_200_000
+// dispensable are the parts of entries that are left out one after the other where
+// there are too many of them. They do not change what is shared with other copies.
+var dispensable = []func(*v1alpha1.UnhealthyNode){
+	func(entry *v1alpha1.UnhealthyNode) {
+		if entry.Decision != nil {
+			short := *entry.Decision
+			short.Message = ""
+			entry.Decision = &short
+		}
+	},
+	func(entry *v1alpha1.UnhealthyNode) { entry.Trigger, entry.Detected = nil, nil },
+	func(entry *v1alpha1.UnhealthyNode) { entry.Decision = nil },
+}
+
+// fitting returns how many of the first entries fit into so many bytes.
+func fitting(entries []v1alpha1.UnhealthyNode, limit int) int {
+	size := 0
+	for i := range entries {
+		if size += entrySize(&entries[i]); size > limit {
+			return i
+		}
+	}
+	return len(entries)
+}
 
 func entriesSize(entries []v1alpha1.UnhealthyNode) int {
 	size := 0
@@ -50,10 +78,16 @@ func entriesSize(entries []v1alpha1.UnhealthyNode) int {
 // entrySize returns about how many bytes an entry takes, rather too many than too
 // few: its JSON, and its part of the managed fields, which repeat the name.
 func entrySize(entry *v1alpha1.UnhealthyNode) int {
-	const fields, timestamps, remediationFields = 120, 80, 210
+	const fields, timestamps, remediationFields, decisionFields, triggerFields = 120, 80, 210, 130, 115
 	size := fields + 2*len(entry.Name)
 	if entry.ConditionsHealthyTimestamp != nil {
 		size += timestamps
+	}
+	if decision := entry.Decision; decision != nil {
+		size += decisionFields + len(decision.Type) + len(decision.Reason) + len(decision.Message)
+	}
+	if trigger := entry.Trigger; trigger != nil {
+		size += triggerFields + len(trigger.Type) + len(trigger.Status) + len(trigger.Reason)
 	}
 	for i := range entry.Remediations {
 		cr := &entry.Remediations[i]

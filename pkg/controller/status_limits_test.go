@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 func TestLimitEntries(t *testing.T) {
@@ -108,31 +108,68 @@ func TestNothingIsToldTwiceOfTooManyNodes(t *testing.T) {
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 5010}, s.values(t, "nhc_remediations_started_total"), "20.2 18.6")
 }
 
-// maxObjectSize is what etcd accepts in one request by default, less what else is in
-// a request. About as much as the entries themselves goes to managedFields, which name
-// every one of them.
-const maxObjectSize = 1500_000
-
-// TestStatusFitsAnObject has as many nodes under remediation as status may list, with
-// names as long as they are on a cloud.
+// TestStatusFitsAnObject has as many nodes as status may list, under remediation or
+// not, with names of all lengths. Half of the object goes to managedFields, which name
+// every entry.
 func TestStatusFitsAnObject(t *testing.T) {
 	t.Parallel()
-	var parts []part
-	for i := range 5000 {
-		name := fmt.Sprintf("ip-10-120-%03d-%03d.eu-central-1.compute.internal", i/250, i%250)
-		parts = append(parts, sick(name, own(testCR(name, fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))))
+	const nodes, maxObjectSize = 5000, 1 << 20
+	cloud := func(i int) string {
+		return fmt.Sprintf("ip-10-120-%03d-%03d.eu-central-1.compute.internal", i/250, i%250)
 	}
-	s := newStory(t)
-	status := s.round(parts...).status
-	encoded, err := json.Marshal(status)
-	require.NoError(t, err)
-	managed := 0
-	for _, entry := range status.UnhealthyNodes {
-		managed += len(fmt.Sprintf(`"k:{\"name\":\"%s\"}":{".":{},"f:name":{},"f:remediations":{}},`, entry.Name))
+	long := func(i int) string { return fmt.Sprintf("%0253d", i) }
+	short := func(i int) string { return fmt.Sprintf("n%d", i) }
+	for name, tc := range map[string]struct {
+		node       func(int) string
+		remediated bool
+		listed     int // At least.
+	}{
+		"short names, waiting":     {node: short, listed: nodes},
+		"cloud names, waiting":     {node: cloud, listed: 3500},
+		"long names, waiting":      {node: long, listed: 1200},
+		"short names, remediation": {node: short, remediated: true, listed: 1500},
+		"cloud names, remediation": {node: cloud, remediated: true, listed: 1300},
+		"long names, remediation":  {node: long, remediated: true, listed: 650},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var parts []part
+			for i := range nodes {
+				node := tc.node(i)
+				if tc.remediated {
+					parts = append(parts, sick(node, own(testCR(node, fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))))
+				} else {
+					parts = append(parts, sick(node, refused(remediation.RefusedGateClosed)))
+				}
+			}
+			s := newStory(t)
+			r := s.round(parts...)
+			encoded, err := json.Marshal(r.status)
+			require.NoError(t, err)
+			managed := managedFieldsOf(r.status.UnhealthyNodes)
+			require.LessOrEqual(t, len(encoded)+managed, maxObjectSize-250_000, "18.6: %d entries, %d bytes and %d of managedFields; the rest is for the history", len(r.status.UnhealthyNodes), len(encoded), managed)
+			require.GreaterOrEqual(t, len(r.status.UnhealthyNodes), tc.listed, "18.6: and no less than fits, %d bytes", len(encoded)+managed)
+			require.EqualValues(t, nodes, *r.status.ObservedNodes, "18.6: counts are exact")
+			for i := range r.entries {
+				require.NotEmpty(t, r.entries[i].Decision.Message, "what is left out of status is not forgotten")
+			}
+		})
 	}
-	require.LessOrEqual(t, len(encoded)+managed, maxObjectSize, "18.6: %d entries, %d bytes and %d of managedFields", len(status.UnhealthyNodes), len(encoded), managed)
-	require.EqualValues(t, 5000, *status.RemediatingNodes)
-	require.Equal(t, health.Unhealthy, parts[0].plan.Node.Verdict.State)
+}
+
+// managedFieldsOf returns how many bytes the managed fields of entries take.
+func managedFieldsOf(entries []v1alpha1.UnhealthyNode) int {
+	size := 0
+	for _, entry := range entries {
+		size += len(fmt.Sprintf(`"k:{\"name\":\"%s\"}":{".":{},"f:name":{},"f:remediations":{}},`, entry.Name))
+		if entry.Decision != nil {
+			size += len(`"f:decision":{},`)
+		}
+		if entry.Trigger != nil {
+			size += len(`"f:trigger":{},"f:detected":{},`)
+		}
+	}
+	return size
 }
 
 // TestStatusOfTooManyRemediations has a node with more own CRs than an entry may

@@ -131,8 +131,8 @@ func TestEntries(t *testing.T) {
 					remediating = 1
 				}
 			}
-			for i := range status.UnhealthyNodes { // What began it has a test of its own.
-				status.UnhealthyNodes[i].Trigger, status.UnhealthyNodes[i].Detected = nil, nil
+			for i := range status.UnhealthyNodes { // What began it and what is decided have tests of their own.
+				status.UnhealthyNodes[i].Trigger, status.UnhealthyNodes[i].Detected, status.UnhealthyNodes[i].Decision = nil, nil, nil
 			}
 			require.True(t, equality.Semantic.DeepEqual(want, status.UnhealthyNodes), "want %+v\ngot  %+v", want, status.UnhealthyNodes)
 			require.Equal(t, remediating, *status.RemediatingNodes)
