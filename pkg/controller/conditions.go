@@ -29,6 +29,7 @@ func newConditions(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) []met
 	}
 	setDisabled(&conditions, nhc, w, now)
 	setRemediationAllowed(&conditions, nhc, w, now)
+	setSelectorOverlap(&conditions, nhc, w.overlaps, now)
 	setStorm(&conditions, nhc, w.storm, now)
 	return conditions
 }

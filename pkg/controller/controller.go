@@ -98,6 +98,7 @@ type Controller struct {
 
 	place     place
 	selectors selectors
+	overlaps  overlaps
 	waiting   waiting
 	writes    staleness.Tracker
 	retries   *retries

@@ -5,8 +5,10 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -19,6 +21,9 @@ import (
 type ownCRs struct {
 	read       map[string][]*remediation.CR
 	unreadable map[string][]v1alpha1.Remediation
+	// incomplete means that a kind could not be read: there may be CRs of it that
+	// status does not name.
+	incomplete bool
 	machines   func(*corev1.Node) remediation.Machines
 }
 
@@ -54,6 +59,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ow
 			return nil, err
 		case err != nil:
 			crs.addRecorded(nhc, func(cr *v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind })
+			crs.incomplete = crs.incomplete || !isNoMatch(err)
 		default:
 			if err := crs.addCached(indexer, nhc.Name, memory, requested); err != nil {
 				return nil, err
@@ -94,6 +100,24 @@ func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, match func(*v1alpha1
 			}
 		}
 	}
+}
+
+// namedUnread tells whether the status of a NodeHealthCheck names a CR for the node
+// that cannot be read: it counts as existing (spec 6.8).
+func (c *Controller) namedUnread(node string) bool {
+	nhcs, err := c.nhcs.List(labels.Everything())
+	if err != nil {
+		return true
+	}
+	unread := func(cr v1alpha1.Remediation) bool {
+		_, err := c.remediations.Cache(cr.Resource.GroupVersionKind())
+		return err != nil
+	}
+	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
+		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
+			return entry.Name == node && slices.ContainsFunc(entry.Remediations, unread)
+		})
+	})
 }
 
 // findForeign finds the CRs of others that may stand in the way of a CR.

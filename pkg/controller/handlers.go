@@ -41,11 +41,7 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 		AddFunc:    func(node *corev1.Node) { c.nodeChanged(nil, node) },
 		UpdateFunc: c.nodeChanged,
 		DeleteFunc: func(deleted coreinformers.DeletedNode) {
-			if node := deleted.OptionalObj; node != nil {
-				c.nodeChanged(node, nil)
-				return
-			}
-			c.enqueue(c.selectors.names()) // Its labels are not known, so any may have selected it.
+			c.nodeDeleted(deleted.GetObjectName().Name, deleted.OptionalObj)
 		},
 	}, options)
 	if err != nil {
@@ -78,7 +74,9 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 
 // nhcChanged handles a NodeHealthCheck that was created (old is nil) or updated.
 func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
-	c.selectors.set(nhc)
+	if c.selectors.set(nhc) {
+		c.enqueue(c.overlaps.set(c.nodeStore, nhc.Name, selectorOf(nhc)))
+	}
 	templates, crs := wantedKinds(nhc)
 	c.templates.Want(nhc.Name, templates)
 	c.remediations.Want(nhc.Name, crs)
@@ -95,6 +93,7 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 
 func (c *Controller) nhcDeleted(name string) {
 	c.selectors.remove(name)
+	c.enqueue(c.overlaps.remove(name))
 	c.templates.Want(name, nil)
 	c.remediations.Want(name, nil)
 	c.enqueue([]string{name})
@@ -161,6 +160,9 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	if !matters && !labelsChanged {
 		return // A heartbeat, most likely.
 	}
+	if old == nil || node == nil || labelsChanged {
+		c.enqueue(c.overlaps.nodeChanged(c.nodeStore, nameOf(old, node)))
+	}
 	c.enqueue(c.selectors.concerned(old, node, matters))
 	if matters {
 		// A node that is no longer selected still has its CR looked after.
@@ -169,6 +171,17 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 			c.enqueue(c.waiting.on(controlPlanePlace))
 		}
 	}
+}
+
+// nodeDeleted handles a Node that was deleted; node is nil if nobody knows what it was
+// like.
+func (c *Controller) nodeDeleted(name string, node *corev1.Node) {
+	if node != nil {
+		c.nodeChanged(node, nil)
+		return
+	}
+	c.overlaps.nodeChanged(c.nodeStore, name)
+	c.enqueue(c.selectors.names()) // Its labels are not known, so any may have selected it.
 }
 
 func nameOf(old, node *corev1.Node) string {

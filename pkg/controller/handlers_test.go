@@ -26,6 +26,7 @@ import (
 func listener(t *testing.T) *Controller {
 	t.Helper()
 	c := &Controller{
+		nodeStore:    cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil),
 		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 		templates:    watches.NewSet(watches.Config{Interval: time.Second}),
 		remediations: watches.NewSet(watches.Config{Interval: time.Second}),

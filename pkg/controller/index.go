@@ -119,16 +119,18 @@ type selection struct {
 	steps      []remediation.Step
 }
 
-func (s *selectors) set(nhc *v1alpha1.NodeHealthCheck) {
+// set records a NodeHealthCheck. It returns whether its selector may have changed.
+func (s *selectors) set(nhc *v1alpha1.NodeHealthCheck) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old, known := s.entries[nhc.Name]; known && old.generation == nhc.Generation && old.uid == nhc.UID {
-		return
+		return false
 	}
 	if s.entries == nil {
 		s.entries = map[string]selection{}
 	}
 	s.entries[nhc.Name] = selection{generation: nhc.Generation, uid: nhc.UID, selector: selectorOf(nhc), steps: remediation.Steps(&nhc.Spec)}
+	return true
 }
 
 // selectorOf returns the selector of a NodeHealthCheck. An invalid one, stored

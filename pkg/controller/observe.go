@@ -38,6 +38,8 @@ type world struct {
 	objects map[string]*corev1.Node
 	// script is what the plans were made by.
 	script *remediation.Script
+	// overlaps are the numbers of nodes shared with other NodeHealthChecks, by their names.
+	overlaps map[string]int
 	// leaving is the earliest deadline of a node that is no longer selected.
 	leaving time.Time
 }
@@ -78,6 +80,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
 	w := &world{findings: found, surroundings: around, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
+	w.overlaps = c.overlaps.of(nhc.Name)
 	w.fleet = health.Evaluate(w.judge(nhc, now), selected, crs.remediated)
 	w.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, w.fleet.Observed, w.fleet.Healthy)
 	w.storm = stormOf(&nhc.Status).Next(stormRules(&nhc.Spec), w.weather(0), now)

@@ -4,9 +4,9 @@
 // Package watches keeps an informer running for every kind that somebody wants,
 // and for no other, while kinds come and go at run time.
 //
-// Each wanted kind has a small life of its own, driven by a work queue, so that
-// neither discovery nor a permission nor a cache that does not fill delays anyone
-// who only asks for the state:
+// Each wanted kind has a small life of its own, so that neither discovery nor a
+// permission nor a cache that does not fill delays another kind, or anyone who only
+// asks for the state:
 //
 //	          ┌─► not served ─┐
 //	pending ──┼─► forbidden  ─┼── CRD event, poll, error of the informer ──► looked at again

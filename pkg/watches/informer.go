@@ -5,14 +5,17 @@ package watches
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -23,13 +26,35 @@ type informer struct {
 	cache.SharedIndexInformer
 	ready  cache.DoneChecker
 	cancel context.CancelFunc
-	// failure is the last error of the watch, nil if there was none.
+	// failure is the last error of the watch, nil if there was none. No answer within
+	// reasonable time is a failure too.
 	failure atomic.Pointer[error]
+	// patience is how long the cache may take to fill before another informer has a
+	// try, overdue whether it has taken longer.
+	patience time.Duration
+	overdue  atomic.Bool
 }
+
+// The patience with an informer. The first is the time after which an API server
+// gives up on a list itself; the next informer gets twice as long, because the list
+// may be large and not lost.
+const (
+	firstPatience = time.Minute
+	maxPatience   = 8 * time.Minute
+)
+
+// errSilent is the failure of an informer whose requests are not answered.
+var errSilent = errors.New("the API server has not listed the objects yet")
 
 // synced tells whether the cache, and the handler behind it, have seen the first
 // list.
 func (i *informer) synced() bool { return cache.IsDone(i.ready) }
+
+// unreadable tells whether the cache is not filled and may never be.
+func (i *informer) unreadable() bool { return !i.synced() && i.failure.Load() != nil }
+
+// stuck tells whether the cache should have been filled long ago.
+func (i *informer) stuck() bool { return !i.synced() && i.overdue.Load() }
 
 // pending says why a cache that is not synced is not.
 func (i *informer) pending() error {
@@ -40,24 +65,49 @@ func (i *informer) pending() error {
 }
 
 // watch returns a started informer for gvk. Informers stop with ctx, which is that
-// of the Set.
-func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *meta.RESTMapping) (*informer, error) {
+// of the Set. If it replaces one that is stuck, the kind stays as unreadable as it is
+// until the new one has succeeded.
+func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *meta.RESTMapping, replaced *informer) (*informer, error) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
 	shared := dynamicinformer.NewFilteredDynamicInformer(s.config.Client, mapping.Resource, metav1.NamespaceAll, 0, s.config.Indexers, nil).Informer()
-	started := &informer{SharedIndexInformer: shared, cancel: cancel}
+	started := &informer{SharedIndexInformer: shared, cancel: cancel, patience: firstPatience}
+	if replaced != nil {
+		started.patience = min(2*replaced.patience, maxPatience)
+		started.failure.Store(replaced.failure.Load())
+	}
 	if err := s.configure(ctx, gvk, started); err != nil {
 		cancel()
 		return nil, fmt.Errorf("watching %s: %w", gvk.Kind, err)
 	}
 	s.wg.Go(func() { shared.RunWithContext(ctx) })
-	s.wg.Go(func() {
-		if cache.WaitFor(ctx, "", started.ready) {
-			logger.V(2).Info("Watching")
-			s.announce(gvk)
-		}
-	})
+	s.wg.Go(func() { s.await(ctx, gvk, started) })
 	return started, nil
+}
+
+// await tells those who want the kind when the cache is filled, and when it is not
+// within reasonable time, so that nobody waits for an API that never answers.
+func (s *Set) await(ctx context.Context, gvk schema.GroupVersionKind, i *informer) {
+	if !i.fills(ctx, s.config.Interval) && i.failure.CompareAndSwap(nil, &errSilent) {
+		utilruntime.HandleErrorWithContext(ctx, errSilent, "Going on without a kind")
+		s.announce(gvk)
+	}
+	if !i.fills(ctx, i.patience-s.config.Interval) {
+		i.overdue.Store(true)
+		s.queue.Add(gvk)
+	}
+	if cache.WaitFor(ctx, "", i.ready) {
+		klog.FromContext(ctx).V(2).Info("Watching")
+		s.announce(gvk)
+	}
+}
+
+// fills waits for the cache for some time. It returns false if that has passed: not
+// if ctx is done.
+func (i *informer) fills(ctx context.Context, within time.Duration) bool {
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return cache.WaitFor(limited, "", i.ready) || ctx.Err() != nil
 }
 
 func (s *Set) configure(ctx context.Context, gvk schema.GroupVersionKind, i *informer) error {

@@ -104,6 +104,7 @@ func TestForbiddenButReadable(t *testing.T) {
 		w.change(func() { w.denied.Insert("patch reboottemplates") })
 		w.put(reboot, "1")
 		w.want("one", reboot)
+		pass(confirmAfter)
 		mapping, err := w.set.Mapping(reboot)
 		require.Equal(t, &ForbiddenError{Verb: "patch", Resource: resourceOf(reboot).GroupResource()}, err, "6.6")
 		require.Equal(t, resourceOf(reboot), mapping.Resource)

@@ -170,18 +170,19 @@ func TestPolledErrors(t *testing.T) {
 				w.change(func() { w.refused["get reboottemplates"] = tc.first })
 				w.want("one", reboot)
 				w.want("two", fence)
+				pass(confirmAfter)
 				value, err := w.value(reboot)
 				tc.afterFirst(t, value, err)
 				require.Equal(t, []string{"one", "two"}, w.toldTo())
 
 				w.change(func() { w.refused["get reboottemplates"] = tc.second })
-				pass(interval)
+				pass(interval + confirmAfter)
 				value, err = w.value(reboot)
 				tc.afterSecond(t, value, err)
 				if !tc.told {
 					require.Empty(t, w.told())
 				} else {
-					require.Equal(t, [][]string{{"one"}}, w.told())
+					require.Equal(t, []string{"one"}, w.toldTo())
 				}
 				value, err = w.value(fence)
 				require.NoError(t, err, "P1: another kind is read all the same")

@@ -25,12 +25,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // ErrPending is returned for a kind that was not looked at yet, or whose cache has
 // not caught up. The Changed callback tells when that is over. It comes wrapped
-// together with the cause where an attempt has failed already, so that nobody needs
-// to wait for a kind that may never be readable.
+// together with the cause where an attempt has failed already, or gets no answer, so
+// that nobody needs to wait for a kind that may never be readable.
 var ErrPending = errors.New("not ready yet")
 
 // ForbiddenError is returned for a kind on which a needed permission is missing.
@@ -65,7 +66,8 @@ type Config struct {
 	// Optional means that it is all right if a kind is not served: it is then looked
 	// at again only for some time after a CRD of its group has changed. Optional.
 	Optional bool
-	// Interval is the time between two looks at a kind that cannot be watched.
+	// Interval is the time between two looks at a kind that cannot be watched, and
+	// that after which a list without an answer counts as failed.
 	Interval time.Duration
 	// Parse turns an object of the API into the one that is cached.
 	Parse func(*unstructured.Unstructured) runtime.Object
@@ -82,6 +84,7 @@ type Config struct {
 // never wait.
 type Set struct {
 	config Config
+	clock  clock.PassiveClock
 	queue  workqueue.TypedRateLimitingInterface[schema.GroupVersionKind]
 	wg     sync.WaitGroup
 
@@ -101,6 +104,11 @@ type kind struct {
 	polled map[types.NamespacedName]reading
 	// attempts is how often an optional kind that is not served is looked at again.
 	attempts int
+	// refusedAt is when a permission was refused that was not before, until that is
+	// confirmed or turns out to have been a mistake.
+	refusedAt time.Time
+	// abandon ends the look at the kind that is under way, if one is.
+	abandon context.CancelFunc
 }
 
 // reading is one object as a poll found it.
@@ -113,6 +121,7 @@ type reading struct {
 func NewSet(config Config) *Set {
 	return &Set{
 		config: config,
+		clock:  clock.RealClock{}, // As that of the queue.
 		kinds:  map[schema.GroupVersionKind]*kind{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[schema.GroupVersionKind](250*time.Millisecond, config.Interval),
@@ -121,24 +130,31 @@ func NewSet(config Config) *Set {
 	}
 }
 
-// workers is how many kinds are looked at side by side, so that one API group
-// that hangs does not hold up the others.
-const workers = 4
-
 // Run looks after the kinds until ctx is done, and returns when every informer has
 // stopped.
 func (s *Set) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), s.config.Name))
 	defer s.wg.Wait()
 	defer s.queue.ShutDown()
-	for range workers {
+	s.wg.Go(func() { s.dispatch(ctx) })
+	<-ctx.Done()
+}
+
+// dispatch has every kind that is due looked at, all of them side by side: one that
+// hangs holds up no other. The queue hands out no kind that is being looked at, so
+// there are never more looks than kinds.
+func (s *Set) dispatch(ctx context.Context) {
+	for {
+		gvk, shutdown := s.queue.Get()
+		if shutdown {
+			return
+		}
 		s.wg.Go(func() {
 			defer utilruntime.HandleCrashWithContext(ctx)
-			for ctx.Err() == nil && s.processNext(ctx) {
-			}
+			defer s.queue.Done(gvk)
+			s.attend(ctx, gvk)
 		})
 	}
-	<-ctx.Done()
 }
 
 // Want replaces what owner wants: for each kind the objects it refers to, which
@@ -156,7 +172,7 @@ func (s *Set) Want(owner string, wants map[schema.GroupVersionKind][]types.Names
 		}
 		delete(k.wants, owner)
 		if len(k.wants) == 0 {
-			k.stop()
+			k.end()
 			delete(s.kinds, gvk)
 			s.queue.Forget(gvk)
 		}
@@ -202,7 +218,8 @@ func (s *Set) Recheck(gvk schema.GroupVersionKind) {
 
 // Mapping returns where a kind is served. The error is ErrPending,
 // *meta.NoKindMatchError, *ForbiddenError, or what kept the kind from being looked
-// at; the mapping is given with a *ForbiddenError too.
+// at; the mapping is given with an error too, unless the kind is not served or was
+// never found.
 func (s *Set) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -247,12 +264,12 @@ func (s *Set) Caches() map[schema.GroupVersionKind]cache.Indexer {
 }
 
 // StoreOf returns the cache of a resource, in whatever version it is watched, and
-// false if it is not.
+// false if it is not, or if it cannot be read: nobody should wait for that.
 func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, k := range s.kinds {
-		if k.informer != nil && k.mapping.Resource.GroupResource() == resource {
+		if k.informer != nil && !k.informer.unreadable() && k.mapping.Resource.GroupResource() == resource {
 			return k.informer.GetStore(), true
 		}
 	}
@@ -268,7 +285,7 @@ func (s *Set) Get(gvk schema.GroupVersionKind, name types.NamespacedName) (runti
 	switch {
 	case k == nil:
 		return nil, ErrPending
-	case k.err != nil:
+	case k.informer == nil && k.err != nil:
 		return nil, k.err
 	case k.informer == nil:
 		found, polled := k.polled[name]
@@ -292,6 +309,14 @@ func (s *Set) Get(gvk schema.GroupVersionKind, name types.NamespacedName) (runti
 
 // owners returns who wants the kind, sorted.
 func (k *kind) owners() []string { return slices.Sorted(maps.Keys(k.wants)) }
+
+// end stops whatever happens for the kind.
+func (k *kind) end() {
+	k.stop()
+	if k.abandon != nil {
+		k.abandon()
+	}
+}
 
 // stop stops the informer, if there is one.
 func (k *kind) stop() {

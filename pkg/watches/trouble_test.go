@@ -76,6 +76,7 @@ func TestTroubleLater(t *testing.T) {
 			inWorld(t, false, func(t *testing.T, w *world) {
 				w.change(func() { w.denied.Insert("list reboottemplates") })
 				w.want("one", reboot)
+				pass(confirmAfter)
 				w.told()
 				w.change(func() { trouble.begin(w) })
 				pass(time.Hour)

@@ -160,6 +160,7 @@ func TestForbidden(t *testing.T) {
 				w.change(func() { w.denied.Insert(verb+" reboottemplates", "watch reboottemplates") })
 				w.want("one", reboot)
 				w.want("two", fence)
+				pass(confirmAfter)
 				mapping, err := w.set.Mapping(reboot)
 				require.Equal(t, &ForbiddenError{Verb: verb, Resource: resourceOf(reboot).GroupResource()}, err, "6.1: names verb, resource and group of the first one")
 				require.Equal(t, resourceOf(reboot), mapping.Resource)
@@ -194,7 +195,7 @@ func TestPermissionWithdrawn(t *testing.T) {
 		pass(5 * time.Second)
 		_, err := w.set.Cache(reboot)
 		require.Equal(t, &ForbiddenError{Verb: "list", Resource: resourceOf(reboot).GroupResource()}, err)
-		require.Equal(t, [][]string{{"one"}}, w.told())
+		require.Equal(t, [][]string{{"one"}, {"one"}}, w.told(), "of the doubt, and of the certainty")
 
 		w.change(func() { w.denied.Clear(); clear(w.refused) })
 		pass(interval)
@@ -282,51 +283,22 @@ func TestCacheThatDoesNotFill(t *testing.T) {
 	})
 }
 
-// TestSlowCache: the list takes its time, and fails or not.
-func TestSlowCache(t *testing.T) {
-	for name, refused := range map[string]error{"it fills": nil, "it fails": errServer} {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, false, func(t *testing.T, w *world) {
-				w.delay.Store(int64(20 * time.Second))
-				w.change(func() {
-					if refused != nil {
-						w.refused["list reboottemplates"] = refused
-					}
-				})
-				w.put(reboot, "1")
-				w.want("one", reboot)
-				w.told()
-				pass(20*time.Second - 1)
-				_, err := w.set.Cache(reboot)
-				require.Equal(t, ErrPending, err, "21.2: nothing is decided before the cache has caught up")
-				require.Empty(t, w.told())
-				pass(1)
-				require.Equal(t, [][]string{{"one"}}, w.told(), "P2: who waits is told in any case")
-				if refused == nil {
-					require.NoError(t, w.seen)
-				} else {
-					require.ErrorContains(t, w.seen, "out of order")
-				}
-			})
-		})
-	}
-}
-
-// TestWantedBetweenLookAndSettle: a kind that is dropped and wanted again while it
-// is looked at is looked at once more.
-func TestWantedBetweenLookAndSettle(t *testing.T) {
-	t.Parallel()
-	set := newWorld(func(*Config) {}).set
-	defer set.queue.ShutDown()
-	found, err := set.look(t.Context(), reboot)
-	require.NoError(t, err)
-	set.Want("one", map[schema.GroupVersionKind][]types.NamespacedName{reboot: nil})
-	settled, err := set.settle(t.Context(), reboot, found)
-	require.NoError(t, err)
-	require.True(t, settled)
-	_, err = set.Mapping(reboot)
-	require.Equal(t, ErrPending, err)
-	require.Equal(t, 1, set.queue.Len(), "P2")
+// TestWantedAgainDuringLook: a kind that is dropped and wanted again while it hangs
+// does not wait for the old look, and gets nothing from it.
+func TestWantedAgainDuringLook(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.change(func() { w.hanging.Insert(reboot.Group) })
+		w.want("one", reboot)
+		w.change(func() { w.hanging.Clear() })
+		w.set.Want("one", nil)
+		w.want("one", reboot)
+		_, err := w.set.Cache(reboot)
+		require.NoError(t, err, "P2")
+		pass(lookTimeout)
+		_, err = w.set.Mapping(reboot)
+		require.NoError(t, err)
+		require.Equal(t, 1, w.requests("list", reboot))
+	})
 }
 
 // TestAnyOrderOfCalls calls everything at once, for the race detector and for

@@ -78,8 +78,9 @@ type world struct {
 	// refused is the answer to requests for a resource: "verb resource" to error.
 	refused  map[string]error
 	watchers map[string][]*watch.RaceFreeFakeWatcher
-	// delay is how long every list takes.
-	delay atomic.Int64
+	// delay is how long every list takes, listing the number of those under way,
+	// waiting that of the requests for discovery that hang.
+	delay, listing, waiting atomic.Int64
 	// changed are the owners that were told of a change, events what the handler
 	// has seen.
 	changed [][]string
@@ -128,7 +129,7 @@ func newWorld(change func(*Config)) *world {
 	w.client.PrependReactor("*", "*", w.refuse)
 	w.client.PrependWatchReactor("*", w.watch)
 	config := Config{
-		Name: "test", Client: slowClient{FakeDynamicClient: w.client, delay: &w.delay}, Discovery: w, Access: access.SelfSubjectAccessReviews(),
+		Name: "test", Client: slowClient{FakeDynamicClient: w.client, world: w}, Discovery: w, Access: access.SelfSubjectAccessReviews(),
 		Verbs: []string{"get", "list", "watch"}, Interval: interval,
 		Parse: func(u *unstructured.Unstructured) runtime.Object { return &parsed{Unstructured: *u} },
 		Handler: cache.ResourceEventHandlerFuncs{
@@ -153,23 +154,24 @@ func newWorld(change func(*Config)) *world {
 // time.
 type slowClient struct {
 	*dynamicfake.FakeDynamicClient
-	delay *atomic.Int64
+	world *world
 }
 
 func (c slowClient) Resource(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	return slowResource{NamespaceableResourceInterface: c.FakeDynamicClient.Resource(resource), delay: c.delay}
+	return slowResource{NamespaceableResourceInterface: c.FakeDynamicClient.Resource(resource), world: c.world}
 }
 
 type slowResource struct {
 	dynamic.NamespaceableResourceInterface
-	delay *atomic.Int64
+	world *world
 }
 
 func (r slowResource) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	defer counted(&r.world.listing)()
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-time.After(time.Duration(r.delay.Load())):
+	case <-time.After(time.Duration(r.world.delay.Load())):
 	}
 	return r.NamespaceableResourceInterface.List(ctx, options)
 }
@@ -215,6 +217,7 @@ func (w *world) ServerResourcesForGroupVersionWithContext(ctx context.Context, g
 	defer w.mu.Unlock()
 	w.looks++
 	if w.hanging.Has(gv.Group) {
+		defer counted(&w.waiting)()
 		w.mu.Unlock()
 		<-ctx.Done()
 		w.mu.Lock()

@@ -1,0 +1,45 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// TestUnreadCRsCountAsExisting: what status names is there until it can be read
+// (spec 6.8, P5), and there may be more.
+func TestUnreadCRsCountAsExisting(t *testing.T) {
+	t.Parallel()
+	hidden := v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: hiddenKind.Kind, Namespace: "ns", Name: "a"}}
+	readable := v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: readableKind.Kind, Namespace: "ns", Name: "b"}}
+	own := placeCR("c", func(cr *unstructured.Unstructured) {
+		cr.SetOwnerReferences(remediation.Render(testCheck(), remediation.Node{Name: "c"}, &remediation.Template{}).GetOwnerReferences())
+	})
+	world := placeWorld{
+		crs:    []*unstructured.Unstructured{own},
+		status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{hidden}}, {Name: "b", Remediations: []v1alpha1.Remediation{readable}}},
+	}
+	inPlaceWorld(t, world, nil, func(t *testing.T, c *Controller) {
+		t.Helper()
+		nhc, err := c.nhcs.Get("workers")
+		require.NoError(t, err)
+		found, err := c.findCRs(nhc, &memory{})
+		require.NoError(t, err)
+		require.Equal(t, map[string][]v1alpha1.Remediation{"a": {hidden}}, found.unreadable)
+		require.True(t, found.incomplete)
+		require.True(t, found.remediated("a"))
+		require.False(t, found.remediated("b"), "an empty cache is an answer")
+		require.True(t, found.remediated("c"), "P1: the other kind is read all the same")
+		require.True(t, c.namedUnread("a"), "16.6: of whichever NodeHealthCheck")
+		require.False(t, c.namedUnread("b"))
+		require.False(t, c.namedUnread("c"))
+	})
+}

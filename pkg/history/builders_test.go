@@ -1,0 +1,125 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// at returns the instant that many minutes after the epoch.
+func at(minutes float64) time.Time { return epoch.Add(time.Duration(minutes * float64(time.Minute))) }
+
+// stamp returns the same as the API has it.
+func stamp(minutes float64) metav1.Time { return metav1.NewTime(at(minutes)) }
+
+func notReady() *v1alpha1.Trigger {
+	return &v1alpha1.Trigger{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}
+}
+
+// unhealthy returns the observation of a selected node that is unhealthy since 00:05
+// and was created long ago.
+func unhealthy(changes ...func(*Observation)) Observation {
+	o := Observation{
+		Node: "node-1", Created: at(-1000), State: health.Unhealthy, Selected: true,
+		Trigger: notReady(), Deadline: at(5),
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	return o
+}
+
+func healthy(changes ...func(*Observation)) Observation {
+	return unhealthy(append([]func(*Observation){well}, changes...)...)
+}
+
+func well(o *Observation) { o.State, o.Trigger, o.Deadline = health.Healthy, nil, time.Time{} }
+func soon(o *Observation) { o.State = health.SoonUnhealthy }
+func gone(o *Observation) {
+	well(o)
+	o.NodeDeleted, o.Selected, o.Created = true, false, time.Time{}
+}
+func unselected(o *Observation)               { o.Selected = false }
+func named(name string) func(*Observation)    { return func(o *Observation) { o.Node = name } }
+func created(m float64) func(*Observation)    { return func(o *Observation) { o.Created = at(m) } }
+func deadline(t time.Time) func(*Observation) { return func(o *Observation) { o.Deadline = t } }
+func fenced(t time.Time) func(*Observation)   { return func(o *Observation) { o.Fenced = t } }
+func failed(uid types.UID) func(*Observation) {
+	return func(o *Observation) { o.Failed = sets.New(uid) }
+}
+
+func with(crs ...v1alpha1.Remediation) func(*Observation) {
+	return func(o *Observation) { o.Remediations = append(o.Remediations, crs...) }
+}
+
+// reboot and fencing are CRs of two steps.
+func reboot(started float64) v1alpha1.Remediation  { return cr("Reboot", started) }
+func fencing(started float64) v1alpha1.Remediation { return cr("Fence", started) }
+
+func cr(kind string, started float64) v1alpha1.Remediation {
+	return v1alpha1.Remediation{
+		Resource: corev1.ObjectReference{Kind: kind, Name: "node-1", UID: types.UID(kind)},
+		Started:  stamp(started), TemplateName: "template",
+	}
+}
+
+func timedOut(minutes float64, cr v1alpha1.Remediation) v1alpha1.Remediation {
+	cr.TimedOut = new(stamp(minutes))
+	return cr
+}
+
+// step returns a step that goes on, or the one that has ended with the result.
+func step(kind string, started float64) v1alpha1.EpisodeStep {
+	return v1alpha1.EpisodeStep{Kind: kind, TemplateName: "template", Started: stamp(started)}
+}
+
+func ended(step v1alpha1.EpisodeStep, minutes float64, result v1alpha1.StepResult) v1alpha1.EpisodeStep {
+	step.Ended, step.Result = new(stamp(minutes)), result
+	return step
+}
+
+// open returns the episode of node-1 that was detected at 00:05.
+func open(changes ...func(*v1alpha1.Episode)) v1alpha1.Episode {
+	episode := v1alpha1.Episode{Node: "node-1", Trigger: notReady(), Detected: stamp(5)}
+	for _, change := range changes {
+		change(&episode)
+	}
+	return episode
+}
+
+func of(node string) func(*v1alpha1.Episode) { return func(e *v1alpha1.Episode) { e.Node = node } }
+func detectedAt(m float64) func(*v1alpha1.Episode) {
+	return func(e *v1alpha1.Episode) { e.Detected = stamp(m) }
+}
+func startedAt(m float64) func(*v1alpha1.Episode) {
+	return func(e *v1alpha1.Episode) { e.Started = new(stamp(m)) }
+}
+func fencedAt(m float64) func(*v1alpha1.Episode) {
+	return func(e *v1alpha1.Episode) { e.Fenced = new(stamp(m)) }
+}
+func took(steps ...v1alpha1.EpisodeStep) func(*v1alpha1.Episode) {
+	return func(e *v1alpha1.Episode) { e.Steps = steps }
+}
+func finishedAt(m float64, outcome v1alpha1.EpisodeOutcome) func(*v1alpha1.Episode) {
+	return func(e *v1alpha1.Episode) { e.Finished, e.Outcome = new(stamp(m)), outcome }
+}
+
+// ledger returns one with these open episodes.
+func ledger(episodes ...v1alpha1.Episode) *Ledger {
+	l := &Ledger{open: map[string]v1alpha1.Episode{}}
+	for _, episode := range episodes {
+		l.open[episode.Node] = episode
+	}
+	return l
+}

@@ -1,0 +1,70 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// FuzzStatus: whatever a status says, it can be gone on with, and what comes out is
+// what the API accepts.
+func FuzzStatus(f *testing.F) {
+	for _, seed := range []string{
+		`{}`,
+		`{"remediationHistory": [{}, {"node": ""}, {"node": "a"}, {"node": "a", "detected": null}]}`,
+		`{"remediationHistory": [{"node": "a", "detected": "2026-01-01T00:00:00Z"}, {"node": "a", "detected": "2026-01-01T00:00:00Z"}, {"node": "a", "detected": "2026-01-02T00:00:00Z"}]}`,
+		`{"remediationHistory": [{"node": "a", "detected": "2026-01-01T00:00:00Z", "started": null, "steps": [{}, {"kind": "K", "started": "9999-12-31T23:59:59Z"}]}]}`,
+		`{"remediationHistory": [{"node": "a", "detected": "9999-12-31T23:59:59Z", "finished": "0001-01-01T00:00:00Z", "outcome": "Recovered"}]}`,
+		`{"remediationHistory": [{"node": "b", "detected": "2026-01-01T00:00:00Z", "finished": "2025-01-01T00:00:00Z", "outcome": "x", "steps": [{"kind": "K", "started": "2026-01-01T00:00:00Z", "result": "Vanished"}]}]}`,
+		`{"unhealthyNodes": [{}, {"name": "a"}, {"name": "a", "detected": null, "trigger": null, "remediations": [{}, {"started": "2026-01-01T00:00:00Z", "timedOut": "2020-01-01T00:00:00Z"}]}]}`,
+		`{"unhealthyNodes": [{"name": "b", "trigger": {}, "detected": "0001-01-01T00:00:01Z", "remediations": [{"resource": {"kind": "K", "uid": "u"}, "started": "9999-01-01T00:00:00Z"}]}]}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		status := &v1alpha1.NodeHealthCheckStatus{}
+		if json.Unmarshal([]byte(text), status) != nil {
+			return
+		}
+		l := Recall(status)
+		for i, seen := range [][]Observation{sights(status, health.Unhealthy), sights(status, health.Healthy), sights(status, health.SoonUnhealthy), nil} {
+			var ended []v1alpha1.Episode
+			now := at(float64(i))
+			l, ended = l.Update(seen, now)
+			requireSound(t, ended)
+			requireSound(t, l.List(new(int32(100))))
+			again, ended := l.Update(seen, now.Add(time.Minute))
+			require.Empty(t, ended)
+			require.Equal(t, l.List(nil), again.List(nil), "no news")
+		}
+		require.Empty(t, l.Nodes())
+	})
+}
+
+// sights returns observations of all nodes that a status names.
+func sights(status *v1alpha1.NodeHealthCheckStatus, state health.State) []Observation {
+	var seen []Observation
+	for i := range status.UnhealthyNodes {
+		node := &status.UnhealthyNodes[i]
+		seen = append(seen, Observation{Node: node.Name, State: state, Selected: true, Trigger: node.Trigger, Remediations: node.Remediations})
+	}
+	for i := range status.RemediationHistory {
+		seen = append(seen, Observation{Node: status.RemediationHistory[i].Node, State: state, Created: status.RemediationHistory[i].Detected.Time})
+	}
+	return seen
+}
+
+func requireSound(t *testing.T, episodes []v1alpha1.Episode) {
+	t.Helper()
+	for i := range episodes {
+		require.True(t, sound(&episodes[i]), "%+v", episodes[i])
+	}
+}

@@ -1,0 +1,76 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+func TestUpdateManyNodes(t *testing.T) {
+	t.Parallel()
+	first, ended := (*Ledger)(nil).Update([]Observation{
+		unhealthy(named("c")), unhealthy(named("a")), unhealthy(named("b"), with(reboot(6))), healthy(named("d")),
+		healthy(named("a")), // A second observation says nothing.
+	}, at(7))
+	require.Empty(t, ended)
+	require.Equal(t, []string{"a", "b", "c"}, first.Nodes())
+
+	second, ended := first.Update([]Observation{healthy(named("c")), unhealthy(named("b"), with(reboot(6)))}, at(8))
+	require.Equal(t, []v1alpha1.Episode{
+		open(of("a"), finishedAt(8, v1alpha1.OutcomeCancelled)),
+		open(of("c"), finishedAt(8, v1alpha1.OutcomeRecoveredWithoutRemediation)),
+	}, ended)
+	require.Equal(t, []string{"b"}, second.Nodes())
+	require.Equal(t, []string{"a 00:05 - 00:08", "b 00:05", "c 00:05 - 00:08"}, describe(second.List(nil)))
+	require.Equal(t, []string{"a", "b", "c"}, first.Nodes(), "what a ledger says stays as it is")
+	require.Equal(t, []string{"a 00:05", "b 00:05", "c 00:05"}, describe(first.List(nil)))
+
+	third, ended := second.Update([]Observation{healthy(named("b")), unhealthy(named("a"), deadline(at(8.5)))}, at(9))
+	require.Len(t, ended, 1)
+	require.Equal(t, []string{"a 00:08", "a 00:05 - 00:08", "b 00:05 - 00:09", "c 00:05 - 00:08"}, describe(third.List(nil)))
+	require.Equal(t, []string{"a 00:05 - 00:08", "b 00:05", "c 00:05 - 00:08"}, describe(second.List(nil)))
+}
+
+func TestEmptyLedger(t *testing.T) {
+	t.Parallel()
+	var none *Ledger
+	require.Empty(t, none.Nodes())
+	_, open := none.Episode("node-1")
+	require.False(t, open)
+	next, ended := none.Update(nil, epoch)
+	require.Empty(t, ended)
+	require.Empty(t, next.Nodes())
+	require.Nil(t, next.List(nil))
+}
+
+// TestUnwritten plays a write that fails: the next round starts from the ledger of
+// the last one that was written.
+func TestUnwritten(t *testing.T) {
+	t.Parallel()
+	written := ledger(open())
+	_, lost := written.Update([]Observation{healthy()}, at(8))
+	require.Len(t, lost, 1)
+	next, again := written.Update([]Observation{healthy()}, at(8))
+	require.Equal(t, lost, again)
+	require.Empty(t, next.Nodes())
+}
+
+// TestHistoryIsNoNews plays rounds in which nothing but the history changes, so that
+// it is not written, and a restart after them: the CR still tells.
+func TestHistoryIsNoNews(t *testing.T) {
+	t.Parallel()
+	sight := unhealthy(with(reboot(6)))
+	first, _ := Recall(nil).Update([]Observation{sight}, at(6))
+	status := &v1alpha1.NodeHealthCheckStatus{RemediationHistory: first.List(nil)}
+
+	sight.Fenced = at(7)
+	second, _ := first.Update([]Observation{sight}, at(8))
+	require.NotEqual(t, first.List(nil), second.List(nil))
+	restarted, _ := Recall(status).Update([]Observation{sight}, at(30))
+	require.Equal(t, second.List(nil), restarted.List(nil))
+}

@@ -1,0 +1,215 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"encoding/json"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// TestProperties follows random worlds for some thousand rounds.
+func TestProperties(t *testing.T) {
+	t.Parallel()
+	outcomes, results := map[v1alpha1.EpisodeOutcome]int{}, map[v1alpha1.StepResult]int{}
+	for seed := range uint64(15) {
+		w := newWorld(seed, 6)
+		var before *Ledger
+		for round := range 200 {
+			w.step()
+			seen := w.observe()
+			next, ended := before.Update(seen, w.now)
+			requireConsistent(t, before, next, ended)
+			requireSpec(t, seen, before, next)
+			requireQuiet(t, seen, next, w.now)
+			requireRestart(t, w, seen, before)
+			if round%20 == 0 {
+				requireBounded(t, next)
+			}
+			for i := range ended {
+				outcomes[ended[i].Outcome]++
+				for _, step := range ended[i].Steps {
+					results[step.Result]++
+				}
+			}
+			before = next
+		}
+	}
+	t.Logf("%v %v", outcomes, results)
+	require.Len(t, outcomes, 4, "all ends are reached")
+	require.Len(t, results, 5, "all results are reached")
+}
+
+// requireConsistent: every episode ends exactly once, and is well-formed.
+func requireConsistent(t *testing.T, before, next *Ledger, ended []v1alpha1.Episode) {
+	t.Helper()
+	over := map[string]v1alpha1.Episode{}
+	for i := range ended {
+		episode := ended[i]
+		was, open := before.Episode(episode.Node)
+		require.True(t, open, "only what was open ends: %+v", episode)
+		require.Equal(t, was.Detected, episode.Detected)
+		require.Equal(t, was.Trigger, episode.Trigger)
+		require.NotContains(t, over, episode.Node, "ended twice")
+		over[episode.Node] = episode
+		requireOrdered(t, episode)
+		require.NotNil(t, episode.Finished)
+		require.NotEmpty(t, episode.Outcome)
+		for _, step := range episode.Steps {
+			require.NotNil(t, step.Ended, "nothing goes on in what is over")
+		}
+	}
+	for _, node := range before.Nodes() {
+		was, _ := before.Episode(node)
+		is, open := next.Episode(node)
+		_, finished := over[node]
+		require.True(t, open || finished, "%s is lost", node)
+		if open && !finished {
+			require.Equal(t, was.Detected, is.Detected, "it is the same one")
+			require.Equal(t, was.Trigger, is.Trigger)
+			require.True(t, was.Started == nil || was.Started.Equal(is.Started), "the start stays")
+			require.True(t, was.Fenced == nil || !is.Fenced.After(was.Fenced.Time), "the fencing does not move later")
+		}
+	}
+	for _, node := range next.Nodes() {
+		episode, _ := next.Episode(node)
+		requireOrdered(t, episode)
+		require.Nil(t, episode.Finished)
+		require.Empty(t, episode.Outcome)
+	}
+}
+
+func requireOrdered(t *testing.T, episode v1alpha1.Episode) {
+	t.Helper()
+	latest := episode.Detected
+	require.False(t, latest.IsZero())
+	require.Equal(t, episode.Started != nil, len(episode.Steps) > 0)
+	require.True(t, episode.Fenced == nil || episode.Started != nil)
+	if episode.Started != nil {
+		require.False(t, episode.Started.Time.Before(latest.Time), "%+v", episode)
+		latest = *episode.Started
+	}
+	if episode.Fenced != nil {
+		require.False(t, episode.Fenced.Time.Before(latest.Time), "%+v", episode)
+		latest = *episode.Fenced
+	}
+	if episode.Finished != nil {
+		require.False(t, episode.Finished.Time.Before(latest.Time), "%+v", episode)
+	}
+	for i := range episode.Steps {
+		step := &episode.Steps[i]
+		require.Equal(t, step.Ended != nil, step.Result != "", "%+v", step)
+		require.True(t, step.Ended == nil || !step.Ended.Time.Before(step.Started.Time), "%+v", step)
+		require.True(t, i == 0 || !step.Started.Time.Before(episode.Steps[i-1].Started.Time), "in the order of their start")
+	}
+	require.LessOrEqual(t, len(episode.Steps), maxSteps)
+}
+
+func requireBounded(t *testing.T, l *Ledger) {
+	t.Helper()
+	for _, limit := range []int32{0, 1, 7, 100} {
+		list := l.List(&limit)
+		require.Len(t, list, min(int(limit), len(l.open)+len(l.closed)))
+		encoded, err := json.Marshal(list)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(encoded), MaxSize)
+		for i := range list {
+			require.True(t, i == 0 || !list[i].Detected.After(list[i-1].Detected.Time), "newest first")
+		}
+	}
+}
+
+// requireSpec compares with the definition of an episode (spec 1.4).
+func requireSpec(t *testing.T, seen []Observation, before, next *Ledger) {
+	t.Helper()
+	known := map[string]bool{}
+	for i := range seen {
+		o := &seen[i]
+		if known[o.Node] {
+			continue
+		}
+		known[o.Node] = true
+		_, was := before.Episode(o.Node)
+		_, is := next.Episode(o.Node)
+		switch free := len(o.Remediations) == 0; {
+		case o.NodeDeleted:
+			require.False(t, is && free, "the Node and its CRs are gone: %+v", o)
+			require.False(t, is && !was, "a deleted Node is not unhealthy: %+v", o)
+		case o.State == health.Unhealthy && o.Selected:
+			require.True(t, is, "unhealthy: %+v", o)
+		case o.State == health.Healthy:
+			require.False(t, is && free, "healthy, without CR: %+v", o)
+			require.False(t, is && !was, "healthy: %+v", o)
+		case o.State == health.SoonUnhealthy:
+			require.False(t, is && !was, "not unhealthy yet: %+v", o)
+		}
+	}
+	for _, node := range next.Nodes() {
+		require.True(t, known[node], "%s is not looked after", node)
+	}
+}
+
+// requireQuiet: an unchanged world is no news.
+func requireQuiet(t *testing.T, seen []Observation, l *Ledger, now time.Time) {
+	t.Helper()
+	again, ended := l.Update(seen, now.Add(time.Minute))
+	require.Empty(t, ended)
+	require.Equal(t, l.List(new(int32(100))), again.List(new(int32(100))))
+}
+
+// requireRestart: a process that reads the status of the one before comes to the
+// same conclusions. The open episodes all fit.
+func requireRestart(t *testing.T, w *world, seen []Observation, before *Ledger) {
+	t.Helper()
+	status := &v1alpha1.NodeHealthCheckStatus{RemediationHistory: before.List(new(int32(100)))}
+	for name, p := range w.nodes {
+		if _, open := before.Episode(name); open {
+			status.UnhealthyNodes = append(status.UnhealthyNodes, v1alpha1.UnhealthyNode{Name: name, Remediations: p.crs})
+		}
+	}
+	encoded, err := json.Marshal(status)
+	require.NoError(t, err)
+	stored := &v1alpha1.NodeHealthCheckStatus{}
+	require.NoError(t, json.Unmarshal(encoded, stored))
+
+	next, ended := before.Update(seen, w.now)
+	restarted, endedAfter := Recall(stored).Update(seen, w.now)
+	require.True(t, equality.Semantic.DeepEqual(ended, endedAfter), "%+v\n%+v", ended, endedAfter)
+	require.True(t, equality.Semantic.DeepEqual(next.open, restarted.open), "%+v\n%+v", next.open, restarted.open)
+}
+
+// TestRestartWithoutHistory: where the history is not kept, the entries of the nodes
+// tell what is open, and since when.
+func TestRestartWithoutHistory(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		w := newWorld(seed, 6)
+		var before *Ledger
+		for range 200 {
+			w.step()
+			before, _ = before.Update(w.observe(), w.now)
+			status := &v1alpha1.NodeHealthCheckStatus{}
+			for _, node := range before.Nodes() {
+				episode, _ := before.Episode(node)
+				status.UnhealthyNodes = append(status.UnhealthyNodes, v1alpha1.UnhealthyNode{
+					Name: node, Trigger: episode.Trigger, Detected: &episode.Detected, Remediations: w.nodes[node].crs,
+				})
+			}
+			recalled := Recall(status)
+			require.Equal(t, before.Nodes(), recalled.Nodes())
+			for node, episode := range maps.All(recalled.open) {
+				was, _ := before.Episode(node)
+				require.Equal(t, was.Detected, episode.Detected)
+				require.Equal(t, was.Trigger, episode.Trigger)
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"slices"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Recall returns the ledger that a process begins with, from a status that may be
+// of an earlier process, of the upstream operator, or nil. An episode that the
+// history shows as open is taken from there. Of other listed nodes it is made from
+// their entries, as the history may be too short or not kept at all. What the API
+// server would refuse is ignored, so that it cannot stand in the way of a write.
+// The ledger is complete, and fit to be listed, after the first [Ledger.Update].
+func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
+	ledger := &Ledger{open: map[string]v1alpha1.Episode{}}
+	if status == nil {
+		return ledger
+	}
+	var closed []v1alpha1.Episode
+	for i := range status.RemediationHistory {
+		episode := status.RemediationHistory[i].DeepCopy()
+		switch {
+		case !sound(episode):
+		case finished(episode):
+			closed = append(closed, *episode)
+		default:
+			ledger.reopen(episode)
+		}
+	}
+	for i := range status.UnhealthyNodes {
+		entry := &status.UnhealthyNodes[i]
+		if _, open := ledger.open[entry.Name]; open || entry.Name == "" {
+			continue
+		}
+		if episode := fromEntry(entry); !episode.Detected.IsZero() || len(episode.Steps) > 0 {
+			ledger.open[entry.Name] = episode
+		}
+	}
+	ledger.closed = latest(nil, closed)
+	return ledger
+}
+
+// reopen takes up an open episode, the later one if there are two of a node.
+func (l *Ledger) reopen(episode *v1alpha1.Episode) {
+	if other, open := l.open[episode.Node]; open && !episode.Detected.After(other.Detected.Time) {
+		return
+	}
+	episode.Finished, episode.Outcome = nil, ""
+	l.open[episode.Node] = *episode
+}
+
+// fromEntry returns the episode of a listed node. Where the entry does not tell when
+// it was detected, that is for the first round to say.
+func fromEntry(entry *v1alpha1.UnhealthyNode) v1alpha1.Episode {
+	episode := v1alpha1.Episode{Node: entry.Name, Trigger: triggerOf(entry.Trigger)}
+	if entry.Detected != nil {
+		episode.Detected = *entry.Detected
+	}
+	for i := range entry.Remediations {
+		cr := &entry.Remediations[i]
+		if cr.Started.IsZero() {
+			continue
+		}
+		step := stepOf(cr)
+		if cr.TimedOut != nil {
+			end(&step, v1alpha1.StepTimedOut, cr.TimedOut.Time)
+		}
+		episode.Steps = append(episode.Steps, step)
+	}
+	episode.Steps = arrange(episode.Steps)
+	return episode
+}
+
+// sound tells whether an episode has what the API requires.
+func sound(episode *v1alpha1.Episode) bool {
+	return episode.Node != "" && !episode.Detected.IsZero() && len(episode.Steps) <= maxSteps &&
+		!slices.ContainsFunc(episode.Steps, func(step v1alpha1.EpisodeStep) bool { return step.Started.IsZero() })
+}

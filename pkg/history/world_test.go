@@ -1,0 +1,154 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package history
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// world is a handful of nodes to which things happen at random.
+type world struct {
+	random *rand.Rand
+	now    time.Time
+	nodes  map[string]*patient
+	uids   int
+}
+
+type patient struct {
+	exists, selected bool
+	created          time.Time
+	state            health.State
+	since            time.Time
+	crs              []v1alpha1.Remediation
+	failed           sets.Set[types.UID]
+	fenced           time.Time
+}
+
+func newWorld(seed uint64, nodes int) *world {
+	w := &world{random: rand.New(rand.NewPCG(seed, seed)), now: at(0), nodes: map[string]*patient{}}
+	for i := range nodes {
+		w.nodes[fmt.Sprintf("node-%d", i)] = &patient{exists: true, selected: true, created: at(-60), failed: sets.New[types.UID]()}
+	}
+	return w
+}
+
+func (w *world) one(chances int) bool { return w.random.IntN(chances) == 0 }
+
+// step lets time pass and something happen to some of the nodes.
+func (w *world) step() {
+	w.now = w.now.Add(time.Duration(w.random.Int64N(int64(40 * time.Second))))
+	for _, name := range w.names() {
+		if w.one(2) {
+			w.happen(w.nodes[name])
+		}
+	}
+}
+
+func (w *world) names() []string {
+	var names []string
+	for i := range len(w.nodes) {
+		names = append(names, fmt.Sprintf("node-%d", i))
+	}
+	return names
+}
+
+func (w *world) happen(p *patient) {
+	switch w.random.IntN(12) {
+	case 0, 1, 2:
+		p.state, p.since = health.Unhealthy, w.past(30)
+	case 3:
+		p.state = health.SoonUnhealthy
+	case 4:
+		p.state = health.Healthy
+	case 5:
+		p.exists = false
+		if !w.one(3) {
+			p.crs = nil
+		}
+	case 6:
+		if !p.exists || w.one(4) {
+			p.exists, p.created = true, w.past(5)
+		}
+	case 7:
+		p.selected = !w.one(3)
+	case 8, 9:
+		if p.exists && p.state == health.Unhealthy && len(p.crs) < 4 {
+			p.crs = append(p.crs, w.cr())
+		}
+	case 10:
+		if len(p.crs) > 0 {
+			w.remediate(p, w.random.IntN(len(p.crs)))
+		}
+	default:
+		p.crs, p.fenced = nil, time.Time{}
+	}
+}
+
+// past returns an instant of the last seconds, in whole ones.
+func (w *world) past(seconds int) time.Time {
+	return w.now.Add(-time.Duration(w.random.IntN(seconds)) * time.Second).Truncate(time.Second)
+}
+
+func (w *world) cr() v1alpha1.Remediation {
+	w.uids++
+	cr := cr([]string{"Reboot", "Fence"}[w.random.IntN(2)], 0)
+	cr.Resource.UID = types.UID(fmt.Sprint(w.uids))
+	cr.Started = metav1.NewTime(w.past(3))
+	return cr
+}
+
+// remediate lets something happen to a CR.
+func (w *world) remediate(p *patient, i int) {
+	switch w.random.IntN(4) {
+	case 0:
+		p.crs[i].TimedOut = new(metav1.NewTime(w.past(3)))
+	case 1:
+		p.crs[i].TimedOut = new(metav1.NewTime(w.past(3)))
+		p.failed.Insert(p.crs[i].Resource.UID)
+	case 2:
+		p.fenced = w.past(20)
+	default:
+		p.crs = slices.Delete(slices.Clone(p.crs), i, i+1)
+	}
+}
+
+// observe returns what a round sees of all nodes, in no order, and now and then not
+// of all of them or twice.
+func (w *world) observe() []Observation {
+	var observations []Observation
+	for name, p := range w.nodes {
+		if w.one(50) {
+			continue
+		}
+		observations = append(observations, w.observation(name, p))
+		if w.one(20) {
+			observations = append(observations, Observation{Node: name, NodeDeleted: true})
+		}
+	}
+	return observations
+}
+
+func (w *world) observation(name string, p *patient) Observation {
+	o := Observation{Node: name, NodeDeleted: !p.exists, Remediations: slices.Clone(p.crs), Failed: p.failed, Fenced: p.fenced}
+	if !p.exists {
+		return o
+	}
+	o.Created, o.State, o.Selected = p.created, p.state, p.selected
+	if p.state != health.Healthy {
+		o.Deadline = p.since
+		o.Trigger = &v1alpha1.Trigger{Type: corev1.NodeReady, Status: "False", Reason: p.since.Format(time.TimeOnly)}
+	}
+	return o
+}

@@ -1,0 +1,120 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// restarted has the API server refuse everything, as after a restart, when it has not
+// read yet who may do what.
+func (w *world) restarted() {
+	w.change(func() {
+		for _, resource := range resources {
+			for _, verb := range []string{"get", "list", "watch"} {
+				w.denied.Insert(verb + " " + resource.Name)
+				w.refused[verb+" "+resource.Name] = apierrors.NewForbidden(resourceOf(reboot).GroupResource(), "", nil)
+			}
+		}
+	})
+	w.breakWatches(reboot)
+	w.breakWatches(fence)
+}
+
+func (w *world) readyAgain() { w.change(func() { w.denied.Clear(); clear(w.refused) }) }
+
+// TestRefusedForAMoment: a refusal that does not last is never reported as one.
+func TestRefusedForAMoment(t *testing.T) {
+	for _, poll := range []bool{false, true} {
+		inDoubt := func(t *testing.T, w *world) {
+			w.put(reboot, "1")
+			w.want("one", reboot)
+			w.told()
+			w.restarted()
+			w.set.Recheck(reboot)
+			for range 19 {
+				pass(confirmAfter / 20)
+				w.set.Recheck(reboot) // However often somebody asks.
+				_, err := w.set.Mapping(reboot)
+				require.False(t, isForbidden(err), "once is not enough")
+			}
+			mapping, err := w.set.Mapping(reboot)
+			require.ErrorIs(t, err, ErrPending, "P5: it is not known whether the kind can be used")
+			require.NotEqual(t, ErrPending, err, "and nobody waits for it")
+			require.NotNil(t, mapping, "what has begun can be ended")
+			require.Equal(t, [][]string{{"one"}}, w.told())
+			value, err := w.value(reboot)
+			require.NoError(t, err, "what was read stays")
+			require.Equal(t, "1", value)
+
+			w.readyAgain()
+			pass(confirmAfter / 20)
+			_, err = w.set.Mapping(reboot)
+			require.NoError(t, err, "P12")
+			require.Equal(t, [][]string{{"one"}}, w.told())
+			pass(time.Minute)
+			require.Equal(t, 1, w.running(reboot))
+
+			// Another moment of that kind has to be confirmed anew.
+			w.restarted()
+			w.set.Recheck(reboot)
+			pass(confirmAfter / 2)
+			_, err = w.set.Mapping(reboot)
+			require.ErrorIs(t, err, ErrPending)
+			pass(confirmAfter / 2)
+			_, err = w.set.Mapping(reboot)
+			if poll {
+				require.NoError(t, err, "6.6: list and watch are not required")
+				_, err = w.value(reboot) // But get is.
+			}
+			require.IsType(t, &ForbiddenError{}, err, "6.4: a real removal is reported in time")
+		}
+		t.Run(map[bool]string{false: "watched", true: "or else polled"}[poll], func(t *testing.T) { inWorld(t, poll, inDoubt) })
+	}
+}
+
+// TestRefusedAtFirst: right after the start a refusal may be a mistake too.
+func TestRefusedAtFirst(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.restarted()
+		w.want("one", reboot)
+		_, err := w.set.Mapping(reboot)
+		require.Equal(t, ErrPending, err)
+		pass(confirmAfter / 2)
+		require.Empty(t, w.told())
+		w.readyAgain()
+		pass(confirmAfter / 2)
+		_, err = w.set.Cache(reboot)
+		require.NoError(t, err)
+	})
+}
+
+// TestPolledIsRefusedForAMoment: of a polled kind, each object has its own refusal.
+func TestPolledIsRefusedForAMoment(t *testing.T) {
+	inWorld(t, true, func(t *testing.T, w *world) {
+		w.getOnly()
+		w.put(reboot, "1")
+		w.want("one", reboot)
+		w.told()
+		get := "get " + resources[reboot].Name
+		w.change(func() { w.refused[get] = apierrors.NewForbidden(resourceOf(reboot).GroupResource(), "x", nil) })
+		pass(interval)
+		_, err := w.set.Mapping(reboot)
+		require.NoError(t, err, "P1: the kind is no matter of one object")
+		_, err = w.value(reboot)
+		require.ErrorIs(t, err, errUnconfirmed)
+		require.Equal(t, [][]string{{"one"}}, w.told())
+		w.readyAgain()
+		w.getOnly()
+		pass(confirmAfter)
+		value, err := w.value(reboot)
+		require.NoError(t, err)
+		require.Equal(t, "1", value)
+		require.Equal(t, [][]string{{"one"}}, w.told())
+	})
+}

@@ -1,0 +1,152 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// TestSilentList: the list is not answered, and no error comes either.
+func TestSilentList(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.put(reboot, "1")
+		w.delay.Store(int64(24 * time.Hour))
+		w.want("one", reboot)
+		w.told()
+		pass(interval - 1)
+		_, err := w.set.Cache(reboot)
+		require.Equal(t, ErrPending, err, "21.2: nothing is decided before the cache has caught up")
+		require.Empty(t, w.told())
+		_, watched := w.set.StoreOf(resourceOf(reboot).GroupResource())
+		require.True(t, watched, "for a moment, a write is waited for")
+
+		pass(1)
+		_, err = w.set.Cache(reboot)
+		require.ErrorIs(t, err, ErrPending, "P5: not an empty cache")
+		require.ErrorIs(t, err, errSilent, "with the cause, so that nobody waits for it")
+		require.Equal(t, [][]string{{"one"}}, w.told(), "P2: who waits is told")
+		require.ErrorIs(t, w.seen, errSilent, "after the failure, not before")
+		_, err = w.value(reboot)
+		require.ErrorIs(t, err, errSilent)
+		require.NotContains(t, w.set.Caches(), reboot)
+		_, watched = w.set.StoreOf(resourceOf(reboot).GroupResource())
+		require.False(t, watched, "nobody waits to see a write there")
+		_, err = w.set.Mapping(reboot)
+		require.NoError(t, err, "it is known where the kind is")
+
+		pass(time.Hour - 2*interval)
+		require.Empty(t, w.told(), "P3: further attempts are no news")
+		_, err = w.set.Cache(reboot)
+		require.ErrorIs(t, err, errSilent, "however often another informer has a try")
+
+		w.delay.Store(0)
+		pass(maxPatience)
+		value, err := w.value(reboot)
+		require.NoError(t, err, "P12: although the old request is never answered")
+		require.Equal(t, "1", value)
+		require.Equal(t, [][]string{{"one"}}, w.told())
+		require.Equal(t, 1, w.running(reboot))
+	})
+}
+
+// TestSlowList: what takes its time is waited for all the same, longer each time.
+func TestSlowList(t *testing.T) {
+	for delay, done := range map[time.Duration]time.Duration{
+		interval - 1:      interval - 1,
+		20 * time.Second:  20 * time.Second,
+		90 * time.Second:  time.Minute + 90*time.Second,
+		200 * time.Second: 3*time.Minute + 200*time.Second,
+	} {
+		for name, refused := range map[string]error{"fills": nil, "fails": errServer} {
+			t.Run(fmt.Sprintf("%s after %s", name, delay), func(t *testing.T) {
+				inWorld(t, false, func(t *testing.T, w *world) {
+					w.delay.Store(int64(delay))
+					if refused != nil {
+						w.change(func() { w.refused["list reboottemplates"] = refused })
+					}
+					w.want("one", reboot)
+					w.told()
+					pass(done - 1)
+					_, err := w.set.Cache(reboot)
+					require.ErrorIs(t, err, ErrPending)
+					if delay < interval {
+						require.Equal(t, ErrPending, err, "21.2")
+						require.Empty(t, w.told())
+					}
+					pass(1)
+					_, err = w.set.Cache(reboot)
+					told := 1
+					if refused != nil {
+						require.ErrorContains(t, err, "out of order")
+					} else {
+						require.NoError(t, err)
+						if delay > interval {
+							told = 2
+						}
+					}
+					require.Len(t, w.told(), told, "P2: not to wait any more, and of the end")
+				})
+			})
+		}
+	}
+}
+
+// TestNothingIsLeftOfAKind: what hangs for a kind ends when nobody wants the kind any
+// more. That nothing is left when the set stops, the bubble of every test shows.
+func TestNothingIsLeftOfAKind(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.change(func() { w.hanging.Insert(reboot.Group) })
+		w.delay.Store(int64(time.Hour))
+		w.want("one", reboot, fence)
+		require.Equal(t, int64(1), w.waiting.Load(), "a look that hangs")
+		require.Equal(t, int64(1), w.listing.Load(), "a list that hangs")
+		w.want("one")
+		require.Zero(t, w.waiting.Load())
+		require.Zero(t, w.listing.Load())
+	})
+}
+
+// TestManyHang: it does not matter how many kinds hang, and where.
+func TestManyHang(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		var hanging []schema.GroupVersionKind
+		for i := range 20 {
+			hanging = append(hanging, schema.GroupVersionKind{Group: fmt.Sprintf("hangs-%d.example.com", i), Version: "v1", Kind: "X"})
+		}
+		w.change(func() {
+			for _, gvk := range hanging {
+				w.hanging.Insert(gvk.Group)
+			}
+		})
+		w.want("one", hanging...)
+		require.Equal(t, int64(len(hanging)), w.waiting.Load())
+		w.want("two", fence)
+		_, err := w.set.Cache(fence)
+		require.NoError(t, err, "21.2: it delays nobody else")
+		require.Equal(t, []string{"two"}, w.toldTo())
+
+		for range 100 {
+			for _, gvk := range hanging {
+				w.set.Recheck(gvk)
+			}
+			pass(time.Second)
+			require.LessOrEqual(t, w.waiting.Load(), int64(len(hanging)), "never more looks than kinds")
+		}
+		require.Equal(t, []string{"one"}, w.toldTo())
+		w.want("one")
+		require.Zero(t, w.waiting.Load())
+	})
+}
+
+// counted counts what is under way.
+func counted(n *atomic.Int64) (done func()) {
+	n.Add(1)
+	return func() { n.Add(-1) }
+}
