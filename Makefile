@@ -67,7 +67,7 @@ race-note:
 .PHONY: test-unit
 test-unit: race-note ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
-	go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 2 $(TEST_FLAGS) ./cmd/... ./hack/... ./pkg/...
+	go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 2 $(TEST_FLAGS) ./cmd/... ./hack/... ./pkg/... ./test/docs
 
 # The controller that the integration tests run, with the race detector in it.
 .PHONY: build-race

@@ -313,9 +313,10 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	world.settle(nhc, plans, outcomes, start)
 	recheck = health.Earliest(world.recheck(plans, start), c.retries.next(name, plans, start))
 	recheck = health.Earliest(recheck, c.await(name, plans, outcomes, start))
-	entries := newEntries(nhc, world, plans, outcomes, memory.decisions, start)
-	status := newStatus(nhc, world, entries, start)
-	done := &round{nhc: nhc, world: world, plans: plans, outcomes: outcomes, entries: entries, status: status, now: start}
+	ledger, ended := memory.ledger.Update(world.observations(plans, outcomes, start), start)
+	entries := newEntries(nhc, world, plans, outcomes, ledger, memory.decisions, start)
+	status := newStatus(nhc, world, entries, ledger, start)
+	done := &round{nhc: nhc, world: world, plans: plans, outcomes: outcomes, ledger: ledger, ended: ended, entries: entries, status: status, now: start}
 	if err := c.report(ctx, done, memory); err != nil {
 		return time.Time{}, err
 	}

@@ -11,12 +11,14 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // newEntries returns the entries of all nodes that are to be listed (spec 18.4), in the
-// order of the plans.
-func newEntries(nhc *v1alpha1.NodeHealthCheck, w *world, plans []remediation.NodePlan, outcomes []remediation.Outcome, before map[string]v1alpha1.Decision, now time.Time) []v1alpha1.UnhealthyNode {
+// order of the plans. The ledger tells what began their episodes, and before what was
+// decided last.
+func newEntries(nhc *v1alpha1.NodeHealthCheck, w *world, plans []remediation.NodePlan, outcomes []remediation.Outcome, ledger *history.Ledger, before map[string]v1alpha1.Decision, now time.Time) []v1alpha1.UnhealthyNode {
 	recorded := make(map[string]*v1alpha1.UnhealthyNode, len(nhc.Status.UnhealthyNodes))
 	for i := range nhc.Status.UnhealthyNodes {
 		recorded[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
@@ -28,7 +30,9 @@ func newEntries(nhc *v1alpha1.NodeHealthCheck, w *world, plans []remediation.Nod
 		if entry == nil {
 			continue
 		}
-		entry.Trigger, entry.Detected = triggerOf(&plans[i].Node, old, now)
+		if episode, open := ledger.Episode(entry.Name); open {
+			entry.Trigger, entry.Detected = episode.Trigger, &episode.Detected
+		}
 		entry.Decision = w.script.Decision(&plans[i], &outcomes[i])
 		lastSince(entry, before, now)
 		entries = append(entries, *entry)
@@ -56,22 +60,6 @@ func decisionsIn(entries []v1alpha1.UnhealthyNode) map[string]v1alpha1.Decision 
 		}
 	}
 	return decisions
-}
-
-// triggerOf returns what made a node unhealthy, and when: the condition that did it
-// first in this episode.
-func triggerOf(node *remediation.Node, old *v1alpha1.UnhealthyNode, now time.Time) (*v1alpha1.Trigger, *metav1.Time) {
-	if old != nil && old.Trigger != nil && old.Detected != nil {
-		return old.Trigger, old.Detected
-	}
-	if node.Verdict.State != health.Unhealthy {
-		return nil, nil
-	}
-	detected := node.Verdict.Deadline
-	if detected.After(now) {
-		detected = now
-	}
-	return &v1alpha1.Trigger{Type: node.Verdict.Type, Status: node.Verdict.Status, Reason: node.Verdict.Reason}, new(seconds(detected))
 }
 
 // newEntry returns the entry of a node, or nil if it is not listed (spec 18.4).

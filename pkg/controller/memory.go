@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -27,6 +28,8 @@ type memory struct {
 	announced announced
 	// remediations are the CRs that status showed last, nil before the first sync.
 	remediations map[types.UID]tracked
+	// ledger has the episodes as of the last report.
+	ledger *history.Ledger
 	// decisions are those of the nodes in the last report.
 	decisions map[string]v1alpha1.Decision
 	// oldNodes are the nodes with a series for old CRs.
@@ -75,7 +78,8 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 		known = &memory{
 			uid:               nhc.UID,
 			deletionRequested: map[types.UID]bool{},
-			decisions:         decisionsIn(nhc.Status.UnhealthyNodes), // After a restart, status tells.
+			ledger:            history.Recall(&nhc.Status), // After a restart, status tells.
+			decisions:         decisionsIn(nhc.Status.UnhealthyNodes),
 			announced:         announced{detected: sets.New[string](), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		if before != nil {

@@ -224,6 +224,7 @@ func TestMetricsLint(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.now = epoch.Add(49 * time.Hour)
+	s.sync(sick("e", refused(remediation.RefusedPaused)), sick("f", func(p *part) { p.outcome.Recovered = true }))
 	s.sync(sick("a", created(testCR("a", "1"))), sick("b", own(testCR("b", "2", crMarked))), sick("c", own(testCR("c", "3"))), sick("d", own(testCR("d", "4"))))
 	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3"))), well("d"))
 	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
@@ -236,10 +237,13 @@ func TestMetricsLint(t *testing.T) {
 	}
 	want := []string{
 		ongoing, unhealthySeconds, oldCRs, started, succeededTotal, timedOutTotal, cancelled, detection, "nhc_sync_duration_seconds",
-		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_remediating_nodes", "nhc_gate_open", "nhc_paused", "nhc_disabled",
+		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_soon_unhealthy_nodes", "nhc_remediating_nodes",
+		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled",
+		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total",
 	}
 	slices.Sort(want)
 	require.Equal(t, want, names, "20.1 20.2")
+	require.Len(t, s.metrics.all(), len(want))
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	require.NoError(t, err)
 	require.Empty(t, problems)
@@ -252,4 +256,45 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 	require.NoError(t, err)
 	_, err = newMetrics(registry)
 	require.ErrorContains(t, err, "registering metrics")
+}
+
+func TestNodesWaiting(t *testing.T) {
+	t.Parallel()
+	const waiting, waited = "nhc_nodes_waiting", "nhc_node_waiting_seconds"
+	s := newStory(t)
+	nonZero := func() map[string]float64 {
+		values := s.values(t, waiting)
+		maps.DeleteFunc(values, func(_ string, value float64) bool { return value == 0 })
+		return values
+	}
+	s.sync(sick("a", refused(remediation.RefusedPaused)), sick("b", refused(remediation.RefusedPaused)), sick("c", own(testCR("c", "1"))))
+	require.Equal(t, map[string]float64{"/workers/Paused": 2}, nonZero(), "nodes under remediation do not wait")
+	require.Contains(t, s.values(t, waiting), "/workers/GateClosed", "series that are zero are there")
+	require.NotContains(t, s.values(t, waiting), "/workers/StepRunning")
+	require.Empty(t, s.values(t, waited))
+
+	s.sync(sick("a", refused(remediation.RefusedGateClosed)), sick("b", refused(remediation.RefusedPaused)), well("c"))
+	require.Equal(t, map[string]float64{"/workers/Paused": 1, "/workers/GateClosed": 1}, nonZero())
+	require.Equal(t, map[string]float64{"/workers/Paused": 1}, s.values(t, waited))
+
+	s.restart()
+	s.sync(sick("b", own(testCR("b", "2"))))
+	require.Empty(t, nonZero())
+	require.Equal(t, map[string]float64{"/workers/Paused": 2, "/workers/GateClosed": 1}, s.values(t, waited), "P8: also after a restart")
+	s.metrics.forget("workers", s.memory)
+	require.Empty(t, s.values(t, waiting), "20.2: series of a deleted NHC are removed")
+	require.Empty(t, s.values(t, waited))
+}
+
+func TestEpisodesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.nhc.Spec.RemediationHistoryLimit = new(int32(0))
+	s.sync(sick("a", own(testCR("a", "1"))), sick("b"), sick("c"))
+	s.sync(well("a"), well("b"), sick("c", nodeDeleted))
+	require.Equal(t, map[string]float64{"/workers/Recovered": 1, "/workers/RecoveredWithoutRemediation": 1, "/workers/NodeDeleted": 1}, s.values(t, "nhc_episodes_total"))
+	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"))
+	require.Empty(t, s.nhc.Status.RemediationHistory, "0 turns it off, and only the list")
+	s.sync(well("a"))
+	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"), "once")
 }

@@ -32,6 +32,11 @@ func (m *metrics) update(r *round, memory *memory) {
 	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
 
 	m.updateWaiting(r, memory)
+	for i := range r.ended {
+		episode := &r.ended[i]
+		m.episodes.WithLabelValues(name, string(episode.Outcome)).Inc()
+		m.episodeDuration.WithLabelValues(name).Observe(episode.Finished.Sub(episode.Detected.Time).Seconds())
+	}
 	for i := range r.plans {
 		if r.outcomes[i].Recovered {
 			m.lastLookRecovered.WithLabelValues(name).Inc()

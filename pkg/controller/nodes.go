@@ -54,7 +54,8 @@ func TrimNode(object any) (any, error) {
 	return &corev1.Node{
 		TypeMeta: node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
-			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels, Annotations: annotations,
+			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, CreationTimestamp: node.CreationTimestamp,
+			Labels: node.Labels, Annotations: annotations,
 		},
 		Status: corev1.NodeStatus{Conditions: conditions},
 	}, nil

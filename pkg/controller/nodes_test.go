@@ -120,6 +120,7 @@ func TestTrimNode(t *testing.T) {
 	require.NoError(t, err)
 	want := testNode("n", labelled("a", "b"), annotated(v1alpha1.AnnotationManuallyConfirmedHealthy, ""), conditions(testCondition("Ready", "True", epoch)))
 	want.ResourceVersion = "7"
+	want.CreationTimestamp = full.CreationTimestamp
 	want.Status.Conditions[0].Reason = "r"
 	require.Equal(t, want, trimmed)
 	require.Equal(t, before, full, "what was given stays as it is")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -89,7 +90,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	for _, patient := range w.fleet.Patients {
 		w.add(patient.Node, patient.Verdict, restraints, crs)
 	}
-	others, err := c.furtherNodes(nhc, selected, crs)
+	others, err := c.furtherNodes(nhc, selected, crs, memory.ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +159,11 @@ func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remedi
 
 // furtherNodes returns the nodes to be looked at besides the patients: those with
 // CRs, be they healthy, no longer selected or gone; those whose lease is held and may
-// have to be released; and those that somebody has confirmed to be healthy.
-func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.Node, crs *ownCRs) (sets.Set[string], error) {
+// have to be released; those that were unhealthy last; and those that somebody has
+// confirmed to be healthy.
+func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.Node, crs *ownCRs, ledger *history.Ledger) (sets.Set[string], error) {
 	names := sets.New(crs.nodes()...)
+	names.Insert(ledger.Nodes()...)
 	held, err := c.leaseStore.ByIndex(leasesByHolder, remediation.LeaseHolder(nhc.Name))
 	if err != nil {
 		return nil, fmt.Errorf("listing leases: %w", err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -25,6 +26,9 @@ type round struct {
 	world    *world
 	plans    []remediation.NodePlan
 	outcomes []remediation.Outcome
+	// ledger has the episodes after the sync, and ended those that it has ended.
+	ledger *history.Ledger
+	ended  []v1alpha1.Episode
 	// entries are those of all nodes, also of those that status is too small for.
 	entries []v1alpha1.UnhealthyNode
 	status  *v1alpha1.NodeHealthCheckStatus
@@ -50,6 +54,7 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 func (r *round) remember(memory *memory) {
 	memory.announced = r.announcedNow(memory)
 	memory.decisions = decisionsIn(r.entries)
+	memory.ledger = r.ledger
 }
 
 func (r *round) node(name string) *corev1.Node { return r.world.objects[name] }

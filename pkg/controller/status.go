@@ -13,12 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
 )
 
 // newStatus computes the whole status from what was observed and done (spec 18).
 // It is pure, and the status of an unchanged world is the old one. The entries are
-// those of all nodes: as many are listed as fit.
-func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.UnhealthyNode, now time.Time) *v1alpha1.NodeHealthCheckStatus {
+// those of all nodes: as many are listed as fit. The history goes with a status that
+// is written anyway, and is never worth a write by itself.
+func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.UnhealthyNode, ledger *history.Ledger, now time.Time) *v1alpha1.NodeHealthCheckStatus {
 	old := &nhc.Status
 	remediating := 0
 	for i := range entries {
@@ -34,11 +36,13 @@ func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.Unhea
 		RemediatingNodes:   new(int32(remediating)),
 		UnhealthyNodes:     limitEntries(entries, maxUnhealthyNodes),
 		Conditions:         newConditions(nhc, w, now),
+		RemediationHistory: old.RemediationHistory,
 		LastUpdateTime:     old.LastUpdateTime,
 	}
 	status.StormRecoveryActive, status.StormRecoveryStartTime = stormFields(nhc, w.storm)
 	status.Phase, status.Reason = phaseOf(nhc, status.Conditions, remediating)
 	if !equality.Semantic.DeepEqual(old, status) {
+		status.RemediationHistory = ledger.List(nhc.Spec.RemediationHistoryLimit)
 		status.LastUpdateTime = new(seconds(now))
 	}
 	return status
