@@ -74,8 +74,8 @@ func TestUpgradeFromUpstream(t *testing.T) {
 	require.Empty(t, status.InFlightRemediations, "18.5")
 	require.Nil(t, status.StormRecoveryActive, "9.10")
 	require.Nil(t, status.StormRecoveryStartTime, "9.10")
-	require.Len(t, status.Conditions, 1, "9.10")
-	require.Equal(t, old.UTC(), status.Conditions[0].LastTransitionTime.UTC(), "6.3: nothing has flipped")
+	require.Empty(t, s.condition(v1alpha1.ConditionStormActive), "9.10")
+	require.Equal(t, old.UTC(), s.disabled().LastTransitionTime.UTC(), "6.3: nothing has flipped")
 	require.Equal(t, v1alpha1.PhaseRemediating, status.Phase)
 	require.Equal(t, "NHC is remediating 3 nodes", status.Reason)
 	for name, cr := range map[string]*unstructured.Unstructured{"generated": generated, "named": named} {
