@@ -91,13 +91,16 @@ func (s *scenario) nodeObject(name string) *corev1.Node {
 	return node
 }
 
-// backDateHealth has a node be healthy for longer than it is, as far as status knows.
+// backDateHealth has a node be healthy for longer than it is, as far as its condition
+// and status tell.
 func (s *scenario) backDateHealth(name string, age time.Duration) {
 	s.t.Helper()
+	since := time.Now().Add(-age)
+	s.setCondition(name, corev1.NodeReady, corev1.ConditionTrue, since)
 	status := s.status()
 	for i := range status.UnhealthyNodes {
 		if status.UnhealthyNodes[i].Name == s.node(name) {
-			status.UnhealthyNodes[i].ConditionsHealthyTimestamp = new(metav1.NewTime(time.Now().Add(-age).Truncate(time.Second)))
+			status.UnhealthyNodes[i].ConditionsHealthyTimestamp = new(metav1.NewTime(since.Truncate(time.Second)))
 		}
 	}
 	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name,
@@ -159,6 +162,17 @@ func TestHealthyDelay(t *testing.T) {
 				s.eventuallyCounts(1, 1)
 			})
 		}
+	})
+	t.Run("P11-interrupted-unseen", func(t *testing.T) {
+		t.Parallel()
+		s := newDelayed(t, time.Hour, "a")
+		s.backDateHealth("a", 50*time.Minute)
+		s.catchUpNodes()
+		// As if it had failed and recovered while nobody looked.
+		again := time.Now().Truncate(time.Second)
+		s.setCondition("a", corev1.NodeReady, corev1.ConditionTrue, again)
+		s.eventually("the delay begins anew", func() bool { return s.entry("a").ConditionsHealthyTimestamp.Time.Equal(again) })
+		s.requireDelayed("a")
 	})
 	t.Run("16.4-zero", func(t *testing.T) {
 		t.Parallel()

@@ -42,16 +42,15 @@ func TestRemediation(t *testing.T) {
 	status := nhc.Status
 	require.Equal(t, v1alpha1.PhaseRemediating, status.Phase)
 	require.Equal(t, "NHC is remediating 1 nodes", status.Reason)
-	require.Equal(t, []v1alpha1.UnhealthyNode{{
-		Name: s.node("a"),
-		Remediations: []v1alpha1.Remediation{{
-			Resource: corev1.ObjectReference{
-				APIVersion: cr.GetAPIVersion(), Kind: "PowerCycleRemediation", Namespace: s.name, Name: s.node("a"), UID: cr.GetUID(),
-			},
-			Started:      cr.GetCreationTimestamp(),
-			TemplateName: s.name,
-		}},
-	}}, status.UnhealthyNodes, "18.3")
+	require.Len(t, status.UnhealthyNodes, 1, "18.4")
+	require.Equal(t, s.node("a"), status.UnhealthyNodes[0].Name)
+	require.Equal(t, []v1alpha1.Remediation{{
+		Resource: corev1.ObjectReference{
+			APIVersion: cr.GetAPIVersion(), Kind: "PowerCycleRemediation", Namespace: s.name, Name: s.node("a"), UID: cr.GetUID(),
+		},
+		Started:      cr.GetCreationTimestamp(),
+		TemplateName: s.name,
+	}}, status.UnhealthyNodes[0].Remediations, "18.3")
 	require.Equal(t, int32(1), *status.RemediatingNodes)
 	s.eventuallyCounts(3, 2)
 	detected := `Node matches unhealthy condition. Node "` + s.node("a") + `", condition type "Ready", condition status "Unknown"`
