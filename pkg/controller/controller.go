@@ -19,7 +19,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
@@ -56,6 +55,12 @@ const (
 	retryMax  = time.Minute
 )
 
+// The backoff while a cache does not show our own write yet.
+const (
+	staleBase = 20 * time.Millisecond
+	staleMax  = time.Second
+)
+
 // Config is what a Controller depends on. Every field is required.
 type Config struct {
 	Kube             kubernetes.Interface
@@ -89,6 +94,8 @@ type Controller struct {
 	synced []cache.DoneChecker
 	clock  clock.PassiveClock
 	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// behind spaces out the syncs that wait for a cache to show our own write.
+	behind workqueue.TypedRateLimiter[cache.ObjectName]
 
 	// templates and remediations are the kinds that the NodeHealthChecks refer to,
 	// and the kinds of the CRs.
@@ -134,6 +141,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		metrics:        metrics,
 		announcer:      announcer{recorder: config.Recorder},
 		retries:        newRetries(),
+		behind:         workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](staleBase, staleMax),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
@@ -260,15 +268,18 @@ func (c *Controller) processNext(ctx context.Context) bool {
 
 	recheck, err := c.sync(ctx, key.Name)
 	_, stale := errors.AsType[*staleness.Error](err)
+	if !stale {
+		c.behind.Forget(key)
+	}
 	switch {
 	case errors.Is(err, watches.ErrPending):
 		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
 		c.queue.Forget(key) // The watch calls when it is ready.
 	case stale:
-		// No longer and longer waits: the event by which the cache catches up may be
-		// the echo of our own write, and wakes nobody.
+		// No long waits: the event by which the cache catches up may be the echo of our
+		// own write, and wakes nobody.
 		logger.V(5).Info("Cache is behind, retrying", "cause", err.Error())
-		c.queue.AddAfter(key, retryBase)
+		c.queue.AddAfter(key, c.behind.When(key))
 	case apierrors.IsConflict(err):
 		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
 		c.queue.AddRateLimited(key)
@@ -351,17 +362,3 @@ func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bo
 }
 
 var nhcResource = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural).GroupResource()
-
-// logSync tells what a sync saw and wants.
-func logSync(ctx context.Context, world *world, plans []remediation.NodePlan) {
-	logger := klog.FromContext(ctx)
-	logger.V(4).Info("Syncing", "observed", world.fleet.Observed, "healthy", world.fleet.Healthy, "soonUnhealthy", world.fleet.SoonUnhealthy,
-		"unhealthy", world.fleet.Unhealthy, "gateOpen", world.gate.Open, "required", world.gate.Required, "storm", world.storm.Active, "disabled", world.findings.problem != nil)
-	if !logger.V(5).Enabled() {
-		return
-	}
-	for _, plan := range plans {
-		logger.V(5).Info("Planned", "node", plan.Node.Name, "state", plan.Node.Verdict.State.String(), "since", metav1.NewTime(plan.Node.Verdict.Since),
-			"remediations", len(plan.Node.Own), "actions", len(plan.Actions), "refusal", string(plan.Refusal))
-	}
-}

@@ -45,6 +45,7 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 	transitions := r.transitions(memory)
 	c.metrics.update(r, memory)
 	c.announcer.announce(r.nhc, transitions)
+	logEvents(ctx, transitions)
 	r.logDecisions(ctx, memory)
 	r.remember(memory)
 	return nil

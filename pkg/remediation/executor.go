@@ -93,9 +93,16 @@ func (e *Executor) Execute(ctx context.Context, nhc string, plan NodePlan) Outco
 	return outcome
 }
 
+// actionTimeout bounds an action. A kind that never answers, because its webhook or its
+// API server hangs, must not hold a worker for ever. It is longer than the API server
+// waits for a webhook.
+const actionTimeout = 35 * time.Second
+
 // execute carries out one action. It returns an error if the later actions of the
 // plan must not follow; what fails without that consequence is in the outcome.
 func (e *Executor) execute(ctx context.Context, nhc, node string, action Action, outcome *Outcome) error {
+	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	defer cancel()
 	switch action := action.(type) {
 	case Create:
 		e.create(ctx, nhc, node, action, outcome)
@@ -303,6 +310,7 @@ func (e *Executor) mark(ctx context.Context, client dynamic.ResourceInterface, m
 		return fmt.Errorf("annotating %s %s: %w", cr.Kind, klog.KObj(cr), err)
 	}
 	e.OnWrite(mapping.Resource.GroupResource(), patched.GetResourceVersion())
+	klog.FromContext(ctx).V(2).Info("Told the remediator to stop", "kind", cr.Kind, "remediation", klog.KObj(cr), "endsStep", action.EndsStep)
 	return nil
 }
 

@@ -1,0 +1,101 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// What is logged at which level: 0 the life of the process and errors, 2 what has
+// changed, 4 each sync with its inputs and its plan, 5 each node of it.
+
+// logSync tells what a sync saw and wants.
+func logSync(ctx context.Context, world *world, plans []remediation.NodePlan) {
+	logger := klog.FromContext(ctx)
+	logger.V(4).Info("Syncing", "observed", world.fleet.Observed, "healthy", world.fleet.Healthy, "soonUnhealthy", world.fleet.SoonUnhealthy,
+		"unhealthy", world.fleet.Unhealthy, "remediated", world.fleet.Remediated, "gateOpen", world.gate.Open, "required", world.gate.Required,
+		"storm", world.storm.Active, "upgrading", world.upgrading(), "disabled", world.findings.problem != nil)
+	if !logger.V(4).Enabled() {
+		return
+	}
+	for i := range plans {
+		level := logger.V(5)
+		if len(plans[i].Actions) > 0 {
+			level = logger.V(4)
+		}
+		logPlan(level, &plans[i])
+	}
+}
+
+// logPlan tells what a plan for a node was made from, and what it is.
+func logPlan(logger klog.Logger, plan *remediation.NodePlan) {
+	node := &plan.Node
+	actions := make([]string, 0, len(plan.Actions))
+	for _, action := range plan.Actions {
+		actions = append(actions, remediation.ActionName(action))
+	}
+	logger.Info("Planned", "node", node.Name, "state", node.Verdict.State.String(), "condition", conditionOf(node.Verdict), "since", timeOrNever(node.Verdict.Since),
+		"remediations", len(node.Own), "foreign", len(node.Foreign), "reason", string(plan.Reason), "actions", actions, "recheck", timeOrNever(plan.Recheck))
+}
+
+func conditionOf(verdict health.Verdict) string {
+	if verdict.Type == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s=%s", verdict.Type, verdict.Status)
+}
+
+func timeOrNever(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// logDecisions tells of the decisions that have changed since the last report, and by
+// which checks.
+func (r *round) logDecisions(ctx context.Context, memory *memory) {
+	logger := klog.FromContext(ctx)
+	current := decisionsIn(r.entries)
+	for i := range r.plans {
+		node := r.plans[i].Node.Name
+		before, after := memory.decisions[node], current[node]
+		switch {
+		case before.Reason == after.Reason:
+		case after.Reason == "":
+			logger.V(2).Info("Decision ended", "node", node, "before", string(before.Reason))
+		default:
+			logger.V(2).Info("Decision changed", "node", node, "decision", string(after.Type), "reason", string(after.Reason),
+				"before", string(before.Reason), "message", after.Message)
+			r.logChecks(logger, &r.plans[i])
+		}
+	}
+}
+
+// logChecks tells what a node had to pass to get its CR.
+func (r *round) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
+	if !logger.V(4).Enabled() || plan.Node.Verdict.State != health.Unhealthy || plan.Node.Circumstances.NodeDeleted {
+		return
+	}
+	for _, check := range r.world.script.Checks(plan) {
+		logger.V(4).Info("Checked", "node", plan.Node.Name, "check", string(check.Reason), "passed", check.Passed, "message", check.Message)
+	}
+}
+
+// logEvents tells of what has changed for a NodeHealthCheck as a whole. What changes
+// for a node is told where it is done.
+func logEvents(ctx context.Context, all []event) {
+	for _, e := range all {
+		if e.node == nil {
+			klog.FromContext(ctx).V(2).Info("Reported", "reason", e.reason, "note", e.note)
+		}
+	}
+}
