@@ -85,9 +85,16 @@ func (r *round) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
 	if !logger.V(4).Enabled() || plan.Node.Verdict.State != health.Unhealthy || plan.Node.Circumstances.NodeDeleted {
 		return
 	}
+	passed, refused := []string{}, []string{}
 	for _, check := range r.world.script.Checks(plan) {
-		logger.V(4).Info("Checked", "node", plan.Node.Name, "check", string(check.Reason), "passed", check.Passed, "message", check.Message)
+		if check.Passed {
+			passed = append(passed, string(check.Reason))
+		} else {
+			refused = append(refused, string(check.Reason)+": "+check.Message)
+		}
 	}
+	_, _, allowance := r.world.script.Grounds.Allowance()
+	logger.V(4).Info("Checked", "node", plan.Node.Name, "passed", passed, "refused", refused, "gate", allowance)
 }
 
 // logEvents tells of what has changed for a NodeHealthCheck as a whole. What changes

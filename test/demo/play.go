@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,11 +66,32 @@ func (d *demo) play(ctx context.Context) error {
 			return err
 		}
 	}
-	output, err := d.cluster.Kubectl(ctx, "get", "nodehealthchecks")
+	if err := d.show(ctx, "get", "nodehealthchecks"); err != nil {
+		return err
+	}
+	if err := d.show(ctx, "get", "nodehealthcheck", "workers", "-o", "jsonpath="+history); err != nil {
+		return err
+	}
+	fmt.Println("\nThe node failed, was found, repaired and released. Done.")
+	return nil
+}
+
+// history shows the episodes that status tells of, a line each.
+const history = `{range .status.remediationHistory[*]}{.node}: {.trigger.type}={.trigger.status}, detected {.detected}, started {.started}, finished {.finished}: {.outcome}{"\n"}{end}`
+
+// show runs kubectl as a user would.
+func (d *demo) show(ctx context.Context, args ...string) error {
+	output, err := d.cluster.Kubectl(ctx, args...)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n$ kubectl get nodehealthchecks\n%s\nThe node failed, was found, repaired and released. Done.\n", output)
+	command := strings.Join(args[:len(args)-1], " ")
+	if last := args[len(args)-1]; strings.Contains(last, "{") {
+		command += " '" + last + "'"
+	} else {
+		command += " " + last
+	}
+	fmt.Printf("\n$ kubectl %s\n%s", command, output)
 	return nil
 }
 
