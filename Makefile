@@ -129,3 +129,8 @@ verify-codegen: ## Check that the generated code is up to date.
 .PHONY: verify-manifests
 verify-manifests: ## Check that the CRD and manifests/install.yaml are up to date.
 	hack/verify-manifests.sh
+
+# Not part of verify: promtool takes minutes to compile, once.
+.PHONY: verify-monitoring
+verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
+	hack/verify-monitoring.sh

@@ -54,6 +54,9 @@ func (w *world) populate() {
 		w.randomSteps(&nhc.Spec)
 		w.randomGate(&nhc.Spec)
 		w.randomDelay(&nhc.Spec)
+		if w.chance(60) {
+			w.randomStorm(&nhc.Spec)
+		}
 		if w.chance(30) {
 			nhc.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
 		}
@@ -119,6 +122,12 @@ func (w *world) describeSpec(name string, spec *v1alpha1.NodeHealthCheckSpec) st
 	}
 	if spec.HealthyDelay != nil {
 		text += " healthyDelay " + spec.HealthyDelay.Duration.String()
+	}
+	if spec.StormRecoveryThreshold != nil {
+		text += fmt.Sprintf(" stormRecoveryThreshold %d", *spec.StormRecoveryThreshold)
+	}
+	if spec.StormCooldownDuration != nil {
+		text += " stormCooldownDuration " + spec.StormCooldownDuration.Duration.String()
 	}
 	if len(spec.PauseRequests) > 0 {
 		text += " paused"

@@ -6,6 +6,7 @@ package remediation
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
+// story is what happens on a stage.
+type story struct {
+	about string
+	spec  func(*stage, *v1alpha1.NodeHealthCheckSpec)
+	play  func(*stage)
+}
+
 // stage is a world in which nothing happens by chance.
 type stage struct{ *world }
 
@@ -32,11 +40,7 @@ type stage struct{ *world }
 func TestSimulationGolden(t *testing.T) {
 	t.Parallel()
 	const m = time.Minute
-	stories := map[string]struct {
-		about string
-		spec  func(*stage, *v1alpha1.NodeHealthCheckSpec)
-		play  func(*stage)
-	}{
+	stories := map[string]story{
 		"classic-success": {
 			about: "A node fails, its remediator repairs it, and nothing is left.",
 			spec:  classic("reboot"),
@@ -175,6 +179,7 @@ func TestSimulationGolden(t *testing.T) {
 			},
 		},
 	}
+	maps.Copy(stories, stormStories())
 	for name, story := range stories {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

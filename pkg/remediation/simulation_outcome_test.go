@@ -42,26 +42,26 @@ func (w *world) checkFixedPoint(s *sight, plans []NodePlan, outcomes []Outcome, 
 	if !w.undisturbed(s) || w.now != s.now {
 		return
 	}
-	p := w.process
 	nhc := w.nhc(s.nhc.Name).DeepCopy()
 	nhc.Status = *status
-	requested := p.requested[nhc.Name]
-	again := p.observe(w.truth(), nhc, s.now)
-	p.takePlace(w.truth(), again, false)
-	p.requested[nhc.Name] = requested
+	again, following := w.lookAgain(nhc, s.now)
+	w.checkStay(s, again, plans, following, outcomes, status)
+	if again.storm == s.storm { // Or status is about to change by what was deleted.
+		w.checkForesight(again, following)
+	}
 	for i := range plans {
 		before := &plans[i]
 		if outcomes[i].Err != nil || outcomes[i].Blocker != nil || outcomes[i].Recovered || s.now.Before(before.Node.RetryAt) {
 			continue
 		}
-		if before.Node.Circumstances.GateClosed || before.Refusal == RefusedControlPlaneBusy {
+		if before.Node.Circumstances.GateClosed || before.Refusal == RefusedStormActive || before.Refusal == RefusedControlPlaneBusy {
 			continue // What was done about other nodes may have ended that.
 		}
 		at := slices.IndexFunc(again.nodes, func(n Node) bool { return n.Name == before.Node.Name })
 		if at < 0 {
 			continue
 		}
-		next := again.script.Plan(again.nodes[at], s.now)
+		next := following[at]
 		for _, action := range next.Actions {
 			switch action := action.(type) {
 			case ReleaseLease, RemoveConfirmation, WriteLease:

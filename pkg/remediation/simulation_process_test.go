@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
@@ -25,6 +26,10 @@ type process struct {
 	// requested holds the CRs whose deletion was requested, by NodeHealthCheck.
 	requested map[string]map[types.UID]bool
 	retries   map[retryID]*retry
+	// unsure are those of whose status it is not known that the last write has succeeded.
+	unsure map[string]bool
+	// decisions are those of the last report, by NodeHealthCheck and node.
+	decisions map[string]map[string]v1alpha1.Decision
 	place     placeHolder
 	// wake is when time alone starts the next sync, and dirty who is to be synced now.
 	wake  map[string]time.Time
@@ -42,6 +47,7 @@ type retryID struct {
 type retry struct {
 	failures int
 	due      time.Time
+	failure  string
 }
 
 type placeHolder struct {
@@ -90,13 +96,18 @@ func (w *world) boot(age int) {
 	p := &process{
 		world: w,
 		nodes: list(w.nodes), leases: list(w.leases), nhcs: newInformer(w.nhcs, len(w.nhcs.changes)), remediations: map[string]*informer{},
-		written: map[string]map[*table]int{}, requested: map[string]map[types.UID]bool{}, retries: map[retryID]*retry{},
+		written: map[string]map[*table]int{}, requested: map[string]map[types.UID]bool{}, retries: map[retryID]*retry{}, decisions: map[string]map[string]v1alpha1.Decision{}, unsure: map[string]bool{},
 		wake: map[string]time.Time{}, dirty: map[string]bool{}, busy: map[string]bool{},
 	}
 	for kind, t := range w.remediations {
 		p.remediations[kind] = list(t)
 	}
 	w.process = p
+	for _, i := range w.nhcs.live {
+		if w.tempests[stormKey(i.nhc)].raging {
+			w.seen["storm: restart"]++
+		}
+	}
 	p.soil()
 }
 

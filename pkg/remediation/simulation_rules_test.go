@@ -77,19 +77,7 @@ func hindrance(s *sight, w *world, node *Node) string {
 	case !selects(s.nhc, object):
 		return "not selected (17.5)"
 	}
-	healthy := 0
-	for _, name := range sorted(w.process.nodes.items) {
-		other := w.process.nodes.items[name].node
-		if selects(s.nhc, other) && !slices.ContainsFunc(s.nodes, func(n Node) bool {
-			return n.Name == name && (n.Verdict.State != health.Healthy || len(n.Own) > 0 || len(n.Unreadable) > 0)
-		}) {
-			healthy++
-		}
-	}
-	if s.nhc.Spec.MinHealthy != nil && healthy < s.nhc.Spec.MinHealthy.IntValue() {
-		return "the gate is closed (8)"
-	}
-	if s.nhc.Spec.MaxUnhealthy != nil && s.fleet.Observed-healthy > s.nhc.Spec.MaxUnhealthy.IntValue() {
+	if !s.climate.open {
 		return "the gate is closed (8)"
 	}
 	for _, step := range s.script.Steps {
@@ -108,6 +96,8 @@ func mayBegin(s *sight, w *world, node *Node) string {
 		return "a CR cannot be read (6.8)"
 	case node.Lease != nil && leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) && leaseValidReference(node.Lease, s.now):
 		return "the lease is taken (14.3)"
+	case len(node.Own) == 0 && s.before.raging:
+		return "a storm (9.6)"
 	}
 	return hindrance(s, w, node)
 }
@@ -210,6 +200,7 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 			violate("13.1", "the steps are not in order")
 		}
 	}
+	w.checkProgress(s, plan)
 	waiting := s.now.Before(node.RetryAt)
 	if exists && !waiting && releases+creates == 0 && node.Verdict.State != health.Healthy {
 		w.checkRenewal(s, node, leases > 0)

@@ -28,6 +28,9 @@ func (w *world) calm() {
 		w.changeSpec(name, func(spec *v1alpha1.NodeHealthCheckSpec) {
 			spec.PauseRequests = nil
 			spec.MinHealthy, spec.MaxUnhealthy = new(intstr.FromInt32(0)), nil
+			if w.chance(50) {
+				spec.StormRecoveryThreshold = nil // It may keep up a storm for ever.
+			}
 			if spec.HealthyDelay != nil && spec.HealthyDelay.Duration < 0 {
 				spec.HealthyDelay = &metav1.Duration{Duration: 5 * time.Minute}
 			}
@@ -130,6 +133,7 @@ func (w *world) checkExhausted() {
 			switch {
 			case plan.Exhausted:
 				w.checkSteps(s, &node)
+			case plan.Refusal == RefusedStormActive && w.keepsOn(s):
 			case plan.Refusal == RefusedForeignRemediation, plan.Refusal == RefusedControlPlaneBusy:
 			case plan.Refusal == RefusedLeaseTaken && w.heldAtWork(node.Lease, node.Name):
 			case slices.ContainsFunc(node.Own, func(cr *CR) bool { return stepOf(s.script.Steps, cr) < 0 || node.deleting(cr) }):
@@ -146,6 +150,13 @@ func (w *world) checkExhausted() {
 func (w *world) heldAtWork(lease *coordinationv1.Lease, node string) bool {
 	nhc, ok := NHCOfHolder(leaseHolder(lease))
 	return ok && len(w.ownCRs(nhc, node)) > 0
+}
+
+// keepsOn tells whether there is a storm that goes on because of its threshold: an open
+// gate alone does not end that (spec 9.4).
+func (w *world) keepsOn(s *sight) bool {
+	byThreshold, _ := restless(&s.nhc.Spec, s.climate)
+	return byThreshold && w.tempests[stormKey(s.nhc)].raging
 }
 
 // checkSteps checks the CRs of a node for which no step is left.
@@ -171,6 +182,9 @@ func (w *world) cure() {
 
 // checkEmpty checks that nothing is left.
 func (w *world) checkEmpty() {
+	for _, name := range sorted(w.nhcs.live) {
+		w.checkNoStorm(w.nhc(name))
+	}
 	hanging := 0
 	for _, cr := range w.crs() {
 		hangs := cr.Deleting() && w.node(cr.Node()) == nil // Its finalizer is not ours.

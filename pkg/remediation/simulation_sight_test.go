@@ -49,6 +49,13 @@ type sight struct {
 	// objects are the Nodes behind nodes.
 	objects map[string]*corev1.Node
 	leaving time.Time
+	// storm is the present one, and climate what it has to be judged by.
+	storm   health.Storm
+	climate climate
+	// before and after are the storms that there have to be, before and after CRs were
+	// created, and firsts is the number of nodes that have got their first one.
+	before, after tempest
+	firsts        int
 	// moves are those of the world when the caches were up to date; -1 if they were not.
 	moves int
 	// version is that of the world at that time.
@@ -131,6 +138,9 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 	s.fleet = health.Evaluate(judge, selected, remediated)
 	s.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, s.fleet.Observed, s.fleet.Healthy)
 	restraints.GateClosed = !s.gate.Open
+	s.storm = stormOf(&nhc.Status).Next(stormRules(&nhc.Spec), s.weather(0), now)
+	restraints.Storm = s.storm.Active
+	s.script.Grounds = s.grounds()
 
 	for _, name := range sorted(v.leases) {
 		if lease := v.leases[name].lease; leaseHolder(lease) == LeaseHolder(nhc.Name) {
@@ -169,7 +179,7 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 			node.Foreign = foreignCRs(v, s.script, nhc.Name, name)
 		}
 		if retry := p.retries[retryOf(nhc.Name, &node)]; retry != nil {
-			node.RetryAt = retry.due
+			node.RetryAt, node.LastFailure = retry.due, retry.failure
 		}
 		if i := v.leases[LeaseName(name)]; i != nil {
 			node.Lease = i.lease
@@ -183,6 +193,7 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 		node.OthersRemediate = len(node.Own) == 0 && anyCR(v, name)
 		s.nodes = append(s.nodes, node)
 	}
+	s.climate = climateOf(v, s)
 	return s
 }
 

@@ -43,9 +43,11 @@ func (p *process) status(s *sight, plans []NodePlan, outcomes []Outcome) *v1alph
 				entry.HealthyDelayed = new(true)
 			}
 		}
+		p.decide(s, &entry, &plans[i], &outcomes[i])
 		status.UnhealthyNodes = append(status.UnhealthyNodes, entry)
 	}
 	slices.SortFunc(status.UnhealthyNodes, func(a, b v1alpha1.UnhealthyNode) int { return cmp.Compare(a.Name, b.Name) })
+	s.setStorm(status)
 	return status
 }
 
@@ -81,8 +83,8 @@ func (p *process) entries(node *Node, outcome *Outcome) []v1alpha1.Remediation {
 }
 
 // writeStatus writes what differs, bound to what it was computed from.
-func (p *process) writeStatus(nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.NodeHealthCheckStatus) error {
-	w := p.world
+func (p *process) writeStatus(s *sight, status *v1alpha1.NodeHealthCheckStatus) error {
+	w, nhc := p.world, s.nhc
 	if equality.Semantic.DeepEqual(&nhc.Status, status) {
 		return nil
 	}
@@ -95,6 +97,7 @@ func (p *process) writeStatus(nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.No
 		clone := live.DeepCopy()
 		clone.Status = *status
 		w.putNHC(clone)
+		w.tempests[stormKey(clone)] = s.after
 		version = clone.ResourceVersion
 		return nil
 	})
@@ -121,6 +124,9 @@ func (w *world) summary(status *v1alpha1.NodeHealthCheckStatus) string {
 			}
 		}
 		lines = append(lines, line)
+	}
+	if storm := stormOf(status); storm.Active {
+		lines = append(lines, w.describeStorm(tempest{raging: true, begun: storm.Since, calm: storm.CalmSince}))
 	}
 	return strings.Join(lines, "; ")
 }

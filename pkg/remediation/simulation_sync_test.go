@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -58,6 +59,7 @@ func (p *process) sync(name string) (alive bool) {
 		s.moves = w.moves
 	}
 	s.aged = slices.ContainsFunc(p.informers(), func(i *informer) bool { return i.position < i.listed })
+	w.foretell(s)
 	p.takePlace(v, s, true)
 	plans := make([]NodePlan, 0, len(s.nodes))
 	for _, node := range s.nodes {
@@ -70,15 +72,26 @@ func (p *process) sync(name string) (alive bool) {
 	p.settlePlace(s, plans, outcomes)
 	p.remember(s, plans, outcomes)
 	w.checkOutcomes(s, plans, outcomes)
+	s.settleStorm(plans, outcomes)
+	w.retell(s, plans, outcomes)
 
 	status := p.status(s, plans, outcomes)
-	if err := p.writeStatus(nhc, status); err != nil {
-		p.dirty[name] = true
+	w.checkStormStatus(s, status)
+	w.checkDecisions(s, plans, outcomes, status)
+	if err := p.writeStatus(s, status); err != nil {
+		p.dirty[name], p.unsure[name] = true, true
 		return true
 	}
+	if equality.Semantic.DeepEqual(&w.nhc(name).Status, status) { // Or what it was found equal to was old.
+		delete(p.unsure, name)
+	}
+	p.decisions[name] = decisionsIn(status)
+	w.tellDecisions(s, status)
 	w.noteUnwell(s)
+	w.noteStorm(s)
 	w.checkFixedPoint(s, plans, outcomes, status)
 	p.wake[name] = health.Earliest(p.wake[name], p.recheck(s, plans))
+	w.checkWake(s)
 	return true
 }
 
@@ -175,6 +188,7 @@ func (p *process) remember(s *sight, plans []NodePlan, outcomes []Outcome) {
 			if p.retries[id] == nil {
 				p.retries[id] = &retry{}
 			}
+			p.retries[id].failure = outcomes[i].Err.Error()
 			p.retries[id].due = p.world.now.Add(min(time.Minute, 100*time.Millisecond<<min(p.retries[id].failures, 16)))
 			p.retries[id].failures++
 		case len(plans[i].Actions) > 0:
@@ -190,7 +204,7 @@ func (p *process) remember(s *sight, plans []NodePlan, outcomes []Outcome) {
 
 // recheck is when time alone may change what a sync does.
 func (p *process) recheck(s *sight, plans []NodePlan) time.Time {
-	next := health.Earliest(s.fleet.Recheck, s.leaving)
+	next := health.Earliest(health.Earliest(s.fleet.Recheck, s.leaving), s.storm.End(stormRules(&s.nhc.Spec)))
 	for i := range plans {
 		next = health.Earliest(next, plans[i].Recheck)
 		for _, cr := range plans[i].Node.Own {

@@ -33,8 +33,11 @@ import (
 // (simulation_sync_test.go) and writes status (simulation_status_test.go). Requests
 // fail, or are carried out and their answer is lost, or the process dies at any of
 // them, and between any two of them the world moves on. What may never happen is
-// checked at every plan (simulation_rules_test.go), at every request
-// (simulation_writes_test.go) and after every sync (simulation_outcome_test.go).
+// checked at every plan (simulation_rules_test.go, simulation_progress_test.go), at every
+// request (simulation_writes_test.go) and after every sync (simulation_outcome_test.go).
+// Storms (simulation_storm_test.go) have rules of their own (simulation_tempest_test.go),
+// and so have decisions (simulation_decision_test.go), which are also compared with what
+// the future brings (simulation_foresight_test.go).
 //
 //	go test ./pkg/remediation -run TestSimulation -simulation.seed=17 -v
 //	go test ./pkg/remediation -run TestSimulation -simulation.seeds=20000
@@ -73,11 +76,19 @@ type world struct {
 	created map[types.UID]int
 	// unwell is when a sync that has written status last saw a node not healthy, by
 	// NodeHealthCheck and node.
-	unwell   map[string]time.Time
+	unwell map[string]time.Time
+	// tempests are the storms that there have to be, by NodeHealthCheck and version.
+	// restless is when a sync that has written status last saw one that was not calm, and
+	// calmed the generation for which one was, by NodeHealthCheck.
+	tempests map[string]tempest
+	restless map[string]time.Time
+	calmed   map[string]int64
 	timeline []line
 	requests int
 	// planned is what was planned last, by NodeHealthCheck and node.
 	planned map[string]string
+	// told are the decisions that the timeline shows, in the same way.
+	told map[string]string
 	// seen counts what has happened, so that the test can tell whether it tests
 	// anything.
 	seen map[string]int
@@ -104,6 +115,7 @@ func newWorld(seed uint64) *world {
 		remediations: map[string]*table{}, templates: map[string]*Template{},
 		brokenTemplates: map[string]bool{}, unreadable: map[string]bool{}, denied: map[string]bool{},
 		writes: map[types.UID]int{}, created: map[types.UID]int{}, unwell: map[string]time.Time{}, planned: map[string]string{}, seen: map[string]int{},
+		tempests: map[string]tempest{}, restless: map[string]time.Time{}, calmed: map[string]int64{}, told: map[string]string{},
 	}
 	w.meddle = func() {}
 	return w
@@ -211,7 +223,9 @@ func (w *world) lease(node string) *coordinationv1.Lease {
 func (w *world) nhc(name string) *v1alpha1.NodeHealthCheck { return w.nhcs.live[name].nhc }
 
 func (w *world) putNHC(nhc *v1alpha1.NodeHealthCheck) {
+	storm := w.tempests[stormKey(nhc)]
 	nhc.ResourceVersion = w.nextVersion()
+	w.tempests[stormKey(nhc)] = storm
 	w.put(w.nhcs, nhc.Name, &item{nhc: nhc})
 }
 
@@ -359,6 +373,9 @@ func (w *world) terms(lease *coordinationv1.Lease) string {
 
 // clock writes an instant as the time since the start.
 func (w *world) clock(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
 	since := t.Sub(w.start)
 	sign := "+"
 	if since < 0 {
