@@ -1,0 +1,353 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package monitoring
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	root     = "../.."
+	runbooks = "https://github.com/nhc-controller/nhc-controller/blob/main/docs/runbooks/"
+)
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return content
+}
+
+// fromEnv reads a file that hack/verify-monitoring.sh has made.
+func fromEnv(t *testing.T, name string) []byte {
+	t.Helper()
+	require.NotEmpty(t, os.Getenv(name), "run hack/verify-monitoring.sh, which sets %s", name)
+	return read(t, os.Getenv(name))
+}
+
+func existing(t *testing.T) catalogue {
+	t.Helper()
+	var metrics []Metric
+	require.NoError(t, json.Unmarshal(fromEnv(t, "NHC_METRICS_LIST"), &metrics))
+	return newCatalogue(metrics)
+}
+
+func alerts(t *testing.T) map[string]monitoringv1.Rule {
+	t.Helper()
+	var rules monitoringv1.PrometheusRuleSpec
+	require.NoError(t, yaml.UnmarshalStrict(read(t, root+"/manifests/monitoring/rules.yaml"), &rules))
+	byName := map[string]monitoringv1.Rule{}
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			require.NotEmpty(t, rule.Alert)
+			require.NotContains(t, byName, rule.Alert, "an alert twice")
+			byName[rule.Alert] = rule
+		}
+	}
+	require.NotEmpty(t, byName)
+	return byName
+}
+
+var (
+	usedLabel = regexp.MustCompile(`\$labels\.([a-zA-Z_]+)`)
+	headings  = []string{"## What it means", "## How bad it is", "## What to look at", "## What to do", "## What not to do"}
+)
+
+// TestAlerts checks that each alert says what an operator needs to know, and reads
+// only what exists.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	metrics := existing(t)
+	for name, alert := range alerts(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Regexp(t, `^NodeHealthCheck[A-Za-z]+$`, name)
+			require.Contains(t, []string{"info", "warning", "critical"}, alert.Labels["severity"])
+			require.NotEmpty(t, alert.Annotations["summary"])
+			require.NotEmpty(t, alert.Annotations["description"])
+			require.Equal(t, runbooks+name+".md", alert.Annotations["runbook_url"])
+			result, _, err := metrics.check(alert.Expr.String())
+			require.NoError(t, err)
+			for _, text := range alert.Annotations {
+				for _, label := range usedLabel.FindAllStringSubmatch(text, -1) {
+					require.Contains(t, result, label[1], text)
+				}
+			}
+			for _, label := range []string{"instance", "pod"} {
+				require.NotContains(t, result, label, "a new leader would make it another alert")
+			}
+		})
+	}
+}
+
+// TestRunbooks checks that alerts and runbooks belong together, and that a runbook
+// says what it should.
+func TestRunbooks(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(root + "/docs/runbooks/*.md")
+	require.NoError(t, err)
+	var names []string
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".md")
+		names = append(names, name)
+		content := string(read(t, file))
+		require.True(t, strings.HasPrefix(content, "# "+name+"\n"), name)
+		var found []string
+		for line := range strings.Lines(content) {
+			if strings.HasPrefix(line, "## ") {
+				found = append(found, strings.TrimSpace(line))
+			}
+		}
+		require.Equal(t, headings, found, name)
+		require.Contains(t, content, "$ kubectl ", name)
+	}
+	require.Equal(t, slices.Sorted(maps.Keys(alerts(t))), slices.Sorted(slices.Values(names)))
+	index := string(read(t, root+"/docs/monitoring.md"))
+	for _, name := range names {
+		require.Contains(t, index, "(runbooks/"+name+".md)", "docs/monitoring.md")
+	}
+}
+
+// TestAlertTests checks that there are tests in which each alert fires, and tests in
+// which it does not.
+func TestAlertTests(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*_alerts.yaml")
+	require.NoError(t, err)
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, file := range files {
+		var tests struct {
+			Tests []struct {
+				AlertRuleTest []struct {
+					Alertname string `json:"alertname"`
+					ExpAlerts []any  `json:"exp_alerts"`
+				} `json:"alert_rule_test"`
+			} `json:"tests"`
+		}
+		require.NoError(t, yaml.Unmarshal(read(t, file), &tests))
+		for _, test := range tests.Tests {
+			for _, alert := range test.AlertRuleTest {
+				if len(alert.ExpAlerts) > 0 {
+					fires[alert.Alertname] = true
+				} else {
+					silent[alert.Alertname] = true
+				}
+			}
+		}
+	}
+	all := slices.Sorted(maps.Keys(alerts(t)))
+	require.Equal(t, all, slices.Sorted(maps.Keys(fires)), "fires in a test")
+	require.Equal(t, all, slices.Sorted(maps.Keys(silent)), "is silent in a test")
+}
+
+var labelValues = regexp.MustCompile(`^label_values\((.+), ([a-z_]+)\)$`)
+
+// TestDashboard checks that the queries of the dashboard read only what exists, and
+// that it shows every metric that only this controller has.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	type panel struct {
+		ID      int            `json:"id"`
+		Title   string         `json:"title"`
+		Type    string         `json:"type"`
+		GridPos map[string]int `json:"gridPos"`
+		Targets []struct {
+			Expr         string `json:"expr"`
+			LegendFormat string `json:"legendFormat"`
+		} `json:"targets"`
+		Description string `json:"description"`
+	}
+	var dashboard struct {
+		UID        string  `json:"uid"`
+		Title      string  `json:"title"`
+		Panels     []panel `json:"panels"`
+		Templating struct {
+			List []struct {
+				Name  string `json:"name"`
+				Query any    `json:"query"`
+			} `json:"list"`
+		} `json:"templating"`
+	}
+	require.NoError(t, json.Unmarshal(read(t, root+"/manifests/monitoring/dashboard.json"), &dashboard))
+	require.NotEmpty(t, dashboard.UID)
+	require.NotEmpty(t, dashboard.Title)
+	metrics := existing(t)
+	shown := map[string]bool{}
+
+	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h")
+	for _, variable := range dashboard.Templating.List {
+		query, is := variable.Query.(string)
+		if parts := labelValues.FindStringSubmatch(query); is && parts != nil {
+			result, _, err := metrics.check(parts[1])
+			require.NoError(t, err, variable.Name)
+			require.Contains(t, result, parts[2], variable.Name)
+		}
+	}
+	legend := regexp.MustCompile(`\{\{ *([a-z_]+) *\}\}`)
+	ids := map[int]bool{}
+	for _, panel := range dashboard.Panels {
+		require.NotEmpty(t, panel.Title)
+		require.False(t, ids[panel.ID], "%s: an id twice", panel.Title)
+		ids[panel.ID] = true
+		require.LessOrEqual(t, panel.GridPos["x"]+panel.GridPos["w"], 24, panel.Title)
+		if panel.Type == "row" {
+			continue
+		}
+		require.NotEmpty(t, panel.Targets, panel.Title)
+		for _, target := range panel.Targets {
+			result, series, err := metrics.check(variables.Replace(target.Expr))
+			require.NoError(t, err, "%s: %s", panel.Title, target.Expr)
+			for _, label := range legend.FindAllStringSubmatch(target.LegendFormat, -1) {
+				require.Contains(t, result, label[1], "%s: %s", panel.Title, target.LegendFormat)
+			}
+			for _, name := range series {
+				shown[metrics[name].Name] = true
+			}
+		}
+	}
+	for _, metric := range metrics {
+		if own(metric.Name) {
+			require.True(t, shown[metric.Name], "the dashboard does not show %s", metric.Name)
+		}
+	}
+}
+
+// TestMetricsAreDocumented checks the list of metrics in the documentation.
+func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
+	documented := string(read(t, root+"/docs/operations.md"))
+	metrics := existing(t)
+	for _, metric := range metrics {
+		if own(metric.Name) {
+			require.Contains(t, documented, "`"+metric.Name+"`", "docs/operations.md")
+		}
+	}
+	for _, name := range regexp.MustCompile("`((?:nhc|nodehealthcheck)_[a-z_]+)`").FindAllStringSubmatch(documented, -1) {
+		_, isSeries := metrics[name[1]]
+		_, isHistogram := metrics[name[1]+"_bucket"]
+		require.True(t, isSeries || isHistogram, "docs/operations.md: %s", name[1])
+	}
+}
+
+// objects returns the objects in a stream of YAML, by kind and name.
+func objects(t *testing.T, stream []byte) map[string][]byte {
+	t.Helper()
+	found := map[string][]byte{}
+	for document := range strings.SplitSeq(string(stream), "\n---\n") {
+		var object metav1.PartialObjectMetadata
+		require.NoError(t, yaml.Unmarshal([]byte(document), &object))
+		key := object.Kind + "/" + object.Name
+		require.NotContains(t, found, key)
+		found[key] = []byte(document)
+	}
+	return found
+}
+
+func strict[T any](t *testing.T, objects map[string][]byte, key string) *T {
+	t.Helper()
+	require.Contains(t, objects, key)
+	var object T
+	require.NoError(t, yaml.UnmarshalStrict(objects[key], &object), key)
+	return &object
+}
+
+// TestManifests checks, strictly against the types of the operator, that Prometheus
+// would find the controller and be let in.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	built := objects(t, fromEnv(t, "NHC_MONITORING_MANIFESTS"))
+	require.Equal(t, []string{
+		"ClusterRoleBinding/nhc-metrics-reader", "ConfigMap/nhc-controller-dashboard", "PrometheusRule/nhc-controller",
+		"Secret/nhc-metrics-reader", "ServiceAccount/nhc-metrics-reader", "ServiceMonitor/nhc-controller",
+	}, slices.Sorted(maps.Keys(built)))
+	installed := objects(t, read(t, root+"/manifests/install.yaml"))
+
+	monitor := strict[monitoringv1.ServiceMonitor](t, built, "ServiceMonitor/nhc-controller")
+	service := strict[corev1.Service](t, installed, "Service/nhc-controller-metrics")
+	require.Equal(t, service.Namespace, monitor.Namespace)
+	for label, value := range monitor.Spec.Selector.MatchLabels {
+		require.Equal(t, value, service.Labels[label], label)
+	}
+	require.Equal(t, job, service.Labels[monitor.Spec.JobLabel])
+	require.Len(t, monitor.Spec.Endpoints, 1)
+	endpoint := monitor.Spec.Endpoints[0]
+	require.Equal(t, service.Spec.Ports[0].Name, endpoint.Port)
+
+	secret := strict[corev1.Secret](t, built, "Secret/"+endpoint.Authorization.Credentials.Name)
+	require.Equal(t, monitor.Namespace, secret.Namespace)
+	require.Equal(t, corev1.SecretTypeServiceAccountToken, secret.Type)
+	require.Equal(t, corev1.ServiceAccountTokenKey, endpoint.Authorization.Credentials.Key)
+	account := strict[corev1.ServiceAccount](t, built, "ServiceAccount/"+secret.Annotations[corev1.ServiceAccountNameKey])
+	require.Equal(t, secret.Namespace, account.Namespace)
+	binding := strict[rbacv1.ClusterRoleBinding](t, built, "ClusterRoleBinding/nhc-metrics-reader")
+	require.Equal(t, []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account.Name, Namespace: account.Namespace}}, binding.Subjects)
+	role := strict[rbacv1.ClusterRole](t, installed, "ClusterRole/"+binding.RoleRef.Name)
+	require.Equal(t, []rbacv1.PolicyRule{{NonResourceURLs: []string{endpoint.Path}, Verbs: []string{"get"}}}, role.Rules)
+
+	rule := strict[monitoringv1.PrometheusRule](t, built, "PrometheusRule/nhc-controller")
+	var plain monitoringv1.PrometheusRuleSpec
+	require.NoError(t, yaml.UnmarshalStrict(read(t, root+"/manifests/monitoring/rules.yaml"), &plain))
+	require.Len(t, rule.Spec.Groups, len(plain.Groups), "run hack/update-monitoring.sh")
+	for i, group := range plain.Groups {
+		require.Len(t, rule.Spec.Groups[i].Rules, len(group.Rules), "run hack/update-monitoring.sh")
+		for j := range group.Rules {
+			require.Equal(t, group.Rules[j], rule.Spec.Groups[i].Rules[j], "run hack/update-monitoring.sh")
+		}
+	}
+
+	dashboard := strict[corev1.ConfigMap](t, built, "ConfigMap/nhc-controller-dashboard")
+	require.JSONEq(t, string(read(t, root+"/manifests/monitoring/dashboard.json")), dashboard.Data["nhc-controller.json"])
+}
+
+// TestCheck checks that the check finds what is wrong.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	metrics := existing(t)
+	for query, problem := range map[string]string{
+		`nhc_gate_opened`:               "no series",
+		`nhc_sync_duration_seconds`:     "no series",
+		`nhc_gate_open{node="a"}`:       "no label",
+		`sum by (node) (nhc_gate_open)`: "no label",
+		`sum by (reason) (sum by (nodehealthcheck) (nhc_nodes_waiting))`: "no label",
+		`nhc_nodes_waiting{reason="Bored"}`:                              "never",
+		`nhc_nodes_waiting{reason=~"Paused|Bored"}`:                      "never",
+		`nhc_nodes_waiting{reason=~"P.*"}`:                               "no list",
+		`workqueue_depth{job="nhc-controller",name="nhc"}`:               "never",
+		`workqueue_depth`: "not only ours",
+		`up{job="nhc"}`:   "never",
+		`histogram_quantile(0.9, sum(nhc_sync_duration_seconds_bucket))`: "no label",
+		`nhc_gate_open and on (reason) nhc_paused`:                       "no label",
+		`sum by (nodehealthcheck) (nhc_gate_open) == sum (nhc_paused)`:   "different labels",
+		`nodehealthcheck_ongoing_remediation{exported_name="a"}`:         "no label",
+		`sum(nhc_gate_open`: "unclosed",
+		`nhc_episodes_total{outcome="Recovered"} / nhc_gate_open`:            "different labels",
+		`sum by (le) (rate(nodehealthcheck_unhealthy_node_duration_sum[1]))`: "",
+	} {
+		_, _, err := metrics.check(query)
+		require.Error(t, err, query)
+		require.Contains(t, err.Error(), problem, query)
+	}
+	result, series, err := metrics.check(`nhc_gate_open{nodehealthcheck=~"$nodehealthcheck"} * on (nodehealthcheck) group_right() nhc_nodes_waiting{reason!="Paused"}`)
+	require.NoError(t, err)
+	require.Contains(t, result, "reason")
+	require.Equal(t, []string{"nhc_gate_open", "nhc_nodes_waiting"}, series)
+	result, _, err = metrics.check(`nodehealthcheck_ongoing_remediation{exported_namespace="a"}`)
+	require.NoError(t, err)
+	require.Contains(t, result, "name", fmt.Sprint(result))
+}
