@@ -91,7 +91,7 @@ func (p *process) sync(name string) (alive bool) {
 	w.noteStorm(s)
 	w.checkFixedPoint(s, plans, outcomes, status)
 	p.wake[name] = health.Earliest(p.wake[name], p.recheck(s, plans))
-	w.checkWake(s)
+	p.checkWake(s, status)
 	return true
 }
 

@@ -35,9 +35,10 @@ import (
 // them, and between any two of them the world moves on. What may never happen is
 // checked at every plan (simulation_rules_test.go, simulation_progress_test.go), at every
 // request (simulation_writes_test.go) and after every sync (simulation_outcome_test.go).
-// Storms (simulation_storm_test.go) have rules of their own (simulation_tempest_test.go),
-// and so have decisions (simulation_decision_test.go), which are also compared with what
-// the future brings (simulation_foresight_test.go).
+// Storms (simulation_storm_test.go) have rules of their own (simulation_tempest_test.go).
+// Decisions are compared with the world (simulation_decision_test.go and
+// simulation_verdict_test.go) and with what the future brings
+// (simulation_foresight_test.go).
 //
 //	go test ./pkg/remediation -run TestSimulation -simulation.seed=17 -v
 //	go test ./pkg/remediation -run TestSimulation -simulation.seeds=20000

@@ -14,9 +14,16 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// newRateLimiter returns the limit that all clients share.
+// newRateLimiter returns the limit that all clients share but those of the election and
+// of the events.
 func newRateLimiter(config *rest.Config) flowcontrol.RateLimiter {
 	return flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
+}
+
+// newEventLimiter returns the limit of the events. There are several for each node, and
+// when thousands fail at once nothing that matters may wait behind them.
+func newEventLimiter(config *rest.Config) flowcontrol.RateLimiter {
+	return flowcontrol.NewTokenBucketRateLimiter(config.QPS/2, max(1, config.Burst/2))
 }
 
 // errorCounter counts the requests that the API server did not answer with success

@@ -43,6 +43,7 @@ import (
 type clients struct {
 	kube     kubernetes.Interface
 	election kubernetes.Interface
+	events   kubernetes.Interface
 	nhc      versioned.Interface
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
@@ -111,6 +112,11 @@ func newClients(config *rest.Config, fence *fence) (*clients, error) {
 	if c.election, err = kubernetes.NewForConfigAndClient(election, unfenced); err != nil {
 		return nil, fmt.Errorf("making the leader election client: %w", err)
 	}
+	reporting := rest.CopyConfig(builtin)
+	reporting.RateLimiter = newEventLimiter(config)
+	if c.events, err = kubernetes.NewForConfigAndClient(reporting, httpClient); err != nil {
+		return nil, fmt.Errorf("making the client for events: %w", err)
+	}
 	if c.nhc, err = versioned.NewForConfigAndClient(config, httpClient); err != nil {
 		return nil, fmt.Errorf("making the NodeHealthCheck client: %w", err)
 	}
@@ -142,7 +148,7 @@ type process struct {
 // the controller, and the servers outlive both.
 func (p *process) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: p.clients.kube.EventsV1()})
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: p.clients.events.EventsV1()})
 	defer broadcaster.Shutdown()
 	scheme := runtime.NewScheme()
 	recorder := broadcaster.NewRecorder(scheme, controller.ReportingController).WithLogger(logger)
