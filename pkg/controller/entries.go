@@ -34,20 +34,27 @@ func newEntries(nhc *v1alpha1.NodeHealthCheck, w *world, plans []remediation.Nod
 			entry.Trigger, entry.Detected = episode.Trigger, &episode.Detected
 		}
 		entry.Decision = w.script.Decision(&plans[i], &outcomes[i])
-		lastSince(entry, before, now)
+		lastSince(entry, old, before, now)
 		entries = append(entries, *entry)
 	}
 	return entries
 }
 
-// lastSince sets since when the decision of an entry is the one that it is.
-func lastSince(entry *v1alpha1.UnhealthyNode, before map[string]v1alpha1.Decision, now time.Time) {
+// lastSince sets since when the decision of an entry is the one that it is. Status knows
+// best: what was decided last may have been written although the answer was lost. The
+// memory knows of nodes that status is too small for.
+func lastSince(entry, old *v1alpha1.UnhealthyNode, before map[string]v1alpha1.Decision, now time.Time) {
 	if entry.Decision == nil {
 		return
 	}
-	entry.Decision.Since = seconds(now)
-	if old, known := before[entry.Name]; known && old.Type == entry.Decision.Type && old.Reason == entry.Decision.Reason {
-		entry.Decision.Since = old.Since
+	remembered := before[entry.Name]
+	switch {
+	case old != nil && entry.Decision.SameReason(old.Decision):
+		entry.Decision.Since = old.Decision.Since
+	case entry.Decision.SameReason(&remembered):
+		entry.Decision.Since = remembered.Since
+	default:
+		entry.Decision.Since = seconds(now)
 	}
 }
 

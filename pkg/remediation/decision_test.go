@@ -78,6 +78,7 @@ func TestDecision(t *testing.T) {
 		"7.5":                            {node: sick("n", soon, with(cr("n")), func(n *Node) { n.Verdict.Deadline = epoch.Add(m) }), want: "SoonUnhealthy", next: m},
 		"the last look":                  {node: sick("n"), outcome: Outcome{Recovered: true}, want: "Recovering"},
 		"6.8":                            {node: sick("n", unreadable), want: "RemediationUnreadable"},
+		"6.8 deleted":                    {node: sick("n", gone, unreadable), want: "RemediationUnreadable"},
 		"6.8 healthy":                    {node: sick("n", well, unreadable), want: "RemediationUnreadable"},
 		"creation failed":                {node: sick("n"), outcome: Outcome{Err: denied}, want: "CreateFailed", message: "denied by quota"},
 		"creation put off":               {node: sick("n", retryIn(m, "denied by quota")), want: "CreateFailed", message: "denied by quota"},

@@ -199,6 +199,10 @@ func (p *planner) cleanUp() {
 		p.because(v1alpha1.DecidedDisabled, time.Time{})
 		return
 	}
+	if len(p.Node.Own) == 0 && len(p.Node.Unreadable) > 0 {
+		p.because(v1alpha1.DecidedUnreadable, time.Time{})
+		return
+	}
 	p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	for _, cr := range p.Node.Own {
 		going := p.Node.deleting(cr)

@@ -17,16 +17,17 @@ import (
 
 // decide is what controller.newEntries does about decisions.
 func (p *process) decide(s *sight, entry *v1alpha1.UnhealthyNode, plan *NodePlan, outcome *Outcome) {
-	if p.decisions[s.nhc.Name] == nil {
-		p.decisions[s.nhc.Name] = decisionsIn(&s.nhc.Status) // After a restart, status tells.
-	}
 	entry.Decision = s.script.Decision(plan, outcome)
 	if entry.Decision == nil {
 		return
 	}
 	entry.Decision.Since = metav1.NewTime(s.now.Truncate(time.Second))
-	if old, known := p.decisions[s.nhc.Name][entry.Name]; known && old.Type == entry.Decision.Type && old.Reason == entry.Decision.Reason {
-		entry.Decision.Since = old.Since
+	shown, remembered := decisionsIn(&s.nhc.Status)[entry.Name], p.decisions[s.nhc.Name][entry.Name]
+	switch {
+	case entry.Decision.SameReason(&shown):
+		entry.Decision.Since = shown.Since
+	case entry.Decision.SameReason(&remembered):
+		entry.Decision.Since = remembered.Since
 	}
 }
 

@@ -26,8 +26,6 @@ type process struct {
 	// requested holds the CRs whose deletion was requested, by NodeHealthCheck.
 	requested map[string]map[types.UID]bool
 	retries   map[retryID]*retry
-	// unsure are those of whose status it is not known that the last write has succeeded.
-	unsure map[string]bool
 	// decisions are those of the last report, by NodeHealthCheck and node.
 	decisions map[string]map[string]v1alpha1.Decision
 	place     placeHolder
@@ -96,7 +94,7 @@ func (w *world) boot(age int) {
 	p := &process{
 		world: w,
 		nodes: list(w.nodes), leases: list(w.leases), nhcs: newInformer(w.nhcs, len(w.nhcs.changes)), remediations: map[string]*informer{},
-		written: map[string]map[*table]int{}, requested: map[string]map[types.UID]bool{}, retries: map[retryID]*retry{}, decisions: map[string]map[string]v1alpha1.Decision{}, unsure: map[string]bool{},
+		written: map[string]map[*table]int{}, requested: map[string]map[types.UID]bool{}, retries: map[retryID]*retry{}, decisions: map[string]map[string]v1alpha1.Decision{},
 		wake: map[string]time.Time{}, dirty: map[string]bool{}, busy: map[string]bool{},
 	}
 	for kind, t := range w.remediations {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -79,11 +78,8 @@ func (p *process) sync(name string) (alive bool) {
 	w.checkStormStatus(s, status)
 	w.checkDecisions(s, plans, outcomes, status)
 	if err := p.writeStatus(s, status); err != nil {
-		p.dirty[name], p.unsure[name] = true, true
+		p.dirty[name] = true
 		return true
-	}
-	if equality.Semantic.DeepEqual(&w.nhc(name).Status, status) { // Or what it was found equal to was old.
-		delete(p.unsure, name)
 	}
 	p.decisions[name] = decisionsIn(status)
 	w.tellDecisions(s, status)

@@ -47,10 +47,10 @@ func (w *world) checkForm(s *sight, outcome *Outcome, node string, decision *v1a
 }
 
 // checkSince checks that a decision that status shows already keeps its time, also after
-// a restart (P8). The process does not know of a status whose answer was lost.
+// a restart (P8), and where the answer to the write was lost.
 func (w *world) checkSince(s *sight, node string, decision *v1alpha1.Decision) {
 	shown, known := decisionsIn(&s.nhc.Status)[node]
-	if w.process.unsure[s.nhc.Name] || !known || shown.Type != decision.Type || shown.Reason != decision.Reason {
+	if !known || shown.Type != decision.Type || shown.Reason != decision.Reason {
 		return
 	}
 	if !shown.Since.Equal(&decision.Since) {

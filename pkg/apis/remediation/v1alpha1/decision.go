@@ -27,6 +27,12 @@ type Decision struct {
 	NextCheckTime *metav1.Time `json:"nextCheckTime,omitempty"`
 }
 
+// SameReason tells whether two decisions are the same but for their message and
+// times. Nothing is the same as no decision.
+func (d *Decision) SameReason(other *Decision) bool {
+	return d != nil && other != nil && d.Type == other.Type && d.Reason == other.Reason
+}
+
 // DecisionType is the kind of a decision about a Node.
 //
 // +kubebuilder:validation:Enum=Remediating;Waiting;Held;Delayed;Exhausted
