@@ -241,9 +241,22 @@ func (s *story) sync(parts ...part) []string {
 // values returns the values of a metric by the values of its labels.
 func (s *story) values(t *testing.T, name string) map[string]float64 {
 	t.Helper()
+	values, _ := s.gather(t, name)
+	return values
+}
+
+// sums returns the sums of the samples of a histogram by the values of its labels.
+func (s *story) sums(t *testing.T, name string) map[string]float64 {
+	t.Helper()
+	_, sums := s.gather(t, name)
+	return sums
+}
+
+func (s *story) gather(t *testing.T, name string) (values, sums map[string]float64) {
+	t.Helper()
 	families, err := s.registry.Gather()
 	require.NoError(t, err)
-	values := map[string]float64{}
+	values, sums = map[string]float64{}, map[string]float64{}
 	for _, family := range families {
 		if family.GetName() != name {
 			continue
@@ -255,7 +268,8 @@ func (s *story) values(t *testing.T, name string) map[string]float64 {
 			}
 			// Only one of these is set; of a histogram, the number of samples counts.
 			values[key] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			sums[key] = metric.GetHistogram().GetSampleSum()
 		}
 	}
-	return values
+	return values, sums
 }

@@ -316,7 +316,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	if err != nil {
 		return time.Time{}, err
 	}
-	c.takePlace(ctx, name, world, start)
+	c.takePlace(ctx, nhc, world, start)
 	plans := world.plan(nhc, start)
 	logSync(ctx, world, plans)
 	outcomes := c.act(ctx, nhc, world, memory, plans)

@@ -4,11 +4,13 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -52,13 +54,14 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ow
 	crs := &ownCRs{read: map[string][]*remediation.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
 	_, kinds := wantedKinds(nhc)
 	requested := map[types.UID]bool{}
+	unread := map[schema.GroupVersionKind]bool{}
 	for kind := range kinds {
 		indexer, err := c.remediations.Cache(kind)
 		switch {
 		case err != nil && onlyPending(err):
 			return nil, err
 		case err != nil:
-			crs.addRecorded(nhc, func(cr *v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind })
+			unread[kind] = true
 			crs.incomplete = crs.incomplete || !isNoMatch(err)
 		default:
 			if err := crs.addCached(indexer, nhc.Name, memory, requested); err != nil {
@@ -66,6 +69,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ow
 			}
 		}
 	}
+	crs.addRecorded(nhc, unread)
 	memory.deletionRequested = requested
 	steps := remediation.Steps(&nhc.Spec)
 	for _, own := range crs.read {
@@ -90,12 +94,12 @@ func (o *ownCRs) addCached(indexer cache.Indexer, nhc string, memory *memory, re
 	return nil
 }
 
-// addRecorded adds what status names.
-func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, match func(*v1alpha1.Remediation) bool) {
+// addRecorded adds what status names of kinds that cannot be read, in that order.
+func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.GroupVersionKind]bool) {
 	for i := range nhc.Status.UnhealthyNodes {
 		node := &nhc.Status.UnhealthyNodes[i]
 		for j := range node.Remediations {
-			if match(&node.Remediations[j]) {
+			if unread[node.Remediations[j].Resource.GroupVersionKind()] {
 				o.unreadable[node.Name] = append(o.unreadable[node.Name], node.Remediations[j])
 			}
 		}
@@ -166,5 +170,9 @@ func foreignCRs(indexer cache.Indexer, nhc, node string, template *remediation.T
 			foreign = append(foreign, cr)
 		}
 	}
+	// The first one is named as what is in the way: an index has no order.
+	slices.SortFunc(foreign, func(a, b *remediation.CR) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
+	})
 	return foreign, nil
 }

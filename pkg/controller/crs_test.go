@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -42,4 +43,42 @@ func TestUnreadCRsCountAsExisting(t *testing.T) {
 		require.False(t, c.namedUnread("b"))
 		require.False(t, c.namedUnread("c"))
 	})
+}
+
+// TestUnreadCRsKeepTheirOrder: status lists them as before, whatever kinds they are of
+// (P3, spec 18.3).
+func TestUnreadCRsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	var recorded []v1alpha1.Remediation
+	for _, kind := range []string{hiddenKind.Kind, "NotServed", "NorIsThis", "NorThat"} {
+		recorded = append(recorded, v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: "ns", Name: "a"}})
+	}
+	world := placeWorld{status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: recorded}}}
+	inPlaceWorld(t, world, nil, func(t *testing.T, c *Controller) {
+		t.Helper()
+		nhc, err := c.nhcs.Get("workers")
+		require.NoError(t, err)
+		for range 20 {
+			found, err := c.findCRs(nhc, &memory{})
+			require.NoError(t, err)
+			require.Equal(t, recorded, found.unreadable["a"])
+		}
+	})
+}
+
+// TestForeignCRsAreInOrder: of several CRs of others the same one is named every time
+// (P3).
+func TestForeignCRsAreInOrder(t *testing.T) {
+	t.Parallel()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, crIndexers)
+	for _, name := range []string{"d", "b", "a", "c"} {
+		cr := testCR("n", name)
+		cr.Name = name
+		require.NoError(t, indexer.Add(cr))
+	}
+	for range 20 {
+		foreign, err := foreignCRs(indexer, "workers", "n", &remediation.Template{})
+		require.NoError(t, err)
+		require.Equal(t, "a", foreign[0].Name)
+	}
 }

@@ -71,6 +71,14 @@ func TestEvents(t *testing.T) {
 			event: skippedForGate(health.Gate{Healthy: 4, Required: 6}),
 			line:  "Warning RemediationSkipped: Skipped remediation because the number of healthy nodes selected by the selector is 4 and should equal or exceed 6",
 		},
+		"8.6 gate, other numbers": {
+			event: skippedForGate(health.Gate{Healthy: 5, Required: 6}),
+			line:  "Warning RemediationSkipped: Skipped remediation because the number of healthy nodes selected by the selector is 5 and should equal or exceed 6",
+		},
+		"8.6 gate, another spec": {
+			event: skippedForGate(health.Gate{Healthy: 4, Required: 7}),
+			line:  "Warning RemediationSkipped: Skipped remediation because the number of healthy nodes selected by the selector is 4 and should equal or exceed 7",
+		},
 		"4.7 stored spec": {event: skippedForSpec("Selector is mandatory"), line: "Warning RemediationSkipped: Selector is mandatory"},
 		"12.4 control plane": {
 			event: refusal(n, remediation.RefusedControlPlaneBusy), both: true,
@@ -85,7 +93,14 @@ func TestEvents(t *testing.T) {
 		"10.4 pause":     {event: skippedForPause(), line: "Normal RemediationSkipped: Postponing potential remediations because of pause requests"},
 		"10.4 upgrade":   {event: skippedForUpgrade(), line: "Normal RemediationSkipped: Postponing potential remediations because of ongoing cluster upgrade"},
 		"13.6 exhausted": {event: noTemplateLeft("workers", n), both: true, line: "Warning NoTemplateLeft: Remediation timed out, and no template left to try. didn't find a template to use for NHC workers and node n"},
-		"17.6 old CR":    {event: oldRemediation(n, testCR("n", "1")), both: true, line: "Warning OldRemediationCR: Remediation CR of kind RebootRemediation with name n for node n is older than 48h"},
+		"19.1 StormRecoveryStarted": {
+			event: stormStarted(),
+			line:  "Warning StormRecoveryStarted: Storm recovery mode activated - delaying remediation until threshold is reached",
+		},
+		"19.1 StormRecoveryCooldownStarted": {event: stormCooldownStarted(), line: "Warning StormRecoveryCooldownStarted: Storm recovery mode will exit after cooldown delay"},
+		"19.1 StormRecoveryEnded":           {event: stormEnded(), line: "Normal StormRecoveryEnded: Storm recovery mode deactivated - normal remediation resumed"},
+		"19.2 storm":                        {event: skippedForStorm(), line: "Warning RemediationSkipped: Storm recovery active: skipping creation of new remediations"},
+		"17.6 old CR":                       {event: oldRemediation(n, testCR("n", "1")), both: true, line: "Warning OldRemediationCR: Remediation CR of kind RebootRemediation with name n for node n is older than 48h"},
 		"15.2 empty label": {
 			event: invalidNodeLabel(n), both: true,
 			line: "Warning InvalidNodeLabel: Node n has exclude-from-remediation label with empty value, label will be ignored. Set value to 'true' to exclude node from remediation",
@@ -106,6 +121,12 @@ func TestEvents(t *testing.T) {
 			require.Equal(t, want, recorder.all)
 		})
 	}
+	notes := map[string]string{}
+	for name, tc := range tests {
+		key := tc.event.reason + "/" + tc.event.action
+		require.True(t, notes[key] == "" || notes[key] == tc.event.note, "19.1 %s: events that differ in nothing but the note are taken for one", name)
+		notes[key] = tc.event.note
+	}
 	for _, quiet := range []remediation.Refusal{"", remediation.RefusedPaused, remediation.RefusedGateClosed, remediation.RefusedForeignRemediation, remediation.RefusedRetryLater, remediation.RefusedDisabled} {
 		_, tells := skippedForNode(n, quiet)
 		require.False(t, tells, "19.1 %q is not told of per node", quiet)
@@ -125,4 +146,5 @@ func TestEventNotes(t *testing.T) {
 	require.True(t, utf8.ValidString(note), "19.1: cut between characters")
 	require.True(t, strings.HasSuffix(note, "..."))
 	require.Equal(t, strings.Repeat("x", 1024), shorten(strings.Repeat("x", 1024)), "as long as it may be")
+	require.Equal(t, strings.Repeat("ü", 510)+"...", shorten(strings.Repeat("ü", 513)))
 }

@@ -41,6 +41,7 @@ func TestMetricsOfAnEpisode(t *testing.T) {
 		"20.2 somebody has deleted it":              {end: []part{sick("n")}, counter: cancelled},
 		"20.2 the Node was deleted":                 {end: []part{sick("n", nodeDeleted, own(cr), deleted(cr))}, counter: cancelled},
 		"20.2 the Node was deleted after a success": {middle: []part{sick("n", own(testCR("n", "1", crSucceeded)))}, end: []part{sick("n", nodeDeleted, own(testCR("n", "1", crSucceeded)), deleted(cr))}, counter: succeededTotal},
+		"20.2 its success is only seen at the end":  {end: []part{sick("n", nodeDeleted, own(testCR("n", "1", crSucceeded)), deleted(cr))}, counter: succeededTotal},
 		"20.2 no longer selected, deleted by hand":  {middle: []part{sick("n", unselected, own(cr))}, end: []part{sick("n", unselected)}, counter: cancelled},
 		"11.6 replaced by a new one":                {end: []part{sick("n", created(testCR("n", "2")))}, counter: cancelled},
 	}
@@ -70,6 +71,59 @@ func TestMetricsOfAnEpisode(t *testing.T) {
 			require.Equal(t, map[string]map[string]float64{tc.counter: {"/workers/RebootRemediation": 1}}, ends, "20.2: in exactly one of them")
 		})
 	}
+}
+
+// TestUnhealthyTime: from the start of a remediation to its end, also across a restart.
+func TestUnhealthyTime(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))), sick("m", created(testCR("m", "2"))))
+	s.now = epoch.Add(100 * time.Second)
+	s.sync(well("n"), sick("m", own(testCR("m", "2", crMarked))))
+	require.Equal(t, map[string]float64{"/n/remediators/RebootRemediation": 100}, s.sums(t, unhealthySeconds), "20.1")
+	s.restart()
+	s.now = epoch.Add(200 * time.Second)
+	s.sync(sick("m"))
+	require.Equal(t, map[string]float64{"/n/remediators/RebootRemediation": 100, "/m/remediators/RebootRemediation": 200}, s.sums(t, unhealthySeconds), "20.1 P8")
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, timedOutTotal), "P8: status tells how it has ended")
+	require.Empty(t, s.values(t, ongoing))
+}
+
+func TestBucketsOfUpstream(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))))
+	s.sync(well("n"))
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	var buckets []float64
+	for _, family := range families {
+		if family.GetName() == unhealthySeconds {
+			for _, bucket := range family.GetMetric()[0].GetHistogram().GetBucket() {
+				buckets = append(buckets, bucket.GetUpperBound())
+			}
+		}
+	}
+	require.Equal(t, []float64{30, 60, 120, 180, 240, 300, 600, 1200, 2400, 3600}, buckets, "20.1")
+}
+
+// TestEndOfARemediationOutOfSight: its node is in no plan, as nothing is against it, or
+// as it does not exist.
+func TestEndOfARemediationOutOfSight(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("here", created(testCR("here", "1"))), sick("gone", created(testCR("gone", "2"))))
+	s.world = func(w *world) { w.objects["here"] = testNode("here") }
+	s.sync()
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, succeededTotal), "20.2: the node is healthy")
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, cancelled), "20.2: any other end")
+}
+
+func TestLastLookIsCounted(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", func(p *part) { p.outcome.Recovered = true }), sick("m", created(testCR("m", "1"))), sick("o"))
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, "nhc_last_look_recovered_total"))
 }
 
 // TestEveryRemediationEndsOnce plays long random stories: what was started either
@@ -127,12 +181,12 @@ func TestGauges(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.world = func(w *world) {
-		w.fleet.Observed, w.fleet.Healthy, w.fleet.Unhealthy, w.gate = 9, 5, 3, health.Gate{Open: true}
+		w.fleet.Observed, w.fleet.Healthy, w.fleet.Unhealthy, w.fleet.SoonUnhealthy, w.gate = 9, 5, 3, 2, health.Gate{Open: true}
 	}
 	s.sync(sick("a", own(testCR("a", "1"))), sick("b"))
 	gauges := func() map[string]float64 {
 		values := map[string]float64{}
-		for _, name := range []string{"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_remediating_nodes", "nhc_gate_open", "nhc_paused", "nhc_disabled"} {
+		for _, name := range []string{"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_remediating_nodes", "nhc_soon_unhealthy_nodes", "nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled"} {
 			for key, value := range s.values(t, name) {
 				values[name+key] = value
 			}
@@ -141,14 +195,14 @@ func TestGauges(t *testing.T) {
 	}
 	require.Equal(t, map[string]float64{
 		"nhc_observed_nodes/workers": 9, "nhc_healthy_nodes/workers": 5, "nhc_unhealthy_nodes/workers": 3, "nhc_remediating_nodes/workers": 1,
-		"nhc_gate_open/workers": 1, "nhc_paused/workers": 0, "nhc_disabled/workers": 0,
+		"nhc_soon_unhealthy_nodes/workers": 2, "nhc_gate_open/workers": 1, "nhc_storm_active/workers": 0, "nhc_paused/workers": 0, "nhc_disabled/workers": 0,
 	}, gauges(), "20.2")
-	s.world = func(w *world) { w.findings.problem = &remediation.Problem{} }
+	s.world = func(w *world) { w.findings.problem, w.storm.Active = &remediation.Problem{}, true }
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	s.sync()
 	require.Equal(t, map[string]float64{
 		"nhc_observed_nodes/workers": 0, "nhc_healthy_nodes/workers": 0, "nhc_unhealthy_nodes/workers": 0, "nhc_remediating_nodes/workers": 0,
-		"nhc_gate_open/workers": 0, "nhc_paused/workers": 1, "nhc_disabled/workers": 1,
+		"nhc_soon_unhealthy_nodes/workers": 0, "nhc_gate_open/workers": 0, "nhc_storm_active/workers": 1, "nhc_paused/workers": 1, "nhc_disabled/workers": 1,
 	}, gauges(), "20.2 P4")
 }
 
@@ -160,7 +214,9 @@ func TestSeriesOfDeletedNHC(t *testing.T) {
 	s.sync(well("n"))
 	s.now = epoch.Add(49 * time.Hour)
 	s.sync(sick("n", own(testCR("n", "2"))), sick("m", own(testCR("m", "3", crMarked))), sick("o", own(testCR("o", "4"))))
-	s.sync(sick("m"), sick("o"))
+	s.sync(sick("m"), sick("o"), sick("n", own(testCR("n", "2"))))
+	require.NotEmpty(t, s.values(t, ongoing))
+	require.NotEmpty(t, s.values(t, oldCRs))
 	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
 	s.metrics.forget("workers", s.memories.forget("workers"))
 	families, err := s.registry.Gather()
@@ -172,6 +228,16 @@ func TestSeriesOfDeletedNHC(t *testing.T) {
 	require.Equal(t, []string{unhealthySeconds}, left, "20.2: removed; 20.1: these series stay")
 	require.Nil(t, s.memories.forget("workers"))
 	s.metrics.forget("unknown", nil)
+}
+
+// TestSeriesOfOtherNHCs: they are none of its business.
+func TestSeriesOfOtherNHCs(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))))
+	s.metrics.observedNodes.WithLabelValues("others").Set(7)
+	s.metrics.forget("workers", s.memories.forget("workers"))
+	require.Equal(t, map[string]float64{"/others": 7}, s.values(t, "nhc_observed_nodes"), "20.2 P9")
 }
 
 // TestSeriesOfRecreatedNHC: the NodeHealthCheck was deleted and created again before
@@ -217,6 +283,9 @@ func TestDetectionToCreation(t *testing.T) {
 	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2: until its first CR")
 	s.now = epoch.Add(time.Hour)
 	s.sync(sick("n", created(testCR("n", "3"))))
+	s.sync(sick("m"), sick("o", own(testCR("o", "4")), created(testCR("o", "5"))), sick("p", created(testCR("p", "6")), func(p *part) { p.plan.Node.Verdict.Deadline = time.Time{} }))
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2: nor without a CR, nor one that status has lost, nor where nobody knows since when")
+	require.Equal(t, map[string]float64{"/workers": 3}, s.sums(t, detection), "20.2: in seconds")
 	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2 11.6: one that replaces a CR that has vanished is not the first")
 }
 
@@ -276,11 +345,13 @@ func TestNodesWaiting(t *testing.T) {
 	s.sync(sick("a", refused(remediation.RefusedGateClosed)), sick("b", refused(remediation.RefusedPaused)), well("c"))
 	require.Equal(t, map[string]float64{"/workers/Paused": 1, "/workers/GateClosed": 1}, nonZero())
 	require.Equal(t, map[string]float64{"/workers/Paused": 1}, s.values(t, waited))
+	require.Equal(t, map[string]float64{"/workers/Paused": 1}, s.sums(t, waited), "one second")
 
 	s.restart()
 	s.sync(sick("b", own(testCR("b", "2"))))
 	require.Empty(t, nonZero())
 	require.Equal(t, map[string]float64{"/workers/Paused": 2, "/workers/GateClosed": 1}, s.values(t, waited), "P8: also after a restart")
+	require.Equal(t, map[string]float64{"/workers/Paused": 3, "/workers/GateClosed": 1}, s.sums(t, waited), "since the decision, not since the restart")
 	s.metrics.forget("workers", s.memory)
 	require.Empty(t, s.values(t, waiting), "20.2: series of a deleted NHC are removed")
 	require.Empty(t, s.values(t, waited))
@@ -294,6 +365,7 @@ func TestEpisodesAreCounted(t *testing.T) {
 	s.sync(well("a"), well("b"), sick("c", nodeDeleted))
 	require.Equal(t, map[string]float64{"/workers/Recovered": 1, "/workers/RecoveredWithoutRemediation": 1, "/workers/NodeDeleted": 1}, s.values(t, "nhc_episodes_total"))
 	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"))
+	require.Equal(t, map[string]float64{"/workers": 3}, s.sums(t, "nhc_episode_duration_seconds"), "a second each")
 	require.Empty(t, s.nhc.Status.RemediationHistory, "0 turns it off, and only the list")
 	s.sync(well("a"))
 	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"), "once")

@@ -52,7 +52,6 @@ func (m *metrics) update(r *round, memory *memory) {
 	}
 	after := r.track()
 	for uid, cr := range after {
-		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1)
 		if _, known := before[uid]; !known {
 			m.started.WithLabelValues(name, cr.kind).Inc()
 		}
@@ -64,8 +63,8 @@ func (m *metrics) update(r *round, memory *memory) {
 		}
 		m.end(name, cr, healthy[cr.node] || r.succeeded(uid), r.now)
 	}
-	for _, cr := range after {
-		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1) // Where a successor shares the labels of one that has ended.
+	for _, cr := range after { // Last: a successor may share the labels of one that has ended.
+		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1)
 	}
 	memory.remediations = after
 	memory.oldNodes = m.updateOld(r.oldCRs(), memory.oldNodes)

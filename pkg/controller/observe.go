@@ -246,10 +246,14 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 // uninterrupted returns since when a node has been healthy, of which status knows that
 // it was at an earlier instant. A condition that has changed since then was another
 // one in between, which no sync may have seen: the time begins anew (P11). A change
-// that has yet to come, by another machine's clock, is none.
+// that has yet to come, by another machine's clock, is none. An earlier instant that has
+// yet to come was read from a clock that was ahead: now is the best that is known.
 func uninterrupted(since time.Time, rules []v1alpha1.UnhealthyCondition, node *corev1.Node, now time.Time) time.Time {
 	if node == nil {
 		return since
+	}
+	if since.After(now) {
+		since = now.Truncate(time.Second)
 	}
 	for i := range node.Status.Conditions {
 		condition := &node.Status.Conditions[i]
@@ -270,9 +274,13 @@ func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
 	return grounds
 }
 
+func (w *world) newScript(nhc *v1alpha1.NodeHealthCheck) *remediation.Script {
+	return &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates, Grounds: w.grounds(nhc)}
+}
+
 // plan decides about every node.
 func (w *world) plan(nhc *v1alpha1.NodeHealthCheck, now time.Time) []remediation.NodePlan {
-	w.script = &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates, Grounds: w.grounds(nhc)}
+	w.script = w.newScript(nhc)
 	plans := make([]remediation.NodePlan, 0, len(w.nodes))
 	for _, node := range w.nodes {
 		plans = append(plans, w.script.Plan(node, now))

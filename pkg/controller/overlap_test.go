@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -183,6 +185,28 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
+// TestOverlapsOfANode: who is told that it shares more nodes now, or fewer.
+func TestOverlapsOfANode(t *testing.T) {
+	t.Parallel()
+	var o overlaps
+	nodes := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	o.set(nodes, "all", labels.Everything())
+	o.set(nodes, "workers", labels.SelectorFromSet(labels.Set{"role": "worker"}))
+	o.set(nodes, "infra", labels.SelectorFromSet(labels.Set{"role": "infra"}))
+	put := func(node *corev1.Node) []string {
+		require.NoError(t, nodes.Update(node))
+		told := o.nodeChanged(nodes, node.Name)
+		slices.Sort(told)
+		return told
+	}
+	require.Empty(t, put(testNode("n")), "nobody shares it")
+	require.Equal(t, []string{"all", "workers"}, put(withRole("n", "worker")))
+	require.Empty(t, put(withRole("n", "worker")))
+	require.Equal(t, []string{"all", "infra", "workers"}, put(withRole("n", "infra")))
+	require.Equal(t, []string{"all", "infra"}, put(testNode("n")))
+	require.Empty(t, put(testNode("n", annotated("role", "infra"))))
+}
+
 func TestOverlapsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -223,6 +247,11 @@ func TestOverlapMessage(t *testing.T) {
 	require.Equal(t, begin+named+" and 4 more"+end, overlapMessage(many), "bounded")
 	require.Less(t, len(overlapMessage(long)), 1024, "by bytes, too")
 	require.Contains(t, overlapMessage(long), `xxx" (10000) and 17 more`)
+	middle := map[string]int{}
+	for i := range 10 {
+		middle[fmt.Sprintf("%02d", i)+strings.Repeat("x", 83)] = 1
+	}
+	require.Contains(t, overlapMessage(middle), `xxx" (1) and 2 more`, "800 bytes of names")
 }
 
 func TestSelectorOverlap(t *testing.T) {

@@ -196,22 +196,35 @@ func (c *Controller) statusHasPlace(nhc *v1alpha1.NodeHealthCheck, kind schema.G
 }
 
 // takePlace decides, for the control plane nodes whose turn it would be, which may
-// have the place: the first by name that gets it, and that etcd can do without.
-func (c *Controller) takePlace(ctx context.Context, nhc string, w *world, now time.Time) {
+// have the place: the first by name that gets it, that etcd can do without, and for
+// which nothing else is in the way. An attempt of one node is no news of another that
+// could not begin anyway.
+func (c *Controller) takePlace(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) {
+	var next []*remediation.Node
 	for i := range w.nodes {
 		node := &w.nodes[i]
 		if !node.ControlPlane || node.Verdict.State != health.Unhealthy || len(node.Own) > 0 || node.Circumstances.Refusal(true) != "" {
 			continue
 		}
+		if node.PlaceTaken = !c.placeIsFree(node.Name, now); !node.PlaceTaken && w.mayBegin(nhc, node, now) {
+			next = append(next, node)
+		}
+	}
+	for _, node := range next {
 		switch {
 		case !c.placeIsFree(node.Name, now):
 			node.PlaceTaken = true
-		case now.Before(node.RetryAt):
-			// Its last attempt has failed. Until the next one it leaves the place to others.
 		case !c.etcdAllows(ctx, node.Name):
 			node.EtcdRefuses = true
 		default:
-			node.PlaceTaken = !c.reserve(nhc, node.Name, now)
+			node.PlaceTaken = !c.reserve(nhc.Name, node.Name, now)
 		}
 	}
+}
+
+// mayBegin tells whether a node that had the place would get its CR: it does not while
+// others hold its lease, for example, or before a failed attempt is due again.
+func (w *world) mayBegin(nhc *v1alpha1.NodeHealthCheck, node *remediation.Node, now time.Time) bool {
+	plan := w.newScript(nhc).Plan(*node, now)
+	return begins(&plan)
 }

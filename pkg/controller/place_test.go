@@ -11,18 +11,22 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	kubefake "k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -196,5 +200,56 @@ func TestPlaceReserved(t *testing.T) {
 		c.settlePlace("one", of("cp"), []remediation.Outcome{{Unknown: true}}, epoch)
 		require.False(t, c.placeIsFree("other", epoch.Add(uncertainFor-1)), "P5: perhaps a CR was created")
 		require.True(t, c.placeIsFree("other", epoch.Add(uncertainFor)), "P12: by now, the caches would show it")
+	})
+}
+
+// TestPlaceIsNotBlocked: only a node that would get its CR has the place reserved, and
+// the attempt of one node is no news of others (spec 12.2, P1, P3).
+func TestPlaceIsNotBlocked(t *testing.T) {
+	t.Parallel()
+	patient := func(name string, change func(*remediation.Node)) remediation.Node {
+		node := remediation.Node{Name: name, ControlPlane: true, Verdict: health.Verdict{State: health.Unhealthy}}
+		if change != nil {
+			change(&node)
+		}
+		return node
+	}
+	inPlaceWorld(t, placeWorld{nodes: []*corev1.Node{testNode("a"), testNode("b")}}, nil, func(t *testing.T, c *Controller) {
+		t.Helper()
+		c.platform = watches.NewSet(watches.Config{}) // Of which nothing is known.
+		defer func() {
+			done, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+			cancel()
+			c.platform.Run(done)
+		}()
+		c.kube = kubefake.NewClientset(&policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: remediation.EtcdNamespace, Name: "etcd"},
+			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+		})
+		nhc, err := c.nhcs.Get("workers")
+		require.NoError(t, err)
+		take := func(a, b func(*remediation.Node)) (aTaken, bTaken bool) {
+			c.place.claims = nil
+			w := &world{nodes: []remediation.Node{patient("a", a), patient("b", b)}}
+			w.steps, w.templates = remediation.Steps(&nhc.Spec), []*remediation.Template{{}, {}}
+			c.takePlace(t.Context(), nhc, w, epoch)
+			return w.nodes[0].PlaceTaken, w.nodes[1].PlaceTaken
+		}
+		later := func(n *remediation.Node) { n.RetryAt = epoch.Add(time.Second) }
+		leased := func(n *remediation.Node) {
+			n.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: new("somebody"), RenewTime: new(metav1.NewMicroTime(epoch)), LeaseDurationSeconds: new(int32(60)),
+			}}
+		}
+		aTaken, bTaken := take(nil, nil)
+		require.False(t, aTaken)
+		require.True(t, bTaken, "12.2: one at a time")
+		for name, blocked := range map[string]func(*remediation.Node){"its lease is taken": leased, "it has failed": later} {
+			aTaken, bTaken = take(blocked, nil)
+			require.False(t, aTaken || bTaken, "%s: it leaves the place to others", name)
+			require.Equal(t, "b", c.place.node, name)
+			aTaken, bTaken = take(nil, blocked)
+			require.False(t, aTaken || bTaken, "%s: the attempt of another one changes nothing for it", name)
+		}
 	})
 }

@@ -108,6 +108,8 @@ func setStorm(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, sto
 		set(v1alpha1.ConditionStormCooldownActive, metav1.ConditionFalse, messageCooldownLost, now)
 	case storm.Active:
 		set(v1alpha1.ConditionStormCooldownActive, metav1.ConditionTrue, messageCooldownBegun, storm.CalmSince)
+		// Without a transition it keeps its time, which may be the wrong one.
+		meta.FindStatusCondition(*conditions, v1alpha1.ConditionStormCooldownActive).LastTransitionTime = seconds(storm.CalmSince)
 	case meta.FindStatusCondition(*conditions, v1alpha1.ConditionStormCooldownActive) != nil:
 		set(v1alpha1.ConditionStormCooldownActive, metav1.ConditionFalse, messageCooldownPassed, now)
 	}

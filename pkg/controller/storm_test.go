@@ -89,6 +89,30 @@ func TestStormStatus(t *testing.T) {
 	require.Empty(t, sync(health.Storm{}))
 }
 
+// TestStormCooldownByAnotherClock: a cooldown that was found to have begun in the future
+// begins anew, and status says so once (P3, P12).
+func TestStormCooldownByAnotherClock(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, stormy(nil, &metav1.Duration{Duration: time.Minute}))
+	s.world = func(w *world) {
+		w.gate.Open, w.storm = true, health.Storm{Active: true, Since: epoch, CalmSince: epoch.Add(time.Hour)}
+	}
+	s.sync()
+	rules := stormRules(&s.nhc.Spec)
+	s.world = func(w *world) {
+		w.gate.Open = true
+		w.storm = stormOf(&s.nhc.Status).Next(rules, health.Weather{Gate: w.gate}, s.now)
+	}
+	begun := s.now
+	s.sync()
+	calm := meta.FindStatusCondition(s.nhc.Status.Conditions, "StormCooldownActive")
+	require.Equal(t, begun, calm.LastTransitionTime.Time)
+	before := s.nhc.Status
+	s.sync()
+	require.Equal(t, before, s.nhc.Status)
+	require.Equal(t, begun.Add(time.Minute), stormOf(&s.nhc.Status).End(rules))
+}
+
 func TestStormUnconfigured(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, stormy(new(int32(5)), &metav1.Duration{Duration: time.Minute}))
@@ -187,4 +211,5 @@ func TestUninterrupted(t *testing.T) {
 		})
 	}
 	require.Equal(t, since, uninterrupted(since, rules, nil, now), "a deleted Node says nothing")
+	require.Equal(t, now, uninterrupted(now.Add(time.Hour), rules, testNode("n"), now.Add(time.Millisecond)), "P12: by a clock that was ahead")
 }

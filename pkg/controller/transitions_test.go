@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -306,4 +307,79 @@ func TestOldRemediationIsNotMissed(t *testing.T) {
 			require.Zero(t, recheck)
 		}
 	}
+}
+
+// TestNothingIsToldAgainWithoutStatus: somebody wipes the entries, or there is no
+// room for them. What was said is remembered.
+func TestNothingIsToldAgainWithoutStatus(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	wiped := func(p part) []string {
+		s.nhc.Status.UnhealthyNodes = nil
+		return s.sync(p)
+	}
+	waiting := sick("n", refused(remediation.RefusedDisabled))
+	require.Equal(t, []string{saidDetected}, s.sync(waiting))
+	require.Empty(t, wiped(waiting), "19.1: once per episode")
+	require.Empty(t, wiped(soon("n")))
+	require.Empty(t, wiped(waiting), "it was only soon-unhealthy for a while")
+	cr := testCR("n", "1")
+	require.Equal(t, []string{saidCreated}, wiped(sick("n", created(cr))))
+	require.Empty(t, wiped(sick("n", own(cr))), "19.1: a CR is told of once")
+	require.Equal(t, []string{saidGivenUp}, wiped(sick("n", own(cr), exhausted, ended(s.now, cr))))
+	require.Empty(t, wiped(sick("n", own(cr), exhausted, ended(s.now, cr))), "13.6: once per episode")
+	require.Empty(t, wiped(well("n", own(cr), delayed)))
+	require.Empty(t, wiped(sick("n", own(cr), exhausted, ended(s.now, cr))), "13.6: an episode lasts as long as there is a CR")
+	require.Empty(t, wiped(well("n")))
+	require.Equal(t, []string{saidDetected}, wiped(waiting), "a new episode")
+}
+
+// TestNoTemplateLeftIsNotToldOfSteps: what ends is a step, or a CR of one that is over.
+func TestNoTemplateLeftIsNotToldOfSteps(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	first, second := testCR("n", "1"), testCR("n", "2")
+	s.sync(sick("n", created(first)))
+	require.Equal(t, []string{saidCreated}, s.sync(sick("n", own(first), ended(s.now, first), created(second))), "13.6: only of the last")
+	require.Equal(t, []string{saidGivenUp}, s.sync(sick("n", own(first, second), exhausted, ended(s.now, second))))
+	third := testCR("n", "3")
+	require.Equal(t, []string{saidCreated}, s.sync(sick("n", own(first), created(third))), "11.6: the CR of the last step has vanished")
+	s.quiet(t, sick("n", own(first, third), exhausted, ended(s.now, third)))
+	s.restart()
+	s.quiet(t, sick("n", own(first, third, testCR("n", "4", crDeleting)), exhausted))
+}
+
+// TestCreatedIsNotToldOfWhatGoes: nobody knows who has created it, and when.
+func TestCreatedIsNotToldOfWhatGoes(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	require.Equal(t, []string{saidDetected}, s.sync(sick("n", own(testCR("n", "1", crDeleting)))))
+	require.Contains(t, s.sync(sick("m"), sick("n", created(testCR("n", "2")))), saidCreated, "19.1: each node for itself")
+}
+
+// TestAllAtOnce: whatever begins in one sync is told of, each once.
+func TestAllAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, stormy(nil, &metav1.Duration{Duration: time.Minute}))
+	s.nhc.Spec.PauseRequests = []string{"x"}
+	s.now = epoch.Add(49 * time.Hour)
+	s.world = func(w *world) {
+		w.specProblem, w.gate = "Selector is mandatory", health.Gate{Healthy: 1, Required: 2}
+		w.storm = health.Storm{Active: true, Since: s.now, CalmSince: s.now}
+	}
+	a, b := testCR("n", "1"), testCR("n", "2")
+	require.Equal(t, []string{
+		saidRemoved, saidRemoved, saidEnabled, saidPause,
+		"DetectedUnhealthy: Node matches unhealthy condition. Node \"l\", condition type \"Ready\", condition status \"Unknown\"",
+		"DetectedUnhealthy: Node matches unhealthy condition. Node \"m\", condition type \"Ready\", condition status \"Unknown\"",
+		saidDetected, saidExcluded, saidGivenUp, saidLabel, saidCreated, saidCreated,
+		"DetectedUnhealthy: Node matches unhealthy condition. Node \"o\", condition type \"Ready\", condition status \"Unknown\"",
+		saidOld, saidOld, "RemediationSkipped: Selector is mandatory", saidGate,
+		"StormRecoveryStarted: Storm recovery mode activated - delaying remediation until threshold is reached",
+		"StormRecoveryCooldownStarted: Storm recovery mode will exit after cooldown delay",
+		"RemediationSkipped: Storm recovery active: skipping creation of new remediations",
+	}, s.sync(
+		sick("l", refused(remediation.RefusedInvalidSpec)), sick("m", refused(remediation.RefusedGateClosed)), sick("o", refused(remediation.RefusedStormActive)),
+		sick("n", node(labelled(v1alpha1.LabelExclude, "")), refused(remediation.RefusedExcluded), own(a, b), ended(s.now, a), exhausted, deleted(a, b)),
+	), "19.1")
 }

@@ -68,7 +68,10 @@ func (s Storm) Next(rules StormRules, weather Weather, now time.Time) Storm {
 		if !rules.begins(weather) {
 			return Storm{}
 		}
-		s = Storm{Active: true, Since: now.Truncate(time.Second)}
+		s = Storm{Active: true}
+	}
+	if s.Since.IsZero() {
+		s.Since = now.Truncate(time.Second) // Nor does every status tell.
 	}
 	if !rules.calm(weather) {
 		s.CalmSince = time.Time{}
@@ -77,7 +80,8 @@ func (s Storm) Next(rules StormRules, weather Weather, now time.Time) Storm {
 	if rules.Cooldown == nil {
 		return Storm{}
 	}
-	if s.CalmSince.IsZero() {
+	// By a clock that was ahead, the calm began in the future: nobody waits for that.
+	if s.CalmSince.IsZero() || s.CalmSince.After(now) {
 		s.CalmSince = now.Truncate(time.Second)
 	}
 	if !now.Before(s.End(rules)) {

@@ -61,11 +61,14 @@ func TestStorm(t *testing.T) {
 		"9.3 calm with an open gate":                 {before: stormy, rules: cooldown(time.Minute), weather: ofTwenty(11, 9, 9), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
 		"9.4 begins by the gate":                     {rules: both(15, time.Minute), weather: ofTwenty(10, 10, 0), want: begun},
 		"9.4 begins by the maximum":                  {rules: both(5, time.Minute), weather: ofTwenty(11, 9, 9), want: begun},
+		"9.4 the maximum, at the threshold":          {rules: both(9, time.Minute), weather: ofTwenty(11, 9, 9), want: none},
 		"9.4 calm by the gate only":                  {before: stormy, rules: both(5, time.Minute), weather: ofTwenty(11, 9, 9), want: stormy},
 		"9.4 calm by the threshold only":             {before: stormy, rules: both(15, time.Minute), weather: ofTwenty(10, 10, 0), want: stormy},
 		"9.4 calm by both":                           {before: stormy, rules: both(5, time.Minute), weather: ofTwenty(15, 5, 5), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
 		"9.5 goes on above the threshold":            {before: stormy, rules: threshold(5), weather: ofTwenty(14, 6, 6), want: stormy},
 		"9.5 ends as soon as it is calm":             {before: stormy, rules: threshold(5), weather: ofTwenty(15, 5, 5), want: none},
+		"9.5 calm with a closed gate":                {before: stormy, rules: threshold(10), weather: ofTwenty(10, 10, 0), want: none},
+		"9.5 the cooldown starts in whole seconds":   {before: stormy, rules: cooldown(time.Minute), weather: ofTwenty(20, 0, 0), now: noon.Add(999 * time.Millisecond), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
 		"9.5 calm is lost":                           {before: calming, rules: cooldown(time.Minute), weather: ofTwenty(10, 10, 0), want: stormy},
 		"9.5 calm is lost without an unhealthy node": {before: calming, rules: cooldown(time.Minute), weather: ofTwenty(10, 0, 0), want: stormy},
 		"9.5 the cooldown runs":                      {before: calming, rules: cooldown(31 * time.Second), weather: ofTwenty(20, 0, 0), want: calming},
@@ -79,6 +82,8 @@ func TestStorm(t *testing.T) {
 		"9.10 cooldown added":                        {before: stormy, rules: both(5, time.Minute), weather: ofTwenty(14, 6, 6), want: stormy},
 		"all healthy at once, with a threshold":      {before: stormy, rules: threshold(0), weather: ofTwenty(20, 0, 0), want: none},
 		"all healthy at once, with a cooldown":       {before: stormy, rules: both(0, time.Minute), weather: ofTwenty(20, 0, 0), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
+		"P12 calm since an instant yet to come":      {before: Storm{Active: true, Since: after(-100), CalmSince: after(3600)}, rules: cooldown(time.Minute), weather: ofTwenty(20, 0, 0), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
+		"nobody knows when it began":                 {before: Storm{Active: true}, rules: threshold(5), weather: ofTwenty(14, 6, 6), want: begun},
 		"no nodes any more":                          {before: stormy, rules: threshold(0), weather: Weather{Gate: EvaluateGate(new(intstr.FromString("51%")), nil, 0, 0)}, want: none},
 	}
 	for name, tc := range tests {
@@ -90,6 +95,30 @@ func TestStorm(t *testing.T) {
 			got := tc.before.Next(tc.rules, tc.weather, tc.now)
 			require.Equal(t, tc.want, got)
 			require.Equal(t, got, got.Next(tc.rules, tc.weather, tc.now), "it is idempotent")
+		})
+	}
+}
+
+// TestStormEnd: when time alone ends a storm.
+func TestStormEnd(t *testing.T) {
+	t.Parallel()
+	calming := Storm{Active: true, Since: after(-100), CalmSince: after(-30)}
+	tests := map[string]struct {
+		storm Storm
+		rules StormRules
+		want  time.Time
+	}{
+		"9.5 after the cooldown":      {storm: calming, rules: cooldown(time.Minute), want: after(30)},
+		"9.5 after the present one":   {storm: calming, rules: both(5, 2*time.Minute), want: after(90)},
+		"9.5 not before it is calm":   {storm: Storm{Active: true, Since: after(-100)}, rules: cooldown(time.Minute)},
+		"9.10 not without a cooldown": {storm: calming, rules: threshold(5)},
+		"none that is over":           {storm: Storm{CalmSince: after(-30)}, rules: cooldown(time.Minute)},
+		"none that has never begun":   {rules: cooldown(time.Minute)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, tc.storm.End(tc.rules))
 		})
 	}
 }

@@ -5,6 +5,7 @@ package remediation
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -61,11 +62,14 @@ func (s *Script) Decision(plan *NodePlan, outcome *Outcome) *v1alpha1.Decision {
 		reason, message = v1alpha1.DecidedStepRunning, s.atWork(outcome.Created)
 		until = s.createdStepEnd(plan, outcome.Created)
 	case outcome.Err != nil && failure != "":
-		reason, until, message = failure, time.Time{}, outcome.Err.Error()
+		reason, until, message = failure, time.Time{}, failureMessage(outcome.Err.Error())
 	case outcome.Blocker != nil:
 		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, inTheWay(outcome.Blocker)
 	case outcome.Recovered:
 		reason, until = v1alpha1.DecidedRecovering, time.Time{}
+	case failure == v1alpha1.DecidedCreateFailed:
+		// It did not fail, and yet there is none: the one before is still going.
+		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
 	}
 	if message == "" {
 		message = s.explain(plan, reason)
@@ -122,7 +126,7 @@ func (s *Script) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	case v1alpha1.DecidedUnreadable:
 		return "Remediation objects that status names cannot be read, so they may be at work"
 	case v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed:
-		return node.LastFailure
+		return failureMessage(node.LastFailure)
 	case v1alpha1.DecidedHealthyDelay:
 		return s.explainDelay(node)
 	case v1alpha1.DecidedNoTemplateLeft:
@@ -222,14 +226,29 @@ func inTheWay(cr *CR) string {
 	return fmt.Sprintf("%s %s, which belongs to %s, is in the way", cr.Kind, cr.Name, owners)
 }
 
-// awaitedDeletions names the CRs that are on their way, and what keeps them.
+// awaitedDeletions names the CRs that are on their way, and what keeps them. As long as
+// the node is unhealthy, those of earlier steps stay.
 func awaitedDeletions(node *Node) string {
+	all := node.Circumstances.NodeDeleted || node.Verdict.State == health.Healthy
 	var names []string
 	for _, cr := range node.Own {
-		names = append(names, cr.Kind+" "+cr.Name)
+		if all || node.deleting(cr) {
+			names = append(names, cr.Kind+" "+cr.Name)
+		}
+	}
+	if len(names) == 0 {
+		names = []string{"the previous remediation object"}
 	}
 	return "Waiting until " + strings.Join(names, ", ") + " is gone, which its remediator may hold by a finalizer"
 }
+
+// localPort is the port of the one who asks, in errors of connections: it is another one
+// with every attempt.
+var localPort = regexp.MustCompile(`:[0-9]+->`)
+
+// failureMessage returns what has failed in words that are the same for the same
+// failure, so that attempts in vain are told of once.
+func failureMessage(err string) string { return localPort.ReplaceAllString(err, "->") }
 
 // maxMessage is how many bytes of a message are kept: there may be thousands of them
 // in one object.

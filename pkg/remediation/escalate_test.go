@@ -101,8 +101,9 @@ func TestEscalation(t *testing.T) {
 		"5.3 blocked: a failed step goes on as well":        {node: sick("n", ourLease, with(soft(failed)), under(func(c *Circumstances) { c.GateClosed = true })), now: 9 * m},
 		"5.2 blocked: no next CR for a step that is over":   {node: sick("n", ourLease, with(soft(timedOut)), under(func(c *Circumstances) { c.Excluded = true })), now: 9 * m, refusal: RefusedExcluded},
 		"5.3 the lease is taken: the step goes on":          {node: sick("n", leased(held("other", epoch)), with(soft())), now: 5 * m, refusal: RefusedLeaseTaken, recheck: 6 * m},
+		"13.8 what is deleted is told to stop even then":    {node: sick("n", leased(held("other", epoch)), with(soft(), soft(deleting, func(c *CR) { c.UID = "second" }))), now: 5 * m, want: []string{"mark soft at 00:05:00"}, refusal: RefusedLeaseTaken, recheck: 6 * m},
 		"5.3 a foreign CR is in the way: the step goes on":  {node: sick("n", ourLease, with(soft()), near(fence(foreign))), now: 5 * m, refusal: RefusedForeignRemediation},
-		"5.4 the control plane is no obstacle to next ones": {node: sick("n", ourLease, with(soft()), func(n *Node) { n.ControlPlane, n.PlaceTaken = true, true }), now: 5 * m, want: []string{"end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
+		"5.4 the control plane is no obstacle to next ones": {node: sick("n", ourLease, with(soft()), func(n *Node) { n.ControlPlane, n.PlaceTaken, n.EtcdRefuses = true, true, true }), now: 5 * m, want: []string{"end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"14.2 14.8 the lease is missing: acquired again":    {node: sick("n", with(soft())), now: 5 * m, want: []string{"end soft at 00:05:00", "lease node-n", "create n-fence"}, recheck: 15 * m},
 		"14.4 14.8 an invalid foreign lease is taken over":  {node: sick("n", leased(held("other", epoch.Add(-time.Hour))), with(soft())), now: 5 * m, want: []string{"end soft at 00:05:00", "lease node-n", "create n-fence"}, recheck: 15 * m},
 		"7.5 nothing for a soon-unhealthy node":             {node: sick("n", ourLease, soon, with(soft(failed))), now: 99 * m},
@@ -209,6 +210,11 @@ func TestClassicOverdue(t *testing.T) {
 		"14.7 the executor looks whether it has succeeded": {node: sick("n", with(cr("n", succeeded)), overdueLease), now: 30 * time.Minute, want: []string{"end n at 00:30:00", "release node-n"}, exhausted: true},
 		"14.7 no new lease and no second annotation":       {node: sick("n", with(cr("n", timedOut))), now: 99 * time.Minute, exhausted: true},
 		"14.7 known by status only, as after a success":    {node: sick("n", with(cr("n", succeeded)), recordedAs(cr("n"))), now: 99 * time.Minute, exhausted: true},
+		"14.7 the lease could not be deleted: once more":   {node: sick("n", with(cr("n", timedOut)), overdueLease), now: 30 * time.Minute, want: []string{"release node-n"}, exhausted: true},
+		"14.7 marked by somebody else, not overdue yet":    {node: sick("n", with(cr("n", timedOut)), overdueLease), now: 30*time.Minute - 1, exhausted: true},
+		"5.3 14.7 nor deleted while blocked":               {node: sick("n", with(cr("n", timedOut)), overdueLease, under(func(c *Circumstances) { c.Paused = true })), now: 30 * time.Minute, exhausted: true},
+		"14.7 a foreign lease is not deleted":              {node: sick("n", with(cr("n", timedOut)), leased(held("other", epoch))), now: 40 * time.Minute, exhausted: true},
+		"14.7 nor one that does not tell":                  {node: sick("n", with(cr("n", timedOut)), leased(held(ours, epoch, noAcquireTime))), now: 40 * time.Minute, exhausted: true},
 		"5.3 not while blocked":                            {node: sick("n", with(cr("n")), leased(held(ours, epoch.Add(40*time.Minute), acquired(epoch))), under(func(c *Circumstances) { c.Paused = true })), now: 40 * time.Minute},
 		"14.8 a foreign lease is not overdue":              {node: sick("n", with(cr("n")), leased(held("other", epoch))), now: 40 * time.Minute},
 		"14.8 without a lease it carries on":               {node: sick("n", with(cr("n"))), now: 40 * time.Minute},
@@ -226,6 +232,10 @@ func TestClassicOverdue(t *testing.T) {
 	}
 	plan := planFor(sick("n", with(cr("n")), leased(held(ours, epoch.Add(21*time.Minute), acquired(epoch)))), epoch.Add(22*time.Minute))
 	require.Equal(t, epoch.Add(30*time.Minute), plan.Recheck, "14.7 P2")
+	plan = planFor(sick("n", with(cr("n", timedOut)), leased(held(ours, epoch.Add(21*time.Minute), acquired(epoch)))), epoch.Add(22*time.Minute))
+	require.Equal(t, epoch.Add(30*time.Minute), plan.Recheck, "14.7 P2: marked by somebody else")
+	plan = escalation().Plan(sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), leased(held(ours, epoch))), epoch.Add(time.Hour))
+	require.Empty(t, plan.Actions, "14.7: escalating steps leave it to expire")
 	plan = escalation().Plan(sick("n", with(soft(timedOut), fence(timedOut), hard()), leased(held(ours, epoch, lasting(36000), func(l *coordinationv1.Lease) { l.Spec.AcquireTime = new(metav1.NewMicroTime(epoch.Add(-time.Hour))) }))), epoch)
 	require.Empty(t, plan.Actions, "14.7: escalating steps end by their own timeout only")
 }

@@ -27,6 +27,8 @@ func TestPlan(t *testing.T) {
 		refusal Refusal
 	}{
 		"8.4 an unhealthy node gets its CR":                     {node: sick("n"), want: []string{"lease node-n", "create n"}},
+		"12.3 a control plane node gets its CR as well":         {node: sick("n", func(n *Node) { n.ControlPlane = true }), want: []string{"lease node-n", "create n"}},
+		"12.3 etcd stands in no worker's way":                   {node: sick("n", func(n *Node) { n.PlaceTaken, n.EtcdRefuses = true, true }), want: []string{"lease node-n", "create n"}},
 		"7.3 a healthy node gets none":                          {node: sick("n", well)},
 		"7.5 a soon-unhealthy node gets none":                   {node: sick("n", soon)},
 		"7.5 nor is its CR deleted":                             {node: sick("n", soon, with(cr("n")))},
@@ -222,6 +224,11 @@ func TestPlanRechecksRefusals(t *testing.T) {
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "12.4")
 	plan = planFor(sick("n", func(n *Node) { n.Lease = held("NodeHealthCheck-others", epoch) }), epoch)
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "14.3")
+	plan = planFor(sick("n", leased(held("NodeHealthCheck-others", epoch, lasting(20)))), epoch)
+	require.Equal(t, epoch.Add(20*time.Second+1), plan.Recheck, "14.3: within 1 min, but as soon as it is in the past")
+	require.Equal(t, []string{"lease node-n", "create n"}, describe(planFor(plan.Node, plan.Recheck).Actions), "14.4")
+	plan = planFor(sick("n", leased(held("", epoch, noHolder, lasting(20)))), epoch)
+	require.Equal(t, epoch.Add(20*time.Second+1), plan.Recheck, "14.3: without holder it counts as foreign")
 	plan = planFor(sick("n", func(n *Node) { n.ControlPlane, n.EtcdRefuses = true, true }), epoch)
 	require.Equal(t, RefusedEtcdQuorum, plan.Refusal, "12.3")
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "12.4")

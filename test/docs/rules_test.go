@@ -36,6 +36,11 @@ var (
 	quoted = regexp.MustCompile("`([^`]+)`")
 )
 
+// beyond is the heading of what is in no rule: its table has subjects.
+const beyond = "## Beyond the specification"
+
+var subject = regexp.MustCompile(`^\| ([^|]+) \| (.+) \|$`)
+
 // rule is a row of the tables in docs/testing.md.
 type rule struct {
 	section, number int
@@ -68,6 +73,29 @@ func rules(t *testing.T) []rule {
 	return all
 }
 
+// subjects returns the tests of what is in no rule, by what they are about.
+func subjects(t *testing.T) map[string][]string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
+	require.NoError(t, err)
+	_, section, found := strings.Cut(string(content), beyond)
+	require.True(t, found)
+	all := map[string][]string{}
+	for line := range strings.Lines(section) {
+		cells := subject.FindStringSubmatch(strings.TrimSpace(line))
+		if cells == nil || cells[1] == "subject" || strings.HasPrefix(cells[1], "-") {
+			continue
+		}
+		require.NotContains(t, all, cells[1], "it is there twice")
+		for _, name := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			all[cells[1]] = append(all[cells[1]], name[1])
+		}
+		require.NotEmpty(t, all[cells[1]], "%s names no test", cells[1])
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
 // TestRulesHaveTests: every rule of the complete sections is in the tables, once, and
 // names a test.
 func TestRulesHaveTests(t *testing.T) {
@@ -91,13 +119,19 @@ func TestRulesHaveTests(t *testing.T) {
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
 	literals := testLiterals(t)
-	for _, r := range rules(t) {
-		for _, named := range r.tests {
+	check := func(about string, tests []string) {
+		for _, named := range tests {
 			name, subtest, _ := strings.Cut(named, "/")
 			inside, exists := literals[name]
-			require.True(t, exists, "%s: there is no test %s", r, name)
-			require.True(t, has(inside, subtest), "%s: %s has no subtest %q", r, name, subtest)
+			require.True(t, exists, "%s: there is no test %s", about, name)
+			require.True(t, has(inside, subtest), "%s: %s has no subtest %q", about, name, subtest)
 		}
+	}
+	for _, r := range rules(t) {
+		check(r.String(), r.tests)
+	}
+	for about, tests := range subjects(t) {
+		check(about, tests)
 	}
 }
 

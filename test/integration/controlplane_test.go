@@ -80,6 +80,7 @@ func TestControlPlane(t *testing.T) {
 		{"12.2-next-steps", testPlaceAcrossSteps},
 		{"12.2-current-CR-vanishes", testPlaceAfterDeletion},
 		{"12.4-waiting-node-recovers", testPlaceNotNeeded},
+		{"12.2-node-whose-lease-is-taken", testPlaceWithoutLease},
 		{"P1-creation-denied-of-another-NodeHealthCheck", func(t *testing.T, c *cluster) { testPlaceAfterDenial(t, c, false) }},
 		{"P1-creation-denied-of-the-same-NodeHealthCheck", func(t *testing.T, c *cluster) { testPlaceAfterDenial(t, c, true) }},
 	} {
@@ -325,4 +326,23 @@ func testPlaceAfterDenial(t *testing.T, c *cluster, sameNHC bool) {
 	require.Nil(t, s.cr("cp1"))
 	other.heal(next)
 	s.eventuallyCR("cp1")
+}
+
+// testPlaceWithoutLease: a node that could not begin anyway leaves the place to others.
+func testPlaceWithoutLease(t *testing.T, c *cluster) {
+	s := newControlPlaneScenario(t, c, "", rungKinds[0])
+	s.createControlPlane("cp1", "cp2")
+	s.createNHC()
+	s.createNodeLease("cp1")
+	s.fail("cp1")
+	s.eventuallyEvent("RemediationSkipped", s.leaseTaken("cp1"))
+	s.fail("cp2")
+	s.eventuallyCR("cp2")
+	s.eventuallyDecided("cp1", v1alpha1.DecidedControlPlaneBusy)
+	s.heal("cp2")
+	s.eventuallyNoCR("cp2")
+	s.eventuallyDecided("cp1", v1alpha1.DecidedLeaseTaken)
+	require.Nil(t, s.cr("cp1"), "14.3")
+	s.heal("cp1") // Or it would begin when the lease goes, at the end.
+	s.eventuallyListed(map[string]int{})
 }

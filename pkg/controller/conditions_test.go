@@ -1,0 +1,75 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// TestRemediationAllowed follows gate and storm.
+func TestRemediationAllowed(t *testing.T) {
+	t.Parallel()
+	at := func(n int) metav1.Time { return metav1.NewTime(epoch.Add(time.Duration(n) * time.Second)) }
+	s := newStory(t)
+	s.now = epoch.Add(400 * time.Millisecond)
+	next := func(gate health.Gate, storm health.Storm) metav1.Condition {
+		s.world = func(w *world) { w.gate, w.storm = gate, storm }
+		s.sync()
+		found := meta.FindStatusCondition(s.nhc.Status.Conditions, "RemediationAllowed")
+		require.NotNil(t, found)
+		return *found
+	}
+	open := health.Gate{Open: true, Observed: 5, Healthy: 4, Required: 3}
+	allowed := metav1.Condition{
+		Type: "RemediationAllowed", Status: "True", Reason: "GateOpen", Message: "4 of 5 nodes are healthy, at least 3 have to be",
+		ObservedGeneration: 3, LastTransitionTime: at(0),
+	}
+	require.Equal(t, allowed, next(open, health.Storm{}))
+	require.Equal(t, allowed, next(open, health.Storm{}), "P3")
+
+	open.Healthy, s.nhc.Generation = 3, 4
+	allowed.Message, allowed.ObservedGeneration = "3 of 5 nodes are healthy, at least 3 have to be", 4
+	require.Equal(t, allowed, next(open, health.Storm{}), "P4 18.5: it moves only on a flip")
+
+	require.Equal(t, metav1.Condition{
+		Type: "RemediationAllowed", Status: "False", Reason: "GateClosed", Message: "2 of 5 nodes are healthy, at least 3 have to be",
+		ObservedGeneration: 4, LastTransitionTime: at(3),
+	}, next(health.Gate{Observed: 5, Healthy: 2, Required: 3}, health.Storm{}))
+
+	require.Equal(t, metav1.Condition{
+		Type: "RemediationAllowed", Status: "False", Reason: "StormActive", Message: "Storm recovery is active while 2 of 5 nodes are not healthy",
+		ObservedGeneration: 4, LastTransitionTime: at(3),
+	}, next(open, health.Storm{Active: true, Since: epoch}))
+
+	allowed.LastTransitionTime = at(5)
+	require.Equal(t, allowed, next(open, health.Storm{}), "P12")
+}
+
+// TestConditionsOfTheWorld: what a sync saw is what status tells.
+func TestConditionsOfTheWorld(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.world = func(w *world) {
+		w.gate.Open, w.overlaps = true, map[string]int{"infra": 2}
+		w.findings.unknown, w.findings.problem = true, &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
+	}
+	conditions := s.round().status.Conditions
+	overlap := meta.FindStatusCondition(conditions, "SelectorOverlap")
+	require.NotNil(t, overlap)
+	require.Equal(t, metav1.ConditionTrue, overlap.Status)
+	require.Equal(t, overlapMessage(map[string]int{"infra": 2}), overlap.Message)
+	disabled := meta.FindStatusCondition(conditions, "Disabled")
+	require.NotNil(t, disabled, "6.1: one template is known to be a problem, whatever is not known of others")
+	require.Equal(t, metav1.ConditionTrue, disabled.Status)
+	require.Nil(t, meta.FindStatusCondition(conditions, "StormActive"), "9.8")
+	require.Len(t, conditions, 3)
+}

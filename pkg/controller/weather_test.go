@@ -1,0 +1,68 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+func TestStormRules(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, health.StormRules{}, stormRules(&v1alpha1.NodeHealthCheckSpec{}))
+	require.Equal(t, health.StormRules{Threshold: new(0)}, stormRules(&v1alpha1.NodeHealthCheckSpec{StormRecoveryThreshold: new(int32(0))}), "9.1: zero is not nothing")
+	require.Equal(t, health.StormRules{Threshold: new(5), Cooldown: new(time.Minute)},
+		stormRules(&v1alpha1.NodeHealthCheckSpec{StormRecoveryThreshold: new(int32(5)), StormCooldownDuration: &metav1.Duration{Duration: time.Minute}}))
+}
+
+// TestSettle: a storm begins with the CRs that reach the maximum (spec 9.2). Of five
+// nodes two may be unhealthy, two are, and one had its CR before.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	first := testCR("a", "1")
+	tests := map[string]struct {
+		before health.Storm
+		parts  []part
+		want   health.Storm
+	}{
+		"9.2 the other one gets its first CR":      {parts: []part{sick("a", own(first)), sick("b", created(testCR("b", "2")))}, want: health.Storm{Active: true, Since: epoch}},
+		"9.2 it gets none":                         {parts: []part{sick("a", own(first)), sick("b")}},
+		"9.2 a next step is no other node":         {parts: []part{sick("a", own(first), created(testCR("a", "3"))), sick("b")}},
+		"9.2 a CR that is there is counted before": {parts: []part{sick("a", own(first)), sick("b", own(testCR("b", "2")))}},
+		"9.2 one that has begun goes on":           {before: health.Storm{Active: true, Since: epoch.Add(-time.Minute)}, parts: []part{sick("a", own(first)), sick("b")}, want: health.Storm{Active: true, Since: epoch.Add(-time.Minute)}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t, stormy(new(int32(1)), nil))
+			s.world = func(w *world) {
+				w.gate = health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 3}
+				w.fleet.Unhealthy, w.fleet.Remediated, w.storm = 2, 1, tc.before
+			}
+			r := s.round(tc.parts...)
+			r.world.settle(s.nhc, r.plans, r.outcomes, epoch.Add(300*time.Millisecond))
+			require.Equal(t, tc.want, r.world.storm)
+			require.Equal(t, tc.want, r.world.script.Grounds.Storm, "and so says the decision")
+		})
+	}
+}
+
+// TestCounts: status has the numbers of the fleet.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.world = func(w *world) { w.fleet.Observed, w.fleet.Healthy, w.fleet.SoonUnhealthy = 9, 5, 2 }
+	status := s.round(sick("a", own(testCR("a", "1"))), sick("b", refused(remediation.RefusedPaused))).status
+	require.EqualValues(t, 9, *status.ObservedNodes, "7.1")
+	require.EqualValues(t, 5, *status.HealthyNodes, "7.6")
+	require.EqualValues(t, 2, *status.SoonUnhealthyNodes)
+	require.EqualValues(t, 1, *status.RemediatingNodes)
+}

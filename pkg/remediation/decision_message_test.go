@@ -1,0 +1,183 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// TestDecisionMessages: what people read, word by word.
+func TestDecisionMessages(t *testing.T) {
+	t.Parallel()
+	const m = time.Minute
+	ourLease := leased(held(ours, epoch, lasting(36000)))
+	controlPlane := func(n *Node) { n.ControlPlane = true }
+	ownedByOthers := func(names ...string) func(*CR) {
+		return func(c *CR) {
+			c.OwnerReferences = nil
+			for _, name := range names {
+				c.OwnerReferences = append(c.OwnerReferences, metav1.OwnerReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: name})
+			}
+		}
+	}
+	paused := script(reboot())
+	paused.NHC.Spec.PauseRequests = []string{"upgrade", "holiday"}
+	denied := Outcome{Err: errors.New("denied by quota")}
+	tests := map[string]struct {
+		script  *Script
+		grounds Grounds
+		node    Node
+		now     time.Duration
+		outcome Outcome
+		reason  v1alpha1.DecisionReason
+		want    string
+	}{
+		"at work":                        {node: sick("n", with(cr("n")), ourLease), reason: "StepRunning", want: "RebootRemediation n is at work"},
+		"at work, one of several":        {script: escalation(), node: sick("n", with(soft(timedOut), fence()), ourLease), reason: "StepRunning", want: "FenceRemediation fence (step 2 of 3) is at work"},
+		"created, whatever failed after": {node: sick("n"), outcome: Outcome{Created: cr("n"), Err: denied.Err}, reason: "StepRunning", want: "RebootRemediation n is at work"},
+		"at work for no step":            {script: escalation(), node: sick("n", with(stepCR("other", testKind, nil))), reason: "StepRunning", want: "A remediation object that belongs to no step is at work"},
+		"success":                        {node: sick("n", with(cr("n", succeeded)), ourLease), reason: "StepSucceeded", want: "RebootRemediation n reports success, the node is not healthy yet"},
+		"17.3":                           {node: sick("n", gone, with(cr("n", awaitsDelete))), reason: "AwaitingReplacement", want: "The Node is gone; its remediator is to bring another one"},
+		"12.2":                           {node: sick("n", controlPlane, func(n *Node) { n.PlaceTaken = true }), reason: "ControlPlaneBusy", want: "Another control plane node is under remediation, or this cannot be told"},
+		"12.3":                           {node: sick("n", controlPlane, func(n *Node) { n.EtcdRefuses = true }), reason: "EtcdQuorum", want: "etcd could lose its quorum without this node, or this cannot be told"},
+		"11.4 nobody's":                  {node: sick("n", near(cr("n", foreign))), reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to no NodeHealthCheck, is in the way"},
+		"11.4 somebody's":                {node: sick("n", near(cr("n", ownedByOthers("infra", "gpu")))), reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to infra, gpu, is in the way"},
+		"11.4 at the last moment":        {node: sick("n"), outcome: Outcome{Blocker: cr("n", foreign)}, reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to no NodeHealthCheck, is in the way"},
+		"14.3":                           {node: sick("n", leased(held("somebody", epoch, lasting(600)))), reason: "LeaseTaken", want: `Lease node-n is held by "somebody"`},
+		"14.3 by nobody":                 {node: sick("n", leased(held("", epoch, noHolder, lasting(600)))), reason: "LeaseTaken", want: `Lease node-n is held by ""`},
+		"deletion":                       {node: sick("n", well, with(cr("n"), cr("m"))), reason: "AwaitingDeletion", want: "Waiting until RebootRemediation n, RebootRemediation m is gone, which its remediator may hold by a finalizer"},
+		"7.5":                            {node: sick("n", soon), reason: "SoonUnhealthy", want: "Condition Ready=Unknown has not lasted for its duration yet"},
+		"the last look":                  {node: sick("n"), outcome: Outcome{Recovered: true}, reason: "Recovering", want: "The Node itself is no longer unhealthy, the watch is about to tell"},
+		"6.8":                            {node: sick("n", unreadable), reason: "RemediationUnreadable", want: "Remediation objects that status names cannot be read, so they may be at work"},
+		"creation failed":                {node: sick("n"), outcome: denied, reason: "CreateFailed", want: "denied by quota"},
+		"4.7":                            {grounds: Grounds{SpecProblem: "Selector is mandatory"}, node: sick("n", under(func(c *Circumstances) { c.InvalidSpec = true })), reason: "InvalidSpec", want: "Selector is mandatory"},
+		"4.8":                            {node: sick("n", under(func(c *Circumstances) { c.Terminating = true })), reason: "Terminating", want: "The NodeHealthCheck is being deleted"},
+		"6":                              {grounds: Grounds{TemplateProblem: "it is gone"}, node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), reason: "Disabled", want: "it is gone"},
+		"6.5":                            {node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), reason: "Disabled", want: "The templates could not be read yet"},
+		"10.2":                           {node: sick("n", under(func(c *Circumstances) { c.Upgrading = true })), reason: "ClusterUpgrading", want: "The cluster is being upgraded"},
+		"10.1":                           {script: paused, node: sick("n", under(func(c *Circumstances) { c.Paused = true })), reason: "Paused", want: "Paused: upgrade,holiday"},
+		"15.1":                           {node: sick("n", under(func(c *Circumstances) { c.Excluded = true })), reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},
+		"17.5":                           {node: sick("n", under(func(c *Circumstances) { c.Unselected = true })), reason: "Unselected", want: "The node is no longer selected"},
+		"16.4 positive":                  {script: waitingFor(90 * m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node has to stay healthy for 1h30m0s"},
+		"16.4 negative":                  {script: waitingFor(-m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node has to be confirmed healthy: kubectl annotate node n remediation.medik8s.io/manually-confirmed-healthy="},
+		"13.6":                           {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut))), reason: "NoTemplateLeft", want: "All 3 steps are over and the node is still unhealthy"},
+		"5.4 9.6 no storm holds a next step": {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Storm, c.Excluded = true, true })), now: 5 * m,
+			reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := tc.script
+			if s == nil {
+				s = script(reboot())
+			}
+			s.Grounds = tc.grounds
+			plan := s.Plan(tc.node, epoch.Add(tc.now))
+			got := s.Decision(&plan, &tc.outcome)
+			require.NotNil(t, got)
+			require.Equal(t, tc.reason, got.Reason)
+			require.Equal(t, tc.want, got.Message)
+		})
+	}
+	require.Equal(t, "A remediation object of somebody else is in the way", inTheWay(nil))
+	require.Equal(t, strings.Repeat("x", 512), shorten(strings.Repeat("x", 512)), "as long as it may be")
+	require.Equal(t, strings.Repeat("x", 509)+"...", shorten(strings.Repeat("x", 513)))
+}
+
+// TestCRThatIsStillGoing: the CR of the current step is on its way, and the CR of a
+// step before stays.
+func TestCRThatIsStillGoing(t *testing.T) {
+	t.Parallel()
+	s := escalation()
+	plan := s.Plan(sick("n", with(soft(timedOut), fence(timedOut, deleting))), epoch)
+	require.Empty(t, plan.Actions, "P9")
+	require.Equal(t, v1alpha1.DecidedAwaitingDeletion, s.Decision(&plan, &Outcome{}).Reason)
+}
+
+// TestAllowance: gate and storm in one, as condition RemediationAllowed says it.
+func TestAllowance(t *testing.T) {
+	t.Parallel()
+	open := health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 2}
+	storm := health.Storm{Active: true, Since: epoch}
+	tests := map[string]struct {
+		grounds Grounds
+		allowed bool
+		reason  string
+		message string
+	}{
+		"8.1 open":                       {grounds: Grounds{Gate: open}, allowed: true, reason: "GateOpen", message: "3 of 5 nodes are healthy, at least 2 have to be"},
+		"8.3 open, whatever the number":  {grounds: Grounds{Gate: health.Gate{Open: true, Observed: 3, Required: -47}}, allowed: true, reason: "GateOpen", message: "0 of 3 nodes are healthy, at least 0 have to be"},
+		"8.5 closed":                     {grounds: Grounds{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
+		"5.4 the gate before the storm":  {grounds: Grounds{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}, Storm: storm}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
+		"9.6 storm":                      {grounds: Grounds{Gate: open, Storm: storm}, reason: "StormActive", message: "Storm recovery is active while 2 of 5 nodes are not healthy"},
+		"9.5 storm, calm for the moment": {grounds: Grounds{Gate: open, Storm: storm, StormEnd: epoch.In(time.FixedZone("", 3600))}, reason: "StormActive", message: "Storm recovery is active until 2026-01-01T00:00:00Z, if it stays calm"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			allowed, reason, message := tc.grounds.Allowance()
+			require.Equal(t, tc.allowed, allowed)
+			require.Equal(t, tc.reason, reason)
+			require.Equal(t, tc.message, message)
+		})
+	}
+}
+
+// TestChecksAsked: which questions are asked of whom, and in which order.
+func TestChecksAsked(t *testing.T) {
+	t.Parallel()
+	controlPlane := func(n *Node) { n.ControlPlane = true }
+	tests := map[string]struct {
+		node Node
+		want []v1alpha1.DecisionReason
+	}{
+		"5.4 the first CR": {node: sick("n"), want: []v1alpha1.DecisionReason{
+			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ForeignRemediation", "LeaseTaken",
+		}},
+		"5.4 the first CR of a control plane node": {node: sick("n", controlPlane), want: []v1alpha1.DecisionReason{
+			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ControlPlaneBusy", "EtcdQuorum", "ForeignRemediation", "LeaseTaken",
+		}},
+		"5.4 9.6 12.2 the next step of a control plane node": {node: sick("n", controlPlane, with(soft(timedOut))), want: []v1alpha1.DecisionReason{
+			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClusterUpgrading", "Paused", "GateClosed", "Excluded", "ForeignRemediation", "LeaseTaken",
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := escalation()
+			s.Grounds.Gate = health.Gate{Open: true, Observed: 5, Healthy: 4, Required: 3}
+			plan := s.Plan(tc.node, epoch)
+			var asked []v1alpha1.DecisionReason
+			for _, check := range s.Checks(&plan) {
+				asked = append(asked, check.Reason)
+				require.True(t, check.Passed, check.Reason)
+				if check.Reason == v1alpha1.DecidedGateClosed {
+					require.Equal(t, "4 of 5 nodes are healthy, at least 3 have to be", check.Message, "the answer has numbers")
+				} else {
+					require.Empty(t, check.Message, check.Reason)
+				}
+			}
+			require.Equal(t, tc.want, asked)
+		})
+	}
+}
+
+// TestActionName: logs call actions what the source calls them.
+func TestActionName(t *testing.T) {
+	t.Parallel()
+	for _, action := range []Action{Create{}, Delete{}, MarkTimedOut{}, WriteLease{}, ReleaseLease{}, RemoveConfirmation{}} {
+		require.Equal(t, reflect.TypeOf(action).Name(), ActionName(action))
+	}
+	require.Equal(t, "Unknown", ActionName(nil))
+}
