@@ -48,7 +48,7 @@ type world struct {
 // recheck returns the next instant at which time alone changes a verdict or a plan,
 // or makes a CR old.
 func (w *world) recheck(plans []remediation.NodePlan, now time.Time) time.Time {
-	next := health.Earliest(health.Earliest(w.fleet.Recheck, w.leaving), w.storm.End(stormRules(&w.script.NHC.Spec)))
+	next := health.Earliest(health.Earliest(w.fleet.Recheck, w.leaving), w.storm.End(health.StormRulesOf(&w.script.NHC.Spec)))
 	for i := range plans {
 		next = health.Earliest(next, plans[i].Recheck)
 		for _, cr := range plans[i].Node.Own {
@@ -84,7 +84,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	w.overlaps = c.overlaps.of(nhc.Name)
 	w.fleet = health.Evaluate(w.judge(nhc, now), selected, crs.remediated)
 	w.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, w.fleet.Observed, w.fleet.Healthy)
-	w.storm = stormOf(&nhc.Status).Next(stormRules(&nhc.Spec), w.weather(0), now)
+	w.storm = health.StormOf(&nhc.Status).Next(health.StormRulesOf(&nhc.Spec), w.weather(0), now)
 
 	restraints := w.restraints(nhc)
 	for _, patient := range w.fleet.Patients {
@@ -267,7 +267,7 @@ func uninterrupted(since time.Time, rules []v1alpha1.UnhealthyCondition, node *c
 
 // grounds returns what explains the circumstances of all nodes.
 func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
-	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(stormRules(&nhc.Spec)), SpecProblem: w.specProblem}
+	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem}
 	if w.findings.problem != nil {
 		grounds.TemplateProblem = w.findings.problem.Message
 	}
@@ -291,6 +291,6 @@ func (w *world) plan(nhc *v1alpha1.NodeHealthCheck, now time.Time) []remediation
 // settle brings the storm up to date with what was created: to reach the limit is
 // enough to begin one (spec 9.2).
 func (w *world) settle(nhc *v1alpha1.NodeHealthCheck, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) {
-	w.storm = w.storm.Next(stormRules(&nhc.Spec), w.weather(firstRemediations(plans, outcomes)), now)
+	w.storm = w.storm.Next(health.StormRulesOf(&nhc.Spec), w.weather(firstRemediations(plans, outcomes)), now)
 	w.script.Grounds = w.grounds(nhc)
 }

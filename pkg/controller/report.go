@@ -105,7 +105,7 @@ func (r *round) transitions(memory *memory) []event {
 
 // stormTransitions compares the storm before and after (spec 9).
 func (r *round) stormTransitions() []event {
-	before, after := stormOf(&r.nhc.Status), r.world.storm
+	before, after := health.StormOf(&r.nhc.Status), r.world.storm
 	var all []event
 	if !before.Active && after.Active {
 		all = append(all, stormStarted())

@@ -23,39 +23,6 @@ const (
 	messageCooldownPassed = "Storm cooldown completed"
 )
 
-// stormRules returns the settings of storm recovery.
-func stormRules(spec *v1alpha1.NodeHealthCheckSpec) health.StormRules {
-	var rules health.StormRules
-	if spec.StormRecoveryThreshold != nil {
-		rules.Threshold = new(int(*spec.StormRecoveryThreshold))
-	}
-	if spec.StormCooldownDuration != nil {
-		rules.Cooldown = &spec.StormCooldownDuration.Duration
-	}
-	return rules
-}
-
-// stormOf returns the storm that status tells of, also one that was written by the
-// upstream operator before there were conditions for it.
-func stormOf(status *v1alpha1.NodeHealthCheckStatus) health.Storm {
-	var storm health.Storm
-	if active := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormActive); active != nil {
-		storm.Active, storm.Since = active.Status == metav1.ConditionTrue, active.LastTransitionTime.Time
-	} else {
-		storm.Active = status.StormRecoveryActive != nil && *status.StormRecoveryActive
-	}
-	if !storm.Active {
-		return health.Storm{}
-	}
-	if status.StormRecoveryStartTime != nil {
-		storm.Since = status.StormRecoveryStartTime.Time
-	}
-	if calm := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormCooldownActive); calm != nil && calm.Status == metav1.ConditionTrue {
-		storm.CalmSince = calm.LastTransitionTime.Time
-	}
-	return storm
-}
-
 // weather returns what a storm is judged by. created is the number of nodes that have
 // got their first CR since the nodes were counted.
 func (w *world) weather(created int) health.Weather {
@@ -92,7 +59,7 @@ func setStorm(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, sto
 			ObservedGeneration: nhc.Generation, LastTransitionTime: seconds(since),
 		})
 	}
-	rules := stormRules(&nhc.Spec)
+	rules := health.StormRulesOf(&nhc.Spec)
 	switch {
 	case !rules.Configured():
 		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionStormActive)

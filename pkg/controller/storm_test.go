@@ -58,7 +58,7 @@ func TestStormStatus(t *testing.T) {
 	is("StormCooldownActive", "False", 1, "Cooldown cleared - storm threshold triggered")
 	require.True(t, *s.nhc.Status.StormRecoveryActive, "9.9")
 	require.Equal(t, at(1), s.nhc.Status.StormRecoveryStartTime.Time, "9.9")
-	require.Equal(t, storm, stormOf(&s.nhc.Status), "P8: status is enough to go on")
+	require.Equal(t, storm, health.StormOf(&s.nhc.Status), "P8: status is enough to go on")
 	allowed := meta.FindStatusCondition(s.nhc.Status.Conditions, "RemediationAllowed")
 	require.Equal(t, "StormActive", allowed.Reason)
 	require.Equal(t, metav1.ConditionFalse, allowed.Status)
@@ -67,7 +67,7 @@ func TestStormStatus(t *testing.T) {
 	require.Equal(t, []string{"StormRecoveryCooldownStarted: Storm recovery mode will exit after cooldown delay"}, sync(storm))
 	is("StormActive", "True", 1, condition("StormActive").Message)
 	is("StormCooldownActive", "True", 2, "Storm cooldown delay started - waiting before resuming normal remediation")
-	require.Equal(t, storm, stormOf(&s.nhc.Status), "P8")
+	require.Equal(t, storm, health.StormOf(&s.nhc.Status), "P8")
 	before := s.nhc.Status.DeepCopy()
 	require.Empty(t, sync(storm))
 	require.Equal(t, before, &s.nhc.Status, "P3")
@@ -85,7 +85,7 @@ func TestStormStatus(t *testing.T) {
 	is("StormCooldownActive", "False", 5+1, "Storm cooldown completed")
 	require.False(t, *s.nhc.Status.StormRecoveryActive)
 	require.Nil(t, s.nhc.Status.StormRecoveryStartTime)
-	require.Equal(t, health.Storm{}, stormOf(&s.nhc.Status))
+	require.Equal(t, health.Storm{}, health.StormOf(&s.nhc.Status))
 	require.Empty(t, sync(health.Storm{}))
 }
 
@@ -98,10 +98,10 @@ func TestStormCooldownByAnotherClock(t *testing.T) {
 		w.gate.Open, w.storm = true, health.Storm{Active: true, Since: epoch, CalmSince: epoch.Add(time.Hour)}
 	}
 	s.sync()
-	rules := stormRules(&s.nhc.Spec)
+	rules := health.StormRulesOf(&s.nhc.Spec)
 	s.world = func(w *world) {
 		w.gate.Open = true
-		w.storm = stormOf(&s.nhc.Status).Next(rules, health.Weather{Gate: w.gate}, s.now)
+		w.storm = health.StormOf(&s.nhc.Status).Next(rules, health.Weather{Gate: w.gate}, s.now)
 	}
 	begun := s.now
 	s.sync()
@@ -110,7 +110,7 @@ func TestStormCooldownByAnotherClock(t *testing.T) {
 	before := s.nhc.Status
 	s.sync()
 	require.Equal(t, before, s.nhc.Status)
-	require.Equal(t, begun.Add(time.Minute), stormOf(&s.nhc.Status).End(rules))
+	require.Equal(t, begun.Add(time.Minute), health.StormOf(&s.nhc.Status).End(rules))
 }
 
 func TestStormUnconfigured(t *testing.T) {
@@ -137,33 +137,6 @@ func TestStormUnconfigured(t *testing.T) {
 	require.Nil(t, meta.FindStatusCondition(s.nhc.Status.Conditions, "StormActive"), "9.10")
 	require.Nil(t, s.nhc.Status.StormRecoveryStartTime, "9.10")
 	require.Nil(t, s.nhc.Status.StormRecoveryActive, "9.10")
-}
-
-// TestStormOf reads storms from what others have written.
-func TestStormOf(t *testing.T) {
-	t.Parallel()
-	start := new(metav1.NewTime(epoch))
-	active := func(status metav1.ConditionStatus) []metav1.Condition {
-		return []metav1.Condition{{Type: "StormActive", Status: status, LastTransitionTime: metav1.NewTime(epoch.Add(time.Second))}}
-	}
-	tests := map[string]struct {
-		status v1alpha1.NodeHealthCheckStatus
-		want   health.Storm
-	}{
-		"nothing":                      {},
-		"upstream, without conditions": {status: v1alpha1.NodeHealthCheckStatus{StormRecoveryActive: new(true), StormRecoveryStartTime: start}, want: health.Storm{Active: true, Since: epoch}},
-		"upstream, no storm":           {status: v1alpha1.NodeHealthCheckStatus{StormRecoveryActive: new(false), StormRecoveryStartTime: start}},
-		"the condition alone":          {status: v1alpha1.NodeHealthCheckStatus{Conditions: active("True")}, want: health.Storm{Active: true, Since: epoch.Add(time.Second)}},
-		"the condition decides":        {status: v1alpha1.NodeHealthCheckStatus{Conditions: active("False"), StormRecoveryActive: new(true)}},
-		"the start time counts":        {status: v1alpha1.NodeHealthCheckStatus{Conditions: active("True"), StormRecoveryStartTime: start}, want: health.Storm{Active: true, Since: epoch}},
-		"a cooldown without a storm":   {status: v1alpha1.NodeHealthCheckStatus{Conditions: []metav1.Condition{{Type: "StormCooldownActive", Status: "True"}}}},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, stormOf(&tc.status))
-		})
-	}
 }
 
 // TestSkippedForStorm: told when the storm begins to keep a node waiting, and once.

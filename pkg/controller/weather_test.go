@@ -8,20 +8,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
-
-func TestStormRules(t *testing.T) {
-	t.Parallel()
-	require.Equal(t, health.StormRules{}, stormRules(&v1alpha1.NodeHealthCheckSpec{}))
-	require.Equal(t, health.StormRules{Threshold: new(0)}, stormRules(&v1alpha1.NodeHealthCheckSpec{StormRecoveryThreshold: new(int32(0))}), "9.1: zero is not nothing")
-	require.Equal(t, health.StormRules{Threshold: new(5), Cooldown: new(time.Minute)},
-		stormRules(&v1alpha1.NodeHealthCheckSpec{StormRecoveryThreshold: new(int32(5)), StormCooldownDuration: &metav1.Duration{Duration: time.Minute}}))
-}
 
 // TestSettle: a storm begins with the CRs that reach the maximum (spec 9.2). Of five
 // nodes two may be unhealthy, two are, and one had its CR before.

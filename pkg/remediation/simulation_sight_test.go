@@ -138,7 +138,7 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 	s.fleet = health.Evaluate(judge, selected, remediated)
 	s.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, s.fleet.Observed, s.fleet.Healthy)
 	restraints.GateClosed = !s.gate.Open
-	s.storm = stormOf(&nhc.Status).Next(stormRules(&nhc.Spec), s.weather(0), now)
+	s.storm = health.StormOf(&nhc.Status).Next(health.StormRulesOf(&nhc.Spec), s.weather(0), now)
 	restraints.Storm = s.storm.Active
 	s.script.Grounds = s.grounds()
 

@@ -125,7 +125,7 @@ func (w *world) summary(status *v1alpha1.NodeHealthCheckStatus) string {
 		}
 		lines = append(lines, line)
 	}
-	if storm := stormOf(status); storm.Active {
+	if storm := health.StormOf(status); storm.Active {
 		lines = append(lines, w.describeStorm(tempest{raging: true, begun: storm.Since, calm: storm.CalmSince}))
 	}
 	return strings.Join(lines, "; ")

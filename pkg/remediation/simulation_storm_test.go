@@ -16,36 +16,6 @@ import (
 // What package controller does about storms, which cannot be imported here. Between
 // syncs a storm is kept in status only.
 
-// stormRules is controller.stormRules.
-func stormRules(spec *v1alpha1.NodeHealthCheckSpec) health.StormRules {
-	var rules health.StormRules
-	if spec.StormRecoveryThreshold != nil {
-		rules.Threshold = new(int(*spec.StormRecoveryThreshold))
-	}
-	if spec.StormCooldownDuration != nil {
-		rules.Cooldown = &spec.StormCooldownDuration.Duration
-	}
-	return rules
-}
-
-// stormOf is controller.stormOf.
-func stormOf(status *v1alpha1.NodeHealthCheckStatus) health.Storm {
-	var storm health.Storm
-	if active := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormActive); active != nil {
-		storm.Active, storm.Since = active.Status == metav1.ConditionTrue, active.LastTransitionTime.Time
-	}
-	if !storm.Active {
-		return health.Storm{}
-	}
-	if status.StormRecoveryStartTime != nil {
-		storm.Since = status.StormRecoveryStartTime.Time
-	}
-	if calm := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormCooldownActive); calm != nil && calm.Status == metav1.ConditionTrue {
-		storm.CalmSince = calm.LastTransitionTime.Time
-	}
-	return storm
-}
-
 // weather is controller.world.weather.
 func (s *sight) weather(created int) health.Weather {
 	return health.Weather{Gate: s.gate, Unhealthy: s.fleet.Unhealthy, Remediated: s.fleet.Remediated + created}
@@ -53,12 +23,12 @@ func (s *sight) weather(created int) health.Weather {
 
 // grounds is controller.world.grounds.
 func (s *sight) grounds() Grounds {
-	return Grounds{Gate: s.gate, Storm: s.storm, StormEnd: s.storm.End(stormRules(&s.nhc.Spec)), SpecProblem: SpecProblem(&s.nhc.Spec)}
+	return Grounds{Gate: s.gate, Storm: s.storm, StormEnd: s.storm.End(health.StormRulesOf(&s.nhc.Spec)), SpecProblem: SpecProblem(&s.nhc.Spec)}
 }
 
 // settleStorm is controller.world.settle: to reach the limit is enough to begin a storm.
 func (s *sight) settleStorm(plans []NodePlan, outcomes []Outcome) {
-	s.storm = s.storm.Next(stormRules(&s.nhc.Spec), s.weather(firstCRs(plans, outcomes)), s.now)
+	s.storm = s.storm.Next(health.StormRulesOf(&s.nhc.Spec), s.weather(firstCRs(plans, outcomes)), s.now)
 	s.script.Grounds = s.grounds()
 }
 
@@ -75,7 +45,7 @@ func firstCRs(plans []NodePlan, outcomes []Outcome) int {
 
 // setStorm is controller.setStorm with controller.stormFields.
 func (s *sight) setStorm(status *v1alpha1.NodeHealthCheckStatus) {
-	rules := stormRules(&s.nhc.Spec)
+	rules := health.StormRulesOf(&s.nhc.Spec)
 	set := func(conditionType string, active bool, since time.Time) {
 		condition := metav1.Condition{
 			Type: conditionType, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonStorm,

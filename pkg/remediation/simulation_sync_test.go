@@ -200,7 +200,7 @@ func (p *process) remember(s *sight, plans []NodePlan, outcomes []Outcome) {
 
 // recheck is when time alone may change what a sync does.
 func (p *process) recheck(s *sight, plans []NodePlan) time.Time {
-	next := health.Earliest(health.Earliest(s.fleet.Recheck, s.leaving), s.storm.End(stormRules(&s.nhc.Spec)))
+	next := health.Earliest(health.Earliest(s.fleet.Recheck, s.leaving), s.storm.End(health.StormRulesOf(&s.nhc.Spec)))
 	for i := range plans {
 		next = health.Earliest(next, plans[i].Recheck)
 		for _, cr := range plans[i].Node.Own {

@@ -139,7 +139,7 @@ func (w *world) checkStorm(s *sight, want tempest, c climate) {
 // checkStormStatus checks that the storm can be read back from status after a restart
 // (P8), and what else is there to be seen of it (spec 9.8 to 9.10).
 func (w *world) checkStormStatus(s *sight, status *v1alpha1.NodeHealthCheckStatus) {
-	read := stormOf(status)
+	read := health.StormOf(status)
 	if got := (tempest{raging: read.Active, begun: read.Since, calm: read.CalmSince}); !got.equal(s.after) {
 		w.violate("", "P8", "status of %s tells of %s, there is %s", s.nhc.Name, w.describeStorm(got), w.describeStorm(s.after))
 	}
@@ -217,7 +217,7 @@ func (p *process) checkWake(s *sight, status *v1alpha1.NodeHealthCheckStatus) {
 
 // checkNoStorm checks that no storm is left when all nodes are healthy.
 func (w *world) checkNoStorm(nhc *v1alpha1.NodeHealthCheck) {
-	if t := w.tempests[stormKey(nhc)]; t.raging || stormOf(&nhc.Status).Active {
+	if t := w.tempests[stormKey(nhc)]; t.raging || health.StormOf(&nhc.Status).Active {
 		w.violate("", "P12 9.5", "%s has %s, all its nodes are healthy", nhc.Name, w.describeStorm(t))
 	}
 	if active := nhc.Status.StormRecoveryActive; nhc.Status.StormRecoveryStartTime != nil || (active != nil && *active) {
