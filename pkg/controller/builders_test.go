@@ -218,6 +218,7 @@ func (s *story) round(parts ...part) *round {
 	w.script = &remediation.Script{NHC: r.nhc, Steps: remediation.Steps(&r.nhc.Spec), Grounds: w.grounds(r.nhc)}
 	r.ledger, r.ended = s.memory.ledger.Update(w.observations(r.plans, r.outcomes, s.now), s.now)
 	r.entries = newEntries(r.nhc, w, r.plans, r.outcomes, r.ledger, s.memory.decisions, s.now)
+	r.decisions = decisionsIn(r.entries)
 	r.status = newStatus(r.nhc, w, r.entries, r.ledger, s.now)
 	return r
 }

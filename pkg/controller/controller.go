@@ -327,7 +327,10 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	ledger, ended := memory.ledger.Update(world.observations(plans, outcomes, start), start)
 	entries := newEntries(nhc, world, plans, outcomes, ledger, memory.decisions, start)
 	status := newStatus(nhc, world, entries, ledger, start)
-	done := &round{nhc: nhc, world: world, plans: plans, outcomes: outcomes, ledger: ledger, ended: ended, entries: entries, status: status, now: start}
+	done := &round{
+		nhc: nhc, world: world, plans: plans, outcomes: outcomes, ledger: ledger, ended: ended,
+		entries: entries, decisions: decisionsIn(entries), status: status, now: start,
+	}
 	if err := c.report(ctx, done, memory); err != nil {
 		return time.Time{}, err
 	}

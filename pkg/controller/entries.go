@@ -34,16 +34,16 @@ func newEntries(nhc *v1alpha1.NodeHealthCheck, w *world, plans []remediation.Nod
 			entry.Trigger, entry.Detected = episode.Trigger, &episode.Detected
 		}
 		entry.Decision = w.script.Decision(&plans[i], &outcomes[i])
-		lastSince(entry, old, before, now)
+		dateDecision(entry, old, before, now)
 		entries = append(entries, *entry)
 	}
 	return entries
 }
 
-// lastSince sets since when the decision of an entry is the one that it is. Status knows
+// dateDecision sets since when the decision of an entry has been the same. Status knows
 // best: what was decided last may have been written although the answer was lost. The
 // memory knows of nodes that status is too small for.
-func lastSince(entry, old *v1alpha1.UnhealthyNode, before map[string]v1alpha1.Decision, now time.Time) {
+func dateDecision(entry, old *v1alpha1.UnhealthyNode, before map[string]v1alpha1.Decision, now time.Time) {
 	if entry.Decision == nil {
 		return
 	}
@@ -58,7 +58,7 @@ func lastSince(entry, old *v1alpha1.UnhealthyNode, before map[string]v1alpha1.De
 	}
 }
 
-// decisionsIn returns the decisions that status shows, by node.
+// decisionsIn returns the decisions of entries, by node.
 func decisionsIn(entries []v1alpha1.UnhealthyNode) map[string]v1alpha1.Decision {
 	decisions := make(map[string]v1alpha1.Decision, len(entries))
 	for i := range entries {

@@ -64,10 +64,9 @@ func timeOrNever(t time.Time) string {
 // which checks.
 func (r *round) logDecisions(ctx context.Context, memory *memory) {
 	logger := klog.FromContext(ctx)
-	current := decisionsIn(r.entries)
 	for i := range r.plans {
 		node := r.plans[i].Node.Name
-		before, after := memory.decisions[node], current[node]
+		before, after := memory.decisions[node], r.decisions[node]
 		switch {
 		case before.Reason == after.Reason:
 		case after.Reason == "":

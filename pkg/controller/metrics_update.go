@@ -20,37 +20,57 @@ import (
 
 // update brings the metrics of a NodeHealthCheck in line with a reported round.
 func (m *metrics) update(r *round, memory *memory) {
+	m.updateState(r)
+	m.updateWaiting(r, memory)
+	m.countEpisodes(r)
+	m.countCreations(r)
+	m.updateRemediations(r, memory)
+	memory.oldNodes = m.updateOld(r.oldCRs(), memory.oldNodes)
+}
+
+// updateState tells how it stands.
+func (m *metrics) updateState(r *round) {
 	name := r.nhc.Name
 	m.observedNodes.WithLabelValues(name).Set(float64(r.world.fleet.Observed))
 	m.healthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.Healthy))
 	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.Unhealthy))
-	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.status.RemediatingNodes))
 	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.SoonUnhealthy))
+	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.status.RemediatingNodes))
 	m.gateOpen.WithLabelValues(name).Set(truth(r.world.gate.Open))
 	m.stormActive.WithLabelValues(name).Set(truth(r.world.storm.Active))
 	m.paused.WithLabelValues(name).Set(truth(len(r.nhc.Spec.PauseRequests) > 0))
 	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
+}
 
-	m.updateWaiting(r, memory)
+func (m *metrics) countEpisodes(r *round) {
 	for i := range r.ended {
 		episode := &r.ended[i]
-		m.episodes.WithLabelValues(name, string(episode.Outcome)).Inc()
-		m.episodeDuration.WithLabelValues(name).Observe(episode.Finished.Sub(episode.Detected.Time).Seconds())
+		m.episodes.WithLabelValues(r.nhc.Name, string(episode.Outcome)).Inc()
+		m.episodeDuration.WithLabelValues(r.nhc.Name).Observe(episode.Finished.Sub(episode.Detected.Time).Seconds())
 	}
+}
+
+// countCreations counts what the last looks found, and how long the nodes waited that
+// got their first CR.
+func (m *metrics) countCreations(r *round) {
 	for i := range r.plans {
+		node := &r.plans[i].Node
 		if r.outcomes[i].Recovered {
-			m.lastLookRecovered.WithLabelValues(name).Inc()
+			m.lastLookRecovered.WithLabelValues(r.nhc.Name).Inc()
 		}
-		if cr := r.outcomes[i].Created; cr != nil && len(r.plans[i].Node.Own) == 0 && len(r.plans[i].Node.Recorded) == 0 && !r.plans[i].Node.Verdict.Deadline.IsZero() {
-			m.detectionToCreation.WithLabelValues(name).Observe(max(0, r.now.Sub(r.plans[i].Node.Verdict.Deadline).Seconds()))
+		if r.outcomes[i].Created != nil && len(node.Own) == 0 && len(node.Recorded) == 0 && !node.Verdict.Deadline.IsZero() {
+			m.detectionToCreation.WithLabelValues(r.nhc.Name).Observe(max(0, r.now.Sub(node.Verdict.Deadline).Seconds()))
 		}
 	}
-	before := memory.remediations
-	first := before == nil
-	if first {
+}
+
+// updateRemediations compares the CRs before and after: it counts those that have begun
+// or ended, and shows those that go on.
+func (m *metrics) updateRemediations(r *round, memory *memory) {
+	name, before, after := r.nhc.Name, memory.remediations, r.track()
+	if before == nil {
 		before = shownIn(&r.nhc.Status) // After a restart, status tells what went on.
 	}
-	after := r.track()
 	for uid, cr := range after {
 		if _, known := before[uid]; !known {
 			m.started.WithLabelValues(name, cr.kind).Inc()
@@ -67,15 +87,13 @@ func (m *metrics) update(r *round, memory *memory) {
 		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1)
 	}
 	memory.remediations = after
-	memory.oldNodes = m.updateOld(r.oldCRs(), memory.oldNodes)
 }
 
 // updateWaiting counts the nodes for which no remediation is at work, and how long
 // those waited whose reason has gone.
 func (m *metrics) updateWaiting(r *round, memory *memory) {
 	waiting := map[v1alpha1.DecisionReason]int{}
-	current := decisionsIn(r.entries)
-	for _, decision := range current {
+	for _, decision := range r.decisions {
 		waiting[decision.Reason]++
 	}
 	for reason, decisionType := range v1alpha1.DecisionReasons() {
@@ -84,7 +102,7 @@ func (m *metrics) updateWaiting(r *round, memory *memory) {
 		}
 	}
 	for node, before := range memory.decisions {
-		if before.Type != v1alpha1.DecisionRemediating && current[node].Reason != before.Reason {
+		if before.Type != v1alpha1.DecisionRemediating && r.decisions[node].Reason != before.Reason {
 			m.nodeWaiting.WithLabelValues(r.nhc.Name, string(before.Reason)).Observe(max(0, r.now.Sub(before.Since.Time).Seconds()))
 		}
 	}

@@ -233,7 +233,10 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 		if entry := recorded[node.Name]; entry != nil {
 			node.Recorded = entry.Remediations
 			if entry.ConditionsHealthyTimestamp != nil {
-				node.HealthySince = uninterrupted(entry.ConditionsHealthyTimestamp.Time, nhc.Spec.UnhealthyConditions, w.objects[node.Name], now)
+				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
+				if object := w.objects[node.Name]; object != nil {
+					node.HealthySince = health.HealthySince(node.HealthySince, nhc.Spec.UnhealthyConditions, object.Status.Conditions, now)
+				}
 			}
 		}
 		if node.ConfirmedHealthy && len(node.Own) == 0 {
@@ -241,28 +244,6 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 		}
 	}
 	return nil
-}
-
-// uninterrupted returns since when a node has been healthy, of which status knows that
-// it was at an earlier instant. A condition that has changed since then was another
-// one in between, which no sync may have seen: the time begins anew (P11). A change
-// that has yet to come, by another machine's clock, is none. An earlier instant that has
-// yet to come was read from a clock that was ahead: now is the best that is known.
-func uninterrupted(since time.Time, rules []v1alpha1.UnhealthyCondition, node *corev1.Node, now time.Time) time.Time {
-	if node == nil {
-		return since
-	}
-	if since.After(now) {
-		since = now.Truncate(time.Second)
-	}
-	for i := range node.Status.Conditions {
-		condition := &node.Status.Conditions[i]
-		changed := condition.LastTransitionTime.Time
-		if changed.After(since) && !changed.After(now) && slices.ContainsFunc(rules, func(rule v1alpha1.UnhealthyCondition) bool { return rule.Type == condition.Type }) {
-			since = changed
-		}
-	}
-	return since
 }
 
 // grounds returns what explains the circumstances of all nodes.

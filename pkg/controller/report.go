@@ -31,8 +31,10 @@ type round struct {
 	ended  []v1alpha1.Episode
 	// entries are those of all nodes, also of those that status is too small for.
 	entries []v1alpha1.UnhealthyNode
-	status  *v1alpha1.NodeHealthCheckStatus
-	now     time.Time
+	// decisions are those of the entries, by node.
+	decisions map[string]v1alpha1.Decision
+	status    *v1alpha1.NodeHealthCheckStatus
+	now       time.Time
 }
 
 // report writes the status, and then tells of the transitions. Deletion requests
@@ -54,7 +56,7 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 // remember keeps what the next report compares with.
 func (r *round) remember(memory *memory) {
 	memory.announced = r.announcedNow(memory)
-	memory.decisions = decisionsIn(r.entries)
+	memory.decisions = r.decisions
 	memory.ledger = r.ledger
 }
 

@@ -154,35 +154,3 @@ func TestSkippedForStorm(t *testing.T) {
 	s.restart()
 	require.Contains(t, s.sync(sick("a", refused("StormActive"))), note, "19.3")
 }
-
-// TestUninterrupted: P11, durations are uninterrupted.
-func TestUninterrupted(t *testing.T) {
-	t.Parallel()
-	rules := []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False"}, {Type: "Disk", Status: "True"}}
-	since, now := epoch.Add(10*time.Second), epoch.Add(time.Minute)
-	tests := map[string]struct {
-		ready, disk, other int
-		want               time.Time
-	}{
-		"nothing has changed":       {want: since},
-		"a condition has changed":   {ready: 20, want: epoch.Add(20 * time.Second)},
-		"two have, the last counts": {ready: 20, disk: 30, want: epoch.Add(30 * time.Second)},
-		"one that is in no rule":    {other: 20, want: since},
-		"at the same instant":       {ready: 10, want: since},
-		"by a clock that is ahead":  {ready: 61, want: since},
-		"at this moment":            {ready: 60, want: now},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			node := testNode("n", conditions(
-				testCondition("Ready", "True", epoch.Add(time.Duration(tc.ready)*time.Second)),
-				testCondition("Disk", "False", epoch.Add(time.Duration(tc.disk)*time.Second)),
-				testCondition("Other", "False", epoch.Add(time.Duration(tc.other)*time.Second)),
-			))
-			require.Equal(t, tc.want, uninterrupted(since, rules, node, now))
-		})
-	}
-	require.Equal(t, since, uninterrupted(since, rules, nil, now), "a deleted Node says nothing")
-	require.Equal(t, now, uninterrupted(now.Add(time.Hour), rules, testNode("n"), now.Add(time.Millisecond)), "P12: by a clock that was ahead")
-}

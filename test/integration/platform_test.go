@@ -136,6 +136,7 @@ func testNeitherPlatform(t *testing.T, c *cluster) {
 	s.eventuallyCR("cp")
 	s.requireEnabled()
 	s.catchUp()
+	// That nothing is asked shows only in time: two intervals in which it would be.
 	begin := time.Now()
 	time.Sleep(30 * time.Second)
 	s.fail("a") // Again: a sign that the controller is well, and the log complete.

@@ -130,7 +130,7 @@ func schema_pkg_apis_remediation_v1alpha1_Decision(ref common.ReferenceCallback)
 					},
 					"nextCheckTime": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nextCheckTime is when time alone changes the decision. It is absent if it takes something else to change it.",
+							Description: "nextCheckTime is when time alone changes the decision. It is absent if it takes something else to change it, or if somebody else may put it off.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},

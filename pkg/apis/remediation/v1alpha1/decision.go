@@ -22,7 +22,7 @@ type Decision struct {
 	// +required
 	Since metav1.Time `json:"since"`
 	// nextCheckTime is when time alone changes the decision. It is absent if it
-	// takes something else to change it.
+	// takes something else to change it, or if somebody else may put it off.
 	// +optional
 	NextCheckTime *metav1.Time `json:"nextCheckTime,omitempty"`
 }

@@ -24,7 +24,7 @@ type DecisionApplyConfiguration struct {
 	// since is when this type and reason were decided first without interruption.
 	Since *v1.Time `json:"since,omitempty"`
 	// nextCheckTime is when time alone changes the decision. It is absent if it
-	// takes something else to change it.
+	// takes something else to change it, or if somebody else may put it off.
 	NextCheckTime *v1.Time `json:"nextCheckTime,omitempty"`
 }
 
