@@ -332,8 +332,12 @@ func (w *world) checkDelay(s *sight, node *Node) {
 	if node.HealthySince.IsZero() || s.now.Sub(node.HealthySince) < delay.Duration {
 		w.violate(node.Name, "16.4", "deleted %s after %s, healthyDelay is %s", w.clock(s.now), w.clock(node.HealthySince), delay.Duration)
 	}
-	// The Node itself says when it became healthy. Whole seconds are ours to lose.
+	// The Node itself says when it became healthy, also where no sync saw that it was not.
+	// Whole seconds are ours to lose.
 	since := s.objects[node.Name].Status.Conditions[0].LastTransitionTime.Time
+	if s.now.Sub(since) < delay.Duration-time.Second {
+		w.violate(node.Name, "P11", "deleted %s, healthy since %s", w.clock(s.now), w.clock(since))
+	}
 	if unwell := w.unwell[s.nhc.Name+"/"+node.Name]; s.now.Sub(unwell) < delay.Duration-time.Second {
 		w.violate(node.Name, "P11", "deleted %s, seen unwell at %s, healthy since %s", w.clock(s.now), w.clock(unwell), w.clock(since))
 	}

@@ -188,6 +188,9 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 			node.Recorded = entry.Remediations
 			if entry.ConditionsHealthyTimestamp != nil {
 				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
+				if object := s.objects[name]; object != nil {
+					node.HealthySince = health.HealthySince(node.HealthySince, nhc.Spec.UnhealthyConditions, object.Status.Conditions, now)
+				}
 			}
 		}
 		node.OthersRemediate = len(node.Own) == 0 && anyCR(v, name)
