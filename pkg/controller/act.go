@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -28,10 +29,11 @@ const sideBySide = 32
 // of each plan in the same order. The failure of one node leaves the others alone.
 func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *world, memory *memory, plans []remediation.NodePlan) []remediation.Outcome {
 	outcomes := make([]remediation.Outcome, len(plans))
+	look := &lastLook{c: c, nhc: nhc, world: w, counted: c.clock.Now()}
 	executor := &remediation.Executor{
 		Client:         c.dynamic,
 		Mapping:        c.locate,
-		StillUnhealthy: c.stillUnhealthy(nhc, w),
+		StillUnhealthy: look.stillUnhealthy,
 		Kube:           c.kube,
 		LeaseNamespace: c.leaseNamespace,
 		OnWrite:        func(resource schema.GroupResource, version string) { c.writes.Wrote(nhc.Name, resource, version) },
@@ -46,6 +48,10 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 			places <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-places }()
+				if beginning && look.beforehand() {
+					outcomes[i].Outdated = true
+					return
+				}
 				outcomes[i] = executor.Execute(ctx, nhc.Name, plans[i])
 			})
 		}
@@ -53,6 +59,14 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 	}
 	c.remember(ctx, nhc.Name, memory, plans, outcomes)
 	return outcomes
+}
+
+// errOutdated ends a sync of which the plans do not hold any more. What it has done is
+// done, and the next one starts from there, at once.
+var errOutdated = errors.New("the plans are outdated")
+
+func outdated(outcomes []remediation.Outcome) bool {
+	return slices.ContainsFunc(outcomes, func(outcome remediation.Outcome) bool { return outcome.Outdated })
 }
 
 // locate returns where CRs of a kind are served. A missing permission, or the doubt
@@ -83,7 +97,9 @@ func (c *Controller) remember(ctx context.Context, nhc string, memory *memory, p
 			memory.deletionRequested[cr.UID] = true
 		}
 		if outcome.Err == nil {
-			c.retries.succeeded(nhc, &plans[i])
+			if !outcome.Outdated {
+				c.retries.succeeded(nhc, &plans[i])
+			}
 			continue
 		}
 		c.retries.failed(nhc, node, outcome.Err, now)

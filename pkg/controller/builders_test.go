@@ -227,7 +227,8 @@ func (s *story) round(parts ...part) *round {
 // reason and note.
 func (s *story) sync(parts ...part) []string {
 	r := s.round(parts...)
-	all := append(r.removals(), r.transitions(s.memory)...)
+	all := append(removals(r.world, r.plans, r.outcomes), r.transitions(s.memory)...)
+	s.metrics.countCreations(r.nhc.Name, r.plans, r.outcomes, r.now)
 	s.metrics.update(r, s.memory)
 	r.remember(s.memory)
 	s.nhc.Status = *r.status.DeepCopy()

@@ -73,7 +73,7 @@ type Config struct {
 	LeaseNamespace string
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs     cache.SharedIndexInformer
-	Recorder events.EventRecorderLogger
+	Recorder events.EventRecorder
 	Clock    clock.WithTicker
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
@@ -275,6 +275,10 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	case errors.Is(err, watches.ErrPending):
 		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
 		c.queue.Forget(key) // The watch calls when it is ready.
+	case errors.Is(err, errOutdated):
+		logger.V(2).Info("Deciding again, the circumstances have changed while remediations began")
+		c.queue.Forget(key)
+		c.queue.Add(key)
 	case stale:
 		// No long waits: the event by which the cache catches up may be the echo of our
 		// own write, and wakes nobody.
@@ -321,6 +325,11 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	logSync(ctx, world, plans)
 	outcomes := c.act(ctx, nhc, world, memory, plans)
 	c.settlePlace(name, plans, outcomes, start)
+	c.metrics.countCreations(name, plans, outcomes, start)
+	if outdated(outcomes) {
+		c.announcer.announce(nhc, removals(world, plans, outcomes))
+		return time.Time{}, errOutdated
+	}
 	world.settle(nhc, plans, outcomes, start)
 	recheck = health.Earliest(world.recheck(plans, start), c.retries.next(name, plans, start))
 	recheck = health.Earliest(recheck, c.await(name, plans, outcomes, start))

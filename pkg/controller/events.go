@@ -178,7 +178,7 @@ func invalidNodeLabel(node *corev1.Node) event {
 
 // announcer records events.
 type announcer struct {
-	recorder events.EventRecorderLogger
+	recorder events.EventRecorder
 }
 
 // maxNoteLength is the number of bytes that the API accepts.

@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -37,8 +35,6 @@ func (r *testRecorder) Eventf(regarding, related runtime.Object, eventType, reas
 	}
 	r.all = append(r.all, event)
 }
-
-func (r *testRecorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
 
 func refusal(node *corev1.Node, why remediation.Refusal) event {
 	e, tells := skippedForNode(node, why)

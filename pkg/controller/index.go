@@ -50,16 +50,26 @@ var crIndexers = cache.Indexers{
 	},
 }
 
-// The index of the cache of Nodes.
+// The indexes of the cache of Nodes: those of the control plane, and those that
+// somebody has confirmed to be healthy.
 const (
 	nodesByRole      = "role"
 	roleControlPlane = "control-plane"
+
+	nodesConfirmedHealthy = "confirmedHealthy"
+	confirmedHealthy      = "true"
 )
 
 var nodeIndexers = cache.Indexers{
 	nodesByRole: func(object any) ([]string, error) {
 		if node, ok := object.(*corev1.Node); ok && isControlPlane(node) {
 			return []string{roleControlPlane}, nil
+		}
+		return nil, nil
+	},
+	nodesConfirmedHealthy: func(object any) ([]string, error) {
+		if node, ok := object.(*corev1.Node); ok && hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
+			return []string{confirmedHealthy}, nil
 		}
 		return nil, nil
 	},

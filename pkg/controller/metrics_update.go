@@ -23,7 +23,6 @@ func (m *metrics) update(r *round, memory *memory) {
 	m.updateState(r)
 	m.updateWaiting(r, memory)
 	m.countEpisodes(r)
-	m.countCreations(r)
 	m.updateRemediations(r, memory)
 	memory.oldNodes = m.updateOld(r.oldCRs(), memory.oldNodes)
 }
@@ -51,15 +50,16 @@ func (m *metrics) countEpisodes(r *round) {
 }
 
 // countCreations counts what the last looks found, and how long the nodes waited that
-// got their first CR.
-func (m *metrics) countCreations(r *round) {
-	for i := range r.plans {
-		node := &r.plans[i].Node
-		if r.outcomes[i].Recovered {
-			m.lastLookRecovered.WithLabelValues(r.nhc.Name).Inc()
+// got their first CR. It is told at once: what began was begun, even if the sync is
+// broken off or its status cannot be written.
+func (m *metrics) countCreations(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) {
+	for i := range plans {
+		node := &plans[i].Node
+		if outcomes[i].Recovered {
+			m.lastLookRecovered.WithLabelValues(nhc).Inc()
 		}
-		if r.outcomes[i].Created != nil && len(node.Own) == 0 && len(node.Recorded) == 0 && !node.Verdict.Deadline.IsZero() {
-			m.detectionToCreation.WithLabelValues(r.nhc.Name).Observe(max(0, r.now.Sub(node.Verdict.Deadline).Seconds()))
+		if outcomes[i].Created != nil && len(node.Own) == 0 && len(node.Recorded) == 0 && !node.Verdict.Deadline.IsZero() {
+			m.detectionToCreation.WithLabelValues(nhc).Observe(max(0, now.Sub(node.Verdict.Deadline).Seconds()))
 		}
 	}
 }
@@ -76,12 +76,12 @@ func (m *metrics) updateRemediations(r *round, memory *memory) {
 			m.started.WithLabelValues(name, cr.kind).Inc()
 		}
 	}
-	healthy := r.healthyNodes()
+	healthy, succeeded := r.healthyNodes(), r.succeeded()
 	for uid, cr := range before {
 		if _, goesOn := after[uid]; goesOn {
 			continue
 		}
-		m.end(name, cr, healthy[cr.node] || r.succeeded(uid), r.now)
+		m.end(name, cr, healthy[cr.node] || succeeded.Has(uid), r.now)
 	}
 	for _, cr := range after { // Last: a successor may share the labels of one that has ended.
 		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1)
@@ -192,16 +192,18 @@ func (r *round) track() map[types.UID]tracked {
 	return crs
 }
 
-// succeeded tells whether a CR that was just removed reported success.
-func (r *round) succeeded(uid types.UID) bool {
+// succeeded returns the CRs that have reported success, those that were just removed
+// among them.
+func (r *round) succeeded() sets.Set[types.UID] {
+	crs := sets.New[types.UID]()
 	for i := range r.plans {
 		for _, own := range r.plans[i].Node.Own {
-			if own.UID == uid {
-				return own.Succeeded == corev1.ConditionTrue
+			if own.Succeeded == corev1.ConditionTrue {
+				crs.Insert(own.UID)
 			}
 		}
 	}
-	return false
+	return crs
 }
 
 // healthyNodes tells which nodes are healthy now, of those whose remediations may

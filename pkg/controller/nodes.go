@@ -4,17 +4,10 @@
 package controller
 
 import (
-	"context"
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 const metaNamespaced = meta.RESTScopeNameNamespace
@@ -59,26 +52,4 @@ func TrimNode(object any) (any, error) {
 		},
 		Status: corev1.NodeStatus{Conditions: conditions},
 	}, nil
-}
-
-// stillUnhealthy returns the last look at a node before its CR is created: a live
-// read, judged by the rules of the NodeHealthCheck. A Node that is gone, or was
-// replaced by a namesake, is not unhealthy.
-func (c *Controller) stillUnhealthy(nhc *v1alpha1.NodeHealthCheck, w *world) func(context.Context, string) (bool, error) {
-	return func(ctx context.Context, name string) (bool, error) {
-		node, err := c.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("reading node: %w", err)
-		}
-		if known := w.objects[name]; known == nil || known.UID != node.UID {
-			return false, nil
-		}
-		if node.Labels[v1alpha1.LabelExclude] == "true" || !selectorOf(nhc).Matches(labels.Set(node.Labels)) {
-			return false, nil
-		}
-		return w.judge(nhc, c.clock.Now())(node).State == health.Unhealthy, nil
-	}
 }

@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -13,10 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	kubefake "k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
-	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -131,50 +126,4 @@ func TestTrimNode(t *testing.T) {
 	other, err := TrimNode("anything")
 	require.NoError(t, err)
 	require.Equal(t, "anything", other, "tombstones and the like pass")
-}
-
-// TestStillUnhealthy is the last look at a node before its CR is created.
-func TestStillUnhealthy(t *testing.T) {
-	t.Parallel()
-	nhc := testCheck(func(n *v1alpha1.NodeHealthCheck) {
-		n.Spec.Selector.MatchLabels = map[string]string{"role": "worker"}
-		n.Spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False", Duration: metav1.Duration{Duration: time.Minute}}}
-	})
-	worker := func(changes ...func(*corev1.Node)) *corev1.Node {
-		return testNode("n", append([]func(*corev1.Node){labelled("role", "worker"), conditions(testCondition("Ready", "False", epoch))}, changes...)...)
-	}
-	unreachable := errors.New("no route to host")
-	tests := map[string]struct {
-		live *corev1.Node
-		err  error
-		now  time.Time
-		want bool
-	}{
-		"7.3 it still is":                      {live: worker(), now: epoch.Add(time.Minute), want: true},
-		"7.3 not yet":                          {live: worker(), now: epoch.Add(time.Minute - 1)},
-		"7.3 it has recovered":                 {live: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour)},
-		"7.2 it has just relapsed":             {live: worker(conditions(testCondition("Ready", "False", epoch.Add(time.Hour)))), now: epoch.Add(time.Hour)},
-		"15.1 it was excluded":                 {live: worker(labelled(v1alpha1.LabelExclude, "true")), now: epoch.Add(time.Hour)},
-		"15.2 an empty label does not exclude": {live: worker(labelled(v1alpha1.LabelExclude, "")), now: epoch.Add(time.Hour), want: true},
-		"17.5 it is no longer selected":        {live: worker(labelled("role", "infra")), now: epoch.Add(time.Hour)},
-		"17.1 it is gone":                      {now: epoch.Add(time.Hour)},
-		"P9 it was replaced by a namesake":     {live: worker(func(n *corev1.Node) { n.UID = "another" }), now: epoch.Add(time.Hour)},
-		"P5 it cannot be read":                 {live: worker(), err: unreachable, now: epoch.Add(time.Hour)},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			kube := kubefake.NewClientset()
-			if tc.live != nil {
-				require.NoError(t, kube.Tracker().Add(tc.live))
-			}
-			if tc.err != nil {
-				kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.err })
-			}
-			c := &Controller{kube: kube, clock: clocktesting.NewFakePassiveClock(tc.now)}
-			got, err := c.stillUnhealthy(nhc, &world{objects: map[string]*corev1.Node{"n": worker()}})(t.Context(), "n")
-			require.ErrorIs(t, err, tc.err)
-			require.Equal(t, tc.want, got)
-		})
-	}
 }

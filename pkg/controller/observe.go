@@ -6,6 +6,7 @@ package controller
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -26,8 +27,10 @@ import (
 type world struct {
 	findings
 	surroundings
-	fleet health.Fleet
-	gate  health.Gate
+	// remediated tells whether a node has an own CR.
+	remediated func(node string) bool
+	fleet      health.Fleet
+	gate       health.Gate
 	// storm is the present one. Nodes that get their CR in this sync may begin one.
 	storm health.Storm
 	// specProblem is the rule of admission that the stored spec breaks, if any.
@@ -76,21 +79,17 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 		return nil, err
 	}
 	crs.machines = c.machinesOf
-	selected, err := c.nodes.List(selectorOf(nhc))
-	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
 	w := &world{findings: found, surroundings: around, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
 	w.overlaps = c.overlaps.of(nhc.Name)
-	w.fleet = health.Evaluate(w.judge(nhc, now), selected, crs.remediated)
-	w.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, w.fleet.Observed, w.fleet.Healthy)
-	w.storm = health.StormOf(&nhc.Status).Next(health.StormRulesOf(&nhc.Spec), w.weather(0), now)
+	w.remediated = crs.remediated
+	w.count(nhc, c.selectedNodes(nhc), now)
 
 	restraints := w.restraints(nhc)
+	w.nodes = slices.Grow(w.nodes, len(w.fleet.Patients))
 	for _, patient := range w.fleet.Patients {
 		w.add(patient.Node, patient.Verdict, restraints, crs)
 	}
-	others, err := c.furtherNodes(nhc, selected, crs, memory.ledger)
+	others, err := c.furtherNodes(nhc, crs, memory.ledger)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +104,25 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	}
 	slices.SortFunc(w.nodes, func(a, b remediation.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return w, nil
+}
+
+// selectedNodes returns the nodes that a NodeHealthCheck selects, in no order.
+func (c *Controller) selectedNodes(nhc *v1alpha1.NodeHealthCheck) iter.Seq[*corev1.Node] {
+	selector := selectorOf(nhc)
+	return func(yield func(*corev1.Node) bool) {
+		for _, object := range c.nodeStore.List() {
+			if node := object.(*corev1.Node); selector.Matches(labelSet(node)) && !yield(node) {
+				return
+			}
+		}
+	}
+}
+
+// count judges the selected nodes, and by their numbers gate and storm.
+func (w *world) count(nhc *v1alpha1.NodeHealthCheck, selected iter.Seq[*corev1.Node], now time.Time) {
+	w.fleet = health.Evaluate(w.judge(nhc, now), selected, w.remediated)
+	w.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, w.fleet.Observed, w.fleet.Healthy)
+	w.storm = health.StormOf(&nhc.Status).Next(health.StormRulesOf(&nhc.Spec), w.weather(0), now)
 }
 
 // judge returns the judgement on a node by the rules of a NodeHealthCheck. Where
@@ -161,7 +179,7 @@ func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remedi
 // CRs, be they healthy, no longer selected or gone; those whose lease is held and may
 // have to be released; those that were unhealthy last; and those that somebody has
 // confirmed to be healthy.
-func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.Node, crs *ownCRs, ledger *history.Ledger) (sets.Set[string], error) {
+func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, crs *ownCRs, ledger *history.Ledger) (sets.Set[string], error) {
 	names := sets.New(crs.nodes()...)
 	names.Insert(ledger.Nodes()...)
 	held, err := c.leaseStore.ByIndex(leasesByHolder, remediation.LeaseHolder(nhc.Name))
@@ -176,8 +194,13 @@ func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, selected []*cor
 	for i := range nhc.Status.UnhealthyNodes {
 		names.Insert(nhc.Status.UnhealthyNodes[i].Name)
 	}
-	for _, node := range selected {
-		if hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
+	confirmed, err := c.nodeStore.ByIndex(nodesConfirmedHealthy, confirmedHealthy)
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	selector := selectorOf(nhc)
+	for _, object := range confirmed {
+		if node := object.(*corev1.Node); selector.Matches(labelSet(node)) {
 			names.Insert(node.Name)
 		}
 	}

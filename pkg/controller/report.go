@@ -40,7 +40,7 @@ type round struct {
 // report writes the status, and then tells of the transitions. Deletion requests
 // are told of in any case: no later sync would know of them.
 func (c *Controller) report(ctx context.Context, r *round, memory *memory) error {
-	c.announcer.announce(r.nhc, r.removals())
+	c.announcer.announce(r.nhc, removals(r.world, r.plans, r.outcomes))
 	if err := c.writeStatus(ctx, r.nhc, r.status); err != nil {
 		return err
 	}
@@ -63,11 +63,11 @@ func (r *round) remember(memory *memory) {
 func (r *round) node(name string) *corev1.Node { return r.world.objects[name] }
 
 // removals tells of every deletion request that was issued.
-func (r *round) removals() []event {
+func removals(w *world, plans []remediation.NodePlan, outcomes []remediation.Outcome) []event {
 	var all []event
-	for i := range r.outcomes {
-		for _, cr := range r.outcomes[i].Deleted {
-			all = append(all, remediationRemoved(r.node(r.plans[i].Node.Name), cr))
+	for i := range outcomes {
+		for _, cr := range outcomes[i].Deleted {
+			all = append(all, remediationRemoved(w.objects[plans[i].Node.Name], cr))
 		}
 	}
 	return all

@@ -101,7 +101,7 @@ func TestRemovedOfDeletedNode(t *testing.T) {
 	s, cr := begun(t), testCR("n", "1")
 	s.sync(sick("n", created(cr)))
 	r := s.round(sick("n", nodeDeleted, own(cr), deleted(cr)))
-	removals := r.removals()
+	removals := removals(r.world, r.plans, r.outcomes)
 	require.Len(t, removals, 1)
 	require.Nil(t, removals[0].node, "19.1: a deleted Node gets none")
 	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")

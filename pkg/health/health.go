@@ -14,6 +14,7 @@
 package health
 
 import (
+	"iter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -120,11 +121,13 @@ type Fleet struct {
 	Recheck time.Time
 }
 
-// Evaluate judges every node. A node for which remediated returns true does not
-// count as healthy, whatever the verdict on it says.
-func Evaluate(judge func(*corev1.Node) Verdict, nodes []*corev1.Node, remediated func(node string) bool) Fleet {
-	fleet := Fleet{Observed: len(nodes)}
-	for _, node := range nodes {
+// Evaluate judges every node, in one pass. A node for which remediated returns true
+// does not count as healthy, whatever the verdict on it says. A healthy node costs no
+// allocation.
+func Evaluate(judge func(*corev1.Node) Verdict, nodes iter.Seq[*corev1.Node], remediated func(node string) bool) Fleet {
+	var fleet Fleet
+	for node := range nodes {
+		fleet.Observed++
 		verdict := judge(node)
 		treated := remediated(node.Name)
 		if treated {

@@ -5,6 +5,7 @@ package health
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -137,7 +138,7 @@ func TestEvaluate(t *testing.T) {
 		node("sooner", unknown(epoch.Add(10*time.Second))),
 	}
 	judge := func(node *corev1.Node) Verdict { return Judge(rules, node.Status.Conditions, epoch.Add(time.Minute)) }
-	fleet := Evaluate(judge, nodes, func(node string) bool { return node == "recovered" })
+	fleet := Evaluate(judge, slices.Values(nodes), func(node string) bool { return node == "recovered" })
 
 	require.Equal(t, 5, fleet.Observed)
 	require.Equal(t, 1, fleet.Healthy, "7.6: neither soon-unhealthy nor remediated nodes are healthy")

@@ -74,7 +74,7 @@ func (s *Script) Decision(plan *NodePlan, outcome *Outcome) *v1alpha1.Decision {
 	if message == "" {
 		message = s.explain(plan, reason)
 	}
-	decision := &v1alpha1.Decision{Type: v1alpha1.DecisionReasons()[reason], Reason: reason, Message: shorten(message)}
+	decision := &v1alpha1.Decision{Type: reason.Type(), Reason: reason, Message: shorten(message)}
 	if !until.IsZero() {
 		// In whole seconds, and not before it is due.
 		decision.NextCheckTime = new(metav1.NewTime(until.Add(time.Second - 1).Truncate(time.Second)))

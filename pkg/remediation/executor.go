@@ -48,9 +48,16 @@ type Outcome struct {
 	// Recovered tells that the last look at the node found it not unhealthy, so
 	// that nothing was created.
 	Recovered bool
+	// Outdated tells that what the plan was made by does not hold any more, so that
+	// the remediation did not begin.
+	Outdated bool
 	// Err joins what failed. The other fields tell what was done all the same.
 	Err error
 }
+
+// ErrOutdated is the answer of a last look when what a plan was made by does not hold
+// any more.
+var ErrOutdated = errors.New("the plan is outdated")
 
 // Executor carries out plans. It is the only writer of CRs. All fields are
 // required; its methods may be called from several goroutines.
@@ -59,7 +66,8 @@ type Executor struct {
 	// Mapping returns where CRs of a kind are served.
 	Mapping func(schema.GroupVersionKind) (*meta.RESTMapping, error)
 	// StillUnhealthy reads the node live and judges it again. It is the last look
-	// before a CR is created.
+	// before a CR is created. The error is ErrOutdated if nothing may begin that was
+	// planned.
 	StillUnhealthy func(ctx context.Context, node string) (bool, error)
 	// Kube writes the leases, in LeaseNamespace, and removes confirmations from Nodes.
 	Kube           kubernetes.Interface
@@ -163,6 +171,10 @@ func (e *Executor) create(ctx context.Context, nhc, node string, action Create, 
 		return
 	}
 	unhealthy, err := e.StillUnhealthy(ctx, node)
+	if errors.Is(err, ErrOutdated) {
+		outcome.Outdated = true
+		return
+	}
 	if err != nil {
 		outcome.fail(fmt.Errorf("reading node %s before its remediation: %w", node, err))
 		return

@@ -152,6 +152,10 @@ func TestExecuteCreateLookFails(t *testing.T) {
 	outcome := th.create(t)
 	require.ErrorIs(t, outcome.Err, errServer)
 	require.False(t, outcome.Recovered, "P5: no answer is not an answer")
+
+	th.nodeErr = ErrOutdated
+	outcome = th.create(t)
+	require.Equal(t, Outcome{Outdated: true}, outcome, "no failure: the next sync decides")
 	require.Empty(t, th.writes())
 }
 

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -135,7 +136,7 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 		selected = append(selected, node)
 		names[name] = judge(node).State != health.Healthy || hasConfirmation(node)
 	}
-	s.fleet = health.Evaluate(judge, selected, remediated)
+	s.fleet = health.Evaluate(judge, slices.Values(selected), remediated)
 	s.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, s.fleet.Observed, s.fleet.Healthy)
 	restraints.GateClosed = !s.gate.Open
 	s.storm = health.StormOf(&nhc.Status).Next(health.StormRulesOf(&nhc.Spec), s.weather(0), now)

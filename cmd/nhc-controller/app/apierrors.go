@@ -20,12 +20,6 @@ func newRateLimiter(config *rest.Config) flowcontrol.RateLimiter {
 	return flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
 }
 
-// newEventLimiter returns the limit of the events. There are several for each node, and
-// when thousands fail at once nothing that matters may wait behind them.
-func newEventLimiter(config *rest.Config) flowcontrol.RateLimiter {
-	return flowcontrol.NewTokenBucketRateLimiter(config.QPS/2, max(1, config.Burst/2))
-}
-
 // errorCounter counts the requests that the API server did not answer with success
 // (spec 20.2).
 type errorCounter struct {

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -113,7 +114,7 @@ func newClients(config *rest.Config, fence *fence) (*clients, error) {
 		return nil, fmt.Errorf("making the leader election client: %w", err)
 	}
 	reporting := rest.CopyConfig(builtin)
-	reporting.RateLimiter = newEventLimiter(config)
+	reporting.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // The recorder has the limit.
 	if c.events, err = kubernetes.NewForConfigAndClient(reporting, httpClient); err != nil {
 		return nil, fmt.Errorf("making the client for events: %w", err)
 	}
@@ -148,10 +149,10 @@ type process struct {
 // the controller, and the servers outlive both.
 func (p *process) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: p.clients.events.EventsV1()})
+	recorder := newPacedRecorder(newEventLimiter(p.options))
+	broadcaster := events.NewBroadcaster(watchedSink{EventSink: &events.EventSinkImpl{Interface: p.clients.events.EventsV1()}, recorder: recorder})
 	defer broadcaster.Shutdown()
-	scheme := runtime.NewScheme()
-	recorder := broadcaster.NewRecorder(scheme, controller.ReportingController).WithLogger(logger)
+	recorder.next = broadcaster.NewRecorder(runtime.NewScheme(), controller.ReportingController).WithLogger(logger)
 	if err := p.prepare(ctx, recorder); err != nil {
 		return err
 	}
@@ -169,6 +170,7 @@ func (p *process) run(ctx context.Context) error {
 	if err := broadcaster.StartRecordingToSinkWithContext(background); err != nil {
 		return fmt.Errorf("starting to record events: %w", err)
 	}
+	wg.Go(func() { recorder.run(background) })
 	for _, server := range servers {
 		wg.Go(func() { server.serve(background) })
 	}
@@ -200,7 +202,7 @@ func (p *process) run(ctx context.Context) error {
 }
 
 // prepare makes the informers and the controller, and starts nothing.
-func (p *process) prepare(ctx context.Context, recorder events.EventRecorderLogger) error {
+func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) error {
 	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(controller.TrimNode)).Core().V1().Nodes()
 	p.leases = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithNamespace(p.options.LeaseNamespace), informers.WithTransform(stripManagedFields)).
 		Coordination().V1().Leases()

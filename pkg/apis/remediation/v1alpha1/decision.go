@@ -3,7 +3,11 @@
 
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Decision is what the controller has decided about one Node.
 //
@@ -132,21 +136,27 @@ const (
 	DecidedNoTemplateLeft DecisionReason = "NoTemplateLeft"
 )
 
-// DecisionReasons returns all reasons, with the type of decision that has it.
-func DecisionReasons() map[DecisionReason]DecisionType {
-	return map[DecisionReason]DecisionType{
-		DecidedStepRunning: DecisionRemediating, DecidedStepSucceeded: DecisionRemediating, DecidedAwaitingReplacement: DecisionRemediating,
+// decisionTypes are the types of decisions by their reasons.
+var decisionTypes = map[DecisionReason]DecisionType{
+	DecidedStepRunning: DecisionRemediating, DecidedStepSucceeded: DecisionRemediating, DecidedAwaitingReplacement: DecisionRemediating,
 
-		DecidedControlPlaneBusy: DecisionWaiting, DecidedEtcdQuorum: DecisionWaiting, DecidedForeignRemediation: DecisionWaiting,
-		DecidedLeaseTaken: DecisionWaiting, DecidedAwaitingDeletion: DecisionWaiting, DecidedSoonUnhealthy: DecisionWaiting,
-		DecidedRecovering: DecisionWaiting, DecidedUnreadable: DecisionWaiting,
-		DecidedCreateFailed: DecisionWaiting, DecidedDeleteFailed: DecisionWaiting, DecidedUpdateFailed: DecisionWaiting,
+	DecidedControlPlaneBusy: DecisionWaiting, DecidedEtcdQuorum: DecisionWaiting, DecidedForeignRemediation: DecisionWaiting,
+	DecidedLeaseTaken: DecisionWaiting, DecidedAwaitingDeletion: DecisionWaiting, DecidedSoonUnhealthy: DecisionWaiting,
+	DecidedRecovering: DecisionWaiting, DecidedUnreadable: DecisionWaiting,
+	DecidedCreateFailed: DecisionWaiting, DecidedDeleteFailed: DecisionWaiting, DecidedUpdateFailed: DecisionWaiting,
 
-		DecidedInvalidSpec: DecisionHeld, DecidedTerminating: DecisionHeld, DecidedDisabled: DecisionHeld,
-		DecidedClusterUpgrading: DecisionHeld, DecidedPaused: DecisionHeld, DecidedGateClosed: DecisionHeld,
-		DecidedStormActive: DecisionHeld, DecidedExcluded: DecisionHeld, DecidedUnselected: DecisionHeld,
+	DecidedInvalidSpec: DecisionHeld, DecidedTerminating: DecisionHeld, DecidedDisabled: DecisionHeld,
+	DecidedClusterUpgrading: DecisionHeld, DecidedPaused: DecisionHeld, DecidedGateClosed: DecisionHeld,
+	DecidedStormActive: DecisionHeld, DecidedExcluded: DecisionHeld, DecidedUnselected: DecisionHeld,
 
-		DecidedHealthyDelay:   DecisionDelayed,
-		DecidedNoTemplateLeft: DecisionExhausted,
-	}
+	DecidedHealthyDelay:   DecisionDelayed,
+	DecidedNoTemplateLeft: DecisionExhausted,
 }
+
+// Type returns the type of the decisions that have this reason, and nothing for a
+// reason that there is not.
+func (r DecisionReason) Type() DecisionType { return decisionTypes[r] }
+
+// DecisionReasons returns all reasons, with the type of decision that has it. The map
+// is the caller's.
+func DecisionReasons() map[DecisionReason]DecisionType { return maps.Clone(decisionTypes) }
