@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -69,8 +70,9 @@ func (l *lastLook) forbidden(now time.Time) bool {
 	return (l.world.gate.Open && !present.gate.Open) || (present.storm.Active && !l.world.storm.Active)
 }
 
-// stillUnhealthy reads a node and judges it by the rules of the NodeHealthCheck. A Node
-// that is gone, or was replaced by a namesake, is not unhealthy. The error is
+// stillUnhealthy reads a node and judges it by the rules of the NodeHealthCheck, and then
+// what the cache has of it. A Node that is gone, or was replaced by a namesake, is not
+// unhealthy. The error is
 // remediation.ErrOutdated if the plan does not hold any more.
 func (l *lastLook) stillUnhealthy(ctx context.Context, name string) (bool, error) {
 	node, err := l.c.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -82,11 +84,15 @@ func (l *lastLook) stillUnhealthy(ctx context.Context, name string) (bool, error
 	case l.beforehand():
 		return false, remediation.ErrOutdated
 	}
-	if known := l.world.objects[name]; known == nil || known.UID != node.UID {
-		return false, nil
-	}
-	if node.Labels[v1alpha1.LabelExclude] == "true" || !selectorOf(l.nhc).Matches(labelSet(node)) {
-		return false, nil
-	}
-	return l.world.judge(l.nhc, l.c.clock.Now())(node).State == health.Unhealthy, nil
+	// While the answer was on its way, the watch may have told of a recovery after it.
+	cached, err := l.c.nodes.Get(name)
+	return err == nil && l.remains(node) && l.remains(cached), nil
+}
+
+// remains tells whether a node is the one that was planned for, is selected and not
+// excluded, and is unhealthy.
+func (l *lastLook) remains(node *corev1.Node) bool {
+	known := l.world.objects[node.Name]
+	return known != nil && known.UID == node.UID && node.Labels[v1alpha1.LabelExclude] != "true" && selectorOf(l.nhc).Matches(labelSet(node)) &&
+		l.world.judge(l.nhc, l.c.clock.Now())(node).State == health.Unhealthy
 }

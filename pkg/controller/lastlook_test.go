@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -29,6 +30,7 @@ func newLook(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes ...*
 	nhcStore := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	_ = nhcStore.Add(nhc)
 	c := &Controller{clock: clock, nodeStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers), nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
+	c.nodes = corelisters.NewNodeLister(c.nodeStore)
 	w := &world{objects: map[string]*corev1.Node{}, remediated: func(name string) bool { return name == "a" }}
 	for _, node := range nodes {
 		_ = c.nodeStore.Add(node)
@@ -124,9 +126,11 @@ func TestStillUnhealthy(t *testing.T) {
 	unreachable := errors.New("no route to host")
 	tests := map[string]struct {
 		live *corev1.Node
-		err  error
-		now  time.Time
-		want bool
+		// cached is what the watch has told since the node was planned for, nil for nothing.
+		cached *corev1.Node
+		err    error
+		now    time.Time
+		want   bool
 	}{
 		"7.3 it still is":                      {live: worker(), now: epoch.Add(time.Minute), want: true},
 		"7.3 not yet":                          {live: worker(), now: epoch.Add(time.Minute - 1)},
@@ -138,6 +142,7 @@ func TestStillUnhealthy(t *testing.T) {
 		"17.1 it is gone":                      {now: epoch.Add(time.Hour)},
 		"P9 it was replaced by a namesake":     {live: worker(func(n *corev1.Node) { n.UID = "another" }), now: epoch.Add(time.Hour)},
 		"P5 it cannot be read":                 {live: worker(), err: unreachable, now: epoch.Add(time.Hour)},
+		"16.1 the watch knows of a recovery":   {live: worker(), cached: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -151,6 +156,9 @@ func TestStillUnhealthy(t *testing.T) {
 			}
 			look := newLook(nhc, clocktesting.NewFakePassiveClock(tc.now), worker())
 			look.c.kube = kube
+			if tc.cached != nil {
+				require.NoError(t, look.c.nodeStore.Update(tc.cached))
+			}
 			got, err := look.stillUnhealthy(t.Context(), "n")
 			require.ErrorIs(t, err, tc.err)
 			require.Equal(t, tc.want, got)

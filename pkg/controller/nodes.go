@@ -4,6 +4,8 @@
 package controller
 
 import (
+	"unique"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +23,23 @@ func isControlPlane(node *corev1.Node) bool {
 	return hasKey(node.Labels, "node-role.kubernetes.io/control-plane") || hasKey(node.Labels, "node-role.kubernetes.io/master")
 }
 
+// share returns a string equal to s that all nodes have in common. Thousands of them
+// have the same conditions and labels, and each is decoded on its own.
+func share[T ~string](s T) T { return T(unique.Make(string(s)).Value()) }
+
+// sharedKeys returns labels with shared keys. Not so their values, of which many are
+// different on every node.
+func sharedKeys(labels map[string]string) map[string]string {
+	if labels == nil {
+		return nil
+	}
+	shared := make(map[string]string, len(labels))
+	for key, value := range labels {
+		shared[share(key)] = value
+	}
+	return shared
+}
+
 // TrimNode is the transform of the Node informer: it keeps what decisions depend
 // on and drops the rest of a Node, most of which is images, addresses and managed
 // fields. It may be applied twice.
@@ -32,7 +51,7 @@ func TrimNode(object any) (any, error) {
 	conditions := make([]corev1.NodeCondition, 0, len(node.Status.Conditions))
 	for _, condition := range node.Status.Conditions {
 		conditions = append(conditions, corev1.NodeCondition{
-			Type: condition.Type, Status: condition.Status, Reason: condition.Reason, LastTransitionTime: condition.LastTransitionTime,
+			Type: share(condition.Type), Status: share(condition.Status), Reason: share(condition.Reason), LastTransitionTime: condition.LastTransitionTime,
 		})
 	}
 	var annotations map[string]string
@@ -48,7 +67,7 @@ func TrimNode(object any) (any, error) {
 		TypeMeta: node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, CreationTimestamp: node.CreationTimestamp,
-			Labels: node.Labels, Annotations: annotations,
+			Labels: sharedKeys(node.Labels), Annotations: annotations,
 		},
 		Status: corev1.NodeStatus{Conditions: conditions},
 	}, nil

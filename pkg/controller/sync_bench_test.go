@@ -96,6 +96,7 @@ func (s *steadyCluster) mustSync(t require.TestingT) {
 
 // statusClient returns a client that applies statuses to the cache.
 func (s *steadyCluster) statusClient(tb testing.TB) nhcclient.NodeHealthChecksGetter {
+	tb.Helper()
 	client := nhcfake.NewClientset()
 	client.PrependReactor("patch", v1alpha1.Plural, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		s.writes++
@@ -113,6 +114,7 @@ func (s *steadyCluster) statusClient(tb testing.TB) nhcclient.NodeHealthChecksGe
 
 // watchKinds watches the kinds of the template and of the CRs until the test is over.
 func (s *steadyCluster) watchKinds(tb testing.TB) {
+	tb.Helper()
 	template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}}}
 	template.SetGroupVersionKind(rebootTemplates)
 	template.SetNamespace("remediators")

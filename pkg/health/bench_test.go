@@ -1,0 +1,84 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+var benchTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var usualRules = []v1alpha1.UnhealthyCondition{
+	{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Duration: metav1.Duration{Duration: 5 * time.Minute}},
+	{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: 5 * time.Minute}},
+}
+
+func judgeUsually(node *corev1.Node) Verdict {
+	return Judge(usualRules, node.Status.Conditions, benchTime)
+}
+
+func notRemediated(string) bool { return false }
+
+// benchNodes returns nodes with the conditions that a kubelet reports, the first ones
+// of them not ready.
+func benchNodes(n, notReady int) []*corev1.Node {
+	nodes := make([]*corev1.Node, 0, n)
+	for i := range n {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%05d", i)}}
+		for _, condition := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable, corev1.NodeReady} {
+			status := corev1.ConditionFalse
+			if condition == corev1.NodeReady && i >= notReady {
+				status = corev1.ConditionTrue
+			}
+			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: condition, Status: status, LastTransitionTime: metav1.NewTime(benchTime.Add(-time.Hour))})
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes
+}
+
+func BenchmarkEvaluate(b *testing.B) {
+	for _, percent := range []int{0, 40} {
+		for _, n := range []int{100, 1000, 10_000} {
+			b.Run(fmt.Sprintf("unhealthy=%d%%/nodes=%d", percent, n), func(b *testing.B) {
+				nodes := benchNodes(n, n*percent/100)
+				b.ReportAllocs()
+				for b.Loop() {
+					Evaluate(judgeUsually, slices.Values(nodes), notRemediated)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
+			})
+		}
+	}
+}
+
+func BenchmarkEvaluateGate(b *testing.B) {
+	for name, value := range map[string]intstr.IntOrString{"number": intstr.FromInt32(5100), "percentage": intstr.FromString("51%")} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				EvaluateGate(&value, nil, 10_000, 9_000)
+			}
+		})
+	}
+}
+
+// TestHealthyNodesCostNoAllocation holds Evaluate and EvaluateGate to what they promise.
+func TestHealthyNodesCostNoAllocation(t *testing.T) {
+	nodes, half := slices.Values(benchNodes(1000, 0)), intstr.FromString("50%")
+	require.Zero(t, testing.AllocsPerRun(10, func() {
+		fleet := Evaluate(judgeUsually, nodes, notRemediated)
+		EvaluateGate(&half, nil, fleet.Observed, fleet.Healthy)
+	}))
+}
