@@ -139,10 +139,13 @@ func (c *CR) TimedOut() bool {
 }
 
 // TimedOutAt returns when the CR was told to stop, and false if it was not or if
-// the value is no time.
+// the value is no time that status can store: in UTC, in a year of four digits.
 func (c *CR) TimedOutAt() (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, c.Annotations[v1alpha1.AnnotationTimedOut])
-	return at, err == nil
+	if year := at.UTC().Year(); err != nil || at.IsZero() || year < 1 || year > 9999 {
+		return time.Time{}, false
+	}
+	return at, true
 }
 
 // FencedAt returns the first instant at which the CR says that the node is safely

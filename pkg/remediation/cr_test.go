@@ -234,6 +234,9 @@ func TestTimedOut(t *testing.T) {
 		"13.2 no annotation":              {cr: cr("n")},
 		"13.8 a time":                     {cr: cr("n", timedOut), want: true, at: epoch, known: true},
 		"13.2 garbage is carried as well": {cr: cr("n", annotate(v1alpha1.AnnotationTimedOut, "soon")), want: true},
+		"18.2 a year after the last":      {cr: cr("n", annotate(v1alpha1.AnnotationTimedOut, "9999-12-31T23:59:59-14:00")), want: true},
+		"18.2 a year before the first":    {cr: cr("n", annotate(v1alpha1.AnnotationTimedOut, "0000-01-01T00:00:00+14:00")), want: true},
+		"18.2 no time at all":             {cr: cr("n", annotate(v1alpha1.AnnotationTimedOut, "0001-01-01T00:00:00Z")), want: true},
 		"13.2 empty is carried as well":   {cr: cr("n", annotate(v1alpha1.AnnotationTimedOut, "")), want: true},
 	}
 	for name, tc := range tests {
