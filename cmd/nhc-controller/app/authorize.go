@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 )
 
@@ -24,16 +26,50 @@ import (
 // long.
 const answerLifetime = 30 * time.Second
 
+// Anybody may come with tokens that nobody has seen, each of which costs requests to
+// the API server, of those that the controller may make. What all strangers together
+// get is limited: so many reviews per second, some more for a moment, and so many at
+// a time, those included that wait for their turn.
+const (
+	strangersPerSecond = 10
+	strangersBurst     = 20
+	strangersAtOnce    = 20
+	// strangersPatience is how long one waits for its turn at most.
+	strangersPatience = time.Second
+	// reviewTimeout bounds a review, with both its requests.
+	reviewTimeout = 10 * time.Second
+	// acquaintance is how long after its last use a token that may get the path does
+	// not count as a stranger: those who try out tokens must not keep a scraper away.
+	acquaintance = time.Hour
+)
+
+// errCrowded is the error of a review for which there was no turn.
+var errCrowded = errors.New("too many tokens to check")
+
 // reviewer asks the API server whether a bearer token may get a path.
 type reviewer struct {
-	kube    kubernetes.Interface
-	answers *utilcache.Expiring
+	kube kubernetes.Interface
+	// answers are the status codes of the last reviews, and acquaintances those whose
+	// last one was good. The limit of strangers bounds both.
+	answers, acquaintances *utilcache.Expiring
+	strangers              flowcontrol.RateLimiter
+	places                 chan struct{}
+}
+
+func newReviewer(kube kubernetes.Interface) *reviewer {
+	return &reviewer{
+		kube:    kube,
+		answers: utilcache.NewExpiring(), acquaintances: utilcache.NewExpiring(),
+		strangers: flowcontrol.NewTokenBucketRateLimiter(strangersPerSecond, strangersBurst),
+		places:    make(chan struct{}, strangersAtOnce),
+	}
 }
 
 // authorized lets those through whose bearer token the API server knows, and whom
-// it permits to get the path. Others get 401 and 403.
+// it permits to get the path. Others get 401 and 403, and 429 when too many tokens
+// are tried out.
 func authorized(kube kubernetes.Interface, next http.Handler) http.Handler {
-	r := &reviewer{kube: kube, answers: utilcache.NewExpiring()}
+	r := newReviewer(kube)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " ")
 		if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
@@ -41,16 +77,19 @@ func authorized(kube kubernetes.Interface, next http.Handler) http.Handler {
 			return
 		}
 		status, err := r.review(request.Context(), token, request.URL.Path)
-		if err != nil {
-			klog.FromContext(request.Context()).Error(err, "Reviewing a token failed")
+		switch {
+		case errors.Is(err, errCrowded):
+			http.Error(w, "too many tokens to check, try again later", http.StatusTooManyRequests)
+		case err != nil:
+			if request.Context().Err() == nil { // Else nobody waits for the answer.
+				klog.FromContext(request.Context()).Error(err, "Reviewing a token failed")
+			}
 			http.Error(w, "the token cannot be checked now", http.StatusInternalServerError)
-			return
-		}
-		if status != http.StatusOK {
+		case status != http.StatusOK:
 			http.Error(w, http.StatusText(status), status)
-			return
+		default:
+			next.ServeHTTP(w, request)
 		}
-		next.ServeHTTP(w, request)
 	})
 }
 
@@ -61,11 +100,43 @@ func (r *reviewer) review(ctx context.Context, token, path string) (int, error) 
 	if answer, known := r.answers.Get(key); known {
 		return answer.(int), nil
 	}
-	status, err := r.ask(ctx, token, path)
-	if err == nil {
-		r.answers.Set(key, status, answerLifetime)
+	if _, known := r.acquaintances.Get(key); !known {
+		leave, err := r.queue(ctx)
+		if err != nil {
+			return 0, err
+		}
+		defer leave()
 	}
-	return status, err
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	status, err := r.ask(ctx, token, path)
+	if err != nil {
+		return 0, err
+	}
+	r.answers.Set(key, status, answerLifetime)
+	if status == http.StatusOK {
+		r.acquaintances.Set(key, nil, acquaintance)
+	} else {
+		r.acquaintances.Delete(key)
+	}
+	return status, nil
+}
+
+// queue returns when it is a stranger's turn. Whoever got one calls leave at the end.
+func (r *reviewer) queue(ctx context.Context) (leave func(), err error) {
+	select {
+	case r.places <- struct{}{}:
+	default:
+		return nil, errCrowded
+	}
+	leave = func() { <-r.places }
+	waiting, cancel := context.WithTimeout(ctx, strangersPatience)
+	defer cancel()
+	if err := r.strangers.Wait(waiting); err != nil {
+		leave()
+		return nil, errCrowded
+	}
+	return leave, nil
 }
 
 func (r *reviewer) ask(ctx context.Context, token, path string) (int, error) {

@@ -102,5 +102,5 @@ func (o *Options) Validate() field.ErrorList {
 	if o.LeaderElection.LeaderElect {
 		problems = append(problems, validateLeaderElection(&o.LeaderElection)...)
 	}
-	return problems
+	return append(problems, validateTLS(o)...)
 }

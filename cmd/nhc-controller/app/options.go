@@ -5,6 +5,7 @@ package app
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,17 +34,23 @@ type Options struct {
 	MetricsAddress string
 	// HTTP2 permits HTTP/2 on that port.
 	HTTP2 bool
+	// TLSCertFile and TLSPrivateKeyFile are the certificate of that port and its key;
+	// both empty means one that is made at the start.
+	TLSCertFile, TLSPrivateKeyFile string
+	// TLSMinVersion is the lowest version of TLS on that port.
+	TLSMinVersion string
 	// ProbeAddress is where /livez, /readyz and /healthz are served, "0" for nowhere.
 	ProbeAddress string
 	Logging      *logsapi.LoggingConfiguration
 }
 
-// The client limits. A mass failure needs three requests per node and is limited
-// by the API server, which protects itself; the limits are there for the case that
-// the controller goes wild.
+// The client limits, for the case that the controller goes wild. In a mass failure every
+// node needs three requests at once, 32 nodes at a time, and what an API server can take
+// is for its priority levels to say: measured, these limits are not reached before its
+// capacity is.
 const (
-	defaultQPS   = 200
-	defaultBurst = 400
+	defaultQPS   = 1000
+	defaultBurst = 2000
 )
 
 // NewOptions returns the defaults, those from the environment among them.
@@ -63,6 +70,7 @@ func NewOptions() *Options {
 			ResourceNamespace: environment("DEPLOYMENT_NAMESPACE", podNamespace()),
 		},
 		MetricsAddress: ":8443",
+		TLSMinVersion:  "VersionTLS12",
 		ProbeAddress:   ":8081",
 		Logging:        logsapi.NewLoggingConfiguration(),
 	}
@@ -77,6 +85,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "Namespace of the leases of nodes. Env LEASE_NAMESPACE sets it too.")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "Address of /metrics, served by HTTPS to those who may get it. 0 turns it off.")
 	flags.BoolVar(&o.HTTP2, "enable-http2", o.HTTP2, "Permit HTTP/2 on the metrics port.")
+	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "File with the certificate of the metrics port, and those that sign it. "+
+		"Read again when it changes. Without it a certificate is made at the start.")
+	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile, "File with the private key of --tls-cert-file.")
+	flags.StringVar(&o.TLSMinVersion, "tls-min-version", o.TLSMinVersion, "Lowest version of TLS on the metrics port: "+strings.Join(tlsVersions, " or ")+".")
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", o.ProbeAddress, "Address of /livez, /readyz and /healthz. 0 turns them off.")
 	componentoptions.BindLeaderElectionFlags(&o.LeaderElection, flags)
 }
@@ -96,6 +108,23 @@ func podNamespace() string {
 		return ""
 	}
 	return strings.TrimSpace(string(namespace))
+}
+
+// tlsVersions are those that are secure.
+var tlsVersions = []string{"VersionTLS12", "VersionTLS13"}
+
+func validateTLS(o *Options) field.ErrorList {
+	var problems field.ErrorList
+	if o.TLSCertFile != "" && o.TLSPrivateKeyFile == "" {
+		problems = append(problems, field.Required(field.NewPath("--tls-private-key-file"), "--tls-cert-file needs the private key"))
+	}
+	if o.TLSPrivateKeyFile != "" && o.TLSCertFile == "" {
+		problems = append(problems, field.Required(field.NewPath("--tls-cert-file"), "--tls-private-key-file needs the certificate"))
+	}
+	if !slices.Contains(tlsVersions, o.TLSMinVersion) {
+		problems = append(problems, field.NotSupported(field.NewPath("--tls-min-version"), o.TLSMinVersion, tlsVersions))
+	}
+	return problems
 }
 
 func validateLeaderElection(config *componentbaseconfig.LeaderElectionConfiguration) field.ErrorList {

@@ -72,6 +72,9 @@ func TestValidate(t *testing.T) {
 	}{
 		"the defaults in a pod":       {change: func(*Options) {}},
 		"no qps":                      {change: func(o *Options) { o.QPS = 0 }, want: []string{"--kube-api-qps"}},
+		"a certificate without key":   {change: func(o *Options) { o.TLSCertFile = "tls.crt" }, want: []string{"--tls-private-key-file"}},
+		"a key without certificate":   {change: func(o *Options) { o.TLSPrivateKeyFile = "tls.key" }, want: []string{"--tls-cert-file"}},
+		"a version that is weak":      {change: func(o *Options) { o.TLSMinVersion = "VersionTLS10" }, want: []string{"--tls-min-version"}},
 		"a negative burst":            {change: func(o *Options) { o.Burst = -1 }, want: []string{"--kube-api-burst"}},
 		"no syncs":                    {change: func(o *Options) { o.ConcurrentSyncs = 0 }, want: []string{"--concurrent-syncs"}},
 		"no lease namespace":          {change: func(o *Options) { o.LeaseNamespace = "" }, want: []string{"--lease-namespace"}},

@@ -8,14 +8,15 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/tools/leaderelection"
-	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_*
 	_ "k8s.io/component-base/metrics/prometheus/restclient"              // rest_client_*
@@ -55,19 +56,49 @@ func (p *process) listen(watchdog *leaderelection.HealthzAdaptor) ([]*server, er
 	return servers, nil
 }
 
+// Limits of each server. Strangers can reach it, and what they cost must be little
+// whatever they do.
+const (
+	maxConnections = 100
+	maxHeaderBytes = 64 << 10
+	// maxScrapes is how many answers of /metrics may be made at a time, which takes
+	// memory.
+	maxScrapes = 10
+)
+
 func newServer(name, address string, handler http.Handler) (*server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w", name, err)
 	}
-	return &server{name: name, listener: listener, http: &http.Server{
-		Handler:           handler,
+	room := newRoom(listener, maxConnections)
+	return &server{name: name, listener: room, http: &http.Server{
+		Handler:           room.attend(handler),
+		ConnContext:       withGuest,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       90 * time.Second,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          log.New(&complaints{server: name}, "", 0),
 	}}, nil
+}
+
+// complaints takes what an HTTP server writes to its log. Most of it is about
+// clients, who could fill the log.
+type complaints struct {
+	server string
+}
+
+// Write implements [io.Writer]: one line at a time.
+func (c *complaints) Write(line []byte) (int, error) {
+	logger := klog.LoggerWithValues(klog.FromContext(context.Background()), "server", c.server)
+	if text := strings.TrimSpace(string(line)); strings.HasPrefix(text, "http: panic") {
+		logger.Error(nil, "Answering a request failed", "cause", text)
+	} else {
+		logger.V(4).Info("Connection failed", "cause", text)
+	}
+	return len(line), nil
 }
 
 // serve serves until ctx is done.
@@ -114,33 +145,26 @@ func ok(w http.ResponseWriter) {
 	_, _ = w.Write([]byte("ok")) // A prober that has hung up does not need the answer.
 }
 
-// metricsServer returns the server of /metrics: HTTPS with a certificate made at
-// the start, for those whose token may get it.
+// metricsServer returns the server of /metrics: HTTPS, for those whose token may get
+// it.
 func (p *process) metricsServer() (*server, error) {
+	config, err := p.options.tlsConfig()
+	if err != nil {
+		return nil, err
+	}
 	// Ours, and what component-base registers on its own: the Go runtime and the
 	// process are among that, and must not be told of twice.
 	gatherer := prometheus.Gatherers{p.registry, legacyregistry.DefaultGatherer}
+	handler := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", authorized(p.clients.kube, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{})))
+	mux.Handle("GET /metrics", authorized(p.clients.kube, handler))
 	metrics, err := newServer("metrics", p.options.MetricsAddress, mux)
 	if err != nil {
 		return nil, err
 	}
-	certPEM, keyPEM, err := certutil.GenerateSelfSignedCertKey("nhc-controller", nil, []string{"localhost"})
-	if err != nil {
-		return nil, fmt.Errorf("generating a certificate: %w", err)
-	}
-	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("loading the generated certificate: %w", err)
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, NextProtos: []string{"http/1.1"}}
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
-	if p.options.HTTP2 {
-		config.NextProtos = []string{"h2", "http/1.1"}
-		protocols.SetHTTP2(true)
-	}
+	protocols.SetHTTP2(p.options.HTTP2)
 	metrics.http.Protocols = protocols
 	metrics.http.TLSConfig = config
 	metrics.listener = tls.NewListener(metrics.listener, config)
