@@ -1,0 +1,60 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+)
+
+// TestPriorityLevels: what the controller asks for is not in the queue of anybody else,
+// and what is urgent not in that of its events.
+func TestPriorityLevels(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	config, err := c.ServiceAccountConfig(t.Context(), deploy.Namespace, deploy.ServiceAccount)
+	require.NoError(t, err)
+	client, err := rest.HTTPClientFor(config)
+	require.NoError(t, err)
+	tests := map[string]struct{ method, path, body, schema, level string }{
+		"a node":              {method: http.MethodGet, path: "/api/v1/nodes", schema: "nhc-controller", level: "nhc-controller"},
+		"its lease":           {method: http.MethodGet, path: "/apis/coordination.k8s.io/v1/namespaces/medik8s-leases/leases", schema: "nhc-controller", level: "nhc-controller"},
+		"a NodeHealthCheck":   {method: http.MethodGet, path: "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks", schema: "nhc-controller", level: "nhc-controller"},
+		"discovery":           {method: http.MethodGet, path: "/apis", schema: "nhc-controller", level: "nhc-controller"},
+		"the leader election": {method: http.MethodGet, path: "/apis/coordination.k8s.io/v1/namespaces/nhc-system/leases/nhc-controller", schema: "nhc-controller-leader", level: "leader-election"},
+		"an event": {
+			method: http.MethodPost, path: "/apis/events.k8s.io/v1/namespaces/default/events?dryRun=All", body: "{}",
+			schema: "nhc-controller-events", level: "workload-low",
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			flows := c.kube.FlowcontrolV1()
+			schema, err := flows.FlowSchemas().Get(t.Context(), tc.schema, metav1.GetOptions{})
+			require.NoError(t, err)
+			level, err := flows.PriorityLevelConfigurations().Get(t.Context(), tc.level, metav1.GetOptions{})
+			require.NoError(t, err)
+			// The API server reads them a moment after they were applied.
+			eventually(t, "the API server uses them", func() bool {
+				request, err := http.NewRequestWithContext(t.Context(), tc.method, config.Host+tc.path, strings.NewReader(tc.body))
+				require.NoError(t, err)
+				request.Header.Set("Content-Type", "application/json")
+				response, err := client.Do(request)
+				require.NoError(t, err)
+				require.NoError(t, response.Body.Close())
+				return response.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID) &&
+					response.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID) == string(level.UID)
+			})
+		})
+	}
+}

@@ -1,0 +1,82 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// TestLeastPrivilege: the manifests grant what the controller needs, and nothing else
+// (spec 22.3). Everything happens in a cluster in which nobody else grants it
+// anything, but for the remediation kinds.
+func TestLeastPrivilege(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c.unbindBasicUser(t)
+	c.installPlatforms(t)
+	t.Run("all that is granted is used", func(t *testing.T) { testGrantedIsUsed(t, c) })
+	t.Run("all that is granted is needed", func(t *testing.T) { testGrantedIsNeeded(t, c) })
+}
+
+// askedOnly is what the controller asks for and does not do. It uses an optional kind
+// only if it may get, list and watch its objects.
+func askedOnly(p permission) bool {
+	return p.verb == "get" && slices.Contains([]string{"machines", "machinehealthchecks", "clusterversions"}, p.resource)
+}
+
+// testGrantedIsUsed lets the controller do all that it does, and looks at what the API
+// server has recorded.
+func testGrantedIsUsed(t *testing.T, c *cluster) {
+	controller := c.startListing(t, "used")
+	s := newScenario(t, c)
+	s.createNodes("a", "b", "cp")
+	s.labelNode("cp", map[string]any{controlPlaneRole: ""})
+	s.createNHC(healthyDelay(-time.Second))
+
+	for _, name := range []string{"cp", "a", "b"} {
+		s.fail(name) // On OpenShift, etcd is asked about the first one.
+	}
+	s.eventuallyCR("b")
+	s.deleteNode("b") // Its CR is told to stop, and deleted.
+	s.eventuallyNoCR("b")
+	s.eventuallyCR("a")
+	s.eventuallyNodeLease("a", s.patchNodeLeaseSpec("a", map[string]any{"renewTime": microTime(time.Now().Add(-time.Hour))}))
+	s.heal("a")
+	s.eventuallyDelayed("a")
+	s.confirm("a", "")
+	s.eventuallyNoCR("a")
+	s.eventually("the confirmation is removed", func() bool { return !s.confirmed("a") })
+	s.eventuallyNoNodeLease("a")
+	s.writeForeignStatus()
+	s.fail("a") // For the second time: the events about it become series.
+	s.eventuallyCR("a")
+	s.eventually("the status of others is gone", func() bool { return len(s.status().InFlightRemediations) == 0 })
+	response, _ := c.get(t, controller, "Bearer "+c.createToken(t, "reader", true))
+	require.Equal(t, http.StatusOK, response.StatusCode)
+
+	unused := func() []permission {
+		// That there is no leader lease yet is an answer, too.
+		answered := c.audited(t, func(r localkube.Request) bool { return r.Code/100 == 2 || r.Code == http.StatusNotFound })
+		return slices.DeleteFunc(c.granted(t), func(p permission) bool { return askedOnly(p) || slices.ContainsFunc(answered, p.permits) })
+	}
+	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, patience, true, func(context.Context) (bool, error) { return len(unused()) == 0, nil })
+	require.Empty(t, unused(), "granted, and never used")
+	require.Empty(t, c.audited(t, func(r localkube.Request) bool { return r.Code == http.StatusForbidden }), "tried, and never granted")
+	// Of what remediators grant, no more than spec 6.6 asks them for.
+	asked := map[string][]string{s.kind.remediations.Resource: remediationVerbs, s.kind.templates.Resource: templateVerbs}
+	require.Empty(t, c.audited(t, func(r localkube.Request) bool {
+		return r.Group == s.kind.remediations.Group && (r.Subresource != "" || !slices.Contains(asked[r.Resource], r.Verb))
+	}))
+	controller.Stop()
+}
