@@ -37,9 +37,16 @@ help: ## List the targets.
 build: ## Build bin/nhc-controller.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller
 
+# The Go that builds the image: a release names it by its digest.
+GO_IMAGE ?= golang:1.26
+
 .PHONY: image
 image: ## Build the container image.
-	$(CONTAINER_TOOL) build --build-arg 'LDFLAGS=$(LDFLAGS)' --tag $(IMAGE) .
+	$(CONTAINER_TOOL) build --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg 'LDFLAGS=$(LDFLAGS)' --tag $(IMAGE) .
+
+.PHONY: sbom
+sbom: build ## List the modules in bin/nhc-controller in _output/sbom.cdx.json (CycloneDX).
+	hack/sbom.sh bin/nhc-controller _output/sbom.cdx.json
 
 .PHONY: localkube
 localkube: ## Build the control plane of the tests and the demo into bin/ (minutes the first time).
@@ -82,6 +89,28 @@ test-integration: localkube build-race ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 1 -parallel 8 -v $(TEST_FLAGS) ./test/... \
 		| grep --line-buffered --invert-match -E '^=== |no test files'
+
+FUZZTIME ?= 5s
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for FUZZTIME.
+	FUZZTIME=$(FUZZTIME) hack/fuzz.sh
+
+##@ Measure
+
+# On a machine that does nothing else.
+.PHONY: bench
+bench: build localkube ## Measure the controller on control planes of its own, with up to 1,000 nodes (10 minutes).
+	go run ./test/bench $(BENCH_FLAGS)
+
+.PHONY: bench-full
+bench-full: build localkube ## Measure it with up to 10,000 nodes, and draw docs/performance/*.svg (an hour).
+	go run ./test/bench -nodes=200,1000,5000,10000 -out=_output/bench-full $(BENCH_FLAGS)
+	cd hack/benchplot && go run . -out ../../docs/performance ../../_output/bench-full/*.json
+
+.PHONY: bench-go
+bench-go: ## Run the Go benchmarks, with output for benchstat.
+	go test -run '^$$' -bench . -benchmem -count=6 ./pkg/...
 
 ##@ Develop
 
@@ -134,3 +163,13 @@ verify-manifests: ## Check that the CRD and manifests/install.yaml are up to dat
 .PHONY: verify-monitoring
 verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
 	hack/verify-monitoring.sh
+
+# Not part of verify: it compiles everything twice, without the build cache.
+.PHONY: verify-reproducible
+verify-reproducible: ## Check that two builds in different directories are the same file.
+	hack/verify-reproducible.sh '$(LDFLAGS)'
+
+# Not part of verify: it needs the network, and what is found changes from day to day.
+.PHONY: govulncheck
+govulncheck: ## Look for known vulnerabilities (needs vuln.go.dev, or GOVULNDB=mirror).
+	hack/govulncheck.sh

@@ -23,6 +23,7 @@ import (
 // it is a watch.
 type Request struct {
 	Time      time.Time // When it arrived.
+	Answered  time.Time // When it was, or began to be if it is a watch.
 	User      string
 	UserAgent string
 	Verb      string // As in RBAC: get, list, watch, create, update, patch, delete, deletecollection.
@@ -45,6 +46,7 @@ type auditEvent struct {
 	ObjectRef                struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 	ResponseStatus           struct{ Code int32 }
 	RequestReceivedTimestamp metav1.MicroTime
+	StageTimestamp           metav1.MicroTime
 }
 
 // Requests returns all requests so far of Options.AuditUsers, in the order in
@@ -90,6 +92,7 @@ func parseAuditLog(r io.Reader) ([]Request, error) {
 		seen[event.AuditID] = true
 		requests = append(requests, Request{
 			Time:        event.RequestReceivedTimestamp.Time,
+			Answered:    event.StageTimestamp.Time,
 			User:        event.User.Username,
 			UserAgent:   event.UserAgent,
 			Verb:        event.Verb,

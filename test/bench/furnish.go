@@ -1,0 +1,146 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/remediator"
+)
+
+const (
+	nhcName        = "bench"
+	leaseNamespace = "medik8s-leases"
+	template       = "power-cycle"
+
+	// unhealthyAfter is the duration in the NodeHealthCheck.
+	unhealthyAfter = 2 * time.Second
+
+	// writers is the number of the bench's own requests at a time.
+	writers = 32
+	// controlNodes are the nodes that only the control reacts to.
+	controlNodes = 20
+)
+
+// watch follows remediations, leases and the status until the world ends.
+func (w *world) watch(ctx context.Context) error {
+	ctx, w.stopWatching = context.WithCancel(ctx)
+	crs := w.admin.dynamic.Resource(remediator.Resource)
+	leases := w.admin.kube.CoordinationV1().Leases(leaseNamespace)
+	nhcs := w.admin.nhc.RemediationV1alpha1().NodeHealthChecks()
+	for what, source := range map[string]struct {
+		list  func(context.Context, metav1.ListOptions) (metav1.ListInterface, error)
+		watch watchFunc
+		see   func(watch.Event)
+	}{
+		"remediations": {func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) { return crs.List(ctx, o) }, crs.Watch, w.sight.sawCR},
+		"leases": {func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) {
+			return leases.List(ctx, o)
+		}, leases.Watch, w.sight.sawLease},
+		"NodeHealthChecks": {func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) {
+			return nhcs.List(ctx, o)
+		}, nhcs.Watch, w.sight.sawNHC},
+	} {
+		watcher, err := watchFrom(ctx, source.list, source.watch)
+		if err != nil {
+			return fmt.Errorf("watching %s: %w", what, err)
+		}
+		w.watching.Go(func() { w.sight.follow(ctx, what, watcher, source.see) })
+	}
+	return nil
+}
+
+// watchNodes follows all nodes until stop is called, which returns when see will not
+// be called any more.
+func (w *world) watchNodes(ctx context.Context, by *clients, see func(*corev1.Node)) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	nodes := by.kube.CoreV1().Nodes()
+	list := func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) {
+		return nodes.List(ctx, o)
+	}
+	watcher, err := watchFrom(ctx, list, nodes.Watch)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("watching nodes: %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.sight.follow(ctx, "nodes", watcher, func(event watch.Event) {
+			if node, ok := event.Object.(*corev1.Node); ok {
+				see(node)
+			}
+		})
+	}()
+	return func() { cancel(); <-done }, nil
+}
+
+func (w *world) createNodes(ctx context.Context) error {
+	begin := time.Now()
+	create := func(ctx context.Context, name, group string, i int) error {
+		_, err := w.kubelet.kube.CoreV1().Nodes().Create(ctx, newNode(name, group, i, begin), metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("creating a node: %w", err)
+		}
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new(name), LeaseDurationSeconds: new(int32(40)), RenewTime: new(metav1.NowMicro()),
+		}}
+		if _, err := w.kubelet.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(ctx, lease, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating the lease of a kubelet: %w", err)
+		}
+		return nil
+	}
+	err := sideBySide(ctx, w.nodes+controlNodes, writers, func(ctx context.Context, i int) error {
+		if i < w.nodes {
+			return create(ctx, nodeName(i), groupMeasured, i)
+		}
+		return create(ctx, controlName(i-w.nodes), groupControl, i)
+	})
+	if err == nil {
+		w.logf("%d nodes were created in %.1f s", w.nodes+controlNodes, time.Since(begin).Seconds())
+	}
+	return err
+}
+
+// createNHC creates the NodeHealthCheck. Its gate is always open.
+func (w *world) createNHC(ctx context.Context) error {
+	after := metav1.Duration{Duration: unhealthyAfter}
+	nhc := &v1alpha1.NodeHealthCheck{
+		ObjectMeta: metav1.ObjectMeta{Name: nhcName},
+		Spec: v1alpha1.NodeHealthCheckSpec{
+			Selector:   metav1.LabelSelector{MatchLabels: map[string]string{groupLabel: groupMeasured}},
+			MinHealthy: new(intstr.FromInt32(0)),
+			UnhealthyConditions: []v1alpha1.UnhealthyCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Duration: after},
+				{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: after},
+			},
+			RemediationTemplate: &corev1.ObjectReference{
+				APIVersion: remediator.Resource.GroupVersion().String(), Kind: "PowerCycleRemediationTemplate",
+				Namespace: metav1.NamespaceDefault, Name: template,
+			},
+		},
+	}
+	if _, err := w.admin.nhc.RemediationV1alpha1().NodeHealthChecks().Create(ctx, nhc, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the NodeHealthCheck: %w", err)
+	}
+	return nil
+}
+
+func (w *world) patchStatus(ctx context.Context, by *clients, node string, patch []byte) error {
+	_, err := by.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil {
+		return fmt.Errorf("patching the status of node %s: %w", node, err)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// consumption is what the controller used over a span of time.
+type consumption struct {
+	Seconds   float64       `json:"seconds"`
+	RSS       int64         `json:"rssBytes"`     // At the end.
+	PeakRSS   int64         `json:"peakRSSBytes"` // Since the last reset.
+	CPU       float64       `json:"cpuSeconds"`
+	Cores     float64       `json:"cores"`
+	ReadBytes int64         `json:"readBytes"`
+	Requests  requestCounts `json:"requests"`
+	// LeaderRequests are those about the lease of the leader.
+	LeaderRequests int `json:"leaderRequests"`
+}
+
+// consume measures what the controller uses while something happens.
+func (w *world) consume(ctx context.Context, per int, happens func() error) (*consumption, error) {
+	before, err := usageOf(w.controller.Pid())
+	if err != nil {
+		return nil, err
+	}
+	if err := happens(); err != nil {
+		return nil, err
+	}
+	after, err := usageOf(w.controller.Pid())
+	if err != nil {
+		return nil, err
+	}
+	// A request is recorded a moment after it was answered.
+	if err := pause(ctx, 200*time.Millisecond); err != nil {
+		return nil, err
+	}
+	all, err := w.cluster.Requests()
+	if err != nil {
+		return nil, err
+	}
+	requests, leader := between(all, before.at, after.at)
+	c := &consumption{
+		Seconds: after.at.Sub(before.at).Seconds(),
+		RSS:     after.rss, PeakRSS: after.peak,
+		CPU: (after.cpu - before.cpu).Seconds(), ReadBytes: after.read - before.read,
+		Requests: breakdown(requests, per), LeaderRequests: leader,
+	}
+	c.Cores = c.CPU / c.Seconds
+	return c, nil
+}
+
+type idleOutcome struct {
+	*consumption
+
+	StartPeakRSS int64    `json:"startPeakRSSBytes"` // While the caches were filled.
+	Watched      []string `json:"watched"`
+}
+
+// measureIdle looks at a controller that has nothing to do.
+func measureIdle(ctx context.Context, w *world) (outcome, error) {
+	start, err := usageOf(w.controller.Pid())
+	if err != nil {
+		return nil, err
+	}
+	r := &idleOutcome{StartPeakRSS: start.peak}
+	if r.consumption, err = w.consume(ctx, 0, func() error { return pause(ctx, w.options.duration) }); err != nil {
+		return nil, err
+	}
+	all, err := w.cluster.Requests()
+	r.Watched = watched(all)
+	return r, err
+}
+
+func (r *idleOutcome) goals() []goal {
+	without, events := r.Requests.total()
+	return []goal{
+		{Scenario: "idle", What: "memory (RSS)", Value: megabytes(r.RSS), Unit: "MB"},
+		{Scenario: "idle", What: "peak memory after the start", Value: megabytes(r.StartPeakRSS), Unit: "MB"},
+		{Scenario: "idle", What: "CPU", Value: r.Cores, Unit: "cores"},
+		{Scenario: "idle", What: "requests", Value: float64(without + events), AtMost: new(0.0)},
+		{Scenario: "idle", What: "requests for the leader lease", Value: float64(r.LeaderRequests) / r.Seconds, Unit: "/s"},
+		leasesWatched("idle", r.Watched),
+	}
+}
+
+// leasesWatched holds that nobody watches the leases of kubelets, thousands of which
+// change every second.
+func leasesWatched(scenario string, watched []string) goal {
+	n := 0
+	for _, what := range watched {
+		if what == "leases" || strings.HasPrefix(what, "leases in kube-node-lease") {
+			n++
+		}
+	}
+	return goal{Scenario: scenario, What: "watches of kubelet leases", Value: float64(n), AtMost: new(0.0)}
+}
+
+type heartbeatOutcome struct {
+	*consumption
+
+	Load    loadResult `json:"load"`
+	Watched []string   `json:"watched"`
+	// CPUPer1000 is the CPU time per 1000 writes of kubelets, in milliseconds.
+	CPUPer1000           float64 `json:"cpuMsPer1000Events"`
+	CPUPer1000Heartbeats float64 `json:"cpuMsPer1000Heartbeats"`
+}
+
+// measureHeartbeats looks at a controller in a cluster that is alive and well.
+func measureHeartbeats(ctx context.Context, w *world) (outcome, error) {
+	r := &heartbeatOutcome{}
+	stop := w.startLoad(ctx)
+	consumed, err := w.consume(ctx, 0, func() error { return pause(ctx, w.options.duration) })
+	load, loadErr := stop()
+	if err != nil {
+		return nil, err
+	}
+	if loadErr != nil {
+		return nil, loadErr
+	}
+	r.consumption, r.Load = consumed, load
+	if r.Load.LeasesPerSecond == 0 || r.Load.HeartbeatPerSecond == 0 {
+		return nil, fmt.Errorf("there was no load: %+v", load)
+	}
+	r.CPUPer1000 = 1e6 * r.Cores / (load.LeasesPerSecond + load.HeartbeatPerSecond)
+	r.CPUPer1000Heartbeats = 1e6 * r.Cores / load.HeartbeatPerSecond
+	all, err := w.cluster.Requests()
+	r.Watched = watched(all)
+	return r, err
+}
+
+func (r *heartbeatOutcome) goals() []goal {
+	without, events := r.Requests.total()
+	return []goal{
+		{Scenario: "heartbeats", What: "lease renewals", Value: r.Load.LeasesPerSecond, Unit: "/s"},
+		{Scenario: "heartbeats", What: "node heartbeats", Value: r.Load.HeartbeatPerSecond, Unit: "/s"},
+		{Scenario: "heartbeats", What: "CPU", Value: r.Cores, Unit: "cores"},
+		{Scenario: "heartbeats", What: "CPU per 1000 of both", Value: r.CPUPer1000, Unit: "ms"},
+		{Scenario: "heartbeats", What: "CPU per 1000 node heartbeats", Value: r.CPUPer1000Heartbeats, Unit: "ms"},
+		{Scenario: "heartbeats", What: "bytes read per node heartbeat", Value: float64(r.ReadBytes) / (r.Load.HeartbeatPerSecond * r.Seconds) / 1000, Unit: "kB"},
+		{Scenario: "heartbeats", What: "peak memory", Value: megabytes(r.PeakRSS), Unit: "MB"},
+		{Scenario: "heartbeats", What: "requests", Value: float64(without + events), AtMost: new(0.0)},
+		leasesWatched("heartbeats", r.Watched),
+	}
+}
+
+func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

@@ -1,0 +1,239 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/remediator"
+)
+
+// latencyOutcome is how soon remediations appear, and vanish.
+type latencyOutcome struct {
+	scenario string
+
+	// From the moment at which a failure was sent until the remediation was seen.
+	Controller distribution `json:"controller"`
+	Control    distribution `json:"control"`
+	RatioP50   float64      `json:"ratioP50"`
+	RatioP99   float64      `json:"ratioP99"`
+
+	// From the moment at which a recovery was sent until the remediation was gone.
+	Recovery        distribution `json:"recovery"`
+	RecoveryControl distribution `json:"recoveryControl"`
+	// Stages are when the requests of the controller arrived, after the failure was sent.
+	Stages map[string]distribution `json:"stages"`
+
+	*consumption
+
+	// RequestsPerFailure are those of a failure and its recovery, without events.
+	RequestsPerFailure float64     `json:"requestsPerFailure"`
+	EventsPerFailure   float64     `json:"eventsPerFailure"`
+	Load               *loadResult `json:"load,omitempty"`
+}
+
+// Goals of latency, as ratios to the control.
+const (
+	atMostP50 = 3.0
+	atMostP99 = 6.0
+)
+
+func measureLatency(ctx context.Context, w *world) (outcome, error) {
+	return w.latency(ctx, "latency", func() error { return nil })
+}
+
+// measureBusy measures the latency in a cluster that is alive.
+func measureBusy(ctx context.Context, w *world) (outcome, error) {
+	stop := w.startLoad(ctx)
+	if err := pause(ctx, 2*time.Second); err != nil {
+		return nil, err
+	}
+	var load loadResult
+	stopOnce := sync.OnceValue(func() (err error) {
+		load, err = stop()
+		return err
+	})
+	r, err := w.latency(ctx, "busy", stopOnce)
+	if err = errors.Join(err, stopOnce()); err != nil {
+		return nil, err
+	}
+	r.Load = &load
+	return r, nil
+}
+
+// latencies are the times of all samples.
+type latencies struct {
+	controller, control       []time.Duration
+	recovery, recoveryControl []time.Duration
+	windows                   []window
+}
+
+// window is when something was measured of a node.
+type window struct {
+	node       string
+	begin, end time.Time
+}
+
+// latency takes all samples, and calls end behind the last of them.
+func (w *world) latency(ctx context.Context, scenario string, end func() error) (*latencyOutcome, error) {
+	control := &mini{group: groupControl}
+	if err := w.startMini(ctx, control, 1); err != nil {
+		return nil, err
+	}
+	l := &latencies{}
+	consumed, err := w.consume(ctx, w.options.samples, func() error {
+		for i := range w.options.samples {
+			if err := w.sampleLatency(ctx, l, i%2 == 0); err != nil {
+				return err
+			}
+		}
+		if err := end(); err != nil {
+			return err
+		}
+		// The events of the last one are still on their way.
+		return w.settle(ctx)
+	})
+	control.stop()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := control.errors.failure(); err != nil {
+		return nil, fmt.Errorf("the control: %w", err)
+	}
+	r := &latencyOutcome{
+		scenario: scenario, consumption: consumed,
+		Controller: distributionOf(l.controller), Control: distributionOf(l.control),
+		Recovery: distributionOf(l.recovery), RecoveryControl: distributionOf(l.recoveryControl),
+	}
+	r.RatioP50, r.RatioP99 = ratio(r.Controller.P50, r.Control.P50), ratio(r.Controller.P99, r.Control.P99)
+	requests, events := consumed.Requests.total()
+	r.RequestsPerFailure = float64(requests) / float64(w.options.samples)
+	r.EventsPerFailure = float64(events) / float64(w.options.samples)
+	all, err := w.cluster.Requests()
+	r.Stages = stages(all, l.windows)
+	return r, err
+}
+
+// sampleLatency measures the controller and the control once each.
+func (w *world) sampleLatency(ctx context.Context, l *latencies, controlFirst bool) error {
+	measured := func() error {
+		node := nodeName(w.random.IntN(w.nodes))
+		appeared, vanished, seen, err := w.failAndRecover(ctx, node, true)
+		l.controller, l.recovery = append(l.controller, appeared), append(l.recovery, vanished)
+		l.windows = append(l.windows, seen)
+		return err
+	}
+	control := func() error {
+		appeared, vanished, _, err := w.failAndRecover(ctx, controlName(w.random.IntN(controlNodes)), false)
+		l.control, l.recoveryControl = append(l.control, appeared), append(l.recoveryControl, vanished)
+		return err
+	}
+	if controlFirst {
+		measured, control = control, measured
+	}
+	if err := measured(); err != nil {
+		return err
+	}
+	return control()
+}
+
+// failAndRecover has a node fail, and recover when its remediation was seen and, if
+// someone writes a status, listed.
+func (w *world) failAndRecover(ctx context.Context, node string, listed bool) (appeared, vanished time.Duration, seen window, err error) {
+	seen = window{node: node, begin: time.Now()}
+	if err = w.setReady(ctx, node, false, longAgo); err != nil {
+		return
+	}
+	if seen.end, err = w.awaitCR(ctx, node); err != nil {
+		return
+	}
+	appeared = seen.end.Sub(seen.begin)
+	if listed {
+		if err = w.sight.await(ctx, "the entry of "+node, func() bool { return w.sight.listed[node] }); err != nil {
+			return
+		}
+	}
+	vanished, err = w.recover(ctx, node)
+	return
+}
+
+// awaitCR returns when the remediation of a node was seen.
+func (w *world) awaitCR(ctx context.Context, node string) (at time.Time, err error) {
+	err = w.sight.await(ctx, "the remediation of "+node, func() bool {
+		at = w.sight.crs[node]
+		return !at.IsZero()
+	})
+	return at, err
+}
+
+// recover has a node recover, and returns after which time its remediation was gone.
+// It waits until everything is.
+func (w *world) recover(ctx context.Context, node string) (time.Duration, error) {
+	healed := time.Now()
+	if err := w.setReady(ctx, node, true, 0); err != nil {
+		return 0, err
+	}
+	var gone time.Time
+	err := w.sight.await(ctx, "the end of the remediation of "+node, func() bool {
+		if _, there := w.sight.crs[node]; !there && gone.IsZero() {
+			gone = w.sight.crGone
+		}
+		return w.sight.clean(node)
+	})
+	return gone.Sub(healed), err
+}
+
+// stages returns when the requests of the controller that lead to a remediation have
+// arrived, each relative to the beginning of its window.
+func stages(requests []localkube.Request, windows []window) map[string]distribution {
+	times := map[string][]time.Duration{}
+	for _, window := range windows {
+		inside, _ := between(requests, window.begin, window.end)
+		first := map[string]bool{}
+		for _, r := range inside {
+			stage := r.Verb + " " + r.Resource
+			if r.Subresource != "" {
+				stage += "/" + r.Subresource
+			}
+			if r.Resource != "events" && !first[stage] {
+				first[stage] = true
+				times[stage] = append(times[stage], r.Time.Sub(window.begin))
+			}
+		}
+	}
+	result := map[string]distribution{}
+	for stage, all := range times {
+		d := distributionOf(all)
+		d.Samples = nil
+		result[stage] = d
+	}
+	return result
+}
+
+func (r *latencyOutcome) goals() []goal {
+	goals := []goal{
+		{Scenario: r.scenario, What: "failure to CR, p50 (control)", Value: r.Controller.P50, Control: new(r.Control.P50), Unit: "ms"},
+		{Scenario: r.scenario, What: "failure to CR, p90 (control)", Value: r.Controller.P90, Control: new(r.Control.P90), Unit: "ms"},
+		{Scenario: r.scenario, What: "failure to CR, p99 (control)", Value: r.Controller.P99, Control: new(r.Control.P99), Unit: "ms"},
+		{Scenario: r.scenario, What: "failure to CR, max (control)", Value: r.Controller.Max, Control: new(r.Control.Max), Unit: "ms"},
+		{Scenario: r.scenario, What: "failure to arrival of the request for the CR, p50", Value: r.Stages["create "+remediator.Resource.Resource].P50, Unit: "ms"},
+		{Scenario: r.scenario, What: "ratio of p50", Value: r.RatioP50, AtMost: new(atMostP50)},
+		{Scenario: r.scenario, What: "ratio of p99", Value: r.RatioP99, AtMost: new(atMostP99)},
+		{Scenario: r.scenario, What: "recovery to CR gone, p50 (control)", Value: r.Recovery.P50, Control: new(r.RecoveryControl.P50), Unit: "ms"},
+		{Scenario: r.scenario, What: "recovery to CR gone, p99 (control)", Value: r.Recovery.P99, Control: new(r.RecoveryControl.P99), Unit: "ms"},
+		{Scenario: r.scenario, What: "requests per failure and recovery", Value: r.RequestsPerFailure},
+		{Scenario: r.scenario, What: "events per failure and recovery", Value: r.EventsPerFailure},
+	}
+	if r.Load != nil {
+		goals = append(goals,
+			goal{Scenario: r.scenario, What: "lease renewals meanwhile", Value: r.Load.LeasesPerSecond, Unit: "/s"},
+			goal{Scenario: r.scenario, What: "node heartbeats meanwhile", Value: r.Load.HeartbeatPerSecond, Unit: "/s"})
+	}
+	return goals
+}

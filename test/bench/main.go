@@ -1,0 +1,87 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// bench measures a controller of NodeHealthChecks from outside, as a process on a
+// real API server: how soon it acts, what it asks of the API server, and how much
+// CPU and memory it takes, for clusters of several sizes.
+//
+//	go run ./test/bench -nodes=200,1000
+//	go run ./test/bench -nodes=5000 -scenarios=storm -controller=PATH
+//
+// Times on a shared machine say little by themselves. So each is measured together
+// with a control: a reactor in this process that does the least that any controller
+// must do, in the same cluster and under the same load. What counts is the ratio.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run measures all sizes. A size that cannot be measured does not keep the others
+// from it, and what was measured is written in any case.
+func run(ctx context.Context, args []string) error {
+	if err := silence(); err != nil {
+		return err
+	}
+	o, err := parseOptions(args)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	r := newReport(o, begin)
+	var errs []error
+	for _, nodes := range o.sizes {
+		result, err := measure(ctx, o, nodes)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%d nodes: %w", nodes, err))
+		}
+		if result != nil {
+			r.Sizes = append(r.Sizes, result)
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	r.Seconds = time.Since(begin).Seconds()
+	path, err := r.write(o.out)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	r.print(os.Stdout)
+	if path != "" {
+		fmt.Println("\nEverything is in", path)
+	}
+	return errors.Join(errs...)
+}
+
+// silence drops what client-go logs. What goes wrong comes back as an error, the rest
+// is noise in the table: it complains of each watch that ends inside of an object.
+func silence() error {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	klog.SetOutput(io.Discard)
+	return errors.Join(flags.Set("logtostderr", "false"), flags.Set("stderrthreshold", "FATAL"))
+}

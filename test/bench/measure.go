@@ -1,0 +1,98 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"time"
+)
+
+// scenario is one thing to measure. It finds all nodes healthy and no remediation,
+// and leaves it so.
+type scenario struct {
+	name    string
+	measure func(ctx context.Context, w *world) (outcome, error)
+}
+
+// scenarios are performed in this order, those that stop the controller last.
+func scenarios() []scenario {
+	return []scenario{
+		{"idle", measureIdle},
+		{"heartbeats", measureHeartbeats},
+		{"latency", measureLatency},
+		{"busy", measureBusy},
+		{"timer", measureTimer},
+		{"flapping", measureFlapping},
+		{"storm", measureStorm},
+	}
+}
+
+func scenarioNames() []string {
+	var names []string
+	for _, s := range scenarios() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// outcome is what a scenario has measured. It is written to the JSON file.
+type outcome interface {
+	// goals returns what there is to say about it, row by row.
+	goals() []goal
+}
+
+// observer looks on during a scenario. What it returns is called at the end, when
+// all is healthy again, and may complain.
+type observer func(ctx context.Context, scenario string, w *world) (end func() error, err error)
+
+// observers look on during each scenario.
+func observers() []observer { return nil }
+
+// measure performs the scenarios in a new cluster.
+func measure(ctx context.Context, o *options, nodes int) (result *sizeResult, err error) {
+	fmt.Printf("\n%d nodes\n", nodes)
+	w, err := newWorld(ctx, o, nodes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.stop()) }()
+	result = &sizeResult{Nodes: nodes, Outcomes: map[string]outcome{}}
+	for _, s := range scenarios() {
+		if !slices.Contains(o.scenarios, s.name) {
+			continue
+		}
+		begin := time.Now()
+		measured, err := w.perform(ctx, s)
+		if err != nil {
+			return result, fmt.Errorf("%s: %w", s.name, err)
+		}
+		result.Outcomes[s.name] = measured
+		w.logf("%s: done after %.1f s", s.name, time.Since(begin).Seconds())
+		printGoals(os.Stdout, "  ", measured.goals())
+	}
+	return result, nil
+}
+
+// perform performs one scenario, with its observers.
+func (w *world) perform(ctx context.Context, s scenario) (measured outcome, err error) {
+	// Each has choices of its own, whichever were performed before.
+	w.random = rand.New(rand.NewPCG(w.options.seed, uint64(slices.Index(scenarioNames(), s.name))))
+	for _, observe := range observers() {
+		end, err := observe(ctx, s.name, w)
+		if err != nil {
+			return nil, fmt.Errorf("observing: %w", err)
+		}
+		defer func() { err = errors.Join(err, end()) }()
+	}
+	measured, err = s.measure(ctx, w)
+	if err != nil && w.controller != nil {
+		err = fmt.Errorf("%w\nlast lines of the controller's log:\n%s", err, w.controller.LogTail())
+	}
+	return measured, err
+}

@@ -1,0 +1,142 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+)
+
+// A node must not be lighter than a real one, or nothing that is measured holds.
+func TestNodeIsAsLargeAsReal(t *testing.T) {
+	t.Parallel()
+	node := newNode(nodeName(70000), groupMeasured, 70000, time.Now())
+	require.Len(t, node.Status.Images, 50)
+	for _, image := range node.Status.Images {
+		require.Len(t, image.Names, 2)
+	}
+	require.Len(t, node.Status.Conditions, 5)
+	require.True(t, isReady(node))
+	encoded, err := node.Marshal()
+	require.NoError(t, err)
+	require.Greater(t, len(encoded), 12_000)
+}
+
+func TestPatches(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Truncate(time.Second)
+	node := newNode("a", groupMeasured, 1, now.Add(-time.Hour))
+	node.Status.Images = nil
+	apply := func(patch []byte, err error) *corev1.Node {
+		t.Helper()
+		require.NoError(t, err)
+		before, err := json.Marshal(node)
+		require.NoError(t, err)
+		after, err := strategicpatch.StrategicMergePatch(before, patch, corev1.Node{})
+		require.NoError(t, err)
+		var patched corev1.Node
+		require.NoError(t, json.Unmarshal(after, &patched))
+		return &patched
+	}
+	failed := apply(readyPatch(false, now, now.Add(-longAgo)))
+	require.False(t, isReady(failed))
+	require.Len(t, failed.Status.Conditions, 5)
+
+	beaten := apply(heartbeatPatch(now))
+	require.True(t, isReady(beaten))
+	fresh := 0
+	for i, condition := range beaten.Status.Conditions {
+		if condition.LastHeartbeatTime.Equal(&node.Status.Conditions[i].LastHeartbeatTime) {
+			continue
+		}
+		fresh++
+		condition.LastHeartbeatTime = node.Status.Conditions[i].LastHeartbeatTime
+		require.True(t, condition.LastTransitionTime.Equal(&node.Status.Conditions[i].LastTransitionTime), "a heartbeat is no news")
+		require.Equal(t, node.Status.Conditions[i].Status, condition.Status)
+	}
+	require.Equal(t, 4, fresh, "those of the kubelet")
+}
+
+func TestProcess(t *testing.T) {
+	t.Parallel()
+	cpu, err := parseCPU("12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20 0")
+	require.NoError(t, err)
+	require.Equal(t, 1750*time.Millisecond, cpu)
+	_, err = parseCPU("12 (a) S 1 2")
+	require.Error(t, err)
+	u, err := usageOf(os.Getpid())
+	require.NoError(t, err)
+	require.Positive(t, u.rss)
+	require.GreaterOrEqual(t, u.peak, u.rss)
+	require.Positive(t, u.read)
+	_, err = usageOf(-1)
+	require.Error(t, err)
+}
+
+func TestSumOf(t *testing.T) {
+	t.Parallel()
+	body := "# HELP a_total x\na_total{n=\"1\"} 2\na_total{n=\"2\"} 3.5\na_total_more 7\nb 1\n"
+	require.InDelta(t, 5.5, sumOf(body, "a_total"), 0)
+	require.Zero(t, sumOf(body, "c"))
+}
+
+func TestSideBySide(t *testing.T) {
+	t.Parallel()
+	var sum atomic.Int64
+	require.NoError(t, sideBySide(t.Context(), 100, 7, func(_ context.Context, i int) error {
+		sum.Add(int64(i))
+		return nil
+	}))
+	require.EqualValues(t, 4950, sum.Load())
+	broken := errors.New("broken")
+	var calls atomic.Int64
+	require.ErrorIs(t, sideBySide(t.Context(), 100, 1, func(_ context.Context, i int) error {
+		calls.Add(1)
+		if i == 3 {
+			return broken
+		}
+		return nil
+	}), broken)
+	require.EqualValues(t, 4, calls.Load())
+}
+
+func TestAtRate(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		takes func(i int) time.Duration
+		want  int64
+	}{
+		"fast enough":   {func(int) time.Duration { return time.Millisecond }, 1000},
+		"too slow":      {func(int) time.Duration { return 100 * time.Millisecond }, 200},
+		"much too slow": {func(int) time.Duration { return time.Second }, 20},
+		// A quarter of a second is made up for, not all of it.
+		"slow for two seconds": {func(i int) time.Duration {
+			if i < 4 {
+				return time.Second
+			}
+			return 0
+		}, 840},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				var calls atomic.Int64
+				atRate(ctx, 100, 2, func(_ context.Context, i int) { calls.Add(1); time.Sleep(tc.takes(i)) })
+				require.InDelta(t, tc.want, calls.Load(), 3+float64(tc.want)/30)
+			})
+		})
+	}
+}

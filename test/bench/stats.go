@@ -1,0 +1,61 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// distribution describes times, in milliseconds.
+type distribution struct {
+	Count   int       `json:"count"`
+	Mean    float64   `json:"mean"`
+	Min     float64   `json:"min"`
+	P50     float64   `json:"p50"`
+	P90     float64   `json:"p90"`
+	P99     float64   `json:"p99"`
+	Max     float64   `json:"max"`
+	Samples []float64 `json:"samples"` // In the order in which they were taken.
+}
+
+func distributionOf(times []time.Duration) distribution {
+	if len(times) == 0 {
+		return distribution{}
+	}
+	d := distribution{Count: len(times)}
+	for _, t := range times {
+		d.Samples = append(d.Samples, milliseconds(t))
+		d.Mean += milliseconds(t) / float64(len(times))
+	}
+	sorted := slices.Sorted(slices.Values(d.Samples))
+	d.Min, d.Max = sorted[0], sorted[len(sorted)-1]
+	d.P50, d.P90, d.P99 = percentile(sorted, 50), percentile(sorted, 90), percentile(sorted, 99)
+	return d
+}
+
+// percentile returns the smallest value that is not exceeded by p percent of the
+// sorted values: always one that was measured.
+func percentile(sorted []float64, p float64) float64 {
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[max(rank, 1)-1]
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return percentile(slices.Sorted(slices.Values(values)), 50)
+}
+
+// ratio returns a/b, and zero if there is nothing to compare with.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

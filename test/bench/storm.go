@@ -1,0 +1,246 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// stormOutcome is what happens when many nodes fail at once, and recover.
+type stormOutcome struct {
+	Failing int          `json:"failing"` // Nodes.
+	Rounds  []stormRound `json:"rounds"`
+
+	// Medians of the rounds, in seconds.
+	Create         float64 `json:"create"`
+	CreateControl  float64 `json:"createControl"`
+	CreateRatio    float64 `json:"createRatio"`
+	CRsGone        float64 `json:"crsGone"`
+	CRsGoneControl float64 `json:"crsGoneControl"`
+	Recover        float64 `json:"recover"`
+	RecoverControl float64 `json:"recoverControl"`
+	RecoverRatio   float64 `json:"recoverRatio"`
+
+	PeakRSS         int64   `json:"peakRSSBytes"`
+	CPU             float64 `json:"cpuSeconds"`
+	RequestsPerNode float64 `json:"requestsPerNode"`
+	EventsPerNode   float64 `json:"eventsPerNode"`
+	StatusWrites    float64 `json:"statusWrites"`
+	ObjectBytes     int     `json:"objectBytes"`
+}
+
+// stormRound is one storm, and the control before it. All times are in seconds.
+type stormRound struct {
+	Controller wave `json:"controller"`
+	Control    wave `json:"control"`
+
+	// Usage is that of the controller until the status did not change any more. Events
+	// may still be on their way.
+	Usage *consumption `json:"usage"`
+	// ObjectBytes is the size of the NodeHealthCheck, in JSON, when all remediations
+	// were there, and Listed the number of nodes in its status.
+	ObjectBytes int `json:"objectBytes"`
+	Listed      int `json:"listed"`
+}
+
+// wave is a failure of many nodes, and their recovery.
+type wave struct {
+	Flips   float64 `json:"flips"`   // Until all failures were written.
+	Create  float64 `json:"create"`  // From the first failure until the last remediation.
+	Heals   float64 `json:"heals"`   // Until all recoveries were written.
+	CRsGone float64 `json:"crsGone"` // From the first recovery until the last remediation was gone.
+	Recover float64 `json:"recover"` // From the first recovery until nothing was left.
+}
+
+const (
+	stormPercent  = 40
+	atMostInStorm = 1.5
+	// reactors are how many nodes the control works on at a time, as many as the
+	// controller does.
+	reactors = 32
+)
+
+// measureStorm lets the control and the controller have the same storm in turn. One
+// is stopped while the other works: there are always as many watches of all nodes.
+func measureStorm(ctx context.Context, w *world) (outcome, error) {
+	r := &stormOutcome{Failing: max(1, w.nodes*stormPercent/100)}
+	for i := range w.options.rounds {
+		victims := w.random.Perm(w.nodes)[:r.Failing]
+		var round stormRound
+		var err error
+		w.stopController()
+		if round.Control, err = w.controlStorm(ctx, victims); err != nil {
+			return nil, fmt.Errorf("round %d, the control: %w", i+1, err)
+		}
+		if err := w.startController(ctx); err != nil {
+			return nil, err
+		}
+		if err := w.controllerStorm(ctx, victims, &round); err != nil {
+			return nil, fmt.Errorf("round %d: %w", i+1, err)
+		}
+		w.logf("storm: round %d: %.2f s until all were remediated (control %.2f s), %.2f s until all was over (control %.2f s)", i+1,
+			round.Controller.Create, round.Control.Create, round.Controller.Recover, round.Control.Recover)
+		r.Rounds = append(r.Rounds, round)
+	}
+	r.summarize()
+	return r, nil
+}
+
+func (w *world) controlStorm(ctx context.Context, victims []int) (wave, error) {
+	control := &mini{lastLook: true}
+	if err := w.startMini(ctx, control, reactors); err != nil {
+		return wave{}, err
+	}
+	observed, err := w.wave(ctx, victims, func() error { return nil })
+	control.stop()
+	if err == nil {
+		_, err = control.errors.failure()
+	}
+	return observed, err
+}
+
+func (w *world) controllerStorm(ctx context.Context, victims []int, round *stormRound) error {
+	if err := resetPeak(w.controller.Pid()); err != nil {
+		return err
+	}
+	var err error
+	round.Usage, err = w.consume(ctx, len(victims), func() error {
+		if round.Controller, err = w.wave(ctx, victims, func() error { return w.inspect(ctx, round) }); err != nil {
+			return err
+		}
+		return w.awaitQuietStatus(ctx)
+	})
+	return err
+}
+
+// inspect looks at the NodeHealthCheck while all remediations are there and it does
+// not change any more.
+func (w *world) inspect(ctx context.Context, round *stormRound) error {
+	if err := w.awaitQuietStatus(ctx); err != nil {
+		return err
+	}
+	raw, err := w.admin.nhc.RemediationV1alpha1().RESTClient().Get().Resource("nodehealthchecks").Name(nhcName).
+		VersionedParams(&metav1.GetOptions{}, metav1.ParameterCodec).DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the NodeHealthCheck: %w", err)
+	}
+	round.ObjectBytes = len(raw)
+	w.sight.look(func() { round.Listed = len(w.sight.listed) })
+	return nil
+}
+
+// awaitQuietStatus waits until the status has not changed for a while: it is written
+// when the last of many nodes has been handled. Events, of which there are several for
+// each node, may still be on their way for minutes.
+func (w *world) awaitQuietStatus(ctx context.Context) error {
+	const enough = 3 * time.Second
+	begin := time.Now()
+	for {
+		var seen time.Time
+		w.sight.look(func() { seen = w.sight.statusSeen })
+		if time.Since(begin) > enough && time.Since(seen) > enough {
+			return nil
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// wave has nodes fail, calls meanwhile when all have a remediation, and has them
+// recover.
+func (w *world) wave(ctx context.Context, victims []int, meanwhile func() error) (wave, error) {
+	var r wave
+	s := w.sight
+	flip := func(ready bool, ago time.Duration) (begin time.Time, took float64, err error) {
+		begin = time.Now()
+		err = sideBySide(ctx, len(victims), writers, func(ctx context.Context, i int) error {
+			return w.setReady(ctx, nodeName(victims[i]), ready, ago)
+		})
+		return begin, time.Since(begin).Seconds(), err
+	}
+	begin, took, err := flip(false, longAgo)
+	if err != nil {
+		return r, err
+	}
+	r.Flips = took
+	var last time.Time
+	err = s.await(ctx, "all remediations", func() bool { return len(s.crs) >= len(victims) })
+	s.look(func() {
+		for _, at := range s.crs {
+			if at.After(last) {
+				last = at
+			}
+		}
+	})
+	if err != nil {
+		return r, err
+	}
+	r.Create = last.Sub(begin).Seconds()
+	if err := meanwhile(); err != nil {
+		return r, err
+	}
+	if begin, r.Heals, err = flip(true, 0); err != nil {
+		return r, err
+	}
+	if err := s.await(ctx, "the end of all remediations", s.allClean); err != nil {
+		return r, err
+	}
+	s.look(func() {
+		r.CRsGone = s.crGone.Sub(begin).Seconds()
+		last = slices.MaxFunc([]time.Time{s.crGone, s.leaseGone, s.statusSeen}, time.Time.Compare)
+	})
+	r.Recover = last.Sub(begin).Seconds()
+	return r, nil
+}
+
+func (r *stormOutcome) summarize() {
+	of := func(value func(stormRound) float64) float64 {
+		var values []float64
+		for _, round := range r.Rounds {
+			values = append(values, value(round))
+		}
+		return median(values)
+	}
+	r.Create, r.CreateControl = of(func(s stormRound) float64 { return s.Controller.Create }), of(func(s stormRound) float64 { return s.Control.Create })
+	r.Recover, r.RecoverControl = of(func(s stormRound) float64 { return s.Controller.Recover }), of(func(s stormRound) float64 { return s.Control.Recover })
+	r.CRsGone, r.CRsGoneControl = of(func(s stormRound) float64 { return s.Controller.CRsGone }), of(func(s stormRound) float64 { return s.Control.CRsGone })
+	r.CreateRatio, r.RecoverRatio = ratio(r.Create, r.CreateControl), ratio(r.Recover, r.RecoverControl)
+	r.CPU = of(func(s stormRound) float64 { return s.Usage.CPU })
+	r.StatusWrites = of(func(s stormRound) float64 { return float64(s.Usage.Requests.statusWrites()) })
+	r.RequestsPerNode = of(func(s stormRound) float64 {
+		requests, _ := s.Usage.Requests.total()
+		return float64(requests) / float64(r.Failing)
+	})
+	r.EventsPerNode = of(func(s stormRound) float64 {
+		_, events := s.Usage.Requests.total()
+		return float64(events) / float64(r.Failing)
+	})
+	for _, round := range r.Rounds {
+		r.PeakRSS, r.ObjectBytes = max(r.PeakRSS, round.Usage.PeakRSS), max(r.ObjectBytes, round.ObjectBytes)
+	}
+}
+
+func (r *stormOutcome) goals() []goal {
+	return []goal{
+		{Scenario: "storm", What: "nodes that fail at once", Value: float64(r.Failing)},
+		{Scenario: "storm", What: "first failure to last CR (control)", Value: r.Create, Control: new(r.CreateControl), Unit: "s"},
+		{Scenario: "storm", What: "ratio of these", Value: r.CreateRatio, AtMost: new(atMostInStorm)},
+		{Scenario: "storm", What: "first recovery to CRs gone (control)", Value: r.CRsGone, Control: new(r.CRsGoneControl), Unit: "s"},
+		{Scenario: "storm", What: "first recovery to all gone (control)", Value: r.Recover, Control: new(r.RecoverControl), Unit: "s"},
+		{Scenario: "storm", What: "ratio of these", Value: r.RecoverRatio, AtMost: new(atMostInStorm)},
+		{Scenario: "storm", What: "peak memory", Value: megabytes(r.PeakRSS), Unit: "MB"},
+		{Scenario: "storm", What: "CPU", Value: r.CPU, Unit: "s"},
+		{Scenario: "storm", What: "requests per node", Value: r.RequestsPerNode},
+		{Scenario: "storm", What: "events per node so far", Value: r.EventsPerNode},
+		{Scenario: "storm", What: "status writes", Value: r.StatusWrites},
+		{Scenario: "storm", What: "nodes in its status", Value: float64(r.Rounds[len(r.Rounds)-1].Listed)},
+		{Scenario: "storm", What: "size of the NodeHealthCheck", Value: float64(r.ObjectBytes) / 1000, Unit: "kB"},
+	}
+}

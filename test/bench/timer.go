@@ -1,0 +1,73 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// timerOutcome is how soon remediations appear when nothing but time makes a node
+// unhealthy.
+type timerOutcome struct {
+	// Late is from the moment at which a node became unhealthy until the remediation
+	// was seen. It must not be negative.
+	Late     distribution `json:"late"`
+	Control  distribution `json:"control"` // As in latency.
+	RatioP50 float64      `json:"ratioP50"`
+	RatioP99 float64      `json:"ratioP99"`
+}
+
+func measureTimer(ctx context.Context, w *world) (outcome, error) {
+	control := &mini{group: groupControl}
+	if err := w.startMini(ctx, control, 1); err != nil {
+		return nil, err
+	}
+	defer control.stop()
+	var late, controlled []time.Duration
+	for range w.options.timerSamples {
+		// At any time of a second, of which Kubernetes knows none.
+		if err := pause(ctx, time.Duration(w.random.Int64N(int64(time.Second)))); err != nil {
+			return nil, err
+		}
+		node := nodeName(w.random.IntN(w.nodes))
+		since := time.Now().Truncate(time.Second)
+		if err := w.setReady(ctx, node, false, time.Since(since)); err != nil {
+			return nil, err
+		}
+		seen, err := w.awaitCR(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		late = append(late, seen.Sub(since.Add(unhealthyAfter)))
+		if err := w.sight.await(ctx, "the entry of "+node, func() bool { return w.sight.listed[node] }); err != nil {
+			return nil, err
+		}
+		if _, err := w.recover(ctx, node); err != nil {
+			return nil, err
+		}
+		appeared, _, _, err := w.failAndRecover(ctx, controlName(w.random.IntN(controlNodes)), false)
+		if err != nil {
+			return nil, err
+		}
+		controlled = append(controlled, appeared)
+	}
+	if _, err := control.errors.failure(); err != nil {
+		return nil, fmt.Errorf("the control: %w", err)
+	}
+	r := &timerOutcome{Late: distributionOf(late), Control: distributionOf(controlled)}
+	r.RatioP50, r.RatioP99 = ratio(r.Late.P50, r.Control.P50), ratio(r.Late.P99, r.Control.P99)
+	return r, nil
+}
+
+func (r *timerOutcome) goals() []goal {
+	return []goal{
+		{Scenario: "timer", What: "lateness of the CR, min", Value: r.Late.Min, Unit: "ms", AtLeast: new(0.0)},
+		{Scenario: "timer", What: "lateness of the CR, p50 (control)", Value: r.Late.P50, Control: new(r.Control.P50), Unit: "ms"},
+		{Scenario: "timer", What: "lateness of the CR, max (control)", Value: r.Late.Max, Control: new(r.Control.Max), Unit: "ms"},
+		{Scenario: "timer", What: "ratio of p50", Value: r.RatioP50, AtMost: new(atMostP50)},
+		{Scenario: "timer", What: "ratio of p99", Value: r.RatioP99, AtMost: new(atMostP99)},
+	}
+}
