@@ -105,6 +105,7 @@ type Controller struct {
 
 	place     place
 	selectors selectors
+	roster    roster
 	overlaps  overlaps
 	waiting   waiting
 	writes    staleness.Tracker

@@ -75,6 +75,7 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 // nhcChanged handles a NodeHealthCheck that was created (old is nil) or updated.
 func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 	if c.selectors.set(nhc) {
+		c.roster.set(c.nodeStore, nhc)
 		c.enqueue(c.overlaps.set(c.nodeStore, nhc.Name, selectorOf(nhc)))
 	}
 	templates, crs := wantedKinds(nhc)
@@ -93,6 +94,7 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 
 func (c *Controller) nhcDeleted(name string) {
 	c.selectors.remove(name)
+	c.roster.remove(name)
 	c.enqueue(c.overlaps.remove(name))
 	c.templates.Want(name, nil)
 	c.remediations.Want(name, nil)
@@ -160,6 +162,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	if !matters && !labelsChanged {
 		return // A heartbeat, most likely.
 	}
+	c.roster.nodeChanged(c.nodeStore, nameOf(old, node))
 	if old == nil || node == nil || labelsChanged {
 		c.enqueue(c.overlaps.nodeChanged(c.nodeStore, nameOf(old, node)))
 	}
@@ -180,6 +183,7 @@ func (c *Controller) nodeDeleted(name string, node *corev1.Node) {
 		c.nodeChanged(node, nil)
 		return
 	}
+	c.roster.nodeChanged(c.nodeStore, name)
 	c.overlaps.nodeChanged(c.nodeStore, name)
 	c.enqueue(c.selectors.names()) // Its labels are not known, so any may have selected it.
 }

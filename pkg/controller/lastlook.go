@@ -65,8 +65,8 @@ func (l *lastLook) changed() bool {
 
 // forbidden tells whether gate or storm forbid now what they permitted.
 func (l *lastLook) forbidden(now time.Time) bool {
-	present := &world{surroundings: l.world.surroundings, remediated: l.world.remediated}
-	present.count(l.nhc, l.c.selectedNodes(l.nhc), now)
+	present := &world{surroundings: l.world.surroundings, remediated: l.world.remediated, withCRs: l.world.withCRs}
+	l.c.count(l.nhc, present, now)
 	return (l.world.gate.Open && !present.gate.Open) || (present.storm.Active && !l.world.storm.Active)
 }
 

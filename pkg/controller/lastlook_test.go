@@ -36,7 +36,7 @@ func newLook(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes ...*
 		_ = c.nodeStore.Add(node)
 		w.objects[node.Name] = node
 	}
-	w.count(nhc, c.selectedNodes(nhc), clock.Now())
+	c.count(nhc, w, clock.Now())
 	return &lastLook{c: c, nhc: nhc, world: w, counted: clock.Now()}
 }
 

@@ -4,12 +4,15 @@
 package controller
 
 import (
+	"iter"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 const metaNamespaced = meta.RESTScopeNameNamespace
@@ -21,6 +24,29 @@ func labelSet(node *corev1.Node) labels.Set { return labels.Set(node.Labels) }
 // isControlPlane tells whether the node has a control plane label (spec 12.1).
 func isControlPlane(node *corev1.Node) bool {
 	return hasKey(node.Labels, "node-role.kubernetes.io/control-plane") || hasKey(node.Labels, "node-role.kubernetes.io/master")
+}
+
+// selectedNodes returns the nodes that a NodeHealthCheck selects, in no order.
+func (c *Controller) selectedNodes(nhc *v1alpha1.NodeHealthCheck) iter.Seq[*corev1.Node] {
+	selector := selectorOf(nhc)
+	return func(yield func(*corev1.Node) bool) {
+		for _, object := range c.nodeStore.List() {
+			if node := object.(*corev1.Node); selector.Matches(labelSet(node)) && !yield(node) {
+				return
+			}
+		}
+	}
+}
+
+// nodesNamed returns the nodes of these names that the cache has.
+func (c *Controller) nodesNamed(names []string) iter.Seq[*corev1.Node] {
+	return func(yield func(*corev1.Node) bool) {
+		for _, name := range names {
+			if node, err := c.nodes.Get(name); err == nil && !yield(node) {
+				return
+			}
+		}
+	}
 }
 
 // share returns a string equal to s that all nodes have in common. Thousands of them

@@ -6,7 +6,6 @@ package controller
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -27,8 +26,9 @@ import (
 type world struct {
 	findings
 	surroundings
-	// remediated tells whether a node has an own CR.
+	// remediated tells whether a node has an own CR, and withCRs are those that have.
 	remediated func(node string) bool
+	withCRs    []string
 	fleet      health.Fleet
 	gate       health.Gate
 	// storm is the present one. Nodes that get their CR in this sync may begin one.
@@ -81,8 +81,8 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	crs.machines = c.machinesOf
 	w := &world{findings: found, surroundings: around, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
 	w.overlaps = c.overlaps.of(nhc.Name)
-	w.remediated = crs.remediated
-	w.count(nhc, c.selectedNodes(nhc), now)
+	w.remediated, w.withCRs = crs.remediated, crs.nodes()
+	c.count(nhc, w, now)
 
 	restraints := w.restraints(nhc)
 	w.nodes = slices.Grow(w.nodes, len(w.fleet.Patients))
@@ -106,21 +106,15 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	return w, nil
 }
 
-// selectedNodes returns the nodes that a NodeHealthCheck selects, in no order.
-func (c *Controller) selectedNodes(nhc *v1alpha1.NodeHealthCheck) iter.Seq[*corev1.Node] {
-	selector := selectorOf(nhc)
-	return func(yield func(*corev1.Node) bool) {
-		for _, object := range c.nodeStore.List() {
-			if node := object.(*corev1.Node); selector.Matches(labelSet(node)) && !yield(node) {
-				return
-			}
-		}
+// count judges the selected nodes, and by their numbers gate and storm. Those that the
+// roster knows to be healthy are not looked at.
+func (c *Controller) count(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) {
+	if muster, known := c.roster.muster(nhc, w.withCRs); known {
+		w.fleet = health.Evaluate(w.judge(nhc, now), c.nodesNamed(muster.suspects), w.remediated)
+		w.fleet = w.fleet.WithHealthy(muster.healthy, muster.remediated)
+	} else {
+		w.fleet = health.Evaluate(w.judge(nhc, now), c.selectedNodes(nhc), w.remediated)
 	}
-}
-
-// count judges the selected nodes, and by their numbers gate and storm.
-func (w *world) count(nhc *v1alpha1.NodeHealthCheck, selected iter.Seq[*corev1.Node], now time.Time) {
-	w.fleet = health.Evaluate(w.judge(nhc, now), selected, w.remediated)
 	w.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, w.fleet.Observed, w.fleet.Healthy)
 	w.storm = health.StormOf(&nhc.Status).Next(health.StormRulesOf(&nhc.Spec), w.weather(0), now)
 }

@@ -140,26 +140,41 @@ func (s slowList) List() []any {
 	return objects
 }
 
-// TestOverlapsWalk: a node goes, and its event comes, while the nodes are matched with
-// a new NodeHealthCheck. The walk still sees the node, and must not have the last word.
-func TestOverlapsWalk(t *testing.T) {
+// TestWalk: a node goes, and its event comes, while the nodes are matched with a new
+// NodeHealthCheck, for the roster and then for the overlaps. The walk still sees the
+// node, and must not have the last word.
+func TestWalk(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t)
-	f.check("all", metav1.LabelSelector{})
-	f.put(withRole("w", "worker"))
-	handled := make(chan struct{})
-	f.nodeStore = slowList{Indexer: f.nodeStore, meanwhile: func() {
-		go func() {
-			defer close(handled)
-			f.drop("w", true)
-		}()
-		select {
-		case <-handled: // Too early.
-		case <-time.After(50 * time.Millisecond):
-		}
-	}}
-	f.check("workers", byRole("worker"))
-	<-handled
-	require.Empty(t, f.overlaps.shared)
-	require.Empty(t, f.overlaps.members)
+	for _, during := range []string{"roster", "overlaps"} {
+		t.Run(during, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t)
+			f.check("all", metav1.LabelSelector{})
+			f.put(withRole("w", "worker"))
+			walks, handled := []string{"roster", "overlaps"}, make(chan struct{})
+			f.nodeStore = slowList{Indexer: f.nodeStore, meanwhile: func() {
+				walk := walks[0]
+				walks = walks[1:]
+				if walk != during {
+					return
+				}
+				go func() {
+					defer close(handled)
+					f.drop("w", true)
+				}()
+				select {
+				case <-handled: // Too early.
+				case <-time.After(50 * time.Millisecond):
+				}
+			}}
+			f.check("workers", byRole("worker"))
+			<-handled
+			require.Empty(t, walks)
+			require.Empty(t, f.overlaps.shared)
+			require.Empty(t, f.overlaps.members)
+			for name, list := range f.roster.lists {
+				require.Empty(t, list.selected, name)
+			}
+		})
+	}
 }

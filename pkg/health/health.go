@@ -97,6 +97,19 @@ func Judge(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeConditio
 	return first
 }
 
+// Matches tells whether some rule matches some condition, for however long. Without a
+// match a node is healthy at any time.
+func Matches(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeCondition) bool {
+	for i := range rules {
+		for j := range conditions {
+			if conditions[j].Type == rules[i].Type && conditions[j].Status == rules[i].Status {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Patient is a node that is not healthy.
 type Patient struct {
 	Node    *corev1.Node
@@ -148,6 +161,15 @@ func Evaluate(judge func(*corev1.Node) Verdict, nodes iter.Seq[*corev1.Node], re
 		fleet.Patients = append(fleet.Patients, Patient{Node: node, Verdict: verdict})
 	}
 	return fleet
+}
+
+// WithHealthy returns the judgement on so many nodes more that no rule matches. Some of
+// them are under remediation.
+func (f Fleet) WithHealthy(nodes, remediated int) Fleet {
+	f.Observed += nodes
+	f.Healthy += nodes - remediated
+	f.Remediated += remediated
+	return f
 }
 
 // Earliest returns the earlier of two instants, where the zero time means never.
