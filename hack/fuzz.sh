@@ -23,7 +23,8 @@ fuzz_package() { # DIRECTORY
   local tests
   tests="$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "${directory}"/*_test.go | grep -E -- "${names}")" || return 0
   # One build for all tests of the package.
-  go test -c -fuzz . -o "${work}/fuzz.test" "./${directory}"
+  rm -f "${work}/fuzz.test"
+  go test -c -fuzz . -o "${work}/fuzz.test" "./${directory}" || return 1
   for name in ${tests}; do
     echo "${directory} ${name}"
     (cd "${directory}" && "${work}/fuzz.test" -test.run '^$' -test.fuzz "^${name}\$" -test.fuzztime "${fuzztime}" \
@@ -32,7 +33,12 @@ fuzz_package() { # DIRECTORY
       echo "${name} has failed, see ${root}/${directory}/testdata/fuzz/${name}" >&2
       return 1
     }
-    grep 'execs:' "${work}/log" | tail -n 1
+    # Without one of these lines nothing was run. In a short time that may be no more
+    # than what was found earlier.
+    grep '^fuzz: elapsed' "${work}/log" | tail -n 1 | grep . || {
+      echo "${name} did not run" >&2
+      return 1
+    }
   done
 }
 

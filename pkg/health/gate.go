@@ -56,6 +56,9 @@ func scale(value intstr.IntOrString, total int) (n int, ok bool) {
 		return value.IntValue(), value.IntVal >= 0
 	}
 	digits, percent := strings.CutSuffix(value.StrVal, "%")
+	if strings.Trim(digits, "0123456789") != "" {
+		return 0, false // Not left to ParseUint: of a number that is too large it reads no more.
+	}
 	parsed, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil {
 		if parsed == 0 {
