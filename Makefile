@@ -101,7 +101,7 @@ fuzz: ## Run every fuzz test for FUZZTIME.
 # On a machine that does nothing else.
 .PHONY: bench
 bench: build localkube ## Measure the controller on control planes of its own, with up to 1,000 nodes (10 minutes).
-	go run ./test/bench $(BENCH_FLAGS)
+	go run ./test/bench -samples=50 -timer-samples=5 -duration=15s $(BENCH_FLAGS)
 
 .PHONY: bench-full
 bench-full: build localkube ## Measure it with up to 10,000 nodes, and draw docs/performance/*.svg (an hour).

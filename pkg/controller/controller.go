@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -103,7 +104,10 @@ type Controller struct {
 	// platform are the optional kinds of OpenShift and Cluster API.
 	platform *watches.Set
 
-	place     place
+	place place
+	// crowded counts the syncs that act on more nodes than they can at the same time.
+	crowded atomic.Int32
+
 	selectors selectors
 	roster    roster
 	overlaps  overlaps
@@ -340,6 +344,11 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	done := &round{
 		nhc: nhc, world: world, plans: plans, outcomes: outcomes, ledger: ledger, ended: ended,
 		entries: entries, decisions: decisionsIn(entries), status: status, now: start,
+	}
+	if until := done.patience(memory.lastWrite); !until.IsZero() {
+		c.announcer.announce(nhc, removals(world, plans, outcomes))
+		klog.FromContext(ctx).V(4).Info("Status waits, there is more to do", "until", until)
+		return health.Earliest(recheck, until), nil
 	}
 	if err := c.report(ctx, done, memory); err != nil {
 		return time.Time{}, err

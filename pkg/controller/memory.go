@@ -32,6 +32,8 @@ type memory struct {
 	ledger *history.Ledger
 	// decisions are those of the nodes in the last report.
 	decisions map[string]v1alpha1.Decision
+	// lastWrite is how long the last write of the status took.
+	lastWrite slowness
 	// oldNodes are the nodes with a series for old CRs.
 	oldNodes sets.Set[string]
 }

@@ -41,8 +41,14 @@ type round struct {
 // are told of in any case: no later sync would know of them.
 func (c *Controller) report(ctx context.Context, r *round, memory *memory) error {
 	c.announcer.announce(r.nhc, removals(r.world, r.plans, r.outcomes))
-	if err := c.writeStatus(ctx, r.nhc, r.status); err != nil {
+	begun := c.clock.Now()
+	written, err := c.writeStatus(ctx, r.nhc, r.status)
+	if err != nil {
 		return err
+	}
+	if written {
+		ended := c.clock.Now()
+		memory.lastWrite = slowness{ended: ended, took: ended.Sub(begun)}
 	}
 	transitions := r.transitions(memory)
 	c.metrics.update(r, memory)

@@ -17,14 +17,15 @@ import (
 )
 
 // writeStatus writes the status if it differs from what nhc already says, bound to
-// the resourceVersion that it was computed from.
-func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.NodeHealthCheckStatus) error {
+// the resourceVersion that it was computed from. It returns whether there was anything
+// to write.
+func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.NodeHealthCheckStatus) (bool, error) {
 	if equality.Semantic.DeepEqual(&nhc.Status, status) {
-		return nil
+		return false, nil
 	}
 	ac, err := statusApplyConfiguration(status)
 	if err != nil {
-		return err
+		return false, err
 	}
 	written, err := c.client.NodeHealthChecks().ApplyStatus(ctx,
 		nhcac.NodeHealthCheck(nhc.Name).WithResourceVersion(nhc.ResourceVersion).WithStatus(ac),
@@ -35,22 +36,22 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 		// entries becomes null, which the schema refuses.
 		written = nhc.DeepCopy()
 	case err != nil:
-		return fmt.Errorf("applying status: %w", err)
+		return false, fmt.Errorf("applying status: %w", err)
 	default:
 		c.writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion)
 	}
 	if equality.Semantic.DeepEqual(&written.Status, status) {
-		return nil
+		return true, nil
 	}
 	// Applying leaves alone what somebody else has written: the operator that was
 	// here before, for example. All of the status is ours, so this is replaced.
 	written.Status = *status
 	replaced, err := c.client.NodeHealthChecks().UpdateStatus(ctx, written, metav1.UpdateOptions{FieldManager: Name})
 	if err != nil {
-		return fmt.Errorf("replacing status: %w", err)
+		return false, fmt.Errorf("replacing status: %w", err)
 	}
 	c.writes.Wrote(nhc.Name, nhcResource, replaced.ResourceVersion)
-	return nil
+	return true, nil
 }
 
 // statusApplyConfiguration returns all of a status: what an apply leaves out is

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcac "github.com/nhc-controller/nhc-controller/pkg/generated/applyconfiguration/remediation/v1alpha1"
@@ -88,7 +89,7 @@ func TestStatusApplyConfigurationIsComplete(t *testing.T) {
 // statusWriter is a controller that can write a status.
 func statusWriter(nhc *v1alpha1.NodeHealthCheck) (*Controller, *nhcfake.Clientset) {
 	client := nhcfake.NewClientset(nhc)
-	return &Controller{client: client.RemediationV1alpha1()}, client
+	return &Controller{client: client.RemediationV1alpha1(), clock: clock.RealClock{}}, client
 }
 
 func TestWriteStatus(t *testing.T) {
@@ -97,7 +98,9 @@ func TestWriteStatus(t *testing.T) {
 	s.sync(sick("a", own(testCR("a", "1"))))
 	before := testCheck()
 	c, client := statusWriter(before)
-	require.NoError(t, c.writeStatus(t.Context(), before, &s.nhc.Status))
+	written, err := c.writeStatus(t.Context(), before, &s.nhc.Status)
+	require.NoError(t, err)
+	require.True(t, written)
 
 	require.Len(t, client.Actions(), 1, "P3: one request")
 	patch := client.Actions()[0].(clienttesting.PatchActionImpl)
@@ -124,7 +127,9 @@ func TestWriteStatusSilence(t *testing.T) {
 	s := newStory(t)
 	s.sync(sick("a", own(testCR("a", "1"))))
 	c, client := statusWriter(s.nhc)
-	require.NoError(t, c.writeStatus(t.Context(), s.nhc, s.nhc.Status.DeepCopy()))
+	written, err := c.writeStatus(t.Context(), s.nhc, s.nhc.Status.DeepCopy())
+	require.NoError(t, err)
+	require.False(t, written)
 	require.Empty(t, client.Actions(), "P3 18.2: nothing differs, nothing is written")
 }
 
@@ -134,7 +139,7 @@ func TestWriteStatusFails(t *testing.T) {
 	c, client := statusWriter(nhc)
 	conflict := apierrors.NewConflict(nhcResource, "workers", nil)
 	client.PrependReactor("patch", "nodehealthchecks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, conflict })
-	err := c.writeStatus(t.Context(), nhc, &v1alpha1.NodeHealthCheckStatus{Phase: v1alpha1.PhaseEnabled})
+	_, err := c.writeStatus(t.Context(), nhc, &v1alpha1.NodeHealthCheckStatus{Phase: v1alpha1.PhaseEnabled})
 	require.ErrorIs(t, err, conflict, "18.2: repaired by the next sync")
 	require.Len(t, client.Actions(), 1)
 }
@@ -163,7 +168,8 @@ func TestWriteStatusOverOthers(t *testing.T) {
 				object, err := answer()
 				return true, object, err
 			})
-			require.NoError(t, c.writeStatus(t.Context(), nhc, status))
+			_, err := c.writeStatus(t.Context(), nhc, status)
+			require.NoError(t, err)
 			require.Len(t, client.Actions(), 2)
 			update := client.Actions()[1].(clienttesting.UpdateActionImpl)
 			require.Equal(t, "status", update.GetSubresource())

@@ -44,6 +44,8 @@ func newEventLimiter(options *Options) flowcontrol.RateLimiter {
 type pacedRecorder struct {
 	next    events.EventRecorder
 	limiter flowcontrol.RateLimiter
+	// crowded tells whether there is something more important to write, nil for never.
+	crowded func() bool
 	// failedAt is when the API server took an event last time it did not, in
 	// nanoseconds, zero if it took the last one.
 	failedAt atomic.Int64
@@ -96,7 +98,7 @@ func (r *pacedRecorder) run(ctx context.Context) {
 			}
 			continue
 		}
-		if r.pace(ctx) != nil {
+		if r.pace(ctx, event.related == nil) != nil {
 			return
 		}
 		r.next.Eventf(event.regarding, event.related, event.eventType, event.reason, event.action, event.note, event.args...)
@@ -130,13 +132,24 @@ const (
 	failureLasts  = 15 * time.Second
 )
 
+// crowdedInterval is the time between two events about nodes while nodes wait to be
+// acted on.
+const crowdedInterval = 200 * time.Millisecond
+
 // pace waits until an event may be handed on.
-func (r *pacedRecorder) pace(ctx context.Context) error {
+func (r *pacedRecorder) pace(ctx context.Context, first bool) error {
+	pause := time.Duration(0)
+	if !first && r.crowded != nil && r.crowded() {
+		pause = crowdedInterval
+	}
 	if failed := r.failedAt.Load(); failed != 0 && time.Since(time.Unix(0, failed)) < failureLasts {
+		pause = probeInterval
+	}
+	if pause > 0 {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(probeInterval):
+		case <-time.After(pause):
 		}
 	}
 	return r.limiter.Wait(ctx)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +88,27 @@ func TestEventsOfTheWholeOvertakeThoseOfNodes(t *testing.T) {
 		start()
 		time.Sleep(time.Second)
 		require.Equal(t, []string{"storm", "node 0", "node 1", "node 2"}, behind.told())
+	})
+}
+
+func TestEventsOfNodesStandBackInACrowd(t *testing.T) {
+	inPace(t, func(r *pacedRecorder, behind *stubRecorder, start func()) {
+		var crowded atomic.Bool
+		crowded.Store(true)
+		r.crowded = crowded.Load
+		for i := range 100 {
+			r.tellOfNode(i)
+			r.Eventf(nhcObject, nil, corev1.EventTypeNormal, "Enabled", "Enable", "whole")
+		}
+		start()
+		time.Sleep(10 * time.Second)
+		require.InDelta(t, 100, len(behind.told()), 5, "those of the whole go on, ten per second")
+		require.NotContains(t, behind.told()[:95], "node 0")
+		time.Sleep(10 * time.Second)
+		require.InDelta(t, 150, len(behind.told()), 5, "five per second")
+		crowded.Store(false)
+		time.Sleep(10 * time.Second)
+		require.Len(t, behind.told(), 200, "ten per second again")
 	})
 }
 

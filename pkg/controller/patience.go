@@ -1,0 +1,73 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// While thousands of nodes fail or recover, a status of half a megabyte changes with
+// every sync, and to write it takes the API server a second in which it could have done
+// what matters. So after a slow write the next one waits for twice as long as that took,
+// as long as syncs have something else to do.
+const (
+	// slowWrite is from when on a write is slow. No status of a few nodes is.
+	slowWrite = 100 * time.Millisecond
+	// maxPatience is how long a status may be behind at most.
+	maxPatience = 2 * time.Second
+)
+
+// slowness is what the last write of a status was like. The zero value is before the
+// first one.
+type slowness struct {
+	ended time.Time
+	took  time.Duration
+}
+
+// patience returns until when the report of a round may wait, and zero if it may not.
+// It is then as if the write had failed: the next sync, of which there is one at that
+// time at the latest, tells all of it.
+func (r *round) patience(last slowness) time.Time {
+	if last.took < slowWrite || !r.busy() || r.matters() {
+		return time.Time{}
+	}
+	until := last.ended.Add(min(2*last.took, maxPatience))
+	if !r.now.Before(until) || last.ended.After(r.now) {
+		return time.Time{}
+	}
+	return until
+}
+
+// busy tells whether something was done in this round, so that its consequences make
+// for another one in a moment.
+func (r *round) busy() bool {
+	return slices.ContainsFunc(r.plans, func(plan remediation.NodePlan) bool { return len(plan.Actions) > 0 })
+}
+
+// matters tells whether the round has found anything that decides what happens next and
+// that only status remembers, or that everybody waits to be told.
+func (r *round) matters() bool {
+	before, after := &r.nhc.Status, r.status
+	ended := slices.ContainsFunc(r.outcomes, func(outcome remediation.Outcome) bool { return len(outcome.TimedOut) > 0 })
+	return ended || r.nhc.Spec.HealthyDelay != nil ||
+		before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase ||
+		!equality.Semantic.DeepEqual(statusesOf(before), statusesOf(after)) ||
+		!equality.Semantic.DeepEqual(before.StormRecoveryActive, after.StormRecoveryActive)
+}
+
+// statusesOf returns the statuses and reasons of all conditions.
+func statusesOf(status *v1alpha1.NodeHealthCheckStatus) map[string]string {
+	statuses := make(map[string]string, len(status.Conditions))
+	for i := range status.Conditions {
+		condition := &status.Conditions[i]
+		statuses[condition.Type] = string(condition.Status) + " " + condition.Reason
+	}
+	return statuses
+}
