@@ -18,8 +18,9 @@ import (
 // what matters. So after a slow write the next one waits for twice as long as that took,
 // as long as syncs have something else to do.
 const (
-	// slowWrite is from when on a write is slow. No status of a few nodes is.
-	slowWrite = 100 * time.Millisecond
+	// slowWrite is from when on a write is slow: several times what the status of a few
+	// nodes takes.
+	slowWrite = 25 * time.Millisecond
 	// maxPatience is how long a status may be behind at most.
 	maxPatience = 2 * time.Second
 )
