@@ -90,6 +90,13 @@ test-integration: localkube build-race ## Run the tests on a real control plane.
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 1 -parallel 8 -v $(TEST_FLAGS) ./test/... \
 		| grep --line-buffered --invert-match -E '^=== |no test files'
 
+FAULTS_FLAGS ?= -faults.seeds=3
+
+# The short form of these tests is part of make test.
+.PHONY: test-faults
+test-faults: localkube build-race ## Run the failure tests in their long form, with several seeds (an hour).
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout 3h -v $(TEST_FLAGS) ./test/faults -faults.long $(FAULTS_FLAGS)
+
 FUZZTIME ?= 5s
 
 .PHONY: fuzz

@@ -1,0 +1,162 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/test/referee"
+)
+
+// trouble is a fault of the API server.
+type trouble struct {
+	name string
+	// extra is what the controller cannot see because of it, beyond what is so anyway.
+	extra referee.Sight
+	// begin begins it, and returns how it ends.
+	begin func() (end func())
+	// longer is how much longer than others it goes on.
+	longer time.Duration
+}
+
+// TestAPIServer has the API server, its etcd and the way to them fail, one fault after
+// the other.
+func TestAPIServer(t *testing.T) {
+	forEachSeed(t, func(t *testing.T, seed uint64) {
+		w := newWorld(t, seed)
+		proxy := w.startProxy("alone")
+		w.startAlone(proxy)
+		l := w.usualLoad()
+		troubles := append(w.weathers(proxy), w.outages()...)
+		w.random.Shuffle(len(troubles), func(i, j int) { troubles[i], troubles[j] = troubles[j], troubles[i] })
+		for range numberOf(1, 3) {
+			for _, trouble := range troubles {
+				end := w.referee.Disturb(trouble.name, trouble.extra)
+				stop := trouble.begin()
+				l.run(t.Context(), lasting(700*time.Millisecond, 8*time.Second)+trouble.longer)
+				stop()
+				end()
+			}
+			w.requireOrder()
+		}
+		w.requireSettled()
+		w.requireSeen(5, 3)
+		t.Logf("faults injected by the proxy: %v", proxy.Faults())
+	})
+}
+
+// lateBy is how late events are. It is longer than what the referee tolerates anyway, so
+// that a decision by what is late, and need not be, is noticed.
+const lateBy = 3 * time.Second
+
+// weathers are faults on the way to the API server.
+func (w *world) weathers(proxy *Proxy) []trouble {
+	weather := func(name string, extra referee.Sight, now Weather) trouble {
+		return trouble{name: name, extra: extra, begin: func() func() {
+			proxy.Set(now)
+			return func() { proxy.Set(Weather{}) }
+		}}
+	}
+	// An answer that comes after an attempt or two makes syncs longer: client-go waits for
+	// a second when it is told to.
+	retried := referee.Sight{Sync: 5 * time.Second}
+	late := func(resource string) trouble {
+		// Only caches are late. The last look at a node is not.
+		return weather("events of "+resource+" are late", referee.Sight{Cache: lateBy}, Weather{Late: map[string]time.Duration{resource: lateBy}})
+	}
+	lateNodes := late("nodes") // Whoever goes by the cache alone creates CRs for nodes that have recovered.
+	lateNodes.longer = lateBy
+	once := func(name string, do func()) trouble {
+		return trouble{name: name, extra: referee.Sight{Cache: 2 * time.Second}, begin: func() func() { do(); return func() {} }}
+	}
+	return []trouble{
+		weather("errors", retried, Weather{Refuse: 30, Codes: []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}),
+		weather("conflicts", retried, Weather{Refuse: 30, Codes: []int{http.StatusConflict}}),
+		weather("broken connections", retried, Weather{Break: 25}),
+		weather("lost answers", retried, Weather{Lose: 30}),
+		weather("cut off", referee.Sight{Cache: lasting(3*time.Second, 10*time.Second), Sync: 5 * time.Second}, Weather{Cut: true}),
+		lateNodes, late("nodehealthchecks"), late("leases"), late("rebuilds"), late("reboots"),
+		once("dropped watches", proxy.DropWatches),
+		once("expired watches", proxy.ExpireWatches),
+	}
+}
+
+// outages are faults of the API server and of etcd themselves.
+func (w *world) outages() []trouble {
+	longest := lasting(3*time.Second, 10*time.Second)
+	// Whoever hangs sends nothing, and finishes late what it has received.
+	hanging := referee.Sight{Cache: longest, Look: longest, Sync: longest}
+	frozen := func(component, mark string) trouble {
+		return trouble{name: component + " hangs", extra: hanging, begin: func() func() { return w.freeze(component, mark) }}
+	}
+	restarting := referee.Sight{Cache: 5 * time.Second, Look: time.Second, Sync: 5 * time.Second}
+	restart := trouble{name: "the API server restarts", extra: restarting, begin: func() func() {
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+			defer cancel()
+			if err := w.RestartAPIServer(ctx); err != nil {
+				w.t.Errorf("restarting the API server: %v", err)
+			}
+		})
+		return wg.Wait
+	}}
+	return []trouble{
+		restart,
+		frozen("kube-apiserver", "--cert-dir="), frozen("etcd", "--data-dir="),
+	}
+}
+
+// freeze stops a process of the control plane with SIGSTOP. What it is told by is the
+// directory of this very control plane.
+func (w *world) freeze(component, mark string) (thaw func()) {
+	w.t.Helper()
+	pid := findProcess(component, mark+w.Dir())
+	if pid == 0 {
+		w.t.Logf("%s is not found, it does not hang", component)
+		return func() {}
+	}
+	require.NoError(w.t, syscall.Kill(pid, syscall.SIGSTOP))
+	once := sync.OnceFunc(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	w.t.Cleanup(once)
+	return once
+}
+
+// findProcess returns the process whose first argument is the component, and that has an
+// argument with this beginning; 0 if there is none. Its leash has other arguments.
+func findProcess(component, argument string) int {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return 0
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		args := bytes.Split(content, []byte{0})
+		if len(args) < 3 || string(args[1]) != component {
+			continue
+		}
+		for _, arg := range args[2:] {
+			if strings.HasPrefix(string(arg), argument) {
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+				return pid
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,209 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/referee"
+)
+
+// shortLease lets another replica take over soon.
+var shortLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=300ms"}
+
+// TestLeaders runs replicas of which the leader is killed, frozen until another one
+// leads, and cut off. At no time do two of them write.
+func TestLeaders(t *testing.T) {
+	forEachSeed(t, func(t *testing.T, seed uint64) {
+		w := newWorld(t, seed)
+		r := &replicas{w: w, running: map[string]*replica{}}
+		r.follow()
+		for range numberOf(2, 3) {
+			r.start()
+		}
+		l := w.usualLoad()
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { l.run(ctx, time.Hour) })
+		for range numberOf(1, 5) {
+			for _, fault := range []func(*replica){r.killLeader, r.freezeLeader, r.cutLeader} {
+				leader := r.eventuallyLeader("")
+				time.Sleep(time.Second) // Let it work.
+				fault(leader)
+			}
+		}
+		cancel()
+		wg.Wait()
+		r.eventuallyLeader("")
+		w.requireSettled()
+		w.requireSeen(5, 3)
+		r.requireOneWriter()
+	})
+}
+
+// replicas are controllers of which one leads.
+type replicas struct {
+	w *world
+
+	mu      sync.Mutex
+	running map[string]*replica
+	started int
+	tenures []referee.Tenure
+}
+
+// replica is a controller with a way to the API server of its own, by which the audit
+// log tells who it is.
+type replica struct {
+	name    string
+	proxy   *Proxy
+	process *localkube.Process
+}
+
+func (r *replicas) start() *replica {
+	r.w.t.Helper()
+	r.started++
+	name := fmt.Sprintf("replica-%d-%d", r.w.seed, r.started)
+	proxy := r.w.startProxy(name)
+	added := &replica{name: name, proxy: proxy, process: r.w.start(name, proxy, shortLease...)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running[name] = added
+	return added
+}
+
+// follow follows the leader lease until the end of the test.
+func (r *replicas) follow() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.w.t.Context()))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			lease, err := r.w.kube.CoordinationV1().Leases(deploy.Namespace).Get(ctx, deploy.LeaderLease, metav1.GetOptions{})
+			if err == nil {
+				r.observe(lease)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	r.w.t.Cleanup(func() { cancel(); wg.Wait() })
+}
+
+func (r *replicas) observe(lease *coordinationv1.Lease) {
+	holder := ""
+	if lease.Spec.HolderIdentity != nil {
+		holder, _, _ = strings.Cut(*lease.Spec.HolderIdentity, "_")
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.tenures); n > 0 && r.tenures[n-1].Leader != holder && r.tenures[n-1].Lost.IsZero() {
+		r.tenures[n-1].Lost = time.Now()
+	}
+	if holder == "" || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return
+	}
+	if n := len(r.tenures); n == 0 || !r.tenures[n-1].Lost.IsZero() {
+		r.tenures = append(r.tenures, referee.Tenure{Leader: holder, Taken: time.Now()})
+		r.w.referee.Remark("%s leads", holder)
+	}
+	last := &r.tenures[len(r.tenures)-1]
+	last.Until = lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
+}
+
+// eventuallyLeader waits until somebody leads that is running, but not this one.
+func (r *replicas) eventuallyLeader(not string) *replica {
+	r.w.t.Helper()
+	var leader *replica
+	r.w.eventually("a leader other than "+not, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if n := len(r.tenures); n > 0 && r.tenures[n-1].Lost.IsZero() && r.tenures[n-1].Leader != not {
+			leader = r.running[r.tenures[n-1].Leader]
+		}
+		return leader != nil
+	})
+	return leader
+}
+
+// gone forgets a replica, and starts another one in its place.
+func (r *replicas) gone(old *replica) {
+	r.mu.Lock()
+	delete(r.running, old.name)
+	r.mu.Unlock()
+	r.start()
+}
+
+func (r *replicas) killLeader(leader *replica) {
+	r.w.referee.Fault("leader %s is killed", leader.name)
+	require.NoError(r.w.t, leader.process.Kill())
+	r.gone(leader)
+	r.eventuallyLeader(leader.name)
+}
+
+// freezeLeader stops the leader until another one leads, and lets it go on.
+func (r *replicas) freezeLeader(leader *replica) {
+	r.w.referee.Fault("leader %s is frozen", leader.name)
+	require.NoError(r.w.t, leader.process.Signal(syscall.SIGSTOP))
+	defer func() { _ = leader.process.Signal(syscall.SIGCONT) }()
+	r.eventuallyLeader(leader.name)
+	r.w.referee.Remark("%s goes on", leader.name)
+	require.NoError(r.w.t, leader.process.Signal(syscall.SIGCONT))
+	r.requireLost(leader)
+}
+
+// cutLeader cuts the leader off until another one leads, and heals its connection.
+func (r *replicas) cutLeader(leader *replica) {
+	r.w.referee.Fault("leader %s is cut off", leader.name)
+	leader.proxy.Set(Weather{Cut: true})
+	r.eventuallyLeader(leader.name)
+	r.w.referee.Remark("%s is connected again", leader.name)
+	leader.proxy.Set(Weather{})
+	r.requireLost(leader)
+}
+
+// requireLost requires that a replica has noticed that it leads no more.
+func (r *replicas) requireLost(old *replica) {
+	r.w.t.Helper()
+	ctx, cancel := context.WithTimeout(r.w.t.Context(), patience)
+	defer cancel()
+	code, err := old.process.Wait(ctx)
+	require.NoError(r.w.t, err, "22.6: it exits")
+	require.Equal(r.w.t, 1, code, "22.6: %s", old.process.LogTail())
+	r.gone(old)
+}
+
+// requireOneWriter requires that nobody wrote who did not lead.
+func (r *replicas) requireOneWriter() {
+	r.w.t.Helper()
+	requests, err := r.w.requests()
+	require.NoError(r.w.t, err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	writers := map[string]bool{}
+	writer := func(request localkube.Request) string {
+		name, _, _ := strings.Cut(request.UserAgent, "/")
+		reads := slices.Contains([]string{"get", "list", "watch"}, request.Verb)
+		review := strings.HasSuffix(request.Group, "authorization.k8s.io") || strings.HasSuffix(request.Group, "authentication.k8s.io")
+		// Events only tell of what was done while it led.
+		if reads || review || request.Resource == "" || request.Group == "events.k8s.io" || (request.Resource == "leases" && request.Namespace == deploy.Namespace) {
+			return ""
+		}
+		writers[name] = true
+		return name
+	}
+	require.Empty(r.w.t, referee.WritesOfOthers(requests, r.tenures, writer), "22.5: writes while another one leads")
+	require.Empty(r.w.t, referee.WritesTooLate(requests, r.tenures, writer), "22.6: writes after the end of the lease")
+	require.GreaterOrEqual(r.w.t, len(writers), 3, "each of them has written")
+}

@@ -1,0 +1,249 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// load changes nodes and NodeHealthChecks at random. All its decisions come from the
+// seed of the world.
+type load struct {
+	w     *world
+	nodes int
+	// fixed are NodeHealthChecks that exist from the beginning; spares come and go.
+	spares []*v1alpha1.NodeHealthCheck
+	// gap is the longest time between two actions.
+	gap time.Duration
+	// only limits the actions, empty for all.
+	only string
+}
+
+// action is something that the load may do. Its weight is how often it does.
+type action struct {
+	name   string
+	weight int
+	do     func(ctx context.Context) error
+}
+
+const (
+	onNodes = "node"
+	onNHCs  = "nhc"
+)
+
+func (l *load) actions() []action {
+	return []action{
+		{onNodes + " fails", 45, l.failOne},
+		{onNodes + " heals", 20, l.healOne},
+		{onNodes + " flaps", 6, l.flap},
+		{onNodes + " is deleted", 3, l.deleteOne},
+		{onNodes + " comes back", 6, l.recreate},
+		{onNodes + " is relabelled", 4, l.relabel},
+		{onNodes + " is excluded", 2, l.exclude},
+		{onNodes + " is confirmed", 3, l.confirm},
+		{onNodes + " gets many labels", 1, l.manyLabels},
+		{onNodes + " lease is taken", 1, l.takeLease},
+		{onNHCs + " is paused", 2, l.pause},
+		{onNHCs + " goes on", 5, l.resume},
+		{onNHCs + " is edited", 4, l.edit},
+		{onNHCs + " comes", 3, l.comes},
+		{onNHCs + " goes", 2, l.goes},
+	}
+}
+
+// run acts for a while.
+func (l *load) run(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var chosen []action
+	total := 0
+	for _, a := range l.actions() {
+		if l.only == "" || len(a.name) >= len(l.only) && a.name[:len(l.only)] == l.only {
+			chosen = append(chosen, a)
+			total += a.weight
+		}
+	}
+	for ctx.Err() == nil {
+		at := l.w.random.IntN(total)
+		for _, a := range chosen {
+			if at -= a.weight; at < 0 {
+				l.attempt(ctx, a)
+				break
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(l.w.random.Int64N(int64(l.gap)))):
+		}
+	}
+}
+
+// attempt does something. What hangs is given up: the API server may be in trouble.
+func (l *load) attempt(ctx context.Context, a action) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	l.w.count(a.do(ctx))
+}
+
+func (l *load) node() string { return nodeName(l.w.random.IntN(l.nodes)) }
+
+// transition returns when a condition pretends to have changed: mostly now, but kubelets
+// lie.
+func (l *load) transition() time.Time {
+	switch l.w.random.IntN(12) {
+	case 0:
+		return time.Now().Add(-time.Hour)
+	case 1:
+		return time.Time{}
+	case 2:
+		return time.Now().Add(time.Duration(l.w.random.IntN(5)) * time.Second)
+	case 3:
+		return time.Now().Add(time.Hour)
+	default:
+		return time.Now()
+	}
+}
+
+func (l *load) failOne(ctx context.Context) error {
+	switch l.w.random.IntN(4) {
+	case 0:
+		return l.w.setCondition(ctx, l.node(), corev1.NodeCondition{Type: brokenDisk, Status: "True", LastTransitionTime: metav1.NewTime(l.transition())})
+	case 1:
+		return l.w.setReady(ctx, l.node(), "Unknown", l.transition())
+	default:
+		return l.w.setReady(ctx, l.node(), "False", l.transition())
+	}
+}
+
+func (l *load) healOne(ctx context.Context) error {
+	node := l.node()
+	if err := l.w.setCondition(ctx, node, corev1.NodeCondition{Type: brokenDisk, Status: "False", LastTransitionTime: metav1.Now()}); err != nil {
+		return err
+	}
+	return l.w.setReady(ctx, node, "True", l.transition())
+}
+
+func (l *load) flap(ctx context.Context) error {
+	node := l.node()
+	for range 2 + l.w.random.IntN(6) {
+		for _, status := range []corev1.ConditionStatus{"False", "True"} {
+			if err := l.w.setReady(ctx, node, status, time.Now().Add(-time.Minute)); err != nil {
+				return err
+			}
+			time.Sleep(time.Duration(l.w.random.IntN(60)) * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+func (l *load) deleteOne(ctx context.Context) error {
+	return l.w.kube.CoreV1().Nodes().Delete(ctx, l.node(), metav1.DeleteOptions{})
+}
+
+func (l *load) recreate(ctx context.Context) error {
+	i := l.w.random.IntN(l.nodes)
+	if l.w.random.IntN(2) == 0 {
+		_ = l.w.kube.CoreV1().Nodes().Delete(ctx, nodeName(i), metav1.DeleteOptions{}) // The name gets another uid.
+	}
+	return l.w.createNode(ctx, i)
+}
+
+func (l *load) relabel(ctx context.Context) error {
+	pool := []string{"a", "b", "c", "nobodys"}[l.w.random.IntN(4)]
+	return l.w.changeNode(ctx, l.node(), "labels", map[string]any{poolLabel: pool})
+}
+
+func (l *load) exclude(ctx context.Context) error {
+	return l.w.exclude(ctx, l.node(), []any{"true", nil, nil, "", "false"}[l.w.random.IntN(5)])
+}
+
+func (l *load) confirm(ctx context.Context) error {
+	return l.w.changeNode(ctx, l.node(), "annotations", map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: "yes"})
+}
+
+func (l *load) manyLabels(ctx context.Context) error {
+	labels := map[string]any{}
+	for i := range 1000 {
+		labels[fmt.Sprintf("faults.test.nhc-controller.io/label-%d", i)] = fmt.Sprint(l.w.random.IntN(10))
+	}
+	return l.w.changeNode(ctx, l.node(), "labels", labels)
+}
+
+// takeLease has another operator take the lease of a node, if it is free, for a while.
+func (l *load) takeLease(ctx context.Context) error {
+	name := fmt.Sprintf("n%03d", l.w.random.IntN(min(l.nodes, 16)))
+	return l.w.takeLease(ctx, name, time.Duration(1+l.w.random.IntN(8))*time.Second)
+}
+
+func (w *world) takeLease(ctx context.Context, node string, d time.Duration) error {
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "node-" + node},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("another-operator"), LeaseDurationSeconds: new(int32(d.Seconds())),
+			AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro()),
+		},
+	}
+	_, err := w.kube.CoordinationV1().Leases("medik8s-leases").Create(ctx, lease, metav1.CreateOptions{FieldManager: loader})
+	return err
+}
+
+// someNHC calls f with one of the NodeHealthChecks.
+func (l *load) someNHC(ctx context.Context, f func(name string) error) error {
+	names, err := l.w.nhcNames(ctx)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	return f(names[l.w.random.IntN(len(names))])
+}
+
+func (l *load) pause(ctx context.Context) error {
+	return l.someNHC(ctx, func(name string) error {
+		return l.w.changeNHC(ctx, name, map[string]any{"pauseRequests": []string{"because", "of a test"}})
+	})
+}
+
+func (l *load) resume(ctx context.Context) error {
+	return l.someNHC(ctx, func(name string) error { return l.w.changeNHC(ctx, name, map[string]any{"pauseRequests": nil}) })
+}
+
+func (l *load) edit(ctx context.Context) error {
+	edits := []map[string]any{
+		{"minHealthy": fmt.Sprintf("%d%%", l.w.random.IntN(101)), "maxUnhealthy": nil},
+		{"minHealthy": l.w.random.IntN(5), "maxUnhealthy": nil},
+		{"minHealthy": nil, "maxUnhealthy": fmt.Sprintf("%d%%", l.w.random.IntN(101))},
+		{"minHealthy": 0, "maxUnhealthy": nil},
+		{"unhealthyConditions": unhealthyAfter(time.Duration(l.w.random.IntN(3)) * time.Second)},
+		{"stormRecoveryThreshold": l.w.random.IntN(4), "stormCooldownDuration": nil},
+		{"stormRecoveryThreshold": nil, "stormCooldownDuration": "2s"},
+		{"stormRecoveryThreshold": nil, "stormCooldownDuration": nil},
+		{"healthyDelay": []any{nil, "0s", "3s", "-1s"}[l.w.random.IntN(4)]},
+	}
+	spec := edits[l.w.random.IntN(len(edits))]
+	return l.someNHC(ctx, func(name string) error { return l.w.changeNHC(ctx, name, spec) })
+}
+
+func (l *load) comes(ctx context.Context) error {
+	if len(l.spares) == 0 {
+		return nil
+	}
+	nhc := l.spares[l.w.random.IntN(len(l.spares))].DeepCopy()
+	_, err := l.w.nhc.RemediationV1alpha1().NodeHealthChecks().Create(ctx, nhc, metav1.CreateOptions{FieldManager: loader})
+	return err
+}
+
+func (l *load) goes(ctx context.Context) error {
+	if len(l.spares) == 0 {
+		return nil
+	}
+	l.w.removeNHC(ctx, l.spares[l.w.random.IntN(len(l.spares))].Name)
+	return nil
+}

@@ -1,0 +1,146 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+var (
+	longForm  = flag.Bool("faults.long", false, "run the long form: larger worlds, for longer")
+	firstSeed = flag.Uint64("faults.seed", 1, "the seed of the first run of each test")
+	seeds     = flag.Int("faults.seeds", 1, "how many seeds each test runs with")
+)
+
+// patience is how long a test waits for something that comes by itself. It bounds a
+// failure and measures nothing.
+const patience = 90 * time.Second
+
+// cluster is a control plane with the controller installed, and clients of an admin.
+type cluster struct {
+	*localkube.ControlPlane
+	kube    kubernetes.Interface
+	nhc     versioned.Interface
+	dynamic dynamic.Interface
+}
+
+// shared is the control plane of all tests, which run one after the other and leave
+// nothing behind in it.
+var shared struct {
+	once    sync.Once
+	cluster *cluster
+	err     error
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if shared.cluster != nil {
+		if err := shared.cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func sharedCluster(t *testing.T) *cluster {
+	t.Helper()
+	shared.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+		defer cancel()
+		shared.cluster, shared.err = startCluster(ctx)
+	})
+	require.NoError(t, shared.err, "starting the control plane")
+	return shared.cluster
+}
+
+func startCluster(ctx context.Context) (c *cluster, err error) {
+	controlPlane, err := localkube.Start(ctx, localkube.Options{AuditUsers: []string{deploy.User}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = controlPlane.Stop() // The first error tells more.
+		}
+	}()
+	c = &cluster{ControlPlane: controlPlane}
+	config := controlPlane.AdminConfig()
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.nhc, err = versioned.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if err := deploy.Install(ctx, controlPlane); err != nil {
+		return nil, err
+	}
+	if _, err := c.KubectlInput(ctx, strings.NewReader(manifest()), "apply", "-f", "-"); err != nil {
+		return nil, err
+	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
+		return nil, err
+	}
+	return c, deploy.AwaitRBAC(ctx, controlPlane, group.Group)
+}
+
+// logFaults returns what must not be in the log of a controller: a data race, a panic.
+func logFaults(process *localkube.Process) []string {
+	log, err := os.ReadFile(process.LogPath())
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var problems []string
+	for _, mark := range []string{"WARNING: DATA RACE", "panic: ", "Observed a panic"} {
+		if i := bytes.Index(log, []byte(mark)); i >= 0 {
+			problems = append(problems, "the controller's log has:\n"+string(log[i:min(len(log), i+8000)]))
+		}
+	}
+	return problems
+}
+
+// forEachSeed runs a test with each of the seeds.
+func forEachSeed(t *testing.T, test func(t *testing.T, seed uint64)) {
+	t.Helper()
+	for i := range *seeds {
+		seed := *firstSeed + uint64(i)
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { test(t, seed) })
+	}
+}
+
+// lasting returns how long something goes on, in the short and in the long form.
+func lasting(short, long time.Duration) time.Duration {
+	if *longForm {
+		return long
+	}
+	return short
+}
+
+// number returns how many there are, in the short and in the long form.
+func numberOf(short, long int) int {
+	if *longForm {
+		return long
+	}
+	return short
+}

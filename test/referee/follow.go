@@ -1,0 +1,220 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package referee
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+)
+
+// change is one event of a watch.
+type change struct {
+	resource schema.GroupVersionResource
+	key      string // Namespace and name.
+	rv       uint64
+	// seen is when the watch told of it: it was stored before. It is zero for what was
+	// there from the beginning.
+	seen time.Time
+	// object is nil if it is gone.
+	object *unstructured.Unstructured
+	// gap means that changes before this one may have been missed.
+	gap bool
+}
+
+// follower follows all objects of a resource. It misses nothing as long as the API
+// server can tell from where it was; otherwise it says that there is a gap.
+type follower struct {
+	resource  schema.GroupVersionResource
+	namespace string
+	client    dynamic.ResourceInterface
+	// sink takes the changes, in order.
+	sink func(change)
+
+	mu     sync.Mutex
+	state  map[string]uint64
+	last   uint64
+	listed bool
+}
+
+// retryInterval is how long a follower waits before it tries again.
+const retryInterval = 50 * time.Millisecond
+
+// run follows until ctx is done.
+func (f *follower) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := f.list(ctx); err == nil {
+			f.watch(ctx)
+		}
+		pause(ctx, retryInterval)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// list tells of everything that is not as it was when the last watch ended.
+func (f *follower) list(ctx context.Context) error {
+	list, err := f.client.List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) { // The kind is not installed: there are no objects.
+		list, err = &unstructured.UnstructuredList{}, nil
+		list.SetResourceVersion(strconv.FormatUint(f.position(), 10))
+	}
+	if err != nil {
+		return err
+	}
+	rv, err := parseVersion(list.GetResourceVersion())
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	gone := maps.Clone(f.state)
+	seen := time.Now()
+	if !f.listed {
+		seen = time.Time{}
+	}
+	for i := range list.Items {
+		object := &list.Items[i]
+		key := keyOf(object)
+		delete(gone, key)
+		version, err := parseVersion(object.GetResourceVersion())
+		if err != nil {
+			return err
+		}
+		if known, ok := f.state[key]; ok && known >= version {
+			continue
+		}
+		f.state[key] = version
+		f.sink(change{resource: f.resource, key: key, rv: version, seen: seen, object: object, gap: f.listed})
+	}
+	for key := range gone {
+		delete(f.state, key)
+		f.sink(change{resource: f.resource, key: key, rv: rv, seen: seen, gap: true})
+	}
+	f.last, f.listed = rv, true
+	return nil
+}
+
+func (f *follower) position() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.last
+}
+
+// watch watches from where it was, again and again, until that is not possible.
+func (f *follower) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		options := metav1.ListOptions{ResourceVersion: strconv.FormatUint(f.position(), 10), AllowWatchBookmarks: true}
+		watcher, err := f.client.Watch(ctx, options)
+		switch {
+		case apierrors.IsResourceExpired(err), apierrors.IsGone(err), apierrors.IsNotFound(err):
+			return
+		case err != nil:
+			pause(ctx, retryInterval)
+			continue
+		}
+		lost := f.drain(ctx, watcher)
+		watcher.Stop()
+		if lost {
+			return
+		}
+	}
+}
+
+// drain takes the events of a watch. It returns true if they cannot be continued.
+func (f *follower) drain(ctx context.Context, watcher watch.Interface) (lost bool) {
+	for {
+		select {
+		case <-ctx.Done():
+			return true
+		case event, open := <-watcher.ResultChan():
+			if !open {
+				return false
+			}
+			object, ok := event.Object.(*unstructured.Unstructured)
+			if event.Type == watch.Error || !ok {
+				return true // The list decides what was missed.
+			}
+			if err := f.take(event.Type, object); err != nil {
+				return true
+			}
+		}
+	}
+}
+
+func (f *follower) take(eventType watch.EventType, object *unstructured.Unstructured) error {
+	rv, err := parseVersion(object.GetResourceVersion())
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = max(f.last, rv)
+	if eventType == watch.Bookmark {
+		return nil
+	}
+	c := change{resource: f.resource, key: keyOf(object), rv: rv, seen: time.Now(), object: object}
+	if eventType == watch.Deleted {
+		c.object = nil
+		delete(f.state, c.key)
+	} else {
+		f.state[c.key] = rv
+	}
+	f.sink(c)
+	return nil
+}
+
+// caughtUp tells whether all changes up to those that a list shows have been told of.
+func (f *follower) caughtUp(listed map[string]uint64, version uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.listed {
+		return false
+	}
+	for key, rv := range listed {
+		if f.state[key] < rv && f.last < rv {
+			return false
+		}
+	}
+	for key, rv := range f.state {
+		if _, exists := listed[key]; !exists && rv <= version {
+			return false
+		}
+	}
+	return true
+}
+
+// keyOf returns the name of an object, with its namespace if it has one.
+func keyOf(object metav1.Object) string {
+	if object.GetNamespace() == "" {
+		return object.GetName()
+	}
+	return object.GetNamespace() + "/" + object.GetName()
+}
+
+func parseVersion(text string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	rv, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading a resource version: %w", err)
+	}
+	return rv, nil
+}

@@ -1,0 +1,99 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package referee
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Matches tells whether a condition of the node is one of those that make it
+// unhealthy in time, and Unhealthy whether it has lasted for long enough by now (spec
+// 7.2, 7.3). A node is healthy if nothing matches.
+func Matches(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
+	_, matches := deadline(rules, node)
+	return matches
+}
+
+// Unhealthy tells whether the node is unhealthy by now.
+func Unhealthy(rules []v1alpha1.UnhealthyCondition, node *Node, now time.Time) bool {
+	first, matches := deadline(rules, node)
+	return matches && !first.After(now)
+}
+
+// deadline returns when the first match has lasted for its duration.
+func deadline(rules []v1alpha1.UnhealthyCondition, node *Node) (first time.Time, matches bool) {
+	for _, rule := range rules {
+		for _, condition := range node.Conditions {
+			if condition.Type != rule.Type || condition.Status != rule.Status {
+				continue
+			}
+			if expiry := condition.LastTransitionTime.Add(rule.Duration.Duration); !matches || expiry.Before(first) {
+				first, matches = expiry, true
+			}
+		}
+	}
+	return first, matches
+}
+
+// Census is what is known of the selected nodes: at least and at most so many. If
+// nothing has changed for long enough both are the same.
+type Census struct {
+	ObservedMin, ObservedMax int
+	// SickMin is the number of nodes that were certainly not healthy, and HealthyMax
+	// that of those that may have been healthy and without own CR (spec 7.6).
+	SickMin, HealthyMax int
+	// Unhealthy tells whether some node may have been unhealthy.
+	Unhealthy bool
+}
+
+// MayBeOpen tells whether the gate can have been open (spec 8).
+func (c Census) MayBeOpen(spec *v1alpha1.NodeHealthCheckSpec) bool {
+	switch {
+	case spec.MinHealthy != nil && spec.MaxUnhealthy == nil:
+		return c.HealthyMax >= share(*spec.MinHealthy, c.ObservedMin)
+	case spec.MaxUnhealthy != nil && spec.MinHealthy == nil:
+		return c.SickMin <= share(*spec.MaxUnhealthy, c.ObservedMax)
+	default:
+		return false
+	}
+}
+
+// share returns the number of nodes that a value stands for (spec 8.2).
+func share(value intstr.IntOrString, observed int) int {
+	if value.Type == intstr.Int {
+		return value.IntValue()
+	}
+	digits, percent := strings.CutSuffix(value.StrVal, "%")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	if !percent {
+		return n
+	}
+	quotient, rest := n*observed/100, n*observed%100
+	if rest > 0 {
+		quotient++
+	}
+	return quotient
+}
+
+// Calm tells whether a storm can have been calm (spec 9.2 to 9.4).
+func (c Census) Calm(spec *v1alpha1.NodeHealthCheckSpec) bool {
+	if spec.StormRecoveryThreshold != nil && c.SickMin > int(*spec.StormRecoveryThreshold) {
+		return false
+	}
+	return spec.StormCooldownDuration == nil || c.MayBeOpen(spec)
+}
+
+// Stormy tells whether a storm is configured.
+func Stormy(spec *v1alpha1.NodeHealthCheckSpec) bool {
+	return spec.StormRecoveryThreshold != nil || spec.StormCooldownDuration != nil
+}

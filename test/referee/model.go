@@ -1,0 +1,200 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package referee
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// controllerManager is the field manager of the controller.
+const controllerManager = "nhc-controller"
+
+// Node is what counts of a Node.
+type Node struct {
+	Name        string
+	UID         types.UID
+	Labels      labels.Set
+	Annotations map[string]string
+	Conditions  []corev1.NodeCondition
+}
+
+// ControlPlane tells whether it is a control plane node (spec 12.1).
+func (n *Node) ControlPlane() bool {
+	return n.Labels.Has("node-role.kubernetes.io/control-plane") || n.Labels.Has("node-role.kubernetes.io/master")
+}
+
+// NHC is a NodeHealthCheck with its selector.
+type NHC struct {
+	*v1alpha1.NodeHealthCheck
+	selector labels.Selector
+}
+
+// NewNHC returns a NodeHealthCheck that is ready to be asked.
+func NewNHC(object *v1alpha1.NodeHealthCheck) *NHC {
+	nhc := &NHC{NodeHealthCheck: object, selector: labels.Nothing()}
+	if selector, err := metav1.LabelSelectorAsSelector(&object.Spec.Selector); err == nil {
+		nhc.selector = selector
+	}
+	return nhc
+}
+
+// Selects tells whether the node is a selected one.
+func (n *NHC) Selects(node *Node) bool { return n.selector.Matches(node.Labels) }
+
+// CR is what counts of a remediation CR.
+type CR struct {
+	Kind, Namespace, Name string
+	UID                   types.UID
+	// Node is the node of the CR, and Template the template it names (spec 1.4).
+	Node, Template string
+	NamesTemplate  bool
+	// Owners are the NodeHealthChecks that own it.
+	Owners []string
+	// ByController tells whether the controller has created it.
+	ByController bool
+	// ControlPlane tells whether it has the label of those for control plane nodes.
+	ControlPlane bool
+	Created      time.Time
+	Deleting     bool
+	// TimedOut is the annotation nhc-timed-out; Marked tells whether it is there.
+	TimedOut string
+	Marked   bool
+	// Succeeded and Permanent are conditions Succeeded and PermanentNodeDeletionExpected.
+	Succeeded, Permanent string
+}
+
+// OwnedBy tells whether the NodeHealthCheck of this name owns it.
+func (c *CR) OwnedBy(nhc string) bool { return slices.Contains(c.Owners, nhc) }
+
+// String names the CR.
+func (c *CR) String() string { return fmt.Sprintf("%s %s/%s", c.Kind, c.Namespace, c.Name) }
+
+// ParseCR reads a CR leniently (spec 11.7).
+func ParseCR(object *unstructured.Unstructured) *CR {
+	annotations := object.GetAnnotations()
+	cr := &CR{
+		Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Node: object.GetName(),
+		Created: object.GetCreationTimestamp().Time, Deleting: object.GetDeletionTimestamp() != nil,
+	}
+	if node, says := annotations[v1alpha1.AnnotationNodeName]; says {
+		cr.Node = node
+	}
+	cr.Template, cr.NamesTemplate = annotations[v1alpha1.AnnotationTemplateName]
+	cr.TimedOut, cr.Marked = annotations[v1alpha1.AnnotationTimedOut]
+	_, cr.ControlPlane = object.GetLabels()[v1alpha1.LabelControlPlane]
+	for _, owner := range object.GetOwnerReferences() {
+		if owner.APIVersion == v1alpha1.SchemeGroupVersion.String() && owner.Kind == v1alpha1.Kind {
+			cr.Owners = append(cr.Owners, owner.Name)
+		}
+	}
+	for _, entry := range object.GetManagedFields() {
+		cr.ByController = cr.ByController || (entry.Manager == controllerManager && strings.Contains(string(raw(entry)), "f:ownerReferences"))
+	}
+	cr.Succeeded = conditionOf(object, v1alpha1.RemediationSucceeded)
+	cr.Permanent = conditionOf(object, v1alpha1.RemediationPermanentNodeDeletionExpected)
+	return cr
+}
+
+func raw(entry metav1.ManagedFieldsEntry) []byte {
+	if entry.FieldsV1 == nil {
+		return nil
+	}
+	return entry.FieldsV1.GetRawBytes()
+}
+
+// conditionOf returns the status of a condition, empty if there is none that can be
+// read.
+func conditionOf(object *unstructured.Unstructured, conditionType string) string {
+	status, ok := object.Object["status"].(map[string]any)
+	if !ok {
+		return ""
+	}
+	conditions, ok := status["conditions"].([]any)
+	if !ok {
+		return ""
+	}
+	for _, entry := range conditions {
+		condition, ok := entry.(map[string]any)
+		if ok && condition["type"] == conditionType {
+			value, _ := condition["status"].(string)
+			return value
+		}
+	}
+	return ""
+}
+
+func parseNode(object *unstructured.Unstructured) (*Node, error) {
+	var status struct {
+		Status struct {
+			Conditions []corev1.NodeCondition `json:"conditions"`
+		} `json:"status"`
+	}
+	conditions, _, err := unstructured.NestedFieldNoCopy(object.Object, "status", "conditions")
+	if err != nil {
+		return nil, err
+	}
+	part := map[string]any{"status": map[string]any{"conditions": conditions}}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(part, &status); err != nil {
+		return nil, err
+	}
+	return &Node{
+		Name: object.GetName(), UID: object.GetUID(), Labels: object.GetLabels(), Annotations: object.GetAnnotations(),
+		Conditions: status.Status.Conditions,
+	}, nil
+}
+
+func parseNHC(object *unstructured.Unstructured) (*NHC, error) {
+	nhc := &v1alpha1.NodeHealthCheck{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, nhc); err != nil {
+		return nil, err
+	}
+	return NewNHC(nhc), nil
+}
+
+func parseLease(object *unstructured.Unstructured) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	return lease, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, lease)
+}
+
+// nodeOfLease returns the node that a lease is for: its owner says, or its name.
+func nodeOfLease(lease *coordinationv1.Lease) string {
+	for _, owner := range lease.OwnerReferences {
+		if owner.Kind == "Node" {
+			return owner.Name
+		}
+	}
+	return strings.TrimPrefix(lease.Name, "node-")
+}
+
+func holderOf(lease *coordinationv1.Lease) string {
+	if lease == nil || lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// holderPrefix begins the holder of a lease that a NodeHealthCheck holds (spec 3).
+const holderPrefix = "NodeHealthCheck-"
+
+// LeaseValid tells whether a lease of somebody else has to be respected (spec 14.3).
+func LeaseValid(lease *coordinationv1.Lease, now time.Time) bool {
+	if lease == nil || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+		return false
+	}
+	renewed := lease.Spec.RenewTime.Time
+	return !renewed.After(now) && !renewed.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second).Before(now)
+}

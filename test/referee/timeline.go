@@ -1,0 +1,140 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package referee
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// line is one thing that happened.
+type line struct {
+	at   time.Time
+	rv   uint64
+	text string
+}
+
+// timelines have what happened, by node and by NodeHealthCheck, and what concerns all.
+type timelines struct {
+	begin       time.Time
+	nodes, nhcs map[string][]line
+	remarks     []line
+}
+
+func newTimelines() timelines {
+	return timelines{begin: time.Now(), nodes: map[string][]line{}, nhcs: map[string][]line{}}
+}
+
+// longest is how many lines of each kind a violation shows.
+const longest = 40
+
+// Remark adds something to all timelines.
+func (r *Referee) Remark(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timelines.remarks = append(r.timelines.remarks, line{at: time.Now(), text: "-- " + fmt.Sprintf(format, args...)})
+}
+
+// of returns the timeline of a node and a NodeHealthCheck, with remarks.
+func (t timelines) of(node, nhc string) string {
+	var lines []line
+	for _, some := range [][]line{t.nodes[node], t.nhcs[nhc], t.remarks} {
+		lines = append(lines, some[max(0, len(some)-longest):]...)
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.rv, b.rv)) })
+	var text strings.Builder
+	for _, l := range lines {
+		at := "          "
+		if !l.at.IsZero() {
+			at = fmt.Sprintf("%9.3fs", l.at.Sub(t.begin).Seconds())
+		}
+		fmt.Fprintf(&text, "    %s %6d %s\n", at, l.rv, l.text)
+	}
+	return text.String()
+}
+
+func (t timelines) node(event change, before, after *Node) {
+	var what []string
+	switch {
+	case after == nil:
+		what = append(what, "deleted")
+	case before == nil:
+		what = append(what, fmt.Sprintf("created, uid %s", after.UID))
+	}
+	if after != nil {
+		for _, condition := range after.Conditions {
+			what = append(what, fmt.Sprintf("%s=%s since %s", condition.Type, condition.Status, condition.LastTransitionTime.UTC().Format("15:04:05")))
+		}
+		for _, key := range slices.Sorted(maps.Keys(after.Labels)) {
+			if matters := strings.Contains(key, "role") || strings.Contains(key, "exclude") || strings.HasSuffix(key, "/pool"); matters {
+				what = append(what, key+"="+after.Labels[key])
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(after.Annotations)) {
+			what = append(what, "annotation "+key)
+		}
+	}
+	t.nodes[event.key] = append(t.nodes[event.key], line{event.seen, event.rv, "Node " + strings.Join(what, ", ")})
+}
+
+func (t timelines) nhc(event change, before, after *NHC) {
+	var text strings.Builder
+	text.WriteString("NodeHealthCheck " + event.key)
+	switch {
+	case after == nil:
+		text.WriteString(" deleted")
+	case before == nil || before.Generation != after.Generation:
+		spec, err := json.Marshal(after.Spec)
+		if err != nil {
+			spec = []byte(err.Error())
+		}
+		fmt.Fprintf(&text, " generation %d: %s", after.Generation, spec)
+	}
+	if after != nil {
+		fmt.Fprintf(&text, " status: %s, %s", after.Status.Phase, after.Status.Reason)
+		if after.Status.ObservedNodes != nil && after.Status.HealthyNodes != nil {
+			fmt.Fprintf(&text, ", %d of %d healthy", *after.Status.HealthyNodes, *after.Status.ObservedNodes)
+		}
+		for _, condition := range after.Status.Conditions {
+			fmt.Fprintf(&text, ", %s=%s", condition.Type, condition.Status)
+		}
+	}
+	t.nhcs[event.key] = append(t.nhcs[event.key], line{event.seen, event.rv, text.String()})
+}
+
+func (t timelines) lease(event change, before, after *coordinationv1.Lease) {
+	if after == nil {
+		if before != nil {
+			t.append(nodeOfLease(before), event, "Lease of "+holderOf(before)+" is gone")
+		}
+		return
+	}
+	text := fmt.Sprintf("Lease of %q", holderOf(after))
+	if after.Spec.AcquireTime != nil && after.Spec.RenewTime != nil && after.Spec.LeaseDurationSeconds != nil {
+		text += fmt.Sprintf(", acquired %s, renewed %s for %d s", after.Spec.AcquireTime.UTC().Format("15:04:05.000"), after.Spec.RenewTime.UTC().Format("15:04:05.000"), *after.Spec.LeaseDurationSeconds)
+	}
+	t.append(nodeOfLease(after), event, text)
+}
+
+func (t timelines) cr(event change, before, after *CR) {
+	switch {
+	case after == nil && before != nil:
+		t.append(before.Node, event, before.String()+" is gone")
+	case after != nil && before == nil:
+		t.append(after.Node, event, fmt.Sprintf("%s created, uid %s, by controller: %t, owners %v, template %s", after, after.UID, after.ByController, after.Owners, after.Template))
+	case after != nil:
+		t.append(after.Node, event, fmt.Sprintf("%s deleting: %t, timed out: %q, Succeeded=%s", after, after.Deleting, after.TimedOut, after.Succeeded))
+	}
+}
+
+func (t timelines) append(node string, event change, text string) {
+	t.nodes[node] = append(t.nodes[node], line{event.seen, event.rv, text})
+}

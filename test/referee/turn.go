@@ -1,0 +1,109 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package referee
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// turn is what a sync may have known about the steps of a node when it created a CR.
+type turn struct {
+	steps []step
+	step  int
+	// standing tells for each step whether it may have had a CR, and stood whether it had
+	// one all the time; those being deleted do not count.
+	standing, stood []bool
+	// over tells whether the step may have been over by itself (spec 13.2, 13.3).
+	over []bool
+	// going is a CR that was being deleted all the time.
+	going *CR
+}
+
+// turnOf looks at the CRs that the NodeHealthCheck had for the node besides the new one.
+func (c *court) turnOf(w window, nhc *NHC, created *CR) *turn {
+	t := &turn{steps: stepsOf(nhc)}
+	t.step = stepOf(t.steps, created)
+	t.standing, t.stood, t.over = make([]bool, len(t.steps)), make([]bool, len(t.steps)), make([]bool, len(t.steps))
+	recorded := c.recordedTimeouts(w)
+	for key := range c.crsOf[w.node] {
+		versions := c.crs[key].during(w.sees, w.rv)
+		own := func(cr *CR) bool { return cr != nil && cr.UID != created.UID && cr.OwnedBy(w.nhc) }
+		stands := func(cr *CR) bool { return own(cr) && !cr.Deleting }
+		if all(versions, func(cr *CR) bool { return own(cr) && cr.Deleting }) {
+			t.going = versions[0]
+		}
+		for _, cr := range versions {
+			if !own(cr) {
+				continue
+			}
+			i := stepOf(t.steps, cr)
+			if i < 0 {
+				continue
+			}
+			t.standing[i] = t.standing[i] || stands(cr)
+			t.stood[i] = t.stood[i] || all(versions, stands)
+			t.over[i] = t.over[i] || recorded[cr.UID] || isOver(t.steps[i], cr, w.at)
+		}
+	}
+	return t
+}
+
+// isOver tells whether a step may be ended by its CR (spec 13.2 to 13.5).
+func isOver(s step, cr *CR, now time.Time) bool {
+	return cr.Marked || cr.Succeeded == "False" || (cr.Succeeded == "True" && !now.Before(cr.Created.Add(s.timeout)))
+}
+
+// recordedTimeouts returns the CRs that status may have shown as timed out.
+func (c *court) recordedTimeouts(w window) map[types.UID]bool {
+	recorded := map[types.UID]bool{}
+	for _, nhc := range c.nhcs[w.nhc].during(w.sees, w.rv) {
+		if nhc == nil {
+			continue
+		}
+		for _, entry := range nhc.Status.UnhealthyNodes {
+			for _, remediation := range entry.Remediations {
+				if remediation.TimedOut != nil {
+					recorded[remediation.Resource.UID] = true
+				}
+			}
+		}
+	}
+	return recorded
+}
+
+// findings judges the turn.
+func (t *turn) findings(created *CR) []finding {
+	if t.step < 0 {
+		return []finding{{"13.1", created.String() + " is of no step of its NodeHealthCheck"}}
+	}
+	anyStanding := false
+	for _, stands := range t.standing {
+		anyStanding = anyStanding || stands
+	}
+	findings := []finding{
+		verdict("P9", !anyStanding && t.going != nil, "a new beginning while %s is going", t.going),
+		verdict("13.1", !anyStanding && t.step > 0, "the first CR is of step %d", t.step),
+	}
+	for i := range t.steps {
+		switch {
+		case i < t.step:
+			findings = append(findings, verdict("13.2", !t.over[i] && !t.laterStanding(i), "step %d begins and step %d is not over", t.step, i))
+		case i > t.step:
+			findings = append(findings, verdict("13.2", t.stood[i], "step %d begins again, step %d has a CR", t.step, i))
+		}
+	}
+	return findings
+}
+
+// laterStanding tells whether a later step than the i-th may have had a CR.
+func (t *turn) laterStanding(i int) bool {
+	for j := i + 1; j < len(t.steps); j++ {
+		if t.standing[j] {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,166 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package referee
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// window is what a sync of a NodeHealthCheck may have gone by when it acted on a node.
+type window struct {
+	nhc, node string
+	// sees is the time of which it has surely seen everything, but for the Node, of which
+	// it has seen everything of the time looked.
+	sees, looked time.Time
+	// rv is that of its act, made by a request that arrived at the time at.
+	rv uint64
+	at time.Time
+	// first means that the node was not under remediation.
+	first bool
+}
+
+// verdict counts a check of a rule, broken or not.
+func verdict(rule string, broken bool, format string, args ...any) finding {
+	if !broken {
+		return finding{rule: rule}
+	}
+	return finding{rule: rule, text: fmt.Sprintf(format, args...)}
+}
+
+// hindrances tells what forbade to begin or to end a step (spec 5.2): whatever version
+// of everything the sync may have gone by.
+func (h *History) hindrances(w window) []finding {
+	versions := h.nhcs[w.nhc].during(w.sees, w.rv)
+	alive := func(nhc *NHC) bool { return nhc != nil && nhc.DeletionTimestamp == nil }
+	working := func(nhc *NHC) bool { return alive(nhc) && len(nhc.Spec.PauseRequests) == 0 }
+	census := h.census(versions, w.sees, w.rv, w.at)
+	open := func(nhc *NHC) bool { return nhc == nil || census.MayBeOpen(&nhc.Spec) }
+	findings := []finding{
+		verdict("4.8", !some(versions, alive), "the NodeHealthCheck is deleted"),
+		verdict("10.1", some(versions, alive) && !some(versions, working), "the NodeHealthCheck is paused"),
+		verdict("8.5", !some(versions, open), "the gate is closed: %+v", census),
+	}
+	findings = append(findings, h.nodeHindrances(w, versions)...)
+	findings = append(findings, h.templateMissing(w, versions))
+	if w.first {
+		findings = append(findings, verdict("9.6", stormRages(versions, census, w.at), "a storm is active: %+v", census))
+	}
+	return findings
+}
+
+// nodeHindrances judges the versions of the Node. Where the Node alone forbids, one
+// reason is told.
+func (h *History) nodeHindrances(w window, versions []*NHC) []finding {
+	seen := h.nodes[w.node].during(w.looked, w.rv)
+	exists := func(node *Node) bool { return node != nil }
+	eligible := func(node *Node) bool { return exists(node) && node.Labels[v1alpha1.LabelExclude] != "true" }
+	selected := func(node *Node) bool {
+		return eligible(node) && some(versions, func(nhc *NHC) bool { return nhc != nil && nhc.Selects(node) })
+	}
+	unhealthy := func(node *Node) bool {
+		return selected(node) && some(versions, func(nhc *NHC) bool {
+			return nhc != nil && nhc.Selects(node) && Unhealthy(nhc.Spec.UnhealthyConditions, node, w.at)
+		})
+	}
+	nobody := all(versions, func(nhc *NHC) bool { return nhc == nil })
+	return []finding{
+		verdict("17.1", !some(seen, exists), "the Node is gone"),
+		verdict("15.1", some(seen, exists) && !some(seen, eligible), "the node is excluded"),
+		verdict("17.5", !nobody && some(seen, eligible) && !some(seen, selected), "the node is not selected"),
+		verdict("7.3", !nobody && some(seen, selected) && !some(seen, unhealthy), "the node is not unhealthy"),
+	}
+}
+
+// templateMissing tells whether some template was missing (spec 6.7), as far as
+// templates are followed.
+func (h *History) templateMissing(w window, versions []*NHC) finding {
+	missing := ""
+	usable := func(nhc *NHC) bool {
+		return nhc == nil || !slices.ContainsFunc(stepsOf(nhc), func(s step) bool {
+			track, known := h.templates[s.templateKey()]
+			gone := known && all(track.during(w.sees, w.rv), func(v *struct{}) bool { return v == nil })
+			if gone {
+				missing = s.templateKey()
+			}
+			return gone
+		})
+	}
+	return verdict("6.7", !some(versions, usable), "template %s is missing", missing)
+}
+
+// stormRages tells whether status showed a storm that cannot have ended (spec 9.5, 9.6).
+func stormRages(versions []*NHC, census Census, now time.Time) bool {
+	return all(versions, func(nhc *NHC) bool {
+		return nhc != nil && Stormy(&nhc.Spec) && meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionStormActive)
+	}) && !some(versions, func(spec *NHC) bool {
+		return census.Calm(&spec.Spec) && some(versions, func(status *NHC) bool { return cooledDown(&spec.Spec, &status.Status, now) })
+	})
+}
+
+// cooledDown tells whether the cooldown of a storm is over, of which status tells.
+func cooledDown(spec *v1alpha1.NodeHealthCheckSpec, status *v1alpha1.NodeHealthCheckStatus, now time.Time) bool {
+	if spec.StormCooldownDuration == nil {
+		return true
+	}
+	cooling := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormCooldownActive)
+	return cooling != nil && cooling.Status == metav1.ConditionTrue && !now.Before(cooling.LastTransitionTime.Add(spec.StormCooldownDuration.Duration))
+}
+
+// step is one step of a NodeHealthCheck.
+type step struct {
+	order    int32
+	template corev1.ObjectReference
+	timeout  time.Duration // Zero for the single step of a classic one.
+}
+
+// stepsOf returns the steps in the order of `order` (spec 13.1).
+func stepsOf(nhc *NHC) []step {
+	if template := nhc.Spec.RemediationTemplate; template != nil {
+		return []step{{template: *template}}
+	}
+	var steps []step
+	for _, escalation := range nhc.Spec.EscalatingRemediations {
+		steps = append(steps, step{escalation.Order, escalation.RemediationTemplate, escalation.Timeout.Duration})
+	}
+	slices.SortFunc(steps, func(a, b step) int { return int(a.order) - int(b.order) })
+	return steps
+}
+
+// kind is that of the CRs of the step.
+func (s step) kind() string { return strings.TrimSuffix(s.template.Kind, v1alpha1.TemplateKindSuffix) }
+
+// templateKey is where the history has the template. All kinds of the tests have the
+// usual plural.
+func (s step) templateKey() string {
+	key := s.template.Name
+	if s.template.Namespace != "" {
+		key = s.template.Namespace + "/" + key
+	}
+	return strings.ToLower(s.template.Kind) + "s " + key
+}
+
+// has tells whether a CR belongs to the step (spec 1.4).
+func (s step) has(cr *CR) bool {
+	if cr.Kind != s.kind() || (cr.Namespace != "" && cr.Namespace != s.template.Namespace) {
+		return false
+	}
+	if cr.NamesTemplate {
+		return cr.Template == s.template.Name
+	}
+	return cr.Name == cr.Node
+}
+
+// stepOf returns the index of the step of a CR, or -1.
+func stepOf(steps []step, cr *CR) int {
+	return slices.IndexFunc(steps, func(s step) bool { return s.has(cr) })
+}
