@@ -52,7 +52,12 @@ type outcome interface {
 type observer func(ctx context.Context, scenario string, w *world) (end func() error, err error)
 
 // observers look on during each scenario.
-func observers() []observer { return nil }
+func (o *options) observers() []observer {
+	if o.referee {
+		return []observer{letRefereeWatch}
+	}
+	return nil
+}
 
 // measure performs the scenarios in a new cluster.
 func measure(ctx context.Context, o *options, nodes int) (result *sizeResult, err error) {
@@ -83,7 +88,7 @@ func measure(ctx context.Context, o *options, nodes int) (result *sizeResult, er
 func (w *world) perform(ctx context.Context, s scenario) (measured outcome, err error) {
 	// Each has choices of its own, whichever were performed before.
 	w.random = rand.New(rand.NewPCG(w.options.seed, uint64(slices.Index(scenarioNames(), s.name))))
-	for _, observe := range observers() {
+	for _, observe := range w.options.observers() {
 		end, err := observe(ctx, s.name, w)
 		if err != nil {
 			return nil, fmt.Errorf("observing: %w", err)

@@ -31,6 +31,7 @@ type options struct {
 	leaseRate      int
 	heartbeatRate  int
 	seed           uint64
+	referee        bool
 }
 
 func parseOptions(args []string) (*options, error) {
@@ -47,6 +48,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.DurationVar(&o.duration, "duration", 20*time.Second, "How long idle, heartbeats and flapping look.")
 	flags.IntVar(&o.leaseRate, "lease-rate", 500, "Renewals of kubelet leases per second, in heartbeats and busy.")
 	flags.IntVar(&o.heartbeatRate, "heartbeat-rate", 200, "Node heartbeats per second, in heartbeats and busy.")
+	flags.BoolVar(&o.referee, "referee", false, "Check the rules of remediation meanwhile, as the failure tests do.")
 	flags.Uint64Var(&o.seed, "seed", 1, "Seed of all choices.")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

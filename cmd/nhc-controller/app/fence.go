@@ -63,10 +63,42 @@ func writes(request *http.Request) bool {
 		!strings.HasPrefix(request.URL.Path, "/apis/authentication.k8s.io/")
 }
 
-// fencedLock is a leader lease that moves a fence.
+// fencedLock is a leader lease that moves a fence, and that nobody but its holder
+// releases: the elector releases whatever it has read last, though that may be the lease
+// of a successor, who would go on for a while when a third one takes it.
 type fencedLock struct {
 	resourcelock.Interface
 	fence *fence
+
+	mu sync.Mutex
+	// holder is the one that was read or written last. An update is bound to the
+	// resourceVersion of that.
+	holder string
+}
+
+// errNotOurs is returned instead of a release of the lease of somebody else.
+var errNotOurs = errors.New("the leader lease has another holder, who keeps it")
+
+// Get implements [resourcelock.Interface].
+func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.setHolder(record.HolderIdentity)
+	}
+	return record, raw, err
+}
+
+func (l *fencedLock) setHolder(holder string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holder = holder
+}
+
+// isOthers tells whether somebody else holds the lease.
+func (l *fencedLock) isOthers() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holder != "" && l.holder != l.Identity()
 }
 
 // Create implements [resourcelock.Interface].
@@ -84,10 +116,16 @@ func (l *fencedLock) write(record resourcelock.LeaderElectionRecord, send func()
 	held := record.HolderIdentity == l.Identity()
 	if !held {
 		l.fence.set(time.Time{}) // Released, whether the answer arrives or not.
+		if l.isOthers() {
+			return errNotOurs
+		}
 	}
 	err := send()
-	if err == nil && held {
-		l.fence.set(begin)
+	if err == nil {
+		l.setHolder(record.HolderIdentity)
+		if held {
+			l.fence.set(begin)
+		}
 	}
 	return err
 }

@@ -80,6 +80,37 @@ func TestFenceIsClosedWhileReleasing(t *testing.T) {
 	require.False(t, f.open(), "P5: it may have been released")
 }
 
+// TestLeaseOfAnotherIsNotReleased: a process that was stopped, or was slow, finds that
+// somebody else leads, and releases what it has read last.
+func TestLeaseOfAnotherIsNotReleased(t *testing.T) {
+	t.Parallel()
+	server := &leaseServer{}
+	candidate := func(identity string) *fencedLock {
+		return &fencedLock{Interface: &leaseLock{leaseServer: server, identity: identity}, fence: &fence{tenure: time.Hour}}
+	}
+	holds := func(identity string) resourcelock.LeaderElectionRecord {
+		return resourcelock.LeaderElectionRecord{HolderIdentity: identity}
+	}
+	former, leader := candidate("a"), candidate("b")
+	require.NoError(t, former.Create(t.Context(), holds("a")))
+	_, _, err := leader.Get(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, leader.Update(t.Context(), holds("b")), "the lease has expired")
+
+	_, _, err = former.Get(t.Context())
+	require.NoError(t, err)
+	require.ErrorIs(t, former.Update(t.Context(), holds("")), errNotOurs, "22.5")
+	require.Equal(t, "b", server.holder(), "22.5: nobody else can lead")
+	require.False(t, former.fence.open())
+
+	require.NoError(t, leader.Update(t.Context(), holds("")), "22.5: the leader may")
+	require.Empty(t, server.holder())
+	_, _, err = former.Get(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, former.Update(t.Context(), holds("a")), "22.5: and then everybody can lead")
+	require.True(t, former.fence.open())
+}
+
 func TestFenceStopsWrites(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
