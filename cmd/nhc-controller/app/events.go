@@ -46,8 +46,8 @@ type pacedRecorder struct {
 	limiter flowcontrol.RateLimiter
 	// crowded tells whether there is something more important to write, nil for never.
 	crowded func() bool
-	// failedAt is when the API server took an event last time it did not, in
-	// nanoseconds, zero if it took the last one.
+	// failedAt is when the API server refused an event or did not answer, in nanoseconds
+	// since 1970, and zero once it has taken one.
 	failedAt atomic.Int64
 	wake     chan struct{}
 
