@@ -4,9 +4,9 @@
 package controller
 
 import (
-	"os"
 	"testing"
 
+	"go.uber.org/goleak"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
@@ -14,5 +14,7 @@ func TestMain(m *testing.M) {
 	// The default handlers slow down repeated errors by a clock that all tests
 	// share; in a bubble, where time starts anew, that would be for decades.
 	utilruntime.ErrorHandlers = nil //nolint:reassign // before any test
-	os.Exit(m.Run())
+	// Whoever is told to end ends all that it has begun. Some were never run, whose queue
+	// waits.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/client-go/util/workqueue.(*delayingType[...]).waitingLoop"))
 }

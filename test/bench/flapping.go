@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/meter"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
@@ -210,4 +211,16 @@ func (r *flappingOutcome) goals() []goal {
 		goals = append(goals, goal{Scenario: "flapping", What: "found recovered by the last look", Value: r.LastLookRecovered})
 	}
 	return goals
+}
+
+const lastLookMetric = "nhc_last_look_recovered_total"
+
+// lastLooks returns how often the controller says that its last look has found a
+// node healthy, and -1 if it serves no metrics where this bench can find them.
+func (w *world) lastLooks(ctx context.Context) float64 {
+	body, err := meter.Scrape(ctx, w.controller, w.cluster.AdminConfig().BearerToken)
+	if err != nil {
+		return -1
+	}
+	return meter.Sum(body, lastLookMetric)
 }

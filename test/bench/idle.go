@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/nhc-controller/nhc-controller/test/meter"
 )
 
 // consumption is what the controller used over a span of time.
@@ -25,14 +27,14 @@ type consumption struct {
 
 // consume measures what the controller uses while something happens.
 func (w *world) consume(ctx context.Context, per int, happens func() error) (*consumption, error) {
-	before, err := usageOf(w.controller.Pid())
+	before, err := meter.UsageOf(w.controller.Pid())
 	if err != nil {
 		return nil, err
 	}
 	if err := happens(); err != nil {
 		return nil, err
 	}
-	after, err := usageOf(w.controller.Pid())
+	after, err := meter.UsageOf(w.controller.Pid())
 	if err != nil {
 		return nil, err
 	}
@@ -44,11 +46,11 @@ func (w *world) consume(ctx context.Context, per int, happens func() error) (*co
 	if err != nil {
 		return nil, err
 	}
-	requests, leader := between(all, before.at, after.at)
+	requests, leader := between(all, before.At, after.At)
 	c := &consumption{
-		Seconds: after.at.Sub(before.at).Seconds(),
-		RSS:     after.rss, PeakRSS: after.peak,
-		CPU: (after.cpu - before.cpu).Seconds(), ReadBytes: after.read - before.read,
+		Seconds: after.At.Sub(before.At).Seconds(),
+		RSS:     after.RSS, PeakRSS: after.Peak,
+		CPU: (after.CPU - before.CPU).Seconds(), ReadBytes: after.Read - before.Read,
 		Requests: breakdown(requests, per), LeaderRequests: leader,
 	}
 	c.Cores = c.CPU / c.Seconds
@@ -64,11 +66,11 @@ type idleOutcome struct {
 
 // measureIdle looks at a controller that has nothing to do.
 func measureIdle(ctx context.Context, w *world) (outcome, error) {
-	start, err := usageOf(w.controller.Pid())
+	start, err := meter.UsageOf(w.controller.Pid())
 	if err != nil {
 		return nil, err
 	}
-	r := &idleOutcome{StartPeakRSS: start.peak}
+	r := &idleOutcome{StartPeakRSS: start.Peak}
 	if r.consumption, err = w.consume(ctx, 0, func() error { return pause(ctx, w.options.duration) }); err != nil {
 		return nil, err
 	}

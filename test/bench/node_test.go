@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -66,29 +65,6 @@ func TestPatches(t *testing.T) {
 		require.Equal(t, node.Status.Conditions[i].Status, condition.Status)
 	}
 	require.Equal(t, 4, fresh, "those of the kubelet")
-}
-
-func TestProcess(t *testing.T) {
-	t.Parallel()
-	cpu, err := parseCPU("12 (a) b (c)) S 1 2 3 4 5 6 7 8 9 10 150 25 0 0 20 0")
-	require.NoError(t, err)
-	require.Equal(t, 1750*time.Millisecond, cpu)
-	_, err = parseCPU("12 (a) S 1 2")
-	require.Error(t, err)
-	u, err := usageOf(os.Getpid())
-	require.NoError(t, err)
-	require.Positive(t, u.rss)
-	require.GreaterOrEqual(t, u.peak, u.rss)
-	require.Positive(t, u.read)
-	_, err = usageOf(-1)
-	require.Error(t, err)
-}
-
-func TestSumOf(t *testing.T) {
-	t.Parallel()
-	body := "# HELP a_total x\na_total{n=\"1\"} 2\na_total{n=\"2\"} 3.5\na_total_more 7\nb 1\n"
-	require.InDelta(t, 5.5, sumOf(body, "a_total"), 0)
-	require.Zero(t, sumOf(body, "c"))
 }
 
 func TestSideBySide(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/nhc-controller/nhc-controller/test/meter"
 )
 
 // goal is a row of the table: something measured, and what it is meant to be, if
@@ -79,7 +81,7 @@ func newReport(o *options, now time.Time) *report {
 func thisMachine() machine {
 	m := machine{Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, GoVersion: runtime.Version()}
 	if memory, err := os.ReadFile("/proc/meminfo"); err == nil {
-		m.MemoryBytes = field(string(memory), "MemTotal:") * 1024
+		m.MemoryBytes = meter.Field(string(memory), "MemTotal:") * 1024
 	}
 	if cpus, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(cpus)) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/test/meter"
 )
 
 // stormOutcome is what happens when many nodes fail at once, and recover.
@@ -106,7 +108,7 @@ func (w *world) controlStorm(ctx context.Context, victims []int) (wave, error) {
 }
 
 func (w *world) controllerStorm(ctx context.Context, victims []int, round *stormRound) error {
-	if err := resetPeak(w.controller.Pid()); err != nil {
+	if err := meter.ResetPeak(w.controller.Pid()); err != nil {
 		return err
 	}
 	var err error

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/meter"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
@@ -170,14 +171,14 @@ func (w *world) probe(ctx context.Context) error {
 func (w *world) settle(ctx context.Context) error {
 	const step, enough, most = 500 * time.Millisecond, 6, 240
 	quiet := 0
-	last, err := usageOf(w.controller.Pid())
+	last, err := meter.UsageOf(w.controller.Pid())
 	for i := 0; err == nil && quiet < enough && i < most; i++ {
 		if err := pause(ctx, step); err != nil {
 			return err
 		}
-		var now usage
-		now, err = usageOf(w.controller.Pid())
-		if now.cpu-last.cpu <= clockTick {
+		var now meter.Usage
+		now, err = meter.UsageOf(w.controller.Pid())
+		if now.CPU-last.CPU <= meter.ClockTick {
 			quiet++
 		} else {
 			quiet = 0

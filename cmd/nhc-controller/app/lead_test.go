@@ -7,13 +7,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -24,7 +24,12 @@ func TestMain(m *testing.M) {
 	// The default handlers slow down repeated errors by a clock that all tests
 	// share; in a bubble, where time starts anew, that would be for decades.
 	utilruntime.ErrorHandlers = nil //nolint:reassign // before any test
-	os.Exit(m.Run())
+	// Whoever is told to end ends all that it has begun. What a failed start leaves behind
+	// ends with the process.
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("k8s.io/client-go/util/workqueue.(*delayingType[...]).waitingLoop"),
+		goleak.IgnoreAnyFunction("k8s.io/client-go/util/workqueue.(*Typed[...]).updateUnfinishedWorkLoop"),
+		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
 
 // candidate is a process that wants to lead.

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package meter
 
 import (
 	"fmt"
@@ -11,26 +11,27 @@ import (
 	"time"
 )
 
-// clockTick is the unit of CPU times in /proc, the same on all architectures.
-const clockTick = 10 * time.Millisecond
+// ClockTick is the unit of CPU times in /proc, the same on all architectures.
+const ClockTick = 10 * time.Millisecond
 
-// usage is what a process has used so far.
-type usage struct {
-	at   time.Time
-	cpu  time.Duration
-	rss  int64 // Bytes, now.
-	peak int64 // Bytes, since the start or resetPeak.
-	read int64 // Bytes read, most of them from the network.
+// Usage is what a process has used so far.
+type Usage struct {
+	At   time.Time
+	CPU  time.Duration // In user and in kernel mode.
+	RSS  int64         // Bytes of memory, now.
+	Peak int64         // The most bytes of memory since the start or ResetPeak.
+	Read int64         // Bytes read, most of them from the network.
 }
 
-func usageOf(pid int) (usage, error) {
-	u := usage{at: time.Now()}
+// UsageOf returns what a process has used.
+func UsageOf(pid int) (Usage, error) {
+	u := Usage{At: time.Now()}
 	dir := "/proc/" + strconv.Itoa(pid) + "/"
 	stat, err := os.ReadFile(dir + "stat")
 	if err != nil {
 		return u, fmt.Errorf("reading what the controller uses: %w", err)
 	}
-	if u.cpu, err = parseCPU(string(stat)); err != nil {
+	if u.CPU, err = parseCPU(string(stat)); err != nil {
 		return u, err
 	}
 	status, err := os.ReadFile(dir + "status")
@@ -41,9 +42,9 @@ func usageOf(pid int) (usage, error) {
 	if err != nil {
 		return u, fmt.Errorf("reading what the controller uses: %w", err)
 	}
-	u.rss = field(string(status), "VmRSS:") * 1024
-	u.peak = field(string(status), "VmHWM:") * 1024
-	u.read = field(string(io), "rchar:")
+	u.RSS = Field(string(status), "VmRSS:") * 1024
+	u.Peak = Field(string(status), "VmHWM:") * 1024
+	u.Read = Field(string(io), "rchar:")
 	return u, nil
 }
 
@@ -61,13 +62,13 @@ func parseCPU(stat string) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("not the stat of a process: %w", err)
 		}
-		total += time.Duration(ticks) * clockTick
+		total += time.Duration(ticks) * ClockTick
 	}
 	return total, nil
 }
 
-// field returns the number behind a key, zero if there is none.
-func field(text, key string) int64 {
+// Field returns the number behind a key of a file of /proc, zero if there is none.
+func Field(text, key string) int64 {
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) >= 2 && fields[0] == key {
@@ -80,8 +81,8 @@ func field(text, key string) int64 {
 	return 0
 }
 
-// resetPeak has the peak of the memory begin at what is used now.
-func resetPeak(pid int) error {
+// ResetPeak has the peak of the memory begin at what is used now.
+func ResetPeak(pid int) error {
 	const peak = "5"
 	if err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte(peak), 0); err != nil {
 		return fmt.Errorf("resetting the peak of the memory: %w", err)
