@@ -93,7 +93,7 @@ test-integration: localkube build-race ## Run the tests on a real control plane.
 FAULTS_FLAGS ?= -faults.seeds=3
 
 .PHONY: test-faults
-test-faults: localkube build-race ## Run the failure tests in their long form, with several seeds (an hour).
+test-faults: localkube build build-race ## Run the failure tests in their long form, with several seeds (an hour).
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout 3h -v $(TEST_FLAGS) ./test/faults -faults.long $(FAULTS_FLAGS)
 
 FUZZTIME ?= 5s

@@ -42,7 +42,7 @@ func (w *world) consume(ctx context.Context, per int, happens func() error) (*co
 	if err := pause(ctx, 200*time.Millisecond); err != nil {
 		return nil, err
 	}
-	all, err := w.cluster.Requests()
+	all, err := w.cluster.RequestsSince(before.At)
 	if err != nil {
 		return nil, err
 	}

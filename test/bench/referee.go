@@ -47,10 +47,10 @@ func letRefereeWatch(ctx context.Context, scenario string, w *world) (end func()
 
 // requestsSince returns the requests of the controller since an instant.
 func (w *world) requestsSince(begin time.Time) ([]localkube.Request, error) {
-	all, err := w.cluster.Requests()
+	all, err := w.cluster.RequestsSince(begin)
 	var own []localkube.Request
 	for _, request := range all {
-		if request.User == deploy.User && !request.Time.Before(begin) {
+		if request.User == deploy.User {
 			own = append(own, request)
 		}
 	}

@@ -91,13 +91,7 @@ func (w *world) install(ctx context.Context) error {
 	if err := deploy.Install(ctx, w.cluster); err != nil {
 		return err
 	}
-	if _, err := w.cluster.KubectlInput(ctx, strings.NewReader(remediator.Manifest), "apply", "-f", "-"); err != nil {
-		return err
-	}
-	if _, err := w.cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
-		return err
-	}
-	if err := deploy.AwaitRBAC(ctx, w.cluster, remediator.Resource.Group); err != nil {
+	if err := deploy.InstallKinds(ctx, w.cluster, deploy.Kinds{Manifest: remediator.Manifest, Group: remediator.Resource.Group}); err != nil {
 		return err
 	}
 	_, err := w.cluster.KubectlInput(ctx, strings.NewReader(remediator.TemplateManifest), "apply", "-f", "-")

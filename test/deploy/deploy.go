@@ -58,6 +58,8 @@ type Controller struct {
 	Executable string
 	// Args are added after those of the Deployment and override them.
 	Args []string
+	// Env is added to its environment.
+	Env []string
 	// Through changes how the controller reaches the API server, nil for nothing.
 	Through func(*rest.Config) *rest.Config
 }
@@ -95,7 +97,7 @@ func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Cont
 		Name: controller.Name,
 		Path: executable,
 		Args: args,
-		Env:  []string{"POD_NAME=" + controller.Name, "DEPLOYMENT_NAMESPACE=" + Namespace},
+		Env:  append([]string{"POD_NAME=" + controller.Name, "DEPLOYMENT_NAMESPACE=" + Namespace}, controller.Env...),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting the controller: %w", err)

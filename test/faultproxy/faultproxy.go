@@ -6,19 +6,24 @@
 package faultproxy
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"time"
 
 	"k8s.io/client-go/rest"
-	certutil "k8s.io/client-go/util/cert"
 )
 
 // Hooks are called by the goroutine that serves the request; the client waits. Both
@@ -49,18 +54,15 @@ func Start(config *rest.Config, hooks Hooks) (*Proxy, error) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(config.CAData)
-	certPEM, keyPEM, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	certificate, err := selfSigned()
 	if err != nil {
 		return nil, fmt.Errorf("generating a certificate: %w", err)
-	}
-	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("loading the certificate: %w", err)
 	}
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
+	discard := log.New(io.Discard, "", 0) // Broken connections are what this is for.
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport: &http.Transport{
@@ -74,8 +76,12 @@ func Start(config *rest.Config, hooks Hooks) (*Proxy, error) {
 			return nil
 		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     discard,
 	}
-	p := &Proxy{url: "https://" + listener.Addr().String(), caPEM: certPEM}
+	p := &Proxy{
+		url:   "https://" + listener.Addr().String(),
+		caPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
+	}
 	p.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !hooks.Before(r) {
@@ -83,11 +89,28 @@ func Start(config *rest.Config, hooks Hooks) (*Proxy, error) {
 			}
 			forward.ServeHTTP(w, r)
 		}),
-		// Broken connections are what this is for.
-		ErrorLog: log.New(io.Discard, "", 0),
+		ErrorLog: discard,
 	}
 	go func() { _ = p.server.Serve(listener) }() // Ends with Stop.
 	return p, nil
+}
+
+// selfSigned returns a certificate for loopback. To find an RSA key takes long on a busy
+// machine.
+func selfSigned() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    now.Add(-time.Hour),
+		NotAfter:     now.AddDate(1, 0, 0),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
 // Config returns config with the proxy in place of the API server.

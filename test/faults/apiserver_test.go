@@ -6,6 +6,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,7 +41,7 @@ func TestAPIServer(t *testing.T) {
 		proxy := w.startProxy("alone")
 		w.startAlone(proxy)
 		l := w.usualLoad()
-		troubles := append(w.weathers(proxy), w.outages()...)
+		troubles := append(w.weathers(proxy), w.outages(proxy)...)
 		w.random.Shuffle(len(troubles), func(i, j int) { troubles[i], troubles[j] = troubles[j], troubles[i] })
 		for range numberOf(1, 3) {
 			for _, trouble := range troubles {
@@ -55,6 +56,7 @@ func TestAPIServer(t *testing.T) {
 		w.requireSettled()
 		w.requireSeen(5, 3)
 		t.Logf("faults injected by the proxy: %v", proxy.Faults())
+		require.Positive(t, proxy.Faults()[tooOld], "after the compaction")
 	})
 }
 
@@ -95,7 +97,7 @@ func (w *world) weathers(proxy *Proxy) []trouble {
 }
 
 // outages are faults of the API server and of etcd themselves.
-func (w *world) outages() []trouble {
+func (w *world) outages(proxy *Proxy) []trouble {
 	longest := lasting(3*time.Second, 10*time.Second)
 	// Whoever hangs sends nothing, and finishes late what it has received.
 	hanging := referee.Sight{Cache: longest, Look: longest, Sync: longest}
@@ -103,20 +105,40 @@ func (w *world) outages() []trouble {
 		return trouble{name: component + " hangs", extra: hanging, begin: func() func() { return w.freeze(component, mark) }}
 	}
 	restarting := referee.Sight{Cache: 5 * time.Second, Look: time.Second, Sync: 5 * time.Second}
-	restart := trouble{name: "the API server restarts", extra: restarting, begin: func() func() {
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(w.t.Context(), patience)
-			defer cancel()
-			if err := w.RestartAPIServer(ctx); err != nil {
-				w.t.Errorf("restarting the API server: %v", err)
-			}
-		})
-		return wg.Wait
-	}}
+	restart := func(name string, do func(context.Context) error) trouble {
+		return trouble{name: name, extra: restarting, begin: func() func() { return w.meanwhile(name, do) }}
+	}
+	compacting := referee.Sight{Cache: 2 * longest, Look: time.Second, Sync: 5 * time.Second}
 	return []trouble{
-		restart,
+		restart("the API server restarts", w.RestartAPIServer),
+		restart("etcd crashes and comes back", w.RestartEtcd),
+		{name: "all before is compacted", extra: compacting, begin: func() func() { return w.compact(proxy) }},
 		frozen("kube-apiserver", "--cert-dir="), frozen("etcd", "--data-dir="),
+	}
+}
+
+// meanwhile does something while the load goes on.
+func (w *world) meanwhile(what string, do func(context.Context) error) (wait func()) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+		defer cancel()
+		if err := do(ctx); err != nil {
+			w.t.Errorf("%s: %v", what, err)
+		}
+	})
+	return wg.Wait
+}
+
+// compact cuts the controller off. When it is connected again, all that it has seen is
+// compacted, and the API server remembers nothing either: every watch begins with 410.
+func (w *world) compact(proxy *Proxy) (end func()) {
+	proxy.Set(Weather{Cut: true})
+	return func() {
+		defer proxy.Set(Weather{})
+		w.meanwhile("compacting", func(ctx context.Context) error {
+			return errors.Join(w.Compact(ctx), w.RestartAPIServer(ctx))
+		})()
 	}
 }
 

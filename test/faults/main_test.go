@@ -4,12 +4,10 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +55,9 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
+		if err := total.print(os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
 	}
 	os.Exit(code)
 }
@@ -72,52 +73,12 @@ func sharedCluster(t *testing.T) *cluster {
 	return shared.cluster
 }
 
-func startCluster(ctx context.Context) (c *cluster, err error) {
-	controlPlane, err := localkube.Start(ctx, localkube.Options{AuditUsers: []string{deploy.User}})
+func startCluster(ctx context.Context) (*cluster, error) {
+	c, err := deploy.NewCluster(ctx, localkube.Options{AuditUsers: []string{deploy.User}}, deploy.Kinds{Manifest: manifest(), Group: group.Group})
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = controlPlane.Stop() // The first error tells more.
-		}
-	}()
-	c = &cluster{ControlPlane: controlPlane}
-	config := controlPlane.AdminConfig()
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if c.nhc, err = versioned.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if err := deploy.Install(ctx, controlPlane); err != nil {
-		return nil, err
-	}
-	if _, err := c.KubectlInput(ctx, strings.NewReader(manifest()), "apply", "-f", "-"); err != nil {
-		return nil, err
-	}
-	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
-		return nil, err
-	}
-	return c, deploy.AwaitRBAC(ctx, controlPlane, group.Group)
-}
-
-// logFaults returns what must not be in the log of a controller: a data race, a panic.
-func logFaults(process *localkube.Process) []string {
-	log, err := os.ReadFile(process.LogPath())
-	if err != nil {
-		return []string{err.Error()}
-	}
-	var problems []string
-	for _, mark := range []string{"WARNING: DATA RACE", "panic: ", "Observed a panic"} {
-		if i := bytes.Index(log, []byte(mark)); i >= 0 {
-			problems = append(problems, "the controller's log has:\n"+string(log[i:min(len(log), i+8000)]))
-		}
-	}
-	return problems
+	return &cluster{c.ControlPlane, c.Kube, c.NHC, c.Dynamic}, nil
 }
 
 // forEachSeed runs a test with each of the seeds.

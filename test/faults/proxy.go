@@ -68,6 +68,10 @@ const refused = "X-Refused"
 // number is the header with the number of a write.
 const number = "X-Write"
 
+// tooOld are the watches that the API server itself refuses: what they begin with is
+// compacted.
+const tooOld = "watch too old"
+
 // StartProxy starts a proxy with fine weather.
 func StartProxy(config *rest.Config, name string, seed uint64) (*Proxy, error) {
 	p := &Proxy{
@@ -185,6 +189,9 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 	}
 	p.mu.Lock()
 	write := isStateWrite(r)
+	if isWatch(r) && response.StatusCode == http.StatusGone {
+		p.faults[tooOld]++
+	}
 	lost := p.weather.Cut || (write && p.chance(p.weather.Lose, "answer lost"))
 	notify, cut := p.onWrite, p.cut
 	p.mu.Unlock()

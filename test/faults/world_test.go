@@ -32,6 +32,10 @@ type world struct {
 	staff    *staff
 	begin    time.Time
 	failures int // Of the load's own requests.
+	// executable is that of the controllers, empty for the usual one, and env what is
+	// added to the environment of those that are started from now on.
+	executable string
+	env        []string
 }
 
 // newWorld returns an empty world that a referee watches.
@@ -55,14 +59,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 // requests returns those of the controllers of this test.
 func (w *world) requests() ([]localkube.Request, error) {
-	all, err := w.Requests()
-	var own []localkube.Request
-	for _, request := range all {
-		if !request.Time.Before(w.begin) {
-			own = append(own, request)
-		}
-	}
-	return own, err
+	return w.RequestsSince(w.begin)
 }
 
 // cleanUp tells the figures, and removes everything.
@@ -71,6 +68,7 @@ func (w *world) cleanUp() {
 	w.staff.stop()
 	w.referee.Stop()
 	w.t.Logf("figures: %s", w.referee.Figures().JSON())
+	total.add(w.t.Name(), w.referee.Figures())
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	nhcs := w.nhc.RemediationV1alpha1().NodeHealthChecks()
@@ -135,7 +133,7 @@ func (w *world) start(name string, proxy *Proxy, args ...string) *localkube.Proc
 
 // launch is start for any goroutine.
 func (w *world) launch(name string, proxy *Proxy, args ...string) (*localkube.Process, error) {
-	controller := deploy.Controller{Name: name, Args: append([]string{"-v=4"}, args...)}
+	controller := deploy.Controller{Name: name, Executable: w.executable, Args: append([]string{"-v=4"}, args...), Env: w.env}
 	if proxy != nil {
 		controller.Through = proxy.Config
 	}
@@ -147,7 +145,7 @@ func (w *world) launch(name string, proxy *Proxy, args ...string) (*localkube.Pr
 		if err := process.Kill(); err != nil { // How it shuts down is a matter of other tests.
 			w.t.Error(err)
 		}
-		for _, fault := range logFaults(process) {
+		for _, fault := range deploy.LogFaults(process) {
 			w.t.Error(fault)
 		}
 		if w.t.Failed() {
@@ -173,7 +171,10 @@ func (w *world) startProxy(name string) *Proxy {
 	w.t.Helper()
 	proxy, err := StartProxy(w.AdminConfig(), name, w.seed)
 	require.NoError(w.t, err)
-	w.t.Cleanup(func() { require.NoError(w.t, proxy.Stop()) })
+	w.t.Cleanup(func() {
+		total.addInjected(w.t.Name(), proxy.Faults())
+		require.NoError(w.t, proxy.Stop())
+	})
 	return proxy
 }
 

@@ -167,7 +167,7 @@ func (m *mortal) escalation(name string, killAt int, carriedOut bool) (writes in
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		require.Zero(t, m.killAt, "the controller was killed")
-		require.Empty(t, logFaults(m.process))
+		require.Empty(t, deploy.LogFaults(m.process))
 		writes = m.writes
 	})
 	return writes

@@ -10,7 +10,6 @@
 package integration
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -83,21 +82,7 @@ func faults(controller *localkube.Process) []string {
 		problems = append(problems, "the controller has exited:\n"+controller.LogTail())
 	default:
 	}
-	return append(problems, logFaults(controller)...)
-}
-
-func logFaults(controller *localkube.Process) []string {
-	log, err := os.ReadFile(controller.LogPath())
-	if err != nil {
-		return []string{err.Error()}
-	}
-	var problems []string
-	for _, mark := range []string{"WARNING: DATA RACE", "panic: ", "Observed a panic"} {
-		if i := bytes.Index(log, []byte(mark)); i >= 0 {
-			problems = append(problems, "the controller's log has:\n"+string(log[i:min(len(log), i+8000)]))
-		}
-	}
-	return problems
+	return append(problems, deploy.LogFaults(controller)...)
 }
 
 // sharedCluster returns the cluster of most tests.
@@ -126,37 +111,12 @@ func newCluster(t *testing.T, options localkube.Options) *cluster {
 
 // startCluster starts a control plane, and installs the controller and the kinds of
 // the demo remediator, which nobody runs: tests play the remediator.
-func startCluster(ctx context.Context, options localkube.Options) (c *cluster, err error) {
-	controlPlane, err := localkube.Start(ctx, options)
+func startCluster(ctx context.Context, options localkube.Options) (*cluster, error) {
+	c, err := deploy.NewCluster(ctx, options, deploy.Kinds{Manifest: remediator.Manifest, Group: remediator.Resource.Group})
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = controlPlane.Stop() // The first error tells more.
-		}
-	}()
-	c = &cluster{ControlPlane: controlPlane}
-	config := controlPlane.AdminConfig()
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if c.nhc, err = versioned.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if c.dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if err := deploy.Install(ctx, controlPlane); err != nil {
-		return nil, err
-	}
-	if _, err := c.KubectlInput(ctx, strings.NewReader(remediator.Manifest), "apply", "-f", "-"); err != nil {
-		return nil, err
-	}
-	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
-		return nil, err
-	}
-	return c, deploy.AwaitRBAC(ctx, controlPlane, remediator.Resource.Group)
+	return &cluster{c.ControlPlane, c.Kube, c.NHC, c.Dynamic}, nil
 }
 
 // startController starts a controller in a cluster of the test's own. At the end of
@@ -167,7 +127,7 @@ func (c *cluster) startController(t *testing.T, name string, args ...string) *lo
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		process.Stop()
-		require.Empty(t, logFaults(process))
+		require.Empty(t, deploy.LogFaults(process))
 		if t.Failed() {
 			t.Logf("log of %s:\n%s", name, process.LogTail())
 		}

@@ -226,7 +226,7 @@ func TestShutdown(t *testing.T) {
 		for _, line := range logged(t, controller, "Listening") {
 			require.NotEqual(t, "metrics", line["server"], "22.4: 0 turns it off")
 		}
-		require.Empty(t, logFaults(controller))
+		require.Empty(t, deploy.LogFaults(controller))
 		requireJSON(t, controller)
 	})
 }

@@ -239,7 +239,7 @@ func (c *cluster) startListing(t *testing.T, name string, args ...string) *local
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		process.Stop()
-		require.Empty(t, logFaults(process))
+		require.Empty(t, deploy.LogFaults(process))
 		if t.Failed() {
 			t.Logf("log of %s:\n%s", name, process.LogTail())
 		}

@@ -21,31 +21,6 @@ import (
 
 const loopback = "127.0.0.1"
 
-func (c *ControlPlane) socket() string { return filepath.Join(c.socketDir, "etcd.sock") }
-
-// startEtcd starts etcd on a socket that only this user can reach. Nobody
-// connects to the port for peers, so that it may be any.
-func (c *ControlPlane) startEtcd(ctx context.Context) error {
-	p, err := c.startComponent(etcdName,
-		"--data-dir="+filepath.Join(c.dir, "etcd"),
-		"--listen-client-urls=unix://"+c.socket(),
-		"--advertise-client-urls=http://"+loopback+":0", // No socket is accepted here, and nobody reads it.
-		"--listen-peer-urls=http://"+loopback+":0",
-		"--unsafe-no-fsync",
-		"--log-level=warn",
-	)
-	if err != nil {
-		return err
-	}
-	return c.waitFor(ctx, p, "the socket", func(context.Context) error {
-		connection, err := net.Dial("unix", c.socket())
-		if err != nil {
-			return err
-		}
-		return connection.Close()
-	})
-}
-
 // startFirstAPIServer finds a port for the API server and starts it. Another
 // process may take a port between its choice and its use; then it takes another.
 func (c *ControlPlane) startFirstAPIServer(ctx context.Context, choosePort func() (int, error)) error {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +40,7 @@ type Request struct {
 // does not have.
 type auditEvent struct {
 	AuditID                  types.UID
+	Stage                    string
 	Verb                     string
 	RequestURI               string
 	UserAgent                string
@@ -49,64 +51,118 @@ type auditEvent struct {
 	StageTimestamp           metav1.MicroTime
 }
 
+// stageStarted is the stage of the event for the beginning of a watch.
+const stageStarted = "ResponseStarted"
+
+// request returns the event in the form of this package.
+func (e *auditEvent) request() Request {
+	return Request{
+		Time:        e.RequestReceivedTimestamp.Time,
+		Answered:    e.StageTimestamp.Time,
+		User:        e.User.Username,
+		UserAgent:   e.UserAgent,
+		Verb:        e.Verb,
+		URI:         e.RequestURI,
+		Group:       e.ObjectRef.APIGroup,
+		Resource:    e.ObjectRef.Resource,
+		Subresource: e.ObjectRef.Subresource,
+		Namespace:   e.ObjectRef.Namespace,
+		Name:        e.ObjectRef.Name,
+		Code:        e.ResponseStatus.Code,
+	}
+}
+
 // Requests returns all requests so far of Options.AuditUsers, in the order in
 // which they arrived. A request may appear a moment after its client has got the
 // answer.
 func (c *ControlPlane) Requests() ([]Request, error) {
+	return c.RequestsSince(time.Time{})
+}
+
+// RequestsSince returns those of Requests that arrived at an instant or later. What
+// the API server has written is read once only, so that both cost little in a long
+// test too.
+func (c *ControlPlane) RequestsSince(since time.Time) ([]Request, error) {
 	if len(c.opts.AuditUsers) == 0 {
 		return nil, errors.New("no requests are recorded without Options.AuditUsers")
 	}
-	file, err := os.Open(filepath.Join(c.dir, auditLog))
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	requests, err := parseAuditLog(file)
+	requests, err := c.audit.since(filepath.Join(c.dir, auditLog), since)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
 	return requests, nil
 }
 
-// parseAuditLog returns each request once: a watch has an entry for its beginning
-// and one for its end.
-func parseAuditLog(r io.Reader) ([]Request, error) {
-	var requests []Request
-	seen := map[types.UID]bool{}
+// auditReader has what is in an audit log up to a position, and reads on from there.
+// The zero value is at the beginning. Its methods may be called from any goroutine.
+type auditReader struct {
+	mu       sync.Mutex
+	position int64
+	requests []Request          // In the order in which they arrived.
+	open     map[types.UID]bool // The watches among them of whose end it has not read.
+}
+
+// since reads what is new in the file, and returns the requests from an instant on.
+func (a *auditReader) since(path string, since time.Time) ([]Request, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(a.position, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if err := a.read(file); err != nil {
+		return nil, err
+	}
+	// The log has no more than microseconds.
+	return slices.Clone(a.requests[a.from(since.Truncate(time.Microsecond)):]), nil
+}
+
+// from returns the index of the first request that arrived at an instant or later.
+func (a *auditReader) from(at time.Time) int {
+	i, _ := slices.BinarySearchFunc(a.requests, at, func(r Request, at time.Time) int { return r.Time.Compare(at) })
+	return i
+}
+
+// read reads up to the last line that is complete.
+func (a *auditReader) read(r io.Reader) error {
 	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			break // Without a line end it is still being written.
+			return nil // Without a line end it is still being written.
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var event auditEvent
 		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, err
+			return err
 		}
-		if seen[event.AuditID] {
-			continue
-		}
-		seen[event.AuditID] = true
-		requests = append(requests, Request{
-			Time:        event.RequestReceivedTimestamp.Time,
-			Answered:    event.StageTimestamp.Time,
-			User:        event.User.Username,
-			UserAgent:   event.UserAgent,
-			Verb:        event.Verb,
-			URI:         event.RequestURI,
-			Group:       event.ObjectRef.APIGroup,
-			Resource:    event.ObjectRef.Resource,
-			Subresource: event.ObjectRef.Subresource,
-			Namespace:   event.ObjectRef.Namespace,
-			Name:        event.ObjectRef.Name,
-			Code:        event.ResponseStatus.Code,
-		})
+		a.position += int64(len(line))
+		a.add(&event)
 	}
-	slices.SortStableFunc(requests, func(a, b Request) int { return a.Time.Compare(b.Time) })
-	return requests, nil
+}
+
+// add takes each request once: a watch has an event for its beginning and one for its
+// end.
+func (a *auditReader) add(event *auditEvent) {
+	if a.open[event.AuditID] {
+		delete(a.open, event.AuditID)
+		return
+	}
+	if event.Stage == stageStarted {
+		if a.open == nil {
+			a.open = map[types.UID]bool{}
+		}
+		a.open[event.AuditID] = true
+	}
+	request := event.request()
+	after := a.from(request.Time.Add(1)) // Those of the same time stay before it.
+	a.requests = slices.Insert(a.requests, after, request)
 }
 
 // auditPolicy records the users' requests without their content. Two stages

@@ -62,6 +62,11 @@ func (c *ControlPlane) startProgram(cmd Command) (*Process, error) {
 // stopComponent stops a component on purpose.
 func (c *ControlPlane) stopComponent(p *Process) {
 	p.Stop()
+	c.forget(p)
+}
+
+// forget makes it no fault of a component that it has ended.
+func (c *ControlPlane) forget(p *Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.components = slices.DeleteFunc(c.components, func(other *Process) bool { return other == p })

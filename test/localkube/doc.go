@@ -38,6 +38,11 @@
 // is in Requests, if Options.AuditUsers has its name
 // (system:serviceaccount:NAMESPACE:NAME).
 //
+// # Failures
+//
+// StopAPIServer and StartAPIServer make an outage, RestartEtcd a crash below the API
+// server, and Compact a history that is too short for whoever was away.
+//
 // # Nodes
 //
 // No kubelet and no scheduler run, and no controllers of workloads: a Deployment

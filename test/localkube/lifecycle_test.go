@@ -52,12 +52,15 @@ func marked(t *testing.T, mark string) []string {
 	return found
 }
 
-// startAll starts a control plane with everything, and a process that ignores
-// SIGTERM and has a child.
+// startAll starts a control plane with everything, whose etcd has been restarted, and
+// a process that ignores SIGTERM and has a child.
 func startAll(ctx context.Context) (*ControlPlane, error) {
 	cluster, err := Start(ctx, Options{NodeLifecycle: true, Kwok: true})
 	if err != nil {
 		return nil, err
+	}
+	if err := cluster.RestartEtcd(ctx); err != nil {
+		return nil, errors.Join(err, cluster.Stop())
 	}
 	_, err = cluster.StartProcess(Command{
 		Name:  "stubborn",

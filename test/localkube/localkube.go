@@ -41,7 +41,7 @@ type Options struct {
 }
 
 // ControlPlane is a running control plane. All methods may be called from any
-// goroutine, but those that stop or start the API server not at the same time.
+// goroutine, but those that stop or start a component not at the same time.
 type ControlPlane struct {
 	opts       Options
 	executable string // localkube
@@ -52,10 +52,12 @@ type ControlPlane struct {
 
 	port               int
 	servingCertificate []byte
+	audit              auditReader
 
 	mu         sync.Mutex
 	components []*Process // Those not expected to end, in the order of their start.
 	others     []*Process // Those of StartProcess, in the order of their start.
+	etcd       *Process   // Among the components, once it has been started.
 	apiServer  *Process   // Among the components, nil if it is stopped on purpose.
 	stop       func() error
 }
@@ -187,12 +189,14 @@ func (c *ControlPlane) stopAll() error {
 	}
 	// The API server goes after its clients and before its etcd.
 	for _, p := range slices.Backward(c.components) {
-		if p != c.apiServer && p.name != etcdName {
+		if p != c.apiServer && p != c.etcd {
 			p.Stop()
 		}
 	}
-	for _, p := range slices.Backward(c.components) {
-		p.Stop()
+	for _, p := range []*Process{c.apiServer, c.etcd} {
+		if p != nil {
+			p.Stop()
+		}
 	}
 	if c.socketDir != "" {
 		errs = append(errs, os.RemoveAll(c.socketDir))

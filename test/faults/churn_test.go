@@ -1,0 +1,111 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/meter"
+)
+
+var churnFor = flag.Duration("faults.churn", 30*time.Minute, "how long TestChurn goes on, in the long form")
+
+// TestChurn has one controller live through one world after the other, each with nodes,
+// NodeHealthChecks and remediations that come, change and go. When a world is gone, the
+// controller keeps no more than it kept of the worlds before. The first half of the time
+// does not count: it fills buffers, and client-go keeps an event for up to 12 minutes, to
+// tell of more of the same kind in one.
+func TestChurn(t *testing.T) {
+	if !*longForm {
+		t.Skip("what grows shows after minutes")
+	}
+	keeper := &world{cluster: sharedCluster(t), t: t, seed: *firstSeed}
+	process := keeper.startAlone(nil)
+	var kept []holdings
+	for begin, n := time.Now(), 0; time.Since(begin) < *churnFor; n++ {
+		if !t.Run(fmt.Sprintf("world %d", n), func(t *testing.T) {
+			w := newWorld(t, *firstSeed+uint64(n))
+			w.usualLoad().run(t.Context(), 15*time.Second)
+			w.requireSettled()
+			w.requireSeen(5, 3)
+		}) {
+			return
+		}
+		if now := keeper.holdingsOf(process); time.Since(begin) > *churnFor/2 {
+			kept = append(kept, now)
+		}
+	}
+	requireSteady(t, kept)
+}
+
+// holdings are what a controller holds when nothing is left in its world.
+type holdings struct {
+	goroutines float64
+	live       float64 // Bytes of the heap that a collection has found in use.
+	rss        int64   // Bytes.
+}
+
+// String is for the log.
+func (h holdings) String() string {
+	const mega = 1e6
+	return fmt.Sprintf("%.0f goroutines, %.1f MB of live heap, %.1f MB resident", h.goroutines, h.live/mega, float64(h.rss)/mega)
+}
+
+// holdingsOf looks when two more collections are over: what the first one finds may have
+// been in use when the last world ended. Scrapes make enough garbage for them to come.
+func (w *world) holdingsOf(process *localkube.Process) holdings {
+	w.t.Helper()
+	var now holdings
+	until := 0.0
+	w.eventually("two collections", func() bool {
+		body, err := meter.Scrape(w.t.Context(), process, w.AdminConfig().BearerToken)
+		require.NoError(w.t, err)
+		cycles := meter.Sum(body, "go_gc_cycles_total_gc_cycles_total")
+		require.Positive(w.t, cycles)
+		if until == 0 {
+			until = cycles + 2
+		}
+		now.goroutines, now.live = meter.Sum(body, "go_goroutines"), meter.Sum(body, "go_gc_heap_live_bytes")
+		return cycles >= until
+	})
+	usage, err := meter.UsageOf(process.Pid())
+	require.NoError(w.t, err)
+	now.rss = usage.RSS
+	w.t.Logf("kept: %s", now)
+	return now
+}
+
+// requireSteady compares the last third with the first one.
+func requireSteady(t *testing.T, kept []holdings) {
+	t.Helper()
+	third := len(kept) / 3
+	require.Positive(t, third, "three worlds at least")
+	first, last := kept[:third], kept[len(kept)-third:]
+	compare := func(what string, value func(holdings) float64, atMost func(before float64) float64) {
+		before, after := median(first, value), median(last, value)
+		t.Logf("%s: %.0f at first, %.0f in the end, after %d worlds", what, before, after, len(kept))
+		require.Positive(t, before, what)
+		require.LessOrEqual(t, after, atMost(before), what)
+	}
+	tenth := func(before float64) float64 { return before*1.1 + 1e6 }
+	compare("goroutines", func(h holdings) float64 { return h.goroutines }, func(before float64) float64 { return before + 2 })
+	compare("live heap", func(h holdings) float64 { return h.live }, tenth)
+	compare("resident", func(h holdings) float64 { return float64(h.rss) }, tenth)
+}
+
+func median(of []holdings, value func(holdings) float64) float64 {
+	values := make([]float64, 0, len(of))
+	for _, h := range of {
+		values = append(values, value(h))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}

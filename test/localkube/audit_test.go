@@ -1,0 +1,68 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package localkube
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAuditReader(t *testing.T) {
+	t.Parallel()
+	at := func(second int) time.Time { return time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC) }
+	event := func(id, stage, verb string, second int) string {
+		return fmt.Sprintf(`{"auditID":%q,"verb":%q,"stage":%q,"requestReceivedTimestamp":%q}`+"\n",
+			id, verb, stage, at(second).Format("2006-01-02T15:04:05.000000Z"))
+	}
+	const unfinished = `{"auditID":"d",`
+	path := filepath.Join(t.TempDir(), auditLog)
+	var reader auditReader
+	for _, step := range []struct {
+		name, added string
+		since       time.Time
+		want        []string
+	}{
+		{
+			name:  "the order is that of arrival",
+			added: event("b", "ResponseStarted", "second", 2) + event("a", "ResponseComplete", "first", 1),
+			want:  []string{"first", "second"},
+		},
+		{
+			name:  "the end of a watch, an earlier request, and a line that is being written",
+			added: event("b", "ResponseComplete", "again", 2) + event("c", "ResponseComplete", "zeroth", 0) + unfinished,
+			want:  []string{"zeroth", "first", "second"},
+		},
+		{
+			name:  "the line is complete",
+			added: event("d", "ResponseComplete", "also second", 2)[1:][len(`"auditID":"d",`):],
+			want:  []string{"zeroth", "first", "second", "also second"},
+		},
+		{name: "since", since: at(1).Add(500 * time.Nanosecond), want: []string{"first", "second", "also second"}},
+		{name: "since the last", since: at(2), want: []string{"second", "also second"}},
+		{name: "since later", since: at(2).Add(time.Microsecond)},
+	} {
+		log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		require.NoError(t, err)
+		_, err = log.WriteString(step.added)
+		require.NoError(t, err)
+		require.NoError(t, log.Close())
+		requests, err := reader.since(path, step.since)
+		require.NoError(t, err, step.name)
+		var verbs []string
+		for i := range requests {
+			verbs = append(verbs, requests[i].Verb)
+			requests[i].Verb = "changed by the caller"
+		}
+		require.Equal(t, step.want, verbs, step.name)
+	}
+
+	require.NoError(t, os.WriteFile(path, []byte("no JSON\n"), 0o600))
+	_, err := new(auditReader).since(path, time.Time{})
+	require.Error(t, err)
+}
