@@ -14,13 +14,17 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// errNotLeading is the error of a write that was not sent.
+// errNotLeading is the error of a write that was not sent, or not to its end, and of
+// what else breaks with its connection.
 var errNotLeading = errors.New("the leader lease was not renewed in time, another process may be the leader")
 
 // fence lets requests that write pass only while nobody else can be the leader.
 // Leader election alone is no guarantee: a process that was frozen goes on where it
-// was, and tries to renew for a while before it gives up. Its methods may be called
-// from any goroutine.
+// was, and tries to renew for a while before it gives up. As it may be frozen at any
+// point, the last look at the fence is the one of fencedConn, right before the bytes
+// leave; all the others only spare useless work. What remains is to be frozen between
+// that look and the system call, or while that waits for room, and what the kernel and
+// the network deliver late. Its methods may be called from any goroutine.
 type fence struct {
 	// tenure is how long a renewal permits writing. It is shorter than the lease, so
 	// that what was sent at its end arrives before another process leads.
@@ -37,21 +41,33 @@ func (f *fence) set(renewed time.Time) {
 	f.renewed = renewed
 }
 
-func (f *fence) open() bool {
+// closes returns when the fence closes, unless the lease is renewed before. That is the
+// zero time if the lease is not held.
+func (f *fence) closes() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.renewed.IsZero() && time.Since(f.renewed) < f.tenure
+	if f.renewed.IsZero() {
+		return time.Time{}
+	}
+	return f.renewed.Add(f.tenure)
 }
 
-func (f *fence) wrap(next http.RoundTripper) http.RoundTripper {
+func (f *fence) open() bool { return time.Now().Before(f.closes()) }
+
+// wrap returns a transport that sends what writes by way of fenced, while the fence is
+// open, and everything else by way of ordinary.
+func (f *fence) wrap(ordinary, fenced http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		if writes(request) && !f.open() {
+		if !writes(request) {
+			return ordinary.RoundTrip(request)
+		}
+		if !f.open() {
 			if request.Body != nil {
 				_ = request.Body.Close() // A round tripper closes it in any case.
 			}
 			return nil, errNotLeading
 		}
-		return next.RoundTrip(request)
+		return f.send(fenced, request)
 	})
 }
 

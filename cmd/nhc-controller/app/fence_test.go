@@ -132,10 +132,11 @@ func TestFenceStopsWrites(t *testing.T) {
 			t.Parallel()
 			f := &fence{tenure: time.Hour}
 			sent := 0
-			transport := f.wrap(roundTripper(func(*http.Request) (*http.Response, error) {
+			next := roundTripper(func(*http.Request) (*http.Response, error) {
 				sent++
 				return &http.Response{Body: http.NoBody}, nil
-			}))
+			})
+			transport := f.wrap(next, next)
 			send := func() (*body, error) {
 				b := &body{Reader: strings.NewReader("{}")}
 				request, err := http.NewRequestWithContext(t.Context(), tc.method, "https://cluster"+tc.path, b)

@@ -41,8 +41,9 @@ import (
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 )
 
-// clients are all the clients of the process. They share a connection pool and the
-// rate limit, but for leader election: a storm must not cost the lease.
+// clients are all the clients of the process. They share a connection pool, the one
+// for writes if there is a fence, and the rate limit, but for leader election: a storm
+// must not cost the lease.
 type clients struct {
 	kube     kubernetes.Interface
 	election kubernetes.Interface
@@ -107,9 +108,9 @@ func newClients(config *rest.Config, fence *fence) (*clients, error) {
 	}
 	httpClient := unfenced
 	if fence != nil {
-		fenced := *unfenced
-		fenced.Transport = fence.wrap(unfenced.Transport)
-		httpClient = &fenced
+		if httpClient, err = fence.client(config, unfenced); err != nil {
+			return nil, err
+		}
 	}
 	config.RateLimiter = newRateLimiter(config)
 	builtin := rest.CopyConfig(config)
