@@ -7,6 +7,7 @@
 package faults
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -189,9 +190,6 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 	}
 	p.mu.Lock()
 	write := isStateWrite(r)
-	if isWatch(r) && response.StatusCode == http.StatusGone {
-		p.faults[tooOld]++
-	}
 	lost := p.weather.Cut || (write && p.chance(p.weather.Lose, "answer lost"))
 	notify, cut := p.onWrite, p.cut
 	p.mu.Unlock()
@@ -200,9 +198,19 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 		return false
 	}
 	if isWatch(r) {
-		response.Body = newStream(response.Body, cut, func() time.Duration { return p.late(resourceOf(r)) })
+		response.Body = newStream(response.Body, cut, func() time.Duration { return p.late(resourceOf(r)) }, p.inspect)
 	}
 	return true
+}
+
+// inspect looks at what a watch has sent: what it cannot begin with is told in an event,
+// in JSON or in Protobuf.
+func (p *Proxy) inspect(content []byte) {
+	if bytes.Contains(content, []byte("too old resource version")) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.faults[tooOld]++
+	}
 }
 
 // late returns by how much the events of a resource are late at the moment.

@@ -14,6 +14,7 @@ type stream struct {
 	body    io.ReadCloser
 	cut     <-chan struct{}
 	late    func() time.Duration
+	inspect func([]byte)
 	arrived chan piece
 	closed  chan struct{}
 	rest    []byte
@@ -32,8 +33,8 @@ type piece struct {
 // checkInterval is how often a piece that is held back looks whether it still has to be.
 const checkInterval = 10 * time.Millisecond
 
-func newStream(body io.ReadCloser, cut <-chan struct{}, late func() time.Duration) *stream {
-	s := &stream{body: body, cut: cut, late: late, arrived: make(chan piece, 1000), closed: make(chan struct{})}
+func newStream(body io.ReadCloser, cut <-chan struct{}, late func() time.Duration, inspect func([]byte)) *stream {
+	s := &stream{body: body, cut: cut, late: late, inspect: inspect, arrived: make(chan piece, 1000), closed: make(chan struct{})}
 	s.close = sync.OnceValue(func() error {
 		close(s.closed)
 		return s.body.Close()
@@ -46,6 +47,7 @@ func (s *stream) receive() {
 	for {
 		buffer := make([]byte, 64<<10)
 		n, err := s.body.Read(buffer)
+		s.inspect(buffer[:n])
 		select {
 		case s.arrived <- piece{time.Now(), buffer[:n], err}:
 		case <-s.closed:
