@@ -33,7 +33,6 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/controller"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
@@ -70,6 +69,10 @@ func Run(ctx context.Context, options *Options) error {
 		return err
 	}
 	p := &process{options: options, registry: registry}
+	if p.clock, err = newPrudentClock(registry); err != nil {
+		return err
+	}
+	config.Wrap(p.clock.wrap)
 	if options.LeaderElection.LeaderElect {
 		p.fence = &fence{tenure: options.LeaderElection.RenewDeadline.Duration}
 	}
@@ -147,6 +150,7 @@ type process struct {
 	options  *Options
 	clients  *clients
 	registry *prometheus.Registry
+	clock    *prudentClock
 	// fence is nil without leader election.
 	fence *fence
 
@@ -246,7 +250,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 		LeaseNamespace:   p.options.LeaseNamespace,
 		CRDs:             p.crds,
 		Recorder:         recorder,
-		Clock:            clock.RealClock{},
+		Clock:            p.clock,
 		Metrics:          p.registry,
 	})
 	return err

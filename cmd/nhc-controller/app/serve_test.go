@@ -54,6 +54,9 @@ func fakeProcess(t *testing.T) *process {
 		},
 		registry: prometheus.NewRegistry(),
 	}
+	var err error
+	p.clock, err = newPrudentClock(p.registry)
+	require.NoError(t, err)
 	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), events.NewFakeRecorder(100)))
 	return p
 }

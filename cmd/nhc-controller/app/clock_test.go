@@ -1,0 +1,101 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+)
+
+// apiAnswer is an answer of the API server.
+type apiAnswer struct {
+	after time.Duration // Since the one before.
+	took  time.Duration
+	// behind is by how much the API server's clock is behind that of the machine.
+	behind time.Duration
+	// late is how long the answer was on its way back, of the time it took.
+	late time.Duration
+	// held is by how much the clock is held back then.
+	held time.Duration
+}
+
+func TestPrudentClock(t *testing.T) {
+	t.Parallel()
+	const far = 10 * time.Minute
+	for name, answers := range map[string][]apiAnswer{
+		"right":                      {{}, {after: time.Hour}},
+		"within what is tolerated":   {{behind: tolerated}},
+		"behind the API server":      {{behind: -far}, {behind: -far, took: time.Minute}},
+		"ahead":                      {{behind: far, held: far}, {after: time.Hour, behind: far, held: far}},
+		"a bit ahead":                {{behind: 5 * time.Second, held: 5 * time.Second}},
+		"further ahead":              {{behind: far, held: far}, {behind: 2 * far, held: 2 * far}},
+		"a slow request":             {{took: time.Minute}},
+		"a slow answer":              {{took: time.Minute, late: time.Minute}},
+		"ahead, and a slow answer":   {{behind: far, took: 40 * time.Second, late: 40 * time.Second, held: far + 40*time.Second}, {behind: far, held: far + 40*time.Second}, {after: forgiven, behind: far, held: far}},
+		"the answer tells better":    {{behind: far, took: 2 * time.Second, late: 2 * time.Second, held: far + 2*time.Second}, {behind: far, held: far}},
+		"a slow answer tells less":   {{behind: far, held: far}, {behind: far, took: time.Minute, late: time.Minute, held: far}},
+		"set right":                  {{behind: far, held: far}, {held: far}, {after: forgiven}},
+		"set right in part":          {{behind: far, held: far}, {after: forgiven, behind: time.Minute, held: time.Minute}},
+		"one API server of two":      {{behind: far, held: far}, {after: 50 * time.Second, held: far}, {after: 50 * time.Second, behind: far, held: far}, {after: 50 * time.Second, held: far}},
+		"silence is no answer":       {{behind: far, held: far}, {after: time.Hour, behind: far, held: far}},
+		"slow while it is set right": {{behind: far, held: far}, {after: forgiven, took: time.Minute, late: time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				registry := prometheus.NewRegistry()
+				c, err := newPrudentClock(registry)
+				require.NoError(t, err)
+				for i, answer := range answers {
+					time.Sleep(answer.after)
+					answer.arrive(t, c)
+					require.Equal(t, answer.held, time.Since(c.Now()), "answer %d", i)
+					require.Equal(t, time.Hour-answer.held, c.Since(time.Now().Add(-time.Hour)), "answer %d", i)
+					metrics, err := registry.Gather()
+					require.NoError(t, err)
+					require.InDelta(t, answer.held.Seconds(), metrics[0].GetMetric()[0].GetGauge().GetValue(), 0)
+				}
+			})
+		})
+	}
+}
+
+// arrive has a client send a request and get this answer.
+func (a apiAnswer) arrive(t *testing.T, c *prudentClock) {
+	t.Helper()
+	transport := c.wrap(roundTripper(func(*http.Request) (*http.Response, error) {
+		time.Sleep(a.took - a.late)
+		date := time.Now().Add(-a.behind)
+		time.Sleep(a.late)
+		return &http.Response{Body: http.NoBody, Header: http.Header{"Date": {date.UTC().Format(http.TimeFormat)}}}, nil
+	}))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://cluster/", http.NoBody)
+	require.NoError(t, err)
+	response, err := transport.RoundTrip(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+}
+
+// What does not tell the time is ignored.
+func TestPrudentClockWithoutDate(t *testing.T) {
+	t.Parallel()
+	c, err := newPrudentClock(prometheus.NewRegistry())
+	require.NoError(t, err)
+	for _, date := range []string{"", "yesterday", "2026-11-21T10:00:00Z"} {
+		transport := c.wrap(roundTripper(func(*http.Request) (*http.Response, error) {
+			return &http.Response{Body: http.NoBody, Header: http.Header{"Date": {date}}}, nil
+		}))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://cluster/", http.NoBody)
+		require.NoError(t, err)
+		response, err := transport.RoundTrip(request)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Zero(t, c.heldBack())
+	}
+}
