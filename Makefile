@@ -82,18 +82,18 @@ build-race: race-note
 	go build $(RACE) -o bin/race/ ./cmd/nhc-controller
 
 # One package after the other, each has control planes of its own, and many tests
-# at a time, which mostly wait. With -v every
-# result appears as soon as it is known.
+# at a time, which mostly wait. With -v every result appears as soon as it is known.
+# The failure tests run in their short form.
 .PHONY: test-integration
 test-integration: localkube build-race ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
-	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 1 -parallel 8 -v $(TEST_FLAGS) $$(go list ./test/... | grep -v /test/faults) \
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 1 -parallel 8 -v $(TEST_FLAGS) ./test/... \
 		| grep --line-buffered --invert-match -E '^=== |no test files'
 
 FAULTS_FLAGS ?= -faults.seeds=3
 
 .PHONY: test-faults
-test-faults: localkube build build-race ## Run the failure tests in their long form, with several seeds (an hour).
+test-faults: localkube build build-race ## Run the failure tests in their long form, with several seeds (hours).
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout 3h -v $(TEST_FLAGS) ./test/faults -faults.long $(FAULTS_FLAGS)
 
 FUZZTIME ?= 5s

@@ -62,7 +62,7 @@ const (
 	staleMax  = time.Second
 )
 
-// Config is what a Controller depends on. Every field is required.
+// Config is what a Controller depends on. Every field is required, but for ClockSpread.
 type Config struct {
 	Kube             kubernetes.Interface
 	Client           nhcclient.NodeHealthChecksGetter
@@ -76,6 +76,9 @@ type Config struct {
 	CRDs     cache.SharedIndexInformer
 	Recorder events.EventRecorder
 	Clock    clock.WithTicker
+	// ClockSpread returns by how much another clock of the cluster is known to be ahead of
+	// Clock. Nil means that none is.
+	ClockSpread func() time.Duration
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
 }
@@ -94,7 +97,9 @@ type Controller struct {
 
 	synced []cache.DoneChecker
 	clock  clock.PassiveClock
-	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// clockSpread is that of Config.
+	clockSpread func() time.Duration
+	queue       workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// behind spaces out the syncs that wait for a cache to show our own write.
 	behind workqueue.TypedRateLimiter[cache.ObjectName]
 
@@ -143,6 +148,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		leaseStore:     config.Leases.Informer().GetIndexer(),
 		leaseNamespace: config.LeaseNamespace,
 		clock:          config.Clock,
+		clockSpread:    config.ClockSpread,
 		metrics:        metrics,
 		announcer:      announcer{recorder: config.Recorder},
 		retries:        newRetries(),

@@ -26,6 +26,8 @@ import (
 type world struct {
 	findings
 	surroundings
+	// clockSpread is that of Config.
+	clockSpread time.Duration
 	// remediated tells whether a node has an own CR, and withCRs are those that have.
 	remediated func(node string) bool
 	withCRs    []string
@@ -80,6 +82,9 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	}
 	crs.machines = c.machinesOf
 	w := &world{findings: found, surroundings: around, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
+	if c.clockSpread != nil {
+		w.clockSpread = c.clockSpread()
+	}
 	w.overlaps = c.overlaps.of(nhc.Name)
 	w.remediated, w.withCRs = crs.remediated, crs.nodes()
 	c.count(nhc, w, now)
@@ -273,7 +278,7 @@ func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
 }
 
 func (w *world) newScript(nhc *v1alpha1.NodeHealthCheck) *remediation.Script {
-	return &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates, Grounds: w.grounds(nhc)}
+	return &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates, Grounds: w.grounds(nhc), ClockSpread: w.clockSpread}
 }
 
 // plan decides about every node.

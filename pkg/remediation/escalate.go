@@ -165,7 +165,7 @@ func (p *planner) begin(step int) {
 		p.refuse(RefusedForeignRemediation)
 		return
 	}
-	lease, free := acquire(p.NHC.Name, &p.Node, p.Steps[step], first, p.now)
+	lease, free := p.acquire(p.Steps[step], first)
 	if !free {
 		p.refuseForAMinute(RefusedLeaseTaken)
 		if end, complete := leaseEnd(p.Node.Lease); complete {

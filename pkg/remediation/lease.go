@@ -59,10 +59,16 @@ func leaseEnd(lease *coordinationv1.Lease) (time.Time, bool) {
 	return lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second), true
 }
 
+// leaseTolerance is how far the clock of another holder may be ahead. Clocks that are
+// kept right differ by milliseconds, and a lease that was renewed just now must not look
+// like one from the future, which anybody may take.
+const leaseTolerance = 5 * time.Second
+
 // leaseValid tells whether a lease of another holder must be respected (spec 14.3).
-func leaseValid(lease *coordinationv1.Lease, now time.Time) bool {
+// Spread is by how much the holder's clock may be ahead, beyond what it may anyway.
+func leaseValid(lease *coordinationv1.Lease, now time.Time, spread time.Duration) bool {
 	end, complete := leaseEnd(lease)
-	return complete && !end.Before(now) && !lease.Spec.RenewTime.After(now)
+	return complete && !end.Before(now) && !lease.Spec.RenewTime.After(now.Add(spread+leaseTolerance))
 }
 
 func leaseHolder(lease *coordinationv1.Lease) string {
@@ -87,7 +93,8 @@ func leaseDuration(t time.Duration) *int32 {
 // acquire returns the lease as it has to be before a CR is created, and false if it
 // is taken. fresh means the first step, for which the lease starts anew. A nil lease
 // needs no write.
-func acquire(nhc string, node *Node, step Step, fresh bool, now time.Time) (lease *coordinationv1.Lease, free bool) {
+func (p *planner) acquire(step Step, fresh bool) (lease *coordinationv1.Lease, free bool) {
+	nhc, node, now := p.NHC.Name, &p.Node, p.now
 	old := node.Lease
 	switch {
 	case old == nil:
@@ -100,7 +107,7 @@ func acquire(nhc string, node *Node, step Step, fresh bool, now time.Time) (leas
 		if lease.Spec.LeaseTransitions == nil {
 			lease.Spec.LeaseTransitions = new(int32(0))
 		}
-	case leaseValid(old, now):
+	case leaseValid(old, now, p.ClockSpread):
 		return nil, false
 	default:
 		lease = old.DeepCopy()

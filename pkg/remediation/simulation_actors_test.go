@@ -241,7 +241,7 @@ func (w *world) maintain(node string) {
 // leaseValidReference says what leaseValid should (spec 14.3), in other words.
 func leaseValidReference(lease *coordinationv1.Lease, now time.Time) bool {
 	renewed, seconds := lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds
-	if renewed == nil || seconds == nil || now.Sub(renewed.Time) < 0 {
+	if renewed == nil || seconds == nil || now.Sub(renewed.Time) < -leaseTolerance {
 		return false
 	}
 	return now.Sub(renewed.Time) <= time.Duration(*seconds)*time.Second

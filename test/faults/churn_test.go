@@ -16,7 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/meter"
 )
 
-var churnFor = flag.Duration("faults.churn", 30*time.Minute, "how long TestChurn goes on, in the long form")
+var churnFor = flag.Duration("faults.churn", time.Hour, "how long TestChurn goes on, in the long form")
 
 // TestChurn has one controller live through one world after the other, each with nodes,
 // NodeHealthChecks and remediations that come, change and go. When a world is gone, the

@@ -26,6 +26,8 @@ type load struct {
 	gap time.Duration
 	// only limits the actions, empty for all.
 	only string
+	// past has all that changes have changed long ago, by anybody's clock.
+	past bool
 }
 
 // action is something that the load may do. Its weight is how often it does.
@@ -96,12 +98,18 @@ func (l *load) attempt(ctx context.Context, a action) {
 
 func (l *load) node() string { return nodeName(l.w.random.IntN(l.nodes)) }
 
+// longAgo is when something has changed that is past by anybody's clock.
+func longAgo() time.Time { return time.Now().Add(-time.Hour) }
+
 // transition returns when a condition pretends to have changed: mostly now, but kubelets
 // lie.
 func (l *load) transition() time.Time {
+	if l.past {
+		return longAgo()
+	}
 	switch l.w.random.IntN(12) {
 	case 0:
-		return time.Now().Add(-time.Hour)
+		return longAgo()
 	case 1:
 		return time.Time{}
 	case 2:
@@ -136,7 +144,7 @@ func (l *load) flap(ctx context.Context) error {
 	node := l.node()
 	for range 2 + l.w.random.IntN(6) {
 		for _, status := range []corev1.ConditionStatus{"False", "True"} {
-			if err := l.w.setReady(ctx, node, status, time.Now().Add(-time.Minute)); err != nil {
+			if err := l.w.setReady(ctx, node, status, longAgo()); err != nil {
 				return err
 			}
 			time.Sleep(time.Duration(l.w.random.IntN(60)) * time.Millisecond)
@@ -180,6 +188,9 @@ func (l *load) manyLabels(ctx context.Context) error {
 
 // takeLease has another operator take the lease of a node, if it is free, for a while.
 func (l *load) takeLease(ctx context.Context) error {
+	if l.past {
+		return nil // Leases are of the present.
+	}
 	name := fmt.Sprintf("n%03d", l.w.random.IntN(min(l.nodes, 16)))
 	return l.w.takeLease(ctx, name, time.Duration(1+l.w.random.IntN(8))*time.Second)
 }

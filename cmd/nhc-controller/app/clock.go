@@ -19,7 +19,8 @@ import (
 // when a CR was created, a condition changed, a lease was renewed. A clock that is ahead
 // makes all of them older than they are: nodes are unhealthy, steps over and leases
 // expired too early. One that is behind makes the controller late, and is left alone:
-// which of the two clocks is wrong nobody can tell, and the earlier one does no harm.
+// which of the two clocks is wrong nobody can tell, and the earlier one does no harm. Only
+// a lease must not be taken for one from the future because of it, see spread.
 //
 // The API server tells its time in the Date header of every answer. All methods may be
 // called from any goroutine.
@@ -27,8 +28,14 @@ type prudentClock struct {
 	clock.RealClock
 
 	mu sync.Mutex
-	// ahead is by how much the clock of the machine is held back.
-	ahead time.Duration
+	// ahead is by how much the clock of the machine is ahead of that of the API server,
+	// and held back. Behind is by how much it is behind.
+	ahead, behind headStart
+}
+
+// headStart is by how much one clock is ahead of another one, zero if it is not.
+type headStart struct {
+	time.Duration
 	// seen is when an answer last said that it is so far ahead.
 	seen time.Time
 }
@@ -37,8 +44,8 @@ const (
 	// tolerated is how far ahead a clock may be: that makes nobody late, and a Date has
 	// no fractions of a second.
 	tolerated = 3 * time.Second
-	// forgiven is how long no answer must have said that it is so far ahead. Among several
-	// API servers the one counts that is most behind.
+	// forgiven is how long no answer must have said that a clock is so far ahead. Among
+	// several API servers the one counts that is furthest away.
 	forgiven = time.Minute
 )
 
@@ -47,23 +54,37 @@ func newPrudentClock(registry prometheus.Registerer) (*prudentClock, error) {
 	c := &prudentClock{}
 	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "nhc_clock_ahead_seconds",
-		Help: "By how much the clock of this machine is ahead of that of the API server, and therefore held back. 0 if by less than 3 seconds.",
-	}, func() float64 { return c.heldBack().Seconds() })
+		Help: "By how much the clock of this machine is ahead of that of the API server, and therefore held back; negative if it is behind. 0 if by less than 3 seconds.",
+	}, func() float64 {
+		ahead, behind := c.headStarts()
+		if ahead > 0 {
+			return ahead.Seconds()
+		}
+		return -behind.Seconds()
+	})
 	if err := registry.Register(gauge); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return c, nil
 }
 
-func (c *prudentClock) heldBack() time.Duration {
+func (c *prudentClock) headStarts() (ahead, behind time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.ahead
+	return c.ahead.Duration, c.behind.Duration
+}
+
+// spread returns by how much a clock of the cluster is known to be ahead of this one,
+// which may be that of a holder of leases.
+func (c *prudentClock) spread() time.Duration {
+	ahead, behind := c.headStarts()
+	return ahead + behind
 }
 
 // Now implements [clock.PassiveClock].
 func (c *prudentClock) Now() time.Time {
-	now, ahead := c.RealClock.Now(), c.heldBack()
+	now := c.RealClock.Now()
+	ahead, _ := c.headStarts()
 	if ahead == 0 {
 		return now
 	}
@@ -98,20 +119,30 @@ func (c *prudentClock) observe(logger klog.Logger, sent, received, date time.Tim
 	least, most := sent.Round(0).Sub(date.Add(time.Second)), received.Round(0).Sub(date)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	const advice = "check time synchronization on both"
+	if c.ahead.update(least, most, received) {
+		logger.Info("The clock of this machine is ahead of that of the API server and is held back, "+advice, "ahead", c.ahead.Duration)
+	}
+	if c.behind.update(-most, -least, received) {
+		logger.Info("The clock of this machine is behind that of the API server, nodes are remediated late, "+advice, "behind", c.behind.Duration)
+	}
+}
+
+// update takes account of an answer at this time, by which it is between two values,
+// and tells whether it has become another one by more than what is tolerated.
+func (h *headStart) update(least, most time.Duration, now time.Time) (changed bool) {
+	before := h.Duration
 	switch {
-	case least > tolerated && most >= c.ahead-tolerated:
-		if c.ahead == 0 {
-			logger.Error(nil, "The clock of this machine is ahead of that of the API server and is held back, check time synchronization on both", "ahead", most)
+	case least > tolerated && most >= h.Duration-tolerated:
+		h.seen = now
+		if h.Duration < least || h.Duration > most {
+			h.Duration = most
 		}
-		c.seen = received
-		if c.ahead < least || c.ahead > most {
-			c.ahead = most
-		}
-	case most < c.ahead-tolerated && received.Sub(c.seen) >= forgiven:
-		c.seen, c.ahead = received, most
+	case most < h.Duration-tolerated && now.Sub(h.seen) >= forgiven:
+		h.seen, h.Duration = now, most
 		if least <= tolerated {
-			c.ahead = 0
-			logger.Info("The clock of this machine is not ahead of that of the API server any more")
+			h.Duration = 0
 		}
 	}
+	return (h.Duration - before).Abs() > tolerated
 }

@@ -21,8 +21,8 @@ type apiAnswer struct {
 	behind time.Duration
 	// late is how long the answer was on its way back, of the time it took.
 	late time.Duration
-	// held is by how much the clock is held back then.
-	held time.Duration
+	// held is by how much the clock is held back then, and lag by how much it is behind.
+	held, lag time.Duration
 }
 
 func TestPrudentClock(t *testing.T) {
@@ -31,7 +31,9 @@ func TestPrudentClock(t *testing.T) {
 	for name, answers := range map[string][]apiAnswer{
 		"right":                      {{}, {after: time.Hour}},
 		"within what is tolerated":   {{behind: tolerated}},
-		"behind the API server":      {{behind: -far}, {behind: -far, took: time.Minute}},
+		"behind the API server":      {{behind: -far, lag: far + time.Second}, {behind: -far, took: time.Minute, lag: far + time.Second}},
+		"behind, and set right":      {{behind: -far, lag: far + time.Second}, {lag: far + time.Second}, {after: forgiven}},
+		"two API servers":            {{behind: -far, lag: far + time.Second}, {behind: far, held: far, lag: far + time.Second}},
 		"ahead":                      {{behind: far, held: far}, {after: time.Hour, behind: far, held: far}},
 		"a bit ahead":                {{behind: 5 * time.Second, held: 5 * time.Second}},
 		"further ahead":              {{behind: far, held: far}, {behind: 2 * far, held: 2 * far}},
@@ -57,9 +59,14 @@ func TestPrudentClock(t *testing.T) {
 					answer.arrive(t, c)
 					require.Equal(t, answer.held, time.Since(c.Now()), "answer %d", i)
 					require.Equal(t, time.Hour-answer.held, c.Since(time.Now().Add(-time.Hour)), "answer %d", i)
+					require.Equal(t, answer.held+answer.lag, c.spread(), "answer %d", i)
 					metrics, err := registry.Gather()
 					require.NoError(t, err)
-					require.InDelta(t, answer.held.Seconds(), metrics[0].GetMetric()[0].GetGauge().GetValue(), 0)
+					told := answer.held
+					if told == 0 {
+						told = -answer.lag
+					}
+					require.InDelta(t, told.Seconds(), metrics[0].GetMetric()[0].GetGauge().GetValue(), 0)
 				}
 			})
 		})
@@ -96,6 +103,7 @@ func TestPrudentClockWithoutDate(t *testing.T) {
 		response, err := transport.RoundTrip(request)
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
-		require.Zero(t, c.heldBack())
+		require.Zero(t, c.spread())
+		require.Zero(t, c.Since(time.Now()).Truncate(time.Second))
 	}
 }

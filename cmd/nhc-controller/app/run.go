@@ -251,6 +251,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 		CRDs:             p.crds,
 		Recorder:         recorder,
 		Clock:            p.clock,
+		ClockSpread:      p.clock.spread,
 		Metrics:          p.registry,
 	})
 	return err
