@@ -146,6 +146,22 @@ func TestLeaseForFirstCR(t *testing.T) {
 	}
 }
 
+// TestLeaseByAnotherClock: it is known that some clock of the cluster is ahead of ours. A
+// lease that may be of that is not one from the future (14.3).
+func TestLeaseByAnotherClock(t *testing.T) {
+	t.Parallel()
+	const spread = 10 * time.Minute
+	s := script(reboot())
+	s.ClockSpread = spread
+	for renewed, refused := range map[time.Time]bool{
+		epoch.Add(spread + leaseTolerance):     true,
+		epoch.Add(spread + leaseTolerance + 1): false,
+	} {
+		plan := s.Plan(sick("n", leased(held("other", renewed))), epoch)
+		require.Equal(t, refused, plan.Refusal == RefusedLeaseTaken, "%s", renewed.Sub(epoch))
+	}
+}
+
 // TestLeaseRenewal: the node has a CR.
 func TestLeaseRenewal(t *testing.T) {
 	t.Parallel()
