@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
@@ -191,8 +192,15 @@ func (w *world) testStepByClock(ahead time.Duration) {
 	w.failLongAgo(i)
 	first := w.eventuallyCR(kindNames[0], nodeName(i))
 	second := w.eventuallyCR(kindNames[1], nodeName(i))
-	took := second.GetCreationTimestamp().Sub(first.GetCreationTimestamp().Time)
-	require.GreaterOrEqual(w.t, took, time.Minute, "13.3: a step has its time")
+	w.requireCreatedLater(second, first.GetCreationTimestamp().Time, time.Minute, "13.3: a step has its time")
+}
+
+// requireCreatedLater requires that a CR was created so long after an instant at least,
+// and that all ends well.
+func (w *world) requireCreatedLater(cr *unstructured.Unstructured, than time.Time, by time.Duration, rule string) {
+	w.t.Helper()
+	created := cr.GetCreationTimestamp()
+	require.GreaterOrEqual(w.t, created.Sub(than.Truncate(time.Second)), by, rule)
 	w.requireOrder()
 	w.staff.rest(false)
 	w.requireSettled()
@@ -214,12 +222,7 @@ func (w *world) testLeaseByClock(ahead time.Duration) {
 		require.Empty(w.t, w.crsFor(i), "14.3: a lease is respected as long as it is valid")
 		require.NoError(w.t, w.kube.CoordinationV1().Leases("medik8s-leases").Delete(w.t.Context(), "node-"+nodeName(i), metav1.DeleteOptions{}))
 	}
-	cr := w.eventuallyCR(kindNames[2], nodeName(i))
-	waited := cr.GetCreationTimestamp().Sub(taken.Truncate(time.Second))
-	require.GreaterOrEqual(w.t, waited, held, "14.3: a lease is respected as long as it is valid")
-	w.requireOrder()
-	w.staff.rest(false)
-	w.requireSettled()
+	w.requireCreatedLater(w.eventuallyCR(kindNames[2], nodeName(i)), taken, held, "14.3: a lease is respected as long as it is valid")
 }
 
 // testYoungByClock has nodes fail that are to be unhealthy after a while.
@@ -235,12 +238,7 @@ func (w *world) testYoungByClock(ahead time.Duration) {
 	for i := range n {
 		w.fail(i)
 	}
-	cr := w.eventuallyCR(kindNames[2], nodeName(n-1))
-	waited := cr.GetCreationTimestamp().Sub(failed.Truncate(time.Second))
-	require.GreaterOrEqual(w.t, waited, patience, "7.3: a condition has to last")
-	w.requireOrder()
-	w.staff.rest(false)
-	w.requireSettled()
+	w.requireCreatedLater(w.eventuallyCR(kindNames[2], nodeName(n-1)), failed, patience, "7.3: a condition has to last")
 }
 
 // testHandoverByClock has a controller go on with what another one has begun whose clock
