@@ -83,14 +83,15 @@ func (w *world) holdingsOf(process *localkube.Process) holdings {
 	return now
 }
 
-// requireSteady compares the last third with the first one.
+// requireSteady compares the last third with the first one, by the least of each: events
+// fill the heap for minutes, until client-go throws many away at once.
 func requireSteady(t *testing.T, kept []holdings) {
 	t.Helper()
 	third := len(kept) / 3
 	require.Positive(t, third, "three worlds at least")
 	first, last := kept[:third], kept[len(kept)-third:]
 	compare := func(what string, value func(holdings) float64, atMost func(before float64) float64) {
-		before, after := median(first, value), median(last, value)
+		before, after := least(first, value), least(last, value)
 		t.Logf("%s: %.0f at first, %.0f in the end, after %d worlds", what, before, after, len(kept))
 		require.Positive(t, before, what)
 		require.LessOrEqual(t, after, atMost(before), what)
@@ -101,11 +102,10 @@ func requireSteady(t *testing.T, kept []holdings) {
 	compare("resident", func(h holdings) float64 { return float64(h.rss) }, tenth)
 }
 
-func median(of []holdings, value func(holdings) float64) float64 {
+func least(of []holdings, value func(holdings) float64) float64 {
 	values := make([]float64, 0, len(of))
 	for _, h := range of {
 		values = append(values, value(h))
 	}
-	slices.Sort(values)
-	return values[len(values)/2]
+	return slices.Min(values)
 }
