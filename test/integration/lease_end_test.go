@@ -196,6 +196,7 @@ func TestLeaseLost(t *testing.T) {
 		l.fail("a")
 		l.eventuallyStep("a", 0)
 		foreign := take(l.scenario)
+		l.catchUp() // Leases and CRs are watched apart: it must not see the failure first.
 		l.reportFailure("a")
 		l.eventuallyEvent("RemediationSkipped", l.leaseTaken("a"))
 		l.catchUp()

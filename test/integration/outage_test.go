@@ -105,7 +105,7 @@ func TestOutage(t *testing.T) {
 			s.eventuallyNoCR(name)
 		}
 		s.eventuallyCounts(4, 4)
-		require.Empty(t, s.status().UnhealthyNodes)
+		s.eventuallyNobodyListed()
 		for _, name := range []string{"before", "during", "healing"} {
 			created := s.requests(func(r localkube.Request) bool {
 				return r.Verb == "create" && r.Resource == s.kind.remediations.Resource && r.Namespace == s.name && r.Name == s.node(name)

@@ -97,7 +97,7 @@ func TestUpgradeFromUpstream(t *testing.T) {
 	}
 	s.eventually("no CRs", func() bool { return len(s.crs()) == 0 })
 	s.eventuallyCounts(4, 4)
-	require.Empty(t, s.status().UnhealthyNodes)
+	s.eventuallyNobodyListed()
 	require.Len(t, s.creations(), 1)
 	require.Empty(t, s.requests(func(r localkube.Request) bool {
 		return r.Resource == s.kind.remediations.Resource && (r.Verb == "patch" || r.Verb == "update")

@@ -155,6 +155,13 @@ func (s *scenario) requireOnly(name string, cr *unstructured.Unstructured) {
 	require.Equal(s.t, cr.GetCreationTimestamp().UTC(), entry.Remediations[0].Started.UTC())
 }
 
+// eventuallyNobodyListed waits until status lists no node. In a burst of changes it may be
+// written when the last remediation is gone, but not all that comes after it.
+func (s *scenario) eventuallyNobodyListed() {
+	s.t.Helper()
+	s.eventually("no node in status", func() bool { return len(s.status().UnhealthyNodes) == 0 })
+}
+
 // catchUp returns when the controller has seen all that happened so far to the
 // nodes and the CRs of the scenario, and to the NodeHealthCheck. Caches deliver in
 // order, so one more remediation, from its beginning to its end, proves it. It needs
