@@ -115,16 +115,16 @@ func (c *prudentClock) wrap(next http.RoundTripper) http.RoundTripper {
 // some time between the sending of the request and the arrival of the answer. If these are
 // far apart, because somebody hung, that says little.
 func (c *prudentClock) observe(logger klog.Logger, sent, received, date time.Time) {
-	// By the wall clock of each: if that jumps meanwhile, one of them is no proof.
 	least, most := sent.Round(0).Sub(date.Add(time.Second)), received.Round(0).Sub(date)
+	if most < least {
+		return // The clock of this machine was set back meanwhile.
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const advice = "check time synchronization on both"
-	if c.ahead.update(least, most, received) {
-		logger.Info("The clock of this machine is ahead of that of the API server and is held back, "+advice, "ahead", c.ahead.Duration)
-	}
-	if c.behind.update(-most, -least, received) {
-		logger.Info("The clock of this machine is behind that of the API server, nodes are remediated late, "+advice, "behind", c.behind.Duration)
+	ahead, behind := c.ahead.update(least, most, received), c.behind.update(-most, -least, received)
+	if ahead || behind {
+		logger.Info("The clocks of this machine and of the API server are apart by another time, the earlier one counts; check time synchronization on both",
+			"ahead", c.ahead.Duration, "behind", c.behind.Duration)
 	}
 }
 

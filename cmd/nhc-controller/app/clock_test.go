@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
 )
 
 // apiAnswer is an answer of the API server.
@@ -87,6 +88,20 @@ func (a apiAnswer) arrive(t *testing.T, c *prudentClock) {
 	response, err := transport.RoundTrip(request)
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
+}
+
+// TestPrudentClockIsSet: the clock of the machine is set while a request is under way.
+func TestPrudentClockIsSet(t *testing.T) {
+	t.Parallel()
+	date := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	for name, jump := range map[string]time.Duration{"back": -10 * time.Minute, "forth": 10 * time.Minute} {
+		c, err := newPrudentClock(prometheus.NewRegistry())
+		require.NoError(t, err)
+		for _, sent := range []time.Time{date, date.Add(-jump)} {
+			c.observe(klog.Logger{}, sent, sent.Add(jump), date)
+			require.Zero(t, c.spread(), name)
+		}
+	}
 }
 
 // What does not tell the time is ignored.
