@@ -4,16 +4,10 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -103,8 +97,13 @@ func (w *world) outages(proxy *Proxy) []trouble {
 	longest := lasting(3*time.Second, 10*time.Second)
 	// Whoever hangs sends nothing, and finishes late what it has received.
 	hanging := referee.Sight{Cache: longest, Look: longest, Sync: longest}
-	frozen := func(component, mark string) trouble {
-		return trouble{name: component + " hangs", extra: hanging, begin: func() func() { return w.freeze(component, mark) }}
+	hang := func(component string, stop func() (goOn func(), err error)) trouble {
+		return trouble{name: component + " hangs", extra: hanging, begin: func() func() {
+			goOn, err := stop()
+			require.NoError(w.t, err)
+			w.t.Cleanup(goOn)
+			return goOn
+		}}
 	}
 	restarting := referee.Sight{Cache: 5 * time.Second, Look: time.Second, Sync: 5 * time.Second}
 	restart := func(name string, do func(context.Context) error) trouble {
@@ -115,7 +114,7 @@ func (w *world) outages(proxy *Proxy) []trouble {
 		restart("the API server restarts", w.RestartAPIServer),
 		restart("etcd crashes and comes back", w.RestartEtcd),
 		{name: "all before is compacted", extra: compacting, begin: func() func() { return w.compact(proxy) }},
-		frozen("kube-apiserver", "--cert-dir="), frozen("etcd", "--data-dir="),
+		hang("the API server", w.HangAPIServer), hang("etcd", w.HangEtcd),
 	}
 }
 
@@ -144,45 +143,4 @@ func (w *world) compact(proxy *Proxy) (end func()) {
 			return errors.Join(w.Compact(ctx), w.RestartAPIServer(ctx))
 		})()
 	}
-}
-
-// freeze stops a process of the control plane with SIGSTOP. What it is told by is the
-// directory of this very control plane.
-func (w *world) freeze(component, mark string) (thaw func()) {
-	w.t.Helper()
-	pid := findProcess(component, mark+w.Dir())
-	if pid == 0 {
-		w.t.Logf("%s is not found, it does not hang", component)
-		return func() {}
-	}
-	require.NoError(w.t, syscall.Kill(pid, syscall.SIGSTOP))
-	once := sync.OnceFunc(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
-	w.t.Cleanup(once)
-	return once
-}
-
-// findProcess returns the process whose first argument is the component, and that has an
-// argument with this beginning; 0 if there is none. Its leash has other arguments.
-func findProcess(component, argument string) int {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return 0
-	}
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		args := bytes.Split(content, []byte{0})
-		if len(args) < 3 || string(args[1]) != component {
-			continue
-		}
-		for _, arg := range args[2:] {
-			if strings.HasPrefix(string(arg), argument) {
-				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-				return pid
-			}
-		}
-	}
-	return 0
 }

@@ -139,7 +139,7 @@ func (w *world) calm() {
 	}
 }
 
-// count of a load's NodeHealthChecks that exist.
+// nhcNames returns the NodeHealthChecks that exist.
 func (w *world) nhcNames(ctx context.Context) ([]string, error) {
 	list, err := w.nhc.RemediationV1alpha1().NodeHealthChecks().List(ctx, metav1.ListOptions{})
 	if err != nil {

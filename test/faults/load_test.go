@@ -6,6 +6,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -20,11 +21,11 @@ import (
 type load struct {
 	w     *world
 	nodes int
-	// fixed are NodeHealthChecks that exist from the beginning; spares come and go.
+	// spares are NodeHealthChecks that come and go.
 	spares []*v1alpha1.NodeHealthCheck
 	// gap is the longest time between two actions.
 	gap time.Duration
-	// only limits the actions, empty for all.
+	// only is how the names of the actions begin that are done, empty for all.
 	only string
 	// past has all that changes have changed long ago, by anybody's clock.
 	past bool
@@ -69,7 +70,7 @@ func (l *load) run(ctx context.Context, d time.Duration) {
 	var chosen []action
 	total := 0
 	for _, a := range l.actions() {
-		if l.only == "" || len(a.name) >= len(l.only) && a.name[:len(l.only)] == l.only {
+		if strings.HasPrefix(a.name, l.only) {
 			chosen = append(chosen, a)
 			total += a.weight
 		}

@@ -98,7 +98,7 @@ func lasting(short, long time.Duration) time.Duration {
 	return short
 }
 
-// number returns how many there are, in the short and in the long form.
+// numberOf returns how many there are, in the short and in the long form.
 func numberOf(short, long int) int {
 	if *longForm {
 		return long

@@ -80,7 +80,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// hold returns when the piece is due, and false if the stream was cut before.
+// hold waits until the piece is due, and returns false if the stream was cut before.
 func (s *stream) hold(next piece) bool {
 	for time.Since(next.at) < s.late() {
 		select {

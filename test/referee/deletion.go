@@ -4,6 +4,7 @@
 package referee
 
 import (
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -126,7 +127,7 @@ func (c *court) confirmationRemoved(before, after *Node, event change) finding {
 // (spec 14.3, 14.4). It was written before it was seen.
 func takenOver(before, after *coordinationv1.Lease, seen time.Time) finding {
 	holder, taker := holderOf(before), holderOf(after)
-	if taker == holder || len(taker) <= len(holderPrefix) || taker[:len(holderPrefix)] != holderPrefix {
+	if taker == holder || !strings.HasPrefix(taker, holderPrefix) {
 		return finding{rule: "14.4"}
 	}
 	valid := LeaseValid(before, seen) && before.Spec.RenewTime.Before(after.Spec.RenewTime)

@@ -190,13 +190,15 @@ func holderOf(lease *coordinationv1.Lease) string {
 // holderPrefix begins the holder of a lease that a NodeHealthCheck holds (spec 3).
 const holderPrefix = "NodeHealthCheck-"
 
+// holderAhead is how far the clock of a holder may be ahead of ours: a lease that is from
+// the future by less may have been renewed just now.
+const holderAhead = 5 * time.Second
+
 // LeaseValid tells whether a lease of somebody else has to be respected (spec 14.3).
 func LeaseValid(lease *coordinationv1.Lease, now time.Time) bool {
 	if lease == nil || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return false
 	}
 	renewed := lease.Spec.RenewTime.Time
-	// Its holder's clock may be ahead: what the controller tolerates is not late, and not
-	// to be taken.
-	return !renewed.After(now.Add(5*time.Second)) && !renewed.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second).Before(now)
+	return !renewed.After(now.Add(holderAhead)) && !renewed.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second).Before(now)
 }
