@@ -346,6 +346,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	recheck = health.Earliest(recheck, c.await(name, plans, outcomes, start))
 	ledger, ended := memory.ledger.Update(world.observations(plans, outcomes, start), start)
 	entries := newEntries(nhc, world, plans, outcomes, ledger, memory.decisions, start)
+	memory.healthy = world.seesHealthy(entries)
 	status := newStatus(nhc, world, entries, ledger, start)
 	done := &round{
 		nhc: nhc, world: world, plans: plans, outcomes: outcomes, ledger: ledger, ended: ended,

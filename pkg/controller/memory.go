@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -26,6 +27,8 @@ type memory struct {
 	deletionRequested map[types.UID]bool
 	// announced is what events have said and status does not show.
 	announced announced
+	// healthy is what the last sync saw of the nodes that are healthy and have CRs.
+	healthy map[string]seenHealthy
 	// remediations are the CRs that status showed last, nil before the first sync.
 	remediations map[types.UID]tracked
 	// ledger has the episodes as of the last report.
@@ -50,6 +53,25 @@ type announced struct {
 	invalidLabel sets.Set[string]
 	// old holds the CRs that were reported as old.
 	old sets.Set[types.UID]
+}
+
+// seenHealthy is a node that is healthy and has CRs: since when it is, and its conditions.
+// Status has the former, but not for the nodes that it has no room for.
+type seenHealthy struct {
+	since      time.Time
+	conditions []corev1.NodeCondition
+}
+
+// seesHealthy returns the nodes of these entries that are healthy.
+func (w *world) seesHealthy(entries []v1alpha1.UnhealthyNode) map[string]seenHealthy {
+	healthy := map[string]seenHealthy{}
+	for i := range entries {
+		entry := &entries[i]
+		if node := w.objects[entry.Name]; node != nil && entry.ConditionsHealthyTimestamp != nil {
+			healthy[entry.Name] = seenHealthy{since: entry.ConditionsHealthyTimestamp.Time, conditions: node.Status.Conditions}
+		}
+	}
+	return healthy
 }
 
 // tracked is a CR that status shows.

@@ -256,10 +256,14 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 			node.Recorded = entry.Remediations
 			if entry.ConditionsHealthyTimestamp != nil {
 				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
-				if object := w.objects[node.Name]; object != nil {
-					node.HealthySince = health.HealthySince(node.HealthySince, nhc.Spec.UnhealthyConditions, object.Status.Conditions, now)
-				}
 			}
+		}
+		seen := memory.healthy[node.Name]
+		if node.HealthySince.IsZero() {
+			node.HealthySince = seen.since
+		}
+		if object := w.objects[node.Name]; object != nil && !node.HealthySince.IsZero() {
+			node.HealthySince = health.HealthySince(node.HealthySince, nhc.Spec.UnhealthyConditions, seen.conditions, object.Status.Conditions, now)
 		}
 		if node.ConfirmedHealthy && len(node.Own) == 0 {
 			node.OthersRemediate = len(c.remediatingNode(node.Name)) > 0 || c.namedUnread(node.Name)

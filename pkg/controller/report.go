@@ -170,7 +170,7 @@ func (r *round) nodeTransitions(memory *memory) []event {
 		if skipped, tells := skippedForNode(node, plan.Refusal); tells && memory.announced.refused[node.Name] != plan.Refusal {
 			all = append(all, skipped)
 		}
-		if plan.Exhausted && r.endedNow(i, ended) && !memory.announced.exhausted.Has(node.Name) {
+		if plan.ExhaustedBy(&r.outcomes[i]) && r.endedNow(i, ended) && !memory.announced.exhausted.Has(node.Name) {
 			all = append(all, noTemplateLeft(r.nhc.Name, node))
 		}
 		if r.ignoresLabel(plan) && !memory.announced.invalidLabel.Has(node.Name) {
@@ -265,7 +265,7 @@ func (r *round) announcedNow(memory *memory) announced {
 		// An episode goes on while the node hesitates, and while it has a CR.
 		if r.detects(plan) || (memory.announced.detected.Has(name) && r.lasts(plan)) {
 			now.detected.Insert(name)
-			if plan.Exhausted || memory.announced.exhausted.Has(name) {
+			if plan.ExhaustedBy(&r.outcomes[i]) || memory.announced.exhausted.Has(name) {
 				now.exhausted.Insert(name)
 			}
 		}

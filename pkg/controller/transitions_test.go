@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -273,6 +274,20 @@ func TestNoTemplateLeftAfterLostStatus(t *testing.T) {
 	marked := testCR("n", "1", crMarked)
 	require.Equal(t, []string{saidGivenUp}, s.sync(sick("n", own(marked), exhausted)), "P8")
 	s.quiet(t, sick("n", own(marked), exhausted))
+}
+
+// TestNoTemplateLeftAfterFailedEnd: the attempt to end the last step may fail, and that is
+// not its end.
+func TestNoTemplateLeftAfterFailedEnd(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1")
+	ends := func(p *part) {
+		p.plan.Actions = []remediation.Action{remediation.Confirm{}, remediation.MarkTimedOut{CR: cr, At: s.now, EndsStep: true}}
+	}
+	s.sync(sick("n", created(cr)))
+	s.quiet(t, sick("n", own(cr), exhausted, ends, func(p *part) { p.outcome.Err = errors.New("out of order") }))
+	s.quiet(t, sick("n", own(cr), exhausted, ends, func(p *part) { p.outcome.Recovered = true }))
+	require.Equal(t, []string{saidGivenUp}, s.sync(sick("n", own(cr), exhausted, ends, ended(s.now, cr))), "13.6")
 }
 
 func TestOldRemediationEvents(t *testing.T) {

@@ -82,6 +82,11 @@ func FuzzJudge(f *testing.F) {
 		verdict := Judge(rules, conditions, time.Unix(now, 0))
 		require.Equal(t, Judge(rules, conditions[:1], time.Unix(now, 0)), verdict)
 		require.NotEqual(t, Healthy, verdict.State, "7.2")
+		if time.Unix(since, 0).IsZero() {
+			require.Equal(t, SoonUnhealthy, verdict.State, "7.2: it has no lastTransitionTime")
+			require.Zero(t, verdict.Deadline)
+			return
+		}
 		require.Equal(t, Unhealthy, Judge(rules, conditions, verdict.Deadline).State, "7.3: at the deadline")
 		require.Equal(t, SoonUnhealthy, Judge(rules, conditions, verdict.Deadline.Add(-1)).State, "7.3: not before")
 		require.Equal(t, time.Duration(duration), verdict.Deadline.Sub(verdict.Since))

@@ -58,10 +58,11 @@ type Verdict struct {
 	Status corev1.ConditionStatus
 	// Reason is the one that the condition gives.
 	Reason string
-	// Since is when that condition took its status.
+	// Since is when that condition took its status, zero if it does not say so.
 	Since time.Time
 	// Deadline is when that condition has lasted its duration: the instant at
-	// which the node becomes, or became, unhealthy.
+	// which the node becomes, or became, unhealthy. It is zero if that never happens,
+	// because the condition has no lastTransitionTime (spec 7.2).
 	Deadline time.Time
 }
 
@@ -77,8 +78,11 @@ func Judge(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeConditio
 			if condition.Type != rule.Type || condition.Status != rule.Status {
 				continue
 			}
-			deadline := condition.LastTransitionTime.Add(rule.Duration.Duration)
-			if first.State != Healthy && !deadline.Before(first.Deadline) {
+			var deadline time.Time
+			if !condition.LastTransitionTime.IsZero() {
+				deadline = condition.LastTransitionTime.Add(rule.Duration.Duration)
+			}
+			if first.State != Healthy && (deadline.IsZero() || (!first.Deadline.IsZero() && !deadline.Before(first.Deadline))) {
 				continue
 			}
 			first = Verdict{
@@ -91,7 +95,7 @@ func Judge(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeConditio
 			}
 		}
 	}
-	if first.State == SoonUnhealthy && !now.Before(first.Deadline) {
+	if first.State == SoonUnhealthy && !first.Deadline.IsZero() && !now.Before(first.Deadline) {
 		first.State = Unhealthy
 	}
 	return first

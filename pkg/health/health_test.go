@@ -76,6 +76,19 @@ func TestJudge(t *testing.T) {
 			now:  epoch.Add(4*time.Minute + 40*time.Second),
 			want: unknown(SoonUnhealthy),
 		},
+		"7.2 a match without lastTransitionTime never expires": {
+			conditions: []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionUnknown, time.Time{})},
+			now:        epoch.Add(time.Hour),
+			want:       Verdict{State: SoonUnhealthy, Type: corev1.NodeReady, Status: corev1.ConditionUnknown},
+		},
+		"7.2 another match expires all the same": {
+			conditions: []corev1.NodeCondition{
+				condition(corev1.NodeReady, corev1.ConditionUnknown, time.Time{}),
+				condition("Disk", corev1.ConditionTrue, epoch),
+			},
+			now:  epoch.Add(time.Minute),
+			want: Verdict{State: Unhealthy, Type: "Disk", Status: corev1.ConditionTrue, Since: epoch, Deadline: epoch.Add(time.Minute)},
+		},
 		"a transition in the future is not unhealthy yet": {
 			conditions: []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionUnknown, epoch)},
 			now:        epoch.Add(-time.Hour),
@@ -111,7 +124,11 @@ func TestJudgeIgnoresOrder(t *testing.T) {
 		}
 		var conditions []corev1.NodeCondition
 		for range random.IntN(4) {
-			conditions = append(conditions, condition(types[random.IntN(3)], statuses[random.IntN(3)], epoch.Add(time.Duration(random.IntN(100))*time.Second)))
+			since := epoch.Add(time.Duration(random.IntN(100)) * time.Second)
+			if random.IntN(5) == 0 {
+				since = time.Time{}
+			}
+			conditions = append(conditions, condition(types[random.IntN(3)], statuses[random.IntN(3)], since))
 		}
 		now := epoch.Add(time.Duration(random.IntN(200)) * time.Second)
 		before := Judge(rules, conditions, now)

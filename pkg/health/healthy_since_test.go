@@ -49,8 +49,38 @@ func TestHealthySince(t *testing.T) {
 				return corev1.NodeCondition{Type: conditionType, Status: status, LastTransitionTime: metav1.NewTime(after(at))}
 			}
 			conditions := []corev1.NodeCondition{changed("Ready", "True", tc.ready), changed("Disk", "False", tc.disk), changed("Other", "False", tc.other)}
-			require.Equal(t, tc.want, HealthySince(tc.known, rules, conditions, tc.now))
+			require.Equal(t, tc.want, HealthySince(tc.known, rules, nil, conditions, tc.now))
 		})
 	}
-	require.Equal(t, known, HealthySince(known, rules, nil, now), "no conditions say nothing")
+	require.Equal(t, known, HealthySince(known, rules, nil, nil, now), "no conditions say nothing")
+}
+
+// TestHealthySinceSeenBefore: what was seen before tells an interruption from a change that
+// is none, whatever the clock of the kubelet says.
+func TestHealthySinceSeenBefore(t *testing.T) {
+	t.Parallel()
+	rules := []v1alpha1.UnhealthyCondition{{Type: "Disk", Status: "True"}}
+	known, now := after(10), after(60)
+	disk := func(status corev1.ConditionStatus, at int) []corev1.NodeCondition {
+		return []corev1.NodeCondition{{Type: "Disk", Status: status, LastTransitionTime: metav1.NewTime(after(at))}}
+	}
+	tests := map[string]struct {
+		before, conditions []corev1.NodeCondition
+		want               time.Time
+	}{
+		"16.4 nothing has changed":                                {before: disk("False", 5), conditions: disk("False", 5), want: known},
+		"16.4 a change between two statuses that no rule matches": {before: disk("False", 5), conditions: disk("Unknown", 20), want: known},
+		"16.4 by a clock that was ahead when it was seen first":   {before: disk("False", 40), conditions: disk("False", 40), want: known},
+		"16.4 the condition is new":                               {before: []corev1.NodeCondition{{Type: "Other"}}, conditions: disk("False", 20), want: known},
+		"16.4 the condition has gone":                             {before: disk("False", 5), want: known},
+		"P11 it was another one in between":                       {before: disk("False", 5), conditions: disk("False", 20), want: now},
+		"P11 by a clock that is ahead":                            {before: disk("False", 5), conditions: disk("False", 90), want: now},
+		"P11 by a clock that is behind":                           {before: disk("False", 5), conditions: disk("False", 2), want: now},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, HealthySince(known, rules, tc.before, tc.conditions, now))
+		})
+	}
 }

@@ -11,12 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// An Action is one intended write. The set of actions is closed: Create, Delete,
-// MarkTimedOut, WriteLease, ReleaseLease and RemoveConfirmation. Actions are plain
-// data.
+// An Action is one step of a plan. The set of actions is closed: Confirm, Create,
+// Delete, MarkTimedOut, WriteLease, ReleaseLease and RemoveConfirmation. All but Confirm
+// write. Actions are plain data.
 type Action interface{ isAction() }
 
-// Create starts a step.
+// Confirm reads the Node live and judges it again. The later actions are left out if it
+// is no longer unhealthy, or if what permitted them is no longer so: they cannot be
+// undone (spec 13.3).
+type Confirm struct{}
+
+// Create starts a step. An object that has the name already is adopted if it is our own
+// and was not known when the plan was made: then an answer was lost, or a cache lags.
 type Create struct {
 	Object *unstructured.Unstructured
 }
@@ -32,9 +38,11 @@ type MarkTimedOut struct {
 	CR *CR
 	At time.Time
 	// EndsStep means that the step is over, which is the condition of all later
-	// actions: they are left out if it could not be marked, except where the CR says
-	// itself that it has failed (spec 13.5). Otherwise the mark is a mere help.
+	// actions: they are left out if it could not be marked, unless admission denies the
+	// mark (spec 13.5). Otherwise the mark is a mere help.
 	EndsStep bool
+	// Anew replaces an earlier mark: the remediator has not noticed it (spec 13.8).
+	Anew bool
 }
 
 // WriteLease creates the lease of the node, or updates it if it has a
@@ -43,7 +51,8 @@ type WriteLease struct {
 	Lease *coordinationv1.Lease
 }
 
-// ReleaseLease deletes the lease of the node, bound to what was observed.
+// ReleaseLease deletes the lease of the node, bound to what was observed or, in the same
+// plan, written.
 type ReleaseLease struct {
 	Lease *coordinationv1.Lease
 }
@@ -54,6 +63,7 @@ type RemoveConfirmation struct {
 	UID  types.UID
 }
 
+func (Confirm) isAction()            {}
 func (Create) isAction()             {}
 func (Delete) isAction()             {}
 func (MarkTimedOut) isAction()       {}
@@ -64,6 +74,8 @@ func (RemoveConfirmation) isAction() {}
 // ActionName returns the name of an action in logs.
 func ActionName(action Action) string {
 	switch action.(type) {
+	case Confirm:
+		return "Confirm"
 	case Create:
 		return "Create"
 	case Delete:

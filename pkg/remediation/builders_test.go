@@ -126,14 +126,19 @@ func describe(actions []Action) []string {
 	var lines []string
 	for _, action := range actions {
 		switch action := action.(type) {
+		case Confirm:
+			lines = append(lines, "confirm")
 		case Create:
 			lines = append(lines, "create "+action.Object.GetName())
 		case Delete:
 			lines = append(lines, "delete "+action.CR.Name)
 		case MarkTimedOut:
 			verb := "mark "
-			if action.EndsStep {
+			switch {
+			case action.EndsStep:
 				verb = "end "
+			case action.Anew:
+				verb = "remind "
 			}
 			lines = append(lines, verb+action.CR.Name+" at "+action.At.Format(time.TimeOnly))
 		case WriteLease:

@@ -67,19 +67,29 @@ func (s *Script) Decision(plan *NodePlan, outcome *Outcome) *v1alpha1.Decision {
 		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, inTheWay(outcome.Blocker)
 	case outcome.Recovered:
 		reason, until = v1alpha1.DecidedRecovering, time.Time{}
-	case failure == v1alpha1.DecidedCreateFailed:
-		// It did not fail, and yet there is none: the one before is still going.
+	case outcome.LeaseLost && (failure == v1alpha1.DecidedCreateFailed || failure == v1alpha1.DecidedUpdateFailed):
+		reason, until = v1alpha1.DecidedLeaseTaken, time.Time{}
+		message = fmt.Sprintf("Lease %s was written by another client just now", LeaseName(plan.Node.Name))
+	case outcome.StillDeleting:
 		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
 	}
 	if message == "" {
 		message = s.explain(plan, reason)
 	}
 	decision := &v1alpha1.Decision{Type: reason.Type(), Reason: reason, Message: shorten(message)}
-	if !until.IsZero() {
-		// In whole seconds, and not before it is due.
-		decision.NextCheckTime = new(metav1.NewTime(until.Add(time.Second - 1).Truncate(time.Second)))
-	}
+	decision.NextCheckTime = storable(until)
 	return decision
+}
+
+// storable returns an instant in whole seconds, and not before it is due, or nil if it is
+// never or cannot be stored: the API has years of four digits, and times are computed from
+// what others have written. One such node must not keep a whole status from being written.
+func storable(until time.Time) *metav1.Time {
+	at := until.Add(time.Second - 1).Truncate(time.Second)
+	if year := at.UTC().Year(); until.IsZero() || year < 1 || year > 9999 {
+		return nil
+	}
+	return new(metav1.NewTime(at))
 }
 
 // failure returns as what it counts if the plan cannot be carried out. It is empty
@@ -120,6 +130,9 @@ func (s *Script) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	case v1alpha1.DecidedAwaitingDeletion:
 		return awaitedDeletions(node)
 	case v1alpha1.DecidedSoonUnhealthy:
+		if node.Verdict.Deadline.IsZero() {
+			return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so its duration is not known to be over", node.Verdict.Type, node.Verdict.Status)
+		}
 		return fmt.Sprintf("Condition %s=%s has not lasted for its duration yet", node.Verdict.Type, node.Verdict.Status)
 	case v1alpha1.DecidedRecovering:
 		return "The Node itself is no longer unhealthy, the watch is about to tell"

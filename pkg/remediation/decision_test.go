@@ -157,7 +157,7 @@ func TestDecisionIsStable(t *testing.T) {
 			plan := s.Plan(sick("n"), now)
 			write, ok := plan.Actions[0].(WriteLease)
 			require.True(t, ok)
-			create, ok := plan.Actions[1].(Create)
+			create, ok := plan.Actions[2].(Create)
 			require.True(t, ok)
 			created := ParseCR(create.Object)
 			created.CreationTimestamp = metav1.NewTime(epoch)

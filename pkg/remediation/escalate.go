@@ -83,19 +83,24 @@ func (p *planner) wait() {
 		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 		return
 	}
-	before := len(p.Actions)
-	p.do(MarkTimedOut{CR: cr, At: p.now, EndsStep: true})
+	if next == len(p.Steps) {
+		p.endLast(cr, step)
+		return
+	}
+	p.begin(next, MarkTimedOut{CR: cr, At: p.now, EndsStep: true})
+}
+
+// endLast ends the last step. A classic one releases its lease (spec 14.7).
+func (p *planner) endLast(cr *CR, step Step) {
+	if renewed := p.renewal(); renewed != nil && !p.Node.RetryAt.IsZero() {
+		// An attempt has failed, and more may: the CR is at work until one succeeds.
+		p.do(WriteLease{Lease: renewed})
+	}
+	p.do(Confirm{}, MarkTimedOut{CR: cr, At: p.now, EndsStep: true})
 	if !step.Escalating() {
 		p.do(ReleaseLease{Lease: p.Node.Lease})
 	}
-	if next == len(p.Steps) {
-		p.exhaust()
-		return
-	}
-	p.begin(next)
-	if p.Refusal != "" {
-		p.Actions = p.Actions[:before] // The step goes on until its successor may begin.
-	}
+	p.exhaust()
 }
 
 // stepEnd returns when the step of a CR ends if its node does not recover: now, if it
@@ -141,8 +146,9 @@ func (p *planner) finish() {
 	p.do(ReleaseLease{Lease: p.Node.Lease})
 }
 
-// begin plans the CR of a step, unless something refuses it.
-func (p *planner) begin(step int) {
+// begin plans the CR of a step, unless something refuses it. What ends the step before
+// comes after all that may be in the way, and right before the CR (spec 13.3).
+func (p *planner) begin(step int, end ...Action) {
 	first := len(p.Node.Own) == 0
 	permitted := p.Node.Circumstances.Permissions()
 	if (first && !permitted.CreateFirst) || (!first && !permitted.CreateNext) {
@@ -177,6 +183,8 @@ func (p *planner) begin(step int) {
 		p.do(WriteLease{Lease: lease})
 		p.recheckLease(lease)
 	}
+	p.do(Confirm{})
+	p.do(end...)
 	p.do(Create{Object: object})
 	p.because(v1alpha1.DecidedStepRunning, time.Time{})
 	p.recheckAt(p.now.Add(p.Steps[step].Duration()))

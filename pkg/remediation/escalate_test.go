@@ -78,37 +78,39 @@ func TestEscalation(t *testing.T) {
 		exhausted bool
 		recheck   time.Duration
 	}{
-		"13.1 the first step":                               {node: sick("n"), want: []string{"lease node-n", "create n-soft"}, recheck: 5 * m},
+		"13.1 the first step":                               {node: sick("n"), want: []string{"lease node-n", "confirm", "create n-soft"}, recheck: 5 * m},
 		"13.3 it runs":                                      {node: sick("n", ourLease, with(soft())), now: 5*m - 1, recheck: 5 * m},
-		"13.3 its time is up":                               {node: sick("n", ourLease, with(soft())), now: 5 * m, want: []string{"end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
-		"13.3 it has failed":                                {node: sick("n", ourLease, with(soft(failed))), now: m, want: []string{"end soft at 00:01:00", "create n-fence"}, recheck: 11 * m},
+		"13.3 its time is up":                               {node: sick("n", ourLease, with(soft())), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
+		"13.3 it has failed":                                {node: sick("n", ourLease, with(soft(failed))), now: m, want: []string{"confirm", "end soft at 00:01:00", "create n-fence"}, recheck: 11 * m},
 		"13.4 a success runs until its time is up":          {node: sick("n", ourLease, with(soft(succeeded))), now: m, recheck: 5 * m},
-		"13.4 and then the next step follows":               {node: sick("n", ourLease, with(soft(succeeded))), now: 5 * m, want: []string{"end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
-		"13.2 over by its annotation":                       {node: sick("n", ourLease, with(soft(timedOut))), now: m, want: []string{"create n-fence"}, recheck: 11 * m},
-		"13.2 over by its status entry":                     {node: sick("n", ourLease, with(soft()), recordedAs(soft())), now: m, want: []string{"create n-fence"}, recheck: 11 * m},
+		"13.4 and then the next step follows":               {node: sick("n", ourLease, with(soft(succeeded))), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
+		"13.2 over by its annotation":                       {node: sick("n", ourLease, with(soft(timedOut))), now: m, want: []string{"confirm", "create n-fence"}, recheck: 11 * m},
+		"13.2 over by its status entry":                     {node: sick("n", ourLease, with(soft()), recordedAs(soft())), now: m, want: []string{"confirm", "create n-fence"}, recheck: 11 * m},
 		"13.2 a status entry of a former CR says nothing":   {node: sick("n", ourLease, with(soft()), recordedAs(soft(func(c *CR) { c.UID = "former" }))), now: m, recheck: 5 * m},
 		"13.2 over because a later step has a CR":           {node: sick("n", ourLease, with(soft(), fence(createdAt(epoch.Add(6*m))))), now: 7 * m, recheck: 16 * m},
 		"13.2 the first step's CR has vanished":             {node: sick("n", ourLease, with(fence())), now: m, recheck: 10 * m},
-		"11.6 the current step's CR has vanished":           {node: sick("n", ourLease, with(soft(timedOut))), now: 20 * m, want: []string{"create n-fence"}, recheck: 30 * m},
+		"11.6 the current step's CR has vanished":           {node: sick("n", ourLease, with(soft(timedOut))), now: 20 * m, want: []string{"confirm", "create n-fence"}, recheck: 30 * m},
 		"13.2 a CR that is deleted stands for no step":      {node: sick("n", ourLease, with(soft(timedOut), fence(deleting, timedOut))), now: m},
 		"P9 nor may its successor come before it is gone":   {node: sick("n", ourLease, with(soft(deleting, timedOut))), now: m},
 		"13.8 what is deleted is told to stop":              {node: sick("n", ourLease, with(soft(timedOut), fence(deleting))), now: m, want: []string{"mark fence at 00:01:00"}},
-		"P9 a step of the same kind is another step":        {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut))), now: m, want: []string{"create n-hard"}, recheck: 21 * m},
-		"13.6 after the last step":                          {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut), hard())), now: 20 * m, want: []string{"end hard at 00:20:00"}, exhausted: true},
+		"P9 a step of the same kind is another step":        {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut))), now: m, want: []string{"confirm", "create n-hard"}, recheck: 21 * m},
+		"13.6 after the last step":                          {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut), hard())), now: 20 * m, want: []string{"confirm", "end hard at 00:20:00"}, exhausted: true},
 		"13.6 nothing more follows":                         {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut), hard(timedOut))), now: 900 * m, exhausted: true},
-		"11.8 the oldest CR of a step is the step's":        {node: sick("n", ourLease, with(soft(), soft(createdAt(epoch.Add(3*m)), func(c *CR) { c.UID = "second" }))), now: 5 * m, want: []string{"end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
+		"11.8 the oldest CR of a step is the step's":        {node: sick("n", ourLease, with(soft(), soft(createdAt(epoch.Add(3*m)), func(c *CR) { c.UID = "second" }))), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"5.3 blocked: the step goes on":                     {node: sick("n", ourLease, with(soft()), under(func(c *Circumstances) { c.Paused = true })), now: 9 * m},
 		"5.3 blocked: a failed step goes on as well":        {node: sick("n", ourLease, with(soft(failed)), under(func(c *Circumstances) { c.GateClosed = true })), now: 9 * m},
 		"5.2 blocked: no next CR for a step that is over":   {node: sick("n", ourLease, with(soft(timedOut)), under(func(c *Circumstances) { c.Excluded = true })), now: 9 * m, refusal: RefusedExcluded},
 		"5.3 the lease is taken: the step goes on":          {node: sick("n", leased(held("other", epoch)), with(soft())), now: 5 * m, refusal: RefusedLeaseTaken, recheck: 6 * m},
 		"13.8 what is deleted is told to stop even then":    {node: sick("n", leased(held("other", epoch)), with(soft(), soft(deleting, func(c *CR) { c.UID = "second" }))), now: 5 * m, want: []string{"mark soft at 00:05:00"}, refusal: RefusedLeaseTaken, recheck: 6 * m},
 		"5.3 a foreign CR is in the way: the step goes on":  {node: sick("n", ourLease, with(soft()), near(fence(foreign))), now: 5 * m, refusal: RefusedForeignRemediation},
-		"5.4 the control plane is no obstacle to next ones": {node: sick("n", ourLease, with(soft()), func(n *Node) { n.ControlPlane, n.PlaceTaken, n.EtcdRefuses = true, true, true }), now: 5 * m, want: []string{"end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
-		"14.2 14.8 the lease is missing: acquired again":    {node: sick("n", with(soft())), now: 5 * m, want: []string{"end soft at 00:05:00", "lease node-n", "create n-fence"}, recheck: 15 * m},
-		"14.4 14.8 an invalid foreign lease is taken over":  {node: sick("n", leased(held("other", epoch.Add(-time.Hour))), with(soft())), now: 5 * m, want: []string{"end soft at 00:05:00", "lease node-n", "create n-fence"}, recheck: 15 * m},
+		"5.4 the control plane is no obstacle to next ones": {node: sick("n", ourLease, with(soft()), func(n *Node) { n.ControlPlane, n.PlaceTaken, n.EtcdRefuses = true, true, true }), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
+		"14.2 14.8 the lease is missing: acquired again":    {node: sick("n", with(soft())), now: 5 * m, want: []string{"lease node-n", "confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
+		"14.4 14.8 an invalid foreign lease is taken over":  {node: sick("n", leased(held("other", epoch.Add(-time.Hour))), with(soft())), now: 5 * m, want: []string{"lease node-n", "confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"7.5 nothing for a soon-unhealthy node":             {node: sick("n", ourLease, soon, with(soft(failed))), now: 99 * m},
 		"6.8 what cannot be read may be at work":            {node: sick("n", ourLease, with(soft(timedOut)), func(n *Node) { n.Unreadable = []v1alpha1.Remediation{{}} }), now: m},
 		"16.1 recovery: every step, timed out or not":       {node: sick("n", ourLease, well, with(soft(timedOut), fence(succeeded), hard())), now: m, want: []string{"delete soft", "delete fence", "delete hard"}},
+		"14.5 the lease is kept while no step can be ended": {node: sick("n", leased(held(ours, epoch, lasting(360))), with(soft(), hard()), func(n *Node) { n.RetryAt = epoch.Add(time.Hour) }), now: 20 * m, want: []string{"lease node-n"}, recheck: 40 * m},
+		"14.5 and before the next attempt to end the last":  {node: sick("n", leased(held(ours, epoch, lasting(360))), with(hard()), func(n *Node) { n.RetryAt = epoch.Add(time.Minute) }), now: 20 * m, want: []string{"lease node-n", "confirm", "end hard at 00:20:00"}, exhausted: true},
 		"P1 nothing before the next attempt":                {node: sick("n", ourLease, with(soft()), func(n *Node) { n.RetryAt = epoch.Add(time.Hour) }), now: 5 * m, refusal: RefusedRetryLater, recheck: 15 * m},
 	}
 	hashes := map[string]string{"soft": "", "fence": "", "hard": ""}
@@ -150,7 +152,7 @@ func TestEscalationIgnoresPositions(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	node := func() Node { return sick("n", leased(held(ours, epoch)), with(soft(timedOut), fence())) }
 	want := escalation().Plan(node(), epoch.Add(10*time.Minute))
-	require.Len(t, want.Actions, 3)
+	require.Len(t, want.Actions, 4)
 	for range 20 {
 		require.Equal(t, want, escalation(random.Perm(3)...).Plan(node(), epoch.Add(10*time.Minute)), "P7")
 	}
@@ -206,8 +208,8 @@ func TestClassicOverdue(t *testing.T) {
 		exhausted bool
 	}{
 		"14.7 not yet":                                     {node: sick("n", with(cr("n")), overdueLease), now: 30*time.Minute - 1, want: nil},
-		"14.7 marked, and the lease deleted":               {node: sick("n", with(cr("n")), overdueLease), now: 30 * time.Minute, want: []string{"end n at 00:30:00", "release node-n"}, exhausted: true},
-		"14.7 the executor looks whether it has succeeded": {node: sick("n", with(cr("n", succeeded)), overdueLease), now: 30 * time.Minute, want: []string{"end n at 00:30:00", "release node-n"}, exhausted: true},
+		"14.7 marked, and the lease deleted":               {node: sick("n", with(cr("n")), overdueLease), now: 30 * time.Minute, want: []string{"confirm", "end n at 00:30:00", "release node-n"}, exhausted: true},
+		"14.7 the executor looks whether it has succeeded": {node: sick("n", with(cr("n", succeeded)), overdueLease), now: 30 * time.Minute, want: []string{"confirm", "end n at 00:30:00", "release node-n"}, exhausted: true},
 		"14.7 no new lease and no second annotation":       {node: sick("n", with(cr("n", timedOut))), now: 99 * time.Minute, exhausted: true},
 		"14.7 known by status only, as after a success":    {node: sick("n", with(cr("n", succeeded)), recordedAs(cr("n"))), now: 99 * time.Minute, exhausted: true},
 		"14.7 the lease could not be deleted: once more":   {node: sick("n", with(cr("n", timedOut)), overdueLease), now: 30 * time.Minute, want: []string{"release node-n"}, exhausted: true},

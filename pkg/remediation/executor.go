@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -43,14 +45,24 @@ type Outcome struct {
 	Gone []*CR
 	// TimedOut holds the CRs whose step has ended by this call, and when.
 	TimedOut map[types.UID]time.Time
-	// Blocker is a foreign CR that has the name that was needed.
+	// Blocker is a CR that has the name that was needed, and is none of this step.
 	Blocker *CR
-	// Recovered tells that the last look at the node found it not unhealthy, so
-	// that nothing was created.
+	// StillDeleting means that the CR that has the needed name is about to go.
+	StillDeleting bool
+	// LeaseLost means that the lease of the node was written by another client since it
+	// was observed, so that the rest of the plan was left out.
+	LeaseLost bool
+	// ReleaseFailed means that the lease was not deleted: it has changed since it was
+	// observed, which is no failure, or Err says why.
+	ReleaseFailed bool
+	// Recovered means that a live read found the node not unhealthy, so that nothing
+	// began or ended.
 	Recovered bool
-	// Outdated tells that what the plan was made by does not hold any more, so that
-	// the remediation did not begin.
+	// Outdated means that what the plan was made by does not hold any more, so that
+	// nothing began or ended.
 	Outdated bool
+	// lease is the lease as this call has written it, nil if it has not.
+	lease *coordinationv1.Lease
 	// Err joins what failed. The other fields tell what was done all the same.
 	Err error
 }
@@ -65,9 +77,8 @@ type Executor struct {
 	Client dynamic.Interface
 	// Mapping returns where CRs of a kind are served.
 	Mapping func(schema.GroupVersionKind) (*meta.RESTMapping, error)
-	// StillUnhealthy reads the node live and judges it again. It is the last look
-	// before a CR is created. The error is ErrOutdated if nothing may begin that was
-	// planned.
+	// StillUnhealthy reads the node live and judges it again, for Confirm. The error is
+	// ErrOutdated if nothing may begin or end that was planned.
 	StillUnhealthy func(ctx context.Context, node string) (bool, error)
 	// Kube writes the leases, in LeaseNamespace, and removes confirmations from Nodes.
 	Kube           kubernetes.Interface
@@ -92,14 +103,21 @@ func (e *Executor) Execute(ctx context.Context, nhc string, plan NodePlan) Outco
 				continue // A CR is left, and the outcome says why: the lease is kept for it (spec 14.9).
 			}
 		}
-		if err := e.execute(ctx, nhc, plan.Node.Name, action, &outcome); err != nil {
-			logger.V(4).Info("Left out the rest of a plan", "cause", err.Error())
-			outcome.fail(err)
-			break
+		err := e.execute(ctx, nhc, &plan.Node, action, &outcome)
+		if err == nil {
+			continue
 		}
+		logger.V(4).Info("Left out the rest of a plan", "cause", err.Error())
+		if !errors.Is(err, errStop) {
+			outcome.fail(err)
+		}
+		break
 	}
 	return outcome
 }
+
+// errStop ends a plan without a failure: the outcome says why.
+var errStop = errors.New("the rest of the plan must not follow")
 
 // actionTimeout bounds an action. A kind that never answers, because its webhook or its
 // API server hangs, must not hold a worker for ever. It is longer than the API server
@@ -108,10 +126,12 @@ const actionTimeout = 35 * time.Second
 
 // execute carries out one action. It returns an error if the later actions of the
 // plan must not follow; what fails without that consequence is in the outcome.
-func (e *Executor) execute(ctx context.Context, nhc, node string, action Action, outcome *Outcome) error {
+func (e *Executor) execute(ctx context.Context, nhc string, node *Node, action Action, outcome *Outcome) error {
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
 	switch action := action.(type) {
+	case Confirm:
+		return e.confirm(ctx, node.Name, outcome)
 	case Create:
 		e.create(ctx, nhc, node, action, outcome)
 	case Delete:
@@ -119,19 +139,19 @@ func (e *Executor) execute(ctx context.Context, nhc, node string, action Action,
 	case MarkTimedOut:
 		err := e.markTimedOut(ctx, action)
 		switch {
-		case err == nil || (action.EndsStep && action.CR.Succeeded == corev1.ConditionFalse && denied(err)):
+		case err == nil || (action.EndsStep && denied(err)):
 			if action.EndsStep {
 				outcome.timedOut(action)
 			}
 		case action.EndsStep:
-			return fmt.Errorf("ending a step for node %s: %w", node, err)
+			return fmt.Errorf("ending a step for node %s: %w", node.Name, err)
 		case !errors.Is(err, errNotThere):
-			outcome.fail(fmt.Errorf("telling the remediation of node %s to stop: %w", node, err))
+			outcome.fail(fmt.Errorf("telling the remediation of node %s to stop: %w", node.Name, err))
 		}
 	case WriteLease:
-		return e.writeLease(ctx, action.Lease)
+		return e.writeLease(ctx, action.Lease, outcome)
 	case ReleaseLease:
-		return e.releaseLease(ctx, action.Lease)
+		return e.releaseLease(ctx, action.Lease, outcome)
 	case RemoveConfirmation:
 		return e.removeConfirmation(ctx, action)
 	default:
@@ -163,25 +183,28 @@ func (e *Executor) client(gvk schema.GroupVersionKind, namespace string) (dynami
 	return e.Client.Resource(mapping.Resource).Namespace(namespace), mapping, nil
 }
 
-func (e *Executor) create(ctx context.Context, nhc, node string, action Create, outcome *Outcome) {
+// confirm looks at the node right before something that cannot be undone.
+func (e *Executor) confirm(ctx context.Context, node string, outcome *Outcome) error {
+	unhealthy, err := e.StillUnhealthy(ctx, node)
+	switch {
+	case errors.Is(err, ErrOutdated):
+		outcome.Outdated = true
+		return errStop
+	case err != nil:
+		return fmt.Errorf("reading node %s again: %w", node, err)
+	case !unhealthy:
+		outcome.Recovered = true
+		klog.FromContext(ctx).V(2).Info("Went no further: the node is no longer unhealthy")
+		return errStop
+	}
+	return nil
+}
+
+func (e *Executor) create(ctx context.Context, nhc string, node *Node, action Create, outcome *Outcome) {
 	object := action.Object
 	client, mapping, err := e.client(object.GroupVersionKind(), object.GetNamespace())
 	if err != nil {
 		outcome.fail(err)
-		return
-	}
-	unhealthy, err := e.StillUnhealthy(ctx, node)
-	if errors.Is(err, ErrOutdated) {
-		outcome.Outdated = true
-		return
-	}
-	if err != nil {
-		outcome.fail(fmt.Errorf("reading node %s before its remediation: %w", node, err))
-		return
-	}
-	if !unhealthy {
-		outcome.Recovered = true
-		klog.FromContext(ctx).V(2).Info("Created no remediation: the node is no longer unhealthy")
 		return
 	}
 	created, err := client.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager})
@@ -191,7 +214,7 @@ func (e *Executor) create(ctx context.Context, nhc, node string, action Create, 
 	}
 	if err != nil {
 		outcome.Unknown = !refused(err)
-		outcome.fail(fmt.Errorf("creating remediation for node %s: %w", node, err))
+		outcome.fail(fmt.Errorf("creating remediation for node %s: %w", node.Name, err))
 		return
 	}
 	e.OnWrite(mapping.Resource.GroupResource(), created.GetResourceVersion())
@@ -211,30 +234,49 @@ func refused(err error) bool {
 		strings.Contains(err.Error(), "failed calling webhook")
 }
 
-// adopt looks at the object that has the name of the CR to create. It is our own
-// one if an answer was lost or a cache lags, and then all is well.
-func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, nhc, node string, object *unstructured.Unstructured, outcome *Outcome) {
+// adopt looks at the object that has the name of the CR to create. It is the CR of this
+// step if an answer was lost or a cache lags, and then all is well. A CR of another step,
+// or one whose step is over, is never adopted: its time is up already (P9).
+func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, nhc string, node *Node, object *unstructured.Unstructured, outcome *Outcome) {
+	logger := klog.FromContext(ctx)
 	live, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		outcome.fail(fmt.Errorf("creating remediation for node %s: a namesake was just deleted", node))
+		outcome.StillDeleting = true
+		logger.V(2).Info("Created no remediation: the previous one has just gone", "kind", object.GetKind(), "remediation", klog.KObj(object))
 		return
 	}
 	if err != nil {
 		outcome.Unknown = true
-		outcome.fail(fmt.Errorf("reading the remediation that stands for node %s: %w", node, err))
+		outcome.fail(fmt.Errorf("reading the remediation that stands for node %s: %w", node.Name, err))
 		return
 	}
-	cr := ParseCR(live)
-	switch {
-	case !cr.OwnedBy(nhc) || cr.Node() != node:
+	switch cr := ParseCR(live); {
+	case !cr.OwnedBy(nhc) || cr.Node() != node.Name:
 		outcome.Blocker = cr
-		klog.FromContext(ctx).V(2).Info("Created no remediation: a foreign one has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
+		logger.V(2).Info("Created no remediation: a foreign one has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	case cr.Deleting():
-		klog.FromContext(ctx).V(2).Info("Created no remediation: the previous one is still going", "kind", cr.Kind, "remediation", klog.KObj(cr))
+		outcome.StillDeleting = true
+		logger.V(2).Info("Created no remediation: the previous one is still being deleted", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	case cr.TimedOut() || !sameTemplate(cr, ParseCR(object)) || node.knows(cr.UID):
+		outcome.Blocker = cr
+		logger.V(2).Info("Created no remediation: that of another step has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	default:
 		outcome.Created = cr
-		klog.FromContext(ctx).V(2).Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
+		logger.V(2).Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	}
+}
+
+// sameTemplate reports whether two CRs were made from the same template, as far as they
+// say so.
+func sameTemplate(a, b *CR) bool {
+	nameOfA, known := a.Template()
+	nameOfB, _ := b.Template()
+	return !known || nameOfA == nameOfB
+}
+
+// knows reports whether the CR was known when the plan was made.
+func (n *Node) knows(uid types.UID) bool {
+	return slices.ContainsFunc(n.Own, func(cr *CR) bool { return cr.UID == uid })
 }
 
 func (e *Executor) delete(ctx context.Context, action Delete, outcome *Outcome) {
@@ -256,19 +298,23 @@ func (e *Executor) delete(ctx context.Context, action Delete, outcome *Outcome) 
 	}
 }
 
-// denied tells whether the API server has refused a write, for which it may have
-// asked a webhook that does not answer. Any other failure says nothing about what a
+// denied reports whether admission has refused a write, or was to be asked and does not
+// answer (spec 13.5). A missing permission and any other failure say nothing about what a
 // further attempt brings (P5).
 func denied(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
 	}
-	switch code := status.Status().Code; code {
-	case http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
-		return false
+	message := status.Status().Message
+	switch status.Status().Code {
+	case http.StatusForbidden:
+		// The authorizer has one form of words, which names the verb and the resource.
+		return !strings.Contains(message, " cannot patch resource ")
+	case http.StatusUnprocessableEntity:
+		return true
 	default:
-		return (code >= http.StatusBadRequest && code < http.StatusInternalServerError) || apierrors.IsInternalError(err)
+		return strings.Contains(message, "failed calling webhook") || (strings.Contains(message, "admission webhook") && strings.Contains(message, "denied the request"))
 	}
 }
 
@@ -307,7 +353,7 @@ func (e *Executor) mark(ctx context.Context, client dynamic.ResourceInterface, m
 	if live.UID != cr.UID {
 		return errNotThere
 	}
-	if !live.mayTimeOut() {
+	if !live.mayTimeOut() && (!action.Anew || live.Succeeded == corev1.ConditionTrue) {
 		return nil
 	}
 	patch, err := timedOutPatch(cr.UID, object.GetResourceVersion(), action.At)

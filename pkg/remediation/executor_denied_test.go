@@ -15,8 +15,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestMarkTimedOutDenied: only a denial lets a failed step end without the annotation
-// (spec 13.5, P5).
+// TestMarkTimedOutDenied: only a denial lets a step end without the annotation (spec 13.5,
+// P5), whether the CR has failed or its time is up.
 func TestMarkTimedOutDenied(t *testing.T) {
 	t.Parallel()
 	resource := crResource.GroupResource()
@@ -25,9 +25,12 @@ func TestMarkTimedOutDenied(t *testing.T) {
 		err  error
 		ends bool
 	}{
-		"13.5 denied":                           {verb: "patch", err: apierrors.NewForbidden(resource, "n", nil), ends: true},
+		"13.5 denied":                           {verb: "patch", err: apierrors.NewForbidden(resource, "n", errors.New("ValidatingAdmissionPolicy 'far' denied request")), ends: true},
+		"13.5 denied with a code of its own":    {verb: "patch", err: apierrors.NewBadRequest(`admission webhook "far" denied the request: no`), ends: true},
+		"P5 a permission is missing":            {verb: "patch", err: apierrors.NewForbidden(resource, "n", errors.New(`User "x" cannot patch resource "rebootremediations" in API group "example.com"`))},
 		"13.5 invalid":                          {verb: "patch", err: apierrors.NewInvalid(crResource.GroupVersion().WithKind("RebootRemediation").GroupKind(), "n", nil), ends: true},
-		"13.5 bad request":                      {verb: "patch", err: apierrors.NewBadRequest("no"), ends: true},
+		"P5 bad request":                        {verb: "patch", err: apierrors.NewBadRequest("no")},
+		"P5 the server failed":                  {verb: "patch", err: apierrors.NewInternalError(errors.New("etcd"))},
 		"13.5 a webhook that does not answer":   {verb: "patch", err: apierrors.NewInternalError(errors.New(`failed calling webhook "far"`)), ends: true},
 		"P5 others write all the time":          {verb: "patch", err: apierrors.NewConflict(resource, "n", nil)},
 		"P5 too many requests":                  {verb: "patch", err: apierrors.NewTooManyRequests("busy", 1)},
@@ -48,11 +51,12 @@ func TestMarkTimedOutDenied(t *testing.T) {
 			}
 			th := newTheatre(object("n", uid))
 			th.react(tc.verb, "", tc.err)
-			own := cr("n", failed)
-			outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}))
-			_, ended := outcome.TimedOut[own.UID]
-			require.Equal(t, tc.ends, ended)
-			require.Equal(t, tc.ends, outcome.Err == nil)
+			for _, own := range []*CR{cr("n", failed), cr("n")} {
+				outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}))
+				_, ended := outcome.TimedOut[own.UID]
+				require.Equal(t, tc.ends, ended)
+				require.Equal(t, tc.ends, outcome.Err == nil)
+			}
 		})
 	}
 }

@@ -21,8 +21,8 @@ import (
 var LeaseResource = coordinationv1.SchemeGroupVersion.WithResource("leases").GroupResource()
 
 // writeLease creates the lease, or updates it bound to the resourceVersion that was
-// observed: whoever was faster keeps it.
-func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease) error {
+// observed: whoever was faster keeps it, which is no failure.
+func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, outcome *Outcome) error {
 	leases := e.Kube.CoordinationV1().Leases(e.LeaseNamespace)
 	var written *coordinationv1.Lease
 	var err error
@@ -31,22 +31,36 @@ func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease) 
 	} else {
 		written, err = leases.Update(ctx, lease, metav1.UpdateOptions{FieldManager: FieldManager})
 	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || (lease.ResourceVersion != "" && apierrors.IsNotFound(err)) {
+		outcome.LeaseLost = true
+		klog.FromContext(ctx).V(2).Info("Lost the lease to another client", "lease", lease.Name)
+		return errStop
+	}
 	if err != nil {
 		return fmt.Errorf("writing lease %s: %w", lease.Name, err)
 	}
+	outcome.lease = written
 	e.OnWrite(LeaseResource, written.ResourceVersion)
 	klog.FromContext(ctx).V(2).Info("Wrote lease", "lease", klog.KObj(written))
 	return nil
 }
 
-// releaseLease deletes the lease, unless it has changed since it was observed.
-func (e *Executor) releaseLease(ctx context.Context, lease *coordinationv1.Lease) error {
+// releaseLease deletes the lease, unless it has changed since it was observed: then it is
+// looked at again.
+func (e *Executor) releaseLease(ctx context.Context, lease *coordinationv1.Lease, outcome *Outcome) error {
+	if outcome.lease != nil {
+		lease = outcome.lease
+	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}}
 	err := e.Kube.CoordinationV1().Leases(e.LeaseNamespace).Delete(ctx, lease.Name, options)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil
-	}
-	if err != nil {
+	case apierrors.IsConflict(err):
+		outcome.ReleaseFailed = true
+		return nil
+	case err != nil:
+		outcome.ReleaseFailed = true
 		return fmt.Errorf("releasing lease %s: %w", lease.Name, err)
 	}
 	klog.FromContext(ctx).V(2).Info("Released lease", "lease", klog.KObj(lease))

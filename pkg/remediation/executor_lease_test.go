@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,6 +53,7 @@ func TestExecuteNoCRWithoutLease(t *testing.T) {
 	}{
 		"14.2 somebody else was faster to create it": {verb: "create", lease: newLease("workers", new(sick("n")), rebootStep(), epoch), err: apierrors.NewAlreadyExists(LeaseResource, "node-n")},
 		"14.2 somebody else was faster to update it": {verb: "update", lease: held(ours, epoch), err: apierrors.NewConflict(LeaseResource, "node-n", nil)},
+		"14.2 it has just gone":                      {verb: "update", lease: held(ours, epoch), err: apierrors.NewNotFound(LeaseResource, "node-n")},
 		"P5 it cannot be written":                    {verb: "update", lease: held(ours, epoch), err: errServer},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +61,13 @@ func TestExecuteNoCRWithoutLease(t *testing.T) {
 			th := newTheatre()
 			th.reactKube(tc.verb, "leases", tc.err)
 			outcome := th.Execute(t.Context(), "workers", actions(WriteLease{Lease: tc.lease}, Create{Object: Render(check(), sick("n"), reboot())}))
-			require.ErrorIs(t, outcome.Err, tc.err)
+			if errors.Is(tc.err, errServer) {
+				require.ErrorIs(t, outcome.Err, errServer)
+				require.False(t, outcome.LeaseLost)
+			} else {
+				require.NoError(t, outcome.Err, "a race that is lost is no failure")
+				require.True(t, outcome.LeaseLost)
+			}
 			require.Nil(t, outcome.Created)
 			require.Empty(t, th.writes(), "a CR is created only while the lease is held")
 			require.Empty(t, th.written)
@@ -73,7 +81,7 @@ func TestExecuteReleaseLease(t *testing.T) {
 	for name, tc := range map[string]struct{ err, want error }{
 		"14.9 released":    {},
 		"14.9 it was gone": {err: apierrors.NewNotFound(LeaseResource, "node-n")},
-		"14.9 somebody has taken it: it stays, we look again": {err: conflict, want: conflict},
+		"14.9 another client has taken it: it stays, we look again": {err: conflict},
 		"P5 it failed": {err: errServer, want: errServer},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,6 +94,7 @@ func TestExecuteReleaseLease(t *testing.T) {
 			} else {
 				require.ErrorIs(t, outcome.Err, tc.want)
 			}
+			require.Equal(t, tc.want != nil || tc.err == conflict, outcome.ReleaseFailed, "14.9: it is tried again")
 			require.Len(t, th.kube.Actions(), 1)
 			request := th.kube.Actions()[0].(clienttesting.DeleteActionImpl)
 			require.Equal(t, &metav1.Preconditions{UID: new(types.UID("lease-uid")), ResourceVersion: new("5")}, request.GetDeleteOptions().Preconditions, "14.9: not one that has another holder meanwhile")
@@ -109,9 +118,9 @@ func TestExecuteEndStep(t *testing.T) {
 		"13.3 the step ends, the next one begins":                    {timedOut: true, patched: true},
 		"13.4 after a success, without annotation":                   {live: true, timedOut: true},
 		"13.5 denied after a failure: it goes on without":            {change: failed, verb: "patch", err: denied, timedOut: true, patched: true},
-		"13.5 even if it cannot be read":                             {change: failed, verb: "get", err: errServer, timedOut: true},
-		"5.3 P5 denied otherwise: the step has not ended":            {verb: "patch", err: denied, patched: true},
-		"P5 unread otherwise: the step has not ended":                {verb: "get", err: errServer},
+		"13.5 denied when its time is up: the same":                  {verb: "patch", err: denied, timedOut: true, patched: true},
+		"P5 unread: the step has not ended":                          {verb: "get", err: errServer},
+		"P5 unread after a failure: nor has it":                      {change: failed, verb: "get", err: errServer},
 		"P9 11.6 the CR is gone: the step begins anew, not the next": {change: failed, verb: "get", err: notFound},
 		"P9 11.6 it goes in between":                                 {change: failed, verb: "patch", err: notFound, patched: true},
 	}

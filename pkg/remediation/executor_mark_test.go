@@ -51,6 +51,28 @@ func TestMarkTimedOut(t *testing.T) {
 	}
 }
 
+// TestMarkTimedOutAnew: an earlier mark is replaced where the plan says so (spec 13.8).
+func TestMarkTimedOutAnew(t *testing.T) {
+	t.Parallel()
+	marked := annotated(v1alpha1.AnnotationTimedOut, "2025-01-01T00:00:00Z")
+	for name, tc := range map[string]struct {
+		live   *unstructured.Unstructured
+		writes []string
+	}{
+		"13.8 replaced":                      {live: object("n", "n-uid", marked), writes: []string{"patch n"}},
+		"13.8 never on a success":            {live: object("n", "n-uid", marked, withCondition("Succeeded", "True"))},
+		"P9 another object is left as it is": {live: object("n", "of-the-next-life", marked)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			th := newTheatre(tc.live)
+			outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: cr("n", timedOut), At: epoch, Anew: true}))
+			require.Equal(t, Outcome{}, outcome)
+			require.Equal(t, tc.writes, th.writes())
+		})
+	}
+}
+
 // The patch is of one key, bound to the object that was looked at.
 func TestMarkTimedOutPatch(t *testing.T) {
 	t.Parallel()

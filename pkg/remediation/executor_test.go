@@ -98,7 +98,7 @@ func (th *theatre) writes() []string {
 
 func (th *theatre) create(t *testing.T) Outcome {
 	t.Helper()
-	return th.Execute(t.Context(), "workers", actions(Create{Object: Render(check(), sick("n"), reboot())}))
+	return th.Execute(t.Context(), "workers", actions(Confirm{}, Create{Object: Render(check(), sick("n"), reboot())}))
 }
 
 func actions(all ...Action) NodePlan { return NodePlan{Node: sick("n"), Actions: all} }
@@ -211,6 +211,9 @@ func TestExecuteCreateAlreadyExists(t *testing.T) {
 		"11.4 foreign":                      {existing: object("n", "live-uid"), blocked: true},
 		"11.4 of another NodeHealthCheck":   {existing: object("n", "live-uid", ownedBy("others")), blocked: true},
 		"P9 our own, for another node":      {existing: object("n", "live-uid", ownedBy("workers"), annotated(v1alpha1.AnnotationNodeName, "m")), blocked: true},
+		"P9 our own, whose step is over":    {existing: object("n", "live-uid", ownedBy("workers"), annotated(v1alpha1.AnnotationTimedOut, "2026-01-01T00:00:00Z")), blocked: true},
+		"P9 our own, of another template":   {existing: object("n", "live-uid", ownedBy("workers"), annotated(v1alpha1.AnnotationTemplateName, "another")), blocked: true},
+		"P8 our own, of this template":      {existing: object("n", "live-uid", ownedBy("workers"), annotated(v1alpha1.AnnotationTemplateName, "reboot")), created: true},
 		"P9 our own, but still going": {existing: object("n", "live-uid", ownedBy("workers"), func(u *unstructured.Unstructured) {
 			u.SetDeletionTimestamp(new(metav1.NewTime(epoch)))
 		})},
@@ -243,7 +246,6 @@ func TestExecuteCreateNamesakeUnreadable(t *testing.T) {
 		err     error
 		unknown bool
 	}{
-		"P5 it was just deleted": {err: apierrors.NewNotFound(crResource.GroupResource(), "n")},
 		"P5 it cannot be read":   {err: errServer, unknown: true},
 		"P5 it must not be read": {err: apierrors.NewForbidden(crResource.GroupResource(), "n", nil), unknown: true},
 	} {
@@ -255,6 +257,57 @@ func TestExecuteCreateNamesakeUnreadable(t *testing.T) {
 			require.Error(t, outcome.Err, "the attempt is repeated")
 			outcome.Err = nil
 			require.Equal(t, Outcome{Unknown: tc.unknown}, outcome)
+		})
+	}
+}
+
+// TestExecuteCreateGoneNamesake: to lose a race for the name is no failure.
+func TestExecuteCreateGoneNamesake(t *testing.T) {
+	t.Parallel()
+	th := newTheatre(object("n", "live-uid"))
+	th.react("get", "", apierrors.NewNotFound(crResource.GroupResource(), "n"))
+	require.Equal(t, Outcome{StillDeleting: true}, th.create(t), "P9: the next sync tries again")
+}
+
+// TestExecuteCreateKnownCR: the CR of an earlier step is not taken for that of a later
+// one, although both have the name (P9).
+func TestExecuteCreateKnownCR(t *testing.T) {
+	t.Parallel()
+	th := newTheatre(object("n", "n-uid", ownedBy("workers"), annotated(v1alpha1.AnnotationTemplateName, "reboot")))
+	plan := NodePlan{
+		Node:    sick("n", with(cr("n", from("reboot"))), recordedAs(cr("n"))),
+		Actions: []Action{Confirm{}, Create{Object: Render(check(), sick("n"), reboot())}},
+	}
+	outcome := th.Execute(t.Context(), "workers", plan)
+	require.NoError(t, outcome.Err)
+	require.Nil(t, outcome.Created)
+	require.Equal(t, types.UID("n-uid"), outcome.Blocker.UID)
+}
+
+// TestExecuteConfirm: without the live look nothing ends that cannot begin again.
+func TestExecuteConfirm(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		recovered bool
+		err       error
+		want      Outcome
+	}{
+		"13.3 it has recovered":         {recovered: true, want: Outcome{Recovered: true}},
+		"13.3 a block of 5.2 is back":   {err: ErrOutdated, want: Outcome{Outdated: true}},
+		"P5 the Node could not be read": {err: errServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			th := newTheatre(object("n", "n-uid"))
+			th.unhealthy, th.nodeErr = !tc.recovered, tc.err
+			outcome := th.Execute(t.Context(), "workers", actions(Confirm{}, MarkTimedOut{CR: cr("n"), At: epoch, EndsStep: true}, ReleaseLease{Lease: held(ours, epoch)}))
+			if tc.err == errServer {
+				require.ErrorIs(t, outcome.Err, errServer)
+				outcome.Err = nil
+			}
+			require.Equal(t, tc.want, outcome)
+			require.Empty(t, th.writes())
+			require.Empty(t, th.kube.Actions())
 		})
 	}
 }

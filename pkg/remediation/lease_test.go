@@ -139,7 +139,7 @@ func TestLeaseForFirstCR(t *testing.T) {
 				return
 			}
 			require.Empty(t, plan.Refusal)
-			require.Equal(t, []string{"lease node-n", "create n"}, describe(plan.Actions), "14.2")
+			require.Equal(t, []string{"lease node-n", "confirm", "create n"}, describe(plan.Actions), "14.2")
 			require.Equal(t, tc.want, written(plan))
 			require.Equal(t, second.Add(10*time.Minute), plan.Recheck, "14.5: the next wake-up for it is T later")
 		})

@@ -17,8 +17,10 @@ import (
 // Node is all that a decision about one node depends on.
 type Node struct {
 	Name string
-	// UID is that of the Node object, empty if it does not exist.
-	UID types.UID
+	// UID is that of the Node object, empty if it does not exist, and Created its
+	// creationTimestamp, zero if that is not known.
+	UID     types.UID
+	Created time.Time
 	// ControlPlane tells whether the node carries a control plane label (spec 12.1).
 	ControlPlane bool
 	// Verdict is that of the node's conditions, also where it is not selected.
@@ -73,7 +75,8 @@ type NodePlan struct {
 	Refusal Refusal
 	// Blocker is the foreign CR that stands in the way, if that is the refusal.
 	Blocker *CR
-	// Exhausted means that the last step is over and the node is still unhealthy.
+	// Exhausted means that the last step is over, or ends by this plan, and the node is
+	// still unhealthy: see ExhaustedBy.
 	Exhausted bool
 	// Delayed means that healthyDelay keeps the CRs of a healthy node.
 	Delayed bool
@@ -121,9 +124,22 @@ func (s *Script) Plan(node Node, now time.Time) NodePlan {
 	default:
 		plan.remediate()
 	}
-	plan.keepLease()
+	plan.remind()
 	plan.postpone()
+	plan.keepLease()
 	return plan.NodePlan
+}
+
+// ExhaustedBy reports whether the last step is over now that the plan was carried out with
+// this outcome: its end may have failed, or was not confirmed.
+func (p *NodePlan) ExhaustedBy(outcome *Outcome) bool {
+	for _, action := range p.Actions {
+		if mark, ok := action.(MarkTimedOut); ok && mark.EndsStep {
+			_, ended := outcome.TimedOut[mark.CR.UID]
+			return p.Exhausted && ended
+		}
+	}
+	return p.Exhausted
 }
 
 // planner is a plan in the making.
@@ -132,6 +148,8 @@ type planner struct {
 	*Script
 	progress progress
 	now      time.Time
+	// postponed means that there is something to do, and that it is not due yet.
+	postponed bool
 }
 
 func (p *planner) do(actions ...Action) { p.Actions = append(p.Actions, actions...) }
@@ -226,11 +244,14 @@ func (p *planner) cleanUp() {
 // there is none and none is about to be created (spec 14.5, 14.9).
 func (p *planner) keepLease() {
 	lease := p.Node.Lease
-	if lease == nil || !p.Node.Circumstances.Permissions().KeepLease {
+	if lease == nil || !p.Node.Circumstances.Permissions().KeepLease || (p.waits() && !p.postponed) {
 		return
 	}
 	held := p.Node.holds(p.NHC.Name)
 	if !p.remains() {
+		if p.postponed {
+			return // The next attempt needs it.
+		}
 		// One without holder is as good as foreign, unless it was for a CR of ours, and
 		// even then while it stands in the way of the next one (spec 14.3).
 		abandoned := leaseHolder(lease) == "" && (len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0) && p.Refusal != RefusedLeaseTaken
@@ -245,12 +266,21 @@ func (p *planner) keepLease() {
 	if !held || exhausted || p.Exhausted || p.creates() || p.releases() {
 		return
 	}
-	if renewed := renew(lease, p.renewalDuration(), p.now); renewed != nil {
+	if renewed := p.renewal(); renewed != nil {
 		p.do(WriteLease{Lease: renewed})
 		lease = renewed
 		p.recheckAt(p.now.Add(p.renewalDuration()))
 	}
 	p.recheckLease(lease)
+}
+
+// renewal returns the lease as it has to be written to be kept, or nil if the NodeHealthCheck
+// does not hold it, or if it lasts long enough.
+func (p *planner) renewal() *coordinationv1.Lease {
+	if p.Node.Lease == nil || !p.Node.holds(p.NHC.Name) {
+		return nil
+	}
+	return renew(p.Node.Lease, p.renewalDuration(), p.now)
 }
 
 // recheckLease has a held lease looked at again when it is to be renewed. That is a
@@ -303,16 +333,58 @@ func (p *planner) releases() bool {
 	return false
 }
 
-// postpone puts everything off that follows an attempt that has failed.
-func (p *planner) postpone() {
-	if len(p.Actions) == 0 || !p.now.Before(p.Node.RetryAt) {
+// remind marks anew what is still being deleted a while after its Node has returned: some
+// remediators are woken by their CR only, and hold on to it because the Node was gone when
+// they looked last (spec 13.8). The mark is older than the Node only once per return.
+func (p *planner) remind() {
+	node := &p.Node
+	if node.Circumstances.NodeDeleted || node.Circumstances.Conflict || node.Created.IsZero() {
 		return
 	}
+	for _, cr := range node.Own {
+		if !cr.Deleting() || cr.Succeeded == corev1.ConditionTrue || !p.returned(cr) {
+			continue
+		}
+		due := node.Created.Add(v1alpha1.ReminderDelay)
+		if deleted := cr.DeletionTimestamp.Add(v1alpha1.ReminderDelay); deleted.After(due) {
+			due = deleted
+		}
+		if p.now.Before(due) {
+			p.recheckAt(due)
+			continue
+		}
+		p.do(MarkTimedOut{CR: cr, At: p.now, Anew: true})
+	}
+}
+
+// returned reports whether the Node has been created since its CR was marked. A CR whose
+// mark was denied when the Node went has none; that of an unhealthy Node gets one anyway.
+func (p *planner) returned(cr *CR) bool {
+	since := cr.DeletionTimestamp.Time
+	if cr.TimedOut() {
+		since, _ = cr.TimedOutAt()
+	} else if p.Node.Verdict.State == health.Unhealthy {
+		return false
+	}
+	return since.Before(p.Node.Created)
+}
+
+// waits reports whether an attempt has failed and the next one is not due yet.
+func (p *planner) waits() bool { return p.now.Before(p.Node.RetryAt) }
+
+// postpone puts everything off that follows an attempt that has failed. The lease is
+// kept meanwhile: the CR of the step that could not be ended is still at work.
+func (p *planner) postpone() {
+	if len(p.Actions) == 0 || !p.waits() {
+		return
+	}
+	p.postponed = true
 	if p.creates() {
 		p.Refusal = RefusedRetryLater
 	}
 	if failed := p.failure(); failed != "" {
 		p.because(failed, time.Time{})
+		p.Exhausted = false
 	}
 	p.Actions = nil
 }

@@ -233,12 +233,17 @@ func requirePermitted(t *testing.T, s *Script, plan *NodePlan) {
 	}
 	unhealthy := !node.Circumstances.NodeDeleted && node.Verdict.State == health.Unhealthy
 	healthy := !node.Circumstances.NodeDeleted && node.Verdict.State == health.Healthy
-	leaseWritten := node.holds("workers")
+	leaseWritten, confirmed := node.holds("workers"), false
 	for i, action := range plan.Actions {
-		require.False(t, epoch.Before(node.RetryAt), "P1: the backoff is kept")
+		if _, renewal := action.(WriteLease); !renewal || begins(*plan) {
+			require.False(t, epoch.Before(node.RetryAt), "P1: the backoff is kept")
+		}
 		require.False(t, node.Circumstances.Conflict, "6.7: nothing is written")
 		switch action := action.(type) {
+		case Confirm:
+			confirmed = true
 		case Create:
+			require.True(t, confirmed, "13.3: the Node is read live first")
 			require.True(t, unhealthy, "7.5: only for an unhealthy node")
 			require.True(t, permitted.CreateNext && (permitted.CreateFirst || len(node.Own) > 0), "5.2")
 			require.Empty(t, node.Unreadable, "6.8")
@@ -258,6 +263,7 @@ func requirePermitted(t *testing.T, s *Script, plan *NodePlan) {
 			require.True(t, own[action.CR], "11.4: foreign CRs are not touched")
 			require.True(t, unhealthy || node.Circumstances.NodeDeleted, "7.5")
 			if action.EndsStep {
+				require.True(t, confirmed, "13.3: the Node is read live first")
 				require.True(t, permitted.EndStep, "5.2")
 				require.True(t, plan.Exhausted || begins(*plan), "5.3: never while its successor may not be created")
 			} else {
@@ -265,6 +271,7 @@ func requirePermitted(t *testing.T, s *Script, plan *NodePlan) {
 			}
 			marked[action.CR] = true
 		case WriteLease:
+			require.False(t, confirmed, "13.3: the lease is made to last first")
 			require.True(t, leaseWritten || begins(*plan), "14.8: not acquired again before another CR is created")
 			require.False(t, !leaseWritten && node.Lease != nil && leaseValid(node.Lease, epoch, 0), "14.3")
 			leaseWritten = true

@@ -26,9 +26,9 @@ func TestPlan(t *testing.T) {
 		want    []string
 		refusal Refusal
 	}{
-		"8.4 an unhealthy node gets its CR":                     {node: sick("n"), want: []string{"lease node-n", "create n"}},
-		"12.3 a control plane node gets its CR as well":         {node: sick("n", func(n *Node) { n.ControlPlane = true }), want: []string{"lease node-n", "create n"}},
-		"12.3 etcd stands in no worker's way":                   {node: sick("n", func(n *Node) { n.PlaceTaken, n.EtcdRefuses = true, true }), want: []string{"lease node-n", "create n"}},
+		"8.4 an unhealthy node gets its CR":                     {node: sick("n"), want: []string{"lease node-n", "confirm", "create n"}},
+		"12.3 a control plane node gets its CR as well":         {node: sick("n", func(n *Node) { n.ControlPlane = true }), want: []string{"lease node-n", "confirm", "create n"}},
+		"12.3 etcd stands in no worker's way":                   {node: sick("n", func(n *Node) { n.PlaceTaken, n.EtcdRefuses = true, true }), want: []string{"lease node-n", "confirm", "create n"}},
 		"7.3 a healthy node gets none":                          {node: sick("n", well)},
 		"7.5 a soon-unhealthy node gets none":                   {node: sick("n", soon)},
 		"7.5 nor is its CR deleted":                             {node: sick("n", soon, with(cr("n")))},
@@ -43,7 +43,7 @@ func TestPlan(t *testing.T) {
 		"13.8 also if its deletion was only requested":          {node: sick("n", with(cr("n")), requested("n-uid")), want: []string{mark}},
 		"13.8 also a failed one":                                {node: sick("n", with(cr("n", deleting, failed))), want: []string{mark}},
 		"13.8 never a successful one":                           {node: sick("n", with(cr("n", deleting, succeeded)))},
-		"11.6 what vanished is replaced":                        {node: sick("n", requested("n-uid")), want: []string{"lease node-n", "create n"}},
+		"11.6 what vanished is replaced":                        {node: sick("n", requested("n-uid")), want: []string{"lease node-n", "confirm", "create n"}},
 		"16.1 recovery deletes all own CRs":                     {node: sick("n", well, with(cr("n"), cr("m", timedOut), cr("o", succeeded))), want: []string{"delete n", "delete m", "delete o"}},
 		"16.1 those already being deleted are left alone":       {node: sick("n", well, with(cr("n", deleting), cr("m")), requested("x")), want: []string{"delete m"}},
 		"16.1 nor is a request repeated":                        {node: sick("n", well, with(cr("n"), cr("m")), requested("n-uid")), want: []string{"delete m"}},
@@ -67,7 +67,7 @@ func TestPlan(t *testing.T) {
 		"17.4 nothing of ours is left of a deleted Node":        {node: sick("n", gone)},
 		"17.2 what cannot be read cannot be cleaned up":         {node: sick("n", gone, unreadable)},
 		"P1 a failed attempt is not repeated before its time":   {node: sick("n", retryAt(now.Add(1))), refusal: RefusedRetryLater},
-		"P1 but at its time":                                    {node: sick("n", retryAt(now)), want: []string{"lease node-n", "create n"}},
+		"P1 but at its time":                                    {node: sick("n", retryAt(now)), want: []string{"lease node-n", "confirm", "create n"}},
 		"P1 a deletion waits as well, and is no refusal":        {node: sick("n", well, with(cr("n")), retryAt(now.Add(1)))},
 		"5.4 the circumstance is reported rather than the wait": {node: sick("n", retryAt(now.Add(1)), under(func(c *Circumstances) { c.Paused = true })), refusal: RefusedPaused},
 	}
@@ -136,8 +136,8 @@ func TestPlanWithoutTemplate(t *testing.T) {
 func TestPlanIsCarriedOutAsRendered(t *testing.T) {
 	t.Parallel()
 	plan := planFor(sick("n"), epoch)
-	require.Len(t, plan.Actions, 2)
-	require.Equal(t, Create{Object: Render(check(), sick("n"), reboot())}, plan.Actions[1], "11.1 14.2: the lease comes first")
+	require.Len(t, plan.Actions, 3)
+	require.Equal(t, Create{Object: Render(check(), sick("n"), reboot())}, plan.Actions[2], "11.1 14.2: the lease comes first")
 }
 
 func TestPlanBlockedByForeignCR(t *testing.T) {
@@ -226,7 +226,7 @@ func TestPlanRechecksRefusals(t *testing.T) {
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "14.3")
 	plan = planFor(sick("n", leased(held("NodeHealthCheck-others", epoch, lasting(20)))), epoch)
 	require.Equal(t, epoch.Add(20*time.Second+1), plan.Recheck, "14.3: within 1 min, but as soon as it is in the past")
-	require.Equal(t, []string{"lease node-n", "create n"}, describe(planFor(plan.Node, plan.Recheck).Actions), "14.4")
+	require.Equal(t, []string{"lease node-n", "confirm", "create n"}, describe(planFor(plan.Node, plan.Recheck).Actions), "14.4")
 	plan = planFor(sick("n", leased(held("", epoch, noHolder, lasting(20)))), epoch)
 	require.Equal(t, epoch.Add(20*time.Second+1), plan.Recheck, "14.3: without holder it counts as foreign")
 	plan = planFor(sick("n", func(n *Node) { n.ControlPlane, n.EtcdRefuses = true, true }), epoch)

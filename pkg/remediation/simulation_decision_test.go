@@ -201,10 +201,12 @@ var proofs = map[v1alpha1.DecisionReason]func(e *evidence) bool{
 		}
 		return e.is(health.Unhealthy) && blocked
 	},
-	v1alpha1.DecidedLeaseTaken: func(e *evidence) bool { return e.is(health.Unhealthy) && e.leaseTaken() },
+	v1alpha1.DecidedLeaseTaken: func(e *evidence) bool {
+		return e.is(health.Unhealthy) && (e.leaseTaken() || e.outcome.LeaseLost)
+	},
 	v1alpha1.DecidedAwaitingDeletion: func(e *evidence) bool {
 		unread := !e.exists() && len(e.node.Unreadable) > 0 // Of a Node that is gone, in either way.
-		return unread || (e.leaving && (!e.is(health.Healthy) || len(e.standing) == 0))
+		return unread || e.outcome.StillDeleting || (e.leaving && (!e.is(health.Healthy) || len(e.standing) == 0))
 	},
 	v1alpha1.DecidedSoonUnhealthy: func(e *evidence) bool { return e.is(health.SoonUnhealthy) },
 	v1alpha1.DecidedRecovering:    func(e *evidence) bool { return e.outcome.Recovered && e.outcome.Created == nil },

@@ -53,7 +53,7 @@ func (w *world) checkStay(s, again *sight, plans, next []NodePlan, outcomes []Ou
 	for i := range outcomes {
 		place := plans[i].Node.ControlPlane && outcomes[i].Created != nil
 		acted = acted || place || len(outcomes[i].Deleted)+len(outcomes[i].Gone) > 0
-		failed = failed || outcomes[i].Err != nil || outcomes[i].Blocker != nil || outcomes[i].Recovered
+		failed = failed || lostRace(&outcomes[i]) || outcomes[i].Err != nil || outcomes[i].Blocker != nil || outcomes[i].Recovered
 		failed = failed || incomplete(plans[i].Node.Lease) || s.now.Before(plans[i].Node.RetryAt)
 	}
 	if acted || failed {

@@ -51,7 +51,7 @@ func (w *world) checkFixedPoint(s *sight, plans []NodePlan, outcomes []Outcome, 
 	}
 	for i := range plans {
 		before := &plans[i]
-		if outcomes[i].Err != nil || outcomes[i].Blocker != nil || outcomes[i].Recovered || s.now.Before(before.Node.RetryAt) {
+		if lostRace(&outcomes[i]) || outcomes[i].Err != nil || outcomes[i].Blocker != nil || outcomes[i].Recovered || s.now.Before(before.Node.RetryAt) {
 			continue
 		}
 		if before.Node.Circumstances.GateClosed || before.Refusal == RefusedStormActive || before.Refusal == RefusedControlPlaneBusy {
@@ -76,6 +76,9 @@ func (w *world) checkFixedPoint(s *sight, plans []NodePlan, outcomes []Outcome, 
 		w.checkRecheck(again, &next)
 	}
 }
+
+// lostRace reports whether another client was faster, so that the plan is to be made again.
+func lostRace(outcome *Outcome) bool { return outcome.LeaseLost || outcome.ReleaseFailed || outcome.StillDeleting }
 
 // checkRecheck looks at a plan that is empty at some instant before its next look:
 // nothing but the renewal of a lease may come up there.

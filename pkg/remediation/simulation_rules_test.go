@@ -112,7 +112,7 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 	ended := map[types.UID]bool{}
 	w.count(plan)
 	for _, action := range plan.Actions {
-		if s.now.Before(node.RetryAt) {
+		if _, renewal := action.(WriteLease); s.now.Before(node.RetryAt) && (!renewal || begins(*plan)) {
 			violate("P1", "an attempt before the next one is due")
 		}
 		switch action := action.(type) {
@@ -189,7 +189,7 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 	if creates > 0 && plan.Refusal != "" {
 		violate("5.4", "created and refused")
 	}
-	if releases > 0 && creates+leases > 0 {
+	if releases > 0 && (creates > 0 || (leases > 0 && node.RetryAt.IsZero())) {
 		violate("14.9", "the lease is written and released")
 	}
 	if plan.Refusal == RefusedLeaseTaken && (node.Lease == nil || !leaseValidReference(node.Lease, s.now)) {

@@ -190,7 +190,7 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 			if entry.ConditionsHealthyTimestamp != nil {
 				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
 				if object := s.objects[name]; object != nil {
-					node.HealthySince = health.HealthySince(node.HealthySince, nhc.Spec.UnhealthyConditions, object.Status.Conditions, now)
+					node.HealthySince = health.HealthySince(node.HealthySince, nhc.Spec.UnhealthyConditions, nil, object.Status.Conditions, now)
 				}
 			}
 		}

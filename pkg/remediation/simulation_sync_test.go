@@ -87,6 +87,9 @@ func (p *process) sync(name string) (alive bool) {
 	w.noteStorm(s)
 	w.checkFixedPoint(s, plans, outcomes, status)
 	p.wake[name] = health.Earliest(p.wake[name], p.recheck(s, plans))
+	if slices.ContainsFunc(outcomes, func(outcome Outcome) bool { return lostRace(&outcome) }) {
+		p.wake[name] = health.Earliest(p.wake[name], s.now.Add(time.Second))
+	}
 	p.checkWake(s, status)
 	return true
 }

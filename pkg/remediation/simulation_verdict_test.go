@@ -83,7 +83,8 @@ func (w *world) checkTruth(e *evidence, plan *NodePlan, decision *v1alpha1.Decis
 func (w *world) checkFirst(e *evidence, decision *v1alpha1.Decision) {
 	got, want := decision.Reason, e.firstRefusal()
 	begun := got == v1alpha1.DecidedStepRunning && e.outcome.Created != nil
-	tried := got == v1alpha1.DecidedCreateFailed || got == v1alpha1.DecidedRecovering || (got == v1alpha1.DecidedForeignRemediation && e.outcome.Blocker != nil)
+	tried := got == v1alpha1.DecidedCreateFailed || got == v1alpha1.DecidedRecovering || (got == v1alpha1.DecidedForeignRemediation && e.outcome.Blocker != nil) ||
+		(got == v1alpha1.DecidedLeaseTaken && e.outcome.LeaseLost) || (got == v1alpha1.DecidedAwaitingDeletion && e.outcome.StillDeleting)
 	if got != want && (want != "" || (!begun && !tried)) {
 		w.violate(e.node.Name, "5.4", "decided %s, it has to be %q", got, want)
 	}

@@ -150,10 +150,10 @@ func TestNextStepWaits(t *testing.T) {
 		"5.3 P9 it has failed, and the next CR is going":       {own: []*CR{soft(failed), fence(deleting, timedOut)}},
 		"5.3 P9 it has succeeded, and the next CR is going":    {own: []*CR{soft(succeeded), fence(deleting, timedOut)}},
 		"13.8 5.3 and the next CR is told to stop":             {own: []*CR{soft(failed), fence(deleting)}, want: []string{"mark fence at 01:00:00"}},
-		"13.3 a CR of the step after the next is no obstacle":  {own: []*CR{soft(failed), hard(deleting, timedOut)}, want: []string{"end soft at 01:00:00", "create " + second}},
-		"13.6 the last step has no successor to wait for":      {own: []*CR{soft(deleting, timedOut), hard()}, want: []string{"end hard at 01:00:00"}},
+		"13.3 a CR of the step after the next is no obstacle":  {own: []*CR{soft(failed), hard(deleting, timedOut)}, want: []string{"confirm", "end soft at 01:00:00", "create " + second}},
+		"13.6 the last step has no successor to wait for":      {own: []*CR{soft(deleting, timedOut), hard()}, want: []string{"confirm", "end hard at 01:00:00"}},
 		"13.2 P9 it is over, and its own successor is going":   {own: []*CR{soft(timedOut), fence(deleting, timedOut)}},
-		"13.2 P9 it is over, and only its former CR is going":  {own: []*CR{soft(timedOut), soft(deleting, timedOut, func(c *CR) { c.UID = "former" })}, want: []string{"create " + second}},
+		"13.2 P9 it is over, and only its former CR is going":  {own: []*CR{soft(timedOut), soft(deleting, timedOut, func(c *CR) { c.UID = "former" })}, want: []string{"confirm", "create " + second}},
 		"P9 nothing begins while the only CR, a later, leaves": {own: []*CR{hard(deleting, timedOut)}},
 	}
 	for name, tc := range tests {
@@ -208,4 +208,51 @@ func TestLeaseWithoutHolder(t *testing.T) {
 	require.Empty(t, plan.Actions)
 	require.Equal(t, RefusedLeaseTaken, plan.Refusal)
 	require.Equal(t, epoch.Add(2*time.Minute), plan.Recheck, "14.3: the next attempt within a minute")
+}
+
+// TestRemind: a remediator that has missed the return of the Node is told once more, and
+// only once for each return (spec 13.8).
+func TestRemind(t *testing.T) {
+	t.Parallel()
+	const m = time.Minute
+	created := func(at time.Duration) func(*Node) { return func(n *Node) { n.Created = epoch.Add(at) } }
+	deletedAt := func(at time.Duration) func(*CR) {
+		return func(c *CR) { c.DeletionTimestamp = new(metav1.NewTime(epoch.Add(at))) }
+	}
+	markedAt := func(at time.Duration) func(*CR) {
+		return annotate(v1alpha1.AnnotationTimedOut, epoch.Add(at).Format(time.RFC3339))
+	}
+	tests := map[string]struct {
+		node    Node
+		now     time.Duration
+		want    []string
+		recheck time.Duration
+	}{
+		"13.8 the Node is back, healthy, for a minute":   {node: sick("n", well, created(5*m), with(cr("n", deletedAt(m), markedAt(m)))), now: 6 * m, want: []string{"remind n at 00:06:00"}},
+		"13.8 the Node is back, unhealthy":               {node: sick("n", created(5*m), with(cr("n", deletedAt(m), markedAt(m)))), now: 6 * m, want: []string{"remind n at 00:06:00"}},
+		"13.8 soon-unhealthy as well":                    {node: sick("n", soon, created(5*m), with(cr("n", deletedAt(m), markedAt(m)))), now: 6 * m, want: []string{"remind n at 00:06:00"}},
+		"13.8 not before a minute has passed":            {node: sick("n", well, created(5*m), with(cr("n", deletedAt(m), markedAt(m)))), now: 6*m - 1, recheck: 6 * m},
+		"13.8 a minute since the deletion too":           {node: sick("n", well, created(5*m), with(cr("n", deletedAt(8*m), markedAt(m)))), now: 6 * m, recheck: 9 * m},
+		"13.8 once per return":                           {node: sick("n", well, created(5*m), with(cr("n", deletedAt(m), markedAt(6*m)))), now: 20 * m},
+		"13.8 once per return: and again after the next": {node: sick("n", well, created(30*m), with(cr("n", deletedAt(m), markedAt(6*m)))), now: 31 * m, want: []string{"remind n at 00:31:00"}},
+		"13.8 the Node was there all the time":           {node: sick("n", well, created(-m), with(cr("n", deletedAt(m), markedAt(m)))), now: 20 * m},
+		"13.8 never on a success":                        {node: sick("n", well, created(5*m), with(cr("n", deletedAt(m), markedAt(m), succeeded))), now: 20 * m},
+		"13.8 the mark was denied when the Node went":    {node: sick("n", well, created(5*m), with(cr("n", deletedAt(m)))), now: 20 * m, want: []string{"remind n at 00:20:00"}},
+		"13.8 deleted because the Node has recovered":    {node: sick("n", well, created(m), with(cr("n", deletedAt(5*m)))), now: 20 * m},
+		"13.8 not what is not being deleted":             {node: sick("n", soon, created(5*m), with(cr("n", markedAt(m)))), now: 20 * m},
+		"13.8 the Node is gone":                          {node: sick("n", gone, with(cr("n", deletedAt(m), markedAt(m)))), now: 20 * m},
+		"6.7 not in a conflict":                          {node: sick("n", created(5*m), with(cr("n", deletedAt(m), markedAt(m))), under(func(c *Circumstances) { c.Conflict = true })), now: 20 * m},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := planFor(tc.node, epoch.Add(tc.now))
+			require.Equal(t, tc.want, describe(plan.Actions))
+			if tc.recheck == 0 {
+				require.Zero(t, plan.Recheck)
+			} else {
+				require.Equal(t, epoch.Add(tc.recheck), plan.Recheck, "P2")
+			}
+		})
+	}
 }

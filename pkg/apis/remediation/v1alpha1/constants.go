@@ -65,6 +65,9 @@ const (
 	// RetryInterval is how long a node waits at most that was refused for its lease
 	// or for the control plane.
 	RetryInterval = time.Minute
+	// ReminderDelay is how long a remediator has to release its remediation object after
+	// both its deletion and the return of its Node, before it is told again to stop.
+	ReminderDelay = time.Minute
 	// OldRemediationAge is the age above which a remediation object is reported as
 	// old.
 	OldRemediationAge = 48 * time.Hour
