@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -111,6 +112,11 @@ func (c *Controller) remember(ctx context.Context, nhc string, memory *memory, p
 	now := c.clock.Now()
 	for i := range outcomes {
 		outcome, node := &outcomes[i], &plans[i].Node
+		if outcome.ReleaseFailed {
+			memory.releasing.Insert(node.Name)
+		} else if node.Lease == nil || len(plans[i].Actions) > 0 {
+			memory.releasing.Delete(node.Name)
+		}
 		for _, cr := range outcome.Deleted {
 			memory.deletionRequested[cr.UID] = true
 		}
@@ -149,46 +155,75 @@ func (c *Controller) recheckKinds(plan remediation.NodePlan) {
 }
 
 // await records what stands in the way of nodes, so that its end wakes the
-// NodeHealthCheck. It returns when to look again without that: now, if something has
-// gone in the meantime, when nobody was listening yet, and zero otherwise.
-func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) (recheck time.Time) {
+// NodeHealthCheck. It returns when to look again without that: soon, if something has
+// gone in the meantime, when nothing was registered yet, and zero otherwise.
+func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome) (recheck time.Time) {
 	what := sets.New[awaited]()
 	for i := range plans {
-		switch plans[i].Refusal {
-		case remediation.RefusedControlPlaneBusy:
-			what.Insert(controlPlanePlace)
-		case remediation.RefusedLeaseTaken:
-			what.Insert(awaitedLease(remediation.LeaseName(plans[i].Node.Name)))
-		default: // Ends with an event of its own, or with time.
-		}
-		for _, cr := range []*remediation.CR{plans[i].Blocker, outcomes[i].Blocker} {
-			if cr != nil {
-				what.Insert(awaitedCR(cr))
-			}
-		}
+		what.Insert(awaitedBy(&plans[i], &outcomes[i])...)
 	}
 	c.waiting.replace(nhc, what)
-	gone := false
+	now := c.clock.Now()
 	for i := range plans {
-		if cr := plans[i].Blocker; cr != nil && c.isGone(cr) {
-			gone = true
+		if c.hasEnded(&plans[i], now) {
+			recheck = health.Earliest(recheck, now.Add(raceRetry))
+		}
+		if lost := outcomes[i].LeaseLost || outcomes[i].ReleaseFailed || outcomes[i].StillDeleting; lost && outcomes[i].Err == nil {
+			recheck = health.Earliest(recheck, now.Add(lostRaceRetry))
 		}
 		if cr := outcomes[i].Blocker; cr != nil && c.isGone(cr) {
 			// Or not in the cache yet: that was a live read.
-			recheck = now.Add(time.Second)
+			recheck = health.Earliest(recheck, now.Add(lostRaceRetry))
 		}
-		if plans[i].Refusal == remediation.RefusedControlPlaneBusy && c.placeIsFree(plans[i].Node.Name, now) {
-			gone = true
-		}
-		if lease := plans[i].Node.Lease; lease != nil && plans[i].Refusal == remediation.RefusedLeaseTaken {
-			current, exists, err := c.leaseStore.Get(lease)
-			gone = gone || err != nil || !exists || current != any(lease)
-		}
-	}
-	if gone {
-		return now
 	}
 	return recheck
+}
+
+// lostRaceRetry is how long it may take until a cache shows what another client has done.
+const lostRaceRetry = time.Second
+
+// awaitedBy returns what stands in the way of a node.
+func awaitedBy(plan *remediation.NodePlan, outcome *remediation.Outcome) []awaited {
+	var what []awaited
+	lease := awaitedLease(remediation.LeaseName(plan.Node.Name))
+	switch plan.Refusal {
+	case remediation.RefusedControlPlaneBusy:
+		what = append(what, controlPlanePlace)
+	case remediation.RefusedLeaseTaken:
+		what = append(what, lease)
+	default: // Ends with an event of its own, or with time.
+	}
+	if outcome.LeaseLost {
+		what = append(what, lease)
+	}
+	for _, cr := range []*remediation.CR{plan.Blocker, outcome.Blocker} {
+		if cr != nil {
+			what = append(what, awaitedCR(cr))
+		}
+	}
+	if plan.Node.OthersRemediate {
+		what = append(what, awaitedCRsOf(plan.Node.Name)) // Then the confirmation is removed.
+	}
+	return what
+}
+
+// hasEnded reports whether what stands in the way of a node has gone since it was planned
+// for.
+func (c *Controller) hasEnded(plan *remediation.NodePlan, now time.Time) bool {
+	if plan.Blocker != nil && c.isGone(plan.Blocker) {
+		return true
+	}
+	if plan.Refusal == remediation.RefusedControlPlaneBusy && c.placeIsFree(plan.Node.Name, now) {
+		return true
+	}
+	if plan.Node.OthersRemediate && !c.othersRemediate(plan.Node.Name) {
+		return true
+	}
+	if lease := plan.Node.Lease; lease != nil && plan.Refusal == remediation.RefusedLeaseTaken {
+		current, exists, err := c.leaseStore.Get(lease)
+		return err != nil || !exists || current != any(lease)
+	}
+	return false
 }
 
 func (c *Controller) isGone(cr *remediation.CR) bool {

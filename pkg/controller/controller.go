@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,10 @@ import (
 
 // Name is the name of the controller in metrics, logs and field management.
 const Name = remediation.FieldManager
+
+// raceRetry is how long a sync waits before it is repeated because something has changed
+// while it ran. A cache that is behind a live read would otherwise keep it spinning.
+const raceRetry = 100 * time.Millisecond
 
 // pollInterval is the time between two looks at a kind that cannot be watched
 // (spec 3).
@@ -181,7 +186,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Indexers:  crIndexers,
 		Handler:   c.remediationHandler(),
 		Changed: func(owners []string) {
-			c.enqueue(owners)
+			c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == placeOwner }))
 			c.enqueue(c.waiting.on(controlPlanePlace))
 		},
 	})
@@ -335,7 +340,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	plans := world.plan(nhc, start)
 	logSync(ctx, world, plans)
 	outcomes := c.act(ctx, nhc, world, memory, plans)
-	c.settlePlace(name, plans, outcomes, start)
+	c.settlePlace(name, plans, outcomes, c.clock.Now())
 	c.metrics.countCreations(name, plans, outcomes, start)
 	if outdated(outcomes) {
 		c.announcer.announce(nhc, removals(world, plans, outcomes))
@@ -343,7 +348,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	}
 	world.settle(nhc, plans, outcomes, start)
 	recheck = health.Earliest(world.recheck(plans, start), c.retries.next(name, plans, start))
-	recheck = health.Earliest(recheck, c.await(name, plans, outcomes, start))
+	recheck = health.Earliest(recheck, c.await(name, plans, outcomes))
 	ledger, ended := memory.ledger.Update(world.observations(plans, outcomes, start), start)
 	entries := newEntries(nhc, world, plans, outcomes, ledger, memory.decisions, start)
 	memory.healthy = world.seesHealthy(entries)

@@ -106,6 +106,12 @@ func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.Gr
 	}
 }
 
+// othersRemediate reports whether any NodeHealthCheck has a CR for the node, given that the
+// one that asks has none.
+func (c *Controller) othersRemediate(node string) bool {
+	return len(c.remediatingNode(node)) > 0 || c.namedUnread(node)
+}
+
 // namedUnread tells whether the status of a NodeHealthCheck names a CR for the node
 // that cannot be read: it counts as existing (spec 6.8).
 func (c *Controller) namedUnread(node string) bool {

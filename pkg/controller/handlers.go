@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -80,7 +81,10 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 	}
 	templates, crs := wantedKinds(nhc)
 	c.templates.Want(nhc.Name, templates)
-	c.remediations.Want(nhc.Name, crs)
+	c.wantRemediations(nhc.Name, crs)
+	if old != nil && countRemediations(old) != countRemediations(nhc) {
+		c.enqueue(c.waiting.on(controlPlanePlace)) // Status decides where a kind cannot be read.
+	}
 	if old != nil && old.ResourceVersion == nhc.ResourceVersion {
 		return
 	}
@@ -97,8 +101,29 @@ func (c *Controller) nhcDeleted(name string) {
 	c.roster.remove(name)
 	c.enqueue(c.overlaps.remove(name))
 	c.templates.Want(name, nil)
-	c.remediations.Want(name, nil)
+	c.wantRemediations(name, nil)
 	c.enqueue([]string{name})
+}
+
+// wantRemediations replaces the kinds of CRs that a NodeHealthCheck needs. One that is no
+// longer needed may have been all that kept the control plane's place taken.
+func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupVersionKind][]types.NamespacedName) {
+	dropped := sets.KeySet(c.remediations.Wanted(nhc)).Difference(sets.KeySet(kinds)).Len() > 0
+	if dropped {
+		c.keepPlaceKinds()
+	}
+	c.remediations.Want(nhc, kinds)
+	if dropped {
+		c.enqueue(c.waiting.on(controlPlanePlace))
+	}
+}
+
+func countRemediations(nhc *v1alpha1.NodeHealthCheck) int {
+	count := 0
+	for i := range nhc.Status.UnhealthyNodes {
+		count += len(nhc.Status.UnhealthyNodes[i].Remediations)
+	}
+	return count
 }
 
 // wantedKinds returns the kinds that a NodeHealthCheck needs: those of its
@@ -284,9 +309,14 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 			c.crChanged(cr)
 		},
 		DeleteFunc: func(object any) {
-			if cr, ok := lastKnown(object).(*remediation.CR); ok {
-				c.crChanged(cr)
+			cr, ok := lastKnown(object).(*remediation.CR)
+			if !ok {
+				return
 			}
+			if hasKey(cr.Labels, v1alpha1.LabelControlPlane) && len(c.remediations.Wanted(placeOwner)) > 0 {
+				c.keepPlaceKinds()
+			}
+			c.crChanged(cr)
 		},
 	}
 }
@@ -295,6 +325,7 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 func (c *Controller) crChanged(cr *remediation.CR) {
 	c.enqueue(cr.Owners())
 	c.enqueue(c.waiting.on(awaitedCR(cr)))
+	c.enqueue(c.waiting.on(awaitedCRsOf(cr.Node())))
 	c.enqueue(c.waiting.on(controlPlanePlace))
 }
 

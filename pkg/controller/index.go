@@ -209,6 +209,9 @@ func awaitedCR(cr *remediation.CR) awaited {
 	return awaited("cr/" + cr.GroupVersionKind().GroupKind().String() + "/" + cr.Namespace + "/" + cr.Name)
 }
 
+// awaitedCRsOf are the CRs that anybody has for a node.
+func awaitedCRsOf(node string) awaited { return awaited("crs of node/" + node) }
+
 func awaitedLease(name string) awaited { return awaited("lease/" + name) }
 
 // waiting knows which NodeHealthChecks wait for what. Its zero value is ready to

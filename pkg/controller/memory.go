@@ -35,6 +35,14 @@ type memory struct {
 	ledger *history.Ledger
 	// decisions are those of the nodes in the last report.
 	decisions map[string]v1alpha1.Decision
+	// contradicted means that the status has changed since it was read: then somebody else
+	// may have ended what is open here, and only the new status tells.
+	contradicted bool
+	// releasing are the nodes whose lease could not be released. One without holder is
+	// found in no other way.
+	releasing sets.Set[string]
+	// machineUnread is since when the Machine of a node cannot be read.
+	machineUnread map[string]time.Time
 	// lastWrite is how long the last write of the status took.
 	lastWrite slowness
 	// oldNodes are the nodes with a series for old CRs.
@@ -102,17 +110,26 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 		known = &memory{
 			uid:               nhc.UID,
 			deletionRequested: map[types.UID]bool{},
-			ledger:            history.Recall(&nhc.Status), // After a restart, status tells.
-			decisions:         decisionsIn(nhc.Status.UnhealthyNodes),
+			releasing:         sets.New[string](),
+			machineUnread:     map[string]time.Time{},
 			announced:         announced{detected: sets.New[string](), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		if before != nil {
 			// What the namesake had has ended, and its series with it.
 			known.remediations, known.oldNodes = before.remediations, before.oldNodes
 		}
+		known.recall(nhc)
 		m.byName[nhc.Name] = known
 	}
+	if known.contradicted {
+		known.recall(nhc)
+	}
 	return known
+}
+
+// recall has status tell what is open, as after a restart.
+func (m *memory) recall(nhc *v1alpha1.NodeHealthCheck) {
+	m.ledger, m.decisions, m.contradicted = history.Recall(&nhc.Status), decisionsIn(nhc.Status.UnhealthyNodes), false
 }
 
 // forget drops and returns the memory of a NodeHealthCheck, nil if there is none.

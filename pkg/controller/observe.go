@@ -18,7 +18,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -94,7 +93,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	for _, patient := range w.fleet.Patients {
 		w.add(patient.Node, patient.Verdict, restraints, crs)
 	}
-	others, err := c.furtherNodes(nhc, crs, memory.ledger)
+	others, err := c.furtherNodes(nhc, crs, memory)
 	if err != nil {
 		return nil, err
 	}
@@ -178,9 +177,10 @@ func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remedi
 // CRs, be they healthy, no longer selected or gone; those whose lease is held and may
 // have to be released; those that were unhealthy last; and those that somebody has
 // confirmed to be healthy.
-func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, crs *ownCRs, ledger *history.Ledger) (sets.Set[string], error) {
+func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, crs *ownCRs, memory *memory) (sets.Set[string], error) {
 	names := sets.New(crs.nodes()...)
-	names.Insert(ledger.Nodes()...)
+	names.Insert(memory.ledger.Nodes()...)
+	names = names.Union(memory.releasing)
 	held, err := c.leaseStore.ByIndex(leasesByHolder, remediation.LeaseHolder(nhc.Name))
 	if err != nil {
 		return nil, fmt.Errorf("listing leases: %w", err)
@@ -240,11 +240,21 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 	for i := range nhc.Status.UnhealthyNodes {
 		recorded[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
 	}
+	machineUnread := map[string]time.Time{}
 	for i := range w.nodes {
 		node := &w.nodes[i]
 		retry := c.retries.of(nhc.Name, node)
 		node.RetryAt, node.LastFailure = retry.due, retry.failure
 		node.DeletionRequested = memory.deletionRequested
+		if node.Machines.Unread() {
+			since, known := memory.machineUnread[node.Name]
+			if !known {
+				since = now
+			}
+			machineUnread[node.Name] = since
+			node.MachineDeadline = since.Add(v1alpha1.MachineReadTimeout)
+		}
+		node.ReleasingLease = memory.releasing.Has(node.Name)
 		lease, exists, err := c.leaseStore.GetByKey(c.leaseNamespace + "/" + remediation.LeaseName(node.Name))
 		if err != nil {
 			return fmt.Errorf("reading lease: %w", err)
@@ -266,9 +276,10 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 			node.HealthySince = health.HealthySince(node.HealthySince, nhc.Spec.UnhealthyConditions, seen.conditions, object.Status.Conditions, now)
 		}
 		if node.ConfirmedHealthy && len(node.Own) == 0 {
-			node.OthersRemediate = len(c.remediatingNode(node.Name)) > 0 || c.namedUnread(node.Name)
+			node.OthersRemediate = c.othersRemediate(node.Name)
 		}
 	}
+	memory.machineUnread = machineUnread
 	return nil
 }
 

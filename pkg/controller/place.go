@@ -5,11 +5,9 @@ package controller
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
@@ -86,7 +84,8 @@ func (c *Controller) placeFree(node string, now time.Time) bool {
 }
 
 // settlePlace ends the claim of a NodeHealthCheck after it has acted, but for a CR that
-// exists, or may exist, unseen by the caches.
+// exists, or may exist, unseen by the caches. Now is when it has acted, not when it began:
+// in between, minutes may have passed.
 func (c *Controller) settlePlace(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) {
 	c.place.mu.Lock()
 	defer c.place.mu.Unlock()
@@ -114,85 +113,10 @@ func (c *Controller) settlePlace(nhc string, plans []remediation.NodePlan, outco
 	}
 	if held.version == "" && held.until.IsZero() {
 		delete(c.place.claims, nhc)
-		c.enqueue(c.waiting.on(controlPlanePlace))
-	}
-}
-
-// placeTaken tells whether any other control plane node is under remediation, or
-// whether that cannot be told yet.
-func (c *Controller) placeTaken(node string) bool {
-	nhcs, err := c.nhcs.List(labels.Everything())
-	if err != nil {
-		return true
-	}
-	for _, nhc := range nhcs {
-		_, kinds := wantedKinds(nhc)
-		for kind := range kinds {
-			indexer, err := c.remediations.Cache(kind)
-			switch {
-			case err == nil:
-				if c.cacheHasPlace(indexer, node) {
-					return true
-				}
-			case onlyPending(err):
-				return true
-			case c.statusHasPlace(nhc, kind, node):
-				return true
-			}
+		for _, waiter := range c.waiting.on(controlPlanePlace) {
+			c.queue.AddAfter(cache.ObjectName{Name: waiter}, raceRetry)
 		}
 	}
-	return false
-}
-
-// cacheHasPlace tells whether a cache has a CR that takes the place from node.
-func (c *Controller) cacheHasPlace(indexer cache.Indexer, node string) bool {
-	takes := func(cr *remediation.CR) bool {
-		if cr.Node() == node {
-			return false
-		}
-		_, err := c.nodes.Get(cr.Node())
-		return err == nil || !cr.Deleting()
-	}
-	labelled, err := listCRs(indexer, byControlPlane, labelledControlPlane)
-	if err != nil {
-		return true
-	}
-	if slices.ContainsFunc(labelled, takes) {
-		return true
-	}
-	controlPlane, err := c.nodeStore.ByIndex(nodesByRole, roleControlPlane)
-	if err != nil {
-		return true
-	}
-	for _, object := range controlPlane {
-		name, err := cache.ObjectToName(object)
-		if err != nil {
-			continue
-		}
-		crs, err := listCRs(indexer, byNode, name.Name)
-		if err != nil {
-			return true
-		}
-		if slices.ContainsFunc(crs, takes) {
-			return true
-		}
-	}
-	return false
-}
-
-// statusHasPlace tells whether a NodeHealthCheck has a CR of a kind that cannot be
-// read, for a control plane node other than this one.
-func (c *Controller) statusHasPlace(nhc *v1alpha1.NodeHealthCheck, kind schema.GroupVersionKind, node string) bool {
-	for i := range nhc.Status.UnhealthyNodes {
-		entry := &nhc.Status.UnhealthyNodes[i]
-		if entry.Name == node || !slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind }) {
-			continue
-		}
-		if other, err := c.nodes.Get(entry.Name); err == nil && isControlPlane(other) {
-			return true
-		}
-	}
-	return false
 }
 
 // takePlace decides, for the control plane nodes whose turn it would be, which may
@@ -212,7 +136,7 @@ func (c *Controller) takePlace(ctx context.Context, nhc *v1alpha1.NodeHealthChec
 	}
 	for _, node := range next {
 		switch {
-		case !c.placeIsFree(node.Name, now):
+		case !c.placeIsFree(node.Name, now) || c.placeTakenLive(ctx, node.Name):
 			node.PlaceTaken = true
 		case !c.etcdAllows(ctx, node.Name):
 			node.EtcdRefuses = true

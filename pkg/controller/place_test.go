@@ -14,13 +14,16 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -90,7 +93,7 @@ func inPlaceWorld(t *testing.T, w placeWorld, before, test func(t *testing.T, c 
 		for _, node := range w.nodes {
 			require.NoError(t, nodes.Add(node))
 		}
-		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes}
+		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes, nhcStore: nhcs, dynamic: client}
 		c.remediations = watches.NewSet(watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
 			Interval: pollInterval, Parse: parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
@@ -149,13 +152,13 @@ func TestPlaceTaken(t *testing.T) {
 		"12.2 the node itself may have it":                   {crs: crs(placeCR("cp", byLabel))},
 		"12.2 a worker takes none":                           {crs: crs(placeCR("worker", nil))},
 		"12.2 a CR that goes keeps it while its Node exists": {crs: crs(placeCR("other", deletingCR)), taken: true},
-		"12.2 17.4 but not longer":                           {crs: crs(placeCR("gone", deletingByLabel))},
+		"12.2 17.4 and when it is gone, until the CR is":     {crs: crs(placeCR("gone", deletingByLabel)), taken: true},
 		"12.2 17.3 one that does not go keeps it":            {crs: crs(placeCR("gone", byLabel)), taken: true},
 		"12.2 a kind that cannot be read: status decides":    {status: shown("other", hiddenKind), taken: true},
 		"12.2 status of the node itself":                     {status: shown("cp", hiddenKind)},
 		"12.2 status of a worker":                            {status: shown("worker", hiddenKind)},
 		"12.2 status of a node that waits":                   {status: shown("other")},
-		"12.2 17.4 status of a node that is gone":            {status: shown("gone", hiddenKind)},
+		"12.2 status of a node that is gone: who knows":      {status: shown("gone", hiddenKind), taken: true},
 		"12.2 status of a kind that can be read says nothing": {
 			status: shown("other", readableKind),
 		},
@@ -193,14 +196,28 @@ func TestPlaceReserved(t *testing.T) {
 		require.True(t, c.reserve("two", "cp", epoch), "11.5: the lease decides who remediates the node")
 		c.settlePlace("one", of("cp"), []remediation.Outcome{{}}, epoch)
 		require.False(t, c.placeIsFree("other", epoch), "12.2: the other attempt is under way")
+		c.waiting.replace("one", sets.New(controlPlanePlace))
 		c.settlePlace("two", of("cp"), []remediation.Outcome{{}}, epoch)
 		require.True(t, c.placeIsFree("other", epoch), "P12: no CR was created")
+		synctest.Wait()
+		require.Zero(t, c.queue.Len(), "a cache that is behind a live read does not keep the sync spinning")
+		time.Sleep(raceRetry)
+		synctest.Wait()
+		require.Equal(t, []string{"one"}, woken(c), "12.4: who waits is told")
 
 		require.True(t, c.reserve("one", "cp", epoch))
 		c.settlePlace("one", of("cp"), []remediation.Outcome{{Unknown: true}}, epoch)
 		require.False(t, c.placeIsFree("other", epoch.Add(uncertainFor-1)), "P5: perhaps a CR was created")
 		require.True(t, c.placeIsFree("other", epoch.Add(uncertainFor)), "P12: by now, the caches would show it")
 	})
+}
+
+// endWatches ends what a set that was never run has begun.
+func endWatches(t *testing.T, set *watches.Set) {
+	t.Helper()
+	done, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	cancel()
+	set.Run(done)
 }
 
 // TestPlaceIsNotBlocked: only a node that would get its CR has the place reserved, and
@@ -217,11 +234,7 @@ func TestPlaceIsNotBlocked(t *testing.T) {
 	inPlaceWorld(t, placeWorld{nodes: []*corev1.Node{testNode("a"), testNode("b")}}, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
 		c.platform = watches.NewSet(watches.Config{}) // Of which nothing is known.
-		defer func() {
-			done, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
-			cancel()
-			c.platform.Run(done)
-		}()
+		defer endWatches(t, c.platform)
 		c.kube = kubefake.NewClientset(&policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: remediation.EtcdNamespace, Name: "etcd"},
 			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
@@ -251,5 +264,64 @@ func TestPlaceIsNotBlocked(t *testing.T) {
 			aTaken, bTaken = take(nil, blocked)
 			require.False(t, aTaken || bTaken, "%s: the attempt of another one changes nothing for it", name)
 		}
+	})
+}
+
+// TestPlaceTakenLive: the caches of a new leader may not show yet what the one before has
+// begun (spec 12.2, P6).
+func TestPlaceTakenLive(t *testing.T) {
+	t.Parallel()
+	controlPlane := labelled("node-role.kubernetes.io/control-plane", "")
+	inPlaceWorld(t, placeWorld{nodes: []*corev1.Node{testNode("cp", controlPlane), testNode("other", controlPlane)}}, nil, func(t *testing.T, c *Controller) {
+		t.Helper()
+		client := c.dynamic.(*dynamicfake.FakeDynamicClient)
+		crs := client.Resource(readableKind.GroupVersion().WithResource("reboots")).Namespace("ns")
+		require.False(t, c.placeTakenLive(t.Context(), "cp"))
+		list := func(err error) {
+			client.PrependReactor("list", "reboots", func(clienttesting.Action) (bool, runtime.Object, error) { return err != nil, nil, err })
+		}
+		list(apierrors.NewServiceUnavailable("later"))
+		require.True(t, c.placeTakenLive(t.Context(), "cp"), "P5: no answer is not an answer")
+		list(apierrors.NewForbidden(schema.GroupResource{}, "", nil))
+		require.False(t, c.placeTakenLive(t.Context(), "cp"), "12.2: status decides where a kind cannot be read")
+		client.ReactionChain = client.ReactionChain[2:]
+
+		// The watch does not tell of it yet.
+		client.PrependReactor("list", "reboots", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*placeCR("other", nil)}}, nil
+		})
+		_, err := crs.Get(t.Context(), "other", metav1.GetOptions{})
+		require.True(t, apierrors.IsNotFound(err))
+		require.True(t, c.placeIsFree("cp", epoch), "the cache does not know")
+		require.True(t, c.placeTakenLive(t.Context(), "cp"))
+		require.False(t, c.placeTakenLive(t.Context(), "other"), "12.2: the node itself has it")
+	})
+}
+
+// TestPlaceOfDroppedKind: a kind that no NodeHealthCheck refers to any more is watched as
+// long as a CR of it with the control plane label exists (spec 12.2).
+func TestPlaceOfDroppedKind(t *testing.T) {
+	t.Parallel()
+	byLabel := func(cr *unstructured.Unstructured) { cr.SetLabels(map[string]string{v1alpha1.LabelControlPlane: ""}) }
+	w := placeWorld{nodes: []*corev1.Node{testNode("cp")}, crs: []*unstructured.Unstructured{placeCR("gone", byLabel)}}
+	inPlaceWorld(t, w, nil, func(t *testing.T, c *Controller) {
+		t.Helper()
+		c.queue, c.templates = newPlatformController().queue, watches.NewSet(watches.Config{})
+		defer c.queue.ShutDown()
+		defer endWatches(t, c.templates)
+		c.waiting.replace("others", sets.New(controlPlanePlace))
+		require.NoError(t, c.nhcStore.Replace(nil, ""))
+		c.nhcDeleted("workers")
+		require.Equal(t, []string{"others", "workers"}, woken(c), "P2: who waits for the place is told")
+		require.False(t, c.placeIsFree("cp", epoch), "12.2")
+
+		indexer, err := c.remediations.Cache(readableKind)
+		require.NoError(t, err)
+		for _, cr := range indexer.List() {
+			require.NoError(t, indexer.Delete(cr))
+			c.remediationHandler().OnDelete(cr)
+		}
+		require.Empty(t, c.remediations.Wanted(placeOwner), "P12")
+		require.True(t, c.placeIsFree("cp", epoch))
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -149,40 +150,62 @@ func (c *Controller) platformObjects(kind schema.GroupVersionKind) ([]*unstructu
 	return objects, nil
 }
 
-// machinesOf returns the Machines of a Node, as far as there are any and they can be
-// read: without one, the NodeHealthCheck is the only owner and remediation goes on.
+// machinesOf returns the Machines of a Node, as far as there are any and they can be read:
+// without one, the NodeHealthCheck is the only owner and remediation goes on.
 func (c *Controller) machinesOf(node *corev1.Node) remediation.Machines {
-	find := func(kind schema.GroupVersionKind, name types.NamespacedName) *unstructured.Unstructured {
-		if name.Name == "" {
-			return nil
-		}
-		object, err := c.platform.Get(kind, name)
-		if err != nil {
-			return nil
-		}
-		machine, _ := object.(*unstructured.Unstructured)
-		return machine
-	}
 	openShift, clusterAPI := remediation.MachineNames(node.Annotations)
-	return remediation.Machines{
-		OpenShift:  find(remediation.OpenShiftMachineKind, openShift),
-		ClusterAPI: find(remediation.ClusterAPIMachineKind, clusterAPI),
+	var machines remediation.Machines
+	machines.OpenShift, machines.UnreadOpenShift = c.machine(remediation.OpenShiftMachineKind, openShift)
+	machines.ClusterAPI, machines.UnreadClusterAPI = c.machine(remediation.ClusterAPIMachineKind, clusterAPI)
+	return machines
+}
+
+// machine returns a Machine, nil if there is none, and its namespace if it cannot be read
+// for now. What is not served, or must not be read, does not count.
+func (c *Controller) machine(kind schema.GroupVersionKind, name types.NamespacedName) (machine *unstructured.Unstructured, unread string) {
+	if name.Name == "" {
+		return nil, ""
+	}
+	object, err := c.platform.Get(kind, name)
+	_, forbidden := errors.AsType[*watches.ForbiddenError](err)
+	switch {
+	case err == nil:
+		machine, _ = object.(*unstructured.Unstructured)
+		return machine, ""
+	case forbidden, isNoMatch(err), apierrors.IsNotFound(err):
+		return nil, ""
+	default:
+		return nil, name.Namespace
 	}
 }
 
-// etcdAllows asks whether etcd can do without a control plane node, where OpenShift's
-// API is served. It reads live, because a budget that was right a moment ago is not
+// etcdAllows asks whether etcd can do without a control plane node. Where OpenShift's API
+// is not served, the other control plane nodes tell (spec 12.5). Where it is, etcd is asked:
+// that reads live, because a budget that was right a moment ago is not
 // good enough, and is asked only for a node that would be remediated otherwise. What
 // cannot be read refuses.
 func (c *Controller) etcdAllows(ctx context.Context, node string) bool {
 	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
-		return true
+		return remediation.QuorumWithout(c.controlPlaneNodes(), node)
 	}
 	allowed, err := c.askEtcd(ctx, node)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", node)
 	}
 	return allowed && err == nil
+}
+
+// controlPlaneNodes returns all control plane nodes.
+func (c *Controller) controlPlaneNodes() []*corev1.Node {
+	objects, err := c.nodeStore.ByIndex(nodesByRole, roleControlPlane)
+	if err != nil {
+		return nil // The index exists: nodeIndexers has it.
+	}
+	nodes := make([]*corev1.Node, 0, len(objects))
+	for _, object := range objects {
+		nodes = append(nodes, object.(*corev1.Node))
+	}
+	return nodes
 }
 
 func (c *Controller) askEtcd(ctx context.Context, node string) (bool, error) {

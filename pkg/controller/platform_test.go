@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -220,6 +221,31 @@ func TestMachinesOf(t *testing.T) {
 			"machine.openshift.io/machine": "other/m", "cluster.x-k8s.io/machine": "m", "cluster.x-k8s.io/cluster-namespace": "other",
 		})), "11.3: in another namespace")
 	})
+}
+
+// TestMachineUnread: a read that fails is not the answer that there is no Machine (spec
+// 11.3, P5).
+func TestMachineUnread(t *testing.T) {
+	t.Parallel()
+	named := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Annotations: map[string]string{"machine.openshift.io/machine": "ns/m"}}}
+	for name, tc := range map[string]struct {
+		prepare func(*platformWorld)
+		want    remediation.Machines
+	}{
+		"P5 the list fails": {prepare: func(w *platformWorld) { w.refuse("machines", apierrors.NewInternalError(errors.New("etcd"))) }, want: remediation.Machines{UnreadOpenShift: "ns"}},
+		"11.3 it must not be read": {prepare: func(w *platformWorld) {
+			w.denied[schema.GroupResource{Group: "machine.openshift.io", Resource: "machines"}] = true
+		}},
+		"11.3 it is not served": {prepare: func(w *platformWorld) { delete(w.served, remediation.OpenShiftMachineKind) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inPlatform(t, tc.prepare, func(t *testing.T, _ *platformWorld, c *Controller) {
+				t.Helper()
+				require.Equal(t, tc.want, c.machinesOf(named))
+			})
+		})
+	}
 }
 
 func TestUpgradingCountsUnhealthyNodesOnly(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,6 +45,7 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 	begun := c.clock.Now()
 	written, err := c.writeStatus(ctx, r.nhc, r.status)
 	if err != nil {
+		memory.contradicted = apierrors.IsConflict(err)
 		return err
 	}
 	if written {

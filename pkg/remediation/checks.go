@@ -41,6 +41,9 @@ func (s *Script) Checks(plan *NodePlan) []Check {
 		add(RefusedEtcdQuorum, node.EtcdRefuses)
 	}
 	add(RefusedForeignRemediation, plan.Blocker != nil)
+	if node.Machines.Unread() {
+		add(RefusedMachineUnreadable, plan.Refusal == RefusedMachineUnreadable)
+	}
 	add(RefusedLeaseTaken, plan.Refusal == RefusedLeaseTaken)
 	return checks
 }

@@ -125,6 +125,8 @@ func (s *Script) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return "etcd could lose its quorum without this node, or this cannot be told"
 	case v1alpha1.DecidedForeignRemediation:
 		return inTheWay(plan.Blocker)
+	case v1alpha1.DecidedMachineUnreadable:
+		return "The Machine that would own the remediation object cannot be read for now"
 	case v1alpha1.DecidedLeaseTaken:
 		return fmt.Sprintf("Lease %s is held by %q", LeaseName(node.Name), leaseHolder(node.Lease))
 	case v1alpha1.DecidedAwaitingDeletion:

@@ -171,6 +171,12 @@ func (p *planner) begin(step int, end ...Action) {
 		p.refuse(RefusedForeignRemediation)
 		return
 	}
+	if p.Node.Machines.mayOwn(p.Templates[step]) && p.now.Before(p.Node.MachineDeadline) {
+		p.refuse(RefusedMachineUnreadable)
+		p.Until = p.Node.MachineDeadline
+		p.recheckAt(p.Until)
+		return
+	}
 	lease, free := p.acquire(p.Steps[step], first)
 	if !free {
 		p.refuseForAMinute(RefusedLeaseTaken)

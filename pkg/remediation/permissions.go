@@ -95,6 +95,8 @@ const (
 	RefusedEtcdQuorum Refusal = "EtcdQuorum"
 	// RefusedForeignRemediation: a CR that is not ours stands where ours would.
 	RefusedForeignRemediation Refusal = "ForeignRemediation"
+	// RefusedMachineUnreadable: the Machine that would own the CR cannot be read for now.
+	RefusedMachineUnreadable Refusal = "MachineUnreadable"
 	// RefusedLeaseTaken: somebody else holds the lease of the node.
 	RefusedLeaseTaken Refusal = "LeaseTaken"
 	// RefusedRetryLater: an attempt failed, and the next one is not due yet.

@@ -55,10 +55,14 @@ type Node struct {
 	Incomplete bool
 	// Foreign are CRs of others, for the node or with its name.
 	Foreign []*CR
-	// Machines are those behind the node.
-	Machines Machines
+	// Machines are those behind the node. One that cannot be read is waited for until
+	// MachineDeadline: a CR gets its owners when it is created, and never again.
+	Machines        Machines
+	MachineDeadline time.Time
 	// Lease is the lease of the node, nil if there is none.
 	Lease *coordinationv1.Lease
+	// ReleasingLease means that an earlier attempt to release the lease has failed.
+	ReleasingLease bool
 	// RetryAt is when the next attempt is due after a failed one; zero after none.
 	RetryAt time.Time
 	// LastFailure says what has failed then.
@@ -254,7 +258,8 @@ func (p *planner) keepLease() {
 		}
 		// One without holder is as good as foreign, unless it was for a CR of ours, and
 		// even then while it stands in the way of the next one (spec 14.3).
-		abandoned := leaseHolder(lease) == "" && (len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0) && p.Refusal != RefusedLeaseTaken
+		known := len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0 || p.Node.ReleasingLease
+		abandoned := leaseHolder(lease) == "" && known && p.Refusal != RefusedLeaseTaken
 		// What status has never named may be there unseen (P5).
 		unsure := p.Node.Incomplete && len(p.Node.Recorded) == 0
 		if (held || abandoned) && !p.creates() && !unsure {

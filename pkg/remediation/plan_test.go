@@ -241,6 +241,41 @@ func TestPlanRechecksRefusals(t *testing.T) {
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "10.3: nor is it forgotten")
 }
 
+// TestPlanWaitsForMachine: a CR gets its owners when it is created, so a Machine that
+// cannot be read is waited for, and not for ever (spec 11.3).
+func TestPlanWaitsForMachine(t *testing.T) {
+	t.Parallel()
+	deadline := epoch.Add(30 * time.Second)
+	begin := []string{"lease node-n", "confirm", "create n"}
+	for name, tc := range map[string]struct {
+		machines Machines
+		group    string
+		now      time.Time
+		want     []string
+	}{
+		"11.3 it would own the CR":                         {machines: Machines{UnreadOpenShift: testNamespace}, now: deadline.Add(-1)},
+		"11.3 not for ever":                                {machines: Machines{UnreadOpenShift: testNamespace}, now: deadline, want: begin},
+		"11.3 in another namespace it would not":           {machines: Machines{UnreadOpenShift: "other"}, now: epoch, want: begin},
+		"11.3 of Cluster API, for a kind of its own group": {machines: Machines{UnreadClusterAPI: testNamespace}, group: infrastructureGroup, now: epoch},
+		"11.3 of Cluster API, for another group":           {machines: Machines{UnreadClusterAPI: testNamespace}, now: epoch, want: begin},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := script(reboot(func(template *Template) {
+				if tc.group != "" {
+					template.APIVersion = tc.group + "/v1"
+				}
+			}))
+			plan := s.Plan(sick("n", func(n *Node) { n.Machines, n.MachineDeadline = tc.machines, deadline }), tc.now)
+			require.Equal(t, tc.want, describe(plan.Actions))
+			if tc.want == nil {
+				require.Equal(t, RefusedMachineUnreadable, plan.Refusal)
+				require.Equal(t, deadline, plan.Recheck, "P2")
+			}
+		})
+	}
+}
+
 func TestDeletionRequestedIsByUID(t *testing.T) {
 	t.Parallel()
 	namesake := cr("n", func(c *CR) { c.UID = "of-the-next-life" })

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,22 @@ func MachineNames(annotations map[string]string) (openShift, clusterAPI types.Na
 type Machines struct {
 	// OpenShift and ClusterAPI are nil where there is none.
 	OpenShift, ClusterAPI *unstructured.Unstructured
+	// UnreadOpenShift and UnreadClusterAPI are the namespaces of Machines that the Node
+	// names and that cannot be read for now, empty if there are none.
+	UnreadOpenShift, UnreadClusterAPI string
+}
+
+// Unread reports whether a Machine cannot be read for now.
+func (m Machines) Unread() bool { return m.UnreadOpenShift != "" || m.UnreadClusterAPI != "" }
+
+// mayOwn reports whether a Machine that cannot be read for now would own a CR from the
+// template.
+func (m Machines) mayOwn(template *Template) bool {
+	if template.Namespace == "" || (m.OpenShift != nil && m.OpenShift.GetNamespace() == template.Namespace) {
+		return false
+	}
+	return m.UnreadOpenShift == template.Namespace ||
+		(m.UnreadClusterAPI == template.Namespace && template.GroupVersionKind().Group == infrastructureGroup)
 }
 
 // owner returns the Machine that owns a CR as its second owner, or nil (spec 11.3).
@@ -149,6 +166,28 @@ func CheckMetal3(step Step) *Problem {
 		Reason:  v1alpha1.ReasonTemplateInvalid,
 		Message: "Metal3RemediationTemplate must be in the openshift-machine-api namespace. It is configured to be in namespace: " + step.Reference.Namespace,
 	}
+}
+
+// QuorumWithout reports whether etcd surely has a quorum without the member on a node, as
+// far as the conditions of the control plane nodes tell (spec 12.5). A node that is not
+// Ready is no loss; one that is Ready, and unhealthy by another condition, may be at work
+// as a member, so that a majority of all has to be Ready without it.
+func QuorumWithout(controlPlane []*corev1.Node, node string) bool {
+	others, known := 0, false
+	for _, member := range controlPlane {
+		ready := slices.ContainsFunc(member.Status.Conditions, func(condition corev1.NodeCondition) bool {
+			return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+		})
+		switch {
+		case member.Name != node && ready:
+			others++
+		case member.Name == node && !ready:
+			return true
+		case member.Name == node:
+			known = true
+		}
+	}
+	return known && others >= len(controlPlane)/2+1
 }
 
 // EtcdAllows tells whether etcd can do without the member on a node: its budget

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -211,6 +212,43 @@ func TestEtcdAllows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.want, EtcdAllows(tc.budgets, tc.pods, "n"))
+		})
+	}
+}
+
+// TestQuorumWithout: without OpenShift's API the control plane nodes tell whether etcd can
+// do without one of them (spec 12.5).
+func TestQuorumWithout(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		// ready are the statuses of the nodes; that of the first one is asked about.
+		ready []corev1.ConditionStatus
+		want  bool
+	}{
+		"12.5 it is not Ready":               {ready: []corev1.ConditionStatus{"False", "True"}, want: true},
+		"12.5 it is not known to be Ready":   {ready: []corev1.ConditionStatus{"Unknown"}, want: true},
+		"12.5 it says nothing":               {ready: []corev1.ConditionStatus{""}, want: true},
+		"12.5 never with one":                {ready: []corev1.ConditionStatus{"True"}},
+		"12.5 never with two":                {ready: []corev1.ConditionStatus{"True", "True"}},
+		"12.5 both others of three":          {ready: []corev1.ConditionStatus{"True", "True", "True"}, want: true},
+		"12.5 one other of three":            {ready: []corev1.ConditionStatus{"True", "True", "False"}},
+		"12.5 three others of four":          {ready: []corev1.ConditionStatus{"True", "True", "True", "True"}, want: true},
+		"12.5 two others of four":            {ready: []corev1.ConditionStatus{"True", "True", "True", "Unknown"}},
+		"12.5 three others of five suffice":  {ready: []corev1.ConditionStatus{"True", "True", "True", "True", "False"}, want: true},
+		"12.5 two others of five do not":     {ready: []corev1.ConditionStatus{"True", "True", "True", "False", "False"}},
+		"P5 it is not among those known yet": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var nodes []*corev1.Node
+			for i, status := range tc.ready {
+				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("cp-", i)}}
+				if status != "" {
+					node.Status.Conditions = []corev1.NodeCondition{{Type: "Disk", Status: "True"}, {Type: corev1.NodeReady, Status: status}}
+				}
+				nodes = append(nodes, node)
+			}
+			require.Equal(t, tc.want, QuorumWithout(nodes, "cp-0"))
 		})
 	}
 }

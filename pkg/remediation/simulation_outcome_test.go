@@ -78,7 +78,9 @@ func (w *world) checkFixedPoint(s *sight, plans []NodePlan, outcomes []Outcome, 
 }
 
 // lostRace reports whether another client was faster, so that the plan is to be made again.
-func lostRace(outcome *Outcome) bool { return outcome.LeaseLost || outcome.ReleaseFailed || outcome.StillDeleting }
+func lostRace(outcome *Outcome) bool {
+	return outcome.LeaseLost || outcome.ReleaseFailed || outcome.StillDeleting
+}
 
 // checkRecheck looks at a plan that is empty at some instant before its next look:
 // nothing but the renewal of a lease may come up there.

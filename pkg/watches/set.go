@@ -193,6 +193,19 @@ func (s *Set) Want(owner string, wants map[schema.GroupVersionKind][]types.Names
 	}
 }
 
+// Wanted returns what owner wants.
+func (s *Set) Wanted(owner string) map[schema.GroupVersionKind][]types.NamespacedName {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	wanted := map[schema.GroupVersionKind][]types.NamespacedName{}
+	for gvk, k := range s.kinds {
+		if names, ok := k.wants[owner]; ok {
+			wanted[gvk] = names
+		}
+	}
+	return wanted
+}
+
 // Refresh looks again at the kinds of an API group, because a CRD of it came, went
 // or changed.
 func (s *Set) Refresh(group string) {

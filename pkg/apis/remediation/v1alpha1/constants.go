@@ -65,6 +65,9 @@ const (
 	// RetryInterval is how long a node waits at most that was refused for its lease
 	// or for the control plane.
 	RetryInterval = time.Minute
+	// MachineReadTimeout is how long a remediation object waits for a Machine that cannot be
+	// read and would own it.
+	MachineReadTimeout = 30 * time.Second
 	// ReminderDelay is how long a remediator has to release its remediation object after
 	// both its deletion and the return of its Node, before it is told again to stop.
 	ReminderDelay = time.Minute

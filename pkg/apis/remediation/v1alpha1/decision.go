@@ -85,6 +85,9 @@ const (
 	// DecidedForeignRemediation: a remediation object of somebody else stands
 	// where ours would.
 	DecidedForeignRemediation DecisionReason = "ForeignRemediation"
+	// DecidedMachineUnreadable: the Machine that would own the remediation object
+	// cannot be read. After 30 seconds it is created without.
+	DecidedMachineUnreadable DecisionReason = "MachineUnreadable"
 	// DecidedLeaseTaken: somebody else holds the lease of the Node.
 	DecidedLeaseTaken DecisionReason = "LeaseTaken"
 	// DecidedAwaitingDeletion: remediation objects have to be gone first.
@@ -141,7 +144,8 @@ var decisionTypes = map[DecisionReason]DecisionType{
 	DecidedStepRunning: DecisionRemediating, DecidedStepSucceeded: DecisionRemediating, DecidedAwaitingReplacement: DecisionRemediating,
 
 	DecidedControlPlaneBusy: DecisionWaiting, DecidedEtcdQuorum: DecisionWaiting, DecidedForeignRemediation: DecisionWaiting,
-	DecidedLeaseTaken: DecisionWaiting, DecidedAwaitingDeletion: DecisionWaiting, DecidedSoonUnhealthy: DecisionWaiting,
+	DecidedMachineUnreadable: DecisionWaiting,
+	DecidedLeaseTaken:        DecisionWaiting, DecidedAwaitingDeletion: DecisionWaiting, DecidedSoonUnhealthy: DecisionWaiting,
 	DecidedRecovering: DecisionWaiting, DecidedUnreadable: DecisionWaiting,
 	DecidedCreateFailed: DecisionWaiting, DecidedDeleteFailed: DecisionWaiting, DecidedUpdateFailed: DecisionWaiting,
 
