@@ -16,7 +16,7 @@ import (
 // leftovers.
 var ourConditions = []string{
 	v1alpha1.ConditionDisabled, v1alpha1.ConditionRemediationAllowed, v1alpha1.ConditionSelectorOverlap,
-	v1alpha1.ConditionStormActive, v1alpha1.ConditionStormCooldownActive,
+	v1alpha1.ConditionStormActive, v1alpha1.ConditionStormCooldownActive, v1alpha1.ConditionLeftoverRemediations,
 }
 
 // newConditions returns the conditions, which keep the time of their last transition.
@@ -31,6 +31,7 @@ func newConditions(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) []met
 	setRemediationAllowed(&conditions, nhc, w, now)
 	setSelectorOverlap(&conditions, nhc, w.overlaps, now)
 	setStorm(&conditions, nhc, w.storm, now)
+	setLeftoverRemediations(&conditions, nhc, leftovers(w.nodes), now)
 	return conditions
 }
 

@@ -52,6 +52,19 @@ func woken(c *Controller) []string {
 	return names
 }
 
+// TestConfirmedNodeIsWoken: the manual confirmation is removed by whoever selects the node,
+// when the last CR of others is gone (spec 16.6, P2).
+func TestConfirmedNodeIsWoken(t *testing.T) {
+	t.Parallel()
+	c := listener(t)
+	plan := remediation.NodePlan{Node: remediation.Node{Name: "n", ConfirmedHealthy: true, OthersRemediate: true}}
+	c.waiting.replace("workers", sets.New(awaitedBy(&plan, &remediation.Outcome{})...))
+	c.remediationHandler().OnDelete(testCR("n", "1"))
+	require.Equal(t, []string{"workers"}, woken(c))
+	c.remediationHandler().OnDelete(testCR("m", "2"))
+	require.Empty(t, woken(c), "another node")
+}
+
 func TestNHCChanged(t *testing.T) {
 	t.Parallel()
 	version := func(v string) func(*v1alpha1.NodeHealthCheck) {

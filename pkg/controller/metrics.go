@@ -18,7 +18,7 @@ type metrics struct {
 	// Our own ones.
 	observedNodes, healthyNodes, unhealthyNodes, soonUnhealthyNodes, remediatingNodes *prometheus.GaugeVec
 	gateOpen, stormActive, paused, disabled                                           *prometheus.GaugeVec
-	nodesWaiting                                                                      *prometheus.GaugeVec
+	nodesWaiting, leftovers                                                           *prometheus.GaugeVec
 	started, succeeded, timedOut, cancelled                                           *prometheus.CounterVec
 	lastLookRecovered, episodes                                                       *prometheus.CounterVec
 	detectionToCreation, syncDuration, nodeWaiting, episodeDuration                   *prometheus.HistogramVec
@@ -46,6 +46,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		soonUnhealthyNodes: gauge("nhc_soon_unhealthy_nodes", "Number of selected nodes that are unhealthy once a condition has lasted for its duration.", nhc),
 		remediatingNodes:   gauge("nhc_remediating_nodes", "Number of nodes under remediation.", nhc),
 		nodesWaiting:       gauge("nhc_nodes_waiting", "Number of listed nodes for which no remediation is at work, by the reason of the decision on them.", nhc, "reason"),
+		leftovers:          gauge("nhc_leftover_remediations", "Number of remediations that are still being deleted although their Node is gone.", nhc),
 		stormActive:        gauge("nhc_storm_active", "1 while storm recovery keeps first remediations from being started.", nhc),
 		gateOpen:           gauge("nhc_gate_open", "1 if enough nodes are healthy for a remediation to start.", nhc),
 		paused:             gauge("nhc_paused", "1 while there are pause requests.", nhc),
@@ -81,7 +82,7 @@ type series interface {
 func (m *metrics) perCheck() []series {
 	return []series{
 		m.observedNodes, m.healthyNodes, m.unhealthyNodes, m.soonUnhealthyNodes, m.remediatingNodes,
-		m.gateOpen, m.stormActive, m.paused, m.disabled, m.nodesWaiting,
+		m.gateOpen, m.stormActive, m.paused, m.disabled, m.nodesWaiting, m.leftovers,
 		m.started, m.succeeded, m.timedOut, m.cancelled, m.lastLookRecovered, m.episodes,
 		m.detectionToCreation, m.syncDuration, m.nodeWaiting, m.episodeDuration,
 	}

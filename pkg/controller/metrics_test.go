@@ -308,7 +308,7 @@ func TestMetricsLint(t *testing.T) {
 		ongoing, unhealthySeconds, oldCRs, started, succeededTotal, timedOutTotal, cancelled, detection, "nhc_sync_duration_seconds",
 		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_soon_unhealthy_nodes", "nhc_remediating_nodes",
 		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled",
-		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total",
+		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total", "nhc_leftover_remediations",
 	}
 	slices.Sort(want)
 	require.Equal(t, want, names, "20.1 20.2")

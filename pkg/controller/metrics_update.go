@@ -35,6 +35,7 @@ func (m *metrics) updateState(r *round) {
 	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.Unhealthy))
 	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.SoonUnhealthy))
 	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.status.RemediatingNodes))
+	m.leftovers.WithLabelValues(name).Set(float64(len(leftovers(r.world.nodes))))
 	m.gateOpen.WithLabelValues(name).Set(truth(r.world.gate.Open))
 	m.stormActive.WithLabelValues(name).Set(truth(r.world.storm.Active))
 	m.paused.WithLabelValues(name).Set(truth(len(r.nhc.Spec.PauseRequests) > 0))

@@ -136,6 +136,13 @@ const (
 	ReasonNoOverlap = "NoOverlap"
 )
 
+// ConditionLeftoverRemediations is True while a remediation object is still being deleted
+// although its Node is gone (spec 17.4). It is absent otherwise.
+const ConditionLeftoverRemediations = "LeftoverRemediations"
+
+// ReasonAwaitingFinalizers is the reason of the condition LeftoverRemediations.
+const ReasonAwaitingFinalizers = "AwaitingFinalizers"
+
 // Conditions of remediation objects that the controller reads.
 const (
 	// RemediationSucceeded tells the outcome of a remediation.
