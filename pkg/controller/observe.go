@@ -162,6 +162,7 @@ func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remedi
 	w.nodes = append(w.nodes, remediation.Node{
 		Name:             node.Name,
 		UID:              node.UID,
+		Created:          node.CreationTimestamp.Time,
 		ControlPlane:     isControlPlane(node),
 		Verdict:          verdict,
 		Circumstances:    restraints,

@@ -371,7 +371,7 @@ func (p *planner) returned(cr *CR) bool {
 	} else if p.Node.Verdict.State == health.Unhealthy {
 		return false
 	}
-	return since.Before(p.Node.Created)
+	return !since.After(p.Node.Created) // Both in whole seconds: it may be the same one.
 }
 
 // waits reports whether an attempt has failed and the next one is not due yet.

@@ -235,6 +235,7 @@ func TestRemind(t *testing.T) {
 		"13.8 a minute since the deletion too":           {node: sick("n", well, created(5*m), with(cr("n", deletedAt(8*m), markedAt(m)))), now: 6 * m, recheck: 9 * m},
 		"13.8 once per return":                           {node: sick("n", well, created(5*m), with(cr("n", deletedAt(m), markedAt(6*m)))), now: 20 * m},
 		"13.8 once per return: and again after the next": {node: sick("n", well, created(30*m), with(cr("n", deletedAt(m), markedAt(6*m)))), now: 31 * m, want: []string{"remind n at 00:31:00"}},
+		"13.8 back in the same second":                   {node: sick("n", well, created(m), with(cr("n", deletedAt(m), markedAt(m)))), now: 2 * m, want: []string{"remind n at 00:02:00"}},
 		"13.8 the Node was there all the time":           {node: sick("n", well, created(-m), with(cr("n", deletedAt(m), markedAt(m)))), now: 20 * m},
 		"13.8 never on a success":                        {node: sick("n", well, created(5*m), with(cr("n", deletedAt(m), markedAt(m), succeeded))), now: 20 * m},
 		"13.8 the mark was denied when the Node went":    {node: sick("n", well, created(5*m), with(cr("n", deletedAt(m)))), now: 20 * m, want: []string{"remind n at 00:20:00"}},

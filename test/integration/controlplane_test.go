@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -73,6 +76,7 @@ func TestControlPlane(t *testing.T) {
 		{"12.2-two-nodes-of-one-NodeHealthCheck", testPlaceInTurn},
 		{"12.1-label-control-plane", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, controlPlaneRole) }},
 		{"12.1-label-master", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, "node-role.kubernetes.io/master") }},
+		{"12.5-quorum", testQuorum},
 		{"12.2-foreign-with-label", testPlaceOfLabelledCR},
 		{"12.2-foreign-for-a-control-plane-node", testPlaceOfForeignCR},
 		{"12.2-kind-that-nobody-refers-to", testPlaceOfUnknownKind},
@@ -162,11 +166,46 @@ func testControlPlaneLabel(t *testing.T, c *cluster, role string) {
 	two.eventuallyEvent("RemediationSkipped", two.placeRefused("cp"))
 	two.catchUp()
 	require.Nil(t, two.cr("cp"))
-	// It is over when the node is gone, whatever its remediator still holds.
+	// When the Node is gone, its remediator still holds the CR: the host may be off.
 	one.setFinalizers("cp", rungFinalizer)
 	one.deleteNode("cp")
+	one.eventuallyCondition(v1alpha1.ConditionLeftoverRemediations, metav1.ConditionTrue)
+	two.catchUp()
+	require.Nil(t, two.cr("cp"), "12.2")
+	// Nor does it help to forget the NodeHealthCheck, and with it the kind.
+	one.deleteNHC()
+	one.eventually("the NodeHealthCheck is gone", func() bool {
+		_, err := one.nhc.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), one.name, metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	two.catchUp()
+	require.Nil(t, two.cr("cp"), "12.2: a kind that is not referred to any more")
+	one.setFinalizers("cp")
 	two.eventuallyCR("cp")
-	require.NotNil(t, one.cr("cp"), "17.4")
+}
+
+// testQuorum: outside of OpenShift, a node that is Ready may be a member of etcd at work.
+func testQuorum(t *testing.T, c *cluster) {
+	s := newControlPlaneScenario(t, c, "one", rungKinds[0])
+	s.createControlPlane("cp1", "cp2", "cp3")
+	s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.UnhealthyConditions = append(spec.UnhealthyConditions, v1alpha1.UnhealthyCondition{Type: "Disk", Status: corev1.ConditionTrue})
+	})
+	s.setCondition("cp3", "Ready", corev1.ConditionUnknown, time.Now())
+	s.eventuallyCR("cp3")
+	s.setCondition("cp3", "Ready", corev1.ConditionTrue, time.Now())
+	s.eventuallyNoCR("cp3")
+	s.eventuallyCounts(3, 3)
+
+	s.labelNode("cp3", map[string]any{scenarioLabel: "none"}) // It fails without being remediated.
+	s.setCondition("cp3", "Ready", corev1.ConditionUnknown, time.Now())
+	s.eventuallyCounts(2, 2)
+	s.setCondition("cp1", "Disk", corev1.ConditionTrue, time.Now())
+	s.requireNoPlace("cp1")
+	s.eventuallyDecided("cp1", v1alpha1.DecidedEtcdQuorum)
+	s.setCondition("cp3", "Ready", corev1.ConditionTrue, time.Now())
+	s.eventuallyCR("cp1")
+	s.labelNode("cp3", map[string]any{scenarioLabel: s.name})
 }
 
 // testPlaceOfLabelledCR: a foreign CR takes the place by its label.

@@ -97,6 +97,7 @@ func (s *scenario) backDateHealth(name string, age time.Duration) {
 	s.t.Helper()
 	since := time.Now().Add(-age)
 	s.setCondition(name, corev1.NodeReady, corev1.ConditionTrue, since)
+	s.catchUpNodes() // To the controller it may have been another one in between.
 	status := s.status()
 	for i := range status.UnhealthyNodes {
 		if status.UnhealthyNodes[i].Name == s.node(name) {

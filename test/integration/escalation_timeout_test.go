@@ -66,24 +66,18 @@ func TestEscalationTimeout(t *testing.T) {
 		require.Len(t, l.rungs[1].crRequests("create", "a"), 1)
 	})
 	t.Run("13.5-denied-at-timeout", func(t *testing.T) {
+		// The remediator that serves the webhook may be down: its step ends all the same.
 		l := begin(t)
 		allow := l.denyTimedOut()
-		denied := func() int { return len(l.rungs[0].crRequests("patch", "a")) }
-		l.eventually("two denied attempts", func() bool { return denied() > 1 })
-		l.requireGoingOn("a")
-		allow()
 		crs := l.eventuallyStep("a", 1)
 		requireInTime(l, crs)
-		l.requireEnded("a", 0, crs[0])
-	})
-	t.Run("13.5-denied-and-then-failed", func(t *testing.T) {
-		l := begin(t)
-		l.denyTimedOut()
-		l.eventually("a denied attempt", func() bool { return len(l.rungs[0].crRequests("patch", "a")) > 0 })
-		l.requireGoingOn("a")
-		l.reportFailure("a")
-		crs := l.eventuallyStep("a", 1)
 		require.NotContains(t, crs[0].GetAnnotations(), v1alpha1.AnnotationTimedOut)
+		require.NotNil(t, l.entry("a").Remediations[0].TimedOut, "13.5: status says so")
+		require.Len(t, l.patches("a"), 1, "it was tried")
+		allow()
+		l.catchUp()
+		require.Len(t, l.patches("a"), 1, "13.5: it has ended")
+		require.Len(t, l.eventuallyStep("a", 1), 2)
 	})
 	t.Run("5.3-paused-at-timeout", func(t *testing.T) {
 		l := begin(t)
@@ -106,15 +100,6 @@ func TestEscalationTimeout(t *testing.T) {
 	})
 }
 
-// requireGoingOn requires that the first step of a node goes on although the write of
-// the annotation was tried.
-func (l *ladder) requireGoingOn(name string) {
-	l.t.Helper()
-	require.Nil(l.t, l.rungs[1].cr(name), "13.5: only where the CR has failed")
-	require.Nil(l.t, l.entry(name).Remediations[0].TimedOut)
-	require.Empty(l.t, l.rungs[1].crRequests("create", name))
-}
-
 // denyTimedOut denies the annotation on CRs of the scenario.
 func (l *ladder) denyTimedOut() (allow func()) {
 	l.t.Helper()
@@ -132,8 +117,8 @@ func (l *ladder) denyTimedOut() (allow func()) {
 	})
 }
 
-// TestEscalationWithoutAnnotation: a remediator whose admission denies the annotation
-// has said itself that it has failed (spec 13.5).
+// TestEscalationWithoutAnnotation: a remediator that has failed may deny the annotation
+// (spec 13.5).
 func TestEscalationWithoutAnnotation(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, sharedCluster(t), 2)
