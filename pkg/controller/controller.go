@@ -118,10 +118,12 @@ type Controller struct {
 	overlaps  overlaps
 	waiting   waiting
 	writes    staleness.Tracker
-	retries   *retries
-	memories  memories
-	metrics   *metrics
-	announcer announcer
+	// lastStates has what CRs said that are gone.
+	lastStates lastStates
+	retries    *retries
+	memories   memories
+	metrics    *metrics
+	announcer  announcer
 }
 
 // New returns a controller that watches through the given informers. It starts
@@ -177,7 +179,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
 		Verbs:     []string{"get", "list", "watch", "create", "patch", "delete"},
 		Interval:  pollInterval,
-		Parse:     parseCR,
+		Parse:     c.parseCR,
 		Indexers:  crIndexers,
 		Handler:   c.remediationHandler(),
 		Changed: func(owners []string) {
@@ -345,6 +347,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	recheck = health.Earliest(world.recheck(plans, start), c.retries.next(name, plans, start))
 	recheck = health.Earliest(recheck, c.await(name, plans, outcomes, start))
 	ledger, ended := memory.ledger.Update(world.observations(plans, outcomes, start), start)
+	recheck = health.Earliest(recheck, ledger.Recheck(start))
 	entries := newEntries(nhc, world, plans, outcomes, ledger, memory.decisions, start)
 	status := newStatus(nhc, world, entries, ledger, start)
 	done := &round{
