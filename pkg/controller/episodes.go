@@ -46,8 +46,8 @@ func (w *world) observations(plans []remediation.NodePlan, outcomes []remediatio
 }
 
 // historyCRs returns what the history is to know of the own CRs of a node: those that
-// status shows after the sync, those that it does not show any more, and those that were
-// gone before the sync.
+// status shows after the sync, those that only the cache shows, and those that no cache
+// shows any more.
 func historyCRs(node *remediation.Node, outcome *remediation.Outcome, gone []*remediation.CR, now time.Time) []history.CR {
 	var crs []history.CR
 	shown := remediationsOf(node, outcome)
@@ -57,8 +57,10 @@ func historyCRs(node *remediation.Node, outcome *remediation.Outcome, gone []*re
 	for _, cr := range node.Own {
 		i := slices.IndexFunc(shown, func(entry v1alpha1.Remediation) bool { return entry.Resource.UID == cr.UID })
 		if i < 0 {
+			// A CR of a deleted Node does not count. One that a live request has found to be
+			// gone is left until the watch brings its last state.
 			i = len(crs)
-			crs = append(crs, history.CR{Remediation: record(cr, nil), Gone: true})
+			crs = append(crs, history.CR{Remediation: record(cr, timedOut(node, outcome, cr)), Gone: node.Circumstances.NodeDeleted})
 		}
 		say(&crs[i], cr, node.DeletionRequested, now)
 	}

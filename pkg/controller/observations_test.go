@@ -89,9 +89,9 @@ func TestObservations(t *testing.T) {
 			part: well("n", gone(testCR("m", "1"))),
 			want: history.Observation{Node: "n", Selected: true},
 		},
-		"found to be gone": {
+		"23b.1 found to be gone: its last state is still to come": {
 			part: well("n", own(down("1", 10)), foundGone(down("1", 10))),
-			want: history.Observation{Node: "n", Selected: true, CRs: []history.CR{shows(testCR("n", "1"), went, fencedAt(10))}},
+			want: history.Observation{Node: "n", Selected: true, CRs: []history.CR{shows(testCR("n", "1"), fencedAt(10))}},
 		},
 		"23b.2 deleted, and its CR has replaced it": {
 			part: sick("n", nodeDeleted, own(replaced), deleted(replaced)),

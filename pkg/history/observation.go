@@ -40,8 +40,8 @@ type Observation struct {
 type CR struct {
 	// Remediation is as status shows it, or would show it.
 	v1alpha1.Remediation
-	// Gone reports that status does not show it any more: it has gone since the last
-	// round, in this one, or with its Node. The rest is what was seen of it last.
+	// Gone reports that it does not count any more: it has gone since the last round,
+	// or it is that of a deleted Node. The rest is what was seen of it last.
 	Gone bool
 	// Requested reports that the controller itself has requested its deletion.
 	Requested bool
