@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -114,6 +116,33 @@ func TestEpisodeOfReturningNode(t *testing.T) {
 	require.Equal(t, v1alpha1.OutcomeRecovered, episode.Outcome)
 	require.Equal(t, instant(5), *episode.Finished)
 	require.Equal(t, []v1alpha1.StepResult{v1alpha1.StepNodeDeleted, v1alpha1.StepRecovered}, []v1alpha1.StepResult{episode.Steps[0].Result, episode.Steps[1].Result})
+}
+
+// TestSyncAwaitsReturningNode: a Node that was deleted under remediation is not looked at
+// until it has returned, and the end of its hour wakes (spec 23b.2, P2).
+func TestSyncAwaitsReturningNode(t *testing.T) {
+	t.Parallel()
+	s := newSteadyCluster(t, fleet(3, nobody))
+	nhc, err := s.nhcs.Get("workers")
+	require.NoError(t, err)
+	gone := metav1.NewTime(time.Now().Truncate(time.Second))
+	memory := s.memories.of(nhc)
+	memory.ledger = history.Recall(&v1alpha1.NodeHealthCheckStatus{RemediationHistory: []v1alpha1.Episode{{
+		Node: "gone", Detected: gone, Started: &gone,
+		Steps: []v1alpha1.EpisodeStep{{Kind: "RebootRemediation", Started: gone, Ended: &gone, Result: v1alpha1.StepNodeDeleted}},
+	}}})
+	for range 2 {
+		recheck, err := s.sync(t.Context(), "workers")
+		require.NoError(t, err)
+		require.Equal(t, gone.Add(time.Hour).UTC(), recheck.UTC())
+		further, err := s.furtherNodes(nhc, &ownCRs{}, memory.ledger)
+		require.NoError(t, err)
+		require.Empty(t, further)
+	}
+	require.NoError(t, s.nodeStore.Add(testNode("gone")))
+	further, err := s.furtherNodes(nhc, &ownCRs{}, memory.ledger)
+	require.NoError(t, err)
+	require.Equal(t, sets.New("gone"), further)
 }
 
 // TestHistoryCostsNoWrite: what only the history could tell waits for the next write,
