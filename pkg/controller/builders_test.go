@@ -94,6 +94,8 @@ type part struct {
 	object  *corev1.Node
 	plan    remediation.NodePlan
 	outcome remediation.Outcome
+	// gone are CRs that went before the sync, as they were seen last.
+	gone []*remediation.CR
 }
 
 // seen returns a part for a node with this state.
@@ -127,7 +129,8 @@ func own(crs ...*remediation.CR) func(*part) {
 func refused(why remediation.Refusal) func(*part) {
 	return func(p *part) { p.plan.Refusal, p.plan.Reason = why, v1alpha1.DecisionReason(why) }
 }
-func created(cr *remediation.CR) func(*part) { return func(p *part) { p.outcome.Created = cr } }
+func gone(crs ...*remediation.CR) func(*part) { return func(p *part) { p.gone = crs } }
+func created(cr *remediation.CR) func(*part)  { return func(p *part) { p.outcome.Created = cr } }
 func deleted(crs ...*remediation.CR) func(*part) {
 	return func(p *part) { p.outcome.Deleted = crs }
 }
@@ -196,6 +199,10 @@ func (s *story) round(parts ...part) *round {
 		recorded[entry.Name] = entry
 	}
 	for _, p := range parts {
+		if p.plan.Node.DeletionRequested == nil {
+			p.plan.Node.DeletionRequested = s.memory.deletionRequested
+		}
+		w.gone = append(w.gone, p.gone...)
 		if entry, known := recorded[p.plan.Node.Name]; known {
 			p.plan.Node.Recorded = entry.Remediations
 			if entry.ConditionsHealthyTimestamp != nil {
@@ -227,6 +234,11 @@ func (s *story) round(parts ...part) *round {
 // reason and note.
 func (s *story) sync(parts ...part) []string {
 	r := s.round(parts...)
+	for i := range r.outcomes {
+		for _, cr := range r.outcomes[i].Deleted {
+			s.memory.deletionRequested[cr.UID] = true // As Controller.remember does.
+		}
+	}
 	all := append(removals(r.world, r.plans, r.outcomes), r.transitions(s.memory)...)
 	s.metrics.countCreations(r.nhc.Name, r.plans, r.outcomes, r.now)
 	s.metrics.update(r, s.memory)

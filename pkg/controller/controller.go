@@ -123,10 +123,12 @@ type Controller struct {
 	overlaps  overlaps
 	waiting   waiting
 	writes    staleness.Tracker
-	retries   *retries
-	memories  memories
-	metrics   *metrics
-	announcer announcer
+	// lastStates has what CRs said that are gone.
+	lastStates lastStates
+	retries    *retries
+	memories   memories
+	metrics    *metrics
+	announcer  announcer
 }
 
 // New returns a controller that watches through the given informers. It starts
@@ -182,7 +184,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
 		Verbs:     []string{"get", "list", "watch", "create", "patch", "delete"},
 		Interval:  pollInterval,
-		Parse:     parseCR,
+		Parse:     c.parseCR,
 		Indexers:  crIndexers,
 		Handler:   c.remediationHandler(),
 		Changed: func(owners []string) {
@@ -350,6 +352,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	recheck = health.Earliest(world.recheck(plans, start), c.retries.next(name, plans, start))
 	recheck = health.Earliest(recheck, c.await(name, plans, outcomes))
 	ledger, ended := memory.ledger.Update(world.observations(plans, outcomes, start), start)
+	recheck = health.Earliest(recheck, ledger.Recheck(start))
 	entries := newEntries(nhc, world, plans, outcomes, ledger, memory.decisions, start)
 	memory.healthy = world.seesHealthy(entries)
 	status := newStatus(nhc, world, entries, ledger, start)

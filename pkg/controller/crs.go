@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -34,6 +33,11 @@ func (o *ownCRs) remediated(node string) bool {
 	return len(o.read[node]) > 0 || len(o.unreadable[node]) > 0
 }
 
+// has reports whether a cache shows the CR.
+func (o *ownCRs) has(cr *remediation.CR) bool {
+	return slices.ContainsFunc(o.read[cr.Node()], func(other *remediation.CR) bool { return other.UID == cr.UID })
+}
+
 func (o *ownCRs) nodes() []string {
 	var names []string
 	for name := range o.read {
@@ -50,10 +54,9 @@ func (o *ownCRs) nodes() []string {
 // findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps, among the kinds of
 // its templates and those that its status points to. What status names and cannot
 // be read counts as existing (spec 6.8).
-func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ownCRs, error) {
+func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck) (*ownCRs, error) {
 	crs := &ownCRs{read: map[string][]*remediation.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
 	_, kinds := wantedKinds(nhc)
-	requested := map[types.UID]bool{}
 	unread := map[schema.GroupVersionKind]bool{}
 	for kind := range kinds {
 		indexer, err := c.remediations.Cache(kind)
@@ -64,13 +67,12 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ow
 			unread[kind] = true
 			crs.incomplete = crs.incomplete || !isNoMatch(err)
 		default:
-			if err := crs.addCached(indexer, nhc.Name, memory, requested); err != nil {
+			if err := crs.addCached(indexer, nhc.Name); err != nil {
 				return nil, err
 			}
 		}
 	}
 	crs.addRecorded(nhc, unread)
-	memory.deletionRequested = requested
 	steps := remediation.Steps(&nhc.Spec)
 	for _, own := range crs.read {
 		remediation.Sort(steps, own)
@@ -78,18 +80,14 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ow
 	return crs, nil
 }
 
-// addCached adds what a cache has, and carries over which of these are already
-// being deleted, though the cache does not know it yet.
-func (o *ownCRs) addCached(indexer cache.Indexer, nhc string, memory *memory, requested map[types.UID]bool) error {
+// addCached adds what a cache has.
+func (o *ownCRs) addCached(indexer cache.Indexer, nhc string) error {
 	cached, err := listCRs(indexer, byOwner, nhc)
 	if err != nil {
 		return fmt.Errorf("listing CRs: %w", err)
 	}
 	for _, cr := range cached {
 		o.read[cr.Node()] = append(o.read[cr.Node()], cr)
-		if memory.deletionRequested[cr.UID] {
-			requested[cr.UID] = true
-		}
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func TestUnreadCRsCountAsExisting(t *testing.T) {
 		t.Helper()
 		nhc, err := c.nhcs.Get("workers")
 		require.NoError(t, err)
-		found, err := c.findCRs(nhc, &memory{})
+		found, err := c.findCRs(nhc)
 		require.NoError(t, err)
 		require.Equal(t, map[string][]v1alpha1.Remediation{"a": {hidden}}, found.unreadable)
 		require.True(t, found.incomplete)
@@ -59,7 +59,7 @@ func TestUnreadCRsKeepTheirOrder(t *testing.T) {
 		nhc, err := c.nhcs.Get("workers")
 		require.NoError(t, err)
 		for range 20 {
-			found, err := c.findCRs(nhc, &memory{})
+			found, err := c.findCRs(nhc)
 			require.NoError(t, err)
 			require.Equal(t, recorded, found.unreadable["a"])
 		}

@@ -4,11 +4,11 @@
 package controller
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -18,18 +18,21 @@ import (
 
 // observations returns what a sync saw of the nodes and left behind, for the history.
 func (w *world) observations(plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) []history.Observation {
+	gone := map[string][]*remediation.CR{}
+	for _, cr := range w.gone {
+		gone[cr.Node()] = append(gone[cr.Node()], cr)
+	}
 	observations := make([]history.Observation, 0, len(plans))
 	for i := range plans {
 		node := &plans[i].Node
 		observation := history.Observation{
 			Node:         node.Name,
 			State:        node.Verdict.State,
+			HealthySince: node.HealthySince,
 			NodeDeleted:  node.Circumstances.NodeDeleted,
 			Selected:     !node.Circumstances.Unselected,
-			Deadline:     node.Verdict.Deadline,
-			Remediations: remediationsOf(node, &outcomes[i]),
-			Failed:       failedCRs(node),
-			Fenced:       fenced(node, now),
+			Since:        node.Verdict.Since,
+			CRs:          historyCRs(node, &outcomes[i], gone[node.Name], now),
 		}
 		if object := w.objects[node.Name]; object != nil {
 			observation.Created = object.CreationTimestamp.Time
@@ -42,25 +45,38 @@ func (w *world) observations(plans []remediation.NodePlan, outcomes []remediatio
 	return observations
 }
 
-// failedCRs returns the own CRs whose remediator reports a failure.
-func failedCRs(node *remediation.Node) sets.Set[types.UID] {
-	failed := sets.New[types.UID]()
-	for _, cr := range node.Own {
-		if cr.Succeeded == corev1.ConditionFalse {
-			failed.Insert(cr.UID)
-		}
+// historyCRs returns what the history is to know of the own CRs of a node: those that
+// status shows after the sync, those that only the cache shows, and those that no cache
+// shows any more.
+func historyCRs(node *remediation.Node, outcome *remediation.Outcome, gone []*remediation.CR, now time.Time) []history.CR {
+	var crs []history.CR
+	shown := remediationsOf(node, outcome)
+	for i := range shown {
+		crs = append(crs, history.CR{Remediation: shown[i]})
 	}
-	return failed
+	for _, cr := range node.Own {
+		i := slices.IndexFunc(shown, func(entry v1alpha1.Remediation) bool { return entry.Resource.UID == cr.UID })
+		if i < 0 {
+			// A CR of a deleted Node does not count. One that a live request has found to be
+			// gone is left until the watch brings its last state.
+			i = len(crs)
+			crs = append(crs, history.CR{Remediation: record(cr, timedOut(node, outcome, cr)), Gone: node.Circumstances.NodeDeleted})
+		}
+		say(&crs[i], cr, node.DeletionRequested, now)
+	}
+	for _, cr := range gone {
+		crs = append(crs, history.CR{Remediation: record(cr, nil), Gone: true})
+		say(&crs[len(crs)-1], cr, node.DeletionRequested, now)
+	}
+	return crs
 }
 
-// fenced returns the first instant at which an own CR says that the node was safely
-// down, zero if none does.
-func fenced(node *remediation.Node, now time.Time) time.Time {
-	var first time.Time
-	for _, cr := range node.Own {
-		if at, down := cr.FencedAt(now); down {
-			first = health.Earliest(first, at)
-		}
+// say adds what a CR says of itself, and whether the controller has deleted it.
+func say(to *history.CR, cr *remediation.CR, requested map[types.UID]bool, now time.Time) {
+	to.Requested = requested[cr.UID]
+	to.Failed = cr.Succeeded == corev1.ConditionFalse
+	to.Replaced = cr.Succeeded == corev1.ConditionTrue && cr.PermanentNodeDeletionExpected == corev1.ConditionTrue
+	if at, fenced := cr.FencedAt(now); fenced {
+		to.Fenced = at
 	}
-	return first
 }

@@ -99,6 +99,7 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 func (c *Controller) nhcDeleted(name string) {
 	c.selectors.remove(name)
 	c.roster.remove(name)
+	c.lastStates.forget(name)
 	c.enqueue(c.overlaps.remove(name))
 	c.templates.Want(name, nil)
 	c.wantRemediations(name, nil)

@@ -27,8 +27,6 @@ func parseTemplate(object *unstructured.Unstructured) runtime.Object {
 	return remediation.ParseTemplate(object)
 }
 
-func parseCR(object *unstructured.Unstructured) runtime.Object { return remediation.ParseCR(object) }
-
 // The indexes of the caches of CRs: by the NodeHealthChecks that own them, by the
 // node they are for, and by the control plane label.
 const (
@@ -151,6 +149,14 @@ func selectorOf(nhc *v1alpha1.NodeHealthCheck) labels.Selector {
 		return labels.Nothing()
 	}
 	return selector
+}
+
+// has reports whether there is a NodeHealthCheck of this name.
+func (s *selectors) has(name string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, known := s.entries[name]
+	return known
 }
 
 func (s *selectors) remove(name string) {

@@ -22,8 +22,8 @@ import (
 // needs no lock.
 type memory struct {
 	uid types.UID
-	// deletionRequested holds the CRs whose deletion was requested, until the
-	// caches show it.
+	// deletionRequested holds the CRs whose deletion was requested, until a report
+	// has shown that they are gone.
 	deletionRequested map[types.UID]bool
 	// announced is what events have said and status does not show.
 	announced announced

@@ -57,7 +57,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		cancelled:          counter("nhc_remediations_cancelled_total", "Remediations that ended in any other way.", nhc, "remediation"),
 		lastLookRecovered:  counter("nhc_last_look_recovered_total", "Remediations that were not created because a live read found the node no longer unhealthy.", nhc),
 		episodes:           counter("nhc_episodes_total", "Episodes of unhealthy nodes that have ended, by outcome.", nhc, "outcome"),
-		episodeDuration: histogram("nhc_episode_duration_seconds", "Time from a node being unhealthy until it was healthy without a remediation left, or the episode ended otherwise.",
+		episodeDuration: histogram("nhc_episode_duration_seconds", "Time from the condition that made a node unhealthy until the node was healthy again, or the episode ended otherwise.",
 			prometheus.ExponentialBuckets(15, 2, 14), nhc),
 		nodeWaiting: histogram("nhc_node_waiting_seconds", "How long a node was kept waiting for one reason.", prometheus.ExponentialBuckets(1, 2, 16), nhc, "reason"),
 		detectionToCreation: histogram("nhc_detection_to_creation_seconds", "Time from a node being unhealthy to the creation of its first remediation.",

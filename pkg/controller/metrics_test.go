@@ -365,7 +365,7 @@ func TestEpisodesAreCounted(t *testing.T) {
 	s.sync(well("a"), well("b"), sick("c", nodeDeleted))
 	require.Equal(t, map[string]float64{"/workers/Recovered": 1, "/workers/RecoveredWithoutRemediation": 1, "/workers/NodeDeleted": 1}, s.values(t, "nhc_episodes_total"))
 	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"))
-	require.Equal(t, map[string]float64{"/workers": 3}, s.sums(t, "nhc_episode_duration_seconds"), "a second each")
+	require.Equal(t, map[string]float64{"/workers": 3 * 61}, s.sums(t, "nhc_episode_duration_seconds"), "a minute as a condition, and a second more")
 	require.Empty(t, s.nhc.Status.RemediationHistory, "0 turns it off, and only the list")
 	s.sync(well("a"))
 	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"), "once")

@@ -30,8 +30,10 @@ type world struct {
 	// remediated tells whether a node has an own CR, and withCRs are those that have.
 	remediated func(node string) bool
 	withCRs    []string
-	fleet      health.Fleet
-	gate       health.Gate
+	// gone are own CRs, as they were seen last, that no cache shows any more.
+	gone  []*remediation.CR
+	fleet health.Fleet
+	gate  health.Gate
 	// storm is the present one. Nodes that get their CR in this sync may begin one.
 	storm health.Storm
 	// specProblem is the rule of admission that the stored spec breaks, if any.
@@ -75,7 +77,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	if err != nil {
 		return nil, err
 	}
-	crs, err := c.findCRs(nhc, memory)
+	crs, err := c.findCRs(nhc)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +88,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	}
 	w.overlaps = c.overlaps.of(nhc.Name)
 	w.remediated, w.withCRs = crs.remediated, crs.nodes()
+	w.gone = c.lastStates.gone(nhc.Name, crs.has)
 	c.count(nhc, w, now)
 
 	restraints := w.restraints(nhc)
@@ -96,6 +99,9 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	others, err := c.furtherNodes(nhc, crs, memory)
 	if err != nil {
 		return nil, err
+	}
+	for _, cr := range w.gone {
+		others.Insert(cr.Node())
 	}
 	if err := c.addNamed(nhc, w, others, crs, restraints, now); err != nil {
 		return nil, err
@@ -180,7 +186,7 @@ func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remedi
 // confirmed to be healthy.
 func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, crs *ownCRs, memory *memory) (sets.Set[string], error) {
 	names := sets.New(crs.nodes()...)
-	names.Insert(memory.ledger.Nodes()...)
+	names.Insert(memory.ledger.Nodes(c.nodeExists)...)
 	names = names.Union(memory.releasing)
 	held, err := c.leaseStore.ByIndex(leasesByHolder, remediation.LeaseHolder(nhc.Name))
 	if err != nil {
@@ -205,6 +211,11 @@ func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, crs *ownCRs, me
 		}
 	}
 	return names, nil
+}
+
+func (c *Controller) nodeExists(name string) bool {
+	_, exists, err := c.nodeStore.GetByKey(name)
+	return exists || err != nil
 }
 
 // addNamed adds nodes by name, unless they were added as patients.

@@ -96,7 +96,7 @@ func inPlaceWorld(t *testing.T, w placeWorld, before, test func(t *testing.T, c 
 		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes, nhcStore: nhcs, dynamic: client}
 		c.remediations = watches.NewSet(watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
-			Interval: pollInterval, Parse: parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
+			Interval: pollInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
 		})
 		_, kinds := wantedKinds(nhc)
 		c.remediations.Want(nhc.Name, kinds)

@@ -58,6 +58,7 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 	logEvents(ctx, transitions)
 	r.logDecisions(ctx, memory)
 	r.remember(memory)
+	c.lastStates.used(r.nhc.Name, r.world.gone)
 	return nil
 }
 
@@ -66,6 +67,16 @@ func (r *round) remember(memory *memory) {
 	memory.announced = r.announcedNow(memory)
 	memory.decisions = r.decisions
 	memory.ledger = r.ledger
+	// The end of those that are gone has been reported, and that it was our doing.
+	requested := map[types.UID]bool{}
+	for i := range r.plans {
+		for _, cr := range r.plans[i].Node.Own {
+			if memory.deletionRequested[cr.UID] {
+				requested[cr.UID] = true
+			}
+		}
+	}
+	memory.deletionRequested = requested
 }
 
 func (r *round) node(name string) *corev1.Node { return r.world.objects[name] }

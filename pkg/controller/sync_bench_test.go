@@ -128,7 +128,7 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Interval: pollInterval, Changed: func([]string) {}}
 	templates, remediations, platform := config, config, config
 	templates.Name, templates.Poll, templates.Parse, templates.Handler = "templates", true, parseTemplate, s.templateHandler()
-	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", parseCR, s.remediationHandler(), crIndexers
+	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", s.parseCR, s.remediationHandler(), crIndexers
 	platform.Name, platform.Optional, platform.Parse, platform.Handler = "platform", true, parsePlatform, s.platformHandler()
 	s.templates, s.remediations, s.platform = watches.NewSet(templates), watches.NewSet(remediations), watches.NewSet(platform)
 	s.platform.Want(platformOwner, platformKinds)

@@ -4,12 +4,12 @@
 package history
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -27,12 +27,12 @@ func notReady() *v1alpha1.Trigger {
 	return &v1alpha1.Trigger{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}
 }
 
-// unhealthy returns the observation of a selected node that is unhealthy since 00:05
-// and was created long ago.
+// unhealthy returns the observation of a selected node of which the condition came at
+// 00:05, and which was created long ago.
 func unhealthy(changes ...func(*Observation)) Observation {
 	o := Observation{
 		Node: "node-1", Created: at(-1000), State: health.Unhealthy, Selected: true,
-		Trigger: notReady(), Deadline: at(5),
+		Trigger: notReady(), Since: at(5),
 	}
 	for _, change := range changes {
 		change(&o)
@@ -44,24 +44,56 @@ func healthy(changes ...func(*Observation)) Observation {
 	return unhealthy(append([]func(*Observation){well}, changes...)...)
 }
 
-func well(o *Observation) { o.State, o.Trigger, o.Deadline = health.Healthy, nil, time.Time{} }
+func well(o *Observation) { o.State, o.Trigger, o.Since = health.Healthy, nil, time.Time{} }
 func soon(o *Observation) { o.State = health.SoonUnhealthy }
 func gone(o *Observation) {
 	well(o)
 	o.NodeDeleted, o.Selected, o.Created = true, false, time.Time{}
 }
-func unselected(o *Observation)               { o.Selected = false }
-func named(name string) func(*Observation)    { return func(o *Observation) { o.Node = name } }
-func created(m float64) func(*Observation)    { return func(o *Observation) { o.Created = at(m) } }
-func deadline(t time.Time) func(*Observation) { return func(o *Observation) { o.Deadline = t } }
-func fenced(t time.Time) func(*Observation)   { return func(o *Observation) { o.Fenced = t } }
-func failed(uid types.UID) func(*Observation) {
-	return func(o *Observation) { o.Failed = sets.New(uid) }
+func unselected(o *Observation)            { o.Selected = false }
+func named(name string) func(*Observation) { return func(o *Observation) { o.Node = name } }
+func created(m float64) func(*Observation) { return func(o *Observation) { o.Created = at(m) } }
+func since(t time.Time) func(*Observation) { return func(o *Observation) { o.Since = t } }
+func healthySince(m float64) func(*Observation) {
+	return func(o *Observation) { o.HealthySince = at(m) }
 }
 
+// with adds CRs that are left, went adds some that are not.
 func with(crs ...v1alpha1.Remediation) func(*Observation) {
-	return func(o *Observation) { o.Remediations = append(o.Remediations, crs...) }
+	return func(o *Observation) {
+		for _, cr := range crs {
+			o.CRs = append(o.CRs, CR{Remediation: cr})
+		}
+	}
 }
+
+func went(cr v1alpha1.Remediation, says ...func(*CR)) func(*Observation) {
+	return func(o *Observation) {
+		o.CRs = append(o.CRs, CR{Remediation: cr, Gone: true})
+		for _, say := range says {
+			say(&o.CRs[len(o.CRs)-1])
+		}
+	}
+}
+
+// says lets the CRs of a kind say something.
+func says(kind string, say func(*CR)) func(*Observation) {
+	return func(o *Observation) {
+		for i := range o.CRs {
+			if o.CRs[i].Resource.Kind == kind {
+				say(&o.CRs[i])
+			}
+		}
+	}
+}
+
+func failed(kind string) func(*Observation) {
+	return says(kind, func(cr *CR) { cr.Failed = true })
+}
+func fenced(t time.Time) func(*Observation) { return says("Reboot", down(t)) }
+func down(t time.Time) func(*CR)            { return func(cr *CR) { cr.Fenced = t } }
+func requested(cr *CR)                      { cr.Requested = true }
+func replacedNode(cr *CR)                   { cr.Replaced = true }
 
 // reboot and fencing are CRs of two steps.
 func reboot(started float64) v1alpha1.Remediation  { return cr("Reboot", started) }
@@ -111,15 +143,32 @@ func fencedAt(m float64) func(*v1alpha1.Episode) {
 func took(steps ...v1alpha1.EpisodeStep) func(*v1alpha1.Episode) {
 	return func(e *v1alpha1.Episode) { e.Steps = steps }
 }
-func finishedAt(m float64, outcome v1alpha1.EpisodeOutcome) func(*v1alpha1.Episode) {
-	return func(e *v1alpha1.Episode) { e.Finished, e.Outcome = new(stamp(m)), outcome }
+func finishedAt(m float64) func(*v1alpha1.Episode) {
+	return func(e *v1alpha1.Episode) { e.Finished = new(stamp(m)) }
 }
 
-// ledger returns one with these open episodes.
+// endedAt ends an episode. Nothing was left of its CRs then, if it had any.
+func endedAt(m float64, outcome v1alpha1.EpisodeOutcome) func(*v1alpha1.Episode) {
+	return func(e *v1alpha1.Episode) {
+		e.Finished, e.Outcome = new(stamp(m)), outcome
+		if e.Started != nil {
+			e.Released = new(stamp(m))
+		}
+	}
+}
+func releasedAt(m float64) func(*v1alpha1.Episode) {
+	return func(e *v1alpha1.Episode) { e.Released = new(stamp(m)) }
+}
+
+// ledger returns one with these open episodes. Their CRs are left unless their steps say
+// that they went.
 func ledger(episodes ...v1alpha1.Episode) *Ledger {
-	l := &Ledger{open: map[string]v1alpha1.Episode{}}
+	l := &Ledger{open: map[string]openEpisode{}}
 	for _, episode := range episodes {
-		l.open[episode.Node] = episode
+		left := slices.ContainsFunc(episode.Steps, func(step v1alpha1.EpisodeStep) bool {
+			return !departed(&step) && step.Result != v1alpha1.StepNodeDeleted
+		})
+		l.open[episode.Node] = openEpisode{Episode: episode, remediated: left, deleted: lastLoss(episode.Steps)}
 	}
 	return l
 }

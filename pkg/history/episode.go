@@ -4,6 +4,7 @@
 package history
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -14,20 +15,39 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// advance returns the episode after a round, finished if it ended there. Nothing
+// returnTime is how long an episode waits for a Node that was deleted under
+// remediation to be registered anew (spec 23b.2).
+const returnTime = time.Hour
+
+// openEpisode is an episode that has not ended, and what the API does not show of it.
+type openEpisode struct {
+	v1alpha1.Episode
+	// remediated reports that a CR was left after the last round.
+	remediated bool
+	// deleted is when the Node was deleted that the last CR was for, zero if it was not.
+	deleted time.Time
+	// returned reports that a Node of that name has been seen since.
+	returned bool
+}
+
+// advance returns the episode after a round, with an outcome if it ended there. Nothing
 // that the given one points to is changed.
-func advance(episode v1alpha1.Episode, o *Observation, now time.Time) v1alpha1.Episode {
-	steps, left := advanceSteps(episode.Steps, o, now)
-	episode.Steps = steps
-	detect(&episode, o, now)
-	if episode.Started == nil && len(steps) > 0 {
-		episode.Started = new(seconds(later(steps[0].Started.Time, episode.Detected.Time)))
+func advance(e openEpisode, o *Observation, now time.Time) openEpisode {
+	gone := e.deletion(o, now)
+	p := advanceSteps(e.Steps, o, now)
+	e.Steps = p.steps
+	detect(&e.Episode, o, now)
+	if e.Started == nil && len(e.Steps) > 0 {
+		e.Started = new(seconds(later(e.Steps[0].Started.Time, e.Detected.Time)))
 	}
-	fence(&episode, o, now)
-	if outcome := outcomeOf(&episode, o, left); outcome != "" {
-		finish(&episode, outcome, now)
+	e.followNode(o, gone, p.left > 0, now)
+	e.fence(health.Earliest(p.fenced, gone), now)
+	e.followHealth(o, now)
+	e.remediated = p.left > 0
+	if outcome := e.outcomeOf(o, &p, now); outcome != "" {
+		e.end(outcome, now)
 	}
-	return episode
+	return e
 }
 
 // detect dates the beginning, of a new episode or of one that was recalled without.
@@ -39,8 +59,8 @@ func detect(episode *v1alpha1.Episode, o *Observation, now time.Time) {
 	detected := now
 	if !o.NodeDeleted && o.State == health.Unhealthy {
 		episode.Trigger = triggerOf(o.Trigger)
-		if !o.Deadline.IsZero() {
-			detected = earlier(o.Deadline, now)
+		if storable(o.Since) {
+			detected = earlier(o.Since, now)
 		}
 	}
 	// Not before the Node existed, whatever its conditions claim, even where the clock
@@ -52,63 +72,159 @@ func detect(episode *v1alpha1.Episode, o *Observation, now time.Time) {
 	episode.Detected = seconds(detected)
 }
 
-// fence takes over a sign that the node is safely down, if it is an earlier one.
-func fence(episode *v1alpha1.Episode, o *Observation, now time.Time) {
-	sign := o.Fenced
-	if o.NodeDeleted {
-		sign = health.Earliest(sign, now)
-	}
-	if sign.IsZero() || episode.Started == nil {
-		return
-	}
-	at := seconds(later(earlier(sign, now), episode.Started.Time))
-	if episode.Fenced == nil || at.Before(episode.Fenced) {
-		episode.Fenced = &at
+// deletion returns when the Node was seen to be gone that the last CR was for, zero if it
+// is there. Another Node of its name shows it as well.
+func (e *openEpisode) deletion(o *Observation, now time.Time) time.Time {
+	switch {
+	case o.NodeDeleted:
+		return now
+	case len(e.Steps) > 0 && o.created().After(e.Steps[len(e.Steps)-1].Started.Time):
+		return earlier(o.created(), now)
+	default:
+		return time.Time{}
 	}
 }
 
-// outcomeOf returns how the episode ended with this round, or nothing if it goes on.
-func outcomeOf(episode *v1alpha1.Episode, o *Observation, left int) v1alpha1.EpisodeOutcome {
+// followNode keeps when the Node was deleted, gone being when it was seen to be, and left
+// reporting that a CR is left.
+func (e *openEpisode) followNode(o *Observation, gone time.Time, left bool, now time.Time) {
+	e.deleted = earlier(e.deleted, now) // A status may say anything.
+	awaited := !e.deleted.IsZero() && !e.returnTimeOver(now)
+	if e.deleted.IsZero() || (o.NodeDeleted && e.returned) {
+		e.deleted = time.Time{}
+		if e.remediated || left || awaited {
+			e.deleted = gone.Truncate(time.Second)
+		}
+	}
+	if last := len(e.Steps) - 1; last >= 0 && e.Steps[last].Started.After(e.deleted) {
+		e.deleted = time.Time{} // The next CR is for the Node that has returned.
+	}
+	e.returned = !e.deleted.IsZero() && !o.NodeDeleted
+}
+
+// awaited reports whether the Node was deleted under remediation, and nothing is left
+// but to see whether it is registered anew.
+func (e *openEpisode) awaited() bool { return !e.deleted.IsZero() && !e.remediated }
+
+// returnTimeOver reports whether the Node was deleted under remediation too long ago.
+func (e *openEpisode) returnTimeOver(now time.Time) bool {
+	return !e.deleted.IsZero() && !now.Before(e.deleted.Add(returnTime))
+}
+
+// fence takes over a sign that the node is down for certain, if it is an earlier one.
+func (e *openEpisode) fence(sign, now time.Time) {
+	if sign.IsZero() || e.Started == nil {
+		return
+	}
+	at := seconds(later(earlier(sign, now), e.Started.Time))
+	if e.Fenced == nil || at.Before(e.Fenced) {
+		e.Fenced = &at
+	}
+}
+
+// followHealth keeps since when the node has been healthy, as long as it is.
+func (e *openEpisode) followHealth(o *Observation, now time.Time) {
 	switch {
-	case left > 0:
+	case !o.healthy():
+		e.Finished = nil
+	case !o.HealthySince.IsZero():
+		e.Finished = e.notBeforeStart(earlier(o.HealthySince, now))
+	case e.Finished == nil:
+		e.Finished = e.notBeforeStart(now)
+	}
+}
+
+// outcomeOf returns how the episode ended with this round, or nothing if it goes on. A
+// Node that was registered anew may get the labels that select it later.
+func (e *openEpisode) outcomeOf(o *Observation, p *progress, now time.Time) v1alpha1.EpisodeOutcome {
+	awaited := e.awaited() && !e.returnTimeOver(now)
+	switch {
+	case p.left > 0:
 		return ""
-	case o.NodeDeleted:
+	case o.NodeDeleted && p.replaced:
+		return v1alpha1.OutcomeReplaced
+	case o.NodeDeleted && !awaited:
 		return v1alpha1.OutcomeNodeDeleted
-	case o.State == health.Healthy && episode.Started != nil:
+	case o.healthy() && e.Started != nil:
 		return v1alpha1.OutcomeRecovered
-	case o.State == health.Healthy:
+	case o.healthy():
 		return v1alpha1.OutcomeRecoveredWithoutRemediation
-	case !o.Selected:
+	case !o.NodeDeleted && !o.Selected && !awaited:
 		return v1alpha1.OutcomeCancelled
 	default:
 		return ""
 	}
 }
 
-func finish(episode *v1alpha1.Episode, outcome v1alpha1.EpisodeOutcome, now time.Time) {
-	at := later(now, episode.Detected.Time)
-	for _, before := range []*metav1.Time{episode.Started, episode.Fenced} {
-		if before != nil {
-			at = later(at, before.Time)
-		}
+// end ends the episode. Where nothing tells when it finished, that is now.
+func (e *openEpisode) end(outcome v1alpha1.EpisodeOutcome, now time.Time) {
+	released := now
+	if outcome == v1alpha1.OutcomeNodeDeleted && !e.deleted.IsZero() {
+		e.Finished = e.notBeforeStart(e.deleted)
+		released = lastLoss(e.Steps)
 	}
-	episode.Finished, episode.Outcome = new(seconds(at)), outcome
+	if e.Finished == nil {
+		e.Finished = e.notBeforeStart(now)
+	}
+	if e.Started != nil {
+		e.Released = new(seconds(later(released, e.Finished.Time)))
+	}
+	e.Outcome = outcome
 }
 
-func finished(episode *v1alpha1.Episode) bool { return !episode.Finished.IsZero() }
+// lastLoss returns when the last step ended, if it did because its Node was deleted, and
+// zero otherwise.
+func lastLoss(steps []v1alpha1.EpisodeStep) time.Time {
+	if last := len(steps) - 1; last >= 0 && steps[last].Result == v1alpha1.StepNodeDeleted && steps[last].Ended != nil {
+		return steps[last].Ended.Time
+	}
+	return time.Time{}
+}
 
-// replaced tells whether the Node is a namesake of the one that the episode is of,
-// and nothing is left of that one.
-func replaced(episode *v1alpha1.Episode, o *Observation) bool {
-	if episode.Detected.IsZero() || !o.created().After(episode.Detected.Time) {
+// notBeforeStart returns an instant as that of an end.
+func (e *openEpisode) notBeforeStart(at time.Time) *metav1.Time {
+	at = later(at, e.Detected.Time)
+	if e.Started != nil {
+		at = later(at, e.Started.Time)
+	}
+	return new(seconds(at))
+}
+
+func hasEnded(episode *v1alpha1.Episode) bool {
+	return episode.Outcome != "" && !episode.Finished.IsZero()
+}
+
+// namesake reports whether the Node is another one than that of the episode, and nothing
+// connects the two: no CR, and no deletion under remediation just before.
+func (e *openEpisode) namesake(o *Observation) bool {
+	known := e.Detected.Time
+	if last := len(e.Steps) - 1; last >= 0 {
+		known = later(known, e.Steps[last].Started.Time)
+	}
+	if known.IsZero() || !o.created().After(known) {
 		return false
 	}
-	for i := range o.Remediations {
-		if find(episode.Steps, nil, &o.Remediations[i]) >= 0 {
+	for i := range o.CRs {
+		if !o.CRs[i].Gone && find(e.Steps, nil, &o.CRs[i]) >= 0 {
 			return false
 		}
 	}
-	return true
+	if e.deleted.IsZero() {
+		return !e.remediated
+	}
+	return e.returnTimeOver(o.created())
+}
+
+// lose ends an episode whose Node is not there any more.
+func (e *openEpisode) lose(now time.Time) {
+	for i := range e.Steps {
+		if e.Steps[i].Ended == nil {
+			e.Steps = slices.Clone(e.Steps)
+			end(&e.Steps[i], v1alpha1.StepNodeDeleted, now)
+		}
+	}
+	e.Finished = nil
+	e.end(v1alpha1.OutcomeNodeDeleted, now)
 }
 
 // maxText is the length to which what others have written is cut, in bytes, so that
@@ -120,6 +236,12 @@ func cut(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:maxText], "")
+}
+
+// storable reports whether an instant that others have written can be stored.
+func storable(t time.Time) bool {
+	year := t.UTC().Year()
+	return !t.IsZero() && year >= 1 && year <= 9999
 }
 
 func triggerOf(trigger *v1alpha1.Trigger) *v1alpha1.Trigger {

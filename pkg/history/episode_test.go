@@ -49,14 +49,16 @@ func (tests rows) run(t *testing.T) {
 func TestBeginning(t *testing.T) {
 	t.Parallel()
 	rows{
-		"unhealthy":                   {saw: unhealthy(), now: at(5), after: new(open())},
-		"unhealthy for a while":       {saw: unhealthy(), now: at(7), after: new(open())},
-		"in whole seconds":            {saw: unhealthy(deadline(at(5).Add(999 * time.Millisecond))), now: at(7), after: new(open())},
-		"never in the future":         {saw: unhealthy(deadline(at(6))), now: at(5).Add(900 * time.Millisecond), after: new(open())},
-		"without a deadline":          {saw: unhealthy(deadline(time.Time{})), now: at(5), after: new(open())},
+		"23b.1 since the condition":   {saw: unhealthy(), now: at(10), after: new(open())},
+		"in whole seconds":            {saw: unhealthy(since(at(5).Add(999 * time.Millisecond))), now: at(7), after: new(open())},
+		"never in the future":         {saw: unhealthy(since(at(6))), now: at(5).Add(900 * time.Millisecond), after: new(open())},
+		"in the year 9999":            {saw: unhealthy(since(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))), now: at(5), after: new(open())},
+		"in the year 1":               {saw: unhealthy(since(time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC)), created(5)), now: at(6), after: new(open())},
+		"before all years":            {saw: unhealthy(since(time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)), func(o *Observation) { o.Created = time.Time{} }), now: at(5), after: new(open())},
+		"without a time":              {saw: unhealthy(since(time.Time{})), now: at(5), after: new(open())},
 		"without a condition":         {saw: unhealthy(func(o *Observation) { o.Trigger = nil }), now: at(5), after: new(open(func(e *v1alpha1.Episode) { e.Trigger = nil }))},
-		"not before there was a Node": {saw: unhealthy(deadline(at(4)), created(5)), now: at(6), after: new(open())},
-		"clock of the API ahead":      {saw: unhealthy(deadline(at(4)), created(5)), now: at(4.5), after: new(open())},
+		"not before there was a Node": {saw: unhealthy(since(at(4)), created(5)), now: at(6), after: new(open())},
+		"clock of the API ahead":      {saw: unhealthy(since(at(4)), created(5)), now: at(4.5), after: new(open())},
 		"held: unselected":            {saw: unhealthy(unselected), now: at(5)},
 		"healthy":                     {saw: healthy(), now: at(5)},
 		"soon unhealthy":              {saw: unhealthy(soon), now: at(5)},
@@ -87,16 +89,25 @@ func TestBeginning(t *testing.T) {
 func TestGoingOn(t *testing.T) {
 	t.Parallel()
 	remediated := open(startedAt(6), took(step("Reboot", 6)))
+	healed := open(startedAt(6), took(step("Reboot", 6)), finishedAt(8))
 	rows{
-		"nothing new":                                {before: new(open()), saw: unhealthy(), now: at(9), after: new(open())},
-		"another condition takes over":               {before: new(open()), saw: unhealthy(deadline(at(8)), func(o *Observation) { o.Trigger.Type = "Disk" }), now: at(9), after: new(open())},
-		"another condition with an earlier deadline": {before: new(open()), saw: unhealthy(deadline(at(1))), now: at(9), after: new(open())},
-		"soon unhealthy does not end it":             {before: new(open()), saw: unhealthy(soon), now: at(9), after: new(open())},
-		"started":                                    {before: new(open()), saw: unhealthy(with(reboot(6))), now: at(9), after: &remediated},
-		"clock of the API behind":                    {before: new(open()), saw: unhealthy(with(reboot(4))), now: at(9), after: new(open(startedAt(5), took(step("Reboot", 4))))},
-		"healthy, CR left":                           {before: &remediated, saw: healthy(with(reboot(6))), now: at(9), after: &remediated},
-		"unselected, CR left":                        {before: &remediated, saw: unhealthy(unselected, with(reboot(6))), now: at(9), after: &remediated},
-		"soon unhealthy, unselected, CR left":        {before: &remediated, saw: unhealthy(soon, unselected, with(reboot(6))), now: at(9), after: &remediated},
+		"nothing new":                          {before: new(open()), saw: unhealthy(), now: at(9), after: new(open())},
+		"another condition takes over":         {before: new(open()), saw: unhealthy(since(at(8)), func(o *Observation) { o.Trigger.Type = "Disk" }), now: at(9), after: new(open())},
+		"another condition that came earlier":  {before: new(open()), saw: unhealthy(since(at(1))), now: at(9), after: new(open())},
+		"soon unhealthy does not end it":       {before: new(open()), saw: unhealthy(soon), now: at(9), after: new(open())},
+		"started":                              {before: new(open()), saw: unhealthy(with(reboot(6))), now: at(9), after: &remediated},
+		"clock of the API behind":              {before: new(open()), saw: unhealthy(with(reboot(4))), now: at(9), after: new(open(startedAt(5), took(step("Reboot", 4))))},
+		"23b.1 healthy, CR left":               {before: &remediated, saw: healthy(with(reboot(6))), now: at(9), after: new(open(startedAt(6), took(step("Reboot", 6)), finishedAt(9)))},
+		"23b.1 it stays so":                    {before: &healed, saw: healthy(with(reboot(6))), now: at(9), after: &healed},
+		"23b.1 status knows since when":        {before: &remediated, saw: healthy(with(reboot(6)), healthySince(8)), now: at(9), after: &healed},
+		"23b.1 status knows better":            {before: &healed, saw: healthy(with(reboot(6)), healthySince(8.5)), now: at(9), after: new(open(startedAt(6), took(step("Reboot", 6)), finishedAt(8.5)))},
+		"23b.1 healthy, not in the future":     {before: &remediated, saw: healthy(with(reboot(6)), healthySince(10)), now: at(9), after: new(open(startedAt(6), took(step("Reboot", 6)), finishedAt(9)))},
+		"23b.1 healthy, not before the start":  {before: &remediated, saw: healthy(with(reboot(6)), healthySince(1)), now: at(9), after: new(open(startedAt(6), took(step("Reboot", 6)), finishedAt(6)))},
+		"23b.1 unhealthy again":                {before: &healed, saw: unhealthy(with(reboot(6))), now: at(9), after: &remediated},
+		"23b.1 soon unhealthy again":           {before: &healed, saw: unhealthy(soon, with(reboot(6))), now: at(9), after: &remediated},
+		"23b.1 healthy, not selected, CR left": {before: &healed, saw: healthy(unselected, with(reboot(6))), now: at(9), after: &healed},
+		"unselected, CR left":                  {before: &remediated, saw: unhealthy(unselected, with(reboot(6))), now: at(9), after: &remediated},
+		"soon unhealthy, unselected, CR left":  {before: &remediated, saw: unhealthy(soon, unselected, with(reboot(6))), now: at(9), after: &remediated},
 		"the start stays": {
 			before: &remediated, saw: unhealthy(with(cr("Older", 5.5), reboot(6))), now: at(9),
 			after: new(open(startedAt(6), took(step("Older", 5.5), step("Reboot", 6)))),
@@ -109,21 +120,32 @@ func TestFencing(t *testing.T) {
 	remediated := open(startedAt(6), took(step("Reboot", 6)))
 	known := open(startedAt(6), fencedAt(7), took(step("Reboot", 6)))
 	rows{
-		"says the CR":                          {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(7).Add(time.Millisecond))), now: at(9), after: &known},
-		"with the CR":                          {before: new(open()), saw: unhealthy(with(reboot(6)), fenced(at(7))), now: at(9), after: &known},
-		"a later sign":                         {before: &known, saw: unhealthy(with(reboot(6)), fenced(at(8))), now: at(9), after: &known},
-		"an earlier sign":                      {before: &known, saw: unhealthy(with(reboot(6)), fenced(at(6.5))), now: at(9), after: new(open(startedAt(6), fencedAt(6.5), took(step("Reboot", 6))))},
-		"the sign has gone":                    {before: &known, saw: unhealthy(with(reboot(6))), now: at(9), after: &known},
-		"not before the start":                 {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(1))), now: at(9), after: new(open(startedAt(6), fencedAt(6), took(step("Reboot", 6))))},
-		"not in the future":                    {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(10))), now: at(9), after: new(open(startedAt(6), fencedAt(9), took(step("Reboot", 6))))},
-		"clock of the API ahead":               {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(7))), now: at(5.5), after: new(open(startedAt(6), fencedAt(6), took(step("Reboot", 6))))},
-		"nothing was done":                     {before: new(open()), saw: unhealthy(fenced(at(7))), now: at(9), after: new(open())},
+		"says the CR":            {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(7).Add(time.Millisecond))), now: at(9), after: &known},
+		"with the CR":            {before: new(open()), saw: unhealthy(with(reboot(6)), fenced(at(7))), now: at(9), after: &known},
+		"a later sign":           {before: &known, saw: unhealthy(with(reboot(6)), fenced(at(8))), now: at(9), after: &known},
+		"an earlier sign":        {before: &known, saw: unhealthy(with(reboot(6)), fenced(at(6.5))), now: at(9), after: new(open(startedAt(6), fencedAt(6.5), took(step("Reboot", 6))))},
+		"the sign has gone":      {before: &known, saw: unhealthy(with(reboot(6))), now: at(9), after: &known},
+		"not before the start":   {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(1))), now: at(9), after: new(open(startedAt(6), fencedAt(6), took(step("Reboot", 6))))},
+		"not in the future":      {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(10))), now: at(9), after: new(open(startedAt(6), fencedAt(9), took(step("Reboot", 6))))},
+		"clock of the API ahead": {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(7))), now: at(5.5), after: new(open(startedAt(6), fencedAt(6), took(step("Reboot", 6))))},
+		"nothing was done":       {before: new(open()), saw: unhealthy(gone), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeNodeDeleted))}},
+		"of the CR of a namesake": {before: &remediated, saw: unhealthy(created(5.5), with(reboot(5.2), reboot(6)), says("Reboot", func(cr *CR) {
+			if cr.Started.Time.Equal(at(5.2)) {
+				cr.Fenced = at(7)
+			}
+		})), now: at(9), after: &remediated},
 		"the Node is gone, CR left":            {before: &remediated, saw: unhealthy(gone, with(reboot(6))), now: at(9), after: new(open(startedAt(6), fencedAt(9), took(step("Reboot", 6))))},
 		"the Node is gone, known":              {before: &known, saw: unhealthy(gone, with(reboot(6))), now: at(9), after: &known},
 		"the Node is gone, CR says since when": {before: &remediated, saw: unhealthy(gone, with(reboot(6)), fenced(at(7))), now: at(9), after: &known},
-		"the CR says so as it goes": {
-			before: &remediated, saw: healthy(fenced(at(7))), now: at(9),
-			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(7), took(ended(step("Reboot", 6), 9, v1alpha1.StepRecovered)), finishedAt(9, v1alpha1.OutcomeRecovered))},
+		"another Node is there":                {before: &remediated, saw: unhealthy(created(8), with(reboot(6))), now: at(9), after: new(open(startedAt(6), fencedAt(8), took(step("Reboot", 6))))},
+		"another Node, by a clock ahead":       {before: &remediated, saw: unhealthy(created(10), with(reboot(6))), now: at(9), after: new(open(startedAt(6), fencedAt(9), took(step("Reboot", 6))))},
+		"23b.1 the CR said so before it went": {
+			before: &remediated, saw: healthy(went(reboot(6), down(at(7)))), now: at(9),
+			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(7), took(ended(step("Reboot", 6), 9, v1alpha1.StepRecovered)), endedAt(9, v1alpha1.OutcomeRecovered))},
+		},
+		"another one said so before it went": {
+			before: &remediated, saw: healthy(went(fencing(6), down(at(7)))), now: at(9),
+			done: []v1alpha1.Episode{open(startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepRecovered)), endedAt(9, v1alpha1.OutcomeRecovered))},
 		},
 	}.run(t)
 }
@@ -131,54 +153,167 @@ func TestFencing(t *testing.T) {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	remediated := open(startedAt(6), took(step("Reboot", 6)))
+	healed := open(startedAt(6), took(step("Reboot", 6)), finishedAt(7))
 	vanished := open(startedAt(6), took(ended(step("Reboot", 6), 8, v1alpha1.StepVanished)))
+	recovered := took(ended(step("Reboot", 6), 9, v1alpha1.StepRecovered))
 	rows{
-		"recovered":                     {before: &remediated, saw: healthy(), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepRecovered)), finishedAt(9, v1alpha1.OutcomeRecovered))}},
-		"recovered without remediation": {before: new(open()), saw: healthy(), now: at(9), done: []v1alpha1.Episode{open(finishedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
-		"recovered, no longer selected": {before: new(open()), saw: healthy(unselected), now: at(9), done: []v1alpha1.Episode{open(finishedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
-		"recovered after it vanished":   {before: &vanished, saw: healthy(), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), took(vanished.Steps...), finishedAt(9, v1alpha1.OutcomeRecovered))}},
-		"the Node is gone":              {before: new(open()), saw: unhealthy(gone), now: at(9), done: []v1alpha1.Episode{open(finishedAt(9, v1alpha1.OutcomeNodeDeleted))}},
-		"the Node is gone, and its CR":  {before: &remediated, saw: unhealthy(gone), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), fencedAt(9), took(ended(step("Reboot", 6), 9, v1alpha1.StepNodeDeleted)), finishedAt(9, v1alpha1.OutcomeNodeDeleted))}},
-		"no longer selected":            {before: new(open()), saw: unhealthy(unselected), now: at(9), done: []v1alpha1.Episode{open(finishedAt(9, v1alpha1.OutcomeCancelled))}},
-		"no longer selected, soon":      {before: new(open()), saw: unhealthy(soon, unselected), now: at(9), done: []v1alpha1.Episode{open(finishedAt(9, v1alpha1.OutcomeCancelled))}},
-		"no longer selected, CR gone":   {before: &remediated, saw: unhealthy(unselected), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepVanished)), finishedAt(9, v1alpha1.OutcomeCancelled))}},
-		"not observed":                  {before: new(open()), saw: healthy(named("node-2")), now: at(9), done: []v1alpha1.Episode{open(finishedAt(9, v1alpha1.OutcomeCancelled))}},
-		"not observed, CR":              {before: &remediated, saw: healthy(named("")), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepVanished)), finishedAt(9, v1alpha1.OutcomeCancelled))}},
-		"in whole seconds":              {before: new(open()), saw: healthy(), now: at(9).Add(999 * time.Millisecond), done: []v1alpha1.Episode{open(finishedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
-		"not before it was detected":    {before: new(open()), saw: healthy(), now: at(4), done: []v1alpha1.Episode{open(finishedAt(5, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
-		"not before the start":          {before: &vanished, saw: healthy(), now: at(5.5), done: []v1alpha1.Episode{open(startedAt(6), took(vanished.Steps...), finishedAt(6, v1alpha1.OutcomeRecovered))}},
-		"not before the fencing": {
-			before: new(open(startedAt(6), fencedAt(7), took(vanished.Steps...))), saw: healthy(), now: at(6.5),
-			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(7), took(vanished.Steps...), finishedAt(7, v1alpha1.OutcomeRecovered))},
+		"recovered":                            {before: &remediated, saw: healthy(), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), recovered, endedAt(9, v1alpha1.OutcomeRecovered))}},
+		"23b.1 healthy before, released now":   {before: &healed, saw: healthy(), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), recovered, endedAt(7, v1alpha1.OutcomeRecovered), releasedAt(9))}},
+		"23b.1 healthy before, as status says": {before: &remediated, saw: healthy(healthySince(8)), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), recovered, endedAt(8, v1alpha1.OutcomeRecovered), releasedAt(9))}},
+		"recovered without remediation":        {before: new(open()), saw: healthy(), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
+		"recovered, no longer selected":        {before: new(open()), saw: healthy(unselected), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
+		"recovered after it vanished":          {before: &vanished, saw: healthy(), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), took(vanished.Steps...), endedAt(9, v1alpha1.OutcomeRecovered))}},
+		"the Node is gone":                     {before: new(open()), saw: unhealthy(gone), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeNodeDeleted))}},
+		"the Node is gone, and before that its CR": {
+			before: &vanished, saw: unhealthy(gone), now: at(9),
+			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(9), took(vanished.Steps...), endedAt(9, v1alpha1.OutcomeNodeDeleted))},
 		},
-		"leftover of a namesake does not keep it open": {before: new(open(detectedAt(5))), saw: healthy(created(4), with(reboot(3))), now: at(9), done: []v1alpha1.Episode{open(finishedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
+		"no longer selected":          {before: new(open()), saw: unhealthy(unselected), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeCancelled))}},
+		"no longer selected, soon":    {before: new(open()), saw: unhealthy(soon, unselected), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeCancelled))}},
+		"no longer selected, CR gone": {before: &healed, saw: unhealthy(unselected), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepVanished)), endedAt(9, v1alpha1.OutcomeCancelled))}},
+		"not observed":                {before: new(open()), saw: healthy(named("node-2")), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeCancelled))}},
+		"not observed, CR":            {before: &remediated, saw: healthy(named("")), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepVanished)), endedAt(9, v1alpha1.OutcomeCancelled))}},
+		"in whole seconds":            {before: new(open()), saw: healthy(), now: at(9).Add(999 * time.Millisecond), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
+		"not before it was detected":  {before: new(open()), saw: healthy(), now: at(4), done: []v1alpha1.Episode{open(endedAt(5, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
+		"not before the start":        {before: &vanished, saw: healthy(), now: at(5.5), done: []v1alpha1.Episode{open(startedAt(6), took(vanished.Steps...), endedAt(6, v1alpha1.OutcomeRecovered))}},
+		"fenced after it was healthy": {
+			before: &healed, saw: healthy(healthySince(7), went(reboot(6), down(at(8)))), now: at(9),
+			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(8), recovered, endedAt(7, v1alpha1.OutcomeRecovered), releasedAt(9))},
+		},
+		"leftover of a namesake does not keep it open": {before: new(open(detectedAt(5))), saw: healthy(created(4), with(reboot(3))), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
 	}.run(t)
 }
 
+// TestNamesakes: a Node that nothing connects to the one before.
 func TestNamesakes(t *testing.T) {
 	t.Parallel()
-	remediated := open(startedAt(6), took(step("Reboot", 6)))
-	deleted := open(finishedAt(9, v1alpha1.OutcomeNodeDeleted))
-	remediatedAndDeleted := open(startedAt(6), fencedAt(9), took(ended(step("Reboot", 6), 9, v1alpha1.StepNodeDeleted)), finishedAt(9, v1alpha1.OutcomeNodeDeleted))
+	deleted := open(endedAt(9, v1alpha1.OutcomeNodeDeleted))
+	vanished := open(startedAt(6), took(ended(step("Reboot", 6), 7, v1alpha1.StepVanished)))
 	rows{
 		"healthy":                              {before: new(open()), saw: healthy(created(8)), now: at(9), done: []v1alpha1.Episode{deleted}},
 		"soon unhealthy":                       {before: new(open()), saw: unhealthy(soon, created(8)), now: at(9), done: []v1alpha1.Episode{deleted}},
-		"unhealthy again":                      {before: new(open()), saw: unhealthy(created(8), deadline(at(8.5))), now: at(9), after: new(open(detectedAt(8.5))), done: []v1alpha1.Episode{deleted}},
-		"unhealthy, with its own":              {before: new(open()), saw: unhealthy(created(8), deadline(at(8)), with(reboot(8.5))), now: at(9), after: new(open(detectedAt(8), startedAt(8.5), took(step("Reboot", 8.5)))), done: []v1alpha1.Episode{deleted}},
+		"unhealthy again":                      {before: new(open()), saw: unhealthy(created(8), since(at(8.5))), now: at(9), after: new(open(detectedAt(8.5))), done: []v1alpha1.Episode{deleted}},
+		"unhealthy, with its own":              {before: new(open()), saw: unhealthy(created(8), since(at(8)), with(reboot(8.5))), now: at(9), after: new(open(detectedAt(8), startedAt(8.5), took(step("Reboot", 8.5)))), done: []v1alpha1.Episode{deleted}},
 		"created as it was detected: the same": {before: new(open()), saw: unhealthy(created(5)), now: at(9), after: new(open())},
 		"part of a second later":               {before: new(open()), saw: unhealthy(func(o *Observation) { o.Created = at(5).Add(time.Millisecond) }), now: at(9), after: new(open())},
-		"its CR goes":                          {before: &remediated, saw: healthy(created(8)), now: at(9), done: []v1alpha1.Episode{remediatedAndDeleted}},
-		"its CR goes, a sign of another":       {before: &remediated, saw: healthy(created(8), fenced(at(7))), now: at(9), done: []v1alpha1.Episode{remediatedAndDeleted}},
-		"its CR stays":                         {before: &remediated, saw: unhealthy(created(8), with(reboot(6))), now: at(9), after: &remediated},
-		"its CR stays, healthy":                {before: &remediated, saw: healthy(created(8), with(reboot(6))), now: at(9), after: &remediated},
-		"its CR stays, the step is over": {
-			before: new(open(startedAt(6), took(ended(step("Reboot", 6), 7, v1alpha1.StepTimedOut)))), saw: unhealthy(created(8), with(timedOut(7, reboot(6)))), now: at(9),
-			after: new(open(startedAt(6), took(ended(step("Reboot", 6), 7, v1alpha1.StepTimedOut)))),
+		"unknown when it was created":          {before: new(open()), saw: unhealthy(func(o *Observation) { o.Created = time.Time{} }), now: at(9), after: new(open())},
+		"its CR had gone before": {
+			before: &vanished, saw: healthy(created(8)), now: at(9),
+			done: []v1alpha1.Episode{open(startedAt(6), took(vanished.Steps...), endedAt(9, v1alpha1.OutcomeNodeDeleted))},
 		},
-		"another CR": {
-			before: &remediated, saw: unhealthy(created(8), deadline(at(8)), with(fencing(8.5))), now: at(9),
-			after: new(open(detectedAt(8), startedAt(8.5), took(step("Fence", 8.5)))), done: []v1alpha1.Episode{remediatedAndDeleted},
-		},
-		"unknown when it was created": {before: new(open()), saw: unhealthy(func(o *Observation) { o.Created = time.Time{} }), now: at(9), after: new(open())},
 	}.run(t)
+}
+
+// TestNodeDeletedUnderRemediation: such a Node is fenced, not finished (spec 23b.2).
+func TestNodeDeletedUnderRemediation(t *testing.T) {
+	t.Parallel()
+	remediated := open(startedAt(6), took(step("Reboot", 6)))
+	timedOutStep := ended(step("Reboot", 6), 7, v1alpha1.StepTimedOut)
+	lost := ended(step("Reboot", 6), 8, v1alpha1.StepNodeDeleted)
+	awaited := open(startedAt(6), fencedAt(8), took(lost))
+	recovered := func(minutes float64) v1alpha1.Episode {
+		return open(startedAt(6), fencedAt(8), took(lost), endedAt(minutes, v1alpha1.OutcomeRecovered))
+	}
+	nodeDeleted := open(startedAt(6), fencedAt(8), took(lost), endedAt(8, v1alpha1.OutcomeNodeDeleted))
+	succeeded := went(reboot(6), down(at(7)), replacedNode)
+	rows{
+		"its CR went with it":         {before: &remediated, saw: unhealthy(gone), now: at(8), after: &awaited},
+		"its CR is still there":       {before: &remediated, saw: unhealthy(gone, with(reboot(6))), now: at(8), after: new(open(startedAt(6), fencedAt(8), took(step("Reboot", 6))))},
+		"it had been healthy":         {before: new(open(startedAt(6), took(step("Reboot", 6)), finishedAt(7))), saw: unhealthy(gone), now: at(8), after: &awaited},
+		"its step is over":            {before: new(open(startedAt(6), took(timedOutStep))), saw: unhealthy(gone, went(reboot(6))), now: at(8), after: new(open(startedAt(6), fencedAt(8), took(timedOutStep)))},
+		"still gone":                  {before: &awaited, saw: unhealthy(gone), now: at(9), after: &awaited},
+		"not observed":                {before: &awaited, saw: healthy(named("node-2")), now: at(67.9), after: &awaited},
+		"not observed, for an hour":   {before: &awaited, saw: healthy(named("node-2")), now: at(68), done: []v1alpha1.Episode{nodeDeleted}},
+		"gone for an hour":            {before: &awaited, saw: unhealthy(gone), now: at(68), done: []v1alpha1.Episode{nodeDeleted}},
+		"back and soon unhealthy":     {before: &awaited, saw: unhealthy(soon, created(8)), now: at(9), after: &awaited},
+		"back and unhealthy":          {before: &awaited, saw: unhealthy(created(8.5)), now: at(9), after: &awaited},
+		"back, without its labels":    {before: &awaited, saw: unhealthy(soon, unselected, created(8.5)), now: at(9), after: &awaited},
+		"back, never selected":        {before: &awaited, saw: unhealthy(unselected, created(8.5)), now: at(68), done: []v1alpha1.Episode{open(startedAt(6), fencedAt(8), took(lost), endedAt(68, v1alpha1.OutcomeCancelled))}},
+		"back and healthy":            {before: &awaited, saw: healthy(created(8.5)), now: at(9), done: []v1alpha1.Episode{recovered(9)}},
+		"back, healthy, unselected":   {before: &awaited, saw: healthy(unselected, created(8.5)), now: at(9), done: []v1alpha1.Episode{recovered(9)}},
+		"back in time, seen too late": {before: &awaited, saw: healthy(created(67)), now: at(100), done: []v1alpha1.Episode{recovered(100)}},
+		"back too late":               {before: &awaited, saw: healthy(created(68)), now: at(69), done: []v1alpha1.Episode{nodeDeleted}},
+		"back too late and unhealthy": {
+			before: &awaited, saw: unhealthy(created(68), since(at(69))), now: at(70),
+			after: new(open(detectedAt(69))), done: []v1alpha1.Episode{nodeDeleted},
+		},
+		"back, its CR hangs on a finalizer": {
+			before: &awaited, saw: healthy(created(8), with(reboot(6))), now: at(9),
+			after: new(open(startedAt(6), fencedAt(8), took(lost), finishedAt(9))),
+		},
+		"back and remediated again": {
+			before: &awaited, saw: unhealthy(created(8.5), with(fencing(9))), now: at(9),
+			after: new(open(startedAt(6), fencedAt(8), took(lost, step("Fence", 9)))),
+		},
+		"gone again under the next remediation": {
+			before: new(open(startedAt(6), fencedAt(8), took(lost, step("Fence", 9)))), saw: unhealthy(gone), now: at(80),
+			after: new(open(startedAt(6), fencedAt(8), took(lost, ended(step("Fence", 9), 80, v1alpha1.StepNodeDeleted)))),
+		},
+		"replaced unseen, CR gone": {
+			before: &remediated, saw: healthy(created(8)), now: at(9),
+			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(8), took(ended(step("Reboot", 6), 9, v1alpha1.StepNodeDeleted)), endedAt(9, v1alpha1.OutcomeRecovered))},
+		},
+		"replaced unseen, CR left": {before: &remediated, saw: unhealthy(created(8), with(reboot(6))), now: at(9), after: new(open(startedAt(6), fencedAt(8), took(step("Reboot", 6))))},
+		"replaced unseen, another CR": {
+			before: &remediated, saw: unhealthy(created(8), with(fencing(8.5))), now: at(9),
+			after: new(open(startedAt(6), fencedAt(8), took(ended(step("Reboot", 6), 9, v1alpha1.StepNodeDeleted), step("Fence", 8.5)))),
+		},
+		"23b.2 replaced for good": {
+			before: &remediated, saw: unhealthy(gone, succeeded), now: at(8),
+			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(7), took(lost), endedAt(8, v1alpha1.OutcomeReplaced))},
+		},
+		"23b.2 replaced for good, another CR is left": {
+			before: new(open(startedAt(6), took(step("Reboot", 6), step("Fence", 7)))), saw: unhealthy(gone, succeeded, with(fencing(7))), now: at(8),
+			after: new(open(startedAt(6), fencedAt(7), took(lost, step("Fence", 7)))),
+		},
+		"23b.2 the Node is still there": {
+			before: &remediated, saw: unhealthy(succeeded), now: at(8),
+			after: new(open(startedAt(6), fencedAt(7), took(ended(step("Reboot", 6), 8, v1alpha1.StepVanished)))),
+		},
+		"23b.2 success is told after the deletion": {
+			before: new(open(startedAt(6), fencedAt(8), took(lost))), saw: unhealthy(gone, succeeded), now: at(9),
+			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(7), took(lost), endedAt(9, v1alpha1.OutcomeReplaced))},
+		},
+	}.run(t)
+}
+
+// TestReturnTime: the hour begins when the Node went, also if a CR stayed for longer.
+func TestReturnTime(t *testing.T) {
+	t.Parallel()
+	exists := func(string) bool { return true }
+	absent := func(string) bool { return false }
+	first, _ := (*Ledger)(nil).Update([]Observation{unhealthy(with(reboot(6))), unhealthy(named("node-2"))}, at(7))
+	require.Equal(t, []string{"node-1", "node-2"}, first.Nodes(absent))
+	require.Zero(t, first.Recheck(at(7)))
+
+	kept, _ := first.Update([]Observation{unhealthy(gone, with(reboot(6)))}, at(8))
+	require.Equal(t, []string{"node-1"}, kept.Nodes(absent), "its CR is left")
+	require.Zero(t, kept.Recheck(at(8)), "an event tells")
+	free, ended := kept.Update([]Observation{unhealthy(gone)}, at(20))
+	require.Empty(t, ended)
+	require.Empty(t, free.Nodes(absent), "23b.2: it is not looked at as long as it does not exist")
+	require.Equal(t, []string{"node-1"}, free.Nodes(exists))
+	require.Equal(t, at(68), free.Recheck(at(20)))
+	_, ended = free.Update(nil, at(68))
+	require.Equal(t, []v1alpha1.Episode{open(startedAt(6), fencedAt(8), took(endedStep("Reboot", 6, 20)), endedAt(8, v1alpha1.OutcomeNodeDeleted), releasedAt(20))}, ended)
+
+	late, ended := kept.Update([]Observation{unhealthy(gone)}, at(100))
+	require.Len(t, ended, 1, "the hour has passed with the CR")
+	require.Equal(t, stamp(8), *ended[0].Finished)
+	require.Zero(t, late.Recheck(at(100)))
+
+	back, _ := free.Update([]Observation{unhealthy(created(30))}, at(67))
+	require.Equal(t, at(68), back.Recheck(at(67)))
+	stays, ended := back.Update([]Observation{unhealthy(created(30))}, at(68))
+	require.Empty(t, ended, "a Node that is there is not deleted")
+	require.Zero(t, stays.Recheck(at(68)), "P2: nor looked at for ever")
+	stays, ended = stays.Update([]Observation{unhealthy(created(30))}, at(80))
+	require.Empty(t, ended)
+	require.Equal(t, []string{"node-1"}, stays.Nodes(absent))
+	_, ended = stays.Update([]Observation{unhealthy(gone)}, at(90))
+	require.Equal(t, stamp(90), *ended[0].Finished, "deleted again, without a CR")
+}
+
+func endedStep(kind string, started, minutes float64) v1alpha1.EpisodeStep {
+	return ended(step(kind, started), minutes, v1alpha1.StepNodeDeleted)
 }

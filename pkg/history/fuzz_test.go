@@ -24,6 +24,8 @@ func FuzzStatus(f *testing.F) {
 		`{"remediationHistory": [{"node": "a", "detected": "2026-01-01T00:00:00Z", "started": null, "steps": [{}, {"kind": "K", "started": "9999-12-31T23:59:59Z"}]}]}`,
 		`{"remediationHistory": [{"node": "a", "detected": "9999-12-31T23:59:59Z", "finished": "0001-01-01T00:00:00Z", "outcome": "Recovered"}]}`,
 		`{"remediationHistory": [{"node": "b", "detected": "2026-01-01T00:00:00Z", "finished": "2025-01-01T00:00:00Z", "outcome": "x", "steps": [{"kind": "K", "started": "2026-01-01T00:00:00Z", "result": "Vanished"}]}]}`,
+		`{"remediationHistory": [{"node": "a", "detected": "2026-01-01T00:00:00Z", "finished": "2026-01-01T00:00:00Z", "released": "0001-01-01T00:00:00Z", "steps": [{"kind": "K", "started": "2026-01-01T00:00:00Z", "ended": "9999-12-31T00:00:00Z", "result": "NodeDeleted"}, {"kind": "L", "started": "2026-01-01T00:00:00Z", "result": "NodeDeleted"}]}], "unhealthyNodes": [{"name": "a"}]}`,
+		`{"remediationHistory": [{"node": "a", "detected": "2026-01-01T00:00:00Z", "started": "2026-01-01T00:00:00Z", "outcome": "Replaced", "finished": "2026-01-01T00:00:00Z"}, {"node": "b", "detected": "2026-01-01T00:00:00Z", "outcome": "?"}]}`,
 		`{"unhealthyNodes": [{}, {"name": "a"}, {"name": "a", "detected": null, "trigger": null, "remediations": [{}, {"started": "2026-01-01T00:00:00Z", "timedOut": "2020-01-01T00:00:00Z"}]}]}`,
 		`{"unhealthyNodes": [{"name": "b", "trigger": {}, "detected": "0001-01-01T00:00:01Z", "remediations": [{"resource": {"kind": "K", "uid": "u"}, "started": "9999-01-01T00:00:00Z"}]}]}`,
 	} {
@@ -41,11 +43,14 @@ func FuzzStatus(f *testing.F) {
 			l, ended = l.Update(seen, now)
 			requireSound(t, ended)
 			requireSound(t, l.List(new(int32(100))))
-			again, ended := l.Update(seen, now.Add(time.Minute))
+			requireWakes(t, l, now)
+			again, ended := l.Update(seen, now.Add(time.Second))
 			require.Empty(t, ended)
 			require.Equal(t, l.List(nil), again.List(nil), "no news")
 		}
-		require.Empty(t, l.Nodes())
+		require.Empty(t, l.Nodes(func(string) bool { return false }))
+		l, _ = l.Update(nil, at(3).Add(returnTime))
+		require.Empty(t, names(l))
 	})
 }
 
@@ -54,7 +59,9 @@ func sights(status *v1alpha1.NodeHealthCheckStatus, state health.State) []Observ
 	var seen []Observation
 	for i := range status.UnhealthyNodes {
 		node := &status.UnhealthyNodes[i]
-		seen = append(seen, Observation{Node: node.Name, State: state, Selected: true, Trigger: node.Trigger, Remediations: node.Remediations})
+		o := Observation{Node: node.Name, State: state, Selected: true, Trigger: node.Trigger}
+		with(node.Remediations...)(&o)
+		seen = append(seen, o)
 	}
 	for i := range status.RemediationHistory {
 		seen = append(seen, Observation{Node: status.RemediationHistory[i].Node, State: state, Created: status.RemediationHistory[i].Detected.Time})

@@ -18,19 +18,19 @@ func TestUpdateManyNodes(t *testing.T) {
 		healthy(named("a")), // A second observation says nothing.
 	}, at(7))
 	require.Empty(t, ended)
-	require.Equal(t, []string{"a", "b", "c"}, first.Nodes())
+	require.Equal(t, []string{"a", "b", "c"}, first.Nodes(nil))
 
 	second, ended := first.Update([]Observation{healthy(named("c")), unhealthy(named("b"), with(reboot(6)))}, at(8))
 	require.Equal(t, []v1alpha1.Episode{
-		open(of("a"), finishedAt(8, v1alpha1.OutcomeCancelled)),
-		open(of("c"), finishedAt(8, v1alpha1.OutcomeRecoveredWithoutRemediation)),
+		open(of("a"), endedAt(8, v1alpha1.OutcomeCancelled)),
+		open(of("c"), endedAt(8, v1alpha1.OutcomeRecoveredWithoutRemediation)),
 	}, ended)
-	require.Equal(t, []string{"b"}, second.Nodes())
+	require.Equal(t, []string{"b"}, second.Nodes(nil))
 	require.Equal(t, []string{"a 00:05 - 00:08", "b 00:05", "c 00:05 - 00:08"}, describe(second.List(nil)))
-	require.Equal(t, []string{"a", "b", "c"}, first.Nodes(), "what a ledger says stays as it is")
+	require.Equal(t, []string{"a", "b", "c"}, first.Nodes(nil), "what a ledger says stays as it is")
 	require.Equal(t, []string{"a 00:05", "b 00:05", "c 00:05"}, describe(first.List(nil)))
 
-	third, ended := second.Update([]Observation{healthy(named("b")), unhealthy(named("a"), deadline(at(8.5)))}, at(9))
+	third, ended := second.Update([]Observation{healthy(named("b")), unhealthy(named("a"), since(at(8.5)))}, at(9))
 	require.Len(t, ended, 1)
 	require.Equal(t, []string{"a 00:08", "a 00:05 - 00:08", "b 00:05 - 00:09", "c 00:05 - 00:08"}, describe(third.List(nil)))
 	require.Equal(t, []string{"a 00:05 - 00:08", "b 00:05", "c 00:05 - 00:08"}, describe(second.List(nil)))
@@ -39,12 +39,12 @@ func TestUpdateManyNodes(t *testing.T) {
 func TestEmptyLedger(t *testing.T) {
 	t.Parallel()
 	var none *Ledger
-	require.Empty(t, none.Nodes())
+	require.Empty(t, none.Nodes(nil))
 	_, open := none.Episode("node-1")
 	require.False(t, open)
 	next, ended := none.Update(nil, epoch)
 	require.Empty(t, ended)
-	require.Empty(t, next.Nodes())
+	require.Empty(t, next.Nodes(nil))
 	require.Nil(t, next.List(nil))
 }
 
@@ -57,7 +57,7 @@ func TestUnwritten(t *testing.T) {
 	require.Len(t, lost, 1)
 	next, again := written.Update([]Observation{healthy()}, at(8))
 	require.Equal(t, lost, again)
-	require.Empty(t, next.Nodes())
+	require.Empty(t, next.Nodes(nil))
 }
 
 // TestHistoryIsNoNews plays rounds in which nothing but the history changes, so that
@@ -68,7 +68,7 @@ func TestHistoryIsNoNews(t *testing.T) {
 	first, _ := Recall(nil).Update([]Observation{sight}, at(6))
 	status := &v1alpha1.NodeHealthCheckStatus{RemediationHistory: first.List(nil)}
 
-	sight.Fenced = at(7)
+	sight.CRs[0].Fenced = at(7)
 	second, _ := first.Update([]Observation{sight}, at(8))
 	require.NotEqual(t, first.List(nil), second.List(nil))
 	restarted, _ := Recall(status).Update([]Observation{sight}, at(30))

@@ -6,7 +6,6 @@ package history
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,14 +17,16 @@ import (
 // both together leave room for the spec and the metadata.
 const MaxSize = 200_000
 
-// maxEpisodes is the number of episodes that the API accepts.
-const maxEpisodes = 100
+// maxEnded is the largest limit that the API accepts. It accepts twice as many episodes.
+const maxEnded = 100
 
-// List returns the history as status shows it, newest detected first. It holds at
-// most limit episodes, by default [v1alpha1.DefaultRemediationHistoryLimit], and at
-// most [MaxSize] bytes. If there are more, closed ones are left out first, beginning
-// with those that finished longest ago, then open ones, beginning with those that
-// were detected longest ago. Zero episodes are nil.
+// List returns the history as status shows it, newest detected first. It holds at most
+// limit episodes that have ended, by default [v1alpha1.DefaultRemediationHistoryLimit],
+// of which those without a CR have only the room that the others leave; as many open
+// ones besides; and at most [MaxSize] bytes (spec 23b.3). If there are more, those that
+// have ended without a CR are left out first, then open ones, then all others: those
+// that finished longest ago, and of the open ones those without a CR and those that were
+// detected longest ago. Zero episodes are nil.
 //
 // Equal ledgers give equal lists. The result shares memory with the ledger and must
 // not be changed.
@@ -35,35 +36,77 @@ func (l *Ledger) List(limit *int32) []v1alpha1.Episode {
 	}
 	count := v1alpha1.DefaultRemediationHistoryLimit
 	if limit != nil {
-		count = min(int(*limit), maxEpisodes)
+		count = max(0, min(int(*limit), maxEnded))
 	}
-	open := slices.SortedFunc(maps.Values(l.open), detectedLast)
+	closed := l.closed[:min(len(l.closed), count)]
+	open := l.newestOpen()
+	open = open[:min(len(open), count)]
+	remediated := 0
+	for remediated < len(closed) && closed[remediated].Started != nil {
+		remediated++
+	}
 	var list []v1alpha1.Episode
 	size := len("[]")
-	for _, episode := range slices.Concat(open, l.closed) {
-		if len(list) >= count {
-			break
-		}
+	for _, episode := range slices.Concat(closed[:remediated], open, closed[remediated:]) {
 		encoded, err := json.Marshal(episode)
 		if size += len(encoded) + len(","); err != nil || size > MaxSize {
 			break
 		}
 		list = append(list, episode)
 	}
-	// Of a node that fell ill twice in the same second, the later one is first already.
-	slices.SortStableFunc(list, detectedLast)
+	slices.SortStableFunc(list, newestFirst)
 	return list
+}
+
+// newestOpen returns the open episodes, those with a CR first.
+func (l *Ledger) newestOpen() []v1alpha1.Episode {
+	open := make([]v1alpha1.Episode, 0, len(l.open))
+	for _, episode := range l.open {
+		open = append(open, episode.Episode)
+	}
+	slices.SortFunc(open, func(a, b v1alpha1.Episode) int { return cmp.Or(remediatedFirst(a, b), detectedLast(a, b)) })
+	return open
 }
 
 // latest returns the episodes that ended last, as many as can ever be listed. The
 // limit may be raised again, so it is not asked here.
-func latest(closed, ended []v1alpha1.Episode) []v1alpha1.Episode {
-	if len(ended) == 0 {
+func latest(closed, over []v1alpha1.Episode) []v1alpha1.Episode {
+	if len(over) == 0 {
 		return closed
 	}
-	all := slices.Concat(closed, ended)
-	slices.SortStableFunc(all, finishedLast)
-	return slices.Clip(all[:min(len(all), maxEpisodes)])
+	all := slices.Concat(closed, over)
+	slices.SortStableFunc(all, keptLongest)
+	return slices.Clip(all[:min(len(all), maxEnded)])
+}
+
+// newestFirst sorts a list. Of a node that fell ill twice in the same second, the one
+// that goes on is the newest, then the one that ended last.
+func newestFirst(a, b v1alpha1.Episode) int {
+	if c := detectedLast(a, b); c != 0 {
+		return c
+	}
+	switch {
+	case hasEnded(&a) && hasEnded(&b):
+		return b.Finished.Compare(a.Finished.Time)
+	case hasEnded(&a):
+		return 1
+	case hasEnded(&b):
+		return -1
+	default:
+		return 0
+	}
+}
+
+// remediatedFirst sorts episodes with a CR before those without.
+func remediatedFirst(a, b v1alpha1.Episode) int {
+	switch {
+	case (a.Started != nil) == (b.Started != nil):
+		return 0
+	case a.Started != nil:
+		return -1
+	default:
+		return 1
+	}
 }
 
 // detectedLast sorts episodes, the newest first.
@@ -71,9 +114,10 @@ func detectedLast(a, b v1alpha1.Episode) int {
 	return cmp.Or(b.Detected.Compare(a.Detected.Time), byNode(a, b))
 }
 
-// finishedLast sorts closed episodes, the last to end first.
-func finishedLast(a, b v1alpha1.Episode) int {
-	return cmp.Or(b.Finished.Compare(a.Finished.Time), detectedLast(a, b))
+// keptLongest sorts episodes that have ended, those with a CR first, and of these the
+// last to end.
+func keptLongest(a, b v1alpha1.Episode) int {
+	return cmp.Or(remediatedFirst(a, b), b.Finished.Compare(a.Finished.Time), detectedLast(a, b))
 }
 
 func byNode(a, b v1alpha1.Episode) int { return strings.Compare(a.Node, b.Node) }

@@ -30,7 +30,10 @@ func describe(list []v1alpha1.Episode) []string {
 func TestList(t *testing.T) {
 	t.Parallel()
 	closed := func(node string, detected, finished float64) v1alpha1.Episode {
-		return open(of(node), detectedAt(detected), finishedAt(finished, v1alpha1.OutcomeRecovered))
+		return open(of(node), detectedAt(detected), startedAt(detected), endedAt(finished, v1alpha1.OutcomeRecovered))
+	}
+	unremediated := func(node string, detected, finished float64) v1alpha1.Episode {
+		return open(of(node), detectedAt(detected), endedAt(finished, v1alpha1.OutcomeRecoveredWithoutRemediation))
 	}
 	tests := map[string]struct {
 		open   []v1alpha1.Episode
@@ -56,22 +59,41 @@ func TestList(t *testing.T) {
 		},
 		"limit 0":          {open: []v1alpha1.Episode{open()}, closed: []v1alpha1.Episode{closed("b", 1, 2)}, limit: new(int32(0))},
 		"limit below zero": {open: []v1alpha1.Episode{open()}, limit: new(int32(-1))},
-		"the one that finished longest ago is dropped": {
-			open:   []v1alpha1.Episode{open(of("a"), detectedAt(1))},
+		"healthy, and its CR is left": {
+			open: []v1alpha1.Episode{open(of("a"), finishedAt(9))}, closed: []v1alpha1.Episode{closed("a", 5, 8)},
+			want: []string{"a 00:05 - 00:09", "a 00:05 - 00:08"},
+		},
+		"23b.3 the one that finished longest ago is dropped": {
 			closed: []v1alpha1.Episode{closed("b", 2, 9), closed("c", 3, 8), closed("d", 4, 7)},
-			limit:  new(int32(3)),
-			want:   []string{"c 00:03 - 00:08", "b 00:02 - 00:09", "a 00:01"},
+			limit:  new(int32(2)),
+			want:   []string{"c 00:03 - 00:08", "b 00:02 - 00:09"},
 		},
 		"finished in the same second, the one detected longest ago is dropped": {
 			closed: []v1alpha1.Episode{closed("b", 2, 9), closed("c", 3, 9), closed("d", 1, 9)},
 			limit:  new(int32(2)),
 			want:   []string{"c 00:03 - 00:09", "b 00:02 - 00:09"},
 		},
-		"open ones last, detected longest ago first": {
+		"23b.3 open ones besides, as many again, newest": {
 			open:   []v1alpha1.Episode{open(of("a"), detectedAt(1)), open(of("b"), detectedAt(3)), open(of("c"), detectedAt(2))},
-			closed: []v1alpha1.Episode{closed("d", 8, 9)},
+			closed: []v1alpha1.Episode{closed("d", 8, 9), closed("e", 4, 5), closed("f", 0, 1)},
 			limit:  new(int32(2)),
-			want:   []string{"b 00:03", "c 00:02"},
+			want:   []string{"d 00:08 - 00:09", "e 00:04 - 00:05", "b 00:03", "c 00:02"},
+		},
+		"of open ones those with a CR first": {
+			open:  []v1alpha1.Episode{open(of("a"), detectedAt(1), startedAt(2)), open(of("b"), detectedAt(3)), open(of("c"), detectedAt(2))},
+			limit: new(int32(2)),
+			want:  []string{"b 00:03", "a 00:01"},
+		},
+		"23b.3 without a CR only where room is left": {
+			open:   []v1alpha1.Episode{open(of("a"), detectedAt(1))},
+			closed: []v1alpha1.Episode{unremediated("b", 8, 9), closed("c", 2, 3), unremediated("d", 6, 7), unremediated("e", 4, 5)},
+			limit:  new(int32(3)),
+			want:   []string{"b 00:08 - 00:09", "d 00:06 - 00:07", "c 00:02 - 00:03", "a 00:01"},
+		},
+		"23b.3 no room without a CR": {
+			closed: []v1alpha1.Episode{unremediated("b", 8, 9), closed("c", 2, 3), closed("d", 1, 2)},
+			limit:  new(int32(2)),
+			want:   []string{"c 00:02 - 00:03", "d 00:01 - 00:02"},
 		},
 	}
 	for name, tc := range tests {
@@ -87,15 +109,16 @@ func TestList(t *testing.T) {
 	}
 }
 
-// crowd returns a ledger with so many open episodes, and as many closed ones.
+// crowd returns a ledger with so many open episodes, and as many closed ones with a CR.
 func crowd(n int, change func(*v1alpha1.Episode)) *Ledger {
 	l := ledger()
 	var ended []v1alpha1.Episode
 	for i := range n {
 		episode := open(of(fmt.Sprintf("node-%04d", i)), detectedAt(float64(i)))
 		change(&episode)
-		l.open[episode.Node] = episode
-		finishedAt(float64(i+1), v1alpha1.OutcomeRecovered)(&episode)
+		l.open[episode.Node] = openEpisode{Episode: episode}
+		startedAt(float64(i))(&episode)
+		endedAt(float64(i+1), v1alpha1.OutcomeRecovered)(&episode)
 		ended = append(ended, episode)
 	}
 	l.closed = latest(nil, ended)
@@ -105,12 +128,15 @@ func crowd(n int, change func(*v1alpha1.Episode)) *Ledger {
 func TestListLimits(t *testing.T) {
 	t.Parallel()
 	l := crowd(300, func(*v1alpha1.Episode) {})
-	require.Len(t, l.List(nil), 20)
-	require.Len(t, l.List(new(int32(100))), 100)
-	require.Len(t, l.List(new(int32(101))), 100, "the API accepts no more")
-	require.Len(t, crowd(60, func(*v1alpha1.Episode) {}).List(new(int32(100))), 100)
+	require.Len(t, l.List(nil), 40)
+	require.Len(t, l.List(new(int32(100))), 200)
+	require.Len(t, l.List(new(int32(101))), 200, "the API accepts no more")
+	require.Len(t, crowd(60, func(*v1alpha1.Episode) {}).List(new(int32(100))), 120)
 	require.Len(t, l.closed, 100, "nor need more be kept")
 	require.Nil(t, (*Ledger)(nil).List(nil))
+
+	l.closed = latest(l.closed, []v1alpha1.Episode{open(detectedAt(900), endedAt(901, v1alpha1.OutcomeRecoveredWithoutRemediation))})
+	require.NotContains(t, describe(l.closed), "node-1 15:00 - 15:01", "23b.3: it displaces none with a CR")
 }
 
 // TestListOfNodesThatFlap has more episodes than a small sort would keep in order.
@@ -120,7 +146,7 @@ func TestListOfNodesThatFlap(t *testing.T) {
 	want := map[string][]v1alpha1.Episode{"a": {open(of("a"))}, "b": {open(of("b"))}}
 	for i := range 60 {
 		node := []string{"a", "b"}[i*i%7%2]
-		episode := open(of(node), finishedAt(float64(65-i), v1alpha1.OutcomeRecovered))
+		episode := open(of(node), startedAt(5), endedAt(float64(65-i), v1alpha1.OutcomeRecovered))
 		want[node] = append(want[node], episode)
 		l.closed = latest(l.closed, []v1alpha1.Episode{episode})
 	}
@@ -163,6 +189,8 @@ func TestListSize(t *testing.T) {
 			require.LessOrEqual(t, len(encoded), MaxSize)
 			require.GreaterOrEqual(t, len(list), tc.atLeast)
 			require.Equal(t, "node-4999", list[0].Node[:9], "it is the oldest that are dropped")
+			closed := slices.IndexFunc(list, func(e v1alpha1.Episode) bool { return e.Outcome != "" })
+			require.Equal(t, "node-4999", list[closed].Node[:9])
 		})
 	}
 }

@@ -6,16 +6,13 @@ package history
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 // Observation is what one round saw of one node, and what it left behind. A node
-// that has an open episode and is not observed is taken for one that is no longer
-// looked after.
+// that [Ledger.Nodes] names and that is not observed is taken for one that is no
+// longer looked after.
 type Observation struct {
 	// Node is its name.
 	Node string
@@ -24,42 +21,61 @@ type Observation struct {
 	Created time.Time
 	// State is that of the verdict. It says nothing if the Node was deleted.
 	State health.State
-	// NodeDeleted tells that the Node does not exist.
+	// HealthySince is since when a node that is healthy is known to be, zero if this is
+	// the first round that sees it.
+	HealthySince time.Time
+	// NodeDeleted reports that the Node does not exist.
 	NodeDeleted bool
-	// Selected tells that the selector matches the Node.
+	// Selected reports that the selector matches the Node.
 	Selected bool
 	// Trigger is the condition that the verdict names, nil if it names none.
 	Trigger *v1alpha1.Trigger
-	// Deadline is the instant at which that condition had lasted its duration.
-	Deadline time.Time
-	// Remediations are the own CRs as status shows them after the round.
-	Remediations []v1alpha1.Remediation
-	// Failed holds those of them that say Succeeded=False.
-	Failed sets.Set[types.UID]
-	// Fenced is the earliest instant at which an own CR, also one that went in this
-	// round, says that the node was safely down. It is zero if none says so.
+	// Since is when that condition took its status, zero if that is not known.
+	Since time.Time
+	// CRs are the own CRs.
+	CRs []CR
+}
+
+// CR is what is known of an own CR after a round.
+type CR struct {
+	// Remediation is as status shows it, or would show it.
+	v1alpha1.Remediation
+	// Gone reports that it does not count any more: it has gone since the last round,
+	// or it is that of a deleted Node. The rest is what was seen of it last.
+	Gone bool
+	// Requested reports that the controller itself has requested its deletion.
+	Requested bool
+	// Failed reports Succeeded=False.
+	Failed bool
+	// Replaced reports that its remediator has replaced the node for good.
+	Replaced bool
+	// Fenced is the first instant at which it says that the node was down for
+	// certain, zero if it does not say so.
 	Fenced time.Time
 }
 
-// begins tells whether an episode begins for a node that has none. Only a node that
+// begins reports whether an episode begins for a node that has none. Only a node that
 // is unhealthy begins one: a CR that shows up for a healthy one is the rest of an
 // episode that has ended.
 func (o *Observation) begins() bool {
 	if o.NodeDeleted || o.State != health.Unhealthy {
 		return false
 	}
-	for i := range o.Remediations {
-		if o.belongs(&o.Remediations[i]) {
+	for i := range o.CRs {
+		if o.belongs(&o.CRs[i]) {
 			return true
 		}
 	}
 	return o.Selected
 }
 
-// belongs tells whether a CR that is in no episode yet can be for this Node.
-func (o *Observation) belongs(cr *v1alpha1.Remediation) bool {
-	return !cr.Started.IsZero() && !cr.Started.Time.Before(o.created())
+// belongs reports whether a CR that is in no episode yet can be for this Node.
+func (o *Observation) belongs(cr *CR) bool {
+	return !cr.Gone && !cr.Started.IsZero() && !cr.Started.Time.Before(o.created())
 }
+
+// healthy reports whether the Node exists and is healthy.
+func (o *Observation) healthy() bool { return !o.NodeDeleted && o.State == health.Healthy }
 
 // created returns Created with the precision of what it is compared to.
 func (o *Observation) created() time.Time { return o.Created.Truncate(time.Second) }

@@ -6,6 +6,7 @@ package history
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,8 +30,9 @@ func TestProperties(t *testing.T) {
 			next, ended := before.Update(seen, w.now)
 			requireConsistent(t, before, next, ended)
 			requireSpec(t, seen, before, next)
+			requireWakes(t, next, w.now)
 			requireQuiet(t, seen, next, w.now)
-			requireRestart(t, w, seen, before)
+			requireRestart(t, before, seen, w.now)
 			if round%20 == 0 {
 				requireBounded(t, next)
 			}
@@ -44,9 +46,12 @@ func TestProperties(t *testing.T) {
 		}
 	}
 	t.Logf("%v %v", outcomes, results)
-	require.Len(t, outcomes, 4, "all ends are reached")
+	require.Len(t, outcomes, 5, "all ends are reached")
 	require.Len(t, results, 5, "all results are reached")
 }
+
+// names returns those of all nodes with an open episode.
+func names(l *Ledger) []string { return l.Nodes(func(string) bool { return true }) }
 
 // requireConsistent: every episode ends exactly once, and is well-formed.
 func requireConsistent(t *testing.T, before, next *Ledger, ended []v1alpha1.Episode) {
@@ -63,11 +68,12 @@ func requireConsistent(t *testing.T, before, next *Ledger, ended []v1alpha1.Epis
 		requireOrdered(t, episode)
 		require.NotNil(t, episode.Finished)
 		require.NotEmpty(t, episode.Outcome)
+		require.Equal(t, episode.Started != nil, episode.Released != nil)
 		for _, step := range episode.Steps {
 			require.NotNil(t, step.Ended, "nothing goes on in what is over")
 		}
 	}
-	for _, node := range before.Nodes() {
+	for _, node := range names(before) {
 		was, _ := before.Episode(node)
 		is, open := next.Episode(node)
 		_, finished := over[node]
@@ -79,10 +85,10 @@ func requireConsistent(t *testing.T, before, next *Ledger, ended []v1alpha1.Epis
 			require.True(t, was.Fenced == nil || !is.Fenced.After(was.Fenced.Time), "the fencing does not move later")
 		}
 	}
-	for _, node := range next.Nodes() {
+	for _, node := range names(next) {
 		episode, _ := next.Episode(node)
 		requireOrdered(t, episode)
-		require.Nil(t, episode.Finished)
+		require.Nil(t, episode.Released)
 		require.Empty(t, episode.Outcome)
 	}
 }
@@ -99,10 +105,12 @@ func requireOrdered(t *testing.T, episode v1alpha1.Episode) {
 	}
 	if episode.Fenced != nil {
 		require.False(t, episode.Fenced.Time.Before(latest.Time), "%+v", episode)
-		latest = *episode.Fenced
 	}
 	if episode.Finished != nil {
 		require.False(t, episode.Finished.Time.Before(latest.Time), "%+v", episode)
+	}
+	if episode.Released != nil {
+		require.False(t, episode.Released.Time.Before(episode.Finished.Time), "%+v", episode)
 	}
 	for i := range episode.Steps {
 		step := &episode.Steps[i]
@@ -117,7 +125,7 @@ func requireBounded(t *testing.T, l *Ledger) {
 	t.Helper()
 	for _, limit := range []int32{0, 1, 7, 100} {
 		list := l.List(&limit)
-		require.Len(t, list, min(int(limit), len(l.open)+len(l.closed)))
+		require.Len(t, list, min(int(limit), len(l.open))+min(int(limit), len(l.closed)))
 		encoded, err := json.Marshal(list)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(encoded), MaxSize)
@@ -137,42 +145,68 @@ func requireSpec(t *testing.T, seen []Observation, before, next *Ledger) {
 			continue
 		}
 		known[o.Node] = true
-		_, was := before.Episode(o.Node)
-		_, is := next.Episode(o.Node)
-		switch free := len(o.Remediations) == 0; {
+		old, was := before.Episode(o.Node)
+		episode, is := next.Episode(o.Node)
+		left := slices.ContainsFunc(o.CRs, func(cr CR) bool { return !cr.Gone })
+		switch {
 		case o.NodeDeleted:
-			require.False(t, is && free, "the Node and its CRs are gone: %+v", o)
 			require.False(t, is && !was, "a deleted Node is not unhealthy: %+v", o)
+			require.False(t, is && !left && old.Started == nil && episode.Started == nil, "a Node without CR is gone: %+v", o)
+			require.False(t, is && episode.Finished != nil, "23b.2: it is fenced, not finished")
 		case o.State == health.Unhealthy && o.Selected:
 			require.True(t, is, "unhealthy: %+v", o)
+			require.Nil(t, episode.Finished, "23b.1")
 		case o.State == health.Healthy:
-			require.False(t, is && free, "healthy, without CR: %+v", o)
+			require.False(t, is && !left, "healthy, without CR: %+v", o)
 			require.False(t, is && !was, "healthy: %+v", o)
+			require.False(t, is && episode.Finished == nil, "23b.1: it shows at once")
 		case o.State == health.SoonUnhealthy:
 			require.False(t, is && !was, "not unhealthy yet: %+v", o)
+			require.False(t, is && episode.Finished != nil, "23b.1")
 		}
 	}
-	for _, node := range next.Nodes() {
+	for _, node := range next.Nodes(func(string) bool { return false }) {
 		require.True(t, known[node], "%s is not looked after", node)
+	}
+}
+
+// requireWakes: what only time ends, wakes, and not for ever (P2).
+func requireWakes(t *testing.T, l *Ledger, now time.Time) {
+	t.Helper()
+	recheck := l.Recheck(now)
+	require.True(t, recheck.IsZero() || recheck.After(now), "%s is not after %s", recheck, now)
+	if absent := l.Nodes(func(string) bool { return false }); len(names(l)) > len(absent) {
+		require.False(t, recheck.IsZero(), "it waits for ever")
 	}
 }
 
 // requireQuiet: an unchanged world is no news.
 func requireQuiet(t *testing.T, seen []Observation, l *Ledger, now time.Time) {
 	t.Helper()
-	again, ended := l.Update(seen, now.Add(time.Minute))
+	at := now.Add(time.Minute)
+	if recheck := l.Recheck(now); !recheck.IsZero() && recheck.Before(at) {
+		at = recheck.Add(-1)
+	}
+	again, ended := l.Update(seen, at)
 	require.Empty(t, ended)
 	require.Equal(t, l.List(new(int32(100))), again.List(new(int32(100))))
 }
 
 // requireRestart: a process that reads the status of the one before comes to the
 // same conclusions. The open episodes all fit.
-func requireRestart(t *testing.T, w *world, seen []Observation, before *Ledger) {
+func requireRestart(t *testing.T, before *Ledger, seen []Observation, now time.Time) {
 	t.Helper()
 	status := &v1alpha1.NodeHealthCheckStatus{RemediationHistory: before.List(new(int32(100)))}
-	for name, p := range w.nodes {
-		if _, open := before.Episode(name); open {
-			status.UnhealthyNodes = append(status.UnhealthyNodes, v1alpha1.UnhealthyNode{Name: name, Remediations: p.crs})
+	if before == nil {
+		before = &Ledger{}
+	}
+	for node, episode := range before.open {
+		if !episode.awaited() || episode.returned {
+			entry := v1alpha1.UnhealthyNode{Name: node}
+			if episode.remediated {
+				entry.Remediations = []v1alpha1.Remediation{reboot(0)}
+			}
+			status.UnhealthyNodes = append(status.UnhealthyNodes, entry)
 		}
 	}
 	encoded, err := json.Marshal(status)
@@ -180,10 +214,24 @@ func requireRestart(t *testing.T, w *world, seen []Observation, before *Ledger) 
 	stored := &v1alpha1.NodeHealthCheckStatus{}
 	require.NoError(t, json.Unmarshal(encoded, stored))
 
-	next, ended := before.Update(seen, w.now)
-	restarted, endedAfter := Recall(stored).Update(seen, w.now)
+	// Not all steps tell when a Node was deleted: then its hour begins anew.
+	recalled := Recall(stored)
+	for node, episode := range recalled.open {
+		was := before.open[node]
+		if !was.deleted.IsZero() && !episode.deleted.Equal(was.deleted) {
+			episode.deleted, episode.returned = was.deleted, was.returned
+			recalled.open[node] = episode
+		}
+	}
+	next, ended := before.Update(seen, now)
+	restarted, endedAfter := recalled.Update(seen, now)
 	require.True(t, equality.Semantic.DeepEqual(ended, endedAfter), "%+v\n%+v", ended, endedAfter)
-	require.True(t, equality.Semantic.DeepEqual(next.open, restarted.open), "%+v\n%+v", next.open, restarted.open)
+	require.Equal(t, names(next), names(restarted))
+	for _, node := range names(next) {
+		one, _ := next.Episode(node)
+		other, _ := restarted.Episode(node)
+		require.True(t, equality.Semantic.DeepEqual(one, other), "%+v\n%+v", one, other)
+	}
 }
 
 // TestRestartWithoutHistory: where the history is not kept, the entries of the nodes
@@ -197,14 +245,15 @@ func TestRestartWithoutHistory(t *testing.T) {
 			w.step()
 			before, _ = before.Update(w.observe(), w.now)
 			status := &v1alpha1.NodeHealthCheckStatus{}
-			for _, node := range before.Nodes() {
+			listed := before.Nodes(func(string) bool { return false })
+			for _, node := range listed {
 				episode, _ := before.Episode(node)
 				status.UnhealthyNodes = append(status.UnhealthyNodes, v1alpha1.UnhealthyNode{
 					Name: node, Trigger: episode.Trigger, Detected: &episode.Detected, Remediations: w.nodes[node].crs,
 				})
 			}
 			recalled := Recall(status)
-			require.Equal(t, before.Nodes(), recalled.Nodes())
+			require.Equal(t, listed, names(recalled), "what waits for a Node has no entry")
 			for node, episode := range maps.All(recalled.open) {
 				was, _ := before.Episode(node)
 				require.Equal(t, was.Detected, episode.Detected)

@@ -11,12 +11,12 @@ import (
 
 // Recall returns the ledger that a process begins with, from a status that may be
 // of an earlier process, of the upstream operator, or nil. An episode that the
-// history shows as open is taken from there. Of other listed nodes it is made from
+// history shows without an outcome is taken from there, and goes on. Of other listed nodes it is made from
 // their entries, as the history may be too short or not kept at all. What the API
 // server would refuse is ignored, so that it cannot stand in the way of a write.
 // The ledger is complete, and fit to be listed, after the first [Ledger.Update].
 func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
-	ledger := &Ledger{open: map[string]v1alpha1.Episode{}}
+	ledger := &Ledger{open: map[string]openEpisode{}}
 	if status == nil {
 		return ledger
 	}
@@ -25,32 +25,43 @@ func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
 		episode := status.RemediationHistory[i].DeepCopy()
 		switch {
 		case !sound(episode):
-		case finished(episode):
+		case hasEnded(episode):
 			closed = append(closed, *episode)
 		default:
 			ledger.reopen(episode)
 		}
 	}
+	listed := map[string]bool{}
 	for i := range status.UnhealthyNodes {
 		entry := &status.UnhealthyNodes[i]
-		if _, open := ledger.open[entry.Name]; open || entry.Name == "" {
+		if entry.Name == "" || listed[entry.Name] {
 			continue
 		}
-		if episode := fromEntry(entry); !episode.Detected.IsZero() || len(episode.Steps) > 0 {
+		listed[entry.Name] = true
+		episode, open := ledger.open[entry.Name]
+		if open {
+			episode.remediated, episode.returned = len(entry.Remediations) > 0, !episode.deleted.IsZero()
 			ledger.open[entry.Name] = episode
+		} else if made := fromEntry(entry); !made.Detected.IsZero() || len(made.Steps) > 0 {
+			ledger.open[entry.Name] = openEpisode{Episode: made, remediated: len(made.Steps) > 0}
 		}
 	}
 	ledger.closed = latest(nil, closed)
 	return ledger
 }
 
-// reopen takes up an open episode, the later one if there are two of a node.
+// reopen takes up an open episode, the later one if there are two of a node. Without an
+// entry in unhealthyNodes, what was remediated and has no outcome lost its Node; when
+// that was, the steps may tell.
 func (l *Ledger) reopen(episode *v1alpha1.Episode) {
 	if other, open := l.open[episode.Node]; open && !episode.Detected.After(other.Detected.Time) {
 		return
 	}
-	episode.Finished, episode.Outcome = nil, ""
-	l.open[episode.Node] = *episode
+	if episode.Finished.IsZero() {
+		episode.Finished = nil
+	}
+	episode.Released, episode.Outcome = nil, ""
+	l.open[episode.Node] = openEpisode{Episode: *episode, remediated: len(episode.Steps) > 0, deleted: lastLoss(episode.Steps)}
 }
 
 // fromEntry returns the episode of a listed node. Where the entry does not tell when

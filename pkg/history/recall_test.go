@@ -38,13 +38,13 @@ func TestRecall(t *testing.T) {
 		"nothing":              {},
 		"an open one":          {history: []v1alpha1.Episode{remediated}, open: []v1alpha1.Episode{remediated}},
 		"the history prevails": {history: []v1alpha1.Episode{remediated}, nodes: []v1alpha1.UnhealthyNode{entry(remediatedBy(fencing(9)))}, open: []v1alpha1.Episode{remediated}},
-		"a closed one":         {history: []v1alpha1.Episode{open(finishedAt(9, v1alpha1.OutcomeRecovered))}, closed: []string{"node-1 00:05 - 00:09"}},
+		"a closed one":         {history: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeRecovered))}, closed: []string{"node-1 00:05 - 00:09"}},
 		"closed ones, the last to end first": {
-			history: []v1alpha1.Episode{open(finishedAt(8, v1alpha1.OutcomeRecovered)), open(finishedAt(9, v1alpha1.OutcomeRecovered))},
+			history: []v1alpha1.Episode{open(endedAt(8, v1alpha1.OutcomeRecovered)), open(endedAt(9, v1alpha1.OutcomeRecovered))},
 			closed:  []string{"node-1 00:05 - 00:09", "node-1 00:05 - 00:08"},
 		},
 		"closed, and listed again": {
-			history: []v1alpha1.Episode{open(detectedAt(1), finishedAt(4, v1alpha1.OutcomeRecovered))}, nodes: []v1alpha1.UnhealthyNode{entry(detected)},
+			history: []v1alpha1.Episode{open(detectedAt(1), endedAt(4, v1alpha1.OutcomeRecovered))}, nodes: []v1alpha1.UnhealthyNode{entry(detected)},
 			open: []v1alpha1.Episode{open()}, closed: []string{"node-1 00:01 - 00:04"},
 		},
 		"open twice, the later": {history: []v1alpha1.Episode{open(detectedAt(1)), open(), open(detectedAt(3))}, open: []v1alpha1.Episode{open()}},
@@ -55,7 +55,7 @@ func TestRecall(t *testing.T) {
 		},
 		"what the API would refuse": {history: []v1alpha1.Episode{
 			{}, open(of("")), open(func(e *v1alpha1.Episode) { e.Detected = metav1.Time{} }),
-			open(took(make([]v1alpha1.EpisodeStep, 1)...)), open(took(manySteps(33)...)), open(took(manySteps(33)...), finishedAt(9, v1alpha1.OutcomeRecovered)),
+			open(took(make([]v1alpha1.EpisodeStep, 1)...)), open(took(manySteps(33)...)), open(took(manySteps(33)...), endedAt(9, v1alpha1.OutcomeRecovered)),
 		}},
 		"as many steps as there may be": {history: []v1alpha1.Episode{open(took(manySteps(32)...))}, open: []v1alpha1.Episode{open(took(manySteps(32)...))}},
 
@@ -107,13 +107,13 @@ func TestRecalledIsCompleted(t *testing.T) {
 	rows{
 		"the condition tells": {before: &takenOver, saw: unhealthy(with(reboot(6))), now: at(9), after: new(open(startedAt(6), took(step("Reboot", 6))))},
 		"another condition by now": {
-			before: &takenOver, saw: unhealthy(deadline(at(8)), with(reboot(6))), now: at(9),
+			before: &takenOver, saw: unhealthy(since(at(8)), with(reboot(6))), now: at(9),
 			after: new(open(detectedAt(6), startedAt(6), took(step("Reboot", 6)))),
 		},
-		"healthy by now": {before: &takenOver, saw: healthy(with(reboot(6))), now: at(9), after: new(open(detectedAt(6), noTrigger, startedAt(6), took(step("Reboot", 6))))},
+		"healthy by now": {before: &takenOver, saw: healthy(with(reboot(6))), now: at(9), after: new(open(detectedAt(6), noTrigger, startedAt(6), took(step("Reboot", 6)), finishedAt(9)))},
 		"it is over": {
 			before: &takenOver, saw: healthy(), now: at(9),
-			done: []v1alpha1.Episode{open(detectedAt(6), noTrigger, startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepRecovered)), finishedAt(9, v1alpha1.OutcomeRecovered))},
+			done: []v1alpha1.Episode{open(detectedAt(6), noTrigger, startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepRecovered)), endedAt(9, v1alpha1.OutcomeRecovered))},
 		},
 		"deleted by now, whatever its conditions were": {
 			before: &takenOver, saw: unhealthy(with(reboot(6)), func(o *Observation) { o.NodeDeleted = true }), now: at(9),
@@ -121,11 +121,11 @@ func TestRecalledIsCompleted(t *testing.T) {
 		},
 		"not observed": {
 			before: &takenOver, saw: healthy(named("node-2")), now: at(9),
-			done: []v1alpha1.Episode{open(detectedAt(6), noTrigger, startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepVanished)), finishedAt(9, v1alpha1.OutcomeCancelled))},
+			done: []v1alpha1.Episode{open(detectedAt(6), noTrigger, startedAt(6), took(ended(step("Reboot", 6), 9, v1alpha1.StepVanished)), endedAt(9, v1alpha1.OutcomeCancelled))},
 		},
 		"another Node by now": {
-			before: &takenOver, saw: unhealthy(created(8), deadline(at(8.5)), with(reboot(6))), now: at(9),
-			after: new(open(detectedAt(6), startedAt(6), took(step("Reboot", 6)))),
+			before: &takenOver, saw: unhealthy(created(8), since(at(8.5)), with(reboot(6))), now: at(9),
+			after: new(open(detectedAt(6), startedAt(6), fencedAt(8), took(step("Reboot", 6)))),
 		},
 	}.run(t)
 }

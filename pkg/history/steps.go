@@ -14,48 +14,73 @@ import (
 // maxSteps is the number of steps that the API accepts in an episode.
 const maxSteps = 32
 
-// advanceSteps returns the steps after a round, in the order of their start, and how
-// many CRs are left, be their steps over or not.
-func advanceSteps(steps []v1alpha1.EpisodeStep, o *Observation, now time.Time) (after []v1alpha1.EpisodeStep, left int) {
-	steps = slices.Clone(steps)
-	claimed := map[int]bool{}
-	for i := range o.Remediations {
-		cr := &o.Remediations[i]
-		j := find(steps, claimed, cr)
-		switch {
-		case j >= 0:
-		case o.belongs(cr):
-			j = len(steps)
-			steps = append(steps, stepOf(cr))
-		default:
-			continue
-		}
-		claimed[j] = true
-		left++
-		if cr.TimedOut != nil && steps[j].Ended == nil {
-			result := v1alpha1.StepTimedOut
-			if o.Failed.Has(cr.Resource.UID) {
-				result = v1alpha1.StepFailed
+// progress is how far the steps of an episode have come.
+type progress struct {
+	// steps are in the order of their start.
+	steps []v1alpha1.EpisodeStep
+	// left is the number of CRs that are left, be their steps over or not.
+	left int
+	// fenced is the first instant at which one of the CRs, also one that has gone, says
+	// that the node was down for certain, zero if none does.
+	fenced time.Time
+	// replaced reports that one of them says that the node was replaced for good.
+	replaced bool
+}
+
+// advanceSteps returns the progress after a round.
+func advanceSteps(steps []v1alpha1.EpisodeStep, o *Observation, now time.Time) progress {
+	p := progress{steps: slices.Clone(steps)}
+	claimed := make(map[int]*CR, len(o.CRs))
+	for _, gone := range []bool{false, true} { // What is left has the first claim.
+		for i := range o.CRs {
+			if o.CRs[i].Gone == gone {
+				p.attribute(&o.CRs[i], claimed, o)
 			}
-			end(&steps[j], result, cr.TimedOut.Time)
 		}
 	}
-	for j := range steps {
-		if !claimed[j] && steps[j].Ended == nil {
-			end(&steps[j], departure(o), now)
+	for j := range p.steps {
+		if cr := claimed[j]; p.steps[j].Ended == nil && (cr == nil || cr.Gone) {
+			end(&p.steps[j], departure(&p.steps[j], cr, o), now)
 		}
 	}
-	return arrange(steps), left
+	p.steps = arrange(p.steps)
+	return p
+}
+
+// attribute takes note of a CR, if it is that of a step or belongs to a new one.
+func (p *progress) attribute(cr *CR, claimed map[int]*CR, o *Observation) {
+	j := find(p.steps, claimed, cr)
+	if j < 0 {
+		if !o.belongs(cr) {
+			return
+		}
+		j = len(p.steps)
+		p.steps = append(p.steps, stepOf(&cr.Remediation))
+	}
+	claimed[j] = cr
+	p.fenced = health.Earliest(p.fenced, cr.Fenced)
+	p.replaced = p.replaced || cr.Replaced
+	if cr.Gone {
+		return
+	}
+	p.left++
+	if step := &p.steps[j]; cr.TimedOut != nil && step.Ended == nil {
+		result := v1alpha1.StepTimedOut
+		if cr.Failed {
+			result = v1alpha1.StepFailed
+		}
+		end(step, result, cr.TimedOut.Time)
+	}
 }
 
 // find returns the index of the step of a CR, or -1. An episode does not keep uids;
 // CRs of the same kind and template that are created in the same second are as good
-// as each other. A step whose CR has gone is nobody's any more.
-func find(steps []v1alpha1.EpisodeStep, claimed map[int]bool, cr *v1alpha1.Remediation) int {
-	wanted := stepOf(cr)
+// as each other. A step whose CR has gone has none any more.
+func find(steps []v1alpha1.EpisodeStep, claimed map[int]*CR, cr *CR) int {
+	wanted := stepOf(&cr.Remediation)
 	for j := range steps {
 		step := &steps[j]
-		if !claimed[j] && !departed(step) &&
+		if claimed[j] == nil && !departed(step) &&
 			step.Kind == wanted.Kind && step.TemplateName == wanted.TemplateName && step.Started.Equal(&wanted.Started) {
 			return j
 		}
@@ -63,18 +88,21 @@ func find(steps []v1alpha1.EpisodeStep, claimed map[int]bool, cr *v1alpha1.Remed
 	return -1
 }
 
-// departed tells whether the CR of a step has gone. Where a step ended by itself the
-// CR may still be there.
+// departed reports whether the CR of a step has gone for certain. Where a step ended by
+// itself the CR may still be there. That of a deleted Node counts for nothing, and again
+// once the Node has returned.
 func departed(step *v1alpha1.EpisodeStep) bool {
-	return step.Ended != nil && step.Result != v1alpha1.StepTimedOut && step.Result != v1alpha1.StepFailed
+	return step.Ended != nil && (step.Result == v1alpha1.StepRecovered || step.Result == v1alpha1.StepVanished)
 }
 
-// departure returns the result of a step whose CR goes before it has ended.
-func departure(o *Observation) v1alpha1.StepResult {
+// departure returns the result of a step whose CR goes before it has ended; cr is nil if
+// nothing is known of it. The controller deletes the CRs of healthy and of deleted
+// nodes, and no others.
+func departure(step *v1alpha1.EpisodeStep, cr *CR, o *Observation) v1alpha1.StepResult {
 	switch {
-	case o.NodeDeleted:
+	case o.NodeDeleted || o.created().After(step.Started.Time):
 		return v1alpha1.StepNodeDeleted
-	case o.State == health.Healthy:
+	case o.State == health.Healthy, cr != nil && cr.Requested:
 		return v1alpha1.StepRecovered
 	default:
 		return v1alpha1.StepVanished

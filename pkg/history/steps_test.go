@@ -49,8 +49,30 @@ func TestSteps(t *testing.T) {
 		},
 		"gone after it timed out": {before: []v1alpha1.EpisodeStep{over}, saw: healthy(), after: []v1alpha1.EpisodeStep{over}},
 		"the Node is gone":        {before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(gone), after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepNodeDeleted)}},
-		"vanished":                {before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(), after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepVanished)}},
-		"vanished, soon":          {before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(soon), after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepVanished)}},
+		"another Node is there":   {before: []v1alpha1.EpisodeStep{running}, saw: healthy(created(8)), after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepNodeDeleted)}},
+		"it hangs on a finalizer, its Node is there again": {
+			before: []v1alpha1.EpisodeStep{ended(running, 7, v1alpha1.StepNodeDeleted)}, saw: healthy(created(8), with(reboot(6))),
+			after: []v1alpha1.EpisodeStep{ended(running, 7, v1alpha1.StepNodeDeleted)}, left: 1,
+		},
+		"23b.4 the controller deleted it, and the node is unhealthy again": {
+			before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(went(reboot(6), requested)),
+			after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepRecovered)},
+		},
+		"23b.4 the controller deleted it, and the Node is gone": {
+			before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(gone, went(reboot(6), requested)),
+			after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepNodeDeleted)},
+		},
+		"23b.4 the controller deleted another one": {
+			before: []v1alpha1.EpisodeStep{running, step("Fence", 7)}, saw: unhealthy(went(reboot(6)), went(fencing(7), requested)),
+			after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepVanished), ended(step("Fence", 7), 9, v1alpha1.StepRecovered)},
+		},
+		"what went and was never seen is no step": {saw: unhealthy(went(reboot(6)))},
+		"one went, its successor of the same second is there": {
+			before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(went(reboot(6), requested), with(reboot(6))),
+			after: []v1alpha1.EpisodeStep{running}, left: 1,
+		},
+		"vanished":       {before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(), after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepVanished)}},
+		"vanished, soon": {before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(soon), after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepVanished)}},
 		"vanished and replaced": {
 			before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(with(reboot(9))),
 			after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepVanished), step("Reboot", 9)}, left: 1,
@@ -74,12 +96,12 @@ func TestSteps(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			after, left := advanceSteps(tc.before, &tc.saw, at(9))
-			require.Equal(t, tc.after, after)
-			require.Equal(t, tc.left, left)
-			again, left := advanceSteps(after, &tc.saw, at(10))
-			require.Equal(t, after, again, "seen again, it is no news")
-			require.Equal(t, tc.left, left)
+			first := advanceSteps(tc.before, &tc.saw, at(9))
+			require.Equal(t, tc.after, first.steps)
+			require.Equal(t, tc.left, first.left)
+			again := advanceSteps(first.steps, &tc.saw, at(10))
+			require.Equal(t, first.steps, again.steps, "seen again, it is no news")
+			require.Equal(t, tc.left, again.left)
 		})
 	}
 }
@@ -87,12 +109,11 @@ func TestSteps(t *testing.T) {
 func TestStepTextIsCut(t *testing.T) {
 	t.Parallel()
 	saw := unhealthy(with(v1alpha1.Remediation{Started: stamp(6), TemplateName: strings.Repeat("t", 1000)}))
-	saw.Remediations[0].Resource.Kind = strings.Repeat("k", 1000)
-	steps, left := advanceSteps(nil, &saw, at(9))
-	require.Equal(t, []v1alpha1.EpisodeStep{{Kind: strings.Repeat("k", 316), TemplateName: strings.Repeat("t", 316), Started: stamp(6)}}, steps)
-	require.Equal(t, 1, left)
-	again, _ := advanceSteps(steps, &saw, at(10))
-	require.Equal(t, steps, again, "a CR is known by what is left of its names")
+	saw.CRs[0].Resource.Kind = strings.Repeat("k", 1000)
+	first := advanceSteps(nil, &saw, at(9))
+	require.Equal(t, []v1alpha1.EpisodeStep{{Kind: strings.Repeat("k", 316), TemplateName: strings.Repeat("t", 316), Started: stamp(6)}}, first.steps)
+	require.Equal(t, 1, first.left)
+	require.Equal(t, first.steps, advanceSteps(first.steps, &saw, at(10)).steps, "a CR is known by what is left of its names")
 }
 
 func TestMaxSteps(t *testing.T) {
@@ -127,15 +148,15 @@ func TestMaxSteps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			saw := unhealthy(with(tc.crs...))
-			steps, left := advanceSteps(nil, &saw, at(100))
-			require.Equal(t, len(tc.crs), left, "what is not listed still counts")
-			require.Len(t, steps, 32)
+			first := advanceSteps(nil, &saw, at(100))
+			require.Equal(t, len(tc.crs), first.left, "what is not listed still counts")
+			require.Len(t, first.steps, 32)
 			for _, kind := range tc.dropped {
-				require.NotContains(t, kinds(steps), kind)
+				require.NotContains(t, kinds(first.steps), kind)
 			}
-			again, left := advanceSteps(steps, &saw, at(101))
-			require.Equal(t, steps, again, "what was dropped is dropped again")
-			require.Equal(t, len(tc.crs), left)
+			again := advanceSteps(first.steps, &saw, at(101))
+			require.Equal(t, first.steps, again.steps, "what was dropped is dropped again")
+			require.Equal(t, len(tc.crs), again.left)
 		})
 	}
 }
@@ -154,6 +175,5 @@ func TestStepsOfOneSecond(t *testing.T) {
 		}
 	}
 	saw := unhealthy(with(crs...))
-	steps, _ := advanceSteps(nil, &saw, at(9))
-	require.Equal(t, slices.Concat(first, second), steps)
+	require.Equal(t, slices.Concat(first, second), advanceSteps(nil, &saw, at(9)).steps)
 }

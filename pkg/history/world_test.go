@@ -32,14 +32,19 @@ type patient struct {
 	state            health.State
 	since            time.Time
 	crs              []v1alpha1.Remediation
-	failed           sets.Set[types.UID]
-	fenced           time.Time
+	// gone are CRs that went since the last round.
+	gone              []v1alpha1.Remediation
+	failed, requested sets.Set[types.UID]
+	replaced          sets.Set[types.UID]
+	fenced            map[types.UID]time.Time
 }
 
 func newWorld(seed uint64, nodes int) *world {
 	w := &world{random: rand.New(rand.NewPCG(seed, seed)), now: at(0), nodes: map[string]*patient{}}
 	for i := range nodes {
-		w.nodes[fmt.Sprintf("node-%d", i)] = &patient{exists: true, selected: true, created: at(-60), failed: sets.New[types.UID]()}
+		w.nodes[fmt.Sprintf("node-%d", i)] = &patient{exists: true, selected: true, created: at(-60),
+			failed: sets.New[types.UID](), requested: sets.New[types.UID](), replaced: sets.New[types.UID](), fenced: map[types.UID]time.Time{},
+		}
 	}
 	return w
 }
@@ -65,7 +70,7 @@ func (w *world) names() []string {
 }
 
 func (w *world) happen(p *patient) {
-	switch w.random.IntN(12) {
+	switch w.random.IntN(13) {
 	case 0, 1, 2:
 		p.state, p.since = health.Unhealthy, w.past(30)
 	case 3:
@@ -75,7 +80,7 @@ func (w *world) happen(p *patient) {
 	case 5:
 		p.exists = false
 		if !w.one(3) {
-			p.crs = nil
+			p.drop(len(p.crs))
 		}
 	case 6:
 		if !p.exists || w.one(4) {
@@ -91,9 +96,24 @@ func (w *world) happen(p *patient) {
 		if len(p.crs) > 0 {
 			w.remediate(p, w.random.IntN(len(p.crs)))
 		}
+	case 11:
+		if w.one(60) {
+			w.now = w.now.Add(2 * time.Hour)
+		}
 	default:
-		p.crs, p.fenced = nil, time.Time{}
+		for i := range p.crs {
+			if p.state == health.Healthy {
+				p.requested.Insert(p.crs[i].Resource.UID)
+			}
+		}
+		p.drop(len(p.crs))
 	}
+}
+
+// drop has the first CRs go.
+func (p *patient) drop(n int) {
+	p.gone = slices.Concat(p.gone, p.crs[:n])
+	p.crs = slices.Clone(p.crs[n:])
 }
 
 // past returns an instant of the last seconds, in whole ones.
@@ -111,25 +131,29 @@ func (w *world) cr() v1alpha1.Remediation {
 
 // remediate lets something happen to a CR.
 func (w *world) remediate(p *patient, i int) {
-	switch w.random.IntN(4) {
+	switch w.random.IntN(5) {
 	case 0:
 		p.crs[i].TimedOut = new(metav1.NewTime(w.past(3)))
 	case 1:
 		p.crs[i].TimedOut = new(metav1.NewTime(w.past(3)))
 		p.failed.Insert(p.crs[i].Resource.UID)
 	case 2:
-		p.fenced = w.past(20)
+		p.fenced[p.crs[i].Resource.UID] = w.past(20)
+	case 3:
+		p.replaced.Insert(p.crs[i].Resource.UID)
 	default:
-		p.crs = slices.Delete(slices.Clone(p.crs), i, i+1)
+		p.drop(i + 1)
 	}
 }
 
 // observe returns what a round sees of all nodes, in no order, and now and then not
-// of all of them or twice.
+// of all of them or twice. A Node that is gone may be left out.
 func (w *world) observe() []Observation {
 	var observations []Observation
-	for name, p := range w.nodes {
-		if w.one(50) {
+	for _, i := range w.random.Perm(len(w.nodes)) {
+		name := fmt.Sprintf("node-%d", i)
+		p := w.nodes[name]
+		if w.one(50) || (!p.exists && len(p.crs)+len(p.gone) == 0 && w.one(2)) {
 			continue
 		}
 		observations = append(observations, w.observation(name, p))
@@ -141,13 +165,22 @@ func (w *world) observe() []Observation {
 }
 
 func (w *world) observation(name string, p *patient) Observation {
-	o := Observation{Node: name, NodeDeleted: !p.exists, Remediations: slices.Clone(p.crs), Failed: p.failed, Fenced: p.fenced}
+	o := Observation{Node: name, NodeDeleted: !p.exists}
+	for _, gone := range []bool{false, true} {
+		for _, cr := range map[bool][]v1alpha1.Remediation{false: p.crs, true: p.gone}[gone] {
+			uid := cr.Resource.UID
+			o.CRs = append(o.CRs, CR{
+				Remediation: cr, Gone: gone, Failed: p.failed.Has(uid), Requested: p.requested.Has(uid), Replaced: p.replaced.Has(uid), Fenced: p.fenced[uid],
+			})
+		}
+	}
+	p.gone = nil
 	if !p.exists {
 		return o
 	}
 	o.Created, o.State, o.Selected = p.created, p.state, p.selected
 	if p.state != health.Healthy {
-		o.Deadline = p.since
+		o.Since = p.since
 		o.Trigger = &v1alpha1.Trigger{Type: corev1.NodeReady, Status: "False", Reason: p.since.Format(time.TimeOnly)}
 	}
 	return o

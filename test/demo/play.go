@@ -76,8 +76,16 @@ func (d *demo) play(ctx context.Context) error {
 	return nil
 }
 
-// history shows the episodes that status tells of, a line each.
-const history = `{range .status.remediationHistory[*]}{.node}: {.trigger.type}={.trigger.status}, detected {.detected}, started {.started}, finished {.finished}: {.outcome}{"\n"}{end}`
+// history shows the episodes that status has.
+const history = `{range .status.remediationHistory[*]}` +
+	`{.node}: {.outcome}{"\n"}` +
+	`  trigger   {.trigger.type}={.trigger.status} ({.trigger.reason}){"\n"}` +
+	`  detected  {.detected}{"\n"}` +
+	`  started   {.started}{"\n"}` +
+	`  fenced    {.fenced}{"\n"}` +
+	`  finished  {.finished}{"\n"}` +
+	`  released  {.released}{"\n"}` +
+	`{range .steps[*]}  step      {.kind} of {.templateName}, {.started} to {.ended}: {.result}{"\n"}{end}{end}`
 
 // show runs kubectl as a user would.
 func (d *demo) show(ctx context.Context, args ...string) error {

@@ -188,7 +188,7 @@ func valuesOf(metric, label string) []string {
 		}
 	case label == "outcome" && metric == "nhc_episodes_total":
 		for _, outcome := range []v1alpha1.EpisodeOutcome{
-			v1alpha1.OutcomeRecovered, v1alpha1.OutcomeRecoveredWithoutRemediation, v1alpha1.OutcomeNodeDeleted, v1alpha1.OutcomeCancelled,
+			v1alpha1.OutcomeRecovered, v1alpha1.OutcomeRecoveredWithoutRemediation, v1alpha1.OutcomeReplaced, v1alpha1.OutcomeNodeDeleted, v1alpha1.OutcomeCancelled,
 		} {
 			values = append(values, string(outcome))
 		}

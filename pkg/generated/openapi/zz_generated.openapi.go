@@ -152,7 +152,7 @@ func schema_pkg_apis_remediation_v1alpha1_Episode(ref common.ReferenceCallback) 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Episode is the story of one Node from the moment it was unhealthy until it was healthy and had no remediation object left. All times are in whole seconds.",
+				Description: "Episode is the story of one Node from the moment it was unhealthy until it was healthy and had no remediation object left, also if the Node was deleted and registered anew meanwhile. It is open as long as it has no outcome. All times are in whole seconds.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"node": {
@@ -171,7 +171,7 @@ func schema_pkg_apis_remediation_v1alpha1_Episode(ref common.ReferenceCallback) 
 					},
 					"detected": {
 						SchemaProps: spec.SchemaProps{
-							Description: "detected is when the episode began: the condition had lasted for its duration.",
+							Description: "detected is when that condition took its status, which is earlier than the moment when it had lasted for its duration. It is not before the creation of the Node.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
@@ -183,19 +183,25 @@ func schema_pkg_apis_remediation_v1alpha1_Episode(ref common.ReferenceCallback) 
 					},
 					"fenced": {
 						SchemaProps: spec.SchemaProps{
-							Description: "fenced is the first sign that the Node was safely down: a remediator said so, or the Node was gone after the start. It is absent if nothing tells.",
+							Description: "fenced is the first sign that the Node was down for certain: a remediator reported so, or the Node was gone after the start. It is absent without such a sign.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"finished": {
 						SchemaProps: spec.SchemaProps{
-							Description: "finished is when the episode ended. It is absent while it goes on.",
+							Description: "finished is when the Node was first seen healthy again, or how else the outcome came about. It goes again if the Node does not stay healthy until its last remediation object is gone.",
+							Ref:         ref(v1.Time{}.OpenAPIModelName()),
+						},
+					},
+					"released": {
+						SchemaProps: spec.SchemaProps{
+							Description: "released is when the last remediation object was gone: healthyDelay and finalizers lie between finished and released. It is absent while the episode is open, and if the Node had no remediation object.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},
 					"outcome": {
 						SchemaProps: spec.SchemaProps{
-							Description: "outcome is how it ended. It is absent while it goes on.",
+							Description: "outcome is how the episode ended. It is absent while the episode is open.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -523,7 +529,7 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckSpec(ref common.Referen
 					},
 					"remediationHistoryLimit": {
 						SchemaProps: spec.SchemaProps{
-							Description: "remediationHistoryLimit is how many episodes status.remediationHistory lists at most. 20 if it is not set; 0 turns the history off.",
+							Description: "remediationHistoryLimit is how many episodes that have ended status.remediationHistory lists at most, and how many open ones besides. 20 if it is not set; 0 turns the history off.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -606,7 +612,7 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckStatus(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "remediationHistory tells what became of Nodes that were unhealthy, and what goes on: one entry per episode, the newest first. If there are more than fit, those that have ended longest ago are dropped first.",
+							Description: "remediationHistory has one entry per episode, newest detected first. Up to remediationHistoryLimit of those that have ended are listed, those without a remediation object only where others leave room, and up to as many open ones besides.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -869,7 +875,7 @@ func schema_pkg_apis_remediation_v1alpha1_UnhealthyNode(ref common.ReferenceCall
 					},
 					"detected": {
 						SchemaProps: spec.SchemaProps{
-							Description: "detected is when that condition had lasted for its duration, so that the Node was unhealthy.",
+							Description: "detected is when that condition took its status. The Node was unhealthy once the condition had lasted for its duration.",
 							Ref:         ref(v1.Time{}.OpenAPIModelName()),
 						},
 					},

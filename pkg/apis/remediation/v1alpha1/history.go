@@ -6,7 +6,9 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Episode is the story of one Node from the moment it was unhealthy until it was
-// healthy and had no remediation object left. All times are in whole seconds.
+// healthy and had no remediation object left, also if the Node was deleted and
+// registered anew meanwhile. It is open as long as it has no outcome. All times are
+// in whole seconds.
 type Episode struct {
 	// node is the name of the Node.
 	// +required
@@ -15,21 +17,30 @@ type Episode struct {
 	// episode began before the controller could tell.
 	// +optional
 	Trigger *Trigger `json:"trigger,omitempty"`
-	// detected is when the episode began: the condition had lasted for its
-	// duration.
+	// detected is when that condition took its status, which is earlier than the
+	// moment when it had lasted for its duration. It is not before the creation of
+	// the Node.
 	// +required
 	Detected metav1.Time `json:"detected"`
 	// started is when the first remediation object was created.
 	// +optional
 	Started *metav1.Time `json:"started,omitempty"`
-	// fenced is the first sign that the Node was safely down: a remediator said
-	// so, or the Node was gone after the start. It is absent if nothing tells.
+	// fenced is the first sign that the Node was down for certain: a remediator
+	// reported so, or the Node was gone after the start. It is absent without such
+	// a sign.
 	// +optional
 	Fenced *metav1.Time `json:"fenced,omitempty"`
-	// finished is when the episode ended. It is absent while it goes on.
+	// finished is when the Node was first seen healthy again, or how else the outcome
+	// came about. It goes again if the Node does not stay healthy until its last
+	// remediation object is gone.
 	// +optional
 	Finished *metav1.Time `json:"finished,omitempty"`
-	// outcome is how it ended. It is absent while it goes on.
+	// released is when the last remediation object was gone: healthyDelay and
+	// finalizers lie between finished and released. It is absent while the episode is
+	// open, and if the Node had no remediation object.
+	// +optional
+	Released *metav1.Time `json:"released,omitempty"`
+	// outcome is how the episode ended. It is absent while the episode is open.
 	// +optional
 	Outcome EpisodeOutcome `json:"outcome,omitempty"`
 	// steps are the remediation objects of the Node, in the order of their start.
@@ -58,9 +69,8 @@ type EpisodeStep struct {
 	Result StepResult `json:"result,omitempty"`
 }
 
-// EpisodeOutcome is how an episode ended.
-//
-// +kubebuilder:validation:Enum=Recovered;RecoveredWithoutRemediation;NodeDeleted;Cancelled
+// EpisodeOutcome is how an episode ended. The schema accepts any, so that a newer
+// controller can write status through an older CRD.
 type EpisodeOutcome string
 
 const (
@@ -69,20 +79,23 @@ const (
 	// OutcomeRecoveredWithoutRemediation means that the Node was healthy before
 	// anything was done.
 	OutcomeRecoveredWithoutRemediation EpisodeOutcome = "RecoveredWithoutRemediation"
-	// OutcomeNodeDeleted means that the Node was deleted.
+	// OutcomeNodeDeleted means that the Node was deleted and, if it was under
+	// remediation then, that no healthy Node of its name followed within an hour.
 	OutcomeNodeDeleted EpisodeOutcome = "NodeDeleted"
+	// OutcomeReplaced means that the Node was deleted for good, as its remediator had
+	// announced, and that the remediator reported success.
+	OutcomeReplaced EpisodeOutcome = "Replaced"
 	// OutcomeCancelled means any other end: the Node is no longer selected, for
 	// example.
 	OutcomeCancelled EpisodeOutcome = "Cancelled"
 )
 
-// StepResult is how a step ended.
-//
-// +kubebuilder:validation:Enum=Recovered;TimedOut;Failed;NodeDeleted;Vanished
+// StepResult is how a step ended. The schema accepts any, as of an outcome.
 type StepResult string
 
 const (
-	// StepRecovered means that the Node was healthy and the object was deleted.
+	// StepRecovered means that the Node was healthy and the object was deleted, even if
+	// the Node was unhealthy again by the time it was gone.
 	StepRecovered StepResult = "Recovered"
 	// StepTimedOut means that its time was up.
 	StepTimedOut StepResult = "TimedOut"
@@ -90,8 +103,8 @@ const (
 	StepFailed StepResult = "Failed"
 	// StepNodeDeleted means that the Node was deleted.
 	StepNodeDeleted StepResult = "NodeDeleted"
-	// StepVanished means that somebody else deleted it while the Node was not
-	// healthy.
+	// StepVanished means that it was deleted by another than the controller while the
+	// Node was not healthy.
 	StepVanished StepResult = "Vanished"
 )
 

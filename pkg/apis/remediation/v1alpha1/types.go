@@ -174,8 +174,9 @@ type NodeHealthCheckSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="must not be longer than 2562047h47m16s"
 	StormCooldownDuration *metav1.Duration `json:"stormCooldownDuration,omitempty"`
 
-	// remediationHistoryLimit is how many episodes status.remediationHistory
-	// lists at most. 20 if it is not set; 0 turns the history off.
+	// remediationHistoryLimit is how many episodes that have ended
+	// status.remediationHistory lists at most, and how many open ones besides. 20
+	// if it is not set; 0 turns the history off.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -274,12 +275,13 @@ type NodeHealthCheckStatus struct {
 	// +kubebuilder:validation:MaxItems=5000
 	UnhealthyNodes []UnhealthyNode `json:"unhealthyNodes,omitempty"`
 
-	// remediationHistory tells what became of Nodes that were unhealthy, and what
-	// goes on: one entry per episode, the newest first. If there are more than
-	// fit, those that have ended longest ago are dropped first.
+	// remediationHistory has one entry per episode, newest detected first. Up to
+	// remediationHistoryLimit of those that have ended are listed, those without a
+	// remediation object only where others leave room, and up to as many open ones
+	// besides.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:MaxItems=200
 	RemediationHistory []Episode `json:"remediationHistory,omitempty"`
 
 	// conditions are Disabled, RemediationAllowed, SelectorOverlap and, with
@@ -341,8 +343,8 @@ type UnhealthyNode struct {
 	// +optional
 	Trigger *Trigger `json:"trigger,omitempty"`
 
-	// detected is when that condition had lasted for its duration, so that the
-	// Node was unhealthy.
+	// detected is when that condition took its status. The Node was unhealthy once
+	// the condition had lasted for its duration.
 	// +optional
 	Detected *metav1.Time `json:"detected,omitempty"`
 

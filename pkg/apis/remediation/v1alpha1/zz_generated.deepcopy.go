@@ -57,6 +57,10 @@ func (in *Episode) DeepCopyInto(out *Episode) {
 		in, out := &in.Finished, &out.Finished
 		*out = (*in).DeepCopy()
 	}
+	if in.Released != nil {
+		in, out := &in.Released, &out.Released
+		*out = (*in).DeepCopy()
+	}
 	if in.Steps != nil {
 		in, out := &in.Steps, &out.Steps
 		*out = make([]EpisodeStep, len(*in))

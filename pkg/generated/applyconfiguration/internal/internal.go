@@ -66,6 +66,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: outcome
       type:
         scalar: string
+    - name: released
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: started
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

@@ -14,24 +14,34 @@ import (
 // with apply.
 //
 // Episode is the story of one Node from the moment it was unhealthy until it was
-// healthy and had no remediation object left. All times are in whole seconds.
+// healthy and had no remediation object left, also if the Node was deleted and
+// registered anew meanwhile. It is open as long as it has no outcome. All times are
+// in whole seconds.
 type EpisodeApplyConfiguration struct {
 	// node is the name of the Node.
 	Node *string `json:"node,omitempty"`
 	// trigger is the condition that made the Node unhealthy. It is absent if the
 	// episode began before the controller could tell.
 	Trigger *TriggerApplyConfiguration `json:"trigger,omitempty"`
-	// detected is when the episode began: the condition had lasted for its
-	// duration.
+	// detected is when that condition took its status, which is earlier than the
+	// moment when it had lasted for its duration. It is not before the creation of
+	// the Node.
 	Detected *v1.Time `json:"detected,omitempty"`
 	// started is when the first remediation object was created.
 	Started *v1.Time `json:"started,omitempty"`
-	// fenced is the first sign that the Node was safely down: a remediator said
-	// so, or the Node was gone after the start. It is absent if nothing tells.
+	// fenced is the first sign that the Node was down for certain: a remediator
+	// reported so, or the Node was gone after the start. It is absent without such
+	// a sign.
 	Fenced *v1.Time `json:"fenced,omitempty"`
-	// finished is when the episode ended. It is absent while it goes on.
+	// finished is when the Node was first seen healthy again, or how else the outcome
+	// came about. It goes again if the Node does not stay healthy until its last
+	// remediation object is gone.
 	Finished *v1.Time `json:"finished,omitempty"`
-	// outcome is how it ended. It is absent while it goes on.
+	// released is when the last remediation object was gone: healthyDelay and
+	// finalizers lie between finished and released. It is absent while the episode is
+	// open, and if the Node had no remediation object.
+	Released *v1.Time `json:"released,omitempty"`
+	// outcome is how the episode ended. It is absent while the episode is open.
 	Outcome *remediationv1alpha1.EpisodeOutcome `json:"outcome,omitempty"`
 	// steps are the remediation objects of the Node, in the order of their start.
 	Steps []EpisodeStepApplyConfiguration `json:"steps,omitempty"`
@@ -88,6 +98,14 @@ func (b *EpisodeApplyConfiguration) WithFenced(value v1.Time) *EpisodeApplyConfi
 // If called multiple times, the Finished field is set to the value of the last call.
 func (b *EpisodeApplyConfiguration) WithFinished(value v1.Time) *EpisodeApplyConfiguration {
 	b.Finished = &value
+	return b
+}
+
+// WithReleased sets the Released field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Released field is set to the value of the last call.
+func (b *EpisodeApplyConfiguration) WithReleased(value v1.Time) *EpisodeApplyConfiguration {
+	b.Released = &value
 	return b
 }
 

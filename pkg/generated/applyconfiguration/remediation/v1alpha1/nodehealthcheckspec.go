@@ -59,8 +59,9 @@ type NodeHealthCheckSpecApplyConfiguration struct {
 	// stormCooldownDuration turns on storm recovery: a storm ends when it has
 	// been calm for this time without interruption.
 	StormCooldownDuration *metav1.Duration `json:"stormCooldownDuration,omitempty"`
-	// remediationHistoryLimit is how many episodes status.remediationHistory
-	// lists at most. 20 if it is not set; 0 turns the history off.
+	// remediationHistoryLimit is how many episodes that have ended
+	// status.remediationHistory lists at most, and how many open ones besides. 20
+	// if it is not set; 0 turns the history off.
 	RemediationHistoryLimit *int32 `json:"remediationHistoryLimit,omitempty"`
 }
 

@@ -32,9 +32,10 @@ type NodeHealthCheckStatusApplyConfiguration struct {
 	// object, by name. If there are more than fit, those with remediation
 	// objects come first.
 	UnhealthyNodes []UnhealthyNodeApplyConfiguration `json:"unhealthyNodes,omitempty"`
-	// remediationHistory tells what became of Nodes that were unhealthy, and what
-	// goes on: one entry per episode, the newest first. If there are more than
-	// fit, those that have ended longest ago are dropped first.
+	// remediationHistory has one entry per episode, newest detected first. Up to
+	// remediationHistoryLimit of those that have ended are listed, those without a
+	// remediation object only where others leave room, and up to as many open ones
+	// besides.
 	RemediationHistory []EpisodeApplyConfiguration `json:"remediationHistory,omitempty"`
 	// conditions are Disabled, RemediationAllowed, SelectorOverlap and, with
 	// storm recovery, StormActive and StormCooldownActive.

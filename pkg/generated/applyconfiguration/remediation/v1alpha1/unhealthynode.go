@@ -26,8 +26,8 @@ type UnhealthyNodeApplyConfiguration struct {
 	HealthyDelayed *bool `json:"healthyDelayed,omitempty"`
 	// trigger is the condition that made the Node unhealthy.
 	Trigger *TriggerApplyConfiguration `json:"trigger,omitempty"`
-	// detected is when that condition had lasted for its duration, so that the
-	// Node was unhealthy.
+	// detected is when that condition took its status. The Node was unhealthy once
+	// the condition had lasted for its duration.
 	Detected *v1.Time `json:"detected,omitempty"`
 	// decision tells what the controller does about the Node, and why no more.
 	Decision *DecisionApplyConfiguration `json:"decision,omitempty"`
