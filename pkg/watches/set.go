@@ -243,14 +243,15 @@ func (s *Set) Cache(gvk schema.GroupVersionKind) (cache.Indexer, error) {
 		return nil, k.err
 	case k.informer == nil:
 		return nil, ErrPending
-	case !k.informer.synced():
+	case !k.informer.readable():
 		return nil, k.informer.pending()
 	default:
 		return k.informer.GetIndexer(), nil
 	}
 }
 
-// Caches returns the caches of all kinds that are watched at the moment.
+// Caches returns the caches of all kinds that are watched at the moment, also of those
+// that count as unreadable: what they had last.
 func (s *Set) Caches() map[schema.GroupVersionKind]cache.Indexer {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -276,8 +277,23 @@ func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	return nil, false
 }
 
-// Get returns an object from the cache or from the last poll. Besides the errors
-// of Mapping, the error may be a NotFound of the API.
+// Relist has the objects of a resource listed anew, because its cache does not show what
+// was written long ago. Until that is done the kind counts as unreadable.
+func (s *Set) Relist(resource schema.GroupResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for gvk, k := range s.kinds {
+		if k.informer == nil || k.mapping.Resource.GroupResource() != resource || !k.informer.readable() {
+			continue
+		}
+		k.informer.failure.Store(&errLagging)
+		k.informer.lagging.Store(true)
+		s.Recheck(gvk)
+	}
+}
+
+// Get returns an object as the cache or the last poll had it last, be it long ago.
+// Besides the errors of Mapping, the error may be a NotFound of the API.
 func (s *Set) Get(gvk schema.GroupVersionKind, name types.NamespacedName) (runtime.Object, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
