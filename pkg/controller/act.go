@@ -36,7 +36,9 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 		StillUnhealthy: look.stillUnhealthy,
 		Kube:           c.kube,
 		LeaseNamespace: c.leaseNamespace,
-		OnWrite:        func(resource schema.GroupResource, version string) { c.writes.Wrote(nhc.Name, resource, version) },
+		OnWrite: func(resource schema.GroupResource, version string) {
+			c.writes.Wrote(nhc.Name, resource, version, c.clock.Now())
+		},
 	}
 	if countActing(plans) > sideBySide {
 		c.crowded.Add(1)
@@ -181,7 +183,7 @@ func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []
 			gone = true
 		}
 		if lease := plans[i].Node.Lease; lease != nil && plans[i].Refusal == remediation.RefusedLeaseTaken {
-			current, exists, err := c.leaseStore.Get(lease)
+			current, exists, err := c.leases(nhc).Get(lease)
 			gone = gone || err != nil || !exists || current != any(lease)
 		}
 	}

@@ -126,10 +126,10 @@ func (c *Controller) namedUnread(node string) bool {
 
 // findForeign finds the CRs of others that may stand in the way of a CR.
 func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error {
-	if w.findings.problem != nil || w.findings.unknown {
-		return nil
-	}
 	for i, step := range w.steps {
+		if w.templates[i] == nil || w.findings.problem != nil {
+			continue // It does not begin.
+		}
 		kind, _ := step.RemediationKind()
 		indexer, err := c.remediations.Cache(kind)
 		if err != nil {

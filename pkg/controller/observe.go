@@ -142,7 +142,7 @@ func (w *world) restraints(nhc *v1alpha1.NodeHealthCheck) remediation.Circumstan
 		Terminating:       nhc.DeletionTimestamp != nil,
 		Conflict:          w.conflict || (w.surroundings.unknown && inConflict(nhc)),
 		Upgrading:         w.upgrading(),
-		TemplatesUnusable: w.findings.problem != nil || w.findings.unknown,
+		TemplatesUnusable: w.surroundings.unknown || w.findings.unusable(nhc),
 		Paused:            len(nhc.Spec.PauseRequests) > 0,
 		GateClosed:        !w.gate.Open,
 		Storm:             w.storm.Active,
@@ -181,7 +181,7 @@ func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remedi
 func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, crs *ownCRs, ledger *history.Ledger) (sets.Set[string], error) {
 	names := sets.New(crs.nodes()...)
 	names.Insert(ledger.Nodes()...)
-	held, err := c.leaseStore.ByIndex(leasesByHolder, remediation.LeaseHolder(nhc.Name))
+	held, err := c.leases(nhc.Name).ByIndex(leasesByHolder, remediation.LeaseHolder(nhc.Name))
 	if err != nil {
 		return nil, fmt.Errorf("listing leases: %w", err)
 	}
@@ -245,7 +245,7 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 		retry := c.retries.of(nhc.Name, node)
 		node.RetryAt, node.LastFailure = retry.due, retry.failure
 		node.DeletionRequested = memory.deletionRequested
-		lease, exists, err := c.leaseStore.GetByKey(c.leaseNamespace + "/" + remediation.LeaseName(node.Name))
+		lease, exists, err := c.leases(nhc.Name).GetByKey(c.leaseNamespace + "/" + remediation.LeaseName(node.Name))
 		if err != nil {
 			return fmt.Errorf("reading lease: %w", err)
 		}
@@ -270,7 +270,7 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 
 // grounds returns what explains the circumstances of all nodes.
 func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
-	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem}
+	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem, Unread: w.unread}
 	if w.findings.problem != nil {
 		grounds.TemplateProblem = w.findings.problem.Message
 	}

@@ -152,6 +152,10 @@ func (p *planner) begin(step int) {
 		}
 		return
 	}
+	if p.Templates[step] == nil {
+		p.refuse(RefusedDisabled)
+		return
+	}
 	if first && p.Node.ControlPlane && p.Node.PlaceTaken {
 		p.refuseForAMinute(RefusedControlPlaneBusy)
 		return
