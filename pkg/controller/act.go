@@ -196,7 +196,7 @@ func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []
 func (c *Controller) isGone(cr *remediation.CR) bool {
 	indexer, err := c.remediations.Cache(cr.GroupVersionKind())
 	if err != nil {
-		return false
+		return c.remediations.Gone(cr.GroupVersionKind())
 	}
 	_, exists, err := indexer.GetByKey(cache.NewObjectName(cr.Namespace, cr.Name).String())
 	return err == nil && !exists

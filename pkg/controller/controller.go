@@ -168,6 +168,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	})
 	c.remediations = watches.NewSet(watches.Config{
 		Name:      "remediations",
+		CRDs:      crdsIn(config.CRDs),
 		Client:    config.Dynamic,
 		Discovery: config.Kube.Discovery(),
 		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),

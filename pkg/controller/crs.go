@@ -60,6 +60,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ow
 		switch {
 		case err != nil && onlyPending(err):
 			return nil, err
+		case c.remediations.Gone(kind): // And so are its CRs.
 		case err != nil:
 			unread[kind] = true
 			crs.incomplete = crs.incomplete || !isNoMatch(err)
@@ -115,7 +116,7 @@ func (c *Controller) namedUnread(node string) bool {
 	}
 	unread := func(cr v1alpha1.Remediation) bool {
 		_, err := c.remediations.Cache(cr.Resource.GroupVersionKind())
-		return err != nil
+		return err != nil && !c.remediations.Gone(cr.Resource.GroupVersionKind())
 	}
 	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
 		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -80,5 +81,34 @@ func TestForeignCRsAreInOrder(t *testing.T) {
 		foreign, err := foreignCRs(indexer, "workers", "n", &remediation.Template{})
 		require.NoError(t, err)
 		require.Equal(t, "a", foreign[0].Name)
+	}
+}
+
+// TestCRsOfAKindThatIsGone: what status names of a kind that no CustomResourceDefinition
+// has does not exist (spec P12). Any other kind that is not served may have CRs (P5).
+func TestCRsOfAKindThatIsGone(t *testing.T) {
+	t.Parallel()
+	recorded := func(kind schema.GroupVersionKind) v1alpha1.Remediation {
+		return v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind.Kind, Namespace: "ns", Name: "a"}}
+	}
+	for _, defined := range []bool{false, true} {
+		world := placeWorld{status: []v1alpha1.UnhealthyNode{
+			{Name: "a", Remediations: []v1alpha1.Remediation{recorded(goneKind)}},
+			{Name: "b", Remediations: []v1alpha1.Remediation{recorded(hiddenKind)}},
+		}, defined: defined}
+		inPlaceWorld(t, world, nil, func(t *testing.T, c *Controller) {
+			t.Helper()
+			nhc, err := c.nhcs.Get("workers")
+			require.NoError(t, err)
+			found, err := c.findCRs(nhc, &memory{})
+			require.NoError(t, err)
+			require.Equal(t, !defined, found.remediated("a"))
+			require.Equal(t, !defined, c.namedUnread("a"))
+			require.True(t, found.remediated("b"), "6.8: it is served")
+			require.True(t, c.namedUnread("b"))
+			cr := testCR("a", "1")
+			cr.Kind = goneKind.Kind
+			require.Equal(t, defined, c.isGone(cr), "P2: who waits for it is not kept waiting")
+		})
 	}
 }

@@ -136,6 +136,7 @@ func (c *Controller) placeTaken(node string) bool {
 				}
 			case onlyPending(err):
 				return true
+			case c.remediations.Gone(kind): // And so are its CRs.
 			case c.statusHasPlace(nhc, kind, node):
 				return true
 			}

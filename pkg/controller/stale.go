@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -66,17 +65,17 @@ func (c *Controller) caughtUp(ctx context.Context, nhc *v1alpha1.NodeHealthCheck
 // readNHC reads a NodeHealthCheck whose status the cache does not show. Another spec has
 // to come by the watch: the handlers go by it.
 func (c *Controller) readNHC(ctx context.Context, cached *v1alpha1.NodeHealthCheck) (*v1alpha1.NodeHealthCheck, error) {
-	live, err := c.client.NodeHealthChecks().Get(ctx, cached.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, errUnseenSpec
-	}
+	// They may be listed, not read one by one.
+	list, err := c.client.NodeHealthChecks().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + cached.Name})
 	if err != nil {
 		return nil, fmt.Errorf("reading NodeHealthCheck: %w", err)
 	}
-	if live.UID != cached.UID || live.Generation != cached.Generation || live.DeletionTimestamp != nil {
-		return nil, errUnseenSpec
+	for i := range list.Items {
+		if live := &list.Items[i]; live.UID == cached.UID && live.Generation == cached.Generation && live.DeletionTimestamp == nil {
+			return live, nil
+		}
 	}
-	return live, nil
+	return nil, errUnseenSpec
 }
 
 // readLeases lists the leases for one sync.

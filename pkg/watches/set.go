@@ -66,6 +66,9 @@ type Config struct {
 	// Optional means that it is all right if a kind is not served: it is then looked
 	// at again only for some time after a CRD of its group has changed. Optional.
 	Optional bool
+	// CRDs returns the names of the CustomResourceDefinitions of an API group, and false
+	// if they are not known yet. It is what Gone goes by. Optional.
+	CRDs func(group string) (names []string, known bool)
 	// Interval is the time between two looks at a kind that cannot be watched, and
 	// that after which a list without an answer counts as failed.
 	Interval time.Duration
@@ -98,6 +101,8 @@ type kind struct {
 	mapping *meta.RESTMapping
 	// err is why the kind cannot be used, ErrPending at first.
 	err error
+	// gone means that the kind is not served and no object of it can exist.
+	gone bool
 	// informer is set while the kind is watched.
 	informer *informer
 	// polled holds what the last poll found.
@@ -228,6 +233,15 @@ func (s *Set) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 		return nil, ErrPending
 	}
 	return k.mapping, k.err
+}
+
+// Gone reports whether a kind is not served and no CustomResourceDefinition has it: objects
+// of it that existed once do not exist any more.
+func (s *Set) Gone(gvk schema.GroupVersionKind) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k := s.kinds[gvk]
+	return k != nil && k.gone
 }
 
 // Cache returns the cache of a watched kind, or an error as Mapping does. What may

@@ -117,7 +117,7 @@ func inWorldOf(t *testing.T, change func(*Config), test func(t *testing.T, w *wo
 }
 
 func newWorld(change func(*Config)) *world {
-	listKinds := map[schema.GroupVersionResource]string{}
+	listKinds := map[schema.GroupVersionResource]string{crdResource: "CustomResourceDefinitionList"}
 	for gvk := range resources {
 		listKinds[resourceOf(gvk)] = gvk.Kind + "List"
 	}
