@@ -103,7 +103,8 @@ type Controller struct {
 	// and the kinds of the CRs.
 	templates, remediations *watches.Set
 	// platform are the optional kinds of OpenShift and Cluster API.
-	platform *watches.Set
+	platform     *watches.Set
+	platformSeen platformSeen
 
 	place place
 	// crowded counts the syncs that act on more nodes than they can at the same time.

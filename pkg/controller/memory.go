@@ -21,6 +21,8 @@ import (
 // needs no lock.
 type memory struct {
 	uid types.UID
+	// upgrading means that an upgrade was under way when the process began.
+	upgrading bool
 	// deletionRequested holds the CRs whose deletion was requested, until the
 	// caches show it.
 	deletionRequested map[types.UID]bool
@@ -79,6 +81,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 		before := known
 		known = &memory{
 			uid:               nhc.UID,
+			upgrading:         wasUpgrading(nhc),
 			deletionRequested: map[types.UID]bool{},
 			ledger:            history.Recall(&nhc.Status), // After a restart, status tells.
 			decisions:         decisionsIn(nhc.Status.UnhealthyNodes),

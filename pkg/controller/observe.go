@@ -12,8 +12,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -72,6 +70,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	if err != nil {
 		return nil, err
 	}
+	around = around.recalled(nhc, memory)
 	found, err := c.findTemplates(nhc, around)
 	if err != nil {
 		return nil, err
@@ -140,20 +139,13 @@ func (w *world) restraints(nhc *v1alpha1.NodeHealthCheck) remediation.Circumstan
 	return remediation.Circumstances{
 		InvalidSpec:       w.specProblem != "",
 		Terminating:       nhc.DeletionTimestamp != nil,
-		Conflict:          w.conflict || (w.surroundings.unknown && inConflict(nhc)),
+		Conflict:          w.conflict,
 		Upgrading:         w.upgrading(),
 		TemplatesUnusable: w.surroundings.unknown || w.findings.unusable(nhc),
 		Paused:            len(nhc.Spec.PauseRequests) > 0,
 		GateClosed:        !w.gate.Open,
 		Storm:             w.storm.Active,
 	}
-}
-
-// inConflict tells whether MachineHealthChecks were in conflict when that was known
-// last: no answer is not the end of it.
-func inConflict(nhc *v1alpha1.NodeHealthCheck) bool {
-	condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionDisabled)
-	return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == v1alpha1.ReasonConflict
 }
 
 // add adds a node that exists.

@@ -55,7 +55,9 @@ func TestKindFailsLater(t *testing.T) {
 	l.heal("b")
 	l.rungs[0].eventuallyNoCR("b")
 	l.eventuallyListed(map[string]int{"a": 2})
-	l.eventually("the log says so", func() bool { return len(logged(t, process, "Going on without a kind: no watch of it has been open")) > 0 })
+	l.eventually("the log says so", func() bool {
+		return len(logged(t, process, "Going on without a kind: no watch of it has been open")) > 0
+	})
 	l.eventually("retries are counted", func() bool {
 		_, body := c.get(t, process, "Bearer "+reader)
 		return parseSeries(t, body)[`nhc_stale_cache_retries_total{nodehealthcheck="`+l.name+`",resource="`+l.rungs[1].kind.remediations.GroupResource().String()+`"}`] > 0
