@@ -35,7 +35,7 @@ var errLost = errors.New("no watch is open")
 // for too long. A quiet watch that is open is as good as a busy one, which the informer
 // itself cannot tell from one that fails.
 type contact struct {
-	// changed is called after lost has changed.
+	// changed is called after lost has changed, at times after the informer has ended.
 	changed func(lost bool)
 
 	mu    sync.Mutex
@@ -82,7 +82,10 @@ func (c *contact) opened() {
 	found := c.lost
 	c.open++
 	c.lost = false
-	c.stopTimer()
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
 	c.mu.Unlock()
 	if found {
 		c.changed(false)
@@ -94,20 +97,6 @@ func (c *contact) closed() {
 	defer c.mu.Unlock()
 	c.open--
 	c.expect()
-}
-
-// end stops the timer. Nothing is reported afterwards but what is on its way.
-func (c *contact) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stopTimer()
-}
-
-func (c *contact) stopTimer() {
-	if c.timer != nil {
-		c.timer.Stop()
-		c.timer = nil
-	}
 }
 
 // listerWatcher returns what an informer lists and watches a resource with. With

@@ -86,8 +86,7 @@ func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *m
 	source := contact.listerWatcher(s.config.Client, s.config.Client.Resource(mapping.Resource), replaced != nil)
 	shared := cache.NewSharedIndexInformerWithOptions(source, &unstructured.Unstructured{},
 		cache.SharedIndexInformerOptions{Indexers: s.config.Indexers, ObjectDescription: mapping.Resource.String()})
-	started := &informer{SharedIndexInformer: shared, contact: contact, patience: firstPatience}
-	started.cancel = func() { contact.end(); cancel() }
+	started := &informer{SharedIndexInformer: shared, contact: contact, cancel: cancel, patience: firstPatience}
 	contact.changed = func(lost bool) { s.follow(ctx, gvk, started, lost) }
 	if replaced != nil {
 		if !replaced.synced() {
