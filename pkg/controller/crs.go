@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -71,6 +72,11 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ow
 		}
 	}
 	crs.addRecorded(nhc, unread)
+	if len(unread) > 0 {
+		if err := crs.addLost(nhc.Name, unread, c.remediations.Caches(), memory, requested); err != nil {
+			return nil, err
+		}
+	}
 	memory.deletionRequested = requested
 	steps := remediation.Steps(&nhc.Spec)
 	for _, own := range crs.read {
@@ -105,6 +111,37 @@ func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.Gr
 			}
 		}
 	}
+}
+
+// addLost adds what the caches of kinds that cannot be read any more had last and status
+// does not name, for want of room or because it was not written yet. What was on its way
+// out is only there if status names it (spec 17.2).
+func (o *ownCRs) addLost(nhc string, unread map[schema.GroupVersionKind]bool, caches map[schema.GroupVersionKind]cache.Indexer, memory *memory, requested map[types.UID]bool) error {
+	named := sets.New[types.UID]()
+	for _, recorded := range o.unreadable {
+		for i := range recorded {
+			named.Insert(recorded[i].Resource.UID)
+		}
+	}
+	for kind := range unread {
+		indexer, ok := caches[kind]
+		if !ok {
+			continue
+		}
+		last, err := listCRs(indexer, byOwner, nhc)
+		if err != nil {
+			return fmt.Errorf("listing CRs: %w", err)
+		}
+		for _, cr := range last {
+			if memory.deletionRequested[cr.UID] {
+				requested[cr.UID] = true
+			}
+			if !named.Has(cr.UID) && !cr.Deleting() && !requested[cr.UID] {
+				o.unreadable[cr.Node()] = append(o.unreadable[cr.Node()], record(cr, nil))
+			}
+		}
+	}
+	return nil
 }
 
 // namedUnread tells whether the status of a NodeHealthCheck names a CR for the node

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -110,5 +111,37 @@ func TestCRsOfAKindThatIsGone(t *testing.T) {
 			cr.Kind = goneKind.Kind
 			require.Equal(t, defined, c.isGone(cr), "P2: who waits for it is not kept waiting")
 		})
+	}
+}
+
+// TestLostCRsCountAsExisting: what a cache had last is there until the kind can be read
+// again, whether status names it or not (spec 6.8, P5).
+func TestLostCRsCountAsExisting(t *testing.T) {
+	t.Parallel()
+	named, unnamed := testCR("a", "1"), testCR("b", "2")
+	kind := named.GroupVersionKind()
+	foreign, deleting, requested := testCR("c", "3"), testCR("d", "4", crDeleting), testCR("e", "5")
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, crIndexers)
+	for _, cr := range []*remediation.CR{named, unnamed, deleting, requested} {
+		cr.OwnerReferences = remediation.Render(testCheck(), remediation.Node{Name: cr.Name}, &remediation.Template{}).GetOwnerReferences()
+		require.NoError(t, indexer.Add(cr))
+	}
+	require.NoError(t, indexer.Add(foreign))
+	nhc := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
+		nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{entryOf(named)}}}
+	})
+	for _, unread := range []bool{true, false} {
+		crs := &ownCRs{unreadable: map[string][]v1alpha1.Remediation{}}
+		kinds := map[schema.GroupVersionKind]bool{kind: unread}
+		if !unread {
+			clear(kinds)
+		}
+		crs.addRecorded(nhc, kinds)
+		kept := map[types.UID]bool{}
+		require.NoError(t, crs.addLost(nhc.Name, kinds, map[schema.GroupVersionKind]cache.Indexer{kind: indexer}, &memory{deletionRequested: map[types.UID]bool{"5": true}}, kept))
+		require.Len(t, crs.unreadable["a"], len(kinds), "once")
+		require.Len(t, crs.unreadable["b"], len(kinds))
+		require.Len(t, crs.unreadable, 2*len(kinds), "17.2: neither what others own nor what is on its way out")
+		require.Equal(t, unread, kept["5"], "its deletion is not requested twice")
 	}
 }

@@ -119,8 +119,8 @@ func (c *Controller) retryStale(logger klog.Logger, key cache.ObjectName, stale 
 func (c *Controller) showRetries(nhc *v1alpha1.NodeHealthCheck) {
 	c.metrics.staleRetries.WithLabelValues(nhc.Name, nhcResource.String())
 	c.metrics.staleRetries.WithLabelValues(nhc.Name, remediation.LeaseResource.String())
-	_, kinds := wantedKinds(nhc)
-	for kind := range kinds {
+	for _, step := range remediation.Steps(&nhc.Spec) {
+		kind, _ := step.RemediationKind()
 		if mapping, err := c.locate(kind); err == nil {
 			c.metrics.staleRetries.WithLabelValues(nhc.Name, mapping.Resource.GroupResource().String())
 		}
