@@ -37,7 +37,9 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 		StillUnhealthy: look.stillUnhealthy,
 		Kube:           c.kube,
 		LeaseNamespace: c.leaseNamespace,
-		OnWrite:        func(resource schema.GroupResource, version string) { c.writes.Wrote(nhc.Name, resource, version) },
+		OnWrite: func(resource schema.GroupResource, version string) {
+			c.writes.Wrote(nhc.Name, resource, version, c.clock.Now())
+		},
 	}
 	if countActing(plans) > sideBySide {
 		c.crowded.Add(1)
@@ -165,7 +167,7 @@ func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []
 	c.waiting.replace(nhc, what)
 	now := c.clock.Now()
 	for i := range plans {
-		if c.hasEnded(&plans[i], now) {
+		if c.hasEnded(nhc, &plans[i], now) {
 			recheck = health.Earliest(recheck, now.Add(raceRetry))
 		}
 		if lost := outcomes[i].LeaseLost || outcomes[i].ReleaseFailed || outcomes[i].StillDeleting; lost && outcomes[i].Err == nil {
@@ -209,7 +211,7 @@ func awaitedBy(plan *remediation.NodePlan, outcome *remediation.Outcome) []await
 
 // hasEnded reports whether what stands in the way of a node has gone since it was planned
 // for.
-func (c *Controller) hasEnded(plan *remediation.NodePlan, now time.Time) bool {
+func (c *Controller) hasEnded(nhc string, plan *remediation.NodePlan, now time.Time) bool {
 	if plan.Blocker != nil && c.isGone(plan.Blocker) {
 		return true
 	}
@@ -220,7 +222,7 @@ func (c *Controller) hasEnded(plan *remediation.NodePlan, now time.Time) bool {
 		return true
 	}
 	if lease := plan.Node.Lease; lease != nil && plan.Refusal == remediation.RefusedLeaseTaken {
-		current, exists, err := c.leaseStore.Get(lease)
+		current, exists, err := c.leases(nhc).Get(lease)
 		return err != nil || !exists || current != any(lease)
 	}
 	return false
@@ -229,7 +231,7 @@ func (c *Controller) hasEnded(plan *remediation.NodePlan, now time.Time) bool {
 func (c *Controller) isGone(cr *remediation.CR) bool {
 	indexer, err := c.remediations.Cache(cr.GroupVersionKind())
 	if err != nil {
-		return false
+		return c.remediations.Gone(cr.GroupVersionKind())
 	}
 	_, exists, err := indexer.GetByKey(cache.NewObjectName(cr.Namespace, cr.Name).String())
 	return err == nil && !exists

@@ -10,13 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // ourConditions are the types of conditions in status. All others are somebody else's
 // leftovers.
 var ourConditions = []string{
 	v1alpha1.ConditionDisabled, v1alpha1.ConditionRemediationAllowed, v1alpha1.ConditionSelectorOverlap,
-	v1alpha1.ConditionStormActive, v1alpha1.ConditionStormCooldownActive, v1alpha1.ConditionLeftoverRemediations,
+	v1alpha1.ConditionStormActive, v1alpha1.ConditionStormCooldownActive,
+	v1alpha1.ConditionLeftoverRemediations, v1alpha1.ConditionPlatformAccess,
 }
 
 // newConditions returns the conditions, which keep the time of their last transition.
@@ -32,6 +34,7 @@ func newConditions(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) []met
 	setSelectorOverlap(&conditions, nhc, w.overlaps, now)
 	setStorm(&conditions, nhc, w.storm, now)
 	setLeftoverRemediations(&conditions, nhc, leftovers(w.nodes), now)
+	setPlatformAccess(&conditions, nhc, w.access, now)
 	return conditions
 }
 
@@ -49,6 +52,22 @@ func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHea
 		condition.Status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(conditions, condition)
+}
+
+// setPlatformAccess tells of what a NodeHealthCheck goes on without (spec 10.2).
+func setPlatformAccess(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, problem *remediation.Problem, now time.Time) {
+	if problem == nil {
+		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionPlatformAccess)
+		return
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type:               v1alpha1.ConditionPlatformAccess,
+		Status:             metav1.ConditionFalse,
+		Reason:             problem.Reason,
+		Message:            problem.Message + ". Until then, an upgrade of the cluster that was known counts as going on, and another one is not noticed.",
+		ObservedGeneration: nhc.Generation,
+		LastTransitionTime: seconds(now),
+	})
 }
 
 // setDisabled tells of problems with the templates. As long as nothing is known of them

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -52,6 +53,38 @@ func TestRemediationAllowed(t *testing.T) {
 
 	allowed.LastTransitionTime = at(5)
 	require.Equal(t, allowed, next(open, health.Storm{}), "P12")
+}
+
+// TestPlatformAccess: the condition is there as long as something cannot be read (spec
+// 10.2, P4, P3).
+func TestPlatformAccess(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync()
+	require.Nil(t, meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess"))
+	s.world = func(w *world) {
+		w.gate.Open, w.access = true, remediation.PlatformForbidden("get", schema.GroupResource{Group: "config.openshift.io", Resource: "clusterversions"})
+	}
+	s.sync()
+	condition := meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess")
+	require.NotNil(t, condition)
+	require.Equal(t, metav1.ConditionFalse, condition.Status)
+	require.Equal(t, "PlatformForbidden", condition.Reason)
+	require.Equal(t, `Missing permission: cannot get resource "clusterversions" in API group "config.openshift.io". Grant it to the controller by the overlay manifests/overlays/openshift. `+
+		"Until then, an upgrade of the cluster that was known counts as going on, and another one is not noticed.", condition.Message)
+	before := s.nhc.Status.DeepCopy()
+	s.sync()
+	require.Equal(t, before, &s.nhc.Status, "P3")
+	s.world = func(w *world) {
+		w.gate.Open, w.access = true, remediation.PlatformUnreadable(remediation.ClusterVersionKind)
+	}
+	s.sync()
+	condition = meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess")
+	require.Equal(t, "PlatformUnreadable", condition.Reason)
+	require.Contains(t, condition.Message, `ClusterVersion of API group "config.openshift.io" cannot be read at the moment`)
+	s.world = func(w *world) { w.gate.Open = true }
+	s.sync()
+	require.Nil(t, meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess"), "P4")
 }
 
 // TestConditionsOfTheWorld: what a sync saw is what status tells.

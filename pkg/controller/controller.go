@@ -61,12 +61,6 @@ const (
 	retryMax  = time.Minute
 )
 
-// The backoff while a cache does not show our own write yet.
-const (
-	staleBase = 20 * time.Millisecond
-	staleMax  = time.Second
-)
-
 // Config is what a Controller depends on. Every field is required, but for ClockSpread.
 type Config struct {
 	Kube             kubernetes.Interface
@@ -99,6 +93,8 @@ type Controller struct {
 
 	nodeStore, leaseStore cache.Indexer
 	leaseNamespace        string
+	// liveLeases are those that were listed for the sync of a NodeHealthCheck, by name.
+	liveLeases sync.Map
 
 	synced []cache.DoneChecker
 	clock  clock.PassiveClock
@@ -112,7 +108,8 @@ type Controller struct {
 	// and the kinds of the CRs.
 	templates, remediations *watches.Set
 	// platform are the optional kinds of OpenShift and Cluster API.
-	platform *watches.Set
+	platform     *watches.Set
+	platformSeen platformSeen
 
 	place place
 	// crowded counts the syncs that act on more nodes than they can at the same time.
@@ -179,6 +176,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	})
 	c.remediations = watches.NewSet(watches.Config{
 		Name:      "remediations",
+		CRDs:      crdsIn(config.CRDs),
 		Client:    config.Dynamic,
 		Discovery: config.Kube.Discovery(),
 		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
@@ -285,8 +283,8 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	ctx = klog.NewContext(ctx, logger)
 
 	recheck, err := c.sync(ctx, key.Name)
-	_, stale := errors.AsType[*staleness.Error](err)
-	if !stale {
+	stale, behind := errors.AsType[*staleness.Error](err)
+	if !behind {
 		c.behind.Forget(key)
 	}
 	switch {
@@ -297,11 +295,8 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		logger.V(2).Info("Deciding again, the circumstances have changed while remediations began")
 		c.queue.Forget(key)
 		c.queue.Add(key)
-	case stale:
-		// No long waits: the event by which the cache catches up may be the echo of our
-		// own write, and wakes nobody.
-		logger.V(5).Info("Cache is behind, retrying", "cause", err.Error())
-		c.queue.AddAfter(key, c.behind.When(key))
+	case behind:
+		c.queue.AddAfter(key, c.retryStale(logger, key, stale))
 	case apierrors.IsConflict(err):
 		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
 		c.queue.AddRateLimited(key)
@@ -321,9 +316,6 @@ func (c *Controller) processNext(ctx context.Context) bool {
 // look again even if nothing changes; zero means never.
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
 	start := c.clock.Now()
-	if err := c.writes.Check(name, c.storeOf); err != nil {
-		return time.Time{}, err
-	}
 	nhc, err := c.nhcs.Get(name)
 	if apierrors.IsNotFound(err) {
 		c.forget(name)
@@ -332,6 +324,10 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	if err != nil {
 		return time.Time{}, fmt.Errorf("reading NodeHealthCheck %s: %w", name, err)
 	}
+	if nhc, err = c.caughtUp(ctx, nhc); err != nil {
+		return time.Time{}, err
+	}
+	c.showRetries(nhc)
 	memory := c.memories.of(nhc)
 
 	world, err := c.observe(nhc, memory, start)
@@ -375,6 +371,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 // forget drops all that is remembered about a NodeHealthCheck that is gone.
 func (c *Controller) forget(name string) {
 	c.writes.Forget(name)
+	c.liveLeases.Delete(name)
 	c.waiting.forget(name)
 	c.retries.forget(name)
 	c.metrics.forget(name, c.memories.forget(name))

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -25,7 +27,9 @@ type ownCRs struct {
 	// incomplete means that a kind could not be read: there may be CRs of it that
 	// status does not name.
 	incomplete bool
-	machines   func(*corev1.Node) remediation.Machines
+	// lost are those of unreadable kinds whose deletion was requested.
+	lost     []types.UID
+	machines func(*corev1.Node) remediation.Machines
 }
 
 // remediated tells whether the node has an own CR left.
@@ -54,7 +58,7 @@ func (o *ownCRs) nodes() []string {
 // findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps, among the kinds of
 // its templates and those that its status points to. What status names and cannot
 // be read counts as existing (spec 6.8).
-func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck) (*ownCRs, error) {
+func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ownCRs, error) {
 	crs := &ownCRs{read: map[string][]*remediation.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
 	_, kinds := wantedKinds(nhc)
 	unread := map[schema.GroupVersionKind]bool{}
@@ -63,6 +67,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck) (*ownCRs, error) {
 		switch {
 		case err != nil && onlyPending(err):
 			return nil, err
+		case c.remediations.Gone(kind): // And so are its CRs.
 		case err != nil:
 			unread[kind] = true
 			crs.incomplete = crs.incomplete || !isNoMatch(err)
@@ -73,6 +78,11 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck) (*ownCRs, error) {
 		}
 	}
 	crs.addRecorded(nhc, unread)
+	if len(unread) > 0 {
+		if err := crs.addLost(nhc.Name, unread, c.remediations.Caches(), memory.deletionRequested); err != nil {
+			return nil, err
+		}
+	}
 	steps := remediation.Steps(&nhc.Spec)
 	for _, own := range crs.read {
 		remediation.Sort(steps, own)
@@ -104,6 +114,37 @@ func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.Gr
 	}
 }
 
+// addLost adds what the caches of kinds that cannot be read any more had last and status
+// does not name, for want of room or because it was not written yet. What was on its way
+// out is only there if status names it (spec 17.2).
+func (o *ownCRs) addLost(nhc string, unread map[schema.GroupVersionKind]bool, caches map[schema.GroupVersionKind]cache.Indexer, requested map[types.UID]bool) error {
+	named := sets.New[types.UID]()
+	for _, recorded := range o.unreadable {
+		for i := range recorded {
+			named.Insert(recorded[i].Resource.UID)
+		}
+	}
+	for kind := range unread {
+		indexer, ok := caches[kind]
+		if !ok {
+			continue
+		}
+		last, err := listCRs(indexer, byOwner, nhc)
+		if err != nil {
+			return fmt.Errorf("listing CRs: %w", err)
+		}
+		for _, cr := range last {
+			switch {
+			case requested[cr.UID]:
+				o.lost = append(o.lost, cr.UID)
+			case !named.Has(cr.UID) && !cr.Deleting():
+				o.unreadable[cr.Node()] = append(o.unreadable[cr.Node()], record(cr, nil))
+			}
+		}
+	}
+	return nil
+}
+
 // othersRemediate reports whether any NodeHealthCheck has a CR for the node, given that the
 // one that asks has none.
 func (c *Controller) othersRemediate(node string) bool {
@@ -119,7 +160,7 @@ func (c *Controller) namedUnread(node string) bool {
 	}
 	unread := func(cr v1alpha1.Remediation) bool {
 		_, err := c.remediations.Cache(cr.Resource.GroupVersionKind())
-		return err != nil
+		return err != nil && !c.remediations.Gone(cr.Resource.GroupVersionKind())
 	}
 	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
 		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
@@ -130,10 +171,10 @@ func (c *Controller) namedUnread(node string) bool {
 
 // findForeign finds the CRs of others that may stand in the way of a CR.
 func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error {
-	if w.findings.problem != nil || w.findings.unknown {
-		return nil
-	}
 	for i, step := range w.steps {
+		if w.templates[i] == nil || w.findings.problem != nil {
+			continue // It does not begin.
+		}
 		kind, _ := step.RemediationKind()
 		indexer, err := c.remediations.Cache(kind)
 		if err != nil {

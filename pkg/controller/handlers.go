@@ -277,6 +277,22 @@ func (c *Controller) crdChanged(object any) {
 	}
 }
 
+// crdsIn returns a function that returns the names of the CustomResourceDefinitions of an
+// API group, and false before their cache is filled.
+func crdsIn(informer cache.SharedIndexInformer) func(group string) ([]string, bool) {
+	return func(group string) (names []string, known bool) {
+		if !informer.HasSynced() {
+			return nil, false
+		}
+		for _, name := range informer.GetStore().ListKeys() {
+			if _, of, ok := strings.Cut(name, "."); ok && of == group {
+				names = append(names, name)
+			}
+		}
+		return names, true
+	}
+}
+
 // templateHandler handles templates of all watched kinds.
 func (c *Controller) templateHandler() cache.ResourceEventHandler {
 	changed := func(template *remediation.Template) {

@@ -93,7 +93,7 @@ func TestNHCChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := listener(t)
-			c.writes.Wrote("workers", nhcResource, "12")
+			c.writes.Wrote("workers", nhcResource, "12", epoch)
 			c.nhcChanged(tc.old, testCheck(tc.now...))
 			if tc.woken {
 				require.Equal(t, []string{"workers"}, woken(c))
@@ -225,7 +225,7 @@ func TestLeaseChanged(t *testing.T) {
 			c := listener(t)
 			c.waiting.replace("waiter", sets.New(awaitedLease("node-n")))
 			c.waiting.replace("another", sets.New(awaitedLease("node-m")))
-			c.writes.Wrote("workers", remediation.LeaseResource, "9")
+			c.writes.Wrote("workers", remediation.LeaseResource, "9", epoch)
 			c.leaseChanged(tc.old, tc.lease)
 			require.Equal(t, tc.want, woken(c))
 		})

@@ -67,7 +67,7 @@ func TestLastStateOfADeletedCR(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, client.Delete(t.Context(), "n", metav1.DeleteOptions{}))
 		awaitAnswers()
-		found, err := c.findCRs(nhc)
+		found, err := c.findCRs(nhc, &memory{})
 		require.NoError(t, err)
 		require.False(t, found.remediated("n"))
 		gone := c.lastStates.gone(nhc.Name, found.has)

@@ -22,6 +22,8 @@ import (
 // needs no lock.
 type memory struct {
 	uid types.UID
+	// upgrading means that an upgrade was under way when the process began.
+	upgrading bool
 	// deletionRequested holds the CRs whose deletion was requested, until a report
 	// has shown that they are gone.
 	deletionRequested map[types.UID]bool
@@ -109,6 +111,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 		before := known
 		known = &memory{
 			uid:               nhc.UID,
+			upgrading:         wasUpgrading(nhc),
 			deletionRequested: map[types.UID]bool{},
 			releasing:         sets.New[string](),
 			machineUnread:     map[string]time.Time{},

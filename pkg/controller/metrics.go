@@ -20,7 +20,7 @@ type metrics struct {
 	gateOpen, stormActive, paused, disabled                                           *prometheus.GaugeVec
 	nodesWaiting, leftovers                                                           *prometheus.GaugeVec
 	started, succeeded, timedOut, cancelled                                           *prometheus.CounterVec
-	lastLookRecovered, episodes                                                       *prometheus.CounterVec
+	lastLookRecovered, episodes, staleRetries                                         *prometheus.CounterVec
 	detectionToCreation, syncDuration, nodeWaiting, episodeDuration                   *prometheus.HistogramVec
 }
 
@@ -56,6 +56,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		timedOut:           counter("nhc_remediations_timed_out_total", "Remediations that ended after they had timed out or failed.", nhc, "remediation"),
 		cancelled:          counter("nhc_remediations_cancelled_total", "Remediations that ended in any other way.", nhc, "remediation"),
 		lastLookRecovered:  counter("nhc_last_look_recovered_total", "Remediations that were not created because a live read found the node no longer unhealthy.", nhc),
+		staleRetries:       counter("nhc_stale_cache_retries_total", "Syncs put off because a cache did not show the own write of an earlier one, by the resource that was written.", nhc, "resource"),
 		episodes:           counter("nhc_episodes_total", "Episodes of unhealthy nodes that have ended, by outcome.", nhc, "outcome"),
 		episodeDuration: histogram("nhc_episode_duration_seconds", "Time from the condition that made a node unhealthy until the node was healthy again, or the episode ended otherwise.",
 			prometheus.ExponentialBuckets(15, 2, 14), nhc),
@@ -83,7 +84,7 @@ func (m *metrics) perCheck() []series {
 	return []series{
 		m.observedNodes, m.healthyNodes, m.unhealthyNodes, m.soonUnhealthyNodes, m.remediatingNodes,
 		m.gateOpen, m.stormActive, m.paused, m.disabled, m.nodesWaiting, m.leftovers,
-		m.started, m.succeeded, m.timedOut, m.cancelled, m.lastLookRecovered, m.episodes,
+		m.started, m.succeeded, m.timedOut, m.cancelled, m.lastLookRecovered, m.episodes, m.staleRetries,
 		m.detectionToCreation, m.syncDuration, m.nodeWaiting, m.episodeDuration,
 	}
 }

@@ -297,6 +297,7 @@ func TestMetricsLint(t *testing.T) {
 	s.sync(sick("a", created(testCR("a", "1"))), sick("b", own(testCR("b", "2", crMarked))), sick("c", own(testCR("c", "3"))), sick("d", own(testCR("d", "4"))))
 	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3"))), well("d"))
 	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
+	s.metrics.staleRetries.WithLabelValues("workers", "leases").Inc()
 	families, err := s.registry.Gather()
 	require.NoError(t, err)
 	var names []string
@@ -308,7 +309,7 @@ func TestMetricsLint(t *testing.T) {
 		ongoing, unhealthySeconds, oldCRs, started, succeededTotal, timedOutTotal, cancelled, detection, "nhc_sync_duration_seconds",
 		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_soon_unhealthy_nodes", "nhc_remediating_nodes",
 		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled",
-		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total", "nhc_leftover_remediations",
+		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total", "nhc_leftover_remediations", "nhc_stale_cache_retries_total",
 	}
 	slices.Sort(want)
 	require.Equal(t, want, names, "20.1 20.2")

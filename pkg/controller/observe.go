@@ -12,8 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -31,7 +30,9 @@ type world struct {
 	remediated func(node string) bool
 	withCRs    []string
 	// gone are own CRs, as they were seen last, that no cache shows any more.
-	gone  []*remediation.CR
+	gone []*remediation.CR
+	// lost are the CRs whose deletion was requested and that cannot be read any more.
+	lost  []types.UID
 	fleet health.Fleet
 	gate  health.Gate
 	// storm is the present one. Nodes that get their CR in this sync may begin one.
@@ -73,11 +74,12 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	if err != nil {
 		return nil, err
 	}
+	around = around.recalled(nhc, memory)
 	found, err := c.findTemplates(nhc, around)
 	if err != nil {
 		return nil, err
 	}
-	crs, err := c.findCRs(nhc)
+	crs, err := c.findCRs(nhc, memory)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +89,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 		w.clockSpread = c.clockSpread()
 	}
 	w.overlaps = c.overlaps.of(nhc.Name)
-	w.remediated, w.withCRs = crs.remediated, crs.nodes()
+	w.remediated, w.withCRs, w.lost = crs.remediated, crs.nodes(), crs.lost
 	w.gone = c.lastStates.gone(nhc.Name, crs.has)
 	c.count(nhc, w, now)
 
@@ -145,20 +147,13 @@ func (w *world) restraints(nhc *v1alpha1.NodeHealthCheck) remediation.Circumstan
 	return remediation.Circumstances{
 		InvalidSpec:       w.specProblem != "",
 		Terminating:       nhc.DeletionTimestamp != nil,
-		Conflict:          w.conflict || (w.surroundings.unknown && inConflict(nhc)),
+		Conflict:          w.conflict,
 		Upgrading:         w.upgrading(),
-		TemplatesUnusable: w.findings.problem != nil || w.findings.unknown,
+		TemplatesUnusable: w.surroundings.unknown || w.findings.unusable(nhc),
 		Paused:            len(nhc.Spec.PauseRequests) > 0,
 		GateClosed:        !w.gate.Open,
 		Storm:             w.storm.Active,
 	}
-}
-
-// inConflict tells whether MachineHealthChecks were in conflict when that was known
-// last: no answer is not the end of it.
-func inConflict(nhc *v1alpha1.NodeHealthCheck) bool {
-	condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionDisabled)
-	return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == v1alpha1.ReasonConflict
 }
 
 // add adds a node that exists.
@@ -188,7 +183,7 @@ func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, crs *ownCRs, me
 	names := sets.New(crs.nodes()...)
 	names.Insert(memory.ledger.Nodes(c.nodeExists)...)
 	names = names.Union(memory.releasing)
-	held, err := c.leaseStore.ByIndex(leasesByHolder, remediation.LeaseHolder(nhc.Name))
+	held, err := c.leases(nhc.Name).ByIndex(leasesByHolder, remediation.LeaseHolder(nhc.Name))
 	if err != nil {
 		return nil, fmt.Errorf("listing leases: %w", err)
 	}
@@ -267,7 +262,7 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 			node.MachineDeadline = since.Add(v1alpha1.MachineReadTimeout)
 		}
 		node.ReleasingLease = memory.releasing.Has(node.Name)
-		lease, exists, err := c.leaseStore.GetByKey(c.leaseNamespace + "/" + remediation.LeaseName(node.Name))
+		lease, exists, err := c.leases(nhc.Name).GetByKey(c.leaseNamespace + "/" + remediation.LeaseName(node.Name))
 		if err != nil {
 			return fmt.Errorf("reading lease: %w", err)
 		}
@@ -297,7 +292,7 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 
 // grounds returns what explains the circumstances of all nodes.
 func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
-	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem}
+	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem, Unread: w.unread}
 	if w.findings.problem != nil {
 		grounds.TemplateProblem = w.findings.problem.Message
 	}

@@ -35,7 +35,8 @@ type claim struct {
 	// resource and version are those of the created CR, empty before that.
 	resource schema.GroupResource
 	version  string
-	// until ends the claim of an attempt whose outcome is not known.
+	// until ends the claim of an attempt whose outcome is not known, or whose CR is of a
+	// kind that is not watched, so that no cache will show it.
 	until time.Time
 }
 
@@ -71,12 +72,11 @@ func (c *Controller) placeIsFree(node string, now time.Time) bool {
 // served their purpose. c.place.mu must be held.
 func (c *Controller) placeFree(node string, now time.Time) bool {
 	for nhc, claim := range c.place.claims {
-		seen := false
-		if claim.version != "" {
-			store, watched := c.remediations.StoreOf(claim.resource)
-			seen = !watched || !staleness.Behind(store, claim.version)
+		over := !claim.until.IsZero() && !now.Before(claim.until)
+		if store, watched := c.remediations.StoreOf(claim.resource); watched && claim.version != "" {
+			over = !staleness.Behind(store, claim.version)
 		}
-		if seen || (!claim.until.IsZero() && !now.Before(claim.until)) {
+		if over {
 			delete(c.place.claims, nhc)
 		}
 	}
@@ -101,7 +101,7 @@ func (c *Controller) settlePlace(nhc string, plans []remediation.NodePlan, outco
 		if created := outcomes[i].Created; created != nil {
 			mapping, err := c.locate(created.GroupVersionKind())
 			if err == nil {
-				c.place.claims[nhc] = claim{resource: mapping.Resource.GroupResource(), version: created.ResourceVersion}
+				c.place.claims[nhc] = claim{resource: mapping.Resource.GroupResource(), version: created.ResourceVersion, until: now.Add(uncertainFor)}
 				return
 			}
 			unknown = true

@@ -55,6 +55,7 @@ func (c *Controller) placeTaken(node string) bool {
 			}
 		case onlyPending(err):
 			return true
+		case c.remediations.Gone(kind): // And so are its CRs.
 		default:
 			if slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool { return c.statusHasPlace(nhc, kind, node) }) {
 				return true

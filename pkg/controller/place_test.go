@@ -38,6 +38,8 @@ import (
 var (
 	readableKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "RebootRemediation"}
 	hiddenKind   = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "FenceRemediation"}
+	// goneKind is not served, and only status refers to it.
+	goneKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "GoneRemediation"}
 )
 
 // placeWorld is what decides who has the place for a control plane node.
@@ -47,6 +49,9 @@ type placeWorld struct {
 	crs []*unstructured.Unstructured
 	// status is that of the NodeHealthCheck that refers to both kinds.
 	status []v1alpha1.UnhealthyNode
+	// defined means that it is known which CustomResourceDefinitions there are: what is
+	// not served is gone.
+	defined bool
 }
 
 func placeCR(name string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
@@ -69,6 +74,7 @@ func inPlaceWorld(t *testing.T, w placeWorld, before, test func(t *testing.T, c 
 		reboots, fences := readableKind.GroupVersion().WithResource("reboots"), hiddenKind.GroupVersion().WithResource("fences")
 		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 			reboots: readableKind.Kind + "List", fences: hiddenKind.Kind + "List",
+			{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}: "CustomResourceDefinitionList",
 		})
 		for _, cr := range w.crs {
 			_, err := client.Resource(reboots).Namespace(cr.GetNamespace()).Create(t.Context(), cr, metav1.CreateOptions{})
@@ -97,6 +103,7 @@ func inPlaceWorld(t *testing.T, w placeWorld, before, test func(t *testing.T, c 
 		c.remediations = watches.NewSet(watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
 			Interval: pollInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
+			CRDs: func(string) ([]string, bool) { return []string{"reboots.example.com"}, w.defined },
 		})
 		_, kinds := wantedKinds(nhc)
 		c.remediations.Want(nhc.Name, kinds)
@@ -140,9 +147,10 @@ func TestPlaceTaken(t *testing.T) {
 		return []v1alpha1.UnhealthyNode{entry}
 	}
 	tests := map[string]struct {
-		crs    []*unstructured.Unstructured
-		status []v1alpha1.UnhealthyNode
-		taken  bool
+		crs     []*unstructured.Unstructured
+		status  []v1alpha1.UnhealthyNode
+		defined bool
+		taken   bool
 	}{
 		"12.2 nobody has it":                                 {},
 		"12.2 a CR with the label, whoever owns it":          {crs: crs(placeCR("anything", byLabel)), taken: true},
@@ -156,6 +164,8 @@ func TestPlaceTaken(t *testing.T) {
 		"12.2 17.3 one that does not go keeps it":            {crs: crs(placeCR("gone", byLabel)), taken: true},
 		"12.2 a kind that cannot be read: status decides":    {status: shown("other", hiddenKind), taken: true},
 		"12.2 status of the node itself":                     {status: shown("cp", hiddenKind)},
+		"12.2 P12 status of a kind that is gone":             {status: shown("other", goneKind), defined: true},
+		"12.2 P5 status of a kind that is not served":        {status: shown("other", goneKind), taken: true},
 		"12.2 status of a worker":                            {status: shown("worker", hiddenKind)},
 		"12.2 status of a node that waits":                   {status: shown("other")},
 		"12.2 status of a node that is gone: who knows":      {status: shown("gone", hiddenKind), taken: true},
@@ -170,7 +180,7 @@ func TestPlaceTaken(t *testing.T) {
 				t.Helper()
 				require.False(t, c.placeIsFree("cp", epoch), "P5 12.2: nothing has been read yet")
 			}
-			inPlaceWorld(t, placeWorld{nodes: all, crs: tc.crs, status: tc.status}, before, func(t *testing.T, c *Controller) {
+			inPlaceWorld(t, placeWorld{nodes: all, crs: tc.crs, status: tc.status, defined: tc.defined}, before, func(t *testing.T, c *Controller) {
 				t.Helper()
 				require.Equal(t, !tc.taken, c.placeIsFree("cp", epoch))
 				require.Equal(t, !tc.taken, c.reserve("workers", "cp", epoch))

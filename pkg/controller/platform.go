@@ -86,16 +86,22 @@ func (c *Controller) platformHandler() cache.ResourceEventHandler {
 
 // surroundings are what a sync observes of the platform.
 type surroundings struct {
-	// conflict means that MachineHealthChecks look after the same machines.
+	// conflict means that MachineHealthChecks look after the same machines, or did when
+	// they could be read last.
 	conflict bool
-	// problem is why that cannot be found out for good, unknown that it cannot be
-	// found out for now.
+	// problem is why that cannot be found out, if a permission is missing, unknown that
+	// it was never found out by this process: then status says whether it was before.
 	problem *remediation.Problem
 	unknown bool
 	// machineHealthChecks tells whether there is any.
 	machineHealthChecks bool
-	// progressing means that a ClusterVersion says so.
+	// progressing means that a ClusterVersion says so, or did when they could be read
+	// last.
 	progressing bool
+	// access is why ClusterVersions cannot be read, nil if they can or are not served.
+	// With unseen, this process never has, so that status says how it was before.
+	access *remediation.Problem
+	unseen bool
 	// openShiftMachines tells whether these are served.
 	openShiftMachines bool
 }
@@ -104,23 +110,12 @@ type surroundings struct {
 // has not been read yet that is about to be.
 func (c *Controller) lookAround() (surroundings, error) {
 	var s surroundings
-	checks, err := c.platformObjects(remediation.MachineHealthCheckKind)
-	switch forbidden, denied := errors.AsType[*watches.ForbiddenError](err); {
-	case err == nil:
-		s.machineHealthChecks = len(checks) > 0
-		s.conflict = remediation.Conflicts(checks)
-	case denied:
-		s.problem = remediation.Forbidden(forbidden.Verb, forbidden.Resource)
-	case onlyPending(err):
-		return s, err
-	default:
-		s.unknown = true
-	}
-	versions, err := c.platformObjects(remediation.ClusterVersionKind)
-	if onlyPending(err) {
+	if err := c.lookAtMachineHealthChecks(&s); err != nil {
 		return s, err
 	}
-	s.progressing = remediation.Progressing(versions) // Of none, if they cannot be read.
+	if err := c.lookAtClusterVersions(&s); err != nil {
+		return s, err
+	}
 	for _, kind := range []schema.GroupVersionKind{remediation.OpenShiftMachineKind, remediation.ClusterAPIMachineKind} {
 		// A CR gets its owners when it is created, and never again.
 		if _, err := c.platform.Cache(kind); onlyPending(err) {
@@ -130,6 +125,46 @@ func (c *Controller) lookAround() (surroundings, error) {
 	mapping, _ := c.platform.Mapping(remediation.OpenShiftMachineKind)
 	s.openShiftMachines = mapping != nil
 	return s, nil
+}
+
+// lookAtMachineHealthChecks finds out about a conflict. A known one lasts until they can be
+// read again or are not served any more; a permission that is missing is a problem, because
+// a conflict that begins would not be noticed (spec 6.1, 6.9).
+func (c *Controller) lookAtMachineHealthChecks(s *surroundings) error {
+	checks, err := c.platformObjects(remediation.MachineHealthCheckKind)
+	if onlyPending(err) {
+		return err
+	}
+	if err == nil {
+		c.platformSeen.setChecks(seenChecks{conflict: remediation.Conflicts(checks), exist: len(checks) > 0})
+	}
+	last, read := c.platformSeen.checks()
+	s.conflict, s.machineHealthChecks, s.unknown = last.conflict, last.exist, !read
+	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied && !s.conflict {
+		s.problem = remediation.PlatformForbidden(forbidden.Verb, forbidden.Resource)
+	}
+	return nil
+}
+
+// lookAtClusterVersions finds out about an upgrade. A known one lasts until they can be
+// read again or are not served any more (spec 10.2).
+func (c *Controller) lookAtClusterVersions(s *surroundings) error {
+	versions, err := c.platformObjects(remediation.ClusterVersionKind)
+	if onlyPending(err) {
+		return err
+	}
+	if err == nil {
+		c.platformSeen.setProgressing(remediation.Progressing(versions))
+	}
+	progressing, read := c.platformSeen.progressing()
+	s.progressing, s.unseen = progressing, !read
+	switch forbidden, denied := errors.AsType[*watches.ForbiddenError](err); {
+	case denied:
+		s.access = remediation.PlatformForbidden(forbidden.Verb, forbidden.Resource)
+	case err != nil:
+		s.access = remediation.PlatformUnreadable(remediation.ClusterVersionKind)
+	}
+	return nil
 }
 
 // platformObjects returns all objects of an optional kind, none if it is not served.

@@ -118,7 +118,7 @@ func TestLookAround(t *testing.T) {
 		},
 		"6.1 forbidden MachineHealthChecks": {
 			prepare: func(w *platformWorld) { w.denied[machineHealthChecks] = true },
-			want:    surroundings{openShiftMachines: true, problem: remediation.Forbidden("get", machineHealthChecks)},
+			want:    surroundings{openShiftMachines: true, problem: remediation.PlatformForbidden("get", machineHealthChecks), unknown: true},
 		},
 		"6.9 MachineHealthChecks that cannot be read": {
 			prepare: func(w *platformWorld) { w.refuse("machinehealthchecks", errors.New("out of order")) },
@@ -131,16 +131,16 @@ func TestLookAround(t *testing.T) {
 		},
 		"10.2 forbidden ClusterVersions": {
 			prepare: func(w *platformWorld) { w.denied[clusterVersions] = true },
-			want:    surroundings{openShiftMachines: true},
+			want:    surroundings{openShiftMachines: true, access: remediation.PlatformForbidden("get", clusterVersions), unseen: true},
 		},
 		"10.2 ClusterVersions that cannot be read": {
 			prepare: func(w *platformWorld) { w.refuse("clusterversions", errors.New("out of order")) },
-			want:    surroundings{openShiftMachines: true},
+			want:    surroundings{openShiftMachines: true, access: remediation.PlatformUnreadable(remediation.ClusterVersionKind), unseen: true},
 		},
 		"21.2 ClusterVersions that are not read yet": {
 			prepare: func(w *platformWorld) { w.hanging[clusterVersions] = true },
 			pending: true,
-			want:    surroundings{openShiftMachines: true},
+			want:    surroundings{openShiftMachines: true, access: remediation.PlatformUnreadable(remediation.ClusterVersionKind), unseen: true},
 		},
 		"6.1 forbidden Machines are served": {
 			prepare: func(w *platformWorld) { w.denied[openShiftMachines] = true },
@@ -272,30 +272,88 @@ func TestTrimNodeKeepsWhatThePlatformSays(t *testing.T) {
 	require.Equal(t, annotations, trimmed.(*corev1.Node).Annotations)
 }
 
-// While MachineHealthChecks cannot be read, a conflict that was known lasts: no
-// answer never leads to a deletion (P5, spec 5.2, 6.7).
-func TestConflictLastsWithoutAnswer(t *testing.T) {
+// TestSurroundingsRecalled: while something cannot be read, what was known lasts: no answer
+// never leads to a deletion (P5, spec 5.2, 6.7, 6.9, 10.2).
+func TestSurroundingsRecalled(t *testing.T) {
 	t.Parallel()
-	disabled := func(status metav1.ConditionStatus, reason string) *v1alpha1.NodeHealthCheck {
-		return &v1alpha1.NodeHealthCheck{Status: v1alpha1.NodeHealthCheckStatus{Conditions: []metav1.Condition{{Type: v1alpha1.ConditionDisabled, Status: status, Reason: reason}}}}
+	status := func(condition string, status metav1.ConditionStatus, reason string) *v1alpha1.NodeHealthCheck {
+		return testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
+			nhc.Status.Conditions = []metav1.Condition{{Type: condition, Status: status, Reason: reason}}
+		})
 	}
+	inConflict := status(v1alpha1.ConditionDisabled, metav1.ConditionTrue, v1alpha1.ReasonConflict)
+	upgrading := status(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse, "ClusterUpgrading")
 	tests := map[string]struct {
-		nhc      *v1alpha1.NodeHealthCheck
-		world    world
-		conflict bool
+		nhc  *v1alpha1.NodeHealthCheck
+		seen surroundings
+		want surroundings
 	}{
-		"6.7 a conflict":                       {disabled(metav1.ConditionFalse, v1alpha1.ReasonEnabled), world{surroundings: surroundings{conflict: true}}, true},
-		"6.7 no conflict any more":             {disabled(metav1.ConditionTrue, v1alpha1.ReasonConflict), world{}, false},
-		"P5 no answer after a conflict":        {disabled(metav1.ConditionTrue, v1alpha1.ReasonConflict), world{surroundings: surroundings{unknown: true}}, true},
-		"P5 no answer after another problem":   {disabled(metav1.ConditionTrue, v1alpha1.ReasonTemplateNotFound), world{surroundings: surroundings{unknown: true}}, false},
-		"P5 no answer after none":              {disabled(metav1.ConditionFalse, v1alpha1.ReasonEnabled), world{surroundings: surroundings{unknown: true}}, false},
-		"P5 no answer before anything is said": {&v1alpha1.NodeHealthCheck{}, world{surroundings: surroundings{unknown: true}}, false},
-		"P5 no answer about a template":        {disabled(metav1.ConditionTrue, v1alpha1.ReasonConflict), world{findings: findings{unknown: true}}, false},
+		"6.7 a conflict":                       {testCheck(), surroundings{conflict: true}, surroundings{conflict: true}},
+		"6.7 no conflict any more":             {inConflict, surroundings{}, surroundings{}},
+		"P5 no answer after a conflict":        {inConflict, surroundings{unknown: true}, surroundings{unknown: true, conflict: true}},
+		"P5 no answer after another problem":   {status(v1alpha1.ConditionDisabled, metav1.ConditionTrue, v1alpha1.ReasonTemplateNotFound), surroundings{unknown: true}, surroundings{unknown: true}},
+		"P5 no answer after none":              {status(v1alpha1.ConditionDisabled, metav1.ConditionFalse, v1alpha1.ReasonEnabled), surroundings{unknown: true}, surroundings{unknown: true}},
+		"P5 no answer before anything is said": {testCheck(), surroundings{unknown: true}, surroundings{unknown: true}},
+		"10.2 an upgrade that was known":       {upgrading, surroundings{unseen: true}, surroundings{unseen: true, progressing: true}},
+		"10.2 an upgrade that has ended":       {upgrading, surroundings{}, surroundings{}},
+		"10.2 none was known":                  {status(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse, "GateClosed"), surroundings{unseen: true}, surroundings{unseen: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.conflict, tc.world.restraints(tc.nhc).Conflict)
+			var memories memories
+			require.Equal(t, tc.want, tc.seen.recalled(tc.nhc, memories.of(tc.nhc)))
+			if tc.seen.unseen && !tc.want.progressing {
+				require.Equal(t, tc.want, tc.seen.recalled(upgrading, memories.of(upgrading)), "P12: what this process writes is no memory")
+			}
+		})
+	}
+}
+
+// TestPlatformTakenAway: a permission that is taken away ends nothing that was known (spec
+// 6.1, 6.9, 10.2).
+func TestPlatformTakenAway(t *testing.T) {
+	t.Parallel()
+	const ready, progressing = `{"spec": {"unhealthyConditions": [{"type": "Ready"}]}}`, `{"status": {"conditions": [{"type": "Progressing", "status": "True"}]}}`
+	checks := schema.GroupResource{Group: "machine.openshift.io", Resource: "machinehealthchecks"}
+	versions := schema.GroupResource{Group: "config.openshift.io", Resource: "clusterversions"}
+	deny := func(w *platformWorld, c *Controller, denied bool) {
+		w.mu.Lock()
+		w.denied[checks], w.denied[versions] = denied, denied
+		w.mu.Unlock()
+		c.platform.Refresh(checks.Group)
+		c.platform.Refresh(versions.Group)
+		time.Sleep(30 * time.Second)
+		wait()
+	}
+	for name, known := range map[string]bool{"known": true, "nothing known": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inPlatform(t, func(*platformWorld) {}, func(t *testing.T, w *platformWorld, c *Controller) {
+				t.Helper()
+				if known {
+					w.create(t, remediation.MachineHealthCheckKind, "a", ready)
+					w.create(t, remediation.ClusterVersionKind, "version", progressing)
+				}
+				before, err := c.lookAround()
+				require.NoError(t, err)
+				require.Equal(t, surroundings{openShiftMachines: true, conflict: known, machineHealthChecks: known, progressing: known}, before)
+
+				deny(w, c, true)
+				want := before
+				want.access = remediation.PlatformForbidden("get", versions)
+				if !known {
+					want.problem = remediation.PlatformForbidden("get", checks)
+				}
+				got, err := c.lookAround()
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+
+				deny(w, c, false)
+				got, err = c.lookAround()
+				require.NoError(t, err)
+				require.Equal(t, before, got, "P12")
+			})
 		})
 	}
 }

@@ -76,6 +76,9 @@ func (r *round) remember(memory *memory) {
 			}
 		}
 	}
+	for _, uid := range r.world.lost {
+		requested[uid] = true
+	}
 	memory.deletionRequested = requested
 }
 

@@ -37,6 +37,20 @@ func TestRestraints(t *testing.T) {
 			world: func(w *world) { w.findings.unknown = true },
 			want:  remediation.Circumstances{TemplatesUnusable: true},
 		},
+		"6.5 P1 a template that was not read concerns its step": {
+			world: func(w *world) { w.findings.unknown, w.templates = true, []*remediation.Template{{}, nil} },
+		},
+		"6.5 unless the condition is True and stays so": {
+			nhc: func(nhc *v1alpha1.NodeHealthCheck) {
+				nhc.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDisabled, Status: metav1.ConditionTrue}}
+			},
+			world: func(w *world) { w.findings.unknown, w.templates = true, []*remediation.Template{{}, nil} },
+			want:  remediation.Circumstances{TemplatesUnusable: true},
+		},
+		"6.9 P5 MachineHealthChecks that were not read": {
+			world: func(w *world) { w.surroundings.unknown, w.templates = true, []*remediation.Template{{}} },
+			want:  remediation.Circumstances{TemplatesUnusable: true},
+		},
 		"5.2 a conflict": {
 			world: func(w *world) { w.conflict = true },
 			want:  remediation.Circumstances{Conflict: true},

@@ -38,7 +38,7 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 	case err != nil:
 		return false, fmt.Errorf("applying status: %w", err)
 	default:
-		c.writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion)
+		c.writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion, c.clock.Now())
 	}
 	if equality.Semantic.DeepEqual(&written.Status, status) {
 		return true, nil
@@ -50,7 +50,7 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 	if err != nil {
 		return false, fmt.Errorf("replacing status: %w", err)
 	}
-	c.writes.Wrote(nhc.Name, nhcResource, replaced.ResourceVersion)
+	c.writes.Wrote(nhc.Name, nhcResource, replaced.ResourceVersion, c.clock.Now())
 	return true, nil
 }
 

@@ -4,9 +4,13 @@
 package controller
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -19,8 +23,11 @@ type findings struct {
 	// problem is why they cannot be used, if that is known.
 	problem *remediation.Problem
 	// unknown means that something could not be read for now: no answer is not an
-	// answer, so the condition stays as it is and nothing is started.
+	// answer, so the condition stays as it is, and the steps that it concerns do not
+	// begin.
 	unknown bool
+	// unread names the first step that it concerns.
+	unread string
 	// steps are those of the NodeHealthCheck, in ascending order, and templates what
 	// was found of them: nil where nothing was.
 	steps     []remediation.Step
@@ -45,12 +52,21 @@ func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck, around surroun
 			return findings{}, err
 		case err != nil:
 			found.unknown = true
+			found.unread = cmp.Or(found.unread, fmt.Sprintf("%s %s/%s, or its remediation objects, cannot be read at the moment", step.Reference.Kind, step.Reference.Namespace, step.Reference.Name))
 		case problem != nil && found.problem == nil:
 			found.problem = problem
 		}
 		found.templates[i] = template
 	}
 	return found, nil
+}
+
+// unusable reports whether no step may begin: there is a problem, or it cannot be ruled
+// out. As long as some template is known, what cannot be read concerns its own steps only
+// (P1), unless the NodeHealthCheck is Disabled and nothing says that this is over (6.5).
+func (f *findings) unusable(nhc *v1alpha1.NodeHealthCheck) bool {
+	known := slices.ContainsFunc(f.templates, func(template *remediation.Template) bool { return template != nil })
+	return f.problem != nil || (f.unknown && (!known || meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionDisabled)))
 }
 
 // onlyPending tells whether an answer is about to come. An ErrPending with a cause

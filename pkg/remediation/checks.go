@@ -33,7 +33,8 @@ func (s *Script) Checks(plan *NodePlan) []Check {
 	}
 	for i := range obstacles {
 		if obstacles[i].refusal != RefusedNodeDeleted && obstacles[i].concerns(first) {
-			add(obstacles[i].refusal, obstacles[i].stands(&node.Circumstances))
+			// The template of the next step alone may be what stands in the way.
+			add(obstacles[i].refusal, obstacles[i].stands(&node.Circumstances) || obstacles[i].refusal == plan.Refusal)
 		}
 	}
 	if first && node.ControlPlane {

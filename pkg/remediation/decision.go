@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -28,6 +29,8 @@ type Grounds struct {
 	// TemplateProblem is the message of condition Disabled, empty if it is not known
 	// whether there is a problem.
 	TemplateProblem string
+	// Unread says of which step template or remediation objects cannot be read.
+	Unread string
 }
 
 // Allowance says in one sentence whether gate and storm let a node get its first CR,
@@ -178,10 +181,7 @@ func (s *Script) explainHold(reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedTerminating:
 		return "The NodeHealthCheck is being deleted"
 	case v1alpha1.DecidedDisabled:
-		if s.Grounds.TemplateProblem == "" {
-			return "The templates could not be read yet"
-		}
-		return s.Grounds.TemplateProblem
+		return cmp.Or(s.Grounds.TemplateProblem, s.Grounds.Unread, "The templates could not be read yet")
 	case v1alpha1.DecidedClusterUpgrading:
 		return "The cluster is being upgraded"
 	case v1alpha1.DecidedPaused:

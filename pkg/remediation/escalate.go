@@ -158,6 +158,10 @@ func (p *planner) begin(step int, end ...Action) {
 		}
 		return
 	}
+	if p.Templates[step] == nil {
+		p.refuse(RefusedDisabled)
+		return
+	}
 	if first && p.Node.ControlPlane && p.Node.PlaceTaken {
 		p.refuseForAMinute(RefusedControlPlaneBusy)
 		return

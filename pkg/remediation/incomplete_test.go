@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -36,6 +37,45 @@ func TestPlanWithUnreadCRs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.want, describe(planFor(tc.node, epoch.Add(time.Minute)).Actions))
+		})
+	}
+}
+
+// TestPlanWithoutATemplate: a step whose template or kind cannot be read does not begin,
+// nor does the step before it end for it; the other steps go on (spec 5.3, P1).
+func TestPlanWithoutATemplate(t *testing.T) {
+	t.Parallel()
+	ours := leased(held("NodeHealthCheck-workers", epoch))
+	fenced := fence(func(c *CR) { c.CreationTimestamp = metav1.NewTime(epoch.Add(5 * time.Minute)) })
+	tests := map[string]struct {
+		unread  int
+		node    Node
+		after   time.Duration
+		want    []string
+		refusal Refusal
+		reason  v1alpha1.DecisionReason
+	}{
+		"6.5 the first step":               {unread: 0, node: sick("n"), refusal: RefusedDisabled, reason: v1alpha1.DecidedDisabled},
+		"P1 the first one of two":          {unread: 1, node: sick("n"), want: []string{"lease node-n", "confirm", "create n-e6e2af72"}, reason: v1alpha1.DecidedStepRunning},
+		"5.3 a step goes on":               {unread: 1, node: sick("n", with(soft()), ours), after: 5 * time.Minute, refusal: RefusedDisabled, reason: v1alpha1.DecidedDisabled},
+		"P1 and ends if its successor may": {unread: 0, node: sick("n", with(soft(), fenced), ours), after: 15 * time.Minute, want: []string{"lease node-n", "confirm", "end fence at 00:15:00", "create n-77f06baa"}, reason: v1alpha1.DecidedStepRunning},
+		"16.1 what has recovered is ended": {unread: 0, node: sick("n", well, with(soft()), ours), want: []string{"delete soft"}, reason: v1alpha1.DecidedAwaitingDeletion},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			script := escalation()
+			script.Templates[tc.unread] = nil
+			script.Grounds.Unread = "x cannot be read at the moment"
+			plan := script.Plan(tc.node, epoch.Add(tc.after))
+			require.Equal(t, tc.want, describe(plan.Actions))
+			require.Equal(t, tc.refusal, plan.Refusal)
+			require.Equal(t, tc.reason, plan.Reason)
+			if tc.refusal != "" {
+				decision := script.Decision(&plan, &Outcome{})
+				require.Equal(t, script.Grounds.Unread, decision.Message)
+				require.Contains(t, script.Checks(&plan), Check{Reason: v1alpha1.DecidedDisabled, Message: script.Grounds.Unread})
+			}
 		})
 	}
 }

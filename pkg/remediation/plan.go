@@ -101,8 +101,8 @@ type Script struct {
 	NHC *v1alpha1.NodeHealthCheck
 	// Steps are in ascending order.
 	Steps []Step
-	// Templates are those of the steps, nil where they are not known, which is only
-	// so under Circumstances.TemplatesUnusable.
+	// Templates are those of the steps, nil where they cannot be used at the moment: such
+	// a step does not begin, and the one before it does not end.
 	Templates []*Template
 	// Grounds are the numbers and texts behind the circumstances of all nodes.
 	Grounds Grounds

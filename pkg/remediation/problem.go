@@ -38,6 +38,25 @@ func Forbidden(verb string, resource schema.GroupResource) *Problem {
 	}
 }
 
+// PlatformForbidden is the problem that the controller may not do verb on a resource of
+// OpenShift.
+func PlatformForbidden(verb string, resource schema.GroupResource) *Problem {
+	return &Problem{
+		Reason: v1alpha1.ReasonPlatformForbidden,
+		Message: fmt.Sprintf("Missing permission: cannot %s resource %q in API group %q. Grant it to the controller by the overlay manifests/overlays/openshift",
+			verb, resource.Resource, resource.Group),
+	}
+}
+
+// PlatformUnreadable is the problem that a kind of OpenShift cannot be read for any other
+// cause. The log knows which.
+func PlatformUnreadable(kind schema.GroupVersionKind) *Problem {
+	return &Problem{
+		Reason:  v1alpha1.ReasonPlatformUnreadable,
+		Message: fmt.Sprintf("%s of API group %q cannot be read at the moment", kind.Kind, kind.Group),
+	}
+}
+
 func invalid(cause string) *Problem {
 	return &Problem{
 		Reason:  v1alpha1.ReasonTemplateInvalid,

@@ -6,8 +6,11 @@
 package staleness
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -25,6 +28,8 @@ type Error struct {
 	Resource schema.GroupResource
 	// Read is the resource version of the cache, Wrote that of the write.
 	Read, Wrote string
+	// Since is the time of the write.
+	Since time.Time
 }
 
 func (e *Error) Error() string {
@@ -35,41 +40,51 @@ func (e *Error) Error() string {
 // The zero Tracker is ready to use, from any goroutine.
 type Tracker struct {
 	mu     sync.Mutex
-	writes map[string]map[schema.GroupResource]string
+	writes map[string]map[schema.GroupResource]write
+}
+
+// write is the newest one of a resource.
+type write struct {
+	version string
+	at      time.Time
 }
 
 // Wrote records that a sync of owner has written resource at this version.
-func (t *Tracker) Wrote(owner string, resource schema.GroupResource, version string) {
+func (t *Tracker) Wrote(owner string, resource schema.GroupResource, version string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.writes == nil {
-		t.writes = map[string]map[schema.GroupResource]string{}
+		t.writes = map[string]map[schema.GroupResource]write{}
 	}
 	if t.writes[owner] == nil {
-		t.writes[owner] = map[schema.GroupResource]string{}
+		t.writes[owner] = map[schema.GroupResource]write{}
 	}
-	if newer(version, t.writes[owner][resource]) {
-		t.writes[owner][resource] = version
+	if newer(version, t.writes[owner][resource].version) {
+		t.writes[owner][resource] = write{version: version, at: at}
 	}
 }
 
-// Check returns an *Error if any store is behind what owner has written, and
-// otherwise forgets those writes. A resource without a store is watched no longer:
-// there is nothing to wait for.
-func (t *Tracker) Check(owner string, storeOf func(schema.GroupResource) (Store, bool)) error {
+// Check returns an *Error for each store that is behind what owner has written, the
+// latest write first, and forgets the writes if there is none. A resource without a store
+// is watched no longer, or cannot be: there is nothing to wait for.
+func (t *Tracker) Check(owner string, storeOf func(schema.GroupResource) (Store, bool)) []*Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var behind []*Error
 	for resource, wrote := range t.writes[owner] {
 		store, watched := storeOf(resource)
 		if !watched {
 			continue
 		}
-		if read := store.LastStoreSyncResourceVersion(); newer(wrote, read) {
-			return &Error{Resource: resource, Read: read, Wrote: wrote}
+		if read := store.LastStoreSyncResourceVersion(); newer(wrote.version, read) {
+			behind = append(behind, &Error{Resource: resource, Read: read, Wrote: wrote.version, Since: wrote.at})
 		}
 	}
-	delete(t.writes, owner)
-	return nil
+	if len(behind) == 0 {
+		delete(t.writes, owner)
+	}
+	slices.SortFunc(behind, func(a, b *Error) int { return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Error(), b.Error())) })
+	return behind
 }
 
 // IsLast tells whether version is the newest that owner has written of resource
@@ -78,7 +93,7 @@ func (t *Tracker) Check(owner string, storeOf func(schema.GroupResource) (Store,
 func (t *Tracker) IsLast(owner string, resource schema.GroupResource, version string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return version != "" && t.writes[owner][resource] == version
+	return version != "" && t.writes[owner][resource].version == version
 }
 
 // Forget drops what is known about owner.

@@ -5,6 +5,7 @@ package staleness
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,26 +25,30 @@ func TestTracker(t *testing.T) {
 			return store(v), ok
 		}
 	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var tracker Tracker
-	require.NoError(t, tracker.Check("a", at(nil)), "nothing written")
+	require.Empty(t, tracker.Check("a", at(nil)), "nothing written")
 
-	tracker.Wrote("a", crs, "100")
-	tracker.Wrote("a", crs, "99")
-	err := tracker.Check("a", at(map[schema.GroupResource]string{crs: "99"}))
-	require.Equal(t, &Error{Resource: crs, Read: "99", Wrote: "100"}, err, "an older write does not replace a newer one")
-	require.NoError(t, tracker.Check("b", at(map[schema.GroupResource]string{crs: "1"})), "the writes of one owner do not hold up another")
+	tracker.Wrote("a", crs, "100", now)
+	tracker.Wrote("a", crs, "99", now.Add(time.Second))
+	behind := tracker.Check("a", at(map[schema.GroupResource]string{crs: "99"}))
+	require.Equal(t, []*Error{{Resource: crs, Read: "99", Wrote: "100", Since: now}}, behind, "an older write does not replace a newer one")
+	require.Empty(t, tracker.Check("b", at(map[schema.GroupResource]string{crs: "1"})), "the writes of one owner do not hold up another")
 	require.True(t, tracker.IsLast("a", crs, "100"))
 	require.False(t, tracker.IsLast("a", crs, "101"))
 
-	tracker.Wrote("a", others, "5")
-	require.Error(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: "100", others: "4"})), "all resources must have caught up")
-	require.NoError(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: "1000"})), "a kind that is watched no longer is not waited for")
+	tracker.Wrote("a", others, "5", now.Add(time.Minute))
+	require.Len(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: "100", others: "4"})), 1, "all resources must have caught up")
+	behind = tracker.Check("a", at(map[schema.GroupResource]string{crs: "99", others: "4"}))
+	require.Len(t, behind, 2)
+	require.Equal(t, others, behind[0].Resource, "the latest write first")
+	require.Empty(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: "1000"})), "a kind that is watched no longer is not waited for")
 
-	tracker.Wrote("a", crs, "7")
-	require.Error(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: ""})), "an empty cache has seen nothing")
+	tracker.Wrote("a", crs, "7", now)
+	require.Len(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: ""})), 1, "an empty cache has seen nothing")
 	tracker.Forget("a")
-	require.NoError(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: ""})))
+	require.Empty(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: ""})))
 
-	tracker.Wrote("a", crs, "not a number")
-	require.NoError(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: "8"})), "versions that cannot be compared do not block")
+	tracker.Wrote("a", crs, "not a number", now)
+	require.Empty(t, tracker.Check("a", at(map[schema.GroupResource]string{crs: "8"})), "versions that cannot be compared do not block")
 }

@@ -12,4 +12,7 @@
 //	pending ──┼─► forbidden  ─┼── CRD event, poll, error of the informer ──► looked at again
 //	          ├─► polled     ─┤
 //	          └─► watched    ─┘
+//
+// A kind that is watched can be read once its cache is filled, and as long as a watch of
+// it is open, but for short breaks.
 package watches

@@ -12,11 +12,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -24,8 +22,9 @@ import (
 // informer is a running informer.
 type informer struct {
 	cache.SharedIndexInformer
-	ready  cache.DoneChecker
-	cancel context.CancelFunc
+	ready   cache.DoneChecker
+	contact *contact
+	cancel  context.CancelFunc
 	// failure is the last error of the watch, nil if there was none. No answer within
 	// reasonable time is a failure too.
 	failure atomic.Pointer[error]
@@ -33,6 +32,9 @@ type informer struct {
 	// try, overdue whether it has taken longer.
 	patience time.Duration
 	overdue  atomic.Bool
+	// lagging means that the cache did not show our own write for too long: another
+	// informer is to list the objects anew.
+	lagging atomic.Bool
 }
 
 // The patience with an informer. The first is the time after which an API server
@@ -46,20 +48,30 @@ const (
 // errSilent is the failure of an informer whose requests are not answered.
 var errSilent = errors.New("the API server has not listed the objects yet")
 
+// errLagging is the failure of a cache that does not show our own write.
+var errLagging = errors.New("the watch has not brought what was written")
+
 // synced tells whether the cache, and the handler behind it, have seen the first
 // list.
 func (i *informer) synced() bool { return cache.IsDone(i.ready) }
 
-// unreadable tells whether the cache is not filled and may never be.
-func (i *informer) unreadable() bool { return !i.synced() && i.failure.Load() != nil }
+// readable reports whether the cache is filled and follows the API server.
+func (i *informer) readable() bool { return i.synced() && !i.contact.isLost() && !i.lagging.Load() }
 
-// stuck tells whether the cache should have been filled long ago.
-func (i *informer) stuck() bool { return !i.synced() && i.overdue.Load() }
+// unreadable reports whether the cache is not readable and may never be.
+func (i *informer) unreadable() bool { return !i.readable() && i.pending() != ErrPending } //nolint:errorlint // the bare one is meant
 
-// pending says why a cache that is not synced is not.
+// stuck tells whether the cache should have been filled long ago, or has to be filled
+// anew.
+func (i *informer) stuck() bool { return i.lagging.Load() || (!i.synced() && i.overdue.Load()) }
+
+// pending says why a cache that is not readable is not.
 func (i *informer) pending() error {
 	if failure := i.failure.Load(); failure != nil {
 		return fmt.Errorf("%w: %w", ErrPending, *failure)
+	}
+	if i.contact.isLost() {
+		return fmt.Errorf("%w: %w", ErrPending, errLost)
 	}
 	return ErrPending
 }
@@ -70,10 +82,16 @@ func (i *informer) pending() error {
 func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *meta.RESTMapping, replaced *informer) (*informer, error) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
-	shared := dynamicinformer.NewFilteredDynamicInformer(s.config.Client, mapping.Resource, metav1.NamespaceAll, 0, s.config.Indexers, nil).Informer()
-	started := &informer{SharedIndexInformer: shared, cancel: cancel, patience: firstPatience}
+	contact := &contact{}
+	source := contact.listerWatcher(s.config.Client, s.config.Client.Resource(mapping.Resource), replaced != nil)
+	shared := cache.NewSharedIndexInformerWithOptions(source, &unstructured.Unstructured{},
+		cache.SharedIndexInformerOptions{Indexers: s.config.Indexers, ObjectDescription: mapping.Resource.String()})
+	started := &informer{SharedIndexInformer: shared, contact: contact, cancel: cancel, patience: firstPatience}
+	contact.changed = func(lost bool) { s.follow(ctx, gvk, started, lost) }
 	if replaced != nil {
-		started.patience = min(2*replaced.patience, maxPatience)
+		if !replaced.synced() {
+			started.patience = min(2*replaced.patience, maxPatience)
+		}
 		started.failure.Store(replaced.failure.Load())
 	}
 	if err := s.configure(ctx, gvk, started); err != nil {
@@ -83,6 +101,21 @@ func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *m
 	s.wg.Go(func() { shared.RunWithContext(ctx) })
 	s.wg.Go(func() { s.await(ctx, gvk, started) })
 	return started, nil
+}
+
+// follow tells those who want the kind that its cache does not follow the API server any
+// more, or does so again.
+func (s *Set) follow(ctx context.Context, gvk schema.GroupVersionKind, i *informer, lost bool) {
+	if ctx.Err() != nil {
+		return
+	}
+	if lost {
+		utilruntime.HandleErrorWithContext(ctx, i.pending(), "Going on without a kind: no watch of it has been open", "for", lostAfter)
+	} else {
+		i.failure.Store(nil)
+		klog.FromContext(ctx).Info("Watching again")
+	}
+	s.announce(gvk)
 }
 
 // await tells those who want the kind when the cache is filled, and when it is not

@@ -113,7 +113,7 @@ func (s *Set) accept(ctx context.Context, gvk schema.GroupVersionKind, k *kind, 
 	if k.mapping == nil || !found.watchable || k.mapping.Resource != found.mapping.Resource {
 		k.stop()
 	}
-	k.mapping, k.err, k.polled = found.mapping, found.err, found.polled
+	k.mapping, k.err, k.gone, k.polled = found.mapping, found.err, found.gone, found.polled
 	if !found.watchable || (k.informer != nil && !k.informer.stuck()) {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (k *kind) differs(before *kind) bool {
 	if (k.err == nil) != (before.err == nil) || (k.err != nil && k.err.Error() != before.err.Error()) {
 		return true
 	}
-	if (k.polled == nil) != (before.polled == nil) {
+	if k.gone != before.gone || (k.polled == nil) != (before.polled == nil) {
 		return true
 	}
 	return !maps.EqualFunc(k.polled, before.polled, func(a, b reading) bool {

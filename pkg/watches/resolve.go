@@ -13,8 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -23,6 +25,8 @@ type found struct {
 	mapping *meta.RESTMapping
 	// err is a *meta.NoKindMatchError or a *ForbiddenError.
 	err error
+	// gone means that no object of the kind can exist.
+	gone bool
 	// watchable means that the kind can be watched, whatever else is forbidden.
 	watchable bool
 	// polled is set if the kind can be read but not watched.
@@ -37,7 +41,11 @@ var readingVerbs = []string{"get", "list", "watch"}
 func (s *Set) look(ctx context.Context, gvk schema.GroupVersionKind, k *kind, names []types.NamespacedName) (found, error) {
 	mapping, err := s.discover(ctx, gvk)
 	if meta.IsNoMatchError(err) {
-		return found{err: err}, nil
+		gone, failure := s.hasGone(ctx, gvk)
+		if failure != nil {
+			utilruntime.HandleErrorWithContext(ctx, failure, "Cannot tell whether objects of a kind exist that is not served", "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
+		}
+		return found{err: err, gone: gone}, nil
 	}
 	if err != nil {
 		return found{}, err
@@ -94,6 +102,47 @@ func (s *Set) discover(ctx context.Context, gvk schema.GroupVersionKind) (*meta.
 		return &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(resource.Name), GroupVersionKind: gvk, Scope: scope}, nil
 	}
 	return nil, noMatch
+}
+
+// crdResource is that of the CustomResourceDefinitions.
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// hasGone reports whether no object of a kind can exist, of which discovery says that it
+// is not served. The API server removes a CustomResourceDefinition after its last object,
+// so there is none if no definition has the kind, in whatever version. A group without any
+// definition may be that of an aggregated API, which keeps its objects elsewhere: while one
+// is down discovery fails, and that is no answer, but it may serve the kind in another
+// version.
+func (s *Set) hasGone(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	if s.config.CRDs == nil {
+		return false, nil
+	}
+	names, known := s.config.CRDs(gvk.Group)
+	if !known {
+		return false, nil
+	}
+	for _, name := range names {
+		// They may be listed, not read one by one.
+		list, err := s.config.Client.Resource(crdResource).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+		if err != nil {
+			return false, fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
+		}
+		if slices.ContainsFunc(list.Items, func(crd unstructured.Unstructured) bool { return mayDefine(crd, gvk) }) {
+			return false, nil
+		}
+	}
+	if len(names) > 0 {
+		return true, nil
+	}
+	version, err := s.preferredVersion(ctx, gvk.Group)
+	return version == "" && err == nil, err
+}
+
+// mayDefine reports whether a CustomResourceDefinition has a kind, as far as it says so.
+func mayDefine(crd unstructured.Unstructured, gvk schema.GroupVersionKind) bool {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	return kind == "" || (kind == gvk.Kind && group == gvk.Group)
 }
 
 // preferredVersion returns the version of an API group that the API server prefers,

@@ -66,6 +66,9 @@ type Config struct {
 	// Optional means that it is all right if a kind is not served: it is then looked
 	// at again only for some time after a CRD of its group has changed. Optional.
 	Optional bool
+	// CRDs returns the names of the CustomResourceDefinitions of an API group, and false
+	// if they are not known yet. It is what Gone goes by. Optional.
+	CRDs func(group string) (names []string, known bool)
 	// Interval is the time between two looks at a kind that cannot be watched, and
 	// that after which a list without an answer counts as failed.
 	Interval time.Duration
@@ -98,6 +101,8 @@ type kind struct {
 	mapping *meta.RESTMapping
 	// err is why the kind cannot be used, ErrPending at first.
 	err error
+	// gone means that the kind is not served and no object of it can exist.
+	gone bool
 	// informer is set while the kind is watched.
 	informer *informer
 	// polled holds what the last poll found.
@@ -243,6 +248,15 @@ func (s *Set) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	return k.mapping, k.err
 }
 
+// Gone reports whether a kind is not served and no CustomResourceDefinition has it: objects
+// of it that existed once do not exist any more.
+func (s *Set) Gone(gvk schema.GroupVersionKind) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k := s.kinds[gvk]
+	return k != nil && k.gone
+}
+
 // Cache returns the cache of a watched kind, or an error as Mapping does. What may
 // be read but not written has a cache too.
 func (s *Set) Cache(gvk schema.GroupVersionKind) (cache.Indexer, error) {
@@ -256,14 +270,15 @@ func (s *Set) Cache(gvk schema.GroupVersionKind) (cache.Indexer, error) {
 		return nil, k.err
 	case k.informer == nil:
 		return nil, ErrPending
-	case !k.informer.synced():
+	case !k.informer.readable():
 		return nil, k.informer.pending()
 	default:
 		return k.informer.GetIndexer(), nil
 	}
 }
 
-// Caches returns the caches of all kinds that are watched at the moment.
+// Caches returns the caches of all kinds that are watched at the moment, also of those
+// that count as unreadable: what they had last.
 func (s *Set) Caches() map[schema.GroupVersionKind]cache.Indexer {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -289,8 +304,23 @@ func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	return nil, false
 }
 
-// Get returns an object from the cache or from the last poll. Besides the errors
-// of Mapping, the error may be a NotFound of the API.
+// Relist has the objects of a resource listed anew, because its cache does not show what
+// was written long ago. Until that is done the kind counts as unreadable.
+func (s *Set) Relist(resource schema.GroupResource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for gvk, k := range s.kinds {
+		if k.informer == nil || k.mapping.Resource.GroupResource() != resource || !k.informer.readable() {
+			continue
+		}
+		k.informer.failure.Store(&errLagging)
+		k.informer.lagging.Store(true)
+		s.Recheck(gvk)
+	}
+}
+
+// Get returns an object as the cache or the last poll had it last, be it long ago.
+// Besides the errors of Mapping, the error may be a NotFound of the API.
 func (s *Set) Get(gvk schema.GroupVersionKind, name types.NamespacedName) (runtime.Object, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -131,29 +131,3 @@ func TestTroubleDelaysNobodyElse(t *testing.T) {
 		})
 	}
 }
-
-// TestWatchBreaks: a watch that ends is taken up again, and what has happened
-// meanwhile is seen.
-func TestWatchBreaks(t *testing.T) {
-	inWorld(t, false, func(t *testing.T, w *world) {
-		w.put(reboot, "1")
-		w.want("one", reboot)
-		w.told()
-		w.change(func() {
-			w.refused["watch reboottemplates"] = errServer
-			w.refused["list reboottemplates"] = errServer
-		})
-		w.breakWatches(reboot)
-		pass(10 * time.Minute)
-		value, err := w.value(reboot)
-		require.NoError(t, err, "P5: the last state")
-		require.Equal(t, "1", value)
-		require.Empty(t, w.told())
-		w.put(reboot, "2")
-		w.change(func() { clear(w.refused) })
-		pass(time.Minute)
-		value, err = w.value(reboot)
-		require.NoError(t, err)
-		require.Equal(t, "2", value, "P2")
-	})
-}

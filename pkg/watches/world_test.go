@@ -80,6 +80,10 @@ type world struct {
 	// refused is the answer to requests for a resource: "verb resource" to error.
 	refused  map[string]error
 	watchers map[string][]*watch.RaceFreeFakeWatcher
+	// shortWatches means that watches end as soon as they are open.
+	shortWatches bool
+	// listedAt are the resource versions from which lists were asked for.
+	listedAt []string
 	// delay is how long every list takes, listing the number of those under way,
 	// waiting that of the requests for discovery that hang.
 	delay, listing, waiting atomic.Int64
@@ -113,7 +117,7 @@ func inWorldOf(t *testing.T, change func(*Config), test func(t *testing.T, w *wo
 }
 
 func newWorld(change func(*Config)) *world {
-	listKinds := map[schema.GroupVersionResource]string{}
+	listKinds := map[schema.GroupVersionResource]string{crdResource: "CustomResourceDefinitionList"}
 	for gvk := range resources {
 		listKinds[resourceOf(gvk)] = gvk.Kind + "List"
 	}
@@ -170,6 +174,9 @@ type slowResource struct {
 
 func (r slowResource) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	defer counted(&r.world.listing)()
+	r.world.mu.Lock()
+	r.world.listedAt = append(r.world.listedAt, options.ResourceVersion)
+	r.world.mu.Unlock()
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -266,6 +273,9 @@ func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error
 	}
 	watcher := watch.NewRaceFreeFake()
 	w.watchers[resource] = append(w.watchers[resource], watcher)
+	if w.shortWatches {
+		watcher.Stop()
+	}
 	return true, watcher, nil
 }
 

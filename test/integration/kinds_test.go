@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -223,12 +225,7 @@ func TestCRDDeleted(t *testing.T) {
 	s.eventuallyMessage(v1alpha1.ReasonTemplateNotFound, s.kindMissing("Repair"))
 	s.fail("b")
 	s.eventually("node b is listed", func() bool { return s.entry("b") != nil })
-	require.Empty(t, s.entry("b").Remediations)
-	// Whether the controller has seen the end of the CR before the end of its kind is
-	// a matter of luck.
-	for _, remediation := range s.entry("a").Remediations {
-		require.Equal(t, first.GetUID(), remediation.Resource.UID)
-	}
+	s.eventuallyListed(map[string]int{"a": 0, "b": 0}) // P12: the CR went with its kind.
 	s.eventuallyCounts(2, 0)
 
 	s.install(s.kind.remediations)
@@ -253,6 +250,40 @@ func TestCRDDeleted(t *testing.T) {
 	s.install(s.kind.templates)
 	s.createTemplate(usualTemplate())
 	s.requireEnabled()
+}
+
+// TestCRDDeletedUnseen: the kind of running remediations is removed for good while no
+// controller runs. What status names does not exist any more (spec P12, 4.5, 12.2).
+func TestCRDDeletedUnseen(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	other := newScenario(t, c)
+	other.createNodes("cp")
+	other.labelNode("cp", map[string]any{controlPlaneRole: ""})
+	s := newRepairScenario(t, c, "removed")
+	s.installAll()
+	s.createNodes("cp", "worker")
+	s.labelNode("cp", map[string]any{controlPlaneRole: ""})
+	first := c.startController(t, "first", shortLease...)
+	s.createNHC()
+	other.createNHC()
+	s.fail("cp")
+	s.fail("worker")
+	s.eventuallyCR("cp")
+	s.eventuallyCR("worker")
+	require.NoError(t, first.Kill())
+	<-first.Exited()
+
+	s.uninstall(s.kind.remediations) // The kind of the templates stays.
+	s.heal("worker")
+	c.startController(t, "second", shortLease...)
+	s.eventuallyListed(map[string]int{"cp": 0})
+	s.eventuallyCounts(2, 1)
+	s.eventuallyMessage(v1alpha1.ReasonTemplateNotFound, s.kindMissing("Repair"))
+	other.fail("cp")
+	other.eventuallyCR("cp") // 12.2: the place is free.
+	s.eventually("the leases are released", func() bool { return s.nodeLease("cp") == nil && s.nodeLease("worker") == nil })
+	require.NoError(t, s.nhc.RemediationV1alpha1().NodeHealthChecks().Delete(t.Context(), s.name, metav1.DeleteOptions{}), "4.5")
 }
 
 // TestTemplateStatus: a remediator that writes the status of its template causes

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -149,8 +150,8 @@ func testForbiddenMachineHealthChecks(t *testing.T, c *cluster) {
 	s.fail("a")
 	s.eventuallyCR("a")
 	c.installOptional(t, machineHealthCheck)
-	s.eventuallyMessage("RemediationTemplateForbidden", forbidden("get", machineHealthCheck.resource))
-	s.requireDisabled("RemediationTemplateForbidden", forbidden("get", machineHealthCheck.resource))
+	s.eventuallyMessage("PlatformForbidden", platformForbidden(machineHealthCheck))
+	s.requireDisabled("PlatformForbidden", platformForbidden(machineHealthCheck))
 	s.fail("b")
 	s.eventuallyListed(map[string]int{"a": 1, "b": 0})
 	s.heal("a")
@@ -165,4 +166,55 @@ func testForbiddenMachineHealthChecks(t *testing.T, c *cluster) {
 	c.createOptional(t, machineHealthCheck, s.name, "one", watching("Ready"))
 	s.eventuallyDisabled("ConflictingMachineHealthCheckDetected")
 	require.True(t, meta.IsStatusConditionTrue(s.status().Conditions, v1alpha1.ConditionDisabled))
+}
+
+func platformForbidden(kind optionalKind) string {
+	return fmt.Sprintf("Missing permission: cannot get resource %q in API group %q. Grant it to the controller by the overlay manifests/overlays/openshift", kind.resource.Resource, kind.resource.Group)
+}
+
+// testPermissionsTakenAway: what was known of the platform lasts (spec 6.9, 10.2).
+func testPermissionsTakenAway(t *testing.T, c *cluster) {
+	requireManifests(t, machineHealthCheck)
+	c.applyOverlay(t, "openshift")
+	c.installOptional(t, machineHealthCheck, clusterVersion)
+	s := newOnPlatform(t, c)
+	c.createOptional(t, machineHealthCheck, s.name, "one", watching("Ready"))
+	c.createOptional(t, clusterVersion, "", "version", progressing("True", ""))
+	s.createNodes("a", "b")
+	s.createNHC()
+	s.requireConflict(1)
+	s.eventuallyEvent("RemediationSkipped", upgradePostponed)
+	require.Nil(t, s.platformAccess())
+
+	_, err := c.Kubectl(t.Context(), "delete", "clusterrolebinding", "nhc-controller-openshift")
+	require.NoError(t, err)
+	s.touchCRD(machineHealthCheck.resource, "withdrawn")
+	s.touchCRD(clusterVersion.resource, "withdrawn")
+	s.eventually("the lack of access is told", func() bool { return s.platformAccess() != nil })
+	require.Equal(t, metav1.ConditionFalse, s.platformAccess().Status)
+	require.Equal(t, "PlatformForbidden", s.platformAccess().Reason)
+	require.Contains(t, s.platformAccess().Message, platformForbidden(clusterVersion))
+	s.fail("a")
+	s.eventuallyListed(map[string]int{"a": 0})
+	s.catchUpNodes()
+	s.requireConflict(1)
+
+	c.uninstallOptional(t, machineHealthCheck)
+	s.requireEnabled()
+	s.fail("b")
+	s.eventuallyListed(map[string]int{"a": 0, "b": 0})
+	s.catchUpNodes()
+	s.requireNeverCreated("a", "b")
+	require.Equal(t, []string{upgradePostponed}, s.events("RemediationSkipped"), "10.2: it goes on")
+
+	c.applyOverlay(t, "openshift")
+	s.eventually("access", func() bool { return s.platformAccess() == nil })
+	s.setProgressing("False", "at 2")
+	s.eventuallyCR("a")
+	s.eventuallyCR("b")
+}
+
+func (s *onPlatform) platformAccess() *metav1.Condition {
+	s.t.Helper()
+	return meta.FindStatusCondition(s.status().Conditions, v1alpha1.ConditionPlatformAccess)
 }

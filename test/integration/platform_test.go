@@ -116,6 +116,7 @@ func TestPlatformLater(t *testing.T) {
 		{"forbidden machines", testForbiddenMachines},
 		{"forbidden cluster version", testForbiddenClusterVersion},
 		{"forbidden machine health checks", testForbiddenMachineHealthChecks}, // Grants them in the end.
+		{"permissions taken away", testPermissionsTakenAway},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, c) })
 	}

@@ -155,4 +155,6 @@ func testForbiddenClusterVersion(t *testing.T, c *cluster) {
 	s.eventuallyCR("a")
 	s.eventuallyListed(map[string]int{"a": 1, "cp": 0})
 	require.NotContains(t, s.events("RemediationSkipped"), upgradePostponed, "10.2")
+	s.eventually("the lack of access is told", func() bool { return s.platformAccess() != nil })
+	require.Contains(t, s.platformAccess().Message, platformForbidden(clusterVersion))
 }

@@ -92,6 +92,9 @@ const (
 	ReasonTemplateForbidden = "RemediationTemplateForbidden"
 	// ReasonConflict means that a MachineHealthCheck watches the same machines.
 	ReasonConflict = "ConflictingMachineHealthCheckDetected"
+	// ReasonPlatformForbidden means that the controller may not read a resource of
+	// the platform. It is also one of condition PlatformAccess.
+	ReasonPlatformForbidden = "PlatformForbidden"
 )
 
 // MessageEnabled is the message of the condition Disabled while it is False.
@@ -142,6 +145,14 @@ const ConditionLeftoverRemediations = "LeftoverRemediations"
 
 // ReasonAwaitingFinalizers is the reason of the condition LeftoverRemediations.
 const ReasonAwaitingFinalizers = "AwaitingFinalizers"
+
+// ConditionPlatformAccess is False while something of the platform cannot be read
+// that a NodeHealthCheck can do without, and absent otherwise.
+const ConditionPlatformAccess = "PlatformAccess"
+
+// ReasonPlatformUnreadable is the reason of condition PlatformAccess if no missing
+// permission is the cause.
+const ReasonPlatformUnreadable = "PlatformUnreadable"
 
 // Conditions of remediation objects that the controller reads.
 const (

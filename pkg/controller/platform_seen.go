@@ -1,0 +1,76 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controller
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// platformSeen is what was read of the platform last, by this process. It holds while the
+// platform cannot be read. The zero value is ready to use, from any goroutine.
+type platformSeen struct {
+	mu         sync.Mutex
+	lastChecks *seenChecks
+	inProgress *bool
+}
+
+// seenChecks is what MachineHealthChecks say.
+type seenChecks struct{ conflict, exist bool }
+
+func (p *platformSeen) setChecks(checks seenChecks) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lastChecks = &checks
+}
+
+func (p *platformSeen) checks() (last seenChecks, read bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastChecks == nil {
+		return seenChecks{}, false
+	}
+	return *p.lastChecks, true
+}
+
+func (p *platformSeen) setProgressing(progressing bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.inProgress = &progressing
+}
+
+func (p *platformSeen) progressing() (last, read bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inProgress == nil {
+		return false, false
+	}
+	return *p.inProgress, true
+}
+
+// recalled returns the surroundings, completed by what status says about what this process
+// has never read. Of an upgrade that is what it said at first: later it would repeat what it
+// was told, and an upgrade of a single node never end.
+func (s surroundings) recalled(nhc *v1alpha1.NodeHealthCheck, memory *memory) surroundings {
+	s.conflict = s.conflict || (s.unknown && inConflict(nhc))
+	s.progressing = s.progressing || (s.unseen && memory.upgrading)
+	return s
+}
+
+// inConflict tells whether MachineHealthChecks were in conflict when that was known
+// last: no answer is not the end of it.
+func inConflict(nhc *v1alpha1.NodeHealthCheck) bool {
+	condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionDisabled)
+	return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == v1alpha1.ReasonConflict
+}
+
+// wasUpgrading reports whether status says that nothing begins because of an upgrade.
+func wasUpgrading(nhc *v1alpha1.NodeHealthCheck) bool {
+	condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionRemediationAllowed)
+	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == string(v1alpha1.DecidedClusterUpgrading)
+}

@@ -1,0 +1,209 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// losses are the ways in which a kind that has been read cannot be followed any more.
+var losses = map[string]struct {
+	begin, end func(*world)
+	cause      string
+}{
+	"lists and watches fail": {
+		begin: func(w *world) {
+			w.refused["watch reboottemplates"] = errServer
+			w.refused["list reboottemplates"] = errServer
+		},
+		end:   func(w *world) { clear(w.refused) },
+		cause: errServer.Error(),
+	},
+	"watches fail": {
+		begin: func(w *world) { w.refused["watch reboottemplates"] = errServer },
+		end:   func(w *world) { clear(w.refused) },
+		cause: errServer.Error(),
+	},
+	"lists are not answered": {
+		begin: func(w *world) {
+			w.delay.Store(int64(time.Hour))
+			w.refused["watch reboottemplates"] = errServer
+		},
+		end: func(w *world) {
+			w.delay.Store(0)
+			clear(w.refused)
+		},
+		cause: errServer.Error(),
+	},
+	"watches end at once": {
+		begin: func(w *world) { w.shortWatches = true },
+		end:   func(w *world) { w.shortWatches = false },
+		cause: errLost.Error(),
+	},
+}
+
+// TestLostKind: a cache that does not follow the API server counts as unreadable, although
+// it was filled once (spec P1, P5, 6.8).
+func TestLostKind(t *testing.T) {
+	for name, loss := range losses {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, false, func(t *testing.T, w *world) {
+				w.put(reboot, "1")
+				w.want("one", reboot)
+				pass(time.Hour)
+				w.told()
+				w.change(func() { loss.begin(w) })
+				w.breakWatches(reboot)
+				pass(lostAfter - 1)
+				_, err := w.set.Cache(reboot)
+				require.NoError(t, err, "a restart of the API server is no news")
+				require.Empty(t, w.told())
+
+				pass(openAfter + 1) // A watch may have been open for a moment.
+				_, err = w.set.Cache(reboot)
+				require.ErrorIs(t, err, ErrPending, "P5")
+				require.ErrorContains(t, err, loss.cause, "with the cause, so that no sync waits for it")
+				require.Equal(t, [][]string{{"one"}}, w.told(), "P2")
+				require.ErrorIs(t, w.seen, ErrPending, "after the loss, not before")
+				_, watched := w.set.StoreOf(resourceOf(reboot).GroupResource())
+				require.False(t, watched, "no sync waits to see a write there")
+				_, err = w.set.Mapping(reboot)
+				require.NoError(t, err, "it is known where the kind is")
+				value, err := w.value(reboot)
+				require.NoError(t, err)
+				require.Equal(t, "1", value, "6.5: a single object stays as it was read last")
+				require.Contains(t, w.set.Caches(), reboot)
+
+				pass(10 * time.Minute)
+				require.Empty(t, w.told(), "P3: no flapping")
+				_, err = w.set.Cache(reboot)
+				require.Error(t, err)
+
+				w.put(reboot, "2")
+				w.change(func() { loss.end(w) })
+				pass(time.Hour)
+				_, err = w.set.Cache(reboot)
+				require.NoError(t, err, "P12")
+				require.Equal(t, [][]string{{"one"}}, w.told(), "P2")
+				require.NoError(t, w.seen)
+				value, err = w.value(reboot)
+				require.NoError(t, err)
+				require.Equal(t, "2", value, "P2: what has happened meanwhile is seen")
+			})
+		})
+	}
+}
+
+// TestOtherKindsAreNotLost: P1.
+func TestOtherKindsAreNotLost(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.want("one", reboot, global)
+		w.change(func() { w.refused["list reboottemplates"] = errServer })
+		w.breakWatches(reboot)
+		pass(time.Hour)
+		_, err := w.set.Cache(reboot)
+		require.Error(t, err)
+		_, err = w.set.Cache(global)
+		require.NoError(t, err)
+	})
+}
+
+// TestQuietWatchIsNotLost: nothing happens for a long time, but that the API server ends
+// watches now and then (spec P3).
+func TestQuietWatchIsNotLost(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.want("one", reboot)
+		w.told()
+		for range 24 {
+			pass(time.Hour)
+			_, err := w.set.Cache(reboot)
+			require.NoError(t, err)
+			w.breakWatches(reboot)
+		}
+		require.Empty(t, w.told())
+	})
+}
+
+// TestLostKindIsForgotten: no news of a kind that is not wanted any more.
+func TestLostKindIsForgotten(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.want("one", reboot)
+		w.change(func() { w.refused["list reboottemplates"] = errServer })
+		w.breakWatches(reboot)
+		pass(lostAfter - time.Second)
+		w.want("one")
+		w.told()
+		pass(time.Hour)
+		require.Empty(t, w.told())
+	})
+}
+
+// TestRelist: a cache that lacks what was written is filled anew, by a list that no cache
+// of the API server serves.
+func TestRelist(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.put(reboot, "1")
+		w.want("one", reboot)
+		pass(time.Minute)
+		w.told()
+		resource := resourceOf(reboot).GroupResource()
+		w.set.Relist(resource)
+		_, err := w.set.Cache(reboot)
+		require.ErrorIs(t, err, errLagging, "until that is done")
+		_, watched := w.set.StoreOf(resource)
+		require.False(t, watched)
+		pass(openAfter)
+		_, err = w.set.Cache(reboot)
+		require.NoError(t, err, "P12")
+		require.Equal(t, []string{"one"}, w.toldTo(), "P2")
+		require.Equal(t, []string{"0", ""}, w.listedAt)
+		require.Equal(t, 1, w.running(reboot), "the old watch has ended")
+
+		w.change(func() { w.refused["list reboottemplates"] = errServer })
+		w.set.Relist(resource)
+		pass(time.Hour)
+		_, err = w.set.Cache(reboot)
+		require.ErrorContains(t, err, "out of order")
+		w.set.Relist(resource)
+		w.change(func() { clear(w.refused) })
+		pass(2 * time.Minute)
+		_, err = w.set.Cache(reboot)
+		require.NoError(t, err, "P12")
+		require.Equal(t, 1, w.running(reboot))
+	})
+}
+
+// TestListThatIsWatched: a watch that begins with a list counts from the end of that.
+func TestListThatIsWatched(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, _ *world) {
+		inner := watch.NewRaceFreeFake()
+		c := &contact{changed: func(bool) {}}
+		w := c.observe(inner, true)
+		add := func(event watch.EventType, annotations map[string]string) {
+			object := &unstructured.Unstructured{Object: map[string]any{}}
+			object.SetAnnotations(annotations)
+			inner.Action(event, object)
+			<-w.ResultChan()
+		}
+		add(watch.Added, nil)
+		add(watch.Bookmark, nil)
+		pass(time.Hour)
+		require.Zero(t, c.open)
+		require.False(t, c.isLost(), "there was no list yet")
+		add(watch.Bookmark, map[string]string{"k8s.io/initial-events-end": "true"})
+		pass(openAfter)
+		require.Equal(t, 1, c.open)
+		pass(time.Hour)
+		require.False(t, c.isLost())
+		w.Stop()
+		pass(lostAfter)
+		require.True(t, c.isLost())
+		require.Zero(t, c.open)
+	})
+}
