@@ -52,6 +52,13 @@ func TestRemediationAllowed(t *testing.T) {
 
 	allowed.LastTransitionTime = at(5)
 	require.Equal(t, allowed, next(open, health.Storm{}), "P12")
+
+	s.world = func(w *world) { w.gate, w.clockUntrusted = open, true }
+	s.sync()
+	found := meta.FindStatusCondition(s.nhc.Status.Conditions, "RemediationAllowed")
+	require.Equal(t, "False ClockUntrusted", string(found.Status)+" "+found.Reason, "nothing may begin by this clock")
+	allowed.LastTransitionTime = at(7)
+	require.Equal(t, allowed, next(open, health.Storm{}), "P12")
 }
 
 // TestConditionsOfTheWorld: what a sync saw is what status tells.

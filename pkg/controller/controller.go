@@ -62,7 +62,7 @@ const (
 	staleMax  = time.Second
 )
 
-// Config is what a Controller depends on. Every field is required, but for ClockSpread.
+// Config is what a Controller depends on. Every field is required, but for ClockTrusted.
 type Config struct {
 	Kube             kubernetes.Interface
 	Client           nhcclient.NodeHealthChecksGetter
@@ -75,10 +75,10 @@ type Config struct {
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs     cache.SharedIndexInformer
 	Recorder events.EventRecorder
-	Clock    clock.WithTicker
-	// ClockSpread returns by how much another clock of the cluster is known to be ahead of
-	// Clock. Nil means that none is.
-	ClockSpread func() time.Duration
+	Clock    clock.PassiveClock
+	// ClockTrusted reports whether remediations may begin by Clock. Nil means always. Who
+	// changes the answer, or Clock, calls SyncAll.
+	ClockTrusted func() bool
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
 }
@@ -97,9 +97,9 @@ type Controller struct {
 
 	synced []cache.DoneChecker
 	clock  clock.PassiveClock
-	// clockSpread is that of Config.
-	clockSpread func() time.Duration
-	queue       workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// clockTrusted is that of Config.
+	clockTrusted func() bool
+	queue        workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// behind spaces out the syncs that wait for a cache to show our own write.
 	behind workqueue.TypedRateLimiter[cache.ObjectName]
 
@@ -148,14 +148,15 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		leaseStore:     config.Leases.Informer().GetIndexer(),
 		leaseNamespace: config.LeaseNamespace,
 		clock:          config.Clock,
-		clockSpread:    config.ClockSpread,
+		clockTrusted:   config.ClockTrusted,
 		metrics:        metrics,
 		announcer:      announcer{recorder: config.Recorder},
 		retries:        newRetries(),
 		behind:         workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](staleBase, staleMax),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
+			// Waits go by the monotonic clock of the machine, whatever Clock shows.
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
 		),
 	}
 	c.templates = watches.NewSet(watches.Config{
@@ -195,7 +196,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Interval:  pollInterval,
 		Parse:     parsePlatform,
 		Handler:   c.platformHandler(),
-		Changed:   func([]string) { c.enqueue(c.selectors.names()) },
+		Changed:   func([]string) { c.SyncAll() },
 	})
 	c.platform.Want(platformOwner, platformKinds)
 	if err := c.registerHandlers(ctx, config); err != nil {
@@ -370,6 +371,10 @@ func (c *Controller) forget(name string) {
 	c.retries.forget(name)
 	c.metrics.forget(name, c.memories.forget(name))
 }
+
+// SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has
+// changed, and with it the instants that they wait for.
+func (c *Controller) SyncAll() { c.enqueue(c.selectors.names()) }
 
 // enqueue adds NodeHealthChecks to the queue.
 func (c *Controller) enqueue(names []string) {

@@ -26,8 +26,8 @@ import (
 type world struct {
 	findings
 	surroundings
-	// clockSpread is that of Config.
-	clockSpread time.Duration
+	// clockUntrusted means that nothing may begin by the clock.
+	clockUntrusted bool
 	// remediated tells whether a node has an own CR, and withCRs are those that have.
 	remediated func(node string) bool
 	withCRs    []string
@@ -82,9 +82,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	}
 	crs.machines = c.machinesOf
 	w := &world{findings: found, surroundings: around, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
-	if c.clockSpread != nil {
-		w.clockSpread = c.clockSpread()
-	}
+	w.clockUntrusted = c.clockUntrusted()
 	w.overlaps = c.overlaps.of(nhc.Name)
 	w.remediated, w.withCRs = crs.remediated, crs.nodes()
 	c.count(nhc, w, now)
@@ -143,11 +141,15 @@ func (w *world) restraints(nhc *v1alpha1.NodeHealthCheck) remediation.Circumstan
 		Conflict:          w.conflict || (w.surroundings.unknown && inConflict(nhc)),
 		Upgrading:         w.upgrading(),
 		TemplatesUnusable: w.findings.problem != nil || w.findings.unknown,
+		ClockUntrusted:    w.clockUntrusted,
 		Paused:            len(nhc.Spec.PauseRequests) > 0,
 		GateClosed:        !w.gate.Open,
 		Storm:             w.storm.Active,
 	}
 }
+
+// clockUntrusted reports whether nothing may begin by the clock.
+func (c *Controller) clockUntrusted() bool { return c.clockTrusted != nil && !c.clockTrusted() }
 
 // inConflict tells whether MachineHealthChecks were in conflict when that was known
 // last: no answer is not the end of it.
@@ -270,7 +272,7 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 
 // grounds returns what explains the circumstances of all nodes.
 func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
-	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem}
+	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem, ClockUntrusted: w.clockUntrusted}
 	if w.findings.problem != nil {
 		grounds.TemplateProblem = w.findings.problem.Message
 	}
@@ -278,7 +280,7 @@ func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
 }
 
 func (w *world) newScript(nhc *v1alpha1.NodeHealthCheck) *remediation.Script {
-	return &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates, Grounds: w.grounds(nhc), ClockSpread: w.clockSpread}
+	return &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates, Grounds: w.grounds(nhc)}
 }
 
 // plan decides about every node.

@@ -95,6 +95,7 @@ func TestDecision(t *testing.T) {
 		"6.5":                            {node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), want: "Disabled", message: "could not be read yet"},
 		"6.7":                            {grounds: grounds, node: sick("n", well, with(cr("n")), under(func(c *Circumstances) { c.Conflict = true })), want: "Disabled"},
 		"6.7 deleted":                    {grounds: grounds, node: sick("n", gone, with(cr("n")), under(func(c *Circumstances) { c.Conflict = true })), want: "Disabled"},
+		"the clock":                      {node: sick("n", under(func(c *Circumstances) { c.ClockUntrusted = true })), want: "ClockUntrusted"},
 		"10.2":                           {node: sick("n", under(func(c *Circumstances) { c.Upgrading = true })), want: "ClusterUpgrading"},
 		"10.1":                           {node: sick("n", under(func(c *Circumstances) { c.Paused = true })), want: "Paused"},
 		"8.5":                            {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.GateClosed = true })), want: "GateClosed", message: "2 of 5 nodes are healthy, at least 3 have to be"},
@@ -175,7 +176,7 @@ func TestRefusalsAreDecisions(t *testing.T) {
 	t.Parallel()
 	reasons := v1alpha1.DecisionReasons()
 	for _, refusal := range []Refusal{
-		RefusedUpgrading, RefusedPaused, RefusedGateClosed, RefusedStormActive, RefusedExcluded, RefusedControlPlaneBusy, RefusedEtcdQuorum,
+		RefusedClockUntrusted, RefusedUpgrading, RefusedPaused, RefusedGateClosed, RefusedStormActive, RefusedExcluded, RefusedControlPlaneBusy, RefusedEtcdQuorum,
 		RefusedForeignRemediation, RefusedLeaseTaken, RefusedInvalidSpec, RefusedTerminating, RefusedDisabled, RefusedUnselected,
 	} {
 		require.Contains(t, []v1alpha1.DecisionType{v1alpha1.DecisionHeld, v1alpha1.DecisionWaiting}, reasons[v1alpha1.DecisionReason(refusal)], refusal)
