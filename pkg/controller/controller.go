@@ -246,7 +246,8 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 	}()
 
 	var wg sync.WaitGroup
-	if !cache.WaitFor(begin, "caches", c.synced...) {
+	logger.Info("Waiting until the caches are filled")
+	if !cache.WaitFor(begin, "", c.synced...) { // Without a name it does not log.
 		return nil // Shut down before the caches were ready.
 	}
 	logger.Info("Started", "workers", workers)

@@ -239,6 +239,9 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 	if err := p.crds.SetTransform(nameOnly); err != nil {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
+	if err := registerVersion(p.registry); err != nil {
+		return err
+	}
 	var err error
 	p.controller, err = controller.New(ctx, controller.Config{
 		Kube:             p.clients.kube,

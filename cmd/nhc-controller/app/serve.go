@@ -20,7 +20,6 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_*
 	_ "k8s.io/component-base/metrics/prometheus/restclient"              // rest_client_*
-	_ "k8s.io/component-base/metrics/prometheus/version"                 // kubernetes_build_info
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"               // workqueue_*
 	"k8s.io/klog/v2"
 )

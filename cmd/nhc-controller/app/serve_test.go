@@ -126,8 +126,7 @@ func TestMetricsServer(t *testing.T) {
 			options := NewOptions()
 			options.MetricsAddress, options.ProbeAddress, options.HTTP2 = "127.0.0.1:0", "0", tc.http2
 			p := &process{options: options, clients: &clients{kube: kube}, registry: prometheus.NewRegistry()}
-			_, err := newErrorCounter(p.registry)
-			require.NoError(t, err)
+			require.NoError(t, registerVersion(p.registry))
 			servers, err := p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
 			require.NoError(t, err)
 			require.Len(t, servers, 1, "22.4: 0 turns a server off")
