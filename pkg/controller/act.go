@@ -36,6 +36,7 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 		StillUnhealthy: look.stillUnhealthy,
 		Kube:           c.kube,
 		LeaseNamespace: c.leaseNamespace,
+		Now:            c.clock.Now,
 		OnWrite:        func(resource schema.GroupResource, version string) { c.writes.Wrote(nhc.Name, resource, version) },
 	}
 	if countActing(plans) > sideBySide {

@@ -127,7 +127,10 @@ func own(crs ...*remediation.CR) func(*part) {
 func refused(why remediation.Refusal) func(*part) {
 	return func(p *part) { p.plan.Refusal, p.plan.Reason = why, v1alpha1.DecisionReason(why) }
 }
-func created(cr *remediation.CR) func(*part) { return func(p *part) { p.outcome.Created = cr } }
+func created(cr *remediation.CR) func(*part) { return createdAt(cr, epoch) }
+func createdAt(cr *remediation.CR, at time.Time) func(*part) {
+	return func(p *part) { p.outcome.Created, p.outcome.CreatedAt = cr, at }
+}
 func deleted(crs ...*remediation.CR) func(*part) {
 	return func(p *part) { p.outcome.Deleted = crs }
 }
@@ -228,7 +231,8 @@ func (s *story) round(parts ...part) *round {
 func (s *story) sync(parts ...part) []string {
 	r := s.round(parts...)
 	all := append(removals(r.world, r.plans, r.outcomes), r.transitions(s.memory)...)
-	s.metrics.countCreations(r.nhc.Name, r.plans, r.outcomes, r.now)
+	s.metrics.initialize(r.nhc)
+	s.metrics.countCreations(r.nhc.Name, r.plans, r.outcomes)
 	s.metrics.update(r, s.memory)
 	r.remember(s.memory)
 	s.nhc.Status = *r.status.DeepCopy()

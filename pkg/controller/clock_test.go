@@ -41,9 +41,9 @@ func (c *heldClock) Now() time.Time {
 
 // newTestController returns a controller with fake clients, of which only the watches
 // are started.
-func newTestController(t *testing.T, clock clock.PassiveClock) *Controller {
+func newTestController(t *testing.T, clock clock.PassiveClock) (*Controller, *prometheus.Registry) {
 	t.Helper()
-	kube, nhcs := kubefake.NewClientset(), nhcfake.NewClientset()
+	kube, nhcs, registry := kubefake.NewClientset(), nhcfake.NewClientset(), prometheus.NewRegistry()
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	scheme := runtime.NewScheme()
 	require.NoError(t, metav1.AddMetaToScheme(scheme))
@@ -56,14 +56,14 @@ func newTestController(t *testing.T, clock clock.PassiveClock) *Controller {
 		CRDs:             metadatainformer.NewFilteredMetadataInformer(metadatafake.NewSimpleMetadataClient(scheme), crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 		Recorder:         events.NewFakeRecorder(100),
 		Clock:            clock,
-		Metrics:          prometheus.NewRegistry(),
+		Metrics:          registry,
 	})
 	require.NoError(t, err)
 	t.Cleanup(c.queue.ShutDown)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	t.Cleanup(cancel)
 	go c.RunWatches(ctx) // Ends the queues of the watches.
-	return c
+	return c, registry
 }
 
 // TestQueueWaitsByTheMonotonicClock: what the queue waits for comes when its time has
@@ -72,7 +72,7 @@ func TestQueueWaitsByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		held := &heldClock{}
-		c := newTestController(t, held)
+		c, _ := newTestController(t, held)
 		c.queue.AddAfter(cache.ObjectName{Name: "workers"}, time.Minute)
 		synctest.Wait()
 		held.by.Store(int64(time.Hour))
@@ -86,7 +86,7 @@ func TestQueueWaitsByTheMonotonicClock(t *testing.T) {
 func TestSyncAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestController(t, clock.RealClock{})
+		c, _ := newTestController(t, clock.RealClock{})
 		c.selectors.set(testCheck())
 		c.SyncAll()
 		require.Equal(t, 1, c.queue.Len())

@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -202,6 +203,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if err := c.registerHandlers(ctx, config); err != nil {
 		return nil, err
 	}
+	uncovered := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "nhc_uncovered_nodes", Help: "Number of nodes that no NodeHealthCheck selects."}, c.uncoveredNodes)
+	if err := config.Metrics.Register(uncovered); err != nil {
+		return nil, fmt.Errorf("registering metrics: %w", err)
+	}
 	return c, nil
 }
 
@@ -254,6 +259,9 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 	for range workers {
 		wg.Go(func() { c.work(ctx, begin) })
 	}
+	wg.Go(func() {
+		utilwait.UntilWithContext(begin, func(context.Context) { c.metrics.expireSeries(c.nodeExists, time.Now()) }, expireInterval)
+	})
 	<-begin.Done()
 	logger.Info("Stopping")
 	c.queue.ShutDown()
@@ -316,6 +324,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 // look again even if nothing changes; zero means never.
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
 	start := c.clock.Now()
+	defer c.measure(name, time.Now())
 	if err := c.writes.Check(name, c.storeOf); err != nil {
 		return time.Time{}, err
 	}
@@ -328,6 +337,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 		return time.Time{}, fmt.Errorf("reading NodeHealthCheck %s: %w", name, err)
 	}
 	memory := c.memories.of(nhc)
+	c.metrics.initialize(nhc)
 
 	world, err := c.observe(nhc, memory, start)
 	if err != nil {
@@ -338,7 +348,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	logSync(ctx, world, plans)
 	outcomes := c.act(ctx, nhc, world, memory, plans)
 	c.settlePlace(name, plans, outcomes, start)
-	c.metrics.countCreations(name, plans, outcomes, start)
+	c.metrics.countCreations(name, plans, outcomes)
 	if outdated(outcomes) {
 		c.announcer.announce(nhc, removals(world, plans, outcomes))
 		return time.Time{}, errOutdated
@@ -361,7 +371,6 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	if err := c.report(ctx, done, memory); err != nil {
 		return time.Time{}, err
 	}
-	c.metrics.syncDuration.WithLabelValues(name).Observe(c.clock.Since(start).Seconds())
 	return recheck, nil
 }
 

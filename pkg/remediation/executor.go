@@ -35,6 +35,8 @@ type Outcome struct {
 	// or an earlier one whose answer was lost. Nil if nothing was to be created or
 	// nothing could be.
 	Created *CR
+	// CreatedAt is when that was known.
+	CreatedAt time.Time
 	// Unknown tells that a CR may exist for the node, though nobody could say so.
 	Unknown bool
 	// Deleted are the CRs whose deletion was requested by this call.
@@ -72,6 +74,8 @@ type Executor struct {
 	// Kube writes the leases, in LeaseNamespace, and removes confirmations from Nodes.
 	Kube           kubernetes.Interface
 	LeaseNamespace string
+	// Now reads the clock that latencies are measured by.
+	Now func() time.Time
 	// OnWrite is told the resource version of every CR and lease that was written.
 	OnWrite func(resource schema.GroupResource, resourceVersion string)
 }
@@ -195,7 +199,7 @@ func (e *Executor) create(ctx context.Context, nhc, node string, action Create, 
 		return
 	}
 	e.OnWrite(mapping.Resource.GroupResource(), created.GetResourceVersion())
-	outcome.Created = ParseCR(created)
+	outcome.Created, outcome.CreatedAt = ParseCR(created), e.Now()
 	klog.FromContext(ctx).V(2).Info("Created remediation", "kind", created.GetKind(), "remediation", klog.KObj(created))
 }
 
@@ -232,7 +236,7 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 	case cr.Deleting():
 		klog.FromContext(ctx).V(2).Info("Created no remediation: the previous one is still going", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	default:
-		outcome.Created = cr
+		outcome.Created, outcome.CreatedAt = cr, e.Now()
 		klog.FromContext(ctx).V(2).Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	}
 }
