@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -32,6 +33,8 @@ type memory struct {
 	ledger *history.Ledger
 	// decisions are those of the nodes in the last report.
 	decisions map[string]v1alpha1.Decision
+	// gateClosed is whether the gate was closed in the last report.
+	gateClosed bool
 	// lastWrite is how long the last write of the status took.
 	lastWrite slowness
 	// oldNodes are the nodes with a series for old CRs.
@@ -82,6 +85,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 			deletionRequested: map[types.UID]bool{},
 			ledger:            history.Recall(&nhc.Status), // After a restart, status tells.
 			decisions:         decisionsIn(nhc.Status.UnhealthyNodes),
+			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonGateClosed,
 			announced:         announced{detected: sets.New[string](), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		if before != nil {
@@ -100,4 +104,12 @@ func (m *memories) forget(name string) *memory {
 	known := m.byName[name]
 	delete(m.byName, name)
 	return known
+}
+
+// remediationAllowedReason returns the reason of the condition that has the gate in it.
+func remediationAllowedReason(nhc *v1alpha1.NodeHealthCheck) string {
+	if condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionRemediationAllowed); condition != nil {
+		return condition.Reason
+	}
+	return ""
 }

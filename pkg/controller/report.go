@@ -53,7 +53,7 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 	transitions := r.transitions(memory)
 	c.metrics.update(r, memory)
 	c.announcer.announce(r.nhc, transitions)
-	logEvents(ctx, transitions)
+	r.logTransitions(ctx, transitions, memory)
 	r.logDecisions(ctx, memory)
 	r.remember(memory)
 	return nil
@@ -64,6 +64,7 @@ func (r *round) remember(memory *memory) {
 	memory.announced = r.announcedNow(memory)
 	memory.decisions = r.decisions
 	memory.ledger = r.ledger
+	memory.gateClosed = !r.world.gate.Open
 }
 
 func (r *round) node(name string) *corev1.Node { return r.world.objects[name] }

@@ -126,6 +126,7 @@ func (e *Executor) execute(ctx context.Context, nhc, node string, action Action,
 		case err == nil || (action.EndsStep && action.CR.Succeeded == corev1.ConditionFalse && denied(err)):
 			if action.EndsStep {
 				outcome.timedOut(action)
+				klog.FromContext(ctx).Info("Step ended", "kind", action.CR.Kind, "remediation", klog.KObj(action.CR), "failed", action.CR.Succeeded == corev1.ConditionFalse)
 			}
 		case action.EndsStep:
 			return fmt.Errorf("ending a step for node %s: %w", node, err)
@@ -200,7 +201,7 @@ func (e *Executor) create(ctx context.Context, nhc, node string, action Create, 
 	}
 	e.OnWrite(mapping.Resource.GroupResource(), created.GetResourceVersion())
 	outcome.Created, outcome.CreatedAt = ParseCR(created), e.Now()
-	klog.FromContext(ctx).V(2).Info("Created remediation", "kind", created.GetKind(), "remediation", klog.KObj(created))
+	klog.FromContext(ctx).Info("Created remediation", "kind", created.GetKind(), "remediation", klog.KObj(created))
 }
 
 // refused tells whether the API server has certainly not created an object: a client
@@ -237,7 +238,7 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 		klog.FromContext(ctx).V(2).Info("Created no remediation: the previous one is still going", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	default:
 		outcome.Created, outcome.CreatedAt = cr, e.Now()
-		klog.FromContext(ctx).V(2).Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
+		klog.FromContext(ctx).Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	}
 }
 
@@ -256,7 +257,7 @@ func (e *Executor) delete(ctx context.Context, action Delete, outcome *Outcome) 
 		outcome.fail(fmt.Errorf("deleting %s %s: %w", cr.Kind, klog.KObj(cr), err))
 	default:
 		outcome.Deleted = append(outcome.Deleted, cr)
-		klog.FromContext(ctx).V(2).Info("Requested deletion of remediation", "kind", cr.Kind, "remediation", klog.KObj(cr))
+		klog.FromContext(ctx).Info("Deleted remediation", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	}
 }
 
@@ -326,7 +327,7 @@ func (e *Executor) mark(ctx context.Context, client dynamic.ResourceInterface, m
 		return fmt.Errorf("annotating %s %s: %w", cr.Kind, klog.KObj(cr), err)
 	}
 	e.OnWrite(mapping.Resource.GroupResource(), patched.GetResourceVersion())
-	klog.FromContext(ctx).V(2).Info("Told the remediator to stop", "kind", cr.Kind, "remediation", klog.KObj(cr), "endsStep", action.EndsStep)
+	klog.FromContext(ctx).Info("Marked remediation as timed out", "kind", cr.Kind, "remediation", klog.KObj(cr), "endsStep", action.EndsStep)
 	return nil
 }
 
