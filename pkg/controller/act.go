@@ -13,9 +13,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -37,6 +37,7 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 		StillUnhealthy: look.stillUnhealthy,
 		Kube:           c.kube,
 		LeaseNamespace: c.leaseNamespace,
+		Now:            c.clock.Now,
 		OnWrite: func(resource schema.GroupResource, version string) {
 			c.writes.Wrote(nhc.Name, resource, version, c.clock.Now())
 		},
@@ -112,6 +113,7 @@ func begins(plan *remediation.NodePlan) bool {
 // remember keeps what the next sync must know of this one's outcomes.
 func (c *Controller) remember(ctx context.Context, nhc string, memory *memory, plans []remediation.NodePlan, outcomes []remediation.Outcome) {
 	now := c.clock.Now()
+	var failures failures
 	for i := range outcomes {
 		outcome, node := &outcomes[i], &plans[i].Node
 		if outcome.ReleaseFailed {
@@ -129,12 +131,35 @@ func (c *Controller) remember(ctx context.Context, nhc string, memory *memory, p
 			continue
 		}
 		c.retries.failed(nhc, node, outcome.Err, now)
-		utilruntime.HandleErrorWithContext(ctx, outcome.Err, "Acting on a node failed, retrying", "node", node.Name)
+		failures.add(ctx, node.Name, outcome.Err)
 		if apierrors.IsForbidden(outcome.Err) {
 			// A missing permission is a matter of the whole kind, a quota or a
 			// webhook is not. The review of the permissions tells which it was.
 			c.recheckKinds(plans[i])
 		}
+	}
+	failures.log(ctx)
+}
+
+// failures are those of the nodes in one sync. Thousands may fail for one cause, such as
+// a quota, which is one error.
+type failures struct {
+	nodes int
+	// first is the failure of the first node by name.
+	node  string
+	first error
+}
+
+func (f *failures) add(ctx context.Context, node string, err error) {
+	klog.FromContext(ctx).V(4).Info("Acting on a node failed, retrying", "node", node, "cause", err.Error())
+	if f.nodes++; f.nodes == 1 {
+		f.node, f.first = node, err
+	}
+}
+
+func (f *failures) log(ctx context.Context) {
+	if f.nodes > 0 {
+		klog.FromContext(ctx).Error(f.first, "Acting on nodes failed, retrying", "nodes", f.nodes, "first", f.node)
 	}
 }
 

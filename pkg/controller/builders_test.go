@@ -130,7 +130,10 @@ func refused(why remediation.Refusal) func(*part) {
 	return func(p *part) { p.plan.Refusal, p.plan.Reason = why, v1alpha1.DecisionReason(why) }
 }
 func gone(crs ...*remediation.CR) func(*part) { return func(p *part) { p.gone = crs } }
-func created(cr *remediation.CR) func(*part)  { return func(p *part) { p.outcome.Created = cr } }
+func created(cr *remediation.CR) func(*part)  { return createdAt(cr, epoch) }
+func createdAt(cr *remediation.CR, at time.Time) func(*part) {
+	return func(p *part) { p.outcome.Created, p.outcome.CreatedAt = cr, at }
+}
 func deleted(crs ...*remediation.CR) func(*part) {
 	return func(p *part) { p.outcome.Deleted = crs }
 }
@@ -240,7 +243,8 @@ func (s *story) sync(parts ...part) []string {
 		}
 	}
 	all := append(removals(r.world, r.plans, r.outcomes), r.transitions(s.memory)...)
-	s.metrics.countCreations(r.nhc.Name, r.plans, r.outcomes, r.now)
+	s.metrics.initialize(r.nhc)
+	s.metrics.countCreations(r.nhc.Name, r.plans, r.outcomes)
 	s.metrics.update(r, s.memory)
 	r.remember(s.memory)
 	s.nhc.Status = *r.status.DeepCopy()

@@ -53,6 +53,13 @@ func TestRemediationAllowed(t *testing.T) {
 
 	allowed.LastTransitionTime = at(5)
 	require.Equal(t, allowed, next(open, health.Storm{}), "P12")
+
+	s.world = func(w *world) { w.gate, w.clockUntrusted = open, true }
+	s.sync()
+	found := meta.FindStatusCondition(s.nhc.Status.Conditions, "RemediationAllowed")
+	require.Equal(t, "False ClockUntrusted", string(found.Status)+" "+found.Reason, "nothing may begin by this clock")
+	allowed.LastTransitionTime = at(7)
+	require.Equal(t, allowed, next(open, health.Storm{}), "P12")
 }
 
 // TestPlatformAccess: the condition is there as long as something cannot be read (spec

@@ -23,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -61,7 +62,7 @@ const (
 	retryMax  = time.Minute
 )
 
-// Config is what a Controller depends on. Every field is required, but for ClockSpread.
+// Config is what a Controller depends on. Every field is required, but for ClockTrusted.
 type Config struct {
 	Kube             kubernetes.Interface
 	Client           nhcclient.NodeHealthChecksGetter
@@ -74,10 +75,10 @@ type Config struct {
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs     cache.SharedIndexInformer
 	Recorder events.EventRecorder
-	Clock    clock.WithTicker
-	// ClockSpread returns by how much another clock of the cluster is known to be ahead of
-	// Clock. Nil means that none is.
-	ClockSpread func() time.Duration
+	Clock    clock.PassiveClock
+	// ClockTrusted reports whether remediations may begin by Clock. Nil means always. Who
+	// changes the answer, or Clock, calls SyncAll.
+	ClockTrusted func() bool
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
 }
@@ -98,9 +99,9 @@ type Controller struct {
 
 	synced []cache.DoneChecker
 	clock  clock.PassiveClock
-	// clockSpread is that of Config.
-	clockSpread func() time.Duration
-	queue       workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// clockTrusted is that of Config.
+	clockTrusted func() bool
+	queue        workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// behind spaces out the syncs that wait for a cache to show our own write.
 	behind workqueue.TypedRateLimiter[cache.ObjectName]
 
@@ -152,14 +153,15 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		leaseStore:     config.Leases.Informer().GetIndexer(),
 		leaseNamespace: config.LeaseNamespace,
 		clock:          config.Clock,
-		clockSpread:    config.ClockSpread,
+		clockTrusted:   config.ClockTrusted,
 		metrics:        metrics,
 		announcer:      announcer{recorder: config.Recorder},
 		retries:        newRetries(),
 		behind:         workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](staleBase, staleMax),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: config.Clock},
+			// Waits go by the monotonic clock of the machine, whatever Clock shows.
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
 		),
 	}
 	c.templates = watches.NewSet(watches.Config{
@@ -200,11 +202,15 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Interval:  pollInterval,
 		Parse:     parsePlatform,
 		Handler:   c.platformHandler(),
-		Changed:   func([]string) { c.enqueue(c.selectors.names()) },
+		Changed:   func([]string) { c.SyncAll() },
 	})
 	c.platform.Want(platformOwner, platformKinds)
 	if err := c.registerHandlers(ctx, config); err != nil {
 		return nil, err
+	}
+	uncovered := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "nhc_uncovered_nodes", Help: "Number of nodes that no NodeHealthCheck selects."}, c.uncoveredNodes)
+	if err := config.Metrics.Register(uncovered); err != nil {
+		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return c, nil
 }
@@ -250,13 +256,17 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 	}()
 
 	var wg sync.WaitGroup
-	if !cache.WaitFor(begin, "caches", c.synced...) {
+	logger.Info("Waiting until the caches are filled")
+	if !cache.WaitFor(begin, "", c.synced...) { // Without a name it does not log.
 		return nil // Shut down before the caches were ready.
 	}
 	logger.Info("Started", "workers", workers)
 	for range workers {
 		wg.Go(func() { c.work(ctx, begin) })
 	}
+	wg.Go(func() {
+		utilwait.UntilWithContext(begin, func(context.Context) { c.metrics.expireSeries(c.nodeExists, time.Now()) }, expireInterval)
+	})
 	<-begin.Done()
 	logger.Info("Stopping")
 	c.queue.ShutDown()
@@ -316,6 +326,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 // look again even if nothing changes; zero means never.
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
 	start := c.clock.Now()
+	defer c.measure(name, time.Now())
 	nhc, err := c.nhcs.Get(name)
 	if apierrors.IsNotFound(err) {
 		c.forget(name)
@@ -329,6 +340,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	}
 	c.showRetries(nhc)
 	memory := c.memories.of(nhc)
+	c.metrics.initialize(nhc)
 
 	world, err := c.observe(nhc, memory, start)
 	if err != nil {
@@ -339,7 +351,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	logSync(ctx, world, plans)
 	outcomes := c.act(ctx, nhc, world, memory, plans)
 	c.settlePlace(name, plans, outcomes, c.clock.Now())
-	c.metrics.countCreations(name, plans, outcomes, start)
+	c.metrics.countCreations(name, plans, outcomes)
 	if outdated(outcomes) {
 		c.announcer.announce(nhc, removals(world, plans, outcomes))
 		return time.Time{}, errOutdated
@@ -364,7 +376,6 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	if err := c.report(ctx, done, memory); err != nil {
 		return time.Time{}, err
 	}
-	c.metrics.syncDuration.WithLabelValues(name).Observe(c.clock.Since(start).Seconds())
 	return recheck, nil
 }
 
@@ -376,6 +387,10 @@ func (c *Controller) forget(name string) {
 	c.retries.forget(name)
 	c.metrics.forget(name, c.memories.forget(name))
 }
+
+// SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has
+// changed, and with it the instants that they wait for.
+func (c *Controller) SyncAll() { c.enqueue(c.selectors.names()) }
 
 // enqueue adds NodeHealthChecks to the queue.
 func (c *Controller) enqueue(names []string) {

@@ -63,11 +63,11 @@ func (l *lastLook) changed() bool {
 	return err != nil || nhc.UID != l.nhc.UID || nhc.Generation != l.nhc.Generation || nhc.DeletionTimestamp != nil
 }
 
-// forbidden tells whether gate or storm forbid now what they permitted.
+// forbidden reports whether gate, storm or clock forbid now what they permitted.
 func (l *lastLook) forbidden(now time.Time) bool {
 	present := &world{surroundings: l.world.surroundings, remediated: l.world.remediated, withCRs: l.world.withCRs}
 	l.c.count(l.nhc, present, now)
-	return (l.world.gate.Open && !present.gate.Open) || (present.storm.Active && !l.world.storm.Active)
+	return (l.world.gate.Open && !present.gate.Open) || (present.storm.Active && !l.world.storm.Active) || (l.c.clockUntrusted() && !l.world.clockUntrusted)
 }
 
 // stillUnhealthy reads a node and judges it by the rules of the NodeHealthCheck, and then

@@ -83,6 +83,7 @@ func TestOutdated(t *testing.T) {
 		"9.2 a storm begins, and the gate is open": {nhc: check(func(n *v1alpha1.NodeHealthCheck) {
 			n.Spec.MinHealthy, n.Spec.MaxUnhealthy, n.Spec.StormRecoveryThreshold = nil, new(intstr.FromString("50%")), new(int32(0))
 		}), event: shrink, after: countInterval, want: true},
+		"the clock cannot be trusted any more": {event: func(_ *testing.T, l *lastLook) { l.c.clockTrusted = func() bool { return false } }, after: countInterval, want: true},
 		"9.2 it is not configured": {nhc: check(func(n *v1alpha1.NodeHealthCheck) {
 			n.Spec.MinHealthy, n.Spec.MaxUnhealthy = nil, new(intstr.FromString("50%"))
 		}), event: shrink, after: countInterval},

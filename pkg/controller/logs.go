@@ -10,12 +10,14 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// What is logged at which level: 0 the life of the process and errors, 2 what has
-// changed, 4 each sync with its inputs and its plan, 5 each node of it.
+// What is logged at which level (spec 23c): 0 what happened to nodes and NodeHealthChecks,
+// the life of the process, and errors; 2 every decision that changed; 4 each sync with its
+// inputs; 5 each plan.
 
 // logSync tells what a sync saw and wants.
 func logSync(ctx context.Context, world *world, plans []remediation.NodePlan) {
@@ -23,15 +25,11 @@ func logSync(ctx context.Context, world *world, plans []remediation.NodePlan) {
 	logger.V(4).Info("Syncing", "observed", world.fleet.Observed, "healthy", world.fleet.Healthy, "soonUnhealthy", world.fleet.SoonUnhealthy,
 		"unhealthy", world.fleet.Unhealthy, "remediated", world.fleet.Remediated, "gateOpen", world.gate.Open, "required", world.gate.Required,
 		"storm", world.storm.Active, "upgrading", world.upgrading(), "disabled", world.findings.problem != nil)
-	if !logger.V(4).Enabled() {
+	if logger = logger.V(5); !logger.Enabled() {
 		return
 	}
 	for i := range plans {
-		level := logger.V(5)
-		if len(plans[i].Actions) > 0 {
-			level = logger.V(4)
-		}
-		logPlan(level, &plans[i])
+		logPlan(logger, &plans[i])
 	}
 }
 
@@ -96,12 +94,31 @@ func (r *round) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
 	logger.V(4).Info("Checked", "node", plan.Node.Name, "passed", passed, "refused", refused, "gate", allowance)
 }
 
-// logEvents tells of what has changed for a NodeHealthCheck as a whole. What changes
-// for a node is told where it is done.
-func logEvents(ctx context.Context, all []event) {
-	for _, e := range all {
-		if e.node == nil {
-			klog.FromContext(ctx).V(2).Info("Reported", "reason", e.reason, "note", e.note)
+// logTransitions logs what has changed for a NodeHealthCheck as a whole, and which nodes
+// were detected or have recovered. What is done for a node is logged where it is done.
+func (r *round) logTransitions(ctx context.Context, transitions []event, memory *memory) {
+	logger := klog.FromContext(ctx)
+	if closed := !r.world.gate.Open; closed != memory.gateClosed {
+		message := "Gate opened"
+		if closed {
+			message = "Gate closed"
 		}
+		logger.Info(message, "observed", r.world.gate.Observed, "healthy", r.world.gate.Healthy, "required", r.world.gate.Required)
+	}
+	for _, e := range transitions {
+		switch {
+		case e.node == nil:
+			logger.Info("NodeHealthCheck changed", "reason", e.reason, "note", e.note)
+		case e.reason == reasonDetectedUnhealthy:
+			logger.Info("Detected unhealthy node", "node", e.node.Name, "note", e.note)
+		}
+	}
+	for i := range r.ended {
+		episode := &r.ended[i]
+		message := "Episode ended"
+		if episode.Outcome == v1alpha1.OutcomeRecovered || episode.Outcome == v1alpha1.OutcomeRecoveredWithoutRemediation {
+			message = "Node recovered"
+		}
+		logger.Info(message, "node", episode.Node, "outcome", string(episode.Outcome), "detected", timeOrNever(episode.Detected.Time), "remediations", len(episode.Steps))
 	}
 }

@@ -25,7 +25,7 @@ func (s *story) logged(t *testing.T, verbosity int, parts ...part) []string {
 	ctx := klog.NewContext(t.Context(), logger)
 	r := s.round(parts...)
 	logSync(ctx, r.world, r.plans)
-	logEvents(ctx, r.transitions(s.memory))
+	r.logTransitions(ctx, r.transitions(s.memory), s.memory)
 	r.logDecisions(ctx, s.memory)
 	s.sync(parts...)
 	sink, ok := logger.GetSink().(ktesting.Underlier)
@@ -77,7 +77,7 @@ func TestLogs(t *testing.T) {
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=0 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
 				"V5 Planned node=a state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
 				"V5 Planned node=b state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
-				"V2 Reported reason=Enabled note=No issues found, NodeHealthCheck is enabled.",
+				"V0 NodeHealthCheck changed reason=Enabled note=No issues found, NodeHealthCheck is enabled.",
 			},
 		},
 		{
@@ -86,9 +86,11 @@ func TestLogs(t *testing.T) {
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=4 unhealthy=1 remediated=0 gateOpen=false required=2 storm=false upgrading=false disabled=false",
 				"V5 Planned node=a state=Unhealthy condition=Ready=Unknown since=2025-12-31T23:59:00Z remediations=0 foreign=1 reason=GateClosed actions=[] recheck=never",
 				"V5 Planned node=b state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
-				"V2 Reported reason=RemediationSkipped note=Skipped remediation because the number of healthy nodes selected by the selector is 1 and should equal or exceed 2",
+				"V0 Gate closed observed=2 healthy=1 required=2",
+				"V0 Detected unhealthy node node=a note=Node matches unhealthy condition. Node \"a\", condition type \"Ready\", condition status \"Unknown\"",
+				"V0 NodeHealthCheck changed reason=RemediationSkipped note=Skipped remediation because the number of healthy nodes selected by the selector is 1 and should equal or exceed 2",
 				"V2 Decision changed node=a decision=Held reason=GateClosed before= message=1 of 2 nodes are healthy, at least 2 have to be",
-				"V4 Checked node=a passed=[Unselected InvalidSpec Terminating Disabled ClusterUpgrading Paused StormActive Excluded ForeignRemediation LeaseTaken]" +
+				"V4 Checked node=a passed=[Unselected InvalidSpec Terminating Disabled ClockUntrusted ClusterUpgrading Paused StormActive Excluded ForeignRemediation LeaseTaken]" +
 					" refused=[GateClosed: 1 of 2 nodes are healthy, at least 2 have to be] gate=1 of 2 nodes are healthy, at least 2 have to be",
 			},
 		},
@@ -105,10 +107,11 @@ func TestLogs(t *testing.T) {
 			parts: []part{sick("a", refused(""), planned(epoch.Add(time.Hour), remediation.WriteLease{}, remediation.Create{}), created(cr), decided(v1alpha1.DecidedStepRunning)), well("b")},
 			want: []string{
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=1 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
-				"V4 Planned node=a state=Unhealthy condition=Ready=Unknown since=2025-12-31T23:59:00Z remediations=0 foreign=0 reason=StepRunning actions=[WriteLease Create] recheck=2026-01-01T01:00:00Z",
+				"V5 Planned node=a state=Unhealthy condition=Ready=Unknown since=2025-12-31T23:59:00Z remediations=0 foreign=0 reason=StepRunning actions=[WriteLease Create] recheck=2026-01-01T01:00:00Z",
 				"V5 Planned node=b state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
+				"V0 Gate opened observed=2 healthy=1 required=1",
 				"V2 Decision changed node=a decision=Remediating reason=StepRunning before=GateClosed message=RebootRemediation a is at work",
-				"V4 Checked node=a passed=[Unselected InvalidSpec Terminating Disabled ClusterUpgrading Paused GateClosed StormActive Excluded ForeignRemediation LeaseTaken]" +
+				"V4 Checked node=a passed=[Unselected InvalidSpec Terminating Disabled ClockUntrusted ClusterUpgrading Paused GateClosed StormActive Excluded ForeignRemediation LeaseTaken]" +
 					" refused=[] gate=1 of 2 nodes are healthy, at least 1 have to be",
 			},
 		},
@@ -116,7 +119,7 @@ func TestLogs(t *testing.T) {
 			title: "it has recovered, and the CR goes", world: open, parts: []part{well("a", own(cr), decided(v1alpha1.DecidedAwaitingDeletion), deleted(cr), planned(time.Time{}, remediation.Delete{CR: cr})), well("b")},
 			want: []string{
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=0 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
-				"V4 Planned node=a state=Healthy condition= since=never remediations=1 foreign=0 reason=AwaitingDeletion actions=[Delete] recheck=never",
+				"V5 Planned node=a state=Healthy condition= since=never remediations=1 foreign=0 reason=AwaitingDeletion actions=[Delete] recheck=never",
 				"V5 Planned node=b state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
 				"V2 Decision changed node=a decision=Waiting reason=AwaitingDeletion before=StepRunning message=Waiting until RebootRemediation a is gone, which its remediator may hold by a finalizer",
 			},
@@ -127,6 +130,7 @@ func TestLogs(t *testing.T) {
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=0 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
 				"V5 Planned node=a state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
 				"V5 Planned node=b state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
+				"V0 Node recovered node=a outcome=Recovered detected=2025-12-31T23:59:00Z remediations=1",
 				"V2 Decision ended node=a before=AwaitingDeletion",
 			},
 		},
@@ -138,9 +142,9 @@ func TestLogs(t *testing.T) {
 			want: []string{
 				"V4 Syncing observed=0 healthy=0 soonUnhealthy=0 unhealthy=0 remediated=0 gateOpen=true required=0 storm=true upgrading=true disabled=true",
 				"V5 Planned node=b state=Healthy condition= since=never remediations=1 foreign=0 reason=AwaitingDeletion actions=[] recheck=never",
-				"V2 Reported reason=Disabled note=Disabling NHC. Reason: Broken, Message: it is",
-				"V2 Reported reason=RemediationSkipped note=Postponing potential remediations because of ongoing cluster upgrade",
-				"V2 Reported reason=StormRecoveryStarted note=Storm recovery mode activated - delaying remediation until threshold is reached",
+				"V0 NodeHealthCheck changed reason=Disabled note=Disabling NHC. Reason: Broken, Message: it is",
+				"V0 NodeHealthCheck changed reason=RemediationSkipped note=Postponing potential remediations because of ongoing cluster upgrade",
+				"V0 NodeHealthCheck changed reason=StormRecoveryStarted note=Storm recovery mode activated - delaying remediation until threshold is reached",
 				"V2 Decision changed node=b decision=Waiting reason=AwaitingDeletion before= message=Waiting until RebootRemediation b is gone, which its remediator may hold by a finalizer",
 			},
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -45,6 +46,8 @@ type memory struct {
 	releasing sets.Set[string]
 	// machineUnread is since when the Machine of a node cannot be read.
 	machineUnread map[string]time.Time
+	// gateClosed is whether the gate was closed in the last report.
+	gateClosed bool
 	// lastWrite is how long the last write of the status took.
 	lastWrite slowness
 	// oldNodes are the nodes with a series for old CRs.
@@ -115,6 +118,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 			deletionRequested: map[types.UID]bool{},
 			releasing:         sets.New[string](),
 			machineUnread:     map[string]time.Time{},
+			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonGateClosed,
 			announced:         announced{detected: sets.New[string](), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		if before != nil {
@@ -142,4 +146,12 @@ func (m *memories) forget(name string) *memory {
 	known := m.byName[name]
 	delete(m.byName, name)
 	return known
+}
+
+// remediationAllowedReason returns the reason of the condition that has the gate in it.
+func remediationAllowedReason(nhc *v1alpha1.NodeHealthCheck) string {
+	if condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionRemediationAllowed); condition != nil {
+		return condition.Reason
+	}
+	return ""
 }

@@ -274,9 +274,8 @@ func TestOldRemediationMetric(t *testing.T) {
 func TestDetectionToCreation(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.now = epoch.Add(3 * time.Second)
 	cr := testCR("n", "1")
-	s.sync(sick("n", created(cr)))
+	s.sync(sick("n", createdAt(cr, epoch.Add(3*time.Second))))
 	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2")
 	s.sync(sick("n", own(cr)))
 	s.sync(sick("n", own(cr), created(testCR("n", "2"))))
@@ -310,6 +309,7 @@ func TestMetricsLint(t *testing.T) {
 		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_soon_unhealthy_nodes", "nhc_remediating_nodes",
 		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled",
 		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total", "nhc_leftover_remediations", "nhc_stale_cache_retries_total",
+		"nhc_ongoing_remediations", "nhc_old_remediations",
 	}
 	slices.Sort(want)
 	require.Equal(t, want, names, "20.1 20.2")
@@ -364,7 +364,7 @@ func TestEpisodesAreCounted(t *testing.T) {
 	s.nhc.Spec.RemediationHistoryLimit = new(int32(0))
 	s.sync(sick("a", own(testCR("a", "1"))), sick("b"), sick("c"))
 	s.sync(well("a"), well("b"), sick("c", nodeDeleted))
-	require.Equal(t, map[string]float64{"/workers/Recovered": 1, "/workers/RecoveredWithoutRemediation": 1, "/workers/NodeDeleted": 1}, s.values(t, "nhc_episodes_total"))
+	require.Equal(t, map[string]float64{"/workers/Recovered": 1, "/workers/RecoveredWithoutRemediation": 1, "/workers/Replaced": 0, "/workers/NodeDeleted": 1, "/workers/Cancelled": 0}, s.values(t, "nhc_episodes_total"))
 	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"))
 	require.Equal(t, map[string]float64{"/workers": 3 * 61}, s.sums(t, "nhc_episode_duration_seconds"), "a minute as a condition, and a second more")
 	require.Empty(t, s.nhc.Status.RemediationHistory, "0 turns it off, and only the list")

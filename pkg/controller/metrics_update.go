@@ -24,7 +24,7 @@ func (m *metrics) update(r *round, memory *memory) {
 	m.updateWaiting(r, memory)
 	m.countEpisodes(r)
 	m.updateRemediations(r, memory)
-	memory.oldNodes = m.updateOld(r.oldCRs(), memory.oldNodes)
+	memory.oldNodes = m.updateOld(r.nhc.Name, r.oldCRs(), memory.oldNodes)
 }
 
 // updateState tells how it stands.
@@ -53,14 +53,14 @@ func (m *metrics) countEpisodes(r *round) {
 // countCreations counts what the last looks found, and how long the nodes waited that
 // got their first CR. It is told at once: what began was begun, even if the sync is
 // broken off or its status cannot be written.
-func (m *metrics) countCreations(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) {
+func (m *metrics) countCreations(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome) {
 	for i := range plans {
 		node := &plans[i].Node
 		if outcomes[i].Recovered {
 			m.lastLookRecovered.WithLabelValues(nhc).Inc()
 		}
 		if outcomes[i].Created != nil && len(node.Own) == 0 && len(node.Recorded) == 0 && !node.Verdict.Deadline.IsZero() {
-			m.detectionToCreation.WithLabelValues(nhc).Observe(max(0, now.Sub(node.Verdict.Deadline).Seconds()))
+			m.detectionToCreation.WithLabelValues(nhc).Observe(max(0, outcomes[i].CreatedAt.Sub(node.Verdict.Deadline).Seconds()))
 		}
 	}
 }
@@ -82,11 +82,12 @@ func (m *metrics) updateRemediations(r *round, memory *memory) {
 		if _, goesOn := after[uid]; goesOn {
 			continue
 		}
-		m.end(name, cr, healthy[cr.node] || succeeded.Has(uid), r.now)
+		m.end(name, uid, cr, healthy[cr.node] || succeeded.Has(uid), r.now)
 	}
-	for _, cr := range after { // Last: a successor may share the labels of one that has ended.
-		m.ongoing.WithLabelValues(cr.node, cr.namespace, cr.kind).Set(1)
+	for uid, cr := range after {
+		m.ongoing.set(string(uid), 1, cr.node, cr.namespace, cr.kind)
 	}
+	m.ongoingRemediations.WithLabelValues(name).Set(float64(len(after)))
 	memory.remediations = after
 }
 
@@ -111,25 +112,27 @@ func (m *metrics) updateWaiting(r *round, memory *memory) {
 
 // updateOld counts the old CRs per node, and removes the series of nodes that had
 // some and have none left.
-func (m *metrics) updateOld(old []*remediation.CR, before sets.Set[string]) sets.Set[string] {
+func (m *metrics) updateOld(nhc string, old []*remediation.CR, before sets.Set[string]) sets.Set[string] {
 	perNode := map[string]int{}
 	for _, cr := range old {
 		perNode[cr.Node()]++
 	}
 	for node := range before {
 		if perNode[node] == 0 {
-			m.old.DeleteLabelValues(node, "")
+			m.old.remove(nhc, node, "")
 		}
 	}
 	for node, n := range perNode {
-		m.old.WithLabelValues(node, "").Set(float64(n))
+		m.old.set(nhc, float64(n), node, "")
 	}
+	m.oldRemediations.WithLabelValues(nhc).Set(float64(len(old)))
 	return sets.KeySet(perNode)
 }
 
 // end counts the end of a remediation, in exactly one way.
-func (m *metrics) end(nhc string, cr tracked, succeeded bool, now time.Time) {
-	m.ongoing.DeleteLabelValues(cr.node, cr.namespace, cr.kind)
+func (m *metrics) end(nhc string, uid types.UID, cr tracked, succeeded bool, now time.Time) {
+	m.ongoing.remove(string(uid), cr.node, cr.namespace, cr.kind)
+	m.nodes.add(cr.node)
 	m.unhealthyTime.WithLabelValues(cr.node, cr.namespace, cr.kind).Observe(max(0, now.Sub(cr.started).Seconds()))
 	switch {
 	case cr.timedOut:
@@ -150,10 +153,10 @@ func (m *metrics) forget(nhc string, memory *memory) {
 		return
 	}
 	for node := range memory.oldNodes {
-		m.old.DeleteLabelValues(node, "")
+		m.old.remove(nhc, node, "")
 	}
-	for _, cr := range memory.remediations {
-		m.ongoing.DeleteLabelValues(cr.node, cr.namespace, cr.kind)
+	for uid, cr := range memory.remediations {
+		m.ongoing.remove(string(uid), cr.node, cr.namespace, cr.kind)
 	}
 }
 

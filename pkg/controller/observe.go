@@ -24,8 +24,8 @@ import (
 type world struct {
 	findings
 	surroundings
-	// clockSpread is that of Config.
-	clockSpread time.Duration
+	// clockUntrusted means that nothing may begin by the clock.
+	clockUntrusted bool
 	// remediated tells whether a node has an own CR, and withCRs are those that have.
 	remediated func(node string) bool
 	withCRs    []string
@@ -85,9 +85,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	}
 	crs.machines = c.machinesOf
 	w := &world{findings: found, surroundings: around, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
-	if c.clockSpread != nil {
-		w.clockSpread = c.clockSpread()
-	}
+	w.clockUntrusted = c.clockUntrusted()
 	w.overlaps = c.overlaps.of(nhc.Name)
 	w.remediated, w.withCRs, w.lost = crs.remediated, crs.nodes(), crs.lost
 	w.gone = c.lastStates.gone(nhc.Name, crs.has)
@@ -150,11 +148,15 @@ func (w *world) restraints(nhc *v1alpha1.NodeHealthCheck) remediation.Circumstan
 		Conflict:          w.conflict,
 		Upgrading:         w.upgrading(),
 		TemplatesUnusable: w.surroundings.unknown || w.findings.unusable(nhc),
+		ClockUntrusted:    w.clockUntrusted,
 		Paused:            len(nhc.Spec.PauseRequests) > 0,
 		GateClosed:        !w.gate.Open,
 		Storm:             w.storm.Active,
 	}
 }
+
+// clockUntrusted reports whether nothing may begin by the clock.
+func (c *Controller) clockUntrusted() bool { return c.clockTrusted != nil && !c.clockTrusted() }
 
 // add adds a node that exists.
 func (w *world) add(node *corev1.Node, verdict health.Verdict, restraints remediation.Circumstances, crs *ownCRs) {
@@ -206,11 +208,6 @@ func (c *Controller) furtherNodes(nhc *v1alpha1.NodeHealthCheck, crs *ownCRs, me
 		}
 	}
 	return names, nil
-}
-
-func (c *Controller) nodeExists(name string) bool {
-	_, exists, err := c.nodeStore.GetByKey(name)
-	return exists || err != nil
 }
 
 // addNamed adds nodes by name, unless they were added as patients.
@@ -292,7 +289,10 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 
 // grounds returns what explains the circumstances of all nodes.
 func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
-	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem, Unread: w.unread}
+	grounds := remediation.Grounds{
+		Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)),
+		SpecProblem: w.specProblem, Unread: w.unread, ClockUntrusted: w.clockUntrusted,
+	}
 	if w.findings.problem != nil {
 		grounds.TemplateProblem = w.findings.problem.Message
 	}
@@ -300,7 +300,7 @@ func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
 }
 
 func (w *world) newScript(nhc *v1alpha1.NodeHealthCheck) *remediation.Script {
-	return &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates, Grounds: w.grounds(nhc), ClockSpread: w.clockSpread}
+	return &remediation.Script{NHC: nhc, Steps: w.steps, Templates: w.templates, Grounds: w.grounds(nhc)}
 }
 
 // plan decides about every node.

@@ -136,6 +136,13 @@ func (o *overlaps) of(nhc string) map[string]int {
 	return maps.Clone(o.shared[nhc])
 }
 
+// covered returns the number of nodes that some NodeHealthCheck selects.
+func (o *overlaps) covered() int {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return len(o.members)
+}
+
 // join adds a NodeHealthCheck to those that select a node. It returns the others if it
 // was not among them yet. The result is valid until the next change.
 func (o *overlaps) join(node, nhc string) []string {

@@ -55,7 +55,7 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 	transitions := r.transitions(memory)
 	c.metrics.update(r, memory)
 	c.announcer.announce(r.nhc, transitions)
-	logEvents(ctx, transitions)
+	r.logTransitions(ctx, transitions, memory)
 	r.logDecisions(ctx, memory)
 	r.remember(memory)
 	c.lastStates.used(r.nhc.Name, r.world.gone)
@@ -67,6 +67,7 @@ func (r *round) remember(memory *memory) {
 	memory.announced = r.announcedNow(memory)
 	memory.decisions = r.decisions
 	memory.ledger = r.ledger
+	memory.gateClosed = !r.world.gate.Open
 	// The end of those that are gone has been reported, and that it was our doing.
 	requested := map[types.UID]bool{}
 	for i := range r.plans {

@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 		logged  []string
 		phase   string
 	}{
-		"19.1 written":     {told: []string{removed, removed, enabled, created, created}, logged: []string{"Reported", "Decision changed"}, phase: "Remediating"},
+		"19.1 written":     {told: []string{removed, removed, enabled, created, created}, logged: []string{"NodeHealthCheck changed", "Decision changed"}, phase: "Remediating"},
 		"19.1 not written": {failure: errors.New("the API server is gone"), told: []string{removed, removed}},
 	}
 	for name, tc := range tests {

@@ -55,6 +55,10 @@ func TestRestraints(t *testing.T) {
 			world: func(w *world) { w.conflict = true },
 			want:  remediation.Circumstances{Conflict: true},
 		},
+		"a clock that cannot be trusted": {
+			world: func(w *world) { w.clockUntrusted = true },
+			want:  remediation.Circumstances{ClockUntrusted: true},
+		},
 		"10.1 paused": {
 			nhc:  func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{"maintenance"} },
 			want: remediation.Circumstances{Paused: true},

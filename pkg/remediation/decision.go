@@ -26,6 +26,8 @@ type Grounds struct {
 	StormEnd time.Time
 	// SpecProblem is the rule of admission that the stored spec breaks, if any.
 	SpecProblem string
+	// ClockUntrusted means that the clock is too far ahead of that of the API server.
+	ClockUntrusted bool
 	// TemplateProblem is the message of condition Disabled, empty if it is not known
 	// whether there is a problem.
 	TemplateProblem string
@@ -33,11 +35,16 @@ type Grounds struct {
 	Unread string
 }
 
-// Allowance says in one sentence whether gate and storm let a node get its first CR,
-// and with which numbers.
+// messageClockUntrusted has no numbers: it is the same as long as the reason is.
+const messageClockUntrusted = "The clock of the controller is too far ahead of that of the API server, so it is not known for how long anything has lasted"
+
+// Allowance says in one sentence whether clock, gate and storm let a node get its first
+// CR, and with which numbers.
 func (g Grounds) Allowance() (allowed bool, reason, message string) {
 	healthy := fmt.Sprintf("%d of %d nodes are healthy, at least %d have to be", g.Gate.Healthy, g.Gate.Observed, max(0, g.Gate.Required))
 	switch {
+	case g.ClockUntrusted:
+		return false, v1alpha1.ReasonClockUntrusted, messageClockUntrusted
 	case !g.Gate.Open:
 		return false, v1alpha1.ReasonGateClosed, healthy
 	case g.Storm.Active && g.StormEnd.IsZero():
@@ -182,6 +189,8 @@ func (s *Script) explainHold(reason v1alpha1.DecisionReason) string {
 		return "The NodeHealthCheck is being deleted"
 	case v1alpha1.DecidedDisabled:
 		return cmp.Or(s.Grounds.TemplateProblem, s.Grounds.Unread, "The templates could not be read yet")
+	case v1alpha1.DecidedClockUntrusted:
+		return messageClockUntrusted
 	case v1alpha1.DecidedClusterUpgrading:
 		return "The cluster is being upgraded"
 	case v1alpha1.DecidedPaused:

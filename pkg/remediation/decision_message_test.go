@@ -65,6 +65,7 @@ func TestDecisionMessages(t *testing.T) {
 		"4.8":                            {node: sick("n", under(func(c *Circumstances) { c.Terminating = true })), reason: "Terminating", want: "The NodeHealthCheck is being deleted"},
 		"6":                              {grounds: Grounds{TemplateProblem: "it is gone"}, node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), reason: "Disabled", want: "it is gone"},
 		"6.5":                            {node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), reason: "Disabled", want: "The templates could not be read yet"},
+		"the clock":                      {node: sick("n", under(func(c *Circumstances) { c.ClockUntrusted = true })), reason: "ClockUntrusted", want: "The clock of the controller is too far ahead of that of the API server, so it is not known for how long anything has lasted"},
 		"10.2":                           {node: sick("n", under(func(c *Circumstances) { c.Upgrading = true })), reason: "ClusterUpgrading", want: "The cluster is being upgraded"},
 		"10.1":                           {script: paused, node: sick("n", under(func(c *Circumstances) { c.Paused = true })), reason: "Paused", want: "Paused: upgrade,holiday"},
 		"15.1":                           {node: sick("n", under(func(c *Circumstances) { c.Excluded = true })), reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},
@@ -143,13 +144,13 @@ func TestChecksAsked(t *testing.T) {
 		want []v1alpha1.DecisionReason
 	}{
 		"5.4 the first CR": {node: sick("n"), want: []v1alpha1.DecisionReason{
-			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ForeignRemediation", "LeaseTaken",
 		}},
 		"5.4 the first CR of a control plane node": {node: sick("n", controlPlane), want: []v1alpha1.DecisionReason{
-			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ControlPlaneBusy", "EtcdQuorum", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ControlPlaneBusy", "EtcdQuorum", "ForeignRemediation", "LeaseTaken",
 		}},
 		"5.4 9.6 12.2 the next step of a control plane node": {node: sick("n", controlPlane, with(soft(timedOut))), want: []v1alpha1.DecisionReason{
-			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClusterUpgrading", "Paused", "GateClosed", "Excluded", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "Excluded", "ForeignRemediation", "LeaseTaken",
 		}},
 	}
 	for name, tc := range tests {

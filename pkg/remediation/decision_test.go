@@ -104,6 +104,7 @@ func TestDecision(t *testing.T) {
 		"10.2":                              {node: sick("n", under(func(c *Circumstances) { c.Upgrading = true })), want: "ClusterUpgrading"},
 		"10.1":                              {node: sick("n", under(func(c *Circumstances) { c.Paused = true })), want: "Paused"},
 		"8.5":                               {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.GateClosed = true })), want: "GateClosed", message: "2 of 5 nodes are healthy, at least 3 have to be"},
+		"the clock":                         {node: sick("n", under(func(c *Circumstances) { c.ClockUntrusted = true })), want: "ClockUntrusted"},
 		"5.3 the step is over, gate closed": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.GateClosed = true })), now: 5 * m,
 			want: "GateClosed"},
 		"8.5 the step is not over": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.GateClosed = true })), now: 4 * m,
@@ -181,7 +182,7 @@ func TestRefusalsAreDecisions(t *testing.T) {
 	t.Parallel()
 	reasons := v1alpha1.DecisionReasons()
 	for _, refusal := range []Refusal{
-		RefusedUpgrading, RefusedPaused, RefusedGateClosed, RefusedStormActive, RefusedExcluded, RefusedControlPlaneBusy, RefusedEtcdQuorum,
+		RefusedClockUntrusted, RefusedUpgrading, RefusedPaused, RefusedGateClosed, RefusedStormActive, RefusedExcluded, RefusedControlPlaneBusy, RefusedEtcdQuorum,
 		RefusedForeignRemediation, RefusedLeaseTaken, RefusedInvalidSpec, RefusedTerminating, RefusedDisabled, RefusedUnselected,
 	} {
 		require.Contains(t, []v1alpha1.DecisionType{v1alpha1.DecisionHeld, v1alpha1.DecisionWaiting}, reasons[v1alpha1.DecisionReason(refusal)], refusal)

@@ -37,6 +37,8 @@ type Outcome struct {
 	// or an earlier one whose answer was lost. Nil if nothing was to be created or
 	// nothing could be.
 	Created *CR
+	// CreatedAt is when that was known.
+	CreatedAt time.Time
 	// Unknown tells that a CR may exist for the node, though nobody could say so.
 	Unknown bool
 	// Deleted are the CRs whose deletion was requested by this call.
@@ -83,6 +85,8 @@ type Executor struct {
 	// Kube writes the leases, in LeaseNamespace, and removes confirmations from Nodes.
 	Kube           kubernetes.Interface
 	LeaseNamespace string
+	// Now reads the clock that latencies are measured by.
+	Now func() time.Time
 	// OnWrite is told the resource version of every CR and lease that was written.
 	OnWrite func(resource schema.GroupResource, resourceVersion string)
 }
@@ -142,6 +146,7 @@ func (e *Executor) execute(ctx context.Context, nhc string, node *Node, action A
 		case err == nil || (action.EndsStep && denied(err)):
 			if action.EndsStep {
 				outcome.timedOut(action)
+				klog.FromContext(ctx).Info("Step ended", "kind", action.CR.Kind, "remediation", klog.KObj(action.CR), "failed", action.CR.Succeeded == corev1.ConditionFalse)
 			}
 		case action.EndsStep:
 			return fmt.Errorf("ending a step for node %s: %w", node.Name, err)
@@ -218,8 +223,8 @@ func (e *Executor) create(ctx context.Context, nhc string, node *Node, action Cr
 		return
 	}
 	e.OnWrite(mapping.Resource.GroupResource(), created.GetResourceVersion())
-	outcome.Created = ParseCR(created)
-	klog.FromContext(ctx).V(2).Info("Created remediation", "kind", created.GetKind(), "remediation", klog.KObj(created))
+	outcome.Created, outcome.CreatedAt = ParseCR(created), e.Now()
+	klog.FromContext(ctx).Info("Created remediation", "kind", created.GetKind(), "remediation", klog.KObj(created))
 }
 
 // refused tells whether the API server has certainly not created an object: a client
@@ -261,8 +266,8 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 		outcome.Blocker = cr
 		logger.V(2).Info("Created no remediation: that of another step has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	default:
-		outcome.Created = cr
-		logger.V(2).Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
+		outcome.Created, outcome.CreatedAt = cr, e.Now()
+		logger.Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	}
 }
 
@@ -294,7 +299,7 @@ func (e *Executor) delete(ctx context.Context, action Delete, outcome *Outcome) 
 		outcome.fail(fmt.Errorf("deleting %s %s: %w", cr.Kind, klog.KObj(cr), err))
 	default:
 		outcome.Deleted = append(outcome.Deleted, cr)
-		klog.FromContext(ctx).V(2).Info("Requested deletion of remediation", "kind", cr.Kind, "remediation", klog.KObj(cr))
+		klog.FromContext(ctx).Info("Deleted remediation", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	}
 }
 
@@ -368,7 +373,7 @@ func (e *Executor) mark(ctx context.Context, client dynamic.ResourceInterface, m
 		return fmt.Errorf("annotating %s %s: %w", cr.Kind, klog.KObj(cr), err)
 	}
 	e.OnWrite(mapping.Resource.GroupResource(), patched.GetResourceVersion())
-	klog.FromContext(ctx).V(2).Info("Told the remediator to stop", "kind", cr.Kind, "remediation", klog.KObj(cr), "endsStep", action.EndsStep)
+	klog.FromContext(ctx).Info("Marked remediation as timed out", "kind", cr.Kind, "remediation", klog.KObj(cr), "endsStep", action.EndsStep)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,6 +61,7 @@ func newTheatre(objects ...runtime.Object) *theatre {
 		},
 		Kube:           th.kube,
 		LeaseNamespace: "medik8s-leases",
+		Now:            func() time.Time { return epoch },
 		OnWrite: func(resource schema.GroupResource, version string) {
 			th.written = append(th.written, resource.String()+" "+version)
 		},
@@ -371,4 +373,19 @@ func TestExecuteNothing(t *testing.T) {
 	require.Equal(t, Outcome{}, th.Execute(t.Context(), "workers", actions()))
 	require.Empty(t, th.client.Actions(), "P3")
 	require.Empty(t, th.looks, "P3")
+}
+
+// TestCreatedAt: a create that takes long is over when it returns.
+func TestCreatedAt(t *testing.T) {
+	t.Parallel()
+	th := newTheatre()
+	now := epoch
+	th.Now = func() time.Time { return now }
+	th.client.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		now = epoch.Add(20 * time.Second)
+		return false, nil, nil
+	})
+	outcome := th.create(t)
+	require.NotNil(t, outcome.Created)
+	require.Equal(t, epoch.Add(20*time.Second), outcome.CreatedAt, "20.3: the moment when the create returned")
 }

@@ -59,16 +59,14 @@ func leaseEnd(lease *coordinationv1.Lease) (time.Time, bool) {
 	return lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second), true
 }
 
-// leaseTolerance is how far the clock of another holder may be ahead. Clocks that are
-// kept right differ by milliseconds, and a lease that was renewed just now must not look
-// like one from the future, which anybody may take.
-const leaseTolerance = 5 * time.Second
+// leaseTolerance is how far the clock of another holder may be ahead. A lease that was
+// renewed just now must not look like one from the future, which anybody may take.
+const leaseTolerance = time.Minute
 
-// leaseValid tells whether a lease of another holder must be respected (spec 14.3).
-// Spread is by how much the holder's clock may be ahead, beyond what it may anyway.
-func leaseValid(lease *coordinationv1.Lease, now time.Time, spread time.Duration) bool {
+// leaseValid reports whether a lease of another holder must be respected (spec 14.3).
+func leaseValid(lease *coordinationv1.Lease, now time.Time) bool {
 	end, complete := leaseEnd(lease)
-	return complete && !end.Before(now) && !lease.Spec.RenewTime.After(now.Add(spread+leaseTolerance))
+	return complete && !end.Before(now) && !lease.Spec.RenewTime.After(now.Add(leaseTolerance))
 }
 
 func leaseHolder(lease *coordinationv1.Lease) string {
@@ -107,7 +105,7 @@ func (p *planner) acquire(step Step, fresh bool) (lease *coordinationv1.Lease, f
 		if lease.Spec.LeaseTransitions == nil {
 			lease.Spec.LeaseTransitions = new(int32(0))
 		}
-	case leaseValid(old, now, p.ClockSpread):
+	case leaseValid(old, now):
 		return nil, false
 	default:
 		lease = old.DeepCopy()

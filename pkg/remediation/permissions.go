@@ -16,6 +16,8 @@ type Circumstances struct {
 	// Conflict means Disabled by a conflicting MachineHealthCheck: nothing at all is
 	// done then (spec 6.7).
 	Conflict bool
+	// ClockUntrusted means that the clock is too far ahead of that of the API server.
+	ClockUntrusted bool
 	// Upgrading means that the cluster is being upgraded.
 	Upgrading bool
 	// Paused means that there are pause requests.
@@ -75,6 +77,8 @@ const (
 	RefusedTerminating Refusal = "Terminating"
 	// RefusedDisabled: the templates cannot be used.
 	RefusedDisabled Refusal = "Disabled"
+	// RefusedClockUntrusted: the clock is too far ahead of that of the API server.
+	RefusedClockUntrusted Refusal = "ClockUntrusted"
 	// RefusedUpgrading: the cluster is being upgraded.
 	RefusedUpgrading Refusal = "ClusterUpgrading"
 	// RefusedPaused: there are pause requests.
@@ -117,6 +121,7 @@ var obstacles = []obstacle{
 	{RefusedInvalidSpec, func(c *Circumstances) bool { return c.InvalidSpec }},
 	{RefusedTerminating, func(c *Circumstances) bool { return c.Terminating }},
 	{RefusedDisabled, func(c *Circumstances) bool { return c.TemplatesUnusable || c.Conflict }},
+	{RefusedClockUntrusted, func(c *Circumstances) bool { return c.ClockUntrusted }},
 	{RefusedUpgrading, func(c *Circumstances) bool { return c.Upgrading }},
 	{RefusedPaused, func(c *Circumstances) bool { return c.Paused }},
 	{RefusedGateClosed, func(c *Circumstances) bool { return c.GateClosed }},

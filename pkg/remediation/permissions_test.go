@@ -22,6 +22,7 @@ var columns = []struct {
 	{RefusedTerminating, func(c *Circumstances) { c.Terminating = true }, blocked},
 	{RefusedDisabled, func(c *Circumstances) { c.TemplatesUnusable = true }, blocked},
 	{RefusedDisabled, func(c *Circumstances) { c.Conflict = true }, Permissions{}},
+	{RefusedClockUntrusted, func(c *Circumstances) { c.ClockUntrusted = true }, blocked},
 	{RefusedUpgrading, func(c *Circumstances) { c.Upgrading = true }, blocked},
 	{RefusedPaused, func(c *Circumstances) { c.Paused = true }, blocked},
 	{RefusedGateClosed, func(c *Circumstances) { c.GateClosed = true }, blocked},

@@ -106,9 +106,6 @@ type Script struct {
 	Templates []*Template
 	// Grounds are the numbers and texts behind the circumstances of all nodes.
 	Grounds Grounds
-	// ClockSpread is by how much another clock of the cluster is known to be ahead of the
-	// one that plans are made by.
-	ClockSpread time.Duration
 }
 
 // Plan decides about one node at the instant now. A plan whose actions have been

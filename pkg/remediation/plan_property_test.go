@@ -273,7 +273,7 @@ func requirePermitted(t *testing.T, s *Script, plan *NodePlan) {
 		case WriteLease:
 			require.False(t, confirmed, "13.3: the lease is made to last first")
 			require.True(t, leaseWritten || begins(*plan), "14.8: not acquired again before another CR is created")
-			require.False(t, !leaseWritten && node.Lease != nil && leaseValid(node.Lease, epoch, 0), "14.3")
+			require.False(t, !leaseWritten && node.Lease != nil && leaseValid(node.Lease, epoch), "14.3")
 			leaseWritten = true
 		case ReleaseLease:
 			require.Contains(t, []string{ours, ""}, leaseHolder(node.Lease), "14.9")

@@ -276,6 +276,23 @@ func TestPlanWaitsForMachine(t *testing.T) {
 	}
 }
 
+// TestPlanByAnUntrustedClock: nothing begins, no step ends; what ends by itself goes on.
+func TestPlanByAnUntrustedClock(t *testing.T) {
+	t.Parallel()
+	untrusted := under(func(c *Circumstances) { c.ClockUntrusted = true })
+	plan := planFor(sick("n", untrusted), epoch)
+	require.Equal(t, RefusedClockUntrusted, plan.Refusal)
+	require.Empty(t, plan.Actions)
+	overdue := held(ours, epoch, acquired(epoch.Add(-time.Hour)))
+	plan = planFor(sick("n", with(cr("n")), leased(overdue), untrusted), epoch)
+	require.Equal(t, v1alpha1.DecidedClockUntrusted, plan.Reason)
+	require.Empty(t, plan.Actions, "the step does not end")
+	plan = planFor(sick("n", well, with(cr("n")), untrusted), epoch)
+	require.Equal(t, []string{"delete n"}, describe(plan.Actions), "16.1")
+	plan = planFor(sick("n", gone, with(cr("n")), untrusted), epoch)
+	require.Contains(t, describe(plan.Actions), "delete n", "17.2")
+}
+
 func TestDeletionRequestedIsByUID(t *testing.T) {
 	t.Parallel()
 	namesake := cr("n", func(c *CR) { c.UID = "of-the-next-life" })

@@ -142,7 +142,7 @@ func (p *process) act(s *sight, plans []NodePlan) []Outcome {
 	w := p.world
 	outcomes := make([]Outcome, len(plans))
 	executor := &Executor{
-		Client: dynamicClient{world: w}, Mapping: w.mapping, Kube: kubeClient{world: w}, LeaseNamespace: "leases",
+		Client: dynamicClient{world: w}, Mapping: w.mapping, Kube: kubeClient{world: w}, LeaseNamespace: "leases", Now: func() time.Time { return w.now },
 		StillUnhealthy: func(_ context.Context, name string) (unhealthy bool, err error) {
 			err = w.request(name, "last look at node "+name, func() error {
 				node := w.node(name)

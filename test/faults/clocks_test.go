@@ -20,12 +20,20 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// apart is by how much clocks differ.
-const apart = 10 * time.Minute
+// By how much the clock of the controller is ahead of all others, or behind them. A clock
+// that is behind by a minute takes leases for such from the future (14.3).
+const (
+	ahead  = 4 * time.Minute
+	behind = -50 * time.Second
+	// tooFarAhead is more than the controller makes up for.
+	tooFarAhead = 10 * time.Minute
+)
 
-// TestClocks has the clock of the controller be far from that of everybody else, in both
-// directions. Nothing may begin or end sooner because of it; with a clock that is behind it
-// is late.
+// otherwise returns the clock that is wrong in the other direction.
+func otherwise(off time.Duration) time.Duration { return ahead + behind - off }
+
+// TestClocks has the clock of the controller be far from all others, in both directions.
+// Nothing may begin or end sooner because of it; with a clock that is behind it is late.
 func TestClocks(t *testing.T) {
 	if !*longForm {
 		t.Skip("the short form does not wait until the controller is built with another clock")
@@ -33,8 +41,8 @@ func TestClocks(t *testing.T) {
 	executable := buildClock(t)
 	parts := []struct {
 		name string
-		test func(w *world, ahead time.Duration)
-		// onlyAhead leaves out the clock that is behind: it would take ten minutes.
+		test func(w *world, off time.Duration)
+		// onlyAhead leaves out the clock that is behind: it would take too long.
 		onlyAhead bool
 	}{
 		{"healthy", (*world).testHealthyByClock, false},
@@ -46,19 +54,26 @@ func TestClocks(t *testing.T) {
 		{"handover", (*world).testHandoverByClock, false},
 	}
 	for _, part := range parts {
-		for name, ahead := range map[string]time.Duration{"ahead": apart, "behind": -apart} {
-			if part.onlyAhead && ahead < 0 {
+		for name, off := range map[string]time.Duration{"ahead": ahead, "behind": behind} {
+			if part.onlyAhead && off < 0 {
 				continue
 			}
 			t.Run(part.name+"/"+name, func(t *testing.T) {
 				forEachSeed(t, func(t *testing.T, seed uint64) {
 					w := newWorld(t, seed)
 					w.executable = executable
-					part.test(w, ahead)
+					part.test(w, off)
 				})
 			})
 		}
 	}
+	t.Run("too far ahead", func(t *testing.T) {
+		forEachSeed(t, func(t *testing.T, seed uint64) {
+			w := newWorld(t, seed)
+			w.executable = executable
+			w.testUntrustedClock()
+		})
+	})
 	t.Run("replicas", func(t *testing.T) {
 		forEachSeed(t, func(t *testing.T, seed uint64) {
 			w := newWorld(t, seed)
@@ -68,15 +83,15 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// setClock has those that are started from now on be ahead of everybody else.
-func (w *world) setClock(ahead time.Duration) { w.env = []string{clockEnv + "=" + ahead.String()} }
+// setClock has those that are started from now on be ahead of all others.
+func (w *world) setClock(off time.Duration) { w.env = []string{clockEnv + "=" + off.String()} }
 
 // startAhead starts a controller with a clock that is ahead, and makes sure that it is.
-func (w *world) startAhead(ahead time.Duration) *localkube.Process {
+func (w *world) startAhead(off time.Duration) *localkube.Process {
 	w.t.Helper()
-	w.setClock(ahead)
+	w.setClock(off)
 	name := w.processName("ahead")
-	if ahead < 0 {
+	if off < 0 {
 		name = w.processName("behind")
 	}
 	process := w.start(name, nil, shortLease...)
@@ -85,8 +100,8 @@ func (w *world) startAhead(ahead time.Duration) *localkube.Process {
 		if err != nil || lease.Spec.HolderIdentity == nil || !strings.HasPrefix(*lease.Spec.HolderIdentity, name+"_") {
 			return false
 		}
-		off := time.Until(lease.Spec.RenewTime.Time) - ahead
-		require.Less(w.t, off.Abs(), apart/2, "the clock of the controller")
+		wrong := time.Until(lease.Spec.RenewTime.Time) - off
+		require.Less(w.t, wrong.Abs(), 20*time.Second, "the clock of the controller")
 		return true
 	})
 	return process
@@ -117,8 +132,8 @@ func (w *world) failLongAgo(i int) {
 
 // testHealthyByClock has nodes that are healthy, or have an hour to become so, and that
 // changed long ago, now and in the future.
-func (w *world) testHealthyByClock(ahead time.Duration) {
-	w.startAhead(ahead)
+func (w *world) testHealthyByClock(off time.Duration) {
+	w.startAhead(off)
 	w.createNodes(18)
 	patient := newNHC("patient", pools, laddered)
 	patient.Spec.UnhealthyConditions = unhealthyAfter(time.Hour)
@@ -129,11 +144,11 @@ func (w *world) testHealthyByClock(ahead time.Duration) {
 			case 1:
 				require.NoError(w.t, w.setReady(w.t.Context(), nodeName(i), "True", time.Now()))
 			case 2:
-				require.NoError(w.t, w.setReady(w.t.Context(), nodeName(i), "True", time.Now().Add(2*apart)))
+				require.NoError(w.t, w.setReady(w.t.Context(), nodeName(i), "True", time.Now().Add(2*ahead)))
 			case 3:
 				w.fail(i)
 			case 4:
-				require.NoError(w.t, w.setReady(w.t.Context(), nodeName(i), "Unknown", time.Now().Add(2*apart)))
+				require.NoError(w.t, w.setReady(w.t.Context(), nodeName(i), "Unknown", time.Now().Add(2*ahead)))
 			}
 		}
 		time.Sleep(outOfSight)
@@ -143,8 +158,8 @@ func (w *world) testHealthyByClock(ahead time.Duration) {
 }
 
 // testLoadByClock has nodes that have failed long ago.
-func (w *world) testLoadByClock(ahead time.Duration) {
-	w.startAhead(ahead)
+func (w *world) testLoadByClock(off time.Duration) {
+	w.startAhead(off)
 	const n = 36
 	w.createNodes(n)
 	w.createNHCs(append(byAnyClock(), newNHC("overlapping", pools[:2], withTemplate(templates[2]), withMinHealthy("30%")))...)
@@ -155,8 +170,8 @@ func (w *world) testLoadByClock(ahead time.Duration) {
 }
 
 // testStormByClock has a storm that is to be calm for a while.
-func (w *world) testStormByClock(ahead time.Duration) {
-	w.startAhead(ahead)
+func (w *world) testStormByClock(off time.Duration) {
+	w.startAhead(off)
 	w.createNodes(9)
 	const cooldown = 6 * time.Second
 	w.createNHCs(newNHC("stormy", pools, withMinHealthy("70%"), func(spec *v1alpha1.NodeHealthCheckSpec) {
@@ -183,8 +198,8 @@ func (w *world) testStormByClock(ahead time.Duration) {
 }
 
 // testStepByClock has a step that ends by its timeout.
-func (w *world) testStepByClock(ahead time.Duration) {
-	w.startAhead(ahead)
+func (w *world) testStepByClock(off time.Duration) {
+	w.startAhead(off)
 	w.staff.rest(true)
 	const i = 4
 	w.createNodes(i + 1)
@@ -207,8 +222,8 @@ func (w *world) requireCreatedLater(cr *unstructured.Unstructured, than time.Tim
 }
 
 // testLeaseByClock has another operator, whose clock is right, hold the lease of a node.
-func (w *world) testLeaseByClock(ahead time.Duration) {
-	w.startAhead(ahead)
+func (w *world) testLeaseByClock(off time.Duration) {
+	w.startAhead(off)
 	w.staff.rest(true)
 	const i = 4
 	w.createNodes(i + 1)
@@ -217,7 +232,7 @@ func (w *world) testLeaseByClock(ahead time.Duration) {
 	taken := time.Now()
 	require.NoError(w.t, w.takeLease(w.t.Context(), nodeName(i), held))
 	w.failLongAgo(i)
-	if ahead < 0 { // It respects the lease for ten minutes more.
+	if off < 0 { // It respects the lease for longer.
 		time.Sleep(held)
 		require.Empty(w.t, w.crsFor(i), "14.3: a lease is respected as long as it is valid")
 		require.NoError(w.t, w.kube.CoordinationV1().Leases("medik8s-leases").Delete(w.t.Context(), "node-"+nodeName(i), metav1.DeleteOptions{}))
@@ -226,8 +241,8 @@ func (w *world) testLeaseByClock(ahead time.Duration) {
 }
 
 // testYoungByClock has nodes fail that are to be unhealthy after a while.
-func (w *world) testYoungByClock(ahead time.Duration) {
-	w.startAhead(ahead)
+func (w *world) testYoungByClock(off time.Duration) {
+	w.startAhead(off)
 	const n, patience = 6, 15 * time.Second
 	w.createNodes(n)
 	patient := newNHC("patient", pools)
@@ -243,8 +258,8 @@ func (w *world) testYoungByClock(ahead time.Duration) {
 
 // testHandoverByClock has a controller go on with what another one has begun whose clock
 // was far from its own.
-func (w *world) testHandoverByClock(ahead time.Duration) {
-	before := w.startAhead(ahead)
+func (w *world) testHandoverByClock(off time.Duration) {
+	before := w.startAhead(off)
 	w.staff.rest(true)
 	const contested = 4
 	w.createNodes(contested + 1)
@@ -253,12 +268,26 @@ func (w *world) testHandoverByClock(ahead time.Duration) {
 	w.eventually("a CR of one of both", func() bool { return len(w.crsFor(contested)) > 0 })
 	w.referee.Fault("the controller is killed, another one with another clock is started")
 	require.NoError(w.t, before.Kill())
-	w.startAhead(-ahead)
+	w.startAhead(otherwise(off))
 	time.Sleep(outOfAnySight)
 	require.Len(w.t, w.crsFor(contested), 1, "11.5: who remediates a node goes on")
 	w.requireOrder()
 	w.staff.rest(false)
 	w.requireSettled()
+}
+
+// testUntrustedClock has nodes that have failed long ago by any clock.
+func (w *world) testUntrustedClock() {
+	w.startAhead(tooFarAhead)
+	const n = 6
+	w.createNodes(n)
+	w.createNHCs(byAnyClock()...)
+	for i := range n {
+		w.failLongAgo(i)
+	}
+	time.Sleep(outOfSight)
+	require.Zero(w.t, w.referee.Figures().Creations, "nothing begins by such a clock")
+	w.healAll()
 }
 
 // crsFor returns the CRs for a node.
@@ -278,7 +307,7 @@ func (w *world) crsFor(i int) []string {
 // testReplicasByClock has replicas whose clocks are apart, of which the leader is killed
 // until each of them has led.
 func (w *world) testReplicasByClock() {
-	r := &replicas{w: w, running: map[string]*replica{}, clocks: []time.Duration{-apart, 0, apart}}
+	r := &replicas{w: w, running: map[string]*replica{}, clocks: []time.Duration{behind, 0, ahead}}
 	r.follow()
 	for range r.clocks {
 		r.start()
@@ -309,12 +338,12 @@ func (w *world) testReplicasByClock() {
 }
 
 // setClock has the replica of this name be ahead. It is to be started yet.
-func (r *replicas) setClock(name string, ahead time.Duration) {
-	r.w.setClock(ahead)
+func (r *replicas) setClock(name string, off time.Duration) {
+	r.w.setClock(off)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ahead == nil {
 		r.ahead = map[string]time.Duration{}
 	}
-	r.ahead[name] = ahead
+	r.ahead[name] = off
 }

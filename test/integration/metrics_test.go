@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 	}
 	eventuallySeries(first, series{
 		"nhc_observed_nodes" + of: 3, "nhc_healthy_nodes" + of: 3, "nhc_unhealthy_nodes" + of: 0, "nhc_remediating_nodes" + of: 0,
-		"nhc_gate_open" + of: 1, "nhc_paused" + of: 0, "nhc_disabled" + of: 0,
+		"nhc_gate_open" + of: 1, "nhc_paused" + of: 0, "nhc_disabled" + of: 0, "nhc_uncovered_nodes": 0,
 	})
 	all := scrape(first)
 	for _, prefix := range []string{
@@ -112,14 +112,18 @@ func TestMetrics(t *testing.T) {
 		}
 		return refused >= 1
 	})
-	require.False(t, scrape(first).hasPrefix("nhc_remediations_started_total"), "nothing was started")
+	all = scrape(first)
+	for _, counter := range []string{"started", "succeeded", "timed_out", "cancelled"} {
+		require.True(t, all.has("nhc_remediations_"+counter+"_total"+ofKind), "20.3: from the first sync")
+		require.Zero(t, all["nhc_remediations_"+counter+"_total"+ofKind], "nothing was started")
+	}
 	allow()
 
 	cr := s.eventuallyCR("a")
 	eventuallySeries(first, series{
 		"nhc_observed_nodes" + of: 3, "nhc_healthy_nodes" + of: 2, "nhc_unhealthy_nodes" + of: 1, "nhc_remediating_nodes" + of: 1,
 		"nhc_remediations_started_total" + ofKind: 1, "nodehealthcheck_ongoing_remediation" + ofNode: 1,
-		"nhc_detection_to_creation_seconds_count" + of: 1,
+		"nhc_detection_to_creation_seconds_count" + of: 1, "nhc_ongoing_remediations" + of: 1, "nhc_old_remediations" + of: 0,
 	})
 
 	// After a restart what goes on is still told, and is no new beginning.
@@ -127,7 +131,7 @@ func TestMetrics(t *testing.T) {
 	require.Equal(t, 0, exitCode(t, first))
 	second := c.startController(t, "metrics-2", "--enable-http2")
 	eventuallySeries(second, series{"nodehealthcheck_ongoing_remediation" + ofNode: 1, "nhc_remediating_nodes" + of: 1})
-	require.False(t, scrape(second).hasPrefix("nhc_remediations_started_total"), "20.2: it was started before")
+	require.Zero(t, scrape(second)["nhc_remediations_started_total"+ofKind], "20.2: it was started before")
 	response, _ := c.get(t, second, "Bearer "+reader)
 	require.Equal(t, 2, response.ProtoMajor, "22.4: --enable-http2")
 
@@ -142,7 +146,7 @@ func TestMetrics(t *testing.T) {
 	all = scrape(second)
 	require.False(t, all.hasPrefix("nodehealthcheck_ongoing_remediation"), "20.1: the series ends with the remediation")
 	for _, other := range []string{"nhc_remediations_timed_out_total", "nhc_remediations_cancelled_total"} {
-		require.False(t, all.hasPrefix(other+ofKind), "20.2: every CR ends in exactly one of them")
+		require.Zero(t, all[other+ofKind], "20.2: every CR ends in exactly one of them")
 	}
 	for _, seconds := range []string{"30", "60", "120", "180", "240", "300", "600", "1200", "2400", "3600", "+Inf"} {
 		bucket := strings.TrimSuffix(ofNode, "}") + `,le="` + seconds + `"}`
@@ -160,6 +164,7 @@ func TestMetrics(t *testing.T) {
 			return strings.Contains(name, `nodehealthcheck="`+s.name+`"`)
 		})
 	})
+	eventuallySeries(second, series{"nhc_uncovered_nodes": 3})
 	require.True(t, scrape(second).has("nodehealthcheck_unhealthy_node_duration_seconds_count"+ofNode), "20.1: these stay")
 }
 

@@ -192,9 +192,9 @@ const holderPrefix = "NodeHealthCheck-"
 
 // holderAhead is how far the clock of a holder may be ahead of ours: a lease that is from
 // the future by less may have been renewed just now.
-const holderAhead = 5 * time.Second
+const holderAhead = time.Minute
 
-// LeaseValid tells whether a lease of somebody else has to be respected (spec 14.3).
+// LeaseValid reports whether a lease of somebody else has to be respected (spec 14.3).
 func LeaseValid(lease *coordinationv1.Lease, now time.Time) bool {
 	if lease == nil || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return false

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 )
 
@@ -24,7 +23,7 @@ import (
 // thus with exit code 1, on bad flags, a failed start and a lost leader lease, and
 // without one after SIGTERM or SIGINT.
 func NewCommand() *cobra.Command {
-	options := NewOptions()
+	options, build := NewOptions(), buildVersion()
 	command := &cobra.Command{
 		Use:   "nhc-controller",
 		Short: "Has unhealthy Nodes repaired, as the NodeHealthChecks of the cluster say",
@@ -32,7 +31,7 @@ func NewCommand() *cobra.Command {
 conditions which are unhealthy, and creates a remediation object for each of them
 from the template that the NodeHealthCheck refers to. It deletes the object when
 the Node is healthy again.`,
-		Version:      version.Get().GitVersion,
+		Version:      build.GitVersion,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -45,7 +44,7 @@ the Node is healthy again.`,
 			cliflag.PrintFlags(command.Flags())
 			ctx, stop := signalContext(command.Context())
 			defer stop()
-			klog.FromContext(ctx).Info("Starting nhc-controller", "version", version.Get().GitVersion)
+			klog.FromContext(ctx).Info("Starting nhc-controller", "version", build.GitVersion, "commit", build.GitCommit)
 			return Run(ctx, options)
 		},
 	}

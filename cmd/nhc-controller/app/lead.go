@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
+	"k8s.io/klog/v2"
 )
 
 // errLeaseLost is returned when another process may be the leader.
@@ -27,6 +28,7 @@ func lead(ctx context.Context, lock resourcelock.Interface, config *componentbas
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 
+	logger := klog.FromContext(ctx)
 	var leading atomic.Bool
 	stopWaiting := context.AfterFunc(ctx, func() {
 		if !leading.Load() {
@@ -47,10 +49,15 @@ func lead(ctx context.Context, lock resourcelock.Interface, config *componentbas
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) {
 				leading.Store(true)
+				logger.Info("Became leader", "lock", lock.Describe(), "identity", lock.Identity())
 				defer release()
 				finished <- run(held)
 			},
-			OnStoppedLeading: func() {},
+			OnStoppedLeading: func() { // Also of one that has never led.
+				if leading.Load() {
+					logger.Info("Leader no longer", "lock", lock.Describe(), "identity", lock.Identity())
+				}
+			},
 		},
 	})
 	if err != nil {

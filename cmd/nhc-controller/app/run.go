@@ -69,7 +69,7 @@ func Run(ctx context.Context, options *Options) error {
 		return err
 	}
 	p := &process{options: options, registry: registry}
-	if p.clock, err = newPrudentClock(registry); err != nil {
+	if p.clock, err = newSkewAdjustedClock(registry); err != nil {
 		return err
 	}
 	config.Wrap(p.clock.wrap)
@@ -150,7 +150,7 @@ type process struct {
 	options  *Options
 	clients  *clients
 	registry *prometheus.Registry
-	clock    *prudentClock
+	clock    *skewAdjustedClock
 	// fence is nil without leader election.
 	fence *fence
 
@@ -239,6 +239,9 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 	if err := p.crds.SetTransform(nameOnly); err != nil {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
+	if err := registerVersion(p.registry); err != nil {
+		return err
+	}
 	var err error
 	p.controller, err = controller.New(ctx, controller.Config{
 		Kube:             p.clients.kube,
@@ -251,10 +254,14 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 		CRDs:             p.crds,
 		Recorder:         recorder,
 		Clock:            p.clock,
-		ClockSpread:      p.clock.spread,
+		ClockTrusted:     p.clock.trusted,
 		Metrics:          p.registry,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	p.clock.changed = p.controller.SyncAll
+	return nil
 }
 
 // eventGrace is how long the events of the last syncs have to reach the API server.

@@ -20,7 +20,6 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_*
 	_ "k8s.io/component-base/metrics/prometheus/restclient"              // rest_client_*
-	_ "k8s.io/component-base/metrics/prometheus/version"                 // kubernetes_build_info
 	_ "k8s.io/component-base/metrics/prometheus/workqueue"               // workqueue_*
 	"k8s.io/klog/v2"
 )
@@ -118,7 +117,7 @@ func (s *server) serve(ctx context.Context) {
 
 // probes answers whether the process is alive, which ends when the leader lease
 // cannot be renewed in time, and whether it is ready, which a standby with filled
-// caches is.
+// caches and a clock that can be trusted is.
 func (p *process) probes(watchdog *leaderelection.HealthzAdaptor) http.Handler {
 	live := func(w http.ResponseWriter, r *http.Request) {
 		if err := watchdog.Check(r); err != nil {
@@ -133,6 +132,10 @@ func (p *process) probes(watchdog *leaderelection.HealthzAdaptor) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !p.controller.HasSynced() {
 			http.Error(w, "the caches are not filled yet", http.StatusServiceUnavailable)
+			return
+		}
+		if !p.clock.trusted() {
+			http.Error(w, fmt.Sprintf("the clock is more than %s ahead of that of the API server, no remediation begins", maxOffset), http.StatusServiceUnavailable)
 			return
 		}
 		ok(w)

@@ -55,7 +55,7 @@ func fakeProcess(t *testing.T) *process {
 		registry: prometheus.NewRegistry(),
 	}
 	var err error
-	p.clock, err = newPrudentClock(p.registry)
+	p.clock, err = newSkewAdjustedClock(p.registry)
 	require.NoError(t, err)
 	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), events.NewFakeRecorder(100)))
 	return p
@@ -85,6 +85,16 @@ func TestProbes(t *testing.T) {
 		wg.Go(func() { _ = p.controller.Run(ctx, ctx.Done(), 1) })
 		synctest.Wait()
 		require.Equal(t, http.StatusOK, probe(p, watchdog, "/readyz"), "22.5")
+
+		m := &machine{start: time.Now()}
+		p.clock.read, p.clock.base = m.read, m.read()
+		for range minAnswers {
+			apiAnswer{behind: time.Hour}.arrive(t, p.clock, m)
+		}
+		require.Equal(t, http.StatusServiceUnavailable, probe(p, watchdog, "/readyz"), "nothing begins by this clock")
+		require.Equal(t, http.StatusOK, probe(p, watchdog, "/livez"), "a restart would not help")
+		m.set = -time.Hour
+		require.Equal(t, http.StatusOK, probe(p, watchdog, "/readyz"))
 	})
 }
 
@@ -116,8 +126,7 @@ func TestMetricsServer(t *testing.T) {
 			options := NewOptions()
 			options.MetricsAddress, options.ProbeAddress, options.HTTP2 = "127.0.0.1:0", "0", tc.http2
 			p := &process{options: options, clients: &clients{kube: kube}, registry: prometheus.NewRegistry()}
-			_, err := newErrorCounter(p.registry)
-			require.NoError(t, err)
+			require.NoError(t, registerVersion(p.registry))
 			servers, err := p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
 			require.NoError(t, err)
 			require.Len(t, servers, 1, "22.4: 0 turns a server off")

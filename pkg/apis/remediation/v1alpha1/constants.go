@@ -125,6 +125,9 @@ const (
 	ReasonGateClosed = "GateClosed"
 	// ReasonStormActive means that the gate is open and a storm is not over.
 	ReasonStormActive = "StormActive"
+	// ReasonClockUntrusted means that the clock of the controller is too far ahead of that
+	// of the API server.
+	ReasonClockUntrusted = "ClockUntrusted"
 )
 
 // ConditionSelectorOverlap is True while another NodeHealthCheck selects some of

@@ -118,6 +118,9 @@ const (
 	DecidedTerminating DecisionReason = "Terminating"
 	// DecidedDisabled: condition Disabled is True, or is not known yet.
 	DecidedDisabled DecisionReason = "Disabled"
+	// DecidedClockUntrusted: the clock of the controller is too far ahead of that of the
+	// API server.
+	DecidedClockUntrusted DecisionReason = "ClockUntrusted"
 	// DecidedClusterUpgrading: the cluster is being upgraded.
 	DecidedClusterUpgrading DecisionReason = "ClusterUpgrading"
 	// DecidedPaused: there are pauseRequests.
@@ -149,7 +152,7 @@ var decisionTypes = map[DecisionReason]DecisionType{
 	DecidedRecovering: DecisionWaiting, DecidedUnreadable: DecisionWaiting,
 	DecidedCreateFailed: DecisionWaiting, DecidedDeleteFailed: DecisionWaiting, DecidedUpdateFailed: DecisionWaiting,
 
-	DecidedInvalidSpec: DecisionHeld, DecidedTerminating: DecisionHeld, DecidedDisabled: DecisionHeld,
+	DecidedInvalidSpec: DecisionHeld, DecidedTerminating: DecisionHeld, DecidedDisabled: DecisionHeld, DecidedClockUntrusted: DecisionHeld,
 	DecidedClusterUpgrading: DecisionHeld, DecidedPaused: DecisionHeld, DecidedGateClosed: DecisionHeld,
 	DecidedStormActive: DecisionHeld, DecidedExcluded: DecisionHeld, DecidedUnselected: DecisionHeld,
 
