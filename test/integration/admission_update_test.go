@@ -228,14 +228,17 @@ func testStoredBefore(a *admission) {
 	}
 }
 
-// testSamples applies what users are shown.
+// testSamples applies what users are shown: one sample does not replace another.
 func testSamples(a *admission) {
 	samples, err := filepath.Glob(filepath.Join("..", "..", "manifests", "samples", "*.yaml"))
 	require.NoError(a, err)
 	require.NotEmpty(a, samples)
+	files := map[string]string{} // By the name of the object.
 	for _, sample := range samples {
-		_, err := a.cluster.Kubectl(a.Context(), "create", "--dry-run=server", "--validate=strict", "-f", sample)
+		name, err := a.cluster.Kubectl(a.Context(), "create", "--dry-run=server", "--validate=strict", "-o=name", "-f", sample)
 		require.NoError(a, err, sample)
+		require.Empty(a, files[name], "%s and %s are both %s", sample, files[name], name)
+		files[name] = sample
 	}
 }
 
