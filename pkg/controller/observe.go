@@ -224,6 +224,11 @@ func (c *Controller) addNamed(nhc *v1alpha1.NodeHealthCheck, w *world, names set
 			return fmt.Errorf("reading node %s: %w", name, err)
 		}
 		verdict := w.judge(nhc, now)(node)
+		if len(nhc.Spec.UnhealthyConditions) == 0 && crs.remediated(name) {
+			// There is nothing to judge it by, and to call it healthy would delete its CRs
+			// (spec 4.2).
+			verdict = health.Verdict{State: health.SoonUnhealthy}
+		}
 		leaving := restraints
 		leaving.Unselected = !selector.Matches(labelSet(node))
 		if leaving.Unselected && verdict.State == health.SoonUnhealthy && crs.remediated(name) {

@@ -77,6 +77,7 @@ func TestDecision(t *testing.T) {
 		"deletion by somebody else":      {node: sick("n", with(cr("n", deleting))), want: "AwaitingDeletion"},
 		"deletion of the next step's CR": {script: escalation(), node: sick("n", with(soft(), fence(deleting)), ourLease), now: 5 * m, want: "AwaitingDeletion", message: "Waiting until FenceRemediation fence is gone"},
 		"7.5":                            {node: sick("n", soon, with(cr("n")), func(n *Node) { n.Verdict.Deadline = epoch.Add(m) }), want: "SoonUnhealthy", next: m},
+		"4.2":                            {grounds: grounds, node: sick("n", func(n *Node) { n.Verdict = health.Verdict{State: health.SoonUnhealthy} }, with(cr("n"))), want: "InvalidSpec", message: "one of minHealthy"},
 		"the last look":                  {node: sick("n"), outcome: Outcome{Recovered: true}, want: "Recovering"},
 		"6.8":                            {node: sick("n", unreadable), want: "RemediationUnreadable"},
 		"6.8 deleted":                    {node: sick("n", gone, unreadable), want: "RemediationUnreadable"},

@@ -114,6 +114,9 @@ func (s *Script) Plan(node Node, now time.Time) NodePlan {
 		plan.cleanUp()
 	case node.Verdict.State == health.Healthy:
 		plan.recover()
+	case node.Verdict.State == health.SoonUnhealthy && node.Verdict.Type == "":
+		// No condition decides, because the spec has none (spec 4.2).
+		plan.because(v1alpha1.DecidedInvalidSpec, time.Time{})
 	case node.Verdict.State == health.SoonUnhealthy:
 		// It may be healthy again in a moment, or not: nothing begins and nothing
 		// ends (spec 7.5).

@@ -26,7 +26,7 @@ const (
 	selectorFixed = "selector update prohibited due to running remediation"
 	templateFixed = "remediation template update prohibited due to running remediation"
 	stepsFixed    = "escalating remediations update prohibited due to running remediation"
-	deletionFixed = "deletion prohibited due to running remediation"
+	deletionFixed = "deletion prohibited due to running remediation, unless annotation remediation.medik8s.io/allow-delete-while-remediating is set"
 )
 
 // testUpdateWhileRemediating tests 4.4.

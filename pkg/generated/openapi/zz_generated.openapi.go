@@ -436,7 +436,7 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "unhealthyConditions are the Node conditions that make a Node unhealthy. A Node is unhealthy as soon as one of them has lasted for its duration. Defaults to Ready=False and Ready=Unknown, both for 300s.",
+							Description: "unhealthyConditions are the Node conditions that make a Node unhealthy. A Node is unhealthy as soon as one of them has lasted for its duration. The list must not be empty; left out, it defaults to Ready=False and Ready=Unknown, both for 300s.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -472,7 +472,7 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "escalatingRemediations are remediations that are tried one after the other, in ascending order, each for its timeout.",
+							Description: "escalatingRemediations are remediations that are tried one after the other, in ascending order, each for its timeout. Each has a template of its own.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -93,6 +93,9 @@ type NodeHealthCheckList struct {
 // to be parsed.
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, !e.timeout.matches('^-?(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') || duration(e.timeout) >= duration('60s'))`,message="EscalatingRemediation Timeout must be at least one minute",messageExpression=`self.escalatingRemediations.map(e, e.timeout.matches('^-?(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') && duration(e.timeout) < duration('60s'), 'EscalatingRemediation Timeout must be at least one minute: found timeout ' + e.timeout)[0]`,fieldPath=`.escalatingRemediations`
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, self.escalatingRemediations.exists_one(f, has(f.remediationTemplate.kind) == has(e.remediationTemplate.kind) && (!has(e.remediationTemplate.kind) || f.remediationTemplate.kind == e.remediationTemplate.kind) && has(f.remediationTemplate.__namespace__) == has(e.remediationTemplate.__namespace__) && (!has(e.remediationTemplate.__namespace__) || f.remediationTemplate.__namespace__ == e.remediationTemplate.__namespace__) && has(f.remediationTemplate.name) == has(e.remediationTemplate.name) && (!has(e.remediationTemplate.name) || f.remediationTemplate.name == e.remediationTemplate.name)))`,message="EscalatingRemediation RemediationTemplate must be unique",messageExpression=`self.escalatingRemediations.map(e, !self.escalatingRemediations.exists_one(f, has(f.remediationTemplate.kind) == has(e.remediationTemplate.kind) && (!has(e.remediationTemplate.kind) || f.remediationTemplate.kind == e.remediationTemplate.kind) && has(f.remediationTemplate.__namespace__) == has(e.remediationTemplate.__namespace__) && (!has(e.remediationTemplate.__namespace__) || f.remediationTemplate.__namespace__ == e.remediationTemplate.__namespace__) && has(f.remediationTemplate.name) == has(e.remediationTemplate.name) && (!has(e.remediationTemplate.name) || f.remediationTemplate.name == e.remediationTemplate.name)), 'EscalatingRemediation RemediationTemplate must be unique: found duplicate %s %s/%s'.format([(has(e.remediationTemplate.kind) ? e.remediationTemplate.kind : ''), (has(e.remediationTemplate.__namespace__) ? e.remediationTemplate.__namespace__ : ''), (has(e.remediationTemplate.name) ? e.remediationTemplate.name : '')]))[0]`,fieldPath=`.escalatingRemediations`
+// +kubebuilder:validation:XValidation:rule=`!has(self.unhealthyConditions) || size(self.unhealthyConditions) > 0`,message="unhealthyConditions must not be empty, leave it out for the default",fieldPath=`.unhealthyConditions`
 
 // NodeHealthCheckSpec is the wanted behaviour.
 type NodeHealthCheckSpec struct {
@@ -101,8 +104,9 @@ type NodeHealthCheckSpec struct {
 	Selector metav1.LabelSelector `json:"selector,omitempty"`
 
 	// unhealthyConditions are the Node conditions that make a Node unhealthy. A
-	// Node is unhealthy as soon as one of them has lasted for its duration.
-	// Defaults to Ready=False and Ready=Unknown, both for 300s.
+	// Node is unhealthy as soon as one of them has lasted for its duration. The
+	// list must not be empty; left out, it defaults to Ready=False and
+	// Ready=Unknown, both for 300s.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -136,7 +140,8 @@ type NodeHealthCheckSpec struct {
 	RemediationTemplate *corev1.ObjectReference `json:"remediationTemplate,omitempty"`
 
 	// escalatingRemediations are remediations that are tried one after the
-	// other, in ascending order, each for its timeout.
+	// other, in ascending order, each for its timeout. Each has a template of its
+	// own.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
