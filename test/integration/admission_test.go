@@ -297,6 +297,14 @@ func testSelectors(a *admission) {
 	require.Greater(a, accepted, 20, "some are valid")
 }
 
+// ofLaterVersion is a status with values that a later version may have: it must be able
+// to write them where the CRD is still that of today (section 23).
+const ofLaterVersion = `
+phase: Later
+unhealthyNodes: [{name: a, decision: {type: Later, reason: Later, since: "2026-01-02T03:04:05Z"}}]
+remediationHistory: [{node: a, detected: "2026-01-02T03:04:05Z", outcome: Later, steps: [{kind: A, started: "2026-01-02T03:04:05Z", result: Later}]}]
+`
+
 // testDefaults tests 4.2.
 func testDefaults(a *admission) {
 	for _, base := range []string{classicSpec, escalatingSpec} {
@@ -309,7 +317,7 @@ func testDefaults(a *admission) {
 	}
 	// A status may have any one field, or none.
 	stored := a.store("status", a.spec(classicSpec, `{}`), "")
-	for _, status := range []string{`{}`, `{phase: Paused}`, `{unhealthyNodes: [{name: a}]}`, `{observedNodes: 0}`, `{inFlightRemediations: {a: "2026-01-02T03:04:05Z"}}`} {
+	for _, status := range []string{`{}`, `{phase: Paused}`, `{unhealthyNodes: [{name: a}]}`, `{observedNodes: 0}`, ofLaterVersion, `{inFlightRemediations: {a: "2026-01-02T03:04:05Z"}}`} {
 		stored = a.writeStatus(stored, status)
 	}
 	data, err := json.Marshal(stored.Object["status"])

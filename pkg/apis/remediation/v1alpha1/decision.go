@@ -38,8 +38,7 @@ func (d *Decision) SameReason(other *Decision) bool {
 }
 
 // DecisionType is the kind of a decision about a Node.
-//
-// +kubebuilder:validation:Enum=Remediating;Waiting;Held;Delayed;Exhausted
+// The schema accepts any: a later version may have others.
 type DecisionType string
 
 const (

@@ -59,8 +59,7 @@ type EpisodeStep struct {
 }
 
 // EpisodeOutcome is how an episode ended.
-//
-// +kubebuilder:validation:Enum=Recovered;RecoveredWithoutRemediation;NodeDeleted;Cancelled
+// The schema accepts any: a later version may have others.
 type EpisodeOutcome string
 
 const (
@@ -77,8 +76,7 @@ const (
 )
 
 // StepResult is how a step ended.
-//
-// +kubebuilder:validation:Enum=Recovered;TimedOut;Failed;NodeDeleted;Vanished
+// The schema accepts any: a later version may have others.
 type StepResult string
 
 const (
