@@ -120,7 +120,7 @@ func (c *Controller) remember(ctx context.Context, nhc string, memory *memory, p
 			}
 			continue
 		}
-		c.retries.failed(nhc, node, outcome.Err, now)
+		c.retries.failed(nhc, node, outcome, now)
 		utilruntime.HandleErrorWithContext(ctx, outcome.Err, "Acting on a node failed, retrying", "node", node.Name)
 		if apierrors.IsForbidden(outcome.Err) {
 			// A missing permission is a matter of the whole kind, a quota or a

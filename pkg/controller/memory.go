@@ -45,6 +45,8 @@ type announced struct {
 	detected                             sets.Set[string]
 	// exhausted holds the nodes of whose last step the end was told in this episode.
 	exhausted sets.Set[string]
+	// failed holds the CRs of which a failure was told.
+	failed sets.Set[types.UID]
 	// refused holds the refusals of single nodes that were told of.
 	refused      map[string]remediation.Refusal
 	invalidLabel sets.Set[string]
@@ -82,7 +84,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 			deletionRequested: map[types.UID]bool{},
 			ledger:            history.Recall(&nhc.Status), // After a restart, status tells.
 			decisions:         decisionsIn(nhc.Status.UnhealthyNodes),
-			announced:         announced{detected: sets.New[string](), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
+			announced:         announced{detected: sets.New[string](), failed: failedIn(&nhc.Status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		if before != nil {
 			// What the namesake had has ended, and its series with it.
@@ -91,6 +93,21 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 		m.byName[nhc.Name] = known
 	}
 	return known
+}
+
+// failedIn returns the CRs of the nodes of which a status says that a step has failed.
+func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
+	failed := sets.New[types.UID]()
+	for i := range status.UnhealthyNodes {
+		entry := &status.UnhealthyNodes[i]
+		if entry.Decision == nil || entry.Decision.Reason != v1alpha1.DecidedStepFailed {
+			continue
+		}
+		for j := range entry.Remediations {
+			failed.Insert(entry.Remediations[j].Resource.UID)
+		}
+	}
+	return failed
 }
 
 // forget drops and returns the memory of a NodeHealthCheck, nil if there is none.

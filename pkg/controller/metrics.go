@@ -19,7 +19,7 @@ type metrics struct {
 	observedNodes, healthyNodes, unhealthyNodes, soonUnhealthyNodes, remediatingNodes *prometheus.GaugeVec
 	gateOpen, stormActive, paused, disabled                                           *prometheus.GaugeVec
 	nodesWaiting                                                                      *prometheus.GaugeVec
-	started, succeeded, timedOut, cancelled                                           *prometheus.CounterVec
+	started, succeeded, timedOut, cancelled, failed                                   *prometheus.CounterVec
 	lastLookRecovered, episodes                                                       *prometheus.CounterVec
 	detectionToCreation, syncDuration, nodeWaiting, episodeDuration                   *prometheus.HistogramVec
 }
@@ -45,7 +45,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		unhealthyNodes:     gauge("nhc_unhealthy_nodes", "Number of selected nodes that are unhealthy.", nhc),
 		soonUnhealthyNodes: gauge("nhc_soon_unhealthy_nodes", "Number of selected nodes that are unhealthy once a condition has lasted for its duration.", nhc),
 		remediatingNodes:   gauge("nhc_remediating_nodes", "Number of nodes under remediation.", nhc),
-		nodesWaiting:       gauge("nhc_nodes_waiting", "Number of listed nodes for which no remediation is at work, by the reason of the decision on them.", nhc, "reason"),
+		nodesWaiting:       gauge("nhc_nodes_waiting", "Number of nodes for which no remediation is at work, by the reason of the decision on them.", nhc, "reason"),
 		stormActive:        gauge("nhc_storm_active", "1 while storm recovery keeps first remediations from being started.", nhc),
 		gateOpen:           gauge("nhc_gate_open", "1 if enough nodes are healthy for a remediation to start.", nhc),
 		paused:             gauge("nhc_paused", "1 while there are pause requests.", nhc),
@@ -54,6 +54,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		succeeded:          counter("nhc_remediations_succeeded_total", "Remediations that ended with a healthy node or a success of the remediator.", nhc, "remediation"),
 		timedOut:           counter("nhc_remediations_timed_out_total", "Remediations that ended after they had timed out or failed.", nhc, "remediation"),
 		cancelled:          counter("nhc_remediations_cancelled_total", "Remediations that ended in any other way.", nhc, "remediation"),
+		failed:             counter("nhc_remediations_failed_total", "Remediations of which the remediator reported a failure that no step follows.", nhc, "remediation"),
 		lastLookRecovered:  counter("nhc_last_look_recovered_total", "Remediations that were not created because a live read found the node no longer unhealthy.", nhc),
 		episodes:           counter("nhc_episodes_total", "Episodes of unhealthy nodes that have ended, by outcome.", nhc, "outcome"),
 		episodeDuration: histogram("nhc_episode_duration_seconds", "Time from a node being unhealthy until it was healthy without a remediation left, or the episode ended otherwise.",
@@ -82,7 +83,7 @@ func (m *metrics) perCheck() []series {
 	return []series{
 		m.observedNodes, m.healthyNodes, m.unhealthyNodes, m.soonUnhealthyNodes, m.remediatingNodes,
 		m.gateOpen, m.stormActive, m.paused, m.disabled, m.nodesWaiting,
-		m.started, m.succeeded, m.timedOut, m.cancelled, m.lastLookRecovered, m.episodes,
+		m.started, m.succeeded, m.timedOut, m.cancelled, m.failed, m.lastLookRecovered, m.episodes,
 		m.detectionToCreation, m.syncDuration, m.nodeWaiting, m.episodeDuration,
 	}
 }

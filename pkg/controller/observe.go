@@ -248,7 +248,7 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 	for i := range w.nodes {
 		node := &w.nodes[i]
 		retry := c.retries.of(nhc.Name, node)
-		node.RetryAt, node.LastFailure = retry.due, retry.failure
+		node.RetryAt, node.LastFailure, node.LastFailed = retry.due, retry.failure, retry.failed
 		node.DeletionRequested = memory.deletionRequested
 		lease, exists, err := c.leaseStore.GetByKey(c.leaseNamespace + "/" + remediation.LeaseName(node.Name))
 		if err != nil {
@@ -275,7 +275,7 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 
 // grounds returns what explains the circumstances of all nodes.
 func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
-	grounds := remediation.Grounds{Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem}
+	grounds := remediation.Grounds{Circumstances: w.restraints(nhc), Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)), SpecProblem: w.specProblem}
 	if w.findings.problem != nil {
 		grounds.TemplateProblem = w.findings.problem.Message
 	}

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,6 +52,9 @@ type Outcome struct {
 	// Outdated tells that what the plan was made by does not hold any more, so that
 	// the remediation did not begin.
 	Outdated bool
+	// Failed is as what the first failure counts that the node waits for. It is empty
+	// if nothing has failed, or only what the decision does not depend on.
+	Failed v1alpha1.DecisionReason
 	// Err joins what failed. The other fields tell what was done all the same.
 	Err error
 }
@@ -92,9 +96,18 @@ func (e *Executor) Execute(ctx context.Context, nhc string, plan NodePlan) Outco
 				continue // A CR is left, and the outcome says why: the lease is kept for it (spec 14.9).
 			}
 		}
-		if err := e.execute(ctx, nhc, plan.Node.Name, action, &outcome); err != nil {
-			logger.V(4).Info("Left out the rest of a plan", "cause", err.Error())
-			outcome.fail(err)
+		before := outcome.Err
+		outcome.Err = nil
+		stop := e.execute(ctx, nhc, plan.Node.Name, action, &outcome)
+		if stop != nil {
+			logger.V(4).Info("Left out the rest of a plan", "cause", stop.Error())
+			outcome.fail(stop)
+		}
+		if outcome.Err != nil {
+			outcome.Failed = cmp.Or(outcome.Failed, plan.failedAs(action))
+		}
+		outcome.Err = errors.Join(before, outcome.Err)
+		if stop != nil {
 			break
 		}
 	}

@@ -183,7 +183,8 @@ func TestExecuteCreateFails(t *testing.T) {
 			outcome := th.create(t)
 			require.ErrorIs(t, outcome.Err, tc.err)
 			require.ErrorContains(t, outcome.Err, "node n", "the error names the node")
-			outcome.Err = nil
+			require.Equal(t, v1alpha1.DecidedCreateFailed, outcome.Failed)
+			outcome.Err, outcome.Failed = nil, ""
 			require.Equal(t, Outcome{Unknown: tc.unknown}, outcome, "P5: nothing was done, as far as is known")
 			require.Empty(t, th.written)
 		})
@@ -253,7 +254,8 @@ func TestExecuteCreateNamesakeUnreadable(t *testing.T) {
 			th.react("get", "", tc.err)
 			outcome := th.create(t)
 			require.Error(t, outcome.Err, "the attempt is repeated")
-			outcome.Err = nil
+			require.Equal(t, v1alpha1.DecidedCreateFailed, outcome.Failed)
+			outcome.Err, outcome.Failed = nil, ""
 			require.Equal(t, Outcome{Unknown: tc.unknown}, outcome)
 		})
 	}

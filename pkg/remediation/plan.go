@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"cmp"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -59,8 +60,10 @@ type Node struct {
 	Lease *coordinationv1.Lease
 	// RetryAt is when the next attempt is due after a failed one; zero after none.
 	RetryAt time.Time
-	// LastFailure says what has failed then.
+	// LastFailure says what has failed then, and LastFailed as what it counts, empty if
+	// the node did not wait for it.
 	LastFailure string
+	LastFailed  v1alpha1.DecisionReason
 }
 
 // NodePlan is what is to be done about one node, and why no more than that.
@@ -75,6 +78,8 @@ type NodePlan struct {
 	Blocker *CR
 	// Exhausted means that the last step is over and the node is still unhealthy.
 	Exhausted bool
+	// Failed is the CR of the last step, if its remediator reports a failure.
+	Failed *CR
 	// Delayed means that healthyDelay keeps the CRs of a healthy node.
 	Delayed bool
 	// Reason is what the plan depends on most. It is empty for a node that there is
@@ -288,15 +293,6 @@ func (p *planner) remains() bool {
 	return false
 }
 
-func (p *planner) creates() bool {
-	for _, action := range p.Actions {
-		if _, create := action.(Create); create {
-			return true
-		}
-	}
-	return false
-}
-
 func (p *planner) releases() bool {
 	for _, action := range p.Actions {
 		if _, release := action.(ReleaseLease); release {
@@ -314,8 +310,9 @@ func (p *planner) postpone() {
 	if p.creates() {
 		p.Refusal = RefusedRetryLater
 	}
-	if failed := p.failure(); failed != "" {
-		p.because(failed, time.Time{})
+	if p.waits() {
+		// What failed may have been of no importance then, but now the node waits for it.
+		p.because(cmp.Or(p.Node.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
 	}
 	p.Actions = nil
 }

@@ -42,7 +42,6 @@ import (
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name=Soon-Unhealthy,type=integer,priority=1,JSONPath=`.status.soonUnhealthyNodes`
 // +kubebuilder:printcolumn:name=Storm,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="StormActive")].status`
-// +kubebuilder:printcolumn:name=Reason,type=string,priority=1,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name=Why,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].message`
 type NodeHealthCheck struct {
 	metav1.TypeMeta `json:",inline"`
@@ -266,6 +265,17 @@ type NodeHealthCheckStatus struct {
 	// +optional
 	RemediatingNodes *int32 `json:"remediatingNodes,omitempty"`
 
+	// unhealthyNodeCount is the number of selected Nodes that are unhealthy, whether
+	// unhealthyNodes has room for them or not.
+	// +optional
+	UnhealthyNodeCount *int32 `json:"unhealthyNodeCount,omitempty"`
+
+	// remediationsAllowed is how many more Nodes may fail before minHealthy or
+	// maxUnhealthy keeps remediations from being started, whatever else does.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RemediationsAllowed *int32 `json:"remediationsAllowed,omitempty"`
+
 	// soonUnhealthyNodes is the number of selected Nodes with a condition that
 	// makes them unhealthy once it has lasted for its duration.
 	// +optional
@@ -273,7 +283,7 @@ type NodeHealthCheckStatus struct {
 
 	// unhealthyNodes are the Nodes that are unhealthy or have a remediation
 	// object, by name. If there are more than fit, those with remediation
-	// objects come first.
+	// objects come first, and reason says how many are not listed.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
