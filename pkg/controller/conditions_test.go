@@ -92,7 +92,7 @@ func TestTextsAreBounded(t *testing.T) {
 	s := newStory(t)
 	s.nhc.Spec.PauseRequests = []string{"first", strings.Repeat("<", 100_000)}
 	status := s.round().status
-	require.LessOrEqual(t, len(status.Reason), 2048)
+	require.LessOrEqual(t, len(status.Reason), 1024)
 	require.True(t, strings.HasPrefix(status.Reason, "NHC is paused: first,<<<"))
 	s.world = func(w *world) {
 		w.findings.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: strings.Repeat("x", 100_000)}
@@ -100,7 +100,7 @@ func TestTextsAreBounded(t *testing.T) {
 	status = s.round(manyNodes(5001, 0)...).status
 	require.True(t, strings.HasSuffix(status.Reason, "xxx..., 1 more not listed"), "18.6: however long the rest is")
 	for _, condition := range status.Conditions {
-		require.LessOrEqual(t, len(condition.Message), 2048, condition.Type)
+		require.LessOrEqual(t, len(condition.Message), 1024, condition.Type)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestEntriesLeaveOut(t *testing.T) {
 			t.Parallel()
 			before, err := json.Marshal(tc.given)
 			require.NoError(t, err)
-			entries := limitEntries(tc.given, 10_000)
+			entries := LimitEntries(tc.given, 10_000)
 			require.Equal(t, tc.trimmed, len(entries) < len(tc.given))
 			require.Greater(t, entriesSize(entries), maxEntriesSize*7/10, "18.6: no more than that")
 			require.LessOrEqual(t, entriesSize(entries), maxEntriesSize, "18.6")
@@ -129,8 +129,8 @@ func TestEntriesThatJustFit(t *testing.T) {
 		return all
 	}
 	require.Equal(t, maxEntriesSize, entriesSize(given(16)))
-	require.NotEmpty(t, limitEntries(given(16), 5000)[0].Decision.Message, "18.6")
-	require.Empty(t, limitEntries(given(17), 5000)[0].Decision.Message, "18.6")
+	require.NotEmpty(t, LimitEntries(given(16), 5000)[0].Decision.Message, "18.6")
+	require.Empty(t, LimitEntries(given(17), 5000)[0].Decision.Message, "18.6")
 }
 
 func FuzzJSONSize(f *testing.F) {

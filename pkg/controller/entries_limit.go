@@ -19,10 +19,10 @@ const maxUnhealthyNodes = 5000
 // accepts 1.5 MiB by default; with the history and the rest it stays below 1 MiB.
 const maxEntriesSize = 780_000
 
-// limitEntries returns the entries by name, at most limit of them and no more than an
+// LimitEntries returns the entries by name, at most limit of them and no more than an
 // object can hold, those with remediations first (spec 18.6). What is left out of the
 // entries before a node is left out is what says the same of thousands of nodes.
-func limitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
+func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
 	entries := slices.Clone(all)
 	byName := func(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
 	remediatedFirst := func(a, b v1alpha1.UnhealthyNode) int {

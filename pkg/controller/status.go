@@ -36,7 +36,7 @@ func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.Unhea
 		RemediationsAllowed: new(int32(max(0, w.gate.Healthy-w.gate.Required))),
 		SoonUnhealthyNodes:  new(int32(w.fleet.SoonUnhealthy)),
 		RemediatingNodes:    new(int32(remediating)),
-		UnhealthyNodes:      limitEntries(entries, maxUnhealthyNodes),
+		UnhealthyNodes:      LimitEntries(entries, maxUnhealthyNodes),
 		Conditions:          newConditions(nhc, w, now),
 		RemediationHistory:  old.RemediationHistory,
 		LastUpdateTime:      old.LastUpdateTime,
@@ -56,7 +56,7 @@ func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.Unhea
 
 // maxReason is how many bytes of the reason are kept, and of the message of a condition,
 // both of which may repeat what somebody wrote into the spec.
-const maxReason = 2048
+const maxReason = 1024
 
 // seconds returns an instant as the API stores it.
 func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

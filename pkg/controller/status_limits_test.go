@@ -45,7 +45,7 @@ func TestLimitEntries(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, limitEntries(tc.given, tc.limit))
+			require.Equal(t, tc.want, LimitEntries(tc.given, tc.limit))
 		})
 	}
 }
@@ -58,11 +58,11 @@ func TestLimitEntriesIsStable(t *testing.T) {
 	for i := range 100 {
 		given = append(given, v1alpha1.UnhealthyNode{Name: fmt.Sprintf("n-%03d", i), Remediations: make([]v1alpha1.Remediation, i%3)})
 	}
-	want := limitEntries(append([]v1alpha1.UnhealthyNode(nil), given...), 50)
+	want := LimitEntries(append([]v1alpha1.UnhealthyNode(nil), given...), 50)
 	for range 20 {
 		shuffled := append([]v1alpha1.UnhealthyNode(nil), given...)
 		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		require.Equal(t, want, limitEntries(shuffled, 50), "P3: whatever the order, the same are listed")
+		require.Equal(t, want, LimitEntries(shuffled, 50), "P3: whatever the order, the same are listed")
 	}
 }
 
