@@ -37,7 +37,7 @@ func newConditions(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) []met
 	return conditions
 }
 
-// setRemediationAllowed tells whether anything may begin, as far as that is the same for
+// setRemediationAllowed reports whether anything may begin, as far as that is the same for
 // all nodes (spec 18.5).
 func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) {
 	condition := metav1.Condition{

@@ -85,7 +85,7 @@ func TestRemediationAllowedByAll(t *testing.T) {
 	}
 }
 
-// TestTextsAreBounded: what somebody wrote into the spec does not make a status that
+// TestTextsAreBounded: a text of the spec, however long, does not make a status that
 // cannot be written (spec 18.6).
 func TestTextsAreBounded(t *testing.T) {
 	t.Parallel()

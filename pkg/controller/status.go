@@ -55,7 +55,7 @@ func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.Unhea
 }
 
 // maxReason is how many bytes of the reason are kept, and of the message of a condition,
-// both of which may repeat what somebody wrote into the spec.
+// both of which may repeat a text of the spec.
 const maxReason = 1024
 
 // seconds returns an instant as the API stores it.

@@ -255,18 +255,18 @@ func TestRemediationFailedOncePerCR(t *testing.T) {
 			cr.Succeeded, cr.FailureReason, cr.FailureMessage = "False", "NoAgent", message
 		})
 	}
-	s, cr := begun(t), gaveUp("1", "nobody answers")
+	s, cr := begun(t), gaveUp("1", "no agent answers")
 	s.sync(sick("n", created(testCR("n", "1"))))
-	require.Equal(t, []string{"RemediationFailed: RebootRemediation n reports failure: NoAgent: nobody answers, and no step follows"}, s.sync(sick("n", own(cr), stepFailed(cr))))
+	require.Equal(t, []string{"RemediationFailed: RebootRemediation n reports failure: NoAgent: no agent answers, and no step follows"}, s.sync(sick("n", own(cr), stepFailed(cr))))
 	decision := s.nhc.Status.UnhealthyNodes[0].Decision
 	require.Equal(t, v1alpha1.DecisionExhausted, decision.Type)
 	require.Equal(t, v1alpha1.DecidedStepFailed, decision.Reason)
-	require.Equal(t, "RebootRemediation n reports failure: NoAgent: nobody answers, and no step follows", decision.Message)
+	require.Equal(t, "RebootRemediation n reports failure: NoAgent: no agent answers, and no step follows", decision.Message)
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, failures))
 
-	later := gaveUp("1", "still nobody")
+	later := gaveUp("1", "still none")
 	s.quiet(t, sick("n", own(later), stepFailed(later)))
-	require.Contains(t, s.nhc.Status.UnhealthyNodes[0].Decision.Message, "still nobody", "P4")
+	require.Contains(t, s.nhc.Status.UnhealthyNodes[0].Decision.Message, "still none", "P4")
 	s.restart()
 	s.quiet(t, sick("n", own(cr), stepFailed(cr)))
 	s.quiet(t, sick("n", own(testCR("n", "1"))))
@@ -274,7 +274,7 @@ func TestRemediationFailedOncePerCR(t *testing.T) {
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, failures))
 	require.Equal(t, map[string]float64{"/workers/StepFailed": 1}, positive(s.values(t, "nhc_nodes_waiting")))
 
-	another := gaveUp("2", "nobody answers")
+	another := gaveUp("2", "no agent answers")
 	require.Contains(t, s.sync(sick("n", own(another), stepFailed(another))), "RemediationFailed: "+another.Failure(), "once per CR")
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 2}, s.values(t, failures))
 }

@@ -258,7 +258,7 @@ func TestFailureOfCR(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ä", 5000)
 	for name, tc := range map[string]struct{ conditions, want string }{
-		"13.7":                            {`[{"type":"Succeeded","status":"False","reason":"NoAgent","message":"nobody answers"}]`, "RebootRemediation n reports failure: NoAgent: nobody answers, and no step follows"},
+		"13.7":                            {`[{"type":"Succeeded","status":"False","reason":"NoAgent","message":"no agent answers"}]`, "RebootRemediation n reports failure: NoAgent: no agent answers, and no step follows"},
 		"13.7 without a message":          {`[{"type":"Succeeded","status":"False","reason":"NoAgent","message":""}]`, "RebootRemediation n reports failure: NoAgent, and no step follows"},
 		"13.7 without anything":           {`[{"type":"Succeeded","status":"False"}]`, "RebootRemediation n reports failure, and no step follows"},
 		"21.1 of a success":               {`[{"type":"Succeeded","status":"True","reason":"Done","message":"rebooted"}]`, "RebootRemediation n reports failure, and no step follows"},
@@ -287,7 +287,7 @@ func TestCRSameAs(t *testing.T) {
 		"21.1 success":                           {change: succeeded},
 		"21.1 failure":                           {change: failed},
 		"13.7 another reason of it":              {change: func(c *CR) { c.FailureReason = "NoAgent" }},
-		"13.7 another message of it":             {change: func(c *CR) { c.FailureMessage = "nobody answers" }},
+		"13.7 another message of it":             {change: func(c *CR) { c.FailureMessage = "no agent answers" }},
 		"13.7 the time of it alone is no news":   {change: func(c *CR) { c.FailedSince = epoch }, same: true},
 		"21.1 permanent node deletion":           {change: awaitsDelete},
 		"21.1 fencing":                           {change: func(c *CR) { c.Fenced = true }},

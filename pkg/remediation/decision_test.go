@@ -30,7 +30,7 @@ func lastFailed(reason v1alpha1.DecisionReason) func(*Node) {
 // gaveUp reports a failure of its own at a time after the epoch.
 func gaveUp(after time.Duration) func(*CR) {
 	return func(c *CR) {
-		c.Succeeded, c.FailureReason, c.FailureMessage, c.FailedSince = "False", "NoAgent", "nobody answers", epoch.Add(after)
+		c.Succeeded, c.FailureReason, c.FailureMessage, c.FailedSince = "False", "NoAgent", "no agent answers", epoch.Add(after)
 	}
 }
 
@@ -129,11 +129,11 @@ func TestDecision(t *testing.T) {
 		"16.4 negative":                    {script: waitingFor(-1), node: sick("n", well, with(cr("n"))), want: "HealthyDelay", message: "kubectl annotate node n " + v1alpha1.AnnotationManuallyConfirmedHealthy + "="},
 		"13.6":                             {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), ourLease), want: "NoTemplateLeft", message: "All 3 steps are over"},
 		"13.6 gave up when it was told to": {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(25*m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:20:00Z"))), ourLease), now: 26 * m, want: "NoTemplateLeft"},
-		"13.7 classic":                     {node: sick("n", with(cr("n", gaveUp(m))), ourLease), now: 2 * m, want: "StepFailed", message: "RebootRemediation n reports failure: NoAgent: nobody answers, and no step follows", next: 30 * m},
+		"13.7 classic":                     {node: sick("n", with(cr("n", gaveUp(m))), ourLease), now: 2 * m, want: "StepFailed", message: "RebootRemediation n reports failure: NoAgent: no agent answers, and no step follows", next: 30 * m},
 		"13.7 classic, paused":             {node: sick("n", with(cr("n", gaveUp(m))), ourLease, under(func(c *Circumstances) { c.Paused = true })), now: 2 * m, want: "StepFailed", next: 30 * m},
 		"13.7 classic, its lease is over":  {node: sick("n", with(cr("n", gaveUp(m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:30:00Z")))), now: 31 * m, want: "StepFailed"},
 		"13.7 it was told to stop first":   {node: sick("n", with(cr("n", gaveUp(31*m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:30:00Z")))), now: 32 * m, want: "NoTemplateLeft"},
-		"13.7 the last step, right now":    {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(m))), ourLease), now: m, want: "StepFailed", message: "reports failure: NoAgent: nobody answers"},
+		"13.7 the last step, right now":    {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(m))), ourLease), now: m, want: "StepFailed", message: "reports failure: NoAgent: no agent answers"},
 		"13.7 the last step, and ended":    {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:01:00Z"))), ourLease), now: 9 * m, want: "StepFailed"},
 		"13.3 a step that is followed":     {script: escalation(), node: sick("n", with(soft(gaveUp(m))), ourLease, under(func(c *Circumstances) { c.Paused = true })), now: m, want: "Paused"},
 		"13.6 at this moment":              {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, want: "NoTemplateLeft"},
