@@ -130,7 +130,7 @@ func (c *Controller) remember(ctx context.Context, nhc string, memory *memory, p
 			}
 			continue
 		}
-		c.retries.failed(nhc, node, outcome.Err, now)
+		c.retries.failed(nhc, node, outcome, now)
 		failures.add(ctx, node.Name, outcome.Err)
 		if apierrors.IsForbidden(outcome.Err) {
 			// A missing permission is a matter of the whole kind, a quota or a

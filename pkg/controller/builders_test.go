@@ -146,6 +146,9 @@ func ended(at time.Time, crs ...*remediation.CR) func(*part) {
 		}
 	}
 }
+func stepFailed(cr *remediation.CR) func(*part) {
+	return func(p *part) { p.plan.Failed, p.plan.Reason = cr, v1alpha1.DecidedStepFailed }
+}
 func exhausted(p *part)  { p.plan.Exhausted = true }
 func delayed(p *part)    { p.plan.Delayed = true }
 func unselected(p *part) { p.plan.Node.Circumstances.Unselected = true }

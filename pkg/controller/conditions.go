@@ -35,10 +35,14 @@ func newConditions(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) []met
 	setStorm(&conditions, nhc, w.storm, now)
 	setLeftoverRemediations(&conditions, nhc, leftovers(w.nodes), now)
 	setPlatformAccess(&conditions, nhc, w.access, now)
+	for i := range conditions {
+		conditions[i].Message = shortenTo(conditions[i].Message, maxReason)
+	}
 	return conditions
 }
 
-// setRemediationAllowed tells of gate and storm in one.
+// setRemediationAllowed reports whether anything may begin, as far as that is the same for
+// all nodes (spec 18.5).
 func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) {
 	condition := metav1.Condition{
 		Type:               v1alpha1.ConditionRemediationAllowed,
@@ -47,7 +51,7 @@ func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHea
 		LastTransitionTime: seconds(now),
 	}
 	var allowed bool
-	allowed, condition.Reason, condition.Message = w.script.Grounds.Allowance()
+	allowed, condition.Reason, condition.Message = w.script.Allowance()
 	if allowed {
 		condition.Status = metav1.ConditionTrue
 	}

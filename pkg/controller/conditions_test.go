@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -92,6 +93,55 @@ func TestPlatformAccess(t *testing.T) {
 	s.world = func(w *world) { w.gate.Open = true }
 	s.sync()
 	require.Nil(t, meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess"), "P4")
+}
+
+// TestRemediationAllowedByAll: what a sync saw is what the condition tells, the first
+// obstacle first (spec 18.5).
+func TestRemediationAllowedByAll(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	for _, tc := range []struct {
+		change          func(*world)
+		reason, message string
+	}{
+		{func(w *world) { w.storm.Active = true }, "StormActive", "Storm recovery is active while 0 of 0 nodes are not healthy"},
+		{func(w *world) { w.gate.Open = false }, "GateClosed", "0 of 0 nodes are healthy, at least 0 have to be"},
+		{func(*world) { s.nhc.Spec.PauseRequests = []string{"holiday"} }, "Paused", "Paused: holiday"},
+		{func(w *world) { w.progressing = true }, "ClusterUpgrading", "The cluster is being upgraded"},
+		{func(w *world) { w.specProblem = "no limit" }, "InvalidSpec", "no limit"},
+		{func(w *world) { w.findings.unknown = true }, "Disabled", "The templates could not be read yet"},
+		{func(w *world) { w.findings.problem = &remediation.Problem{Message: "it is gone"} }, "Disabled", "it is gone"},
+	} {
+		before := s.world
+		s.world = func(w *world) {
+			before(w)
+			tc.change(w)
+		}
+		s.world(&world{}) // For what changes the spec.
+		condition := meta.FindStatusCondition(s.round().status.Conditions, "RemediationAllowed")
+		require.Equal(t, metav1.ConditionFalse, condition.Status, tc.reason)
+		require.Equal(t, tc.reason, condition.Reason)
+		require.Equal(t, tc.message, condition.Message)
+	}
+}
+
+// TestTextsAreBounded: a text of the spec, however long, does not make a status that
+// cannot be written (spec 18.6).
+func TestTextsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.nhc.Spec.PauseRequests = []string{"first", strings.Repeat("<", 100_000)}
+	status := s.round().status
+	require.LessOrEqual(t, len(status.Reason), 1024)
+	require.True(t, strings.HasPrefix(status.Reason, "NHC is paused: first,<<<"))
+	s.world = func(w *world) {
+		w.findings.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: strings.Repeat("x", 100_000)}
+	}
+	status = s.round(manyNodes(5001, 0)...).status
+	require.True(t, strings.HasSuffix(status.Reason, "xxx..., 1 more not listed"), "18.6: however long the rest is")
+	for _, condition := range status.Conditions {
+		require.LessOrEqual(t, len(condition.Message), 1024, condition.Type)
+	}
 }
 
 // TestConditionsOfTheWorld: what a sync saw is what status tells.

@@ -94,7 +94,7 @@ func TestEntriesLeaveOut(t *testing.T) {
 			t.Parallel()
 			before, err := json.Marshal(tc.given)
 			require.NoError(t, err)
-			entries := limitEntries(tc.given, 10_000)
+			entries := LimitEntries(tc.given, 10_000)
 			require.Equal(t, tc.trimmed, len(entries) < len(tc.given))
 			require.Greater(t, entriesSize(entries), maxEntriesSize*7/10, "18.6: no more than that")
 			require.LessOrEqual(t, entriesSize(entries), maxEntriesSize, "18.6")
@@ -129,8 +129,21 @@ func TestEntriesThatJustFit(t *testing.T) {
 		return all
 	}
 	require.Equal(t, maxEntriesSize, entriesSize(given(16)))
-	require.NotEmpty(t, limitEntries(given(16), 5000)[0].Decision.Message, "18.6")
-	require.Empty(t, limitEntries(given(17), 5000)[0].Decision.Message, "18.6")
+	require.NotEmpty(t, LimitEntries(given(16), 5000)[0].Decision.Message, "18.6")
+	require.Empty(t, LimitEntries(given(17), 5000)[0].Decision.Message, "18.6")
+}
+
+func FuzzJSONSize(f *testing.F) {
+	for _, text := range []string{"", "a", "<>&", "\"\\/\n\r\t\b\f\x00\x1f\x7f", "ä€😀\u2028\u2029\ufffd", "\xff\xc3", strings.Repeat("<", 512)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		encoded, err := json.Marshal(text)
+		require.NoError(t, err)
+		size, actual := jsonSize(text), len(encoded)-len(`""`)
+		require.GreaterOrEqual(t, size, actual, "18.6: rather too many: %s", encoded)
+		require.LessOrEqual(t, size, actual+5*strings.Count(text, "\ufffd"), "18.6: %s", encoded)
+	})
 }
 
 func TestFitting(t *testing.T) {
@@ -153,6 +166,8 @@ func TestEntrySize(t *testing.T) {
 	at := metav1.NewTime(epoch)
 	for name, entry := range map[string]v1alpha1.UnhealthyNode{
 		"a name":            {Name: "n"},
+		"a message of <":    {Name: "n", Decision: &v1alpha1.Decision{Type: v1alpha1.DecisionWaiting, Reason: v1alpha1.DecidedLeaseTaken, Message: strings.Repeat("<", 512), Since: at}},
+		"control signs":     {Name: "n", Trigger: &v1alpha1.Trigger{Type: "\x00\x1f", Status: "\u2028\u2029", Reason: strings.Repeat("\xff&>\"\\\n", 20)}, Detected: &at},
 		"a long name":       {Name: strings.Repeat("n", 253)},
 		"recovering":        {Name: "n", ConditionsHealthyTimestamp: &at, HealthyDelayed: new(true)},
 		"a decision":        {Name: "n", Decision: &v1alpha1.Decision{Type: v1alpha1.DecisionRemediating, Reason: v1alpha1.DecidedAwaitingReplacement, Message: long, Since: at, NextCheckTime: &at}},

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -18,10 +19,10 @@ const maxUnhealthyNodes = 5000
 // accepts 1.5 MiB by default; with the history and the rest it stays below 1 MiB.
 const maxEntriesSize = 780_000
 
-// limitEntries returns the entries by name, at most limit of them and no more than an
+// LimitEntries returns the entries by name, at most limit of them and no more than an
 // object can hold, those with remediations first (spec 18.6). What is left out of the
 // entries before a node is left out is what says the same of thousands of nodes.
-func limitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
+func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
 	entries := slices.Clone(all)
 	byName := func(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
 	remediatedFirst := func(a, b v1alpha1.UnhealthyNode) int {
@@ -78,21 +79,45 @@ func entriesSize(entries []v1alpha1.UnhealthyNode) int {
 // entrySize returns about how many bytes an entry takes, rather too many than too
 // few: its JSON, and its part of the managed fields, which repeat the name.
 func entrySize(entry *v1alpha1.UnhealthyNode) int {
-	const fields, timestamps, remediationFields, decisionFields, triggerFields = 120, 80, 210, 130, 115
-	size := fields + 2*len(entry.Name)
+	const fields, timestamps, remediationFields, decisionFields, triggerFields = 120, 80, 230, 130, 115
+	size := fields + 2*jsonSize(entry.Name)
 	if entry.ConditionsHealthyTimestamp != nil {
 		size += timestamps
 	}
 	if decision := entry.Decision; decision != nil {
-		size += decisionFields + len(decision.Type) + len(decision.Reason) + len(decision.Message)
+		size += decisionFields + jsonSize(string(decision.Type)) + jsonSize(string(decision.Reason)) + jsonSize(decision.Message)
 	}
 	if trigger := entry.Trigger; trigger != nil {
-		size += triggerFields + len(trigger.Type) + len(trigger.Status) + len(trigger.Reason)
+		size += triggerFields + jsonSize(string(trigger.Type)) + jsonSize(string(trigger.Status)) + jsonSize(trigger.Reason)
 	}
 	for i := range entry.Remediations {
 		cr := &entry.Remediations[i]
-		size += remediationFields + len(cr.TemplateName) +
-			len(cr.Resource.APIVersion) + len(cr.Resource.Kind) + len(cr.Resource.Namespace) + len(cr.Resource.Name) + len(cr.Resource.UID)
+		size += remediationFields + jsonSize(cr.TemplateName)
+		for _, part := range []string{
+			cr.Resource.APIVersion, cr.Resource.Kind, cr.Resource.Namespace, cr.Resource.Name, string(cr.Resource.UID), cr.Resource.ResourceVersion, cr.Resource.FieldPath,
+		} {
+			size += jsonSize(part)
+		}
+	}
+	return size
+}
+
+// jsonSize returns how many bytes a text takes in JSON as the API server stores it,
+// without the quotes. It escapes what HTML does, too: a single < takes six bytes.
+func jsonSize(text string) int {
+	const escaped = len(`\u003c`)
+	size := len(text)
+	for _, char := range text {
+		switch {
+		case char == '"' || char == '\\' || char == '\n' || char == '\r' || char == '\t' || char == '\b' || char == '\f':
+			size += len(`\n`) - 1
+		case char < ' ' || char == '<' || char == '>' || char == '&':
+			size += escaped - 1
+		case char == '\u2028' || char == '\u2029':
+			size += escaped - utf8.RuneLen(char)
+		case char == utf8.RuneError: // Or a byte that belongs to no character.
+			size += escaped - 1
+		}
 	}
 	return size
 }

@@ -30,6 +30,7 @@ const (
 	reasonRemediationRemoved = "RemediationRemoved"
 	reasonRemediationSkipped = "RemediationSkipped"
 	reasonNoTemplateLeft     = "NoTemplateLeft"
+	reasonRemediationFailed  = "RemediationFailed"
 	reasonInvalidNodeLabel   = "InvalidNodeLabel"
 	reasonOldRemediationCR   = "OldRemediationCR"
 	reasonStormStarted       = "StormRecoveryStarted"
@@ -161,6 +162,14 @@ func noTemplateLeft(nhc string, node *corev1.Node) event {
 	}
 }
 
+// remediationFailed tells of a failure that no step follows.
+func remediationFailed(node *corev1.Node, cr *remediation.CR) event {
+	return event{
+		eventType: corev1.EventTypeWarning, reason: reasonRemediationFailed, action: "Fail-" + cr.Kind, node: node,
+		note: cr.Failure(),
+	}
+}
+
 // oldRemediation tells of an old CR. node is nil if it is gone.
 func oldRemediation(node *corev1.Node, cr *remediation.CR) event {
 	return event{
@@ -190,7 +199,7 @@ const maxNoteLength = 1024
 func (a announcer) announce(nhc *v1alpha1.NodeHealthCheck, all []event) {
 	onNHC := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID}
 	for _, e := range all {
-		note := shorten(notePrefix + e.note)
+		note := shortenTo(notePrefix+e.note, maxNoteLength)
 		if e.node == nil {
 			a.recorder.Eventf(onNHC, nil, e.eventType, e.reason, e.action, "%s", note)
 			continue
@@ -201,11 +210,11 @@ func (a announcer) announce(nhc *v1alpha1.NodeHealthCheck, all []event) {
 	}
 }
 
-// shorten cuts a note to what the API accepts, and not within a character.
-func shorten(note string) string {
-	if len(note) <= maxNoteLength {
-		return note
+// shortenTo returns no more than so many bytes of a text, and does not cut a character.
+func shortenTo(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
 	const ellipsis = "..."
-	return strings.ToValidUTF8(note[:maxNoteLength-len(ellipsis)], "") + ellipsis
+	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
 }

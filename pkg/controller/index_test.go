@@ -180,7 +180,7 @@ func TestRetries(t *testing.T) {
 
 	now, last := epoch, time.Duration(0)
 	for range 20 {
-		r.failed("nhc", &a.Node, errors.New("denied"), now)
+		r.failed("nhc", &a.Node, &remediation.Outcome{Err: errors.New("denied")}, now)
 		due := r.of("nhc", &a.Node).due
 		delay := due.Sub(now)
 		require.Greater(t, delay, time.Duration(0), "P1: retried")
@@ -204,7 +204,7 @@ func TestRetries(t *testing.T) {
 	require.Zero(t, r.next("nhc", all, now), "P2: an attempt that is due now is made now")
 	r.succeeded("nhc", &a)
 	require.Zero(t, r.of("nhc", &a.Node).due, "P4: it goes with its cause")
-	r.failed("nhc", &a.Node, errors.New("denied"), now)
+	r.failed("nhc", &a.Node, &remediation.Outcome{Err: errors.New("denied")}, now)
 	require.Equal(t, retryBase, r.of("nhc", &a.Node).due.Sub(now), "the backoff starts anew")
 }
 
@@ -212,15 +212,15 @@ func TestRetriesForget(t *testing.T) {
 	t.Parallel()
 	r := newRetries()
 	plan := remediation.NodePlan{Node: remediation.Node{Name: "a"}}
-	r.failed("nhc", &plan.Node, errors.New("denied"), epoch)
-	r.failed("nhc", &plan.Node, errors.New("denied"), epoch)
+	r.failed("nhc", &plan.Node, &remediation.Outcome{Err: errors.New("denied")}, epoch)
+	r.failed("nhc", &plan.Node, &remediation.Outcome{Err: errors.New("denied")}, epoch)
 	require.Zero(t, r.next("nhc", nil, epoch), "P4: the node is no longer in the plans")
 	require.Zero(t, r.of("nhc", &plan.Node).due)
-	r.failed("nhc", &plan.Node, errors.New("denied"), epoch)
+	r.failed("nhc", &plan.Node, &remediation.Outcome{Err: errors.New("denied")}, epoch)
 	require.Equal(t, retryBase, r.of("nhc", &plan.Node).due.Sub(epoch), "the backoff starts anew")
 	r.forget("nhc")
 	require.Zero(t, r.of("nhc", &plan.Node).due)
-	r.failed("nhc", &plan.Node, errors.New("denied"), epoch)
+	r.failed("nhc", &plan.Node, &remediation.Outcome{Err: errors.New("denied")}, epoch)
 	require.Equal(t, retryBase, r.of("nhc", &plan.Node).due.Sub(epoch), "the backoff starts anew")
 }
 

@@ -66,7 +66,7 @@ func (r *round) logDecisions(ctx context.Context, memory *memory) {
 		node := r.plans[i].Node.Name
 		before, after := memory.decisions[node], r.decisions[node]
 		switch {
-		case before.Reason == after.Reason:
+		case after.SameReason(&before):
 		case after.Reason == "":
 			logger.V(2).Info("Decision ended", "node", node, "before", string(before.Reason))
 		default:
@@ -90,7 +90,7 @@ func (r *round) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
 			refused = append(refused, string(check.Reason)+": "+check.Message)
 		}
 	}
-	_, _, allowance := r.world.script.Grounds.Allowance()
+	_, _, allowance := r.world.script.Allowance()
 	logger.V(4).Info("Checked", "node", plan.Node.Name, "passed", passed, "refused", refused, "gate", allowance)
 }
 

@@ -61,6 +61,8 @@ type announced struct {
 	detected                             sets.Set[string]
 	// exhausted holds the nodes of whose last step the end was told in this episode.
 	exhausted sets.Set[string]
+	// failed holds the CRs of which a failure was told.
+	failed sets.Set[types.UID]
 	// refused holds the refusals of single nodes that were told of.
 	refused      map[string]remediation.Refusal
 	invalidLabel sets.Set[string]
@@ -119,7 +121,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 			releasing:         sets.New[string](),
 			machineUnread:     map[string]time.Time{},
 			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonGateClosed,
-			announced:         announced{detected: sets.New[string](), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
+			announced:         announced{detected: sets.New[string](), failed: failedIn(&nhc.Status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		if before != nil {
 			// What the namesake had has ended, and its series with it.
@@ -132,6 +134,21 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 		known.recall(nhc)
 	}
 	return known
+}
+
+// failedIn returns the CRs of the nodes of which a status says that a step has failed.
+func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
+	failed := sets.New[types.UID]()
+	for i := range status.UnhealthyNodes {
+		entry := &status.UnhealthyNodes[i]
+		if entry.Decision == nil || entry.Decision.Reason != v1alpha1.DecidedStepFailed {
+			continue
+		}
+		for j := range entry.Remediations {
+			failed.Insert(entry.Remediations[j].Resource.UID)
+		}
+	}
+	return failed
 }
 
 // recall has status tell what is open, as after a restart.

@@ -24,7 +24,7 @@ type metrics struct {
 	observedNodes, healthyNodes, unhealthyNodes, soonUnhealthyNodes, remediatingNodes *prometheus.GaugeVec
 	gateOpen, stormActive, paused, disabled                                           *prometheus.GaugeVec
 	nodesWaiting, leftovers, ongoingRemediations, oldRemediations                     *prometheus.GaugeVec
-	started, succeeded, timedOut, cancelled                                           *prometheus.CounterVec
+	started, succeeded, timedOut, cancelled, failed                                   *prometheus.CounterVec
 	lastLookRecovered, episodes, staleRetries                                         *prometheus.CounterVec
 	detectionToCreation, syncDuration, nodeWaiting, episodeDuration                   *prometheus.HistogramVec
 }
@@ -50,7 +50,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		unhealthyNodes:      gauge("nhc_unhealthy_nodes", "Number of selected nodes that are unhealthy.", nhc),
 		soonUnhealthyNodes:  gauge("nhc_soon_unhealthy_nodes", "Number of selected nodes that are unhealthy once a condition has lasted for its duration.", nhc),
 		remediatingNodes:    gauge("nhc_remediating_nodes", "Number of nodes under remediation.", nhc),
-		nodesWaiting:        gauge("nhc_nodes_waiting", "Number of listed nodes for which no remediation is at work, by the reason of the decision on them.", nhc, "reason"),
+		nodesWaiting:        gauge("nhc_nodes_waiting", "Number of nodes for which no remediation is at work, by the reason of the decision on them.", nhc, "reason"),
 		ongoingRemediations: gauge("nhc_ongoing_remediations", "Number of remediations in status.", nhc),
 		oldRemediations:     gauge("nhc_old_remediations", "Number of remediations that are older than 48 hours.", nhc),
 		leftovers:           gauge("nhc_leftover_remediations", "Number of remediations that are still being deleted although their Node is gone.", nhc),
@@ -62,6 +62,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		succeeded:           counter("nhc_remediations_succeeded_total", "Remediations that ended with a healthy node or a success of the remediator.", nhc, "remediation"),
 		timedOut:            counter("nhc_remediations_timed_out_total", "Remediations that ended after they had timed out or failed.", nhc, "remediation"),
 		cancelled:           counter("nhc_remediations_cancelled_total", "Remediations that ended in any other way.", nhc, "remediation"),
+		failed:              counter("nhc_remediations_failed_total", "Remediations of which the remediator reported a failure that no step follows.", nhc, "remediation"),
 		lastLookRecovered:   counter("nhc_last_look_recovered_total", "Remediations that were not created because a live read found the node no longer unhealthy.", nhc),
 		staleRetries:        counter("nhc_stale_cache_retries_total", "Syncs put off because a cache did not show the own write of an earlier one, by the resource that was written.", nhc, "resource"),
 		episodes:            counter("nhc_episodes_total", "Episodes of unhealthy nodes that have ended, by outcome.", nhc, "outcome"),
@@ -92,7 +93,7 @@ func (m *metrics) perCheck() []series {
 		m.observedNodes, m.healthyNodes, m.unhealthyNodes, m.soonUnhealthyNodes, m.remediatingNodes,
 		m.gateOpen, m.stormActive, m.paused, m.disabled, m.nodesWaiting, m.leftovers,
 		m.ongoingRemediations, m.oldRemediations,
-		m.started, m.succeeded, m.timedOut, m.cancelled, m.lastLookRecovered, m.episodes, m.staleRetries,
+		m.started, m.succeeded, m.timedOut, m.cancelled, m.failed, m.lastLookRecovered, m.episodes, m.staleRetries,
 		m.detectionToCreation, m.syncDuration, m.nodeWaiting, m.episodeDuration,
 	}
 }
@@ -119,7 +120,7 @@ func (m *metrics) initialize(nhc *v1alpha1.NodeHealthCheck) {
 		if !valid {
 			continue
 		}
-		for _, counter := range []*prometheus.CounterVec{m.started, m.succeeded, m.timedOut, m.cancelled} {
+		for _, counter := range []*prometheus.CounterVec{m.started, m.succeeded, m.timedOut, m.cancelled, m.failed} {
 			counter.WithLabelValues(nhc.Name, kind.Kind)
 		}
 	}

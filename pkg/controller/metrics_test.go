@@ -294,7 +294,7 @@ func TestMetricsLint(t *testing.T) {
 	s.now = epoch.Add(49 * time.Hour)
 	s.sync(sick("e", refused(remediation.RefusedPaused)), sick("f", func(p *part) { p.outcome.Recovered = true }))
 	s.sync(sick("a", created(testCR("a", "1"))), sick("b", own(testCR("b", "2", crMarked))), sick("c", own(testCR("c", "3"))), sick("d", own(testCR("d", "4"))))
-	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3"))), well("d"))
+	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3")), stepFailed(testCR("c", "3"))), well("d"))
 	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
 	s.metrics.staleRetries.WithLabelValues("workers", "leases").Inc()
 	families, err := s.registry.Gather()
@@ -305,7 +305,7 @@ func TestMetricsLint(t *testing.T) {
 		require.NotEmpty(t, family.GetHelp())
 	}
 	want := []string{
-		ongoing, unhealthySeconds, oldCRs, started, succeededTotal, timedOutTotal, cancelled, detection, "nhc_sync_duration_seconds",
+		ongoing, unhealthySeconds, oldCRs, started, succeededTotal, timedOutTotal, cancelled, "nhc_remediations_failed_total", detection, "nhc_sync_duration_seconds",
 		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_soon_unhealthy_nodes", "nhc_remediating_nodes",
 		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled",
 		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total", "nhc_leftover_remediations", "nhc_stale_cache_retries_total",
@@ -337,7 +337,8 @@ func TestNodesWaiting(t *testing.T) {
 		maps.DeleteFunc(values, func(_ string, value float64) bool { return value == 0 })
 		return values
 	}
-	s.sync(sick("a", refused(remediation.RefusedPaused)), sick("b", refused(remediation.RefusedPaused)), sick("c", own(testCR("c", "1"))))
+	blocked := func(p *part) { p.plan.Reason = v1alpha1.DecidedPaused } // Its step is over, and may not end.
+	s.sync(sick("a", refused(remediation.RefusedPaused)), sick("b", refused(remediation.RefusedPaused)), sick("c", own(testCR("c", "1"))), sick("d", own(testCR("d", "2")), blocked))
 	require.Equal(t, map[string]float64{"/workers/Paused": 2}, nonZero(), "nodes under remediation do not wait")
 	require.Contains(t, s.values(t, waiting), "/workers/GateClosed", "series that are zero are there")
 	require.NotContains(t, s.values(t, waiting), "/workers/StepRunning")

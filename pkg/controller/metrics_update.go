@@ -23,6 +23,7 @@ func (m *metrics) update(r *round, memory *memory) {
 	m.updateState(r)
 	m.updateWaiting(r, memory)
 	m.countEpisodes(r)
+	m.countFailures(r, memory)
 	m.updateRemediations(r, memory)
 	memory.oldNodes = m.updateOld(r.nhc.Name, r.oldCRs(), memory.oldNodes)
 }
@@ -91,12 +92,23 @@ func (m *metrics) updateRemediations(r *round, memory *memory) {
 	memory.remediations = after
 }
 
+// countFailures counts the failures that no step follows, once for each CR.
+func (m *metrics) countFailures(r *round, memory *memory) {
+	for i := range r.plans {
+		if cr := r.plans[i].Failed; cr != nil && !memory.announced.failed.Has(cr.UID) {
+			m.failed.WithLabelValues(r.nhc.Name, cr.Kind).Inc()
+		}
+	}
+}
+
 // updateWaiting counts the nodes for which no remediation is at work, and how long
 // those waited whose reason has gone.
 func (m *metrics) updateWaiting(r *round, memory *memory) {
 	waiting := map[v1alpha1.DecisionReason]int{}
 	for _, decision := range r.decisions {
-		waiting[decision.Reason]++
+		if decision.Type != v1alpha1.DecisionRemediating {
+			waiting[decision.Reason]++
+		}
 	}
 	for reason, decisionType := range v1alpha1.DecisionReasons() {
 		if decisionType != v1alpha1.DecisionRemediating {
@@ -104,7 +116,7 @@ func (m *metrics) updateWaiting(r *round, memory *memory) {
 		}
 	}
 	for node, before := range memory.decisions {
-		if before.Type != v1alpha1.DecisionRemediating && r.decisions[node].Reason != before.Reason {
+		if after := r.decisions[node]; before.Type != v1alpha1.DecisionRemediating && !after.SameReason(&before) {
 			m.nodeWaiting.WithLabelValues(r.nhc.Name, string(before.Reason)).Observe(max(0, r.now.Sub(before.Since.Time).Seconds()))
 		}
 	}

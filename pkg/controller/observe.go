@@ -228,6 +228,11 @@ func (c *Controller) addNamed(nhc *v1alpha1.NodeHealthCheck, w *world, names set
 			return fmt.Errorf("reading node %s: %w", name, err)
 		}
 		verdict := w.judge(nhc, now)(node)
+		if len(nhc.Spec.UnhealthyConditions) == 0 && crs.remediated(name) {
+			// There is nothing to judge it by, and to call it healthy would delete its CRs
+			// (spec 4.2).
+			verdict = health.Verdict{State: health.SoonUnhealthy}
+		}
 		leaving := restraints
 		leaving.Unselected = !selector.Matches(labelSet(node))
 		if leaving.Unselected && verdict.State == health.SoonUnhealthy && crs.remediated(name) {
@@ -248,7 +253,7 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 	for i := range w.nodes {
 		node := &w.nodes[i]
 		retry := c.retries.of(nhc.Name, node)
-		node.RetryAt, node.LastFailure = retry.due, retry.failure
+		node.RetryAt, node.LastFailure, node.LastFailed = retry.due, retry.failure, retry.failed
 		node.DeletionRequested = memory.deletionRequested
 		if node.Machines.Unread() {
 			since, known := memory.machineUnread[node.Name]
@@ -290,8 +295,8 @@ func (c *Controller) complete(nhc *v1alpha1.NodeHealthCheck, w *world, memory *m
 // grounds returns what explains the circumstances of all nodes.
 func (w *world) grounds(nhc *v1alpha1.NodeHealthCheck) remediation.Grounds {
 	grounds := remediation.Grounds{
-		Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)),
-		SpecProblem: w.specProblem, Unread: w.unread, ClockUntrusted: w.clockUntrusted,
+		Circumstances: w.restraints(nhc), Gate: w.gate, Storm: w.storm, StormEnd: w.storm.End(health.StormRulesOf(&nhc.Spec)),
+		SpecProblem: w.specProblem, Unread: w.unread,
 	}
 	if w.findings.problem != nil {
 		grounds.TemplateProblem = w.findings.problem.Message

@@ -190,6 +190,9 @@ func (r *round) nodeTransitions(memory *memory) []event {
 		if plan.ExhaustedBy(&r.outcomes[i]) && r.endedNow(i, ended) && !memory.announced.exhausted.Has(node.Name) {
 			all = append(all, noTemplateLeft(r.nhc.Name, node))
 		}
+		if cr := plan.Failed; cr != nil && !memory.announced.failed.Has(cr.UID) {
+			all = append(all, remediationFailed(node, cr))
+		}
 		if r.ignoresLabel(plan) && !memory.announced.invalidLabel.Has(node.Name) {
 			all = append(all, invalidNodeLabel(node))
 		}
@@ -266,6 +269,7 @@ func (r *round) announcedNow(memory *memory) announced {
 		upgrading:    r.world.upgrading(),
 		detected:     sets.New[string](),
 		exhausted:    sets.New[string](),
+		failed:       sets.New[types.UID](),
 		refused:      map[string]remediation.Refusal{},
 		invalidLabel: sets.New[string](),
 		old:          sets.New[types.UID](),
@@ -284,6 +288,11 @@ func (r *round) announcedNow(memory *memory) announced {
 			now.detected.Insert(name)
 			if plan.ExhaustedBy(&r.outcomes[i]) || memory.announced.exhausted.Has(name) {
 				now.exhausted.Insert(name)
+			}
+		}
+		for _, cr := range plan.Node.Own {
+			if cr == plan.Failed || memory.announced.failed.Has(cr.UID) {
+				now.failed.Insert(cr.UID)
 			}
 		}
 		if plan.Refusal != "" {

@@ -116,6 +116,37 @@ func TestRestraints(t *testing.T) {
 	}
 }
 
+// TestNoConditionToJudgeBy: without any condition in a stored spec no node is unhealthy,
+// and one with a CR is not healthy either, which would delete the CR (spec 4.2).
+func TestNoConditionToJudgeBy(t *testing.T) {
+	t.Parallel()
+	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	require.NoError(t, nodes.Add(testNode("remediated")))
+	require.NoError(t, nodes.Add(testNode("untouched")))
+	for name, tc := range map[string]struct {
+		conditions []v1alpha1.UnhealthyCondition
+		node       string
+		want       health.Verdict
+	}{
+		"4.2 a node with a CR":              {node: "remediated", want: health.Verdict{State: health.SoonUnhealthy}},
+		"4.2 a node without":                {node: "untouched"},
+		"7.3 a condition, and none matches": {node: "remediated", conditions: []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nhc := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.UnhealthyConditions = tc.conditions })
+			c := &Controller{nodes: corelisters.NewNodeLister(nodes)}
+			crs := &ownCRs{
+				read:     map[string][]*remediation.CR{"remediated": {testCR("remediated", "uid")}},
+				machines: func(*corev1.Node) remediation.Machines { return remediation.Machines{} },
+			}
+			w := &world{objects: map[string]*corev1.Node{}}
+			require.NoError(t, c.addNamed(nhc, w, sets.New(tc.node), crs, remediation.Circumstances{}, epoch))
+			require.Equal(t, tc.want, w.nodes[0].Verdict)
+		})
+	}
+}
+
 // TestRestraintsOfNodes that are looked at for another reason than that they are
 // selected and unwell.
 func TestRestraintsOfNodes(t *testing.T) {

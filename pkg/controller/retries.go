@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
@@ -26,8 +27,9 @@ type retries struct {
 // attempt is the next one after a failure.
 type attempt struct {
 	due time.Time
-	// failure says what has failed.
+	// failure says what has failed, and failed as what it counts.
 	failure string
+	failed  v1alpha1.DecisionReason
 }
 
 // retryKey tells attempts of different nature apart: what failed for an unhealthy
@@ -50,14 +52,14 @@ func keyOf(nhc string, node *remediation.Node) retryKey {
 }
 
 // failed schedules the next attempt.
-func (r *retries) failed(nhc string, node *remediation.Node, err error, now time.Time) {
+func (r *retries) failed(nhc string, node *remediation.Node, outcome *remediation.Outcome, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.attempts[nhc] == nil {
 		r.attempts[nhc] = map[retryKey]attempt{}
 	}
 	key := keyOf(nhc, node)
-	r.attempts[nhc][key] = attempt{due: now.Add(r.limiter.When(key)), failure: err.Error()}
+	r.attempts[nhc][key] = attempt{due: now.Add(r.limiter.When(key)), failure: outcome.Err.Error(), failed: outcome.Failed}
 }
 
 // of returns the next attempt, and the zero value if none has failed.

@@ -29,24 +29,34 @@ func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.Unhea
 		}
 	}
 	status := &v1alpha1.NodeHealthCheckStatus{
-		ObservedGeneration: nhc.Generation,
-		ObservedNodes:      new(int32(w.fleet.Observed)),
-		HealthyNodes:       new(int32(w.fleet.Healthy)),
-		SoonUnhealthyNodes: new(int32(w.fleet.SoonUnhealthy)),
-		RemediatingNodes:   new(int32(remediating)),
-		UnhealthyNodes:     limitEntries(entries, maxUnhealthyNodes),
-		Conditions:         newConditions(nhc, w, now),
-		RemediationHistory: old.RemediationHistory,
-		LastUpdateTime:     old.LastUpdateTime,
+		ObservedGeneration:  nhc.Generation,
+		ObservedNodes:       new(int32(w.fleet.Observed)),
+		HealthyNodes:        new(int32(w.fleet.Healthy)),
+		UnhealthyNodeCount:  new(int32(w.fleet.Unhealthy)),
+		RemediationsAllowed: new(int32(max(0, w.gate.Healthy-w.gate.Required))),
+		SoonUnhealthyNodes:  new(int32(w.fleet.SoonUnhealthy)),
+		RemediatingNodes:    new(int32(remediating)),
+		UnhealthyNodes:      LimitEntries(entries, maxUnhealthyNodes),
+		Conditions:          newConditions(nhc, w, now),
+		RemediationHistory:  old.RemediationHistory,
+		LastUpdateTime:      old.LastUpdateTime,
 	}
 	status.StormRecoveryActive, status.StormRecoveryStartTime = stormFields(nhc, w.storm)
 	status.Phase, status.Reason = phaseOf(nhc, status.Conditions, remediating)
+	status.Reason = shortenTo(status.Reason, maxReason)
+	if unlisted := len(entries) - len(status.UnhealthyNodes); unlisted > 0 {
+		status.Reason += fmt.Sprintf(", %d more not listed", unlisted)
+	}
 	if !equality.Semantic.DeepEqual(old, status) {
 		status.RemediationHistory = ledger.List(nhc.Spec.RemediationHistoryLimit)
 		status.LastUpdateTime = new(seconds(now))
 	}
 	return status
 }
+
+// maxReason is how many bytes of the reason are kept, and of the message of a condition,
+// both of which may repeat a text of the spec.
+const maxReason = 1024
 
 // seconds returns an instant as the API stores it.
 func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

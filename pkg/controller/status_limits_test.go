@@ -45,7 +45,7 @@ func TestLimitEntries(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, limitEntries(tc.given, tc.limit))
+			require.Equal(t, tc.want, LimitEntries(tc.given, tc.limit))
 		})
 	}
 }
@@ -58,11 +58,11 @@ func TestLimitEntriesIsStable(t *testing.T) {
 	for i := range 100 {
 		given = append(given, v1alpha1.UnhealthyNode{Name: fmt.Sprintf("n-%03d", i), Remediations: make([]v1alpha1.Remediation, i%3)})
 	}
-	want := limitEntries(append([]v1alpha1.UnhealthyNode(nil), given...), 50)
+	want := LimitEntries(append([]v1alpha1.UnhealthyNode(nil), given...), 50)
 	for range 20 {
 		shuffled := append([]v1alpha1.UnhealthyNode(nil), given...)
 		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		require.Equal(t, want, limitEntries(shuffled, 50), "P3: whatever the order, the same are listed")
+		require.Equal(t, want, LimitEntries(shuffled, 50), "P3: whatever the order, the same are listed")
 	}
 }
 
@@ -87,7 +87,8 @@ func TestStatusOfTooManyNodes(t *testing.T) {
 	require.Len(t, status.UnhealthyNodes, 5000, "18.6 23")
 	require.EqualValues(t, 5100, *status.ObservedNodes, "18.6: counts are not affected")
 	require.EqualValues(t, 200, *status.RemediatingNodes, "18.6")
-	require.Equal(t, "NHC is remediating 200 nodes", status.Reason)
+	require.Equal(t, "NHC is remediating 200 nodes, 100 more not listed", status.Reason, "18.6")
+	require.EqualValues(t, 5100, *status.UnhealthyNodeCount, "18.6 23: the true number")
 	listed := 0
 	for _, entry := range status.UnhealthyNodes {
 		if len(entry.Remediations) > 0 {
@@ -153,7 +154,7 @@ func TestStatusFitsAnObject(t *testing.T) {
 			require.GreaterOrEqual(t, len(r.status.UnhealthyNodes), tc.listed, "18.6: and no less than fits, %d bytes", len(encoded)+managed)
 			require.EqualValues(t, nodes, *r.status.ObservedNodes, "18.6: counts are exact")
 			for i := range r.entries {
-				require.NotEmpty(t, r.entries[i].Decision.Message, "what is left out of status is not forgotten")
+				require.Equal(t, tc.remediated, r.entries[i].Decision.Message != "", "23b.5; what is left out of status is not forgotten")
 			}
 		})
 	}

@@ -12,8 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -50,6 +52,31 @@ func TestPhase(t *testing.T) {
 			status := s.round(tc.parts...).status
 			require.Equal(t, tc.phase, status.Phase)
 			require.Equal(t, tc.reason, status.Reason)
+		})
+	}
+}
+
+// TestRemediationsAllowed: how many more nodes may fail, by the gate alone (spec 18.5).
+func TestRemediationsAllowed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		gate health.Gate
+		want int32
+	}{
+		"18.5 some":                           {gate: health.Gate{Open: true, Observed: 10, Healthy: 9, Required: 6}, want: 3},
+		"18.5 none, and the gate is open":     {gate: health.Gate{Open: true, Observed: 10, Healthy: 6, Required: 6}},
+		"18.5 at least 0":                     {gate: health.Gate{Observed: 10, Healthy: 4, Required: 6}},
+		"18.5 8.3 maxUnhealthy above all":     {gate: health.Gate{Open: true, Observed: 3, Healthy: 2, Required: -7}, want: 9},
+		"18.5 of 2147483647, none is healthy": {gate: health.EvaluateGate(nil, new(intstr.FromInt32(2147483647)), 3, 0), want: 2147483644},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t)
+			s.nhc.Spec.PauseRequests = []string{"whatever else holds"}
+			s.world = func(w *world) { w.gate = tc.gate }
+			status := s.round(sick("a"), sick("b", own(testCR("b", "1"))), well("c", own(testCR("c", "2")))).status
+			require.Equal(t, tc.want, *status.RemediationsAllowed)
+			require.EqualValues(t, 2, *status.UnhealthyNodeCount, "23: unhealthy by 7.3, remediated or not")
 		})
 	}
 }

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -243,6 +244,45 @@ func TestStoredSpecEvents(t *testing.T) {
 	s.world = broken("another rule")
 	require.Equal(t, []string{"RemediationSkipped: another rule"}, s.sync(sick("n", refused(remediation.RefusedInvalidSpec))))
 	s.quiet(t, sick("n", refused(remediation.RefusedInvalidSpec)))
+}
+
+// TestRemediationFailedOncePerCR: a failure that nothing follows is told and counted
+// once, whatever the process remembers (spec 13.7, 19.3).
+func TestRemediationFailedOncePerCR(t *testing.T) {
+	t.Parallel()
+	const failures = "nhc_remediations_failed_total"
+	gaveUp := func(uid, message string) *remediation.CR {
+		return testCR("n", uid, func(cr *remediation.CR) {
+			cr.Succeeded, cr.FailureReason, cr.FailureMessage = "False", "NoAgent", message
+		})
+	}
+	s, cr := begun(t), gaveUp("1", "no agent answers")
+	s.sync(sick("n", created(testCR("n", "1"))))
+	require.Equal(t, []string{"RemediationFailed: RebootRemediation n reports failure: NoAgent: no agent answers, and no step follows"}, s.sync(sick("n", own(cr), stepFailed(cr))))
+	decision := s.nhc.Status.UnhealthyNodes[0].Decision
+	require.Equal(t, v1alpha1.DecisionExhausted, decision.Type)
+	require.Equal(t, v1alpha1.DecidedStepFailed, decision.Reason)
+	require.Equal(t, "RebootRemediation n reports failure: NoAgent: no agent answers, and no step follows", decision.Message)
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, failures))
+
+	later := gaveUp("1", "still none")
+	s.quiet(t, sick("n", own(later), stepFailed(later)))
+	require.Contains(t, s.nhc.Status.UnhealthyNodes[0].Decision.Message, "still none", "P4")
+	s.restart()
+	s.quiet(t, sick("n", own(cr), stepFailed(cr)))
+	s.quiet(t, sick("n", own(testCR("n", "1"))))
+	s.quiet(t, sick("n", own(cr), stepFailed(cr)))
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, failures))
+	require.Equal(t, map[string]float64{"/workers/StepFailed": 1}, positive(s.values(t, "nhc_nodes_waiting")))
+
+	another := gaveUp("2", "no agent answers")
+	require.Contains(t, s.sync(sick("n", own(another), stepFailed(another))), "RemediationFailed: "+another.Failure(), "once per CR")
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 2}, s.values(t, failures))
+}
+
+func positive(values map[string]float64) map[string]float64 {
+	maps.DeleteFunc(values, func(_ string, value float64) bool { return value == 0 })
+	return values
 }
 
 func TestNoTemplateLeftOncePerEpisode(t *testing.T) {

@@ -4,8 +4,10 @@
 package remediation
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +30,11 @@ type CR struct {
 	// Succeeded and PermanentNodeDeletionExpected are the statuses of these
 	// conditions, empty where the object does not have them (spec 11.7).
 	Succeeded, PermanentNodeDeletionExpected corev1.ConditionStatus
+	// FailureReason, FailureMessage and FailedSince are those of the condition Succeeded
+	// while it is False, cut to what a decision has room for. FailedSince is zero if the
+	// condition gives no time.
+	FailureReason, FailureMessage string
+	FailedSince                   time.Time
 	// Fenced tells that a condition says that the node is safely down.
 	Fenced bool
 	// FencedSince is since when the first of these conditions says so. It is zero if
@@ -62,12 +69,41 @@ func ParseCR(object *unstructured.Unstructured) *CR {
 		switch condition["type"] {
 		case v1alpha1.RemediationSucceeded:
 			cr.Succeeded = corev1.ConditionStatus(status)
+			cr.addFailure(condition)
 		case v1alpha1.RemediationPermanentNodeDeletionExpected:
 			cr.PermanentNodeDeletionExpected = corev1.ConditionStatus(status)
 		}
 		cr.addFencing(condition)
 	}
 	return cr
+}
+
+// The bytes that are kept of the reason and of the message of a failure. The caches hold
+// the CRs of thousands of nodes.
+const maxFailureReason, maxFailureMessage = 128, 256
+
+// addFailure keeps why the remediation has failed, if it has.
+func (c *CR) addFailure(condition map[string]any) {
+	c.FailureReason, c.FailureMessage, c.FailedSince = "", "", time.Time{}
+	if c.Succeeded != corev1.ConditionFalse {
+		return
+	}
+	reason, _ := condition["reason"].(string)
+	message, _ := condition["message"].(string)
+	since, _ := condition["lastTransitionTime"].(string)
+	c.FailureReason, c.FailureMessage = strings.Clone(cut(reason, maxFailureReason)), strings.Clone(cut(message, maxFailureMessage))
+	c.FailedSince, _ = time.Parse(time.RFC3339, since)
+}
+
+// Failure says what the remediator reports and that nothing follows (spec 13.7).
+func (c *CR) Failure() string {
+	text := fmt.Sprintf("%s %s reports failure", c.Kind, c.Name)
+	for _, detail := range []string{c.FailureReason, c.FailureMessage} {
+		if detail != "" {
+			text += ": " + detail
+		}
+	}
+	return text + ", and no step follows"
 }
 
 // addFencing takes note of a condition that says that the node is safely down. One
@@ -185,6 +221,7 @@ func (c *CR) Owners() []string {
 // that changes neither the conditions that are read nor the metadata is no news.
 func (c *CR) SameAs(other *CR) bool {
 	return c.UID == other.UID && c.Succeeded == other.Succeeded &&
+		c.FailureReason == other.FailureReason && c.FailureMessage == other.FailureMessage &&
 		c.PermanentNodeDeletionExpected == other.PermanentNodeDeletionExpected && c.Fenced == other.Fenced &&
 		c.DeletionTimestamp.Equal(other.DeletionTimestamp) &&
 		maps.Equal(c.Annotations, other.Annotations) && maps.Equal(c.Labels, other.Labels) &&

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestParseCR(t *testing.T) {
 		"status": {"phase": "x", "conditions": [
 			{"type": "Processing", "status": "True"},
 			{"type": "PermanentNodeDeletionExpected", "status": "Unknown", "reason": "r"},
-			{"type": "Succeeded", "status": "False", "message": "m"}
+			{"type": "Succeeded", "status": "False", "reason": "NoAgent", "message": "m", "lastTransitionTime": "2026-01-01T00:00:20Z"}
 		]}
 	}`))
 	require.Equal(t, &CR{
@@ -56,6 +57,7 @@ func TestParseCR(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "remediation.medik8s.io/v1alpha1", Kind: "NodeHealthCheck", Name: "workers", UID: "w", Controller: new(false)}},
 		},
 		Succeeded: "False", PermanentNodeDeletionExpected: "Unknown",
+		FailureReason: "NoAgent", FailureMessage: "m", FailedSince: epoch.Add(20 * time.Second),
 	}, got)
 	require.Equal(t, corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootRemediation", Namespace: "remediators", Name: "node-1-x", UID: "u"}, got.Reference(), "18.3")
 }
@@ -250,6 +252,28 @@ func TestTimedOut(t *testing.T) {
 	}
 }
 
+// TestFailureOfCR: what is kept of a failure is bounded, and of anything else nothing is
+// kept, so that it is no news (spec 13.7, 21.1).
+func TestFailureOfCR(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ä", 5000)
+	for name, tc := range map[string]struct{ conditions, want string }{
+		"13.7":                            {`[{"type":"Succeeded","status":"False","reason":"NoAgent","message":"no agent answers"}]`, "RebootRemediation n reports failure: NoAgent: no agent answers, and no step follows"},
+		"13.7 without a message":          {`[{"type":"Succeeded","status":"False","reason":"NoAgent","message":""}]`, "RebootRemediation n reports failure: NoAgent, and no step follows"},
+		"13.7 without anything":           {`[{"type":"Succeeded","status":"False"}]`, "RebootRemediation n reports failure, and no step follows"},
+		"21.1 of a success":               {`[{"type":"Succeeded","status":"True","reason":"Done","message":"rebooted"}]`, "RebootRemediation n reports failure, and no step follows"},
+		"21.1 of what goes on":            {`[{"type":"Succeeded","status":"Unknown","reason":"Step7","message":"17 %"}]`, "RebootRemediation n reports failure, and no step follows"},
+		"11.7 the last of several counts": {`[{"type":"Succeeded","status":"False","reason":"NoAgent"},{"type":"Succeeded","status":"True"}]`, "RebootRemediation n reports failure, and no step follows"},
+		"11.7 of another type":            {`[{"type":"Succeeded","status":"False","reason":1,"message":["a"],"lastTransitionTime":7}]`, "RebootRemediation n reports failure, and no step follows"},
+		"18.6 cut":                        {`[{"type":"Succeeded","status":"False","reason":"` + long + `","message":"` + long + `"}]`, "RebootRemediation n reports failure: " + long[:124] + "...: " + long[:252] + "..., and no step follows"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, ParseCR(parse(t, `{"apiVersion":"example.com/v1","kind":"RebootRemediation","metadata":{"name":"n"},"status":{"conditions":`+tc.conditions+`}}`)).Failure())
+		})
+	}
+}
+
 func TestCRSameAs(t *testing.T) {
 	t.Parallel()
 	base := func() *CR { return cr("n", forNode("n"), from("reboot")) }
@@ -262,6 +286,9 @@ func TestCRSameAs(t *testing.T) {
 		"21.1 uid":                               {change: func(c *CR) { c.UID = "new" }},
 		"21.1 success":                           {change: succeeded},
 		"21.1 failure":                           {change: failed},
+		"13.7 another reason of it":              {change: func(c *CR) { c.FailureReason = "NoAgent" }},
+		"13.7 another message of it":             {change: func(c *CR) { c.FailureMessage = "no agent answers" }},
+		"13.7 the time of it alone is no news":   {change: func(c *CR) { c.FailedSince = epoch }, same: true},
 		"21.1 permanent node deletion":           {change: awaitsDelete},
 		"21.1 fencing":                           {change: func(c *CR) { c.Fenced = true }},
 		"21.1 the time of it alone is no news":   {change: func(c *CR) { c.FencedSince = epoch }, same: true},

@@ -7,9 +7,11 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -19,7 +21,10 @@ import (
 // Grounds are the numbers and texts behind the circumstances that hold for all
 // nodes. No plan depends on them: they explain it.
 type Grounds struct {
-	Gate health.Gate
+	// Circumstances are those that hold for all nodes alike. Gate and Storm say the same
+	// of theirs, and count.
+	Circumstances Circumstances
+	Gate          health.Gate
 	// Storm is the state of storm recovery, and StormEnd when it ends if it stays calm,
 	// zero if time alone does not end it.
 	Storm    health.Storm
@@ -38,22 +43,27 @@ type Grounds struct {
 // messageClockUntrusted has no numbers: it is the same as long as the reason is.
 const messageClockUntrusted = "The clock of the controller is too far ahead of that of the API server, so it is not known for how long anything has lasted"
 
-// Allowance says in one sentence whether clock, gate and storm let a node get its first
-// CR, and with which numbers.
-func (g Grounds) Allowance() (allowed bool, reason, message string) {
-	healthy := fmt.Sprintf("%d of %d nodes are healthy, at least %d have to be", g.Gate.Healthy, g.Gate.Observed, max(0, g.Gate.Required))
-	switch {
-	case g.ClockUntrusted:
-		return false, v1alpha1.ReasonClockUntrusted, messageClockUntrusted
-	case !g.Gate.Open:
-		return false, v1alpha1.ReasonGateClosed, healthy
-	case g.Storm.Active && g.StormEnd.IsZero():
-		return false, v1alpha1.ReasonStormActive, fmt.Sprintf("Storm recovery is active while %d of %d nodes are not healthy", g.Gate.Observed-g.Gate.Healthy, g.Gate.Observed)
-	case g.Storm.Active:
-		return false, v1alpha1.ReasonStormActive, "Storm recovery is active until " + g.StormEnd.UTC().Format(time.RFC3339) + ", if it stays calm"
-	default:
-		return true, v1alpha1.ReasonGateOpen, healthy
+// Allowance says in one sentence whether a node may get its first CR, as far as that
+// is the same for all nodes, and why not (spec 18.5).
+func (s *Script) Allowance() (allowed bool, reason, message string) {
+	circumstances := s.Grounds.Circumstances
+	circumstances.GateClosed, circumstances.Storm = !s.Grounds.Gate.Open, s.Grounds.Storm.Active
+	refusal := circumstances.Refusal(true)
+	if refusal == "" {
+		return true, v1alpha1.ReasonGateOpen, s.Grounds.explainGate()
 	}
+	return false, string(refusal), s.explainHold(v1alpha1.DecisionReason(refusal))
+}
+
+func (g *Grounds) explainGate() string {
+	return fmt.Sprintf("%d of %d nodes are healthy, at least %d have to be", g.Gate.Healthy, g.Gate.Observed, max(0, g.Gate.Required))
+}
+
+func (g *Grounds) explainStorm() string {
+	if g.StormEnd.IsZero() {
+		return fmt.Sprintf("Storm recovery is active while %d of %d nodes are not healthy", g.Gate.Observed-g.Gate.Healthy, g.Gate.Observed)
+	}
+	return "Storm recovery is active until " + g.StormEnd.UTC().Format(time.RFC3339) + ", if it stays calm"
 }
 
 // Decision says what was decided about a node, once its plan has been carried out,
@@ -66,27 +76,32 @@ func (s *Script) Decision(plan *NodePlan, outcome *Outcome) *v1alpha1.Decision {
 		return nil
 	}
 	message := ""
-	failure := plan.failure()
 	switch {
 	case outcome.Created != nil:
 		reason, message = v1alpha1.DecidedStepRunning, s.atWork(outcome.Created)
 		until = s.createdStepEnd(plan, outcome.Created)
-	case outcome.Err != nil && failure != "":
-		reason, until, message = failure, time.Time{}, failureMessage(outcome.Err.Error())
+	case outcome.Failed != "":
+		reason, until, message = outcome.Failed, time.Time{}, failureMessage(outcome.Err.Error())
 	case outcome.Blocker != nil:
 		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, inTheWay(outcome.Blocker)
 	case outcome.Recovered:
 		reason, until = v1alpha1.DecidedRecovering, time.Time{}
-	case outcome.LeaseLost && (failure == v1alpha1.DecidedCreateFailed || failure == v1alpha1.DecidedUpdateFailed):
+	case outcome.LeaseLost && (plan.creates() || plan.Exhausted):
 		reason, until = v1alpha1.DecidedLeaseTaken, time.Time{}
 		message = fmt.Sprintf("Lease %s was written by another client just now", LeaseName(plan.Node.Name))
 	case outcome.StillDeleting:
 		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
 	}
-	if message == "" {
-		message = s.explain(plan, reason)
+	decision := &v1alpha1.Decision{Type: reason.Type(), Reason: reason}
+	if outcome.Created != nil || plan.works(outcome) {
+		decision.Type = v1alpha1.DecisionRemediating
 	}
-	decision := &v1alpha1.Decision{Type: reason.Type(), Reason: reason, Message: shorten(message)}
+	if !s.heldForAll(reason) { // Or else the condition has the message (spec 23b.5).
+		if message == "" {
+			message = s.explain(plan, reason)
+		}
+		decision.Message = shorten(message)
+	}
 	decision.NextCheckTime = storable(until)
 	return decision
 }
@@ -102,23 +117,68 @@ func storable(until time.Time) *metav1.Time {
 	return new(metav1.NewTime(at))
 }
 
-// failure returns as what it counts if the plan cannot be carried out. It is empty
-// for a plan that contains only what a decision does not depend on.
-func (p *NodePlan) failure() v1alpha1.DecisionReason {
-	var failure v1alpha1.DecisionReason
-	for _, action := range p.Actions {
-		switch action := action.(type) {
-		case Create:
-			return v1alpha1.DecidedCreateFailed
-		case Delete:
-			failure = v1alpha1.DecidedDeleteFailed
-		case MarkTimedOut:
-			if action.EndsStep {
-				failure = v1alpha1.DecidedUpdateFailed
-			}
-		}
+// holdsForAll has the reasons that hold for all nodes of a NodeHealthCheck.
+var holdsForAll = map[v1alpha1.DecisionReason]bool{
+	v1alpha1.DecidedDisabled: true, v1alpha1.DecidedInvalidSpec: true, v1alpha1.DecidedTerminating: true, v1alpha1.DecidedClusterUpgrading: true,
+	v1alpha1.DecidedPaused: true, v1alpha1.DecidedGateClosed: true, v1alpha1.DecidedStormActive: true, v1alpha1.DecidedClockUntrusted: true,
+}
+
+// heldForAll reports whether a reason holds for all nodes. A template that cannot be read
+// concerns those of which the step is next.
+func (s *Script) heldForAll(reason v1alpha1.DecisionReason) bool {
+	if reason == v1alpha1.DecidedDisabled && s.Grounds.Unread != "" {
+		return s.Grounds.Circumstances.TemplatesUnusable || s.Grounds.Circumstances.Conflict
 	}
-	return failure
+	return holdsForAll[reason]
+}
+
+// works reports whether the remediator of the current step is still at work once the
+// plan has been carried out, whatever else the node waits for.
+func (p *NodePlan) works(outcome *Outcome) bool {
+	if p.Running == nil || p.Running.Succeeded == corev1.ConditionFalse || p.Node.Circumstances.NodeDeleted || p.Node.Verdict.State == health.Healthy {
+		return false
+	}
+	_, ended := outcome.TimedOut[p.Running.UID]
+	return !ended && !p.ExhaustedBy(outcome)
+}
+
+// waits reports whether the node waits for something in the plan: for the others a
+// decision does not depend on what becomes of them.
+func (p *NodePlan) waits() bool {
+	return slices.ContainsFunc(p.Actions, func(action Action) bool { return p.failedAs(action) != "" })
+}
+
+// failedAs returns as what it counts if an action of the plan fails. It is empty for
+// what the node does not wait for.
+func (p *NodePlan) failedAs(action Action) v1alpha1.DecisionReason {
+	switch action := action.(type) {
+	case Create:
+		return v1alpha1.DecidedCreateFailed
+	case Delete:
+		return v1alpha1.DecidedDeleteFailed
+	case MarkTimedOut:
+		if action.EndsStep {
+			return v1alpha1.DecidedUpdateFailed
+		}
+	case WriteLease:
+		if p.creates() || p.Exhausted {
+			return v1alpha1.DecidedUpdateFailed
+		}
+	case Confirm:
+		if p.creates() {
+			return v1alpha1.DecidedCreateFailed
+		}
+		return v1alpha1.DecidedUpdateFailed
+	}
+	return ""
+}
+
+// creates reports whether a CR is created by the plan.
+func (p *NodePlan) creates() bool {
+	return slices.ContainsFunc(p.Actions, func(action Action) bool {
+		_, create := action.(Create)
+		return create
+	})
 }
 
 // explain says what a reason means for a node, with what it was found by.
@@ -154,6 +214,8 @@ func (s *Script) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return failureMessage(node.LastFailure)
 	case v1alpha1.DecidedHealthyDelay:
 		return s.explainDelay(node)
+	case v1alpha1.DecidedStepFailed:
+		return plan.Failed.Failure()
 	case v1alpha1.DecidedNoTemplateLeft:
 		return fmt.Sprintf("All %d steps are over and the node is still unhealthy", len(s.Steps))
 	default:
@@ -195,9 +257,10 @@ func (s *Script) explainHold(reason v1alpha1.DecisionReason) string {
 		return "The cluster is being upgraded"
 	case v1alpha1.DecidedPaused:
 		return "Paused: " + strings.Join(s.NHC.Spec.PauseRequests, ",")
-	case v1alpha1.DecidedGateClosed, v1alpha1.DecidedStormActive:
-		_, _, message := s.Grounds.Allowance()
-		return message
+	case v1alpha1.DecidedGateClosed:
+		return s.Grounds.explainGate()
+	case v1alpha1.DecidedStormActive:
+		return s.Grounds.explainStorm()
 	case v1alpha1.DecidedExcluded:
 		return "The node carries label " + v1alpha1.LabelExclude
 	case v1alpha1.DecidedUnselected:
@@ -278,11 +341,14 @@ func failureMessage(err string) string { return localPort.ReplaceAllString(err, 
 // in one object.
 const maxMessage = 512
 
-// shorten cuts a message, and not within a character.
-func shorten(message string) string {
-	if len(message) <= maxMessage {
-		return message
+// shorten cuts a message.
+func shorten(message string) string { return cut(message, maxMessage) }
+
+// cut returns no more than so many bytes of a text, and does not cut a character.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
 	const ellipsis = "..."
-	return strings.ToValidUTF8(message[:maxMessage-len(ellipsis)], "") + ellipsis
+	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
 }

@@ -33,7 +33,7 @@ func TestDecisionMessages(t *testing.T) {
 	}
 	paused := script(reboot())
 	paused.NHC.Spec.PauseRequests = []string{"upgrade", "holiday"}
-	denied := Outcome{Err: errors.New("denied by quota")}
+	denied := Outcome{Failed: v1alpha1.DecidedCreateFailed, Err: errors.New("denied by quota")}
 	tests := map[string]struct {
 		script  *Script
 		grounds Grounds
@@ -86,6 +86,10 @@ func TestDecisionMessages(t *testing.T) {
 			s.Grounds = tc.grounds
 			plan := s.Plan(tc.node, epoch.Add(tc.now))
 			got := s.Decision(&plan, &tc.outcome)
+			if holdsForAll[got.Reason] {
+				require.Empty(t, got.Message, "23b.5: the condition has it")
+				got.Message = s.explain(&plan, got.Reason)
+			}
 			require.NotNil(t, got)
 			require.Equal(t, tc.reason, got.Reason)
 			require.Equal(t, tc.want, got.Message)
@@ -106,17 +110,38 @@ func TestCRThatIsStillGoing(t *testing.T) {
 	require.Equal(t, v1alpha1.DecidedAwaitingDeletion, s.Decision(&plan, &Outcome{}).Reason)
 }
 
-// TestAllowance: gate and storm in one, as condition RemediationAllowed says it.
+// TestAllowance: what holds for all nodes, as condition RemediationAllowed says it (spec
+// 18.5).
 func TestAllowance(t *testing.T) {
 	t.Parallel()
 	open := health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 2}
 	storm := health.Storm{Active: true, Since: epoch}
+	all := Circumstances{TemplatesUnusable: true, InvalidSpec: true, Terminating: true, Upgrading: true, Paused: true}
+	without := func(changes ...func(*Circumstances)) Grounds {
+		g := Grounds{Circumstances: all, Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}, Storm: storm, SpecProblem: "no limit", TemplateProblem: "it is gone"}
+		for _, change := range changes {
+			change(&g.Circumstances)
+		}
+		return g
+	}
+	usable := func(c *Circumstances) { c.TemplatesUnusable = false }
+	valid := func(c *Circumstances) { c.InvalidSpec = false }
+	staying := func(c *Circumstances) { c.Terminating = false }
+	upgraded := func(c *Circumstances) { c.Upgrading = false }
+	resumed := func(c *Circumstances) { c.Paused = false }
 	tests := map[string]struct {
 		grounds Grounds
 		allowed bool
 		reason  string
 		message string
 	}{
+		"18.5 Disabled comes first":      {grounds: without(), reason: "Disabled", message: "it is gone"},
+		"18.5 not known yet":             {grounds: Grounds{Circumstances: Circumstances{TemplatesUnusable: true}, Gate: open}, reason: "Disabled", message: "The templates could not be read yet"},
+		"18.5 InvalidSpec":               {grounds: without(usable), reason: "InvalidSpec", message: "no limit"},
+		"18.5 4.8":                       {grounds: without(usable, valid), reason: "Terminating", message: "The NodeHealthCheck is being deleted"},
+		"18.5 ClusterUpgrading":          {grounds: without(usable, valid, staying), reason: "ClusterUpgrading", message: "The cluster is being upgraded"},
+		"18.5 Paused":                    {grounds: without(usable, valid, staying, upgraded), reason: "Paused", message: "Paused: upgrade,holiday"},
+		"18.5 GateClosed":                {grounds: without(usable, valid, staying, upgraded, resumed), reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
 		"8.1 open":                       {grounds: Grounds{Gate: open}, allowed: true, reason: "GateOpen", message: "3 of 5 nodes are healthy, at least 2 have to be"},
 		"8.3 open, whatever the number":  {grounds: Grounds{Gate: health.Gate{Open: true, Observed: 3, Required: -47}}, allowed: true, reason: "GateOpen", message: "0 of 3 nodes are healthy, at least 0 have to be"},
 		"8.5 closed":                     {grounds: Grounds{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
@@ -127,7 +152,9 @@ func TestAllowance(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			allowed, reason, message := tc.grounds.Allowance()
+			s := script(reboot())
+			s.Grounds, s.NHC.Spec.PauseRequests = tc.grounds, []string{"upgrade", "holiday"}
+			allowed, reason, message := s.Allowance()
 			require.Equal(t, tc.allowed, allowed)
 			require.Equal(t, tc.reason, reason)
 			require.Equal(t, tc.message, message)
@@ -144,13 +171,13 @@ func TestChecksAsked(t *testing.T) {
 		want []v1alpha1.DecisionReason
 	}{
 		"5.4 the first CR": {node: sick("n"), want: []v1alpha1.DecisionReason{
-			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ForeignRemediation", "LeaseTaken",
 		}},
 		"5.4 the first CR of a control plane node": {node: sick("n", controlPlane), want: []v1alpha1.DecisionReason{
-			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ControlPlaneBusy", "EtcdQuorum", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ControlPlaneBusy", "EtcdQuorum", "ForeignRemediation", "LeaseTaken",
 		}},
 		"5.4 9.6 12.2 the next step of a control plane node": {node: sick("n", controlPlane, with(soft(timedOut))), want: []v1alpha1.DecisionReason{
-			"Unselected", "InvalidSpec", "Terminating", "Disabled", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "Excluded", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "Excluded", "ForeignRemediation", "LeaseTaken",
 		}},
 	}
 	for name, tc := range tests {

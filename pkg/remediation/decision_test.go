@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -18,7 +19,20 @@ import (
 )
 
 func retryIn(d time.Duration, failure string) func(*Node) {
-	return func(n *Node) { n.RetryAt, n.LastFailure = epoch.Add(d), failure }
+	return func(n *Node) {
+		n.RetryAt, n.LastFailure, n.LastFailed = epoch.Add(d), failure, v1alpha1.DecidedCreateFailed
+	}
+}
+
+func lastFailed(reason v1alpha1.DecisionReason) func(*Node) {
+	return func(n *Node) { n.LastFailed = reason }
+}
+
+// gaveUp reports a failure of its own at a time after the epoch.
+func gaveUp(after time.Duration) func(*CR) {
+	return func(c *CR) {
+		c.Succeeded, c.FailureReason, c.FailureMessage, c.FailedSince = "False", "NoAgent", "no agent answers", epoch.Add(after)
+	}
 }
 
 func unreadable(n *Node) {
@@ -54,6 +68,7 @@ func TestDecision(t *testing.T) {
 		outcome Outcome
 		now     time.Duration
 		want    v1alpha1.DecisionReason // Empty: there is none.
+		works   bool                    // The remediator of the current step, whatever the reason.
 		message string
 		next    time.Duration // Zero: there is none.
 	}{
@@ -75,11 +90,13 @@ func TestDecision(t *testing.T) {
 		"deletion, healthy":              {node: sick("n", well, with(cr("n"))), want: "AwaitingDeletion", message: "RebootRemediation n is gone"},
 		"deletion nobody has seen yet":   {node: sick("n"), outcome: Outcome{StillDeleting: true}, want: "AwaitingDeletion", message: "the previous remediation object is gone"},
 		"deletion by somebody else":      {node: sick("n", with(cr("n", deleting))), want: "AwaitingDeletion"},
-		"deletion of the next step's CR": {script: escalation(), node: sick("n", with(soft(), fence(deleting)), ourLease), now: 5 * m, want: "AwaitingDeletion", message: "Waiting until FenceRemediation fence is gone"},
-		"7.5":                            {node: sick("n", soon, with(cr("n")), func(n *Node) { n.Verdict.Deadline = epoch.Add(m) }), want: "SoonUnhealthy", next: m},
+		"deletion of the next step's CR": {script: escalation(), node: sick("n", with(soft(), fence(deleting)), ourLease), now: 5 * m, works: true, want: "AwaitingDeletion", message: "Waiting until FenceRemediation fence is gone"},
+		"7.5":                            {node: sick("n", soon, with(cr("n")), func(n *Node) { n.Verdict.Deadline = epoch.Add(m) }), works: true, want: "SoonUnhealthy", next: m},
+		"4.2":                            {grounds: grounds, node: sick("n", func(n *Node) { n.Verdict = health.Verdict{State: health.SoonUnhealthy} }, with(cr("n"))), works: true, want: "InvalidSpec", message: "one of minHealthy"},
 		"11.3": {node: sick("n", func(n *Node) {
 			n.Machines.UnreadOpenShift, n.MachineDeadline = testNamespace, epoch.Add(30*time.Second)
 		}), want: "MachineUnreadable", message: "The Machine that would own", next: 30 * time.Second},
+		"the clock":                         {node: sick("n", under(func(c *Circumstances) { c.ClockUntrusted = true })), want: "ClockUntrusted"},
 		"7.2":                               {node: sick("n", soon, func(n *Node) { n.Verdict.Since, n.Verdict.Deadline = time.Time{}, time.Time{} }), want: "SoonUnhealthy", message: "has no lastTransitionTime"},
 		"18.2 a time that cannot be stored": {node: sick("n", soon, func(n *Node) { n.Verdict.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }), want: "SoonUnhealthy"},
 		"14.2 a race that was lost":         {node: sick("n"), outcome: Outcome{LeaseLost: true}, want: "LeaseTaken", message: "was written by another client"},
@@ -87,13 +104,16 @@ func TestDecision(t *testing.T) {
 		"6.8":                               {node: sick("n", unreadable), want: "RemediationUnreadable"},
 		"6.8 deleted":                       {node: sick("n", gone, unreadable), want: "RemediationUnreadable"},
 		"6.8 healthy":                       {node: sick("n", well, unreadable), want: "RemediationUnreadable"},
-		"creation failed":                   {node: sick("n"), outcome: Outcome{Err: denied}, want: "CreateFailed", message: "denied by quota"},
+		"creation failed":                   {node: sick("n"), outcome: Outcome{Failed: "CreateFailed", Err: denied}, want: "CreateFailed", message: "denied by quota"},
 		"creation put off":                  {node: sick("n", retryIn(m, "denied by quota")), want: "CreateFailed", message: "denied by quota"},
-		"creation failed, by any port":      {node: sick("n"), outcome: Outcome{Err: errors.New("read tcp 10.0.0.5:39482->10.96.0.4:443: reset")}, want: "CreateFailed", message: "read tcp 10.0.0.5->10.96.0.4:443: reset"},
+		"creation failed, by any port":      {node: sick("n"), outcome: Outcome{Failed: "CreateFailed", Err: errors.New("read tcp 10.0.0.5:39482->10.96.0.4:443: reset")}, want: "CreateFailed", message: "read tcp 10.0.0.5->10.96.0.4:443: reset"},
 		"put off, by any port":              {node: sick("n", retryIn(m, "read tcp 10.0.0.5:39482->10.96.0.4:443: reset")), want: "CreateFailed", message: "read tcp 10.0.0.5->10.96.0.4:443: reset"},
-		"deletion failed":                   {node: sick("n", well, with(cr("n"))), outcome: Outcome{Err: denied}, want: "DeleteFailed", message: "denied by quota"},
-		"deletion put off":                  {node: sick("n", well, with(cr("n")), retryIn(m, "denied by quota")), want: "DeleteFailed", message: "denied by quota"},
-		"end of the last step failed":       {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, outcome: Outcome{Err: denied}, want: "UpdateFailed", message: "denied by quota"},
+		"the lease failed":                  {node: sick("n"), outcome: Outcome{Failed: "UpdateFailed", Err: denied}, want: "UpdateFailed", message: "denied by quota"},
+		"the lease failed, put off":         {node: sick("n", retryIn(m, "writing lease node-n"), lastFailed("UpdateFailed")), want: "UpdateFailed", message: "writing lease node-n"},
+		"a renewal failed, put off":         {node: sick("n", retryIn(m, "writing lease node-n"), lastFailed("")), want: "UpdateFailed", message: "writing lease node-n"},
+		"deletion failed":                   {node: sick("n", well, with(cr("n"))), outcome: Outcome{Failed: "DeleteFailed", Err: denied}, want: "DeleteFailed", message: "denied by quota"},
+		"deletion put off":                  {node: sick("n", well, with(cr("n")), retryIn(m, "denied by quota"), lastFailed("DeleteFailed")), want: "DeleteFailed", message: "denied by quota"},
+		"end of the last step failed":       {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, outcome: Outcome{Failed: "UpdateFailed", Err: denied}, works: true, want: "UpdateFailed", message: "denied by quota"},
 		"a renewal failed":                  {node: sick("n", with(cr("n")), leased(held(ours, epoch, lasting(60)))), outcome: Outcome{Err: denied}, want: "StepRunning", next: 30 * m},
 		"4.7":                               {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.InvalidSpec = true })), want: "InvalidSpec", message: "one of minHealthy"},
 		"4.8":                               {node: sick("n", under(func(c *Circumstances) { c.Terminating = true })), want: "Terminating"},
@@ -104,20 +124,27 @@ func TestDecision(t *testing.T) {
 		"10.2":                              {node: sick("n", under(func(c *Circumstances) { c.Upgrading = true })), want: "ClusterUpgrading"},
 		"10.1":                              {node: sick("n", under(func(c *Circumstances) { c.Paused = true })), want: "Paused"},
 		"8.5":                               {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.GateClosed = true })), want: "GateClosed", message: "2 of 5 nodes are healthy, at least 3 have to be"},
-		"the clock":                         {node: sick("n", under(func(c *Circumstances) { c.ClockUntrusted = true })), want: "ClockUntrusted"},
 		"5.3 the step is over, gate closed": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.GateClosed = true })), now: 5 * m,
-			want: "GateClosed"},
+			works: true, want: "GateClosed"},
 		"8.5 the step is not over": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.GateClosed = true })), now: 4 * m,
 			want: "StepRunning", next: 5 * m},
-		"9.6":                 {grounds: stormy, node: sick("n", under(func(c *Circumstances) { c.Storm = true })), want: "StormActive", message: "2 of 5 nodes are not healthy"},
-		"9.6 calm":            {grounds: calming, node: sick("n", under(func(c *Circumstances) { c.Storm = true })), want: "StormActive", message: "until 2026-01-01T00:01:30Z", next: 91 * time.Second},
-		"9.6 the next step":   {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Storm = true })), now: 5 * m, outcome: Outcome{Created: fence(createdAt(epoch.Add(5 * m)))}, want: "StepRunning", message: "step 2 of 3", next: 15 * m},
-		"15.1":                {node: sick("n", under(func(c *Circumstances) { c.Excluded = true })), want: "Excluded", message: v1alpha1.LabelExclude},
-		"17.5":                {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Unselected = true })), now: 5 * m, want: "Unselected"},
-		"16.4 positive":       {script: waitingFor(time.Hour), node: sick("n", well, with(cr("n")), func(n *Node) { n.HealthySince = epoch }), now: m, want: "HealthyDelay", message: "1h0m0s", next: time.Hour},
-		"16.4 negative":       {script: waitingFor(-1), node: sick("n", well, with(cr("n"))), want: "HealthyDelay", message: "kubectl annotate node n " + v1alpha1.AnnotationManuallyConfirmedHealthy + "="},
-		"13.6":                {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), ourLease), want: "NoTemplateLeft", message: "All 3 steps are over"},
-		"13.6 at this moment": {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, want: "NoTemplateLeft"},
+		"9.6":                              {grounds: stormy, node: sick("n", under(func(c *Circumstances) { c.Storm = true })), want: "StormActive", message: "2 of 5 nodes are not healthy"},
+		"9.6 calm":                         {grounds: calming, node: sick("n", under(func(c *Circumstances) { c.Storm = true })), want: "StormActive", message: "until 2026-01-01T00:01:30Z", next: 91 * time.Second},
+		"9.6 the next step":                {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Storm = true })), now: 5 * m, outcome: Outcome{Created: fence(createdAt(epoch.Add(5 * m)))}, want: "StepRunning", message: "step 2 of 3", next: 15 * m},
+		"15.1":                             {node: sick("n", under(func(c *Circumstances) { c.Excluded = true })), want: "Excluded", message: v1alpha1.LabelExclude},
+		"17.5":                             {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Unselected = true })), now: 5 * m, works: true, want: "Unselected"},
+		"16.4 positive":                    {script: waitingFor(time.Hour), node: sick("n", well, with(cr("n")), func(n *Node) { n.HealthySince = epoch }), now: m, want: "HealthyDelay", message: "1h0m0s", next: time.Hour},
+		"16.4 negative":                    {script: waitingFor(-1), node: sick("n", well, with(cr("n"))), want: "HealthyDelay", message: "kubectl annotate node n " + v1alpha1.AnnotationManuallyConfirmedHealthy + "="},
+		"13.6":                             {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), ourLease), want: "NoTemplateLeft", message: "All 3 steps are over"},
+		"13.6 gave up when it was told to": {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(25*m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:20:00Z"))), ourLease), now: 26 * m, want: "NoTemplateLeft"},
+		"13.7 classic":                     {node: sick("n", with(cr("n", gaveUp(m))), ourLease), now: 2 * m, want: "StepFailed", message: "RebootRemediation n reports failure: NoAgent: no agent answers, and no step follows", next: 30 * m},
+		"13.7 classic, paused":             {node: sick("n", with(cr("n", gaveUp(m))), ourLease, under(func(c *Circumstances) { c.Paused = true })), now: 2 * m, want: "StepFailed", next: 30 * m},
+		"13.7 classic, its lease is over":  {node: sick("n", with(cr("n", gaveUp(m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:30:00Z")))), now: 31 * m, want: "StepFailed"},
+		"13.7 it was told to stop first":   {node: sick("n", with(cr("n", gaveUp(31*m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:30:00Z")))), now: 32 * m, want: "NoTemplateLeft"},
+		"13.7 the last step, right now":    {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(m))), ourLease), now: m, want: "StepFailed", message: "reports failure: NoAgent: no agent answers"},
+		"13.7 the last step, and ended":    {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:01:00Z"))), ourLease), now: 9 * m, want: "StepFailed"},
+		"13.3 a step that is followed":     {script: escalation(), node: sick("n", with(soft(gaveUp(m))), ourLease, under(func(c *Circumstances) { c.Paused = true })), now: m, want: "Paused"},
+		"13.6 at this moment":              {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, outcome: Outcome{TimedOut: map[types.UID]time.Time{hard().UID: epoch}}, want: "NoTemplateLeft"},
 	}
 	covered := sets.New[v1alpha1.DecisionReason]()
 	for name, tc := range tests {
@@ -137,9 +164,18 @@ func TestDecision(t *testing.T) {
 			}
 			require.NotNil(t, got)
 			require.Equal(t, tc.want, got.Reason)
-			require.Equal(t, v1alpha1.DecisionReasons()[tc.want], got.Type)
-			require.NotEmpty(t, got.Message)
-			require.Contains(t, got.Message, tc.message)
+			wantType := tc.want.Type()
+			if tc.works {
+				wantType = v1alpha1.DecisionRemediating
+			}
+			require.Equal(t, wantType, got.Type, "23b.5: whether a CR is at work")
+			message := got.Message
+			if holdsForAll[got.Reason] {
+				require.Empty(t, message, "23b.5: the condition has it")
+				message = s.explain(&plan, got.Reason)
+			}
+			require.NotEmpty(t, message)
+			require.Contains(t, message, tc.message)
 			if tc.next == 0 {
 				require.Nil(t, got.NextCheckTime)
 				return
@@ -193,7 +229,7 @@ func TestDecisionMessageIsBounded(t *testing.T) {
 	t.Parallel()
 	s := script(reboot())
 	plan := s.Plan(sick("n"), epoch)
-	got := s.Decision(&plan, &Outcome{Err: errors.New(strings.Repeat("ä", 5000))})
+	got := s.Decision(&plan, &Outcome{Failed: v1alpha1.DecidedCreateFailed, Err: errors.New(strings.Repeat("ä", 5000))})
 	require.LessOrEqual(t, len(got.Message), 512)
 	require.True(t, strings.HasSuffix(got.Message, "ä..."), "cut between two characters")
 }

@@ -39,7 +39,7 @@ func (p *planner) remediate() {
 		// A new beginning waits until all of the old is gone (P9).
 		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	case p.progress.current == len(p.Steps):
-		p.exhaust()
+		p.exhaust(p.progress.last)
 		p.finish()
 	case p.progress.running != nil:
 		p.wait()
@@ -51,19 +51,59 @@ func (p *planner) remediate() {
 	}
 }
 
-// exhaust notes that no step is left.
-func (p *planner) exhaust() {
+// exhaust notes that no step is left after the last one, which has this CR, if any.
+func (p *planner) exhaust(last *CR) {
 	p.Exhausted = true
+	if p.fails(last, p.Steps[len(p.Steps)-1], time.Time{}) {
+		return
+	}
 	p.because(v1alpha1.DecidedNoTemplateLeft, time.Time{})
+}
+
+// fails notes that the CR of the last step has failed, if it has.
+func (p *planner) fails(cr *CR, step Step, until time.Time) bool {
+	if !p.failed(cr, step) {
+		return false
+	}
+	p.Failed = cr
+	p.because(v1alpha1.DecidedStepFailed, until)
+	return true
+}
+
+// failed reports whether the remediator of the CR of a step has failed by itself, and
+// not in answer to the end of the step (spec 13.7): many report a failure when they are
+// told to stop.
+func (p *planner) failed(cr *CR, step Step) bool {
+	if cr == nil || cr.Succeeded != corev1.ConditionFalse {
+		return false
+	}
+	due := cr.CreationTimestamp.Add(step.Timeout).Truncate(time.Second)
+	if !step.Escalating() {
+		due = p.stepEnd(cr, step)
+	}
+	ended, over := cr.TimedOutAt()
+	if recorded := p.Node.recordedTimeout(cr); recorded != nil {
+		ended, over = *recorded, true
+	}
+	if !over {
+		if !cr.TimedOut() && (due.IsZero() || p.now.Before(due)) {
+			return true
+		}
+		ended = p.now.Truncate(time.Second) // It ends by this plan, if at all.
+	}
+	// An escalating step that ended before its time did so by the failure.
+	return (step.Escalating() && ended.Before(due)) || (!cr.FailedSince.IsZero() && cr.FailedSince.Before(ended))
 }
 
 // wait ends the running step if it is time, and begins the next one.
 func (p *planner) wait() {
 	cr, step := p.progress.running, p.Steps[p.progress.current]
 	due := p.stepEnd(cr, step)
-	if cr.Succeeded == corev1.ConditionTrue {
+	switch {
+	case cr.Succeeded == corev1.ConditionTrue:
 		p.because(v1alpha1.DecidedStepSucceeded, due)
-	} else {
+	case !step.Escalating() && p.fails(cr, step, due): // Nothing follows, so it is told (spec 13.7).
+	default:
 		p.because(v1alpha1.DecidedStepRunning, due)
 	}
 	if due.IsZero() {
@@ -100,7 +140,7 @@ func (p *planner) endLast(cr *CR, step Step) {
 	if !step.Escalating() {
 		p.do(ReleaseLease{Lease: p.Node.Lease})
 	}
-	p.exhaust()
+	p.exhaust(cr)
 }
 
 // stepEnd returns when the step of a CR ends if its node does not recover: now, if it

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,6 +66,9 @@ type Outcome struct {
 	Outdated bool
 	// lease is the lease as this call has written it, nil if it has not.
 	lease *coordinationv1.Lease
+	// Failed is as what the first failure counts that the node waits for. It is empty
+	// if nothing has failed, or only what the decision does not depend on.
+	Failed v1alpha1.DecisionReason
 	// Err joins what failed. The other fields tell what was done all the same.
 	Err error
 }
@@ -107,17 +111,30 @@ func (e *Executor) Execute(ctx context.Context, nhc string, plan NodePlan) Outco
 				continue // A CR is left, and the outcome says why: the lease is kept for it (spec 14.9).
 			}
 		}
-		err := e.execute(ctx, nhc, &plan.Node, action, &outcome)
-		if err == nil {
-			continue
+		if !e.perform(ctx, nhc, &plan, action, &outcome) {
+			break
 		}
-		logger.V(4).Info("Left out the rest of a plan", "cause", err.Error())
-		if !errors.Is(err, errStop) {
-			outcome.fail(err)
-		}
-		break
 	}
 	return outcome
+}
+
+// perform carries out one action, and records as what its failure counts. It reports
+// whether the later actions of the plan may follow.
+func (e *Executor) perform(ctx context.Context, nhc string, plan *NodePlan, action Action, outcome *Outcome) bool {
+	before := outcome.Err
+	outcome.Err = nil
+	stop := e.execute(ctx, nhc, &plan.Node, action, outcome)
+	if stop != nil {
+		klog.FromContext(ctx).V(4).Info("Left out the rest of a plan", "cause", stop.Error())
+		if !errors.Is(stop, errStop) {
+			outcome.fail(stop)
+		}
+	}
+	if outcome.Err != nil {
+		outcome.Failed = cmp.Or(outcome.Failed, plan.failedAs(action))
+	}
+	outcome.Err = errors.Join(before, outcome.Err)
+	return stop == nil
 }
 
 // errStop ends a plan without a failure: the outcome says why.

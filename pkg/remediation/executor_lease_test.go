@@ -75,6 +75,40 @@ func TestExecuteNoCRWithoutLease(t *testing.T) {
 	}
 }
 
+// TestExecuteTellsWhatFailed: a decision names the action that failed, and only one that
+// the node waits for.
+func TestExecuteTellsWhatFailed(t *testing.T) {
+	t.Parallel()
+	create, mark := Create{Object: Render(check(), sick("n"), reboot())}, MarkTimedOut{CR: cr("n"), At: epoch, EndsStep: true}
+	write := WriteLease{Lease: newLease("workers", new(sick("n")), rebootStep(), epoch)}
+	for name, tc := range map[string]struct {
+		plan           NodePlan
+		verb, resource string
+		want           v1alpha1.DecisionReason
+	}{
+		"the lease for a CR":       {plan: actions(write, create), verb: "create", resource: "leases", want: "UpdateFailed"},
+		"the lease of the last CR": {plan: actions(write), verb: "create", resource: "leases"},
+		"the lease to release":     {plan: actions(ReleaseLease{Lease: held(ours, epoch)}), verb: "delete", resource: "leases"},
+		"the CR":                   {plan: actions(write, create), verb: "create", want: "CreateFailed"},
+		"the end of a step":        {plan: actions(mark, write, create), verb: "get", want: "UpdateFailed"},
+		"a mark that only helps":   {plan: actions(MarkTimedOut{CR: cr("n"), At: epoch}), verb: "get"},
+		"a deletion":               {plan: actions(Delete{CR: cr("n")}), verb: "delete", want: "DeleteFailed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			th := newTheatre()
+			if tc.resource == "leases" {
+				th.reactKube(tc.verb, "leases", errServer)
+			} else {
+				th.react(tc.verb, "", errServer)
+			}
+			outcome := th.Execute(t.Context(), "workers", tc.plan)
+			require.ErrorIs(t, outcome.Err, errServer)
+			require.Equal(t, tc.want, outcome.Failed)
+		})
+	}
+}
+
 func TestExecuteReleaseLease(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(LeaseResource, "node-n", nil)

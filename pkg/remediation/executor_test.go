@@ -185,7 +185,8 @@ func TestExecuteCreateFails(t *testing.T) {
 			outcome := th.create(t)
 			require.ErrorIs(t, outcome.Err, tc.err)
 			require.ErrorContains(t, outcome.Err, "node n", "the error names the node")
-			outcome.Err = nil
+			require.Equal(t, v1alpha1.DecidedCreateFailed, outcome.Failed)
+			outcome.Err, outcome.Failed = nil, ""
 			require.Equal(t, Outcome{Unknown: tc.unknown}, outcome, "P5: nothing was done, as far as is known")
 			require.Empty(t, th.written)
 		})
@@ -257,7 +258,8 @@ func TestExecuteCreateNamesakeUnreadable(t *testing.T) {
 			th.react("get", "", tc.err)
 			outcome := th.create(t)
 			require.Error(t, outcome.Err, "the attempt is repeated")
-			outcome.Err = nil
+			require.Equal(t, v1alpha1.DecidedCreateFailed, outcome.Failed)
+			outcome.Err, outcome.Failed = nil, ""
 			require.Equal(t, Outcome{Unknown: tc.unknown}, outcome)
 		})
 	}
@@ -305,7 +307,8 @@ func TestExecuteConfirm(t *testing.T) {
 			outcome := th.Execute(t.Context(), "workers", actions(Confirm{}, MarkTimedOut{CR: cr("n"), At: epoch, EndsStep: true}, ReleaseLease{Lease: held(ours, epoch)}))
 			if tc.err == errServer {
 				require.ErrorIs(t, outcome.Err, errServer)
-				outcome.Err = nil
+				require.Equal(t, v1alpha1.DecidedUpdateFailed, outcome.Failed)
+				outcome.Err, outcome.Failed = nil, ""
 			}
 			require.Equal(t, tc.want, outcome)
 			require.Empty(t, th.writes())

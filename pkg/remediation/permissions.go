@@ -118,9 +118,9 @@ type obstacle struct {
 var obstacles = []obstacle{
 	{RefusedNodeDeleted, func(c *Circumstances) bool { return c.NodeDeleted }},
 	{RefusedUnselected, func(c *Circumstances) bool { return c.Unselected }},
+	{RefusedDisabled, func(c *Circumstances) bool { return c.TemplatesUnusable || c.Conflict }},
 	{RefusedInvalidSpec, func(c *Circumstances) bool { return c.InvalidSpec }},
 	{RefusedTerminating, func(c *Circumstances) bool { return c.Terminating }},
-	{RefusedDisabled, func(c *Circumstances) bool { return c.TemplatesUnusable || c.Conflict }},
 	{RefusedClockUntrusted, func(c *Circumstances) bool { return c.ClockUntrusted }},
 	{RefusedUpgrading, func(c *Circumstances) bool { return c.Upgrading }},
 	{RefusedPaused, func(c *Circumstances) bool { return c.Paused }},

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// columns are those of the table in spec 5.2, with 4.7 and 4.8, in the order of spec 5.4 and 10.5. What a column does not name is not allowed.
+// columns are those of the table in spec 5.2, with 4.7 and 4.8, in the order of spec 5.4, 10.5 and 18.5. What a column does not name is not allowed.
 var columns = []struct {
 	refusal Refusal
 	set     func(*Circumstances)
@@ -18,10 +18,10 @@ var columns = []struct {
 }{
 	{RefusedNodeDeleted, func(c *Circumstances) { c.NodeDeleted = true }, Permissions{KeepLease: true, CleanUp: true}},
 	{RefusedUnselected, func(c *Circumstances) { c.Unselected = true }, blocked},
-	{RefusedInvalidSpec, func(c *Circumstances) { c.InvalidSpec = true }, blocked},
-	{RefusedTerminating, func(c *Circumstances) { c.Terminating = true }, blocked},
 	{RefusedDisabled, func(c *Circumstances) { c.TemplatesUnusable = true }, blocked},
 	{RefusedDisabled, func(c *Circumstances) { c.Conflict = true }, Permissions{}},
+	{RefusedInvalidSpec, func(c *Circumstances) { c.InvalidSpec = true }, blocked},
+	{RefusedTerminating, func(c *Circumstances) { c.Terminating = true }, blocked},
 	{RefusedClockUntrusted, func(c *Circumstances) { c.ClockUntrusted = true }, blocked},
 	{RefusedUpgrading, func(c *Circumstances) { c.Upgrading = true }, blocked},
 	{RefusedPaused, func(c *Circumstances) { c.Paused = true }, blocked},

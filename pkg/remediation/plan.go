@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"cmp"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -65,8 +66,10 @@ type Node struct {
 	ReleasingLease bool
 	// RetryAt is when the next attempt is due after a failed one; zero after none.
 	RetryAt time.Time
-	// LastFailure says what has failed then.
+	// LastFailure says what has failed then, and LastFailed as what it counts, empty if
+	// the node did not wait for it.
 	LastFailure string
+	LastFailed  v1alpha1.DecisionReason
 }
 
 // NodePlan is what is to be done about one node, and why no more than that.
@@ -82,6 +85,8 @@ type NodePlan struct {
 	// Exhausted means that the last step is over, or ends by this plan, and the node is
 	// still unhealthy: see ExhaustedBy.
 	Exhausted bool
+	// Failed is the CR of the last step, if its remediator reports a failure.
+	Failed *CR
 	// Delayed means that healthyDelay keeps the CRs of a healthy node.
 	Delayed bool
 	// Reason is what the plan depends on most. It is empty for a node that there is
@@ -118,6 +123,9 @@ func (s *Script) Plan(node Node, now time.Time) NodePlan {
 		plan.cleanUp()
 	case node.Verdict.State == health.Healthy:
 		plan.recover()
+	case node.Verdict.State == health.SoonUnhealthy && node.Verdict.Type == "":
+		// No condition decides, because the spec has none (spec 4.2).
+		plan.because(v1alpha1.DecidedInvalidSpec, time.Time{})
 	case node.Verdict.State == health.SoonUnhealthy:
 		// It may be healthy again in a moment, or not: nothing begins and nothing
 		// ends (spec 7.5).
@@ -245,7 +253,7 @@ func (p *planner) cleanUp() {
 // there is none and none is about to be created (spec 14.5, 14.9).
 func (p *planner) keepLease() {
 	lease := p.Node.Lease
-	if lease == nil || !p.Node.Circumstances.Permissions().KeepLease || (p.waits() && !p.postponed) {
+	if lease == nil || !p.Node.Circumstances.Permissions().KeepLease || (p.backsOff() && !p.postponed) {
 		return
 	}
 	held := p.Node.holds(p.NHC.Name)
@@ -317,15 +325,6 @@ func (p *planner) remains() bool {
 	return false
 }
 
-func (p *planner) creates() bool {
-	for _, action := range p.Actions {
-		if _, create := action.(Create); create {
-			return true
-		}
-	}
-	return false
-}
-
 func (p *planner) releases() bool {
 	for _, action := range p.Actions {
 		if _, release := action.(ReleaseLease); release {
@@ -371,21 +370,22 @@ func (p *planner) returned(cr *CR) bool {
 	return !since.After(p.Node.Created) // Both in whole seconds: it may be the same one.
 }
 
-// waits reports whether an attempt has failed and the next one is not due yet.
-func (p *planner) waits() bool { return p.now.Before(p.Node.RetryAt) }
+// backsOff reports whether an attempt has failed and the next one is not due yet.
+func (p *planner) backsOff() bool { return p.now.Before(p.Node.RetryAt) }
 
 // postpone puts everything off that follows an attempt that has failed. The lease is
 // kept meanwhile: the CR of the step that could not be ended is still at work.
 func (p *planner) postpone() {
-	if len(p.Actions) == 0 || !p.waits() {
+	if len(p.Actions) == 0 || !p.backsOff() {
 		return
 	}
 	p.postponed = true
 	if p.creates() {
 		p.Refusal = RefusedRetryLater
 	}
-	if failed := p.failure(); failed != "" {
-		p.because(failed, time.Time{})
+	if p.waits() {
+		// What failed may have been of no importance then, but now the node waits for it.
+		p.because(cmp.Or(p.Node.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
 		p.Exhausted = false
 	}
 	p.Actions = nil

@@ -29,8 +29,9 @@ var coverage = []string{
 // beyond are the reasons of decisions that the simulated world gives no cause for.
 var beyond = map[v1alpha1.DecisionReason]bool{
 	v1alpha1.DecidedEtcdQuorum: true, v1alpha1.DecidedClusterUpgrading: true, // No OpenShift.
-	v1alpha1.DecidedClockUntrusted: true,                                    // There is one clock.
-	v1alpha1.DecidedInvalidSpec:    true, v1alpha1.DecidedTerminating: true, // Nothing is stored unchecked, or deleted.
+	v1alpha1.DecidedMachineUnreadable: true,                                    // Nor Machines.
+	v1alpha1.DecidedClockUntrusted:    true,                                    // There is one clock.
+	v1alpha1.DecidedInvalidSpec:       true, v1alpha1.DecidedTerminating: true, // Nothing is stored unchecked, or deleted.
 }
 
 // checkCoverage fails if something has never happened. A few seeds do not reach

@@ -46,7 +46,10 @@ func decisionsIn(status *v1alpha1.NodeHealthCheckStatus) map[string]v1alpha1.Dec
 func (w *world) tellDecisions(s *sight, status *v1alpha1.NodeHealthCheckStatus) {
 	for _, entry := range status.UnhealthyNodes {
 		d := entry.Decision
-		text := fmt.Sprintf("%s: %s/%s: %s", entry.Name, d.Type, d.Reason, d.Message)
+		text := fmt.Sprintf("%s: %s/%s", entry.Name, d.Type, d.Reason)
+		if d.Message != "" {
+			text += ": " + d.Message
+		}
 		if d.NextCheckTime != nil {
 			text += ", next check " + w.clock(d.NextCheckTime.Time)
 		}
@@ -215,7 +218,7 @@ var proofs = map[v1alpha1.DecisionReason]func(e *evidence) bool{
 	v1alpha1.DecidedDeleteFailed: func(e *evidence) bool {
 		return !e.is(health.Unhealthy) && e.failing() && len(e.standing)+len(e.node.Own) > 0
 	},
-	v1alpha1.DecidedUpdateFailed: func(e *evidence) bool { return e.is(health.Unhealthy) && e.failing() && len(e.standing) > 0 },
+	v1alpha1.DecidedUpdateFailed: func(e *evidence) bool { return e.failing() },
 	v1alpha1.DecidedDisabled:     func(e *evidence) bool { return e.held() && e.node.Circumstances.TemplatesUnusable },
 	v1alpha1.DecidedPaused:       func(e *evidence) bool { return e.held() && len(e.s.nhc.Spec.PauseRequests) > 0 },
 	v1alpha1.DecidedGateClosed:   func(e *evidence) bool { return e.held() && !e.s.climate.open },
@@ -226,6 +229,12 @@ var proofs = map[v1alpha1.DecisionReason]func(e *evidence) bool{
 	v1alpha1.DecidedUnselected:     func(e *evidence) bool { return e.held() && !selects(e.s.nhc, e.s.objects[e.node.Name]) },
 	v1alpha1.DecidedHealthyDelay:   func(e *evidence) bool { return e.is(health.Healthy) && len(e.standing) > 0 && e.delayed() },
 	v1alpha1.DecidedNoTemplateLeft: func(e *evidence) bool { return e.is(health.Unhealthy) && e.spent() },
+	v1alpha1.DecidedStepFailed: func(e *evidence) bool {
+		steps := e.s.script.Steps
+		return e.is(health.Unhealthy) && len(steps) > 0 && slices.ContainsFunc(e.standing, func(cr *CR) bool {
+			return cr.Succeeded == corev1.ConditionFalse && steps[len(steps)-1].owns(cr)
+		})
+	},
 }
 
 // delayed tells whether healthyDelay keeps the CRs of a healthy node (spec 16.4).

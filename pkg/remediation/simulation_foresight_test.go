@@ -91,7 +91,7 @@ func (w *world) checkForesight(s *sight, plans []NodePlan) {
 	for i := range plans {
 		decision := s.script.Decision(&plans[i], &Outcome{})
 		switch {
-		case decision == nil || begins(plans[i]) || plans[i].failure() != "" || s.now.Before(plans[i].Node.RetryAt):
+		case decision == nil || begins(plans[i]) || plans[i].waits() || s.now.Before(plans[i].Node.RetryAt):
 		case decision.NextCheckTime != nil:
 			timed[plans[i].Node.Name] = prospect{decision, plans[i]}
 		default:
@@ -138,7 +138,7 @@ func (w *world) checkUndated(s *sight, undated outlook) {
 // like tells whether the decision is the same, and nothing comes up but a lease that is
 // renewed in the meantime.
 func (p prospect) like(other prospect) bool {
-	return sameDecision(p.decision, other.decision) && p.plan.failure() == "" && !begins(p.plan)
+	return sameDecision(p.decision, other.decision) && !p.plan.waits() && !begins(p.plan)
 }
 
 // sameDecision compares all but the message and the time.

@@ -46,6 +46,7 @@ type retry struct {
 	failures int
 	due      time.Time
 	failure  string
+	failed   v1alpha1.DecisionReason
 }
 
 type placeHolder struct {

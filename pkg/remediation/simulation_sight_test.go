@@ -180,7 +180,7 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 			node.Foreign = foreignCRs(v, s.script, nhc.Name, name)
 		}
 		if retry := p.retries[retryOf(nhc.Name, &node)]; retry != nil {
-			node.RetryAt, node.LastFailure = retry.due, retry.failure
+			node.RetryAt, node.LastFailure, node.LastFailed = retry.due, retry.failure, retry.failed
 		}
 		if i := v.leases[LeaseName(name)]; i != nil {
 			node.Lease = i.lease

@@ -187,7 +187,7 @@ func (p *process) remember(s *sight, plans []NodePlan, outcomes []Outcome) {
 			if p.retries[id] == nil {
 				p.retries[id] = &retry{}
 			}
-			p.retries[id].failure = outcomes[i].Err.Error()
+			p.retries[id].failure, p.retries[id].failed = outcomes[i].Err.Error(), outcomes[i].Failed
 			p.retries[id].due = p.world.now.Add(min(time.Minute, 100*time.Millisecond<<min(p.retries[id].failures, 16)))
 			p.retries[id].failures++
 		case len(plans[i].Actions) > 0:

@@ -35,9 +35,9 @@ func (w *world) checkForm(s *sight, outcome *Outcome, node string, decision *v1a
 	// A CR that was created earlier may be of any age, the caches are about to tell.
 	adopted := outcome.Created != nil && w.created[outcome.Created.UID] <= s.version
 	switch {
-	case !known || kind != decision.Type:
+	case !known || (kind != decision.Type && decision.Type != v1alpha1.DecisionRemediating):
 		w.violate(node, "P4", "decision %s has reason %q", decision.Type, decision.Reason)
-	case decision.Message == "" || decision.Message == string(decision.Reason):
+	case (decision.Message == "") != holdsForAll[decision.Reason] || decision.Message == string(decision.Reason):
 		w.violate(node, "P4", "decision %s does not explain itself: %q", decision.Reason, decision.Message)
 	case decision.Since.IsZero() || decision.Since.After(s.now) || decision.Since.Nanosecond() != 0:
 		w.violate(node, "P4", "decision %s since %s", decision.Reason, w.clock(decision.Since.Time))
@@ -83,7 +83,7 @@ func (w *world) checkTruth(e *evidence, plan *NodePlan, decision *v1alpha1.Decis
 func (w *world) checkFirst(e *evidence, decision *v1alpha1.Decision) {
 	got, want := decision.Reason, e.firstRefusal()
 	begun := got == v1alpha1.DecidedStepRunning && e.outcome.Created != nil
-	tried := got == v1alpha1.DecidedCreateFailed || got == v1alpha1.DecidedRecovering || (got == v1alpha1.DecidedForeignRemediation && e.outcome.Blocker != nil) ||
+	tried := got == v1alpha1.DecidedCreateFailed || got == v1alpha1.DecidedUpdateFailed || got == v1alpha1.DecidedRecovering || (got == v1alpha1.DecidedForeignRemediation && e.outcome.Blocker != nil) ||
 		(got == v1alpha1.DecidedLeaseTaken && e.outcome.LeaseLost) || (got == v1alpha1.DecidedAwaitingDeletion && e.outcome.StillDeleting)
 	if got != want && (want != "" || (!begun && !tried)) {
 		w.violate(e.node.Name, "5.4", "decided %s, it has to be %q", got, want)

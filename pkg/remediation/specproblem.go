@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -32,6 +33,7 @@ func SpecProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
 		func(spec *v1alpha1.NodeHealthCheckSpec) string { return selectorProblem(&spec.Selector) },
 		templateProblem,
 		stepProblem,
+		conditionProblem,
 	} {
 		if problem := rule(spec); problem != "" {
 			return problem
@@ -136,6 +138,30 @@ func stepProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
 		if step.Timeout.Duration < v1alpha1.MinimumTimeout {
 			return fmt.Sprintf("EscalatingRemediation Timeout must be at least one minute: found timeout %s", step.Timeout.Duration)
 		}
+	}
+	templates := map[corev1.ObjectReference]int{}
+	for i := range spec.EscalatingRemediations {
+		templates[templateOf(&spec.EscalatingRemediations[i])]++
+	}
+	for i := range spec.EscalatingRemediations {
+		if template := templateOf(&spec.EscalatingRemediations[i]); templates[template] > 1 {
+			return fmt.Sprintf("EscalatingRemediation RemediationTemplate must be unique: found duplicate %s %s/%s", template.Kind, template.Namespace, template.Name)
+		}
+	}
+	return ""
+}
+
+// templateOf returns what identifies the template of a step (spec 4.3).
+func templateOf(step *v1alpha1.EscalatingRemediation) corev1.ObjectReference {
+	reference := &step.RemediationTemplate
+	return corev1.ObjectReference{Kind: reference.Kind, Namespace: reference.Namespace, Name: reference.Name}
+}
+
+// conditionProblem finds a spec that watches nothing. By such a spec no node can be
+// judged (spec 4.2).
+func conditionProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
+	if len(spec.UnhealthyConditions) == 0 {
+		return "unhealthyConditions must not be empty, leave it out for the default"
 	}
 	return ""
 }

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -22,14 +23,19 @@ func TestSpecProblem(t *testing.T) {
 	step := func(order int32, kind string, timeout time.Duration) v1alpha1.EscalatingRemediation {
 		return v1alpha1.EscalatingRemediation{
 			Order:               order,
-			RemediationTemplate: corev1.ObjectReference{Kind: kind},
+			RemediationTemplate: corev1.ObjectReference{Kind: kind, Namespace: "remediators", Name: fmt.Sprint("t", order)},
 			Timeout:             metav1.Duration{Duration: timeout},
 		}
+	}
+	named := func(step v1alpha1.EscalatingRemediation, name string) v1alpha1.EscalatingRemediation {
+		step.RemediationTemplate.Name = name
+		return step
 	}
 	classic := func(change func(*v1alpha1.NodeHealthCheckSpec)) *v1alpha1.NodeHealthCheckSpec {
 		spec := &v1alpha1.NodeHealthCheckSpec{
 			Selector:            metav1.LabelSelector{MatchLabels: map[string]string{"example.com/role": "worker"}},
 			MinHealthy:          new(intstr.FromString("51%")),
+			UnhealthyConditions: []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}},
 			RemediationTemplate: &corev1.ObjectReference{Kind: "ExampleTemplate"},
 		}
 		change(spec)
@@ -68,6 +74,14 @@ func TestSpecProblem(t *testing.T) {
 		"every order counts": {
 			spec: escalating(step(1, "A", time.Hour), step(7, "A", time.Hour), step(2, "A", time.Hour), step(7, "A", time.Hour)),
 			want: "EscalatingRemediation Order must be unique: found duplicate order 7",
+		},
+		"the same template twice": {
+			spec: escalating(step(1, "A", time.Hour), step(2, "B", time.Hour), named(step(3, "B", time.Hour), "t1"), named(step(4, "A", time.Hour), "t1")),
+			want: "EscalatingRemediation RemediationTemplate must be unique: found duplicate A remediators/t1",
+		},
+		"no condition to watch": {
+			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) { s.UnhealthyConditions = []v1alpha1.UnhealthyCondition{} }),
+			want: "unhealthyConditions must not be empty, leave it out for the default",
 		},
 		"the case of the kind does not matter": {
 			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) {

@@ -97,6 +97,8 @@ type progress struct {
 	current int
 	// running is the CR of the current step, nil if it has none.
 	running *CR
+	// last is the CR of the last step, also once that is over, nil if it has none.
+	last *CR
 	// going are CRs whose deletion was requested: they stand for no step any more.
 	going []*CR
 	// leaving tells for each step whether one of these belongs to it.
@@ -148,6 +150,9 @@ func trace(node *Node, steps []Step) progress {
 	}
 	if p.current < len(steps) {
 		p.running = first[p.current]
+	}
+	if len(steps) > 0 {
+		p.last = first[len(steps)-1]
 	}
 	return p
 }

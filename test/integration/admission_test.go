@@ -34,6 +34,8 @@ const (
 	badKey      = "Invalid selector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash"
 	badValue    = "Invalid selector: a value must be a label value, empty or at most 63 characters"
 
+	noConditions = "unhealthyConditions must not be empty, leave it out for the default"
+
 	tooLong = "must not be longer than 2562047h47m16s"
 	tooMany = "must not exceed 2147483647"
 )
@@ -102,7 +104,16 @@ var specRules = map[string]struct {
 			"spec.escalatingRemediations[0].order in body should be less than or equal to 2147483647",
 		},
 	},
-	"timeout of a minute": {base: escalatingSpec, changes: steps("{order: 1, timeout: 60s}", "{order: 2, timeout: 1m}", "{order: 3, timeout: 0.1h0.5ms}", "{order: 4, timeout: 59999999µs1000ns}")},
+	"the same template twice": {
+		base: escalatingSpec, changes: sameTemplates("", "", "apiVersion: example.com/v2"),
+		denied: []string{"EscalatingRemediation RemediationTemplate must be unique: found duplicate ATemplate remediators/a"},
+	},
+	"the same template twice, without its namespace": {
+		base: escalatingSpec, changes: sameTemplates("namespace: null", "namespace: null", ""),
+		denied: []string{"EscalatingRemediation RemediationTemplate must be unique: found duplicate ATemplate /a"},
+	},
+	"the same template but for one field": {base: escalatingSpec, changes: sameTemplates("kind: BTemplate", "namespace: b", "name: b", "name: null", "")},
+	"timeout of a minute":                 {base: escalatingSpec, changes: steps("{order: 1, timeout: 60s}", "{order: 2, timeout: 1m}", "{order: 3, timeout: 0.1h0.5ms}", "{order: 4, timeout: 59999999µs1000ns}")},
 	"timeout too short": {
 		base: escalatingSpec, changes: steps("{order: 1, timeout: 1h}", "{order: 2, timeout: 59.999999999s}"),
 		denied: []string{"EscalatingRemediation Timeout must be at least one minute: found timeout 59.999999999s"},
@@ -122,14 +133,18 @@ var specRules = map[string]struct {
 	"all rules at once": {
 		base: escalatingSpec, changes: `{minHealthy: -1, maxUnhealthy: -2, remediationTemplate: {kind: MachineDeletionRemediationTemplate}, ` +
 			`selector: {matchLabels: {a b: a b}, matchExpressions: [{key: a, operator: In}, {key: a, operator: Is}]}, escalatingRemediations: [` +
-			`{order: 4, timeout: 1s, remediationTemplate: {kind: MachineDeletionRemediationTemplate}}, {order: 4, timeout: 1h, remediationTemplate: {}}]}`,
+			`{order: 4, timeout: 1s, remediationTemplate: {kind: MachineDeletionRemediationTemplate}}, {order: 4, timeout: 1h, remediationTemplate: {kind: MachineDeletionRemediationTemplate}}], ` +
+			`unhealthyConditions: []}`,
 		denied: []string{
 			bothLimits, "minHealthy must not be negative: -1", "maxUnhealthy must not be negative: -2", machineDeletion, machineDeletions,
 			badOperator, badValues, badKey, badValue, bothTemplates,
 			"EscalatingRemediation Order must be unique: found duplicate order 4",
 			"EscalatingRemediation Timeout must be at least one minute: found timeout 1s",
+			"EscalatingRemediation RemediationTemplate must be unique: found duplicate MachineDeletionRemediationTemplate /",
+			noConditions,
 		},
 	},
+	"no condition":        {base: classicSpec, changes: `{unhealthyConditions: []}`, denied: []string{noConditions}},
 	"nothing in the spec": {changes: `{pauseRequests: []}`, denied: []string{noLimit, noSelector, noTemplate}},
 	"no spec":             {changes: `null`, denied: []string{noLimit + "; " + noSelector + "; " + noTemplate}},
 
@@ -174,6 +189,20 @@ func steps(list ...string) string {
 	return "{escalatingRemediations: [" + strings.Join(list, ", ") + "]}"
 }
 
+// sameTemplates returns a change to steps whose templates are the same, but for the
+// fields that are given.
+func sameTemplates(changes ...string) string {
+	for i, change := range changes {
+		template := map[string]string{"apiVersion": "example.com/v1", "kind": "ATemplate", "namespace": "remediators", "name": "a"}
+		if field, value, changed := strings.Cut(change, ": "); changed {
+			template[field] = value
+		}
+		fields, _ := json.Marshal(template) //nolint:errchkjson // A map of strings has a JSON form.
+		changes[i] = fmt.Sprintf("{order: %d, timeout: 1h, remediationTemplate: %s}", i, strings.ReplaceAll(string(fields), `"null"`, "null"))
+	}
+	return "{escalatingRemediations: [" + strings.Join(changes, ", ") + "]}"
+}
+
 // TestAdmission runs without a controller, so that it can write statuses.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
@@ -186,6 +215,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("updates", func(t *testing.T) { testUpdateWhileRemediating(newAdmission(t, c)) })
 	t.Run("deletion", func(t *testing.T) { testDeletion(newAdmission(t, c)) })
 	t.Run("cost", func(t *testing.T) { testCost(newAdmission(t, c)) })
+	t.Run("largest status", func(t *testing.T) { testLargestStatus(newAdmission(t, c)) })
 	t.Run("samples", func(t *testing.T) { testSamples(newAdmission(t, c)) })
 	t.Run("columns", func(t *testing.T) { testColumns(newAdmission(t, c)) })
 }
@@ -206,6 +236,9 @@ func testSpecRules(a *admission) {
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &typed); err != nil {
 				require.NotEmpty(t, want, "accepted, but typed clients cannot read it: %v", err)
 				return
+			}
+			if typed.UnhealthyConditions == nil {
+				typed.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{}} // The default.
 			}
 			problem := remediation.SpecProblem(&typed)
 			switch {
@@ -265,6 +298,14 @@ func testSelectors(a *admission) {
 	require.Greater(a, accepted, 20, "some are valid")
 }
 
+// ofLaterVersion is a status with values that a later version may have: it must be able
+// to write them where the CRD is still that of today (section 23).
+const ofLaterVersion = `
+phase: Later
+unhealthyNodes: [{name: a, decision: {type: Later, reason: Later, since: "2026-01-02T03:04:05Z"}}]
+remediationHistory: [{node: a, detected: "2026-01-02T03:04:05Z", outcome: Later, steps: [{kind: A, started: "2026-01-02T03:04:05Z", result: Later}]}]
+`
+
 // testDefaults tests 4.2.
 func testDefaults(a *admission) {
 	for _, base := range []string{classicSpec, escalatingSpec} {
@@ -275,14 +316,9 @@ func testDefaults(a *admission) {
 		require.Equal(a, want, created.Object["spec"])
 		require.NotContains(a, created.Object, "status")
 	}
-	spec := a.spec(classicSpec, `{unhealthyConditions: []}`)
-	created, err := a.client.Create(a.Context(), a.object("defaults", spec), metav1.CreateOptions{DryRun: dryRun})
-	require.NoError(a, err)
-	require.Equal(a, spec, created.Object["spec"], "an empty list is not absent")
-
 	// A status may have any one field, or none.
 	stored := a.store("status", a.spec(classicSpec, `{}`), "")
-	for _, status := range []string{`{}`, `{phase: Paused}`, `{unhealthyNodes: [{name: a}]}`, `{observedNodes: 0}`, `{inFlightRemediations: {a: "2026-01-02T03:04:05Z"}}`} {
+	for _, status := range []string{`{}`, `{phase: Paused}`, `{unhealthyNodes: [{name: a}]}`, `{observedNodes: 0}`, ofLaterVersion, `{inFlightRemediations: {a: "2026-01-02T03:04:05Z"}}`} {
 		stored = a.writeStatus(stored, status)
 	}
 	data, err := json.Marshal(stored.Object["status"])

@@ -26,7 +26,7 @@ const (
 	selectorFixed = "selector update prohibited due to running remediation"
 	templateFixed = "remediation template update prohibited due to running remediation"
 	stepsFixed    = "escalating remediations update prohibited due to running remediation"
-	deletionFixed = "deletion prohibited due to running remediation"
+	deletionFixed = "deletion prohibited due to running remediation, unless annotation remediation.medik8s.io/allow-delete-while-remediating is set"
 )
 
 // testUpdateWhileRemediating tests 4.4.
@@ -228,14 +228,17 @@ func testStoredBefore(a *admission) {
 	}
 }
 
-// testSamples applies what users are shown.
+// testSamples applies what users are shown: one sample does not replace another.
 func testSamples(a *admission) {
 	samples, err := filepath.Glob(filepath.Join("..", "..", "manifests", "samples", "*.yaml"))
 	require.NoError(a, err)
 	require.NotEmpty(a, samples)
+	files := map[string]string{} // By the name of the object.
 	for _, sample := range samples {
-		_, err := a.cluster.Kubectl(a.Context(), "create", "--dry-run=server", "--validate=strict", "-f", sample)
+		name, err := a.cluster.Kubectl(a.Context(), "create", "--dry-run=server", "--validate=strict", "-o=name", "-f", sample)
 		require.NoError(a, err, sample)
+		require.Empty(a, files[name], "%s and %s are both %s", sample, files[name], name)
+		files[name] = sample
 	}
 }
 
@@ -245,7 +248,7 @@ func testColumns(a *admission) {
 		conditions: [{type: RemediationAllowed, status: "False", reason: GateClosed, message: too few, lastTransitionTime: "2026-01-01T00:00:00Z"}, {type: StormActive, status: "True", reason: HealthyNodeThresholdChange, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}`)
 	for command, want := range map[string]string{
 		"get nhc shown":         "NAME PHASE OBSERVED HEALTHY REMEDIATING ALLOWED AGE\nshown Remediating 12 9 2 False",
-		"get nhc shown -o wide": "NAME PHASE OBSERVED HEALTHY REMEDIATING ALLOWED AGE SOON-UNHEALTHY STORM REASON WHY\nshown Remediating 12 9 2 False",
+		"get nhc shown -o wide": "NAME PHASE OBSERVED HEALTHY REMEDIATING ALLOWED AGE SOON-UNHEALTHY STORM WHY\nshown Remediating 12 9 2 False",
 		"get medik8s":           "NAME PHASE OBSERVED HEALTHY REMEDIATING ALLOWED AGE\n",
 	} {
 		output, err := a.cluster.Kubectl(a.Context(), strings.Fields(command)...)
@@ -256,7 +259,7 @@ func testColumns(a *admission) {
 		}
 		require.Contains(a, strings.Join(lines, "\n"), want, command)
 		if strings.Contains(command, "wide") {
-			require.Contains(a, strings.Join(lines, "\n"), " 1 True NHC is remediating 2 nodes too few")
+			require.Contains(a, strings.Join(lines, "\n"), " 1 True too few")
 		}
 	}
 }

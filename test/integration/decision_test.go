@@ -26,7 +26,10 @@ func TestDecisions(t *testing.T) {
 	s.fail("a")
 	paused := s.eventuallyDecided("a", v1alpha1.DecidedPaused)
 	require.Equal(t, v1alpha1.DecisionHeld, paused.Type)
-	require.Equal(t, "Paused: drain the rack", paused.Message)
+	require.Empty(t, paused.Message, "23b.5: the condition has it")
+	allowed := s.eventuallyCondition(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse)
+	require.Equal(t, v1alpha1.ReasonPaused, allowed.Reason, "18.5")
+	require.Equal(t, "Paused: drain the rack", allowed.Message)
 	require.Nil(t, paused.NextCheckTime)
 	entry := s.entry("a")
 	require.Equal(t, v1alpha1.Trigger{Type: "Ready", Status: "Unknown"}, v1alpha1.Trigger{Type: entry.Trigger.Type, Status: entry.Trigger.Status})
@@ -39,10 +42,12 @@ func TestDecisions(t *testing.T) {
 
 	s.updateNHC(minHealthy(intstr.FromString("100%")))
 	closed := s.eventuallyDecided("a", v1alpha1.DecidedGateClosed)
-	require.Equal(t, "1 of 2 nodes are healthy, at least 2 have to be", closed.Message)
-	allowed := s.eventuallyCondition(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse)
+	require.Empty(t, closed.Message, "23b.5")
+	allowed = s.eventuallyCondition(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse)
 	require.Equal(t, v1alpha1.ReasonGateClosed, allowed.Reason)
-	require.Equal(t, closed.Message, allowed.Message)
+	require.Equal(t, "1 of 2 nodes are healthy, at least 2 have to be", allowed.Message)
+	require.EqualValues(t, 0, *s.status().RemediationsAllowed, "18.5")
+	require.EqualValues(t, 1, *s.status().UnhealthyNodeCount, "23")
 
 	s.labelNode("a", map[string]any{v1alpha1.LabelExclude: nil})
 	s.updateNHC(minHealthy(intstr.FromInt32(1)))
@@ -65,6 +70,32 @@ func TestDecisions(t *testing.T) {
 	s.eventuallyDecided("a", v1alpha1.DecidedAwaitingDeletion)
 	s.setFinalizers("a")
 	s.eventually("no entry", func() bool { return s.entry("a") == nil })
+}
+
+// TestStepFailed: a failure in classic mode ends nothing, and is told at once, with what
+// the remediator says at the moment (spec 13.7).
+func TestStepFailed(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b")
+	s.createNHC()
+	s.fail("a")
+	s.eventuallyDecided("a", v1alpha1.DecidedStepRunning)
+	s.report("a", [2]string{v1alpha1.RemediationSucceeded, "False"})
+	failed := s.eventuallyDecided("a", v1alpha1.DecidedStepFailed)
+	require.Equal(t, v1alpha1.DecisionExhausted, failed.Type)
+	require.Contains(t, failed.Message, s.kind.name+" "+s.node("a")+" reports failure")
+	require.Contains(t, failed.Message, ", and no step follows")
+	require.NotNil(t, failed.NextCheckTime, "14.7: the lease becomes overdue")
+	s.eventuallyEvent("RemediationFailed", failed.Message)
+	s.eventually("the event about the node", func() bool { return len(s.eventsAbout("Node", s.node("a"), "RemediationFailed")) > 0 })
+	s.report("a", [2]string{v1alpha1.RemediationSucceeded, "Unknown"})
+	s.eventuallyDecided("a", v1alpha1.DecidedStepRunning)
+	s.report("a", [2]string{v1alpha1.RemediationSucceeded, "False"})
+	s.eventuallyDecided("a", v1alpha1.DecidedStepFailed)
+	require.Len(t, s.events("RemediationFailed"), 1, "once per CR")
+	s.heal("a")
+	s.eventuallyNoCR("a")
 }
 
 // TestDecisionCreateFailed: what the API server says is in the decision.

@@ -55,7 +55,7 @@ func TestStatusGarbage(t *testing.T) {
 	}
 	s.eventuallyCR("failing")
 	s.reportFailure("failing")
-	s.eventuallyDecided("failing", v1alpha1.DecidedNoTemplateLeft)
+	s.eventuallyDecided("failing", v1alpha1.DecidedStepFailed)
 	for _, name := range names {
 		cr := s.cr(name)
 		require.Nil(t, cr.GetDeletionTimestamp(), name)

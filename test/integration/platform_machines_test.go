@@ -19,6 +19,8 @@ func testMetal3Namespace(t *testing.T, c *cluster, _ *localkube.Process) {
 	requireManifests(t, openShiftMachine, metal3Remediation, metal3RemediationTemplate)
 	c.installOptional(t, openShiftMachine, metal3Remediation, metal3RemediationTemplate)
 	s := newMetal3Scenario(t, c)
+	s.grant(metal3.templates, templateVerbs...)
+	s.grant(metal3.remediations, remediationVerbs...)
 	s.createTemplate(metal3Template())
 	s.createNodes("a", "b")
 	s.fail("a")
@@ -57,10 +59,7 @@ func metal3Template() map[string]any {
 // template. The kinds are installed.
 func newMetal3Scenario(t *testing.T, c *cluster) *onPlatform {
 	t.Helper()
-	s := &onPlatform{newEmptyScenario(t, c, t.Name(), metal3)}
-	s.grant(metal3.templates, templateVerbs...)
-	s.grant(metal3.remediations, remediationVerbs...)
-	return s
+	return &onPlatform{newEmptyScenario(t, c, t.Name(), metal3)}
 }
 
 // testOpenShiftMachines: a Machine in the namespace of the template is the second
@@ -123,7 +122,7 @@ func testOpenShiftMachines(t *testing.T, c *cluster, controller *localkube.Proce
 // need it, and of no others (spec 11.3).
 func testClusterAPIMachines(t *testing.T, c *cluster) {
 	requireManifests(t, clusterAPIMachine, metal3Remediation, metal3RemediationTemplate)
-	c.applyOverlay(t, "cluster-api")
+	c.applyOverlay(t, "cluster-api") // Grants the kinds of Metal3, too.
 	c.installOptional(t, clusterAPIMachine, metal3Remediation, metal3RemediationTemplate)
 	metal := newMetal3Scenario(t, c)
 	metal.createTemplate(metal3Template())

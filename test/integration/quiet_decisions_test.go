@@ -147,7 +147,7 @@ func quietStates(t *testing.T, c *cluster) map[string]kept {
 	delayed.eventuallyCR("00")
 	delayed.heal("00")
 
-	exhausted := begin("no template left", v1alpha1.DecidedNoTemplateLeft, 2, func(spec *v1alpha1.NodeHealthCheckSpec) {
+	exhausted := begin("the last step failed", v1alpha1.DecidedStepFailed, 2, func(spec *v1alpha1.NodeHealthCheckSpec) {
 		spec.EscalatingRemediations = []v1alpha1.EscalatingRemediation{{RemediationTemplate: *spec.RemediationTemplate, Order: 1, Timeout: metav1.Duration{Duration: time.Hour}}}
 		spec.RemediationTemplate = nil
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
@@ -25,8 +26,20 @@ func TestLeastPrivilege(t *testing.T) {
 	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
 	c.unbindBasicUser(t)
 	c.installPlatforms(t)
+	t.Run("what Metal3 does not grant", func(t *testing.T) { testMetal3IsGranted(t, c) })
 	t.Run("all that is granted is used", func(t *testing.T) { testGrantedIsUsed(t, c) })
 	t.Run("all that is granted is needed", func(t *testing.T) { testGrantedIsNeeded(t, c) })
+}
+
+// testMetal3IsGranted: the overlay for Cluster API grants what spec 6.6 asks for of the
+// kinds of Metal3, which brings no role of its own, and nothing else of them.
+func testMetal3IsGranted(t *testing.T, c *cluster) {
+	for resource, verbs := range map[schema.GroupVersionResource][]string{metal3.templates: templateVerbs, metal3.remediations: remediationVerbs} {
+		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
+			p := permission{verb: verb, group: resource.Group, resource: resource.Resource}
+			eventually(t, p.String(), func() bool { return c.permitted(t, p) == slices.Contains(verbs, verb) })
+		}
+	}
 }
 
 // askedOnly is what the controller asks for and does not do. It uses an optional kind

@@ -101,7 +101,7 @@ func schema_pkg_apis_remediation_v1alpha1_Decision(ref common.ReferenceCallback)
 				Properties: map[string]spec.Schema{
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type is the kind of decision.",
+							Description: "type is Remediating while a remediation object is at work, and otherwise the kind of the reason.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -109,7 +109,7 @@ func schema_pkg_apis_remediation_v1alpha1_Decision(ref common.ReferenceCallback)
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason is the one thing that the decision depends on most.",
+							Description: "reason says why nothing more happens.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -117,7 +117,7 @@ func schema_pkg_apis_remediation_v1alpha1_Decision(ref common.ReferenceCallback)
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message explains the decision, with the numbers it was made from.",
+							Description: "message explains the decision, with the numbers it was made from. It is absent where the reason holds for the whole NodeHealthCheck: condition RemediationAllowed has the message then.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -442,7 +442,7 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "unhealthyConditions are the Node conditions that make a Node unhealthy. A Node is unhealthy as soon as one of them has lasted for its duration. Defaults to Ready=False and Ready=Unknown, both for 300s.",
+							Description: "unhealthyConditions are the Node conditions that make a Node unhealthy. A Node is unhealthy as soon as one of them has lasted for its duration. The list must not be empty; left out, it defaults to Ready=False and Ready=Unknown, both for 300s.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -478,7 +478,7 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "escalatingRemediations are remediations that are tried one after the other, in ascending order, each for its timeout.",
+							Description: "escalatingRemediations are remediations that are tried one after the other, in ascending order, each for its timeout. Each has a template of its own.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -577,6 +577,20 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckStatus(ref common.Refer
 							Format:      "int32",
 						},
 					},
+					"unhealthyNodeCount": {
+						SchemaProps: spec.SchemaProps{
+							Description: "unhealthyNodeCount is the number of selected Nodes that are unhealthy, whether unhealthyNodes has room for them or not.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"remediationsAllowed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "remediationsAllowed is how many more Nodes may fail before minHealthy or maxUnhealthy keeps remediations from being started, whatever else does.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
 					"soonUnhealthyNodes": {
 						SchemaProps: spec.SchemaProps{
 							Description: "soonUnhealthyNodes is the number of selected Nodes with a condition that makes them unhealthy once it has lasted for its duration.",
@@ -594,7 +608,7 @@ func schema_pkg_apis_remediation_v1alpha1_NodeHealthCheckStatus(ref common.Refer
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "unhealthyNodes are the Nodes that are unhealthy or have a remediation object, by name. If there are more than fit, those with remediation objects come first.",
+							Description: "unhealthyNodes are the Nodes that are unhealthy or have a remediation object, by name. If there are more than fit, those with remediation objects come first, and reason says how many are not listed.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

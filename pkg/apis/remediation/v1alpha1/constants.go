@@ -113,14 +113,25 @@ const (
 	ReasonStorm = "HealthyNodeThresholdChange"
 )
 
-// ConditionRemediationAllowed is True while the gate is open and there is no
-// storm, so that an unhealthy Node gets its first remediation.
+// ConditionRemediationAllowed is True while nothing that holds for the whole
+// NodeHealthCheck keeps an unhealthy Node from its first remediation.
 const ConditionRemediationAllowed = "RemediationAllowed"
 
 // Reasons of the condition RemediationAllowed.
 const (
-	// ReasonGateOpen is the reason while the condition is True.
+	// ReasonGateOpen is the reason while the condition is True. While it is False, the
+	// reason is the first of those that follow.
 	ReasonGateOpen = "GateOpen"
+	// ReasonDisabled means that condition Disabled is True, or is not known yet.
+	ReasonDisabled = "Disabled"
+	// ReasonInvalidSpec means that the stored spec breaks a rule of admission.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonTerminating means that the NodeHealthCheck is being deleted.
+	ReasonTerminating = "Terminating"
+	// ReasonClusterUpgrading means that the cluster is being upgraded.
+	ReasonClusterUpgrading = "ClusterUpgrading"
+	// ReasonPaused means that there are pauseRequests.
+	ReasonPaused = "Paused"
 	// ReasonGateClosed means that too few Nodes are healthy.
 	ReasonGateClosed = "GateClosed"
 	// ReasonStormActive means that the gate is open and a storm is not over.

@@ -13,13 +13,16 @@ import (
 //
 // +structType=atomic
 type Decision struct {
-	// type is the kind of decision.
+	// type is Remediating while a remediation object is at work, and otherwise the
+	// kind of the reason.
 	// +required
 	Type DecisionType `json:"type"`
-	// reason is the one thing that the decision depends on most.
+	// reason says why nothing more happens.
 	// +required
 	Reason DecisionReason `json:"reason"`
-	// message explains the decision, with the numbers it was made from.
+	// message explains the decision, with the numbers it was made from. It is absent
+	// where the reason holds for the whole NodeHealthCheck: condition
+	// RemediationAllowed has the message then.
 	// +optional
 	Message string `json:"message,omitempty"`
 	// since is when this type and reason were decided first without interruption.
@@ -38,8 +41,7 @@ func (d *Decision) SameReason(other *Decision) bool {
 }
 
 // DecisionType is the kind of a decision about a Node.
-//
-// +kubebuilder:validation:Enum=Remediating;Waiting;Held;Delayed;Exhausted
+// The schema accepts any: a later version may have others.
 type DecisionType string
 
 const (
@@ -99,14 +101,14 @@ const (
 	DecidedRecovering DecisionReason = "Recovering"
 	// DecidedUnreadable: remediation objects that status names cannot be read.
 	DecidedUnreadable DecisionReason = "RemediationUnreadable"
-	// DecidedCreateFailed: the lease or the remediation object could not be
-	// created. It is tried again.
+	// DecidedCreateFailed: the remediation object could not be created. It is tried
+	// again.
 	DecidedCreateFailed DecisionReason = "CreateFailed"
 	// DecidedDeleteFailed: a remediation object could not be deleted. It is tried
 	// again.
 	DecidedDeleteFailed DecisionReason = "DeleteFailed"
-	// DecidedUpdateFailed: a remediation object could not be marked, or the lease
-	// not be kept. It is tried again.
+	// DecidedUpdateFailed: a remediation object could not be marked as timed out, or
+	// the lease for the next one not be written. It is tried again.
 	DecidedUpdateFailed DecisionReason = "UpdateFailed"
 )
 
@@ -138,8 +140,14 @@ const (
 const (
 	// DecidedHealthyDelay is the reason of decisions of type Delayed.
 	DecidedHealthyDelay DecisionReason = "HealthyDelay"
-	// DecidedNoTemplateLeft is the reason of decisions of type Exhausted.
+)
+
+// Reasons of decisions of type Exhausted.
+const (
+	// DecidedNoTemplateLeft: the last step is over.
 	DecidedNoTemplateLeft DecisionReason = "NoTemplateLeft"
+	// DecidedStepFailed: the remediator reports a failure, and no step follows.
+	DecidedStepFailed DecisionReason = "StepFailed"
 )
 
 // decisionTypes are the types of decisions by their reasons.
@@ -157,13 +165,13 @@ var decisionTypes = map[DecisionReason]DecisionType{
 	DecidedStormActive: DecisionHeld, DecidedExcluded: DecisionHeld, DecidedUnselected: DecisionHeld,
 
 	DecidedHealthyDelay:   DecisionDelayed,
-	DecidedNoTemplateLeft: DecisionExhausted,
+	DecidedNoTemplateLeft: DecisionExhausted, DecidedStepFailed: DecisionExhausted,
 }
 
-// Type returns the type of the decisions that have this reason, and nothing for a
-// reason that there is not.
+// Type returns the type of the decisions that have this reason while no remediation
+// object is at work, and nothing for a reason that there is not.
 func (r DecisionReason) Type() DecisionType { return decisionTypes[r] }
 
-// DecisionReasons returns all reasons, with the type of decision that has it. The map
+// DecisionReasons returns all reasons with their types. The map
 // is the caller's.
 func DecisionReasons() map[DecisionReason]DecisionType { return maps.Clone(decisionTypes) }

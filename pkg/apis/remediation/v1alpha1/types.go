@@ -12,10 +12,12 @@ import (
 // While a Node has a remediation object, that which decides about the object's
 // template stays as it is. These rules look at the stored status: an update of
 // the spec cannot change it, and an update of the status cannot change the spec.
+// They compare the spec first, so that they do not read through thousands of entries
+// whenever the status is written.
 //
-// +kubebuilder:validation:XValidation:rule=`!(has(oldSelf.status) && has(oldSelf.status.unhealthyNodes) && oldSelf.status.unhealthyNodes.exists(n, has(n.remediations) && size(n.remediations) > 0)) || !has(self.spec) || !has(oldSelf.spec) || (has(self.spec.selector) && has(self.spec.selector.matchLabels) ? self.spec.selector.matchLabels : {}) == (has(oldSelf.spec.selector) && has(oldSelf.spec.selector.matchLabels) ? oldSelf.spec.selector.matchLabels : {}) && (has(self.spec.selector) && has(self.spec.selector.matchExpressions) ? self.spec.selector.matchExpressions : []) == (has(oldSelf.spec.selector) && has(oldSelf.spec.selector.matchExpressions) ? oldSelf.spec.selector.matchExpressions : [])`,message="selector update prohibited due to running remediation",fieldPath=`.spec.selector`
-// +kubebuilder:validation:XValidation:rule=`!(has(oldSelf.status) && has(oldSelf.status.unhealthyNodes) && oldSelf.status.unhealthyNodes.exists(n, has(n.remediations) && size(n.remediations) > 0)) || !has(self.spec) || !has(oldSelf.spec) || has(self.spec.remediationTemplate) == has(oldSelf.spec.remediationTemplate) && (!has(self.spec.remediationTemplate) || self.spec.remediationTemplate == oldSelf.spec.remediationTemplate)`,message="remediation template update prohibited due to running remediation",fieldPath=`.spec.remediationTemplate`
-// +kubebuilder:validation:XValidation:rule=`!(has(oldSelf.status) && has(oldSelf.status.unhealthyNodes) && oldSelf.status.unhealthyNodes.exists(n, has(n.remediations) && size(n.remediations) > 0)) || !has(self.spec) || !has(oldSelf.spec) || (has(self.spec.escalatingRemediations) ? self.spec.escalatingRemediations : []) == (has(oldSelf.spec.escalatingRemediations) ? oldSelf.spec.escalatingRemediations : [])`,message="escalating remediations update prohibited due to running remediation",fieldPath=`.spec.escalatingRemediations`
+// +kubebuilder:validation:XValidation:rule=`!has(self.spec) || !has(oldSelf.spec) || (has(self.spec.selector) && has(self.spec.selector.matchLabels) ? self.spec.selector.matchLabels : {}) == (has(oldSelf.spec.selector) && has(oldSelf.spec.selector.matchLabels) ? oldSelf.spec.selector.matchLabels : {}) && (has(self.spec.selector) && has(self.spec.selector.matchExpressions) ? self.spec.selector.matchExpressions : []) == (has(oldSelf.spec.selector) && has(oldSelf.spec.selector.matchExpressions) ? oldSelf.spec.selector.matchExpressions : []) || !(has(oldSelf.status) && has(oldSelf.status.unhealthyNodes) && oldSelf.status.unhealthyNodes.exists(n, has(n.remediations) && size(n.remediations) > 0))`,message="selector update prohibited due to running remediation",fieldPath=`.spec.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.spec) || !has(oldSelf.spec) || has(self.spec.remediationTemplate) == has(oldSelf.spec.remediationTemplate) && (!has(self.spec.remediationTemplate) || self.spec.remediationTemplate == oldSelf.spec.remediationTemplate) || !(has(oldSelf.status) && has(oldSelf.status.unhealthyNodes) && oldSelf.status.unhealthyNodes.exists(n, has(n.remediations) && size(n.remediations) > 0))`,message="remediation template update prohibited due to running remediation",fieldPath=`.spec.remediationTemplate`
+// +kubebuilder:validation:XValidation:rule=`!has(self.spec) || !has(oldSelf.spec) || (has(self.spec.escalatingRemediations) ? self.spec.escalatingRemediations : []) == (has(oldSelf.spec.escalatingRemediations) ? oldSelf.spec.escalatingRemediations : []) || !(has(oldSelf.status) && has(oldSelf.status.unhealthyNodes) && oldSelf.status.unhealthyNodes.exists(n, has(n.remediations) && size(n.remediations) > 0))`,message="escalating remediations update prohibited due to running remediation",fieldPath=`.spec.escalatingRemediations`
 //
 // The rules of the spec are not asked where there is none; this one speaks for
 // those that it would break. An object that was stored without a spec may stay so,
@@ -40,7 +42,6 @@ import (
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name=Soon-Unhealthy,type=integer,priority=1,JSONPath=`.status.soonUnhealthyNodes`
 // +kubebuilder:printcolumn:name=Storm,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="StormActive")].status`
-// +kubebuilder:printcolumn:name=Reason,type=string,priority=1,JSONPath=`.status.reason`
 // +kubebuilder:printcolumn:name=Why,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].message`
 type NodeHealthCheck struct {
 	metav1.TypeMeta `json:",inline"`
@@ -93,6 +94,9 @@ type NodeHealthCheckList struct {
 // to be parsed.
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, !e.timeout.matches('^-?(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') || duration(e.timeout) >= duration('60s'))`,message="EscalatingRemediation Timeout must be at least one minute",messageExpression=`self.escalatingRemediations.map(e, e.timeout.matches('^-?(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') && duration(e.timeout) < duration('60s'), 'EscalatingRemediation Timeout must be at least one minute: found timeout ' + e.timeout)[0]`,fieldPath=`.escalatingRemediations`
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, self.escalatingRemediations.exists_one(f, has(f.remediationTemplate.kind) == has(e.remediationTemplate.kind) && (!has(e.remediationTemplate.kind) || f.remediationTemplate.kind == e.remediationTemplate.kind) && has(f.remediationTemplate.__namespace__) == has(e.remediationTemplate.__namespace__) && (!has(e.remediationTemplate.__namespace__) || f.remediationTemplate.__namespace__ == e.remediationTemplate.__namespace__) && has(f.remediationTemplate.name) == has(e.remediationTemplate.name) && (!has(e.remediationTemplate.name) || f.remediationTemplate.name == e.remediationTemplate.name)))`,message="EscalatingRemediation RemediationTemplate must be unique",messageExpression=`self.escalatingRemediations.map(e, !self.escalatingRemediations.exists_one(f, has(f.remediationTemplate.kind) == has(e.remediationTemplate.kind) && (!has(e.remediationTemplate.kind) || f.remediationTemplate.kind == e.remediationTemplate.kind) && has(f.remediationTemplate.__namespace__) == has(e.remediationTemplate.__namespace__) && (!has(e.remediationTemplate.__namespace__) || f.remediationTemplate.__namespace__ == e.remediationTemplate.__namespace__) && has(f.remediationTemplate.name) == has(e.remediationTemplate.name) && (!has(e.remediationTemplate.name) || f.remediationTemplate.name == e.remediationTemplate.name)), 'EscalatingRemediation RemediationTemplate must be unique: found duplicate %s %s/%s'.format([(has(e.remediationTemplate.kind) ? e.remediationTemplate.kind : ''), (has(e.remediationTemplate.__namespace__) ? e.remediationTemplate.__namespace__ : ''), (has(e.remediationTemplate.name) ? e.remediationTemplate.name : '')]))[0]`,fieldPath=`.escalatingRemediations`
+// +kubebuilder:validation:XValidation:rule=`!has(self.unhealthyConditions) || size(self.unhealthyConditions) > 0`,message="unhealthyConditions must not be empty, leave it out for the default",fieldPath=`.unhealthyConditions`
 
 // NodeHealthCheckSpec is the wanted behaviour.
 type NodeHealthCheckSpec struct {
@@ -101,8 +105,9 @@ type NodeHealthCheckSpec struct {
 	Selector metav1.LabelSelector `json:"selector,omitempty"`
 
 	// unhealthyConditions are the Node conditions that make a Node unhealthy. A
-	// Node is unhealthy as soon as one of them has lasted for its duration.
-	// Defaults to Ready=False and Ready=Unknown, both for 300s.
+	// Node is unhealthy as soon as one of them has lasted for its duration. The
+	// list must not be empty; left out, it defaults to Ready=False and
+	// Ready=Unknown, both for 300s.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -136,7 +141,8 @@ type NodeHealthCheckSpec struct {
 	RemediationTemplate *corev1.ObjectReference `json:"remediationTemplate,omitempty"`
 
 	// escalatingRemediations are remediations that are tried one after the
-	// other, in ascending order, each for its timeout.
+	// other, in ascending order, each for its timeout. Each has a template of its
+	// own.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -226,9 +232,8 @@ type EscalatingRemediation struct {
 	Timeout metav1.Duration `json:"timeout"`
 }
 
-// Phase summarises the state of a NodeHealthCheck.
-//
-// +kubebuilder:validation:Enum=Disabled;Paused;Remediating;Enabled
+// Phase summarises the state of a NodeHealthCheck. The schema accepts any: a later
+// version may have others.
 type Phase string
 
 const (
@@ -261,6 +266,17 @@ type NodeHealthCheckStatus struct {
 	// +optional
 	RemediatingNodes *int32 `json:"remediatingNodes,omitempty"`
 
+	// unhealthyNodeCount is the number of selected Nodes that are unhealthy, whether
+	// unhealthyNodes has room for them or not.
+	// +optional
+	UnhealthyNodeCount *int32 `json:"unhealthyNodeCount,omitempty"`
+
+	// remediationsAllowed is how many more Nodes may fail before minHealthy or
+	// maxUnhealthy keeps remediations from being started, whatever else does.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RemediationsAllowed *int32 `json:"remediationsAllowed,omitempty"`
+
 	// soonUnhealthyNodes is the number of selected Nodes with a condition that
 	// makes them unhealthy once it has lasted for its duration.
 	// +optional
@@ -268,7 +284,7 @@ type NodeHealthCheckStatus struct {
 
 	// unhealthyNodes are the Nodes that are unhealthy or have a remediation
 	// object, by name. If there are more than fit, those with remediation
-	// objects come first.
+	// objects come first, and reason says how many are not listed.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -266,6 +266,16 @@ func (in *NodeHealthCheckStatus) DeepCopyInto(out *NodeHealthCheckStatus) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.UnhealthyNodeCount != nil {
+		in, out := &in.UnhealthyNodeCount, &out.UnhealthyNodeCount
+		*out = new(int32)
+		**out = **in
+	}
+	if in.RemediationsAllowed != nil {
+		in, out := &in.RemediationsAllowed, &out.RemediationsAllowed
+		*out = new(int32)
+		**out = **in
+	}
 	if in.SoonUnhealthyNodes != nil {
 		in, out := &in.SoonUnhealthyNodes, &out.SoonUnhealthyNodes
 		*out = new(int32)

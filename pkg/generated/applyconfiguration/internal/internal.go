@@ -227,6 +227,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1.Episode
           elementRelationship: atomic
+    - name: remediationsAllowed
+      type:
+        scalar: numeric
     - name: soonUnhealthyNodes
       type:
         scalar: numeric
@@ -236,6 +239,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stormRecoveryStartTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: unhealthyNodeCount
+      type:
+        scalar: numeric
     - name: unhealthyNodes
       type:
         list:

@@ -15,11 +15,14 @@ import (
 //
 // Decision is what the controller has decided about one Node.
 type DecisionApplyConfiguration struct {
-	// type is the kind of decision.
+	// type is Remediating while a remediation object is at work, and otherwise the
+	// kind of the reason.
 	Type *remediationv1alpha1.DecisionType `json:"type,omitempty"`
-	// reason is the one thing that the decision depends on most.
+	// reason says why nothing more happens.
 	Reason *remediationv1alpha1.DecisionReason `json:"reason,omitempty"`
-	// message explains the decision, with the numbers it was made from.
+	// message explains the decision, with the numbers it was made from. It is absent
+	// where the reason holds for the whole NodeHealthCheck: condition
+	// RemediationAllowed has the message then.
 	Message *string `json:"message,omitempty"`
 	// since is when this type and reason were decided first without interruption.
 	Since *v1.Time `json:"since,omitempty"`

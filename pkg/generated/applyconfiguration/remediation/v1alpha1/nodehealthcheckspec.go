@@ -28,8 +28,9 @@ type NodeHealthCheckSpecApplyConfiguration struct {
 	// selector selects the Nodes to observe. It must not be empty.
 	Selector *v1.LabelSelectorApplyConfiguration `json:"selector,omitempty"`
 	// unhealthyConditions are the Node conditions that make a Node unhealthy. A
-	// Node is unhealthy as soon as one of them has lasted for its duration.
-	// Defaults to Ready=False and Ready=Unknown, both for 300s.
+	// Node is unhealthy as soon as one of them has lasted for its duration. The
+	// list must not be empty; left out, it defaults to Ready=False and
+	// Ready=Unknown, both for 300s.
 	UnhealthyConditions []UnhealthyConditionApplyConfiguration `json:"unhealthyConditions,omitempty"`
 	// minHealthy is the number, or the percentage of the selected Nodes, that
 	// must be healthy for a remediation to be started. Percentages are rounded
@@ -44,7 +45,8 @@ type NodeHealthCheckSpecApplyConfiguration struct {
 	// and escalatingRemediations must be set.
 	RemediationTemplate *corev1.ObjectReference `json:"remediationTemplate,omitempty"`
 	// escalatingRemediations are remediations that are tried one after the
-	// other, in ascending order, each for its timeout.
+	// other, in ascending order, each for its timeout. Each has a template of its
+	// own.
 	EscalatingRemediations []EscalatingRemediationApplyConfiguration `json:"escalatingRemediations,omitempty"`
 	// pauseRequests are reasons to pause. While there is one, no remediation is
 	// started; those that run are finished.

@@ -25,12 +25,18 @@ type NodeHealthCheckStatusApplyConfiguration struct {
 	HealthyNodes *int32 `json:"healthyNodes,omitempty"`
 	// remediatingNodes is the number of Nodes that have a remediation object.
 	RemediatingNodes *int32 `json:"remediatingNodes,omitempty"`
+	// unhealthyNodeCount is the number of selected Nodes that are unhealthy, whether
+	// unhealthyNodes has room for them or not.
+	UnhealthyNodeCount *int32 `json:"unhealthyNodeCount,omitempty"`
+	// remediationsAllowed is how many more Nodes may fail before minHealthy or
+	// maxUnhealthy keeps remediations from being started, whatever else does.
+	RemediationsAllowed *int32 `json:"remediationsAllowed,omitempty"`
 	// soonUnhealthyNodes is the number of selected Nodes with a condition that
 	// makes them unhealthy once it has lasted for its duration.
 	SoonUnhealthyNodes *int32 `json:"soonUnhealthyNodes,omitempty"`
 	// unhealthyNodes are the Nodes that are unhealthy or have a remediation
 	// object, by name. If there are more than fit, those with remediation
-	// objects come first.
+	// objects come first, and reason says how many are not listed.
 	UnhealthyNodes []UnhealthyNodeApplyConfiguration `json:"unhealthyNodes,omitempty"`
 	// remediationHistory has one entry per episode, newest detected first. Up to
 	// remediationHistoryLimit of those that have ended are listed, those without a
@@ -90,6 +96,22 @@ func (b *NodeHealthCheckStatusApplyConfiguration) WithHealthyNodes(value int32) 
 // If called multiple times, the RemediatingNodes field is set to the value of the last call.
 func (b *NodeHealthCheckStatusApplyConfiguration) WithRemediatingNodes(value int32) *NodeHealthCheckStatusApplyConfiguration {
 	b.RemediatingNodes = &value
+	return b
+}
+
+// WithUnhealthyNodeCount sets the UnhealthyNodeCount field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UnhealthyNodeCount field is set to the value of the last call.
+func (b *NodeHealthCheckStatusApplyConfiguration) WithUnhealthyNodeCount(value int32) *NodeHealthCheckStatusApplyConfiguration {
+	b.UnhealthyNodeCount = &value
+	return b
+}
+
+// WithRemediationsAllowed sets the RemediationsAllowed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RemediationsAllowed field is set to the value of the last call.
+func (b *NodeHealthCheckStatusApplyConfiguration) WithRemediationsAllowed(value int32) *NodeHealthCheckStatusApplyConfiguration {
+	b.RemediationsAllowed = &value
 	return b
 }
 
