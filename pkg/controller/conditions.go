@@ -36,7 +36,7 @@ func newConditions(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) []met
 	setLeftoverRemediations(&conditions, nhc, leftovers(w.nodes), now)
 	setPlatformAccess(&conditions, nhc, w.access, now)
 	for i := range conditions {
-		conditions[i].Message = shortenTo(conditions[i].Message, maxReason)
+		conditions[i].Message = shorten(conditions[i].Message)
 	}
 	return conditions
 }

@@ -265,7 +265,7 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 		wg.Go(func() { c.work(ctx, begin) })
 	}
 	wg.Go(func() {
-		utilwait.UntilWithContext(begin, func(context.Context) { c.metrics.expireSeries(c.nodeExists, time.Now()) }, expireInterval)
+		utilwait.UntilWithContext(begin, func(context.Context) { c.metrics.expireSeries(c.nodeExists, c.clock.Now()) }, expireInterval)
 	})
 	<-begin.Done()
 	logger.Info("Stopping")
@@ -326,7 +326,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 // look again even if nothing changes; zero means never.
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
 	start := c.clock.Now()
-	defer c.measure(name, time.Now())
+	defer c.measure(name, c.clock.Now())
 	nhc, err := c.nhcs.Get(name)
 	if apierrors.IsNotFound(err) {
 		c.forget(name)

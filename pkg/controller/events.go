@@ -190,8 +190,10 @@ type announcer struct {
 	recorder events.EventRecorder
 }
 
-// maxNoteLength is the number of bytes that the API accepts.
-const maxNoteLength = 1024
+// maxTextLength is the number of bytes that the API accepts in the note of an event. The
+// reason of a status and the messages of its conditions have the same bound, which keeps
+// the object small: they quote what a spec says.
+const maxTextLength = 1024
 
 // announce records events of a NodeHealthCheck, those about a node on both. The
 // references carry no resourceVersion: with one, repetitions would not be seen as
@@ -199,7 +201,7 @@ const maxNoteLength = 1024
 func (a announcer) announce(nhc *v1alpha1.NodeHealthCheck, all []event) {
 	onNHC := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID}
 	for _, e := range all {
-		note := shortenTo(notePrefix+e.note, maxNoteLength)
+		note := shorten(notePrefix + e.note)
 		if e.node == nil {
 			a.recorder.Eventf(onNHC, nil, e.eventType, e.reason, e.action, "%s", note)
 			continue
@@ -210,11 +212,11 @@ func (a announcer) announce(nhc *v1alpha1.NodeHealthCheck, all []event) {
 	}
 }
 
-// shortenTo returns no more than so many bytes of a text, and does not cut a character.
-func shortenTo(text string, limit int) string {
-	if len(text) <= limit {
+// shorten returns no more of a text than maxTextLength, and does not cut a character.
+func shorten(text string) string {
+	if len(text) <= maxTextLength {
 		return text
 	}
 	const ellipsis = "..."
-	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
+	return strings.ToValidUTF8(text[:maxTextLength-len(ellipsis)], "") + ellipsis
 }

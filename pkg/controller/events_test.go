@@ -141,6 +141,6 @@ func TestEventNotes(t *testing.T) {
 	require.Greater(t, len(note), 1000)
 	require.True(t, utf8.ValidString(note), "19.1: cut between characters")
 	require.True(t, strings.HasSuffix(note, "..."))
-	require.Equal(t, strings.Repeat("x", 1024), shortenTo(strings.Repeat("x", 1024), maxNoteLength), "as long as it may be")
-	require.Equal(t, strings.Repeat("ü", 510)+"...", shortenTo(strings.Repeat("ü", 513), maxNoteLength))
+	require.Equal(t, strings.Repeat("x", 1024), shorten(strings.Repeat("x", 1024)), "as long as it may be")
+	require.Equal(t, strings.Repeat("ü", 510)+"...", shorten(strings.Repeat("ü", 513)))
 }

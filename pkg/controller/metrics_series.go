@@ -120,7 +120,7 @@ func (m *metrics) expireSeries(exists func(node string) bool, now time.Time) {
 // not of the one that finds the NodeHealthCheck gone and removes its series.
 func (c *Controller) measure(name string, begun time.Time) {
 	if _, err := c.nhcs.Get(name); err == nil {
-		c.metrics.syncDuration.WithLabelValues(name).Observe(time.Since(begun).Seconds())
+		c.metrics.syncDuration.WithLabelValues(name).Observe(max(0, c.clock.Since(begun).Seconds()))
 	}
 }
 

@@ -43,7 +43,7 @@ func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.Unhea
 	}
 	status.StormRecoveryActive, status.StormRecoveryStartTime = stormFields(nhc, w.storm)
 	status.Phase, status.Reason = phaseOf(nhc, status.Conditions, remediating)
-	status.Reason = shortenTo(status.Reason, maxReason)
+	status.Reason = shorten(status.Reason)
 	if unlisted := len(entries) - len(status.UnhealthyNodes); unlisted > 0 {
 		status.Reason += fmt.Sprintf(", %d more not listed", unlisted)
 	}
@@ -53,10 +53,6 @@ func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.Unhea
 	}
 	return status
 }
-
-// maxReason is how many bytes of the reason are kept, and of the message of a condition,
-// both of which may repeat a text of the spec.
-const maxReason = 1024
 
 // seconds returns an instant as the API stores it.
 func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

@@ -97,13 +97,9 @@ func (c *CR) addFailure(condition map[string]any) {
 
 // Failure says what the remediator reports and that nothing follows (spec 13.7).
 func (c *CR) Failure() string {
-	text := fmt.Sprintf("%s %s reports failure", c.Kind, c.Name)
-	for _, detail := range []string{c.FailureReason, c.FailureMessage} {
-		if detail != "" {
-			text += ": " + detail
-		}
-	}
-	return text + ", and no step follows"
+	details := []string{fmt.Sprintf("%s %s reports failure", c.Kind, c.Name), c.FailureReason, c.FailureMessage}
+	details = slices.DeleteFunc(details, func(detail string) bool { return detail == "" })
+	return strings.Join(details, ": ") + ", and no step follows"
 }
 
 // addFencing takes note of a condition that says that the node is safely down. One

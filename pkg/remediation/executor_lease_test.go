@@ -128,7 +128,7 @@ func TestExecuteReleaseLease(t *testing.T) {
 			} else {
 				require.ErrorIs(t, outcome.Err, tc.want)
 			}
-			require.Equal(t, tc.want != nil || tc.err == conflict, outcome.ReleaseFailed, "14.9: it is tried again")
+			require.Equal(t, tc.want != nil || apierrors.IsConflict(tc.err), outcome.ReleaseFailed, "14.9: it is tried again")
 			require.Len(t, th.kube.Actions(), 1)
 			request := th.kube.Actions()[0].(clienttesting.DeleteActionImpl)
 			require.Equal(t, &metav1.Preconditions{UID: new(types.UID("lease-uid")), ResourceVersion: new("5")}, request.GetDeleteOptions().Preconditions, "14.9: not one that has another holder meanwhile")

@@ -305,7 +305,7 @@ func TestExecuteConfirm(t *testing.T) {
 			th := newTheatre(object("n", "n-uid"))
 			th.unhealthy, th.nodeErr = !tc.recovered, tc.err
 			outcome := th.Execute(t.Context(), "workers", actions(Confirm{}, MarkTimedOut{CR: cr("n"), At: epoch, EndsStep: true}, ReleaseLease{Lease: held(ours, epoch)}))
-			if tc.err == errServer {
+			if errors.Is(tc.err, errServer) {
 				require.ErrorIs(t, outcome.Err, errServer)
 				require.Equal(t, v1alpha1.DecidedUpdateFailed, outcome.Failed)
 				outcome.Err, outcome.Failed = nil, ""
