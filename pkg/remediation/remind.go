@@ -1,0 +1,47 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// remind marks anew what is still being deleted a while after its Node has returned: some
+// remediators are woken by their CR only, and hold on to it because the Node was gone when
+// they looked last (spec 13.8). The mark is older than the Node only once per return.
+func (p *planner) remind() {
+	node := &p.Node
+	if node.Circumstances.NodeDeleted || node.Circumstances.Conflict || node.Created.IsZero() {
+		return
+	}
+	for _, cr := range node.Own {
+		if !cr.Deleting() || cr.Succeeded == corev1.ConditionTrue || !p.returned(cr) {
+			continue
+		}
+		due := node.Created.Add(v1alpha1.ReminderDelay)
+		if deleted := cr.DeletionTimestamp.Add(v1alpha1.ReminderDelay); deleted.After(due) {
+			due = deleted
+		}
+		if p.now.Before(due) {
+			p.recheckAt(due)
+			continue
+		}
+		p.do(MarkTimedOut{CR: cr, At: p.now, Anew: true})
+	}
+}
+
+// returned reports whether the Node has been created since its CR was marked. A CR whose
+// mark was denied when the Node went has none; that of an unhealthy Node gets one anyway.
+func (p *planner) returned(cr *CR) bool {
+	since := cr.DeletionTimestamp.Time
+	if cr.TimedOut() {
+		since, _ = cr.TimedOutAt()
+	} else if p.Node.Verdict.State == health.Unhealthy {
+		return false
+	}
+	return !since.After(p.Node.Created) // Both in whole seconds: it may be the same one.
+}
