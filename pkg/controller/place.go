@@ -68,19 +68,26 @@ func (c *Controller) placeIsFree(node string, now time.Time) bool {
 	return c.placeFree(node, now)
 }
 
-// placeFree tells whether nobody but the node has the place, and drops claims that have
-// served their purpose. c.place.mu must be held.
+// placeFree reports whether no other node has the place, and drops claims that have served
+// their purpose. c.place.mu must be held.
 func (c *Controller) placeFree(node string, now time.Time) bool {
+	c.dropSeenClaims()
 	for nhc, claim := range c.place.claims {
-		over := !claim.until.IsZero() && !now.Before(claim.until)
-		if store, watched := c.remediations.StoreOf(claim.resource); watched && claim.version != "" {
-			over = !staleness.Behind(store, claim.version)
-		}
-		if over {
+		_, watched := c.remediations.StoreOf(claim.resource)
+		if !claim.until.IsZero() && !now.Before(claim.until) && (claim.version == "" || !watched) {
 			delete(c.place.claims, nhc)
 		}
 	}
 	return (len(c.place.claims) == 0 || c.place.node == node) && !c.placeTaken(node)
+}
+
+// dropSeenClaims drops the claims of CRs that the caches show. c.place.mu must be held.
+func (c *Controller) dropSeenClaims() {
+	for nhc, claim := range c.place.claims {
+		if store, watched := c.remediations.StoreOf(claim.resource); watched && claim.version != "" && !staleness.Behind(store, claim.version) {
+			delete(c.place.claims, nhc)
+		}
+	}
 }
 
 // settlePlace ends the claim of a NodeHealthCheck after it has acted, but for a CR that

@@ -175,6 +175,9 @@ const placeOwner = "/control-plane"
 // keepPlaceKinds has the kinds watched of which a CR may have the place. It is called
 // before a NodeHealthCheck drops kinds, and when such a CR is gone.
 func (c *Controller) keepPlaceKinds() {
+	c.place.mu.Lock()
+	c.dropSeenClaims() // By a cache that may be about to go.
+	c.place.mu.Unlock()
 	kept := map[schema.GroupVersionKind][]types.NamespacedName{}
 	for kind := range c.remediations.Wanted(placeOwner) {
 		if _, err := c.remediations.Cache(kind); err != nil && !isNoMatch(err) {

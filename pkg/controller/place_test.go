@@ -320,11 +320,16 @@ func TestPlaceOfDroppedKind(t *testing.T) {
 		defer c.queue.ShutDown()
 		defer endWatches(t, c.templates)
 		c.waiting.replace("others", sets.New(controlPlanePlace))
+		mapping, err := c.remediations.Mapping(readableKind)
+		require.NoError(t, err)
+		seen := claim{resource: mapping.Resource.GroupResource(), version: "0", until: epoch.Add(uncertainFor)}
+		c.place.node, c.place.claims = "gone", map[string]claim{"workers": seen}
 		require.NoError(t, c.nhcStore.Replace(nil, ""))
 		c.nhcDeleted("workers")
 		require.Equal(t, []string{"others", "workers"}, woken(c), "P2: who waits for the place is told")
 		require.False(t, c.placeIsFree("cp", epoch), "12.2")
 
+		require.Empty(t, c.place.claims, "P12: the CR keeps the place, no claim is left when it goes")
 		indexer, err := c.remediations.Cache(readableKind)
 		require.NoError(t, err)
 		for _, cr := range indexer.List() {
