@@ -23,7 +23,7 @@ func (c *court) judgeCreation(event change, cr *CR) {
 	w := c.creationWindow(event, cr)
 	before := event.rv - 1
 	findings := c.hindrances(w)
-	findings = append(findings, c.leaseHeld(w), c.unique(w, cr), c.placeFree(w, before))
+	findings = append(findings, c.leaseHeld(w), c.unique(w, cr), c.placeFree(w, before), c.quorum(w))
 	findings = append(findings, c.stepInTurn(w, cr)...)
 	c.charge(cr.Node, w.nhc, findings...)
 }
@@ -122,7 +122,6 @@ func (c *court) unique(w window, created *CR) finding {
 // placeFree tells whether another control plane node was under remediation (spec 12.2).
 func (c *court) placeFree(w window, before uint64) finding {
 	controlPlane := func(node *Node) bool { return node != nil && node.ControlPlane() }
-	exists := func(node *Node) bool { return node != nil }
 	if !w.first || !all(c.nodes[w.node].during(w.looked, w.rv), controlPlane) {
 		return finding{rule: "12.2"}
 	}
@@ -134,11 +133,32 @@ func (c *court) placeFree(w window, before uint64) finding {
 		others := c.nodes[cr.Node].during(w.sees, w.rv)
 		takes := cr.ControlPlane || all(others, controlPlane)
 		seen := cr.ByController || existed(c.crs[key].during(w.sees, w.rv))
-		if takes && seen && (!cr.Deleting || all(others, exists)) {
+		if takes && seen {
 			return finding{"12.2", "control plane node " + w.node + " gets a CR while " + cr.String() + " is for another one"}
 		}
 	}
 	return finding{rule: "12.2"}
+}
+
+// quorum reports a first CR for a control plane node that was Ready all the time, although
+// too few others can have been (spec 12.5).
+func (c *court) quorum(w window) finding {
+	member := func(node *Node) bool { return node != nil && node.ControlPlane() }
+	ready := func(node *Node) bool { return member(node) && node.Ready() }
+	if !w.first || !all(c.nodes[w.node].during(w.looked, w.rv), ready) {
+		return finding{rule: "12.5"}
+	}
+	members, others := 0, 0
+	for name, versions := range c.nodes {
+		during := versions.during(w.sees, w.rv)
+		if all(during, member) {
+			members++
+		}
+		if name != w.node && some(during, ready) {
+			others++
+		}
+	}
+	return verdict("12.5", 2*others <= members, "control plane node %s is Ready, and so are %d others of %d", w.node, others, members)
 }
 
 // referenced tells whether some NodeHealthCheck referred to the kind of a CR all the

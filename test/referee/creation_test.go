@@ -4,6 +4,7 @@
 package referee
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -95,13 +96,17 @@ func TestPlace(t *testing.T) {
 		play func(s *scene)
 		want bool // It is broken.
 	}{
-		"free":                                {func(*scene) {}, false},
-		"taken":                               {func(s *scene) { s.cr(past, other) }, true},
-		"taken a moment ago, by ourselves":    {func(s *scene) { s.cr(at(99.999), other) }, true},
-		"taken without label":                 {func(s *scene) { s.cr(past, newCR("m", "Reboot", "x")) }, true},
-		"of another kind":                     {func(s *scene) { s.cr(past, newCR("m", "Unknown", "x")) }, false},
-		"going, the Node exists":              {func(s *scene) { s.cr(past, newCR("m", "Reboot", "x", deleting)) }, true},
-		"going, the Node is gone":             {func(s *scene) { s.cr(past, newCR("m", "Reboot", "x", deleting)); s.noNode(at(50), "m") }, false},
+		"free":                             {func(*scene) {}, false},
+		"taken":                            {func(s *scene) { s.cr(past, other) }, true},
+		"taken a moment ago, by ourselves": {func(s *scene) { s.cr(at(99.999), other) }, true},
+		"taken without label":              {func(s *scene) { s.cr(past, newCR("m", "Reboot", "x")) }, true},
+		"of another kind":                  {func(s *scene) { s.cr(past, newCR("m", "Unknown", "x")) }, false},
+		"going, the Node exists":           {func(s *scene) { s.cr(past, newCR("m", "Reboot", "x", deleting)) }, true},
+		"going, the Node is gone":          {func(s *scene) { s.cr(past, newCR("m", "Reboot", "x", deleting)); s.noNode(at(50), "m") }, false},
+		"going, labelled, the Node is gone": {func(s *scene) {
+			s.cr(past, newCR("m", "Reboot", "x", deleting, func(cr *CR) { cr.ControlPlane = true }))
+			s.noNode(at(50), "m")
+		}, true},
 		"by somebody else, a moment ago":      {func(s *scene) { s.cr(at(99.9), newCR("m", "Reboot", "x", foreign)) }, false},
 		"by somebody else, for long":          {func(s *scene) { s.cr(past, newCR("m", "Reboot", "x", foreign)) }, true},
 		"given back":                          {func(s *scene) { s.cr(past, newCR("m", "Reboot", "x")); s.noCR(at(99), newCR("m", "Reboot", "x")) }, false},
@@ -119,6 +124,34 @@ func TestPlace(t *testing.T) {
 			s.cr(at(100), created)
 			w := window{nhc: "nhc", node: "n", sees: at(97), looked: at(99), rv: s.rv, at: at(100), first: true}
 			require.Equal(t, tc.want, s.placeFree(w, s.rv-1).text != "")
+		})
+	}
+}
+
+// TestQuorum creates a CR for control plane node "n" at second 100.
+func TestQuorum(t *testing.T) {
+	t.Parallel()
+	ready := func(n *Node) { n.Conditions[0].Status = "True" }
+	for name, tc := range map[string]struct {
+		node, others []func(*Node)
+		want         bool // It is broken.
+	}{
+		"it is not Ready":        {node: []func(*Node){controlPlane}},
+		"two others are Ready":   {node: []func(*Node){controlPlane, ready}, others: []func(*Node){ready, ready}},
+		"one other is Ready":     {node: []func(*Node){controlPlane, ready}, others: []func(*Node){ready, func(*Node) {}}, want: true},
+		"it is the only one":     {node: []func(*Node){controlPlane, ready}, want: true},
+		"it is no member at all": {node: []func(*Node){ready}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene()
+			s.node(past, failed("n", tc.node...))
+			for i, other := range tc.others {
+				s.node(past, failed(fmt.Sprint("m", i), controlPlane, other))
+			}
+			s.cr(at(100), newCR("n", "Reboot", "one"))
+			w := window{nhc: "nhc", node: "n", sees: at(97), looked: at(99), rv: s.rv, at: at(100), first: true}
+			require.Equal(t, tc.want, s.quorum(w).text != "")
 		})
 	}
 }

@@ -27,6 +27,9 @@ func Unhealthy(rules []v1alpha1.UnhealthyCondition, node *Node, now time.Time) b
 	return matches && !first.After(now)
 }
 
+// never is an instant that does not come.
+var never = time.Date(100000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // deadline returns when the first match has lasted for its duration.
 func deadline(rules []v1alpha1.UnhealthyCondition, node *Node) (first time.Time, matches bool) {
 	for _, rule := range rules {
@@ -34,7 +37,11 @@ func deadline(rules []v1alpha1.UnhealthyCondition, node *Node) (first time.Time,
 			if condition.Type != rule.Type || condition.Status != rule.Status {
 				continue
 			}
-			if expiry := condition.LastTransitionTime.Add(rule.Duration.Duration); !matches || expiry.Before(first) {
+			expiry := never // Without a transition it is not known for how long it has lasted.
+			if !condition.LastTransitionTime.IsZero() {
+				expiry = condition.LastTransitionTime.Add(rule.Duration.Duration)
+			}
+			if !matches || expiry.Before(first) {
 				first, matches = expiry, true
 			}
 		}

@@ -37,6 +37,13 @@ func (n *Node) ControlPlane() bool {
 	return n.Labels.Has("node-role.kubernetes.io/control-plane") || n.Labels.Has("node-role.kubernetes.io/master")
 }
 
+// Ready reports whether condition Ready is True.
+func (n *Node) Ready() bool {
+	return slices.ContainsFunc(n.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
+}
+
 // NHC is a NodeHealthCheck with its selector.
 type NHC struct {
 	*v1alpha1.NodeHealthCheck

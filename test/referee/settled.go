@@ -152,7 +152,25 @@ func (p *present) hasOwn(node, nhc string) bool {
 	return false
 }
 
-// placeTaken tells whether another control plane node is under remediation (spec 12.2).
+// quorumWithout reports whether most control plane nodes are Ready without this one, or
+// it is not Ready itself (spec 12.5).
+func (p *present) quorumWithout(name string) bool {
+	all, others := 0, 0
+	for other, versions := range p.nodes {
+		node := versions.at(p.rv)
+		if node == nil || !node.ControlPlane() {
+			continue
+		}
+		all++
+		if other != name && node.Ready() {
+			others++
+		}
+	}
+	return !p.nodes[name].at(p.rv).Ready() || 2*others > all
+}
+
+// placeTaken reports whether another control plane node is under remediation, or was when
+// its Node was deleted (spec 12.2).
 func (p *present) placeTaken(node string) bool {
 	for _, versions := range p.crs {
 		cr := versions.at(p.rv)
@@ -160,7 +178,7 @@ func (p *present) placeTaken(node string) bool {
 			continue
 		}
 		other := p.nodes[cr.Node].at(p.rv)
-		if (cr.ControlPlane || (other != nil && other.ControlPlane())) && (!cr.Deleting || other != nil) {
+		if cr.ControlPlane || (other != nil && other.ControlPlane()) {
 			return true
 		}
 	}

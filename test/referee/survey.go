@@ -193,6 +193,8 @@ func (s *survey) refusal(name string) string {
 		return "excluded"
 	case node.ControlPlane() && s.placeTaken(name):
 		return "control plane"
+	case node.ControlPlane() && !s.quorumWithout(name):
+		return "etcd"
 	case s.othersCR(name, s.nhc.Name):
 		return "foreign CR"
 	case s.leaseTaken(name, s.nhc.Name):
