@@ -214,8 +214,10 @@ func awaitedBy(plan *remediation.NodePlan, outcome *remediation.Outcome) []await
 	var what []awaited
 	lease := awaitedLease(remediation.LeaseName(plan.Node.Name))
 	switch plan.Refusal {
-	case remediation.RefusedControlPlaneBusy, remediation.RefusedEtcdQuorum:
-		what = append(what, controlPlanePlace) // Other control plane nodes may end either.
+	case remediation.RefusedControlPlaneBusy:
+		what = append(what, controlPlanePlace)
+	case remediation.RefusedEtcdQuorum:
+		what = append(what, controlPlaneNodes)
 	case remediation.RefusedLeaseTaken:
 		what = append(what, lease)
 	default: // Ends with an event of its own, or with time.

@@ -198,6 +198,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 		c.enqueue(c.remediatingNode(nameOf(old, node)))
 		if node == nil || isControlPlane(node) || (old != nil && isControlPlane(old)) {
 			c.enqueue(c.waiting.on(controlPlanePlace))
+			c.enqueue(c.waiting.on(controlPlaneNodes))
 		}
 	}
 }

@@ -211,6 +211,9 @@ type awaited string
 // controlPlanePlace is the place for a control plane node under remediation.
 const controlPlanePlace awaited = "control plane"
 
+// controlPlaneNodes are all control plane nodes, which may be a quorum without one.
+const controlPlaneNodes awaited = "control plane nodes"
+
 func awaitedCR(cr *remediation.CR) awaited {
 	return awaited("cr/" + cr.GroupVersionKind().GroupKind().String() + "/" + cr.Namespace + "/" + cr.Name)
 }

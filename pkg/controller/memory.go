@@ -38,8 +38,8 @@ type memory struct {
 	ledger *history.Ledger
 	// decisions are those of the nodes in the last report.
 	decisions map[string]v1alpha1.Decision
-	// contradicted means that the status has changed since it was read: then somebody else
-	// may have ended what is open here, and only the new status tells.
+	// contradicted means that the status has changed since it was read: another process may
+	// have ended what is open here, and only the new status tells.
 	contradicted bool
 	// releasing are the nodes whose lease could not be released. One without holder is
 	// found in no other way.
@@ -61,7 +61,7 @@ type announced struct {
 	detected                             sets.Set[string]
 	// exhausted holds the nodes of whose last step the end was told in this episode.
 	exhausted sets.Set[string]
-	// failed holds the CRs of which a failure was told.
+	// failed holds the CRs whose failure was reported.
 	failed sets.Set[types.UID]
 	// refused holds the refusals of single nodes that were told of.
 	refused      map[string]remediation.Refusal
@@ -136,7 +136,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 	return known
 }
 
-// failedIn returns the CRs of the nodes of which a status says that a step has failed.
+// failedIn returns the CRs of the nodes whose decision in a status is that a step has failed.
 func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
 	failed := sets.New[types.UID]()
 	for i := range status.UnhealthyNodes {

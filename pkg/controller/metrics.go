@@ -62,7 +62,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		succeeded:           counter("nhc_remediations_succeeded_total", "Remediations that ended with a healthy node or a success of the remediator.", nhc, "remediation"),
 		timedOut:            counter("nhc_remediations_timed_out_total", "Remediations that ended after they had timed out or failed.", nhc, "remediation"),
 		cancelled:           counter("nhc_remediations_cancelled_total", "Remediations that ended in any other way.", nhc, "remediation"),
-		failed:              counter("nhc_remediations_failed_total", "Remediations of which the remediator reported a failure that no step follows.", nhc, "remediation"),
+		failed:              counter("nhc_remediations_failed_total", "Remediations whose remediator reported a failure that no step follows.", nhc, "remediation"),
 		lastLookRecovered:   counter("nhc_last_look_recovered_total", "Remediations that were not created because a live read found the node no longer unhealthy.", nhc),
 		staleRetries:        counter("nhc_stale_cache_retries_total", "Syncs put off because a cache did not show the own write of an earlier one, by the resource that was written.", nhc, "resource"),
 		episodes:            counter("nhc_episodes_total", "Episodes of unhealthy nodes that have ended, by outcome.", nhc, "outcome"),

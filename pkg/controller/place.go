@@ -143,10 +143,12 @@ func (c *Controller) takePlace(ctx context.Context, nhc *v1alpha1.NodeHealthChec
 	}
 	for _, node := range next {
 		switch {
-		case !c.placeIsFree(node.Name, now) || c.placeTakenLive(ctx, node.Name):
+		case !c.placeIsFree(node.Name, now):
 			node.PlaceTaken = true
 		case !c.etcdAllows(ctx, node.Name):
 			node.EtcdRefuses = true
+		case c.placeTakenLive(ctx, node.Name): // Last: it costs a list of all CRs.
+			node.PlaceTaken = true
 		default:
 			node.PlaceTaken = !c.reserve(nhc.Name, node.Name, now)
 		}

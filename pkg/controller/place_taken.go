@@ -65,7 +65,7 @@ func (c *Controller) placeTaken(node string) bool {
 	return false
 }
 
-// placeKinds returns the kinds of CRs of which one may have the place.
+// placeKinds returns the kinds whose CRs may have the place.
 func (c *Controller) placeKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema.GroupVersionKind] {
 	kinds := sets.KeySet(c.remediations.Wanted(placeOwner))
 	for _, nhc := range nhcs {
@@ -117,8 +117,8 @@ func (c *Controller) statusHasPlace(nhc *v1alpha1.NodeHealthCheck, kind schema.G
 
 // placeTakenLive reports the same as placeTaken, from a list of all CRs: the caches of a
 // process that has just become the leader may not show what the one before has begun. What
-// cannot be listed takes the place, but for kinds of which the caches have said all that
-// can be known.
+// cannot be listed takes the place. Kinds that are not served or forbidden are left to the
+// caches and to status.
 func (c *Controller) placeTakenLive(ctx context.Context, node string) bool {
 	nhcs, err := c.nhcs.List(labels.Everything())
 	if err != nil {
@@ -172,7 +172,7 @@ func (c *Controller) listHasPlace(ctx context.Context, kind schema.GroupVersionK
 // theirs has the place. It is the name of no NodeHealthCheck.
 const placeOwner = "/control-plane"
 
-// keepPlaceKinds has the kinds watched of which a CR may have the place. It is called
+// keepPlaceKinds has the kinds watched whose CRs may have the place. It is called
 // before a NodeHealthCheck drops kinds, and when such a CR is gone.
 func (c *Controller) keepPlaceKinds() {
 	c.place.mu.Lock()
