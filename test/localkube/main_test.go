@@ -52,7 +52,7 @@ func sharedCluster(t *testing.T) (*ControlPlane, *kubernetes.Clientset) {
 		shared.cluster, shared.err = Start(context.Background(), Options{
 			NodeLifecycle: true,
 			Kwok:          true,
-			Heartbeat:     time.Second,
+			Heartbeat:     2 * time.Second, // Two of one second would be the same object, and no event follows.
 			AuditUsers:    []string{"system:serviceaccount:" + auditedNamespace + ":" + auditedName},
 		})
 	})
