@@ -50,7 +50,7 @@ func setLeftoverRemediations(conditions *[]metav1.Condition, nhc *v1alpha1.NodeH
 		Type:               v1alpha1.ConditionLeftoverRemediations,
 		Status:             metav1.ConditionTrue,
 		Reason:             v1alpha1.ReasonAwaitingFinalizers,
-		Message:            fmt.Sprintf("%d remediation objects of Nodes that are gone are still being deleted: %s", len(crs), list),
+		Message:            fmt.Sprintf("Remediation objects whose Nodes are gone are still being deleted (%d in all): %s", len(crs), list),
 		ObservedGeneration: nhc.Generation,
 		LastTransitionTime: seconds(now),
 	})

@@ -40,8 +40,8 @@ type claim struct {
 	until time.Time
 }
 
-// uncertainFor is how long a place is kept for a CR of which nobody knows whether it
-// was created: by then, the caches show it if it was.
+// uncertainFor is how long a place is kept for a CR that may have been created: by then,
+// the caches show it if it was.
 const uncertainFor = time.Minute
 
 // reserve takes the place for a node of a NodeHealthCheck, if nobody else has it.

@@ -54,15 +54,15 @@ func (p *platformSeen) progressing() (last, read bool) {
 }
 
 // recalled returns the surroundings, completed by what status says about what this process
-// has never read. Of an upgrade that is what it said at first: later it would repeat what it
-// was told, and an upgrade of a single node never end.
+// has never read. Only the status at the start of the process tells of an upgrade: a later
+// one repeats what this process has written, so that an upgrade would never end.
 func (s surroundings) recalled(nhc *v1alpha1.NodeHealthCheck, memory *memory) surroundings {
 	s.conflict = s.conflict || (s.unknown && inConflict(nhc))
 	s.progressing = s.progressing || (s.unseen && memory.upgrading)
 	return s
 }
 
-// inConflict tells whether MachineHealthChecks were in conflict when that was known
+// inConflict reports whether MachineHealthChecks were in conflict when that was known
 // last: no answer is not the end of it.
 func inConflict(nhc *v1alpha1.NodeHealthCheck) bool {
 	condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionDisabled)

@@ -18,7 +18,7 @@ import (
 // look again even if nothing changes; zero means never.
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
 	start := c.clock.Now()
-	defer c.measure(name, c.clock.Now())
+	defer c.measure(name, start)
 	nhc, err := c.nhcs.Get(name)
 	if apierrors.IsNotFound(err) {
 		c.forget(name)
