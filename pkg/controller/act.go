@@ -5,8 +5,6 @@ package controller
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,81 +12,96 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// sideBySide is the number of nodes that one sync acts on at the same time. The
-// client's rate limit bounds the whole process.
-const sideBySide = 32
+// A sync acts on one batch of nodes where nothing begins, then on one batch of the others,
+// and is repeated at once while more wait (spec 8.4). So it notices in time what has changed
+// meanwhile, however many nodes there are.
+const (
+	maxBatch     = 256
+	maxBatchTime = time.Second
+	// maxActing is how many nodes a sync acts on at the same time. The client's rate limit
+	// bounds the whole process.
+	maxActing = 32
+)
 
-// act carries out the plans, what ends before what begins, and returns the outcome
-// of each plan in the same order. The failure of one node leaves the others alone.
-func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *world, memory *memory, plans []remediation.NodePlan) []remediation.Outcome {
-	outcomes := make([]remediation.Outcome, len(plans))
-	look := &lastLook{c: c, nhc: nhc, world: w, counted: c.clock.Now()}
-	executor := &remediation.Executor{
+// act carries out the plans, as far as the batches reach, and returns what became of each in
+// the same order. The failure of one node leaves the others alone.
+func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans []remediation.NodePlan) []remediation.NodeResult {
+	results := make([]remediation.NodeResult, len(plans))
+	var ending, beginning, controlPlane []remediation.NodeResult
+	for i := range plans {
+		plan := &plans[i]
+		results[i] = remediation.NodeResult{Plan: plan, Outcome: &notActed}
+		if len(plan.Actions) == 0 {
+			continue
+		}
+		results[i].Outcome = &remediation.Outcome{}
+		switch {
+		case !plan.Begins():
+			ending = append(ending, results[i])
+		case takesSlot(plan):
+			controlPlane = append(controlPlane, results[i])
+		default:
+			beginning = append(beginning, results[i])
+		}
+	}
+	preflight := &preflight{Controller: c, snapshot: s, policy: &e.policy}
+	executor := c.newExecutor(s.nhc.Name, preflight)
+	execute := func(plan *remediation.NodePlan) remediation.Outcome { return preflight.execute(ctx, executor, plan) }
+	c.actOn(ending, execute)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, result := range controlPlane { // In order: the first one that may gets the slot.
+			*result.Outcome = execute(result.Plan)
+		}
+	})
+	c.actOn(beginning, execute)
+	wg.Wait()
+	c.remember(ctx, s, results)
+	c.metrics.countCreations(s.nhc.Name, results)
+	return results
+}
+
+// notActed is the outcome of plans without actions.
+var notActed remediation.Outcome
+
+// actOn carries out one batch of plans and defers the rest.
+func (c *Controller) actOn(results []remediation.NodeResult, execute func(*remediation.NodePlan) remediation.Outcome) {
+	end := c.clock.Now().Add(maxBatchTime)
+	acting := make(chan struct{}, maxActing)
+	var wg sync.WaitGroup
+	for i, result := range results {
+		acting <- struct{}{}
+		if i >= maxBatch || !c.clock.Now().Before(end) {
+			<-acting
+			result.Outcome.Result = remediation.Deferred
+			continue
+		}
+		wg.Go(func() {
+			defer func() { <-acting }()
+			*result.Outcome = execute(result.Plan)
+		})
+	}
+	wg.Wait()
+}
+
+// newExecutor returns what carries out the plans of a NodeHealthCheck.
+func (c *Controller) newExecutor(nhc string, preflight *preflight) *remediation.Executor {
+	return &remediation.Executor{
 		Client:         c.dynamic,
 		Mapping:        c.locate,
-		StillUnhealthy: look.stillUnhealthy,
+		StillUnhealthy: preflight.stillUnhealthy,
 		Kube:           c.kube,
 		LeaseNamespace: c.leaseNamespace,
 		Now:            c.clock.Now,
 		OnWrite: func(resource schema.GroupResource, version string) {
-			c.writes.Wrote(nhc.Name, resource, version, c.clock.Now())
+			c.writes.Wrote(nhc, resource, version, c.clock.Now())
 		},
 	}
-	if countActing(plans) > sideBySide {
-		c.crowded.Add(1)
-		defer c.crowded.Add(-1)
-	}
-	for _, beginning := range []bool{false, true} {
-		var wg sync.WaitGroup
-		places := make(chan struct{}, sideBySide)
-		for i := range plans {
-			if len(plans[i].Actions) == 0 || begins(&plans[i]) != beginning {
-				continue
-			}
-			places <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-places }()
-				if beginning && look.beforehand() {
-					outcomes[i].Outdated = true
-					return
-				}
-				outcomes[i] = executor.Execute(ctx, nhc.Name, plans[i])
-			})
-		}
-		wg.Wait()
-	}
-	c.remember(ctx, nhc.Name, memory, plans, outcomes)
-	return outcomes
-}
-
-// Crowded tells whether more nodes wait for their turn than can be acted on at the same
-// time: then whatever is not urgent is only in the way at the API server.
-func (c *Controller) Crowded() bool { return c.crowded.Load() > 0 }
-
-func countActing(plans []remediation.NodePlan) int {
-	acting := 0
-	for i := range plans {
-		if len(plans[i].Actions) > 0 {
-			acting++
-		}
-	}
-	return acting
-}
-
-// errOutdated ends a sync of which the plans do not hold any more. What it has done is
-// done, and the next one starts from there, at once.
-var errOutdated = errors.New("the plans are outdated")
-
-func outdated(outcomes []remediation.Outcome) bool {
-	return slices.ContainsFunc(outcomes, func(outcome remediation.Outcome) bool { return outcome.Outdated })
 }
 
 // locate returns where CRs of a kind are served. A missing permission, or the doubt
@@ -102,40 +115,32 @@ func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, err
 	return nil, err
 }
 
-// begins tells whether the plan is the beginning of a step.
-func begins(plan *remediation.NodePlan) bool {
-	return slices.ContainsFunc(plan.Actions, func(action remediation.Action) bool {
-		_, create := action.(remediation.Create)
-		return create
-	})
-}
-
-// remember keeps what the next sync must know of this one's outcomes.
-func (c *Controller) remember(ctx context.Context, nhc string, memory *memory, plans []remediation.NodePlan, outcomes []remediation.Outcome) {
-	now := c.clock.Now()
+// remember keeps what the next sync must know of the outcomes.
+func (c *Controller) remember(ctx context.Context, s *snapshot, results []remediation.NodeResult) {
+	now, state := c.clock.Now(), s.state
 	var failures failures
-	for i := range outcomes {
-		outcome, node := &outcomes[i], &plans[i].Node
+	for _, result := range results {
+		node, outcome := result.Plan.Node, result.Outcome
+		acted := len(result.Plan.Actions) > 0 && outcome.Result != remediation.Deferred
 		if outcome.ReleaseFailed {
-			memory.releasing.Insert(node.Name)
-		} else if node.Lease == nil || len(plans[i].Actions) > 0 {
-			memory.releasing.Delete(node.Name)
+			state.releasing.Insert(node.Name)
+		} else if node.Lease == nil || acted {
+			state.releasing.Delete(node.Name)
 		}
 		for _, cr := range outcome.Deleted {
-			memory.deletionRequested[cr.UID] = true
+			state.deletionRequested[cr.UID] = true
 		}
-		if outcome.Err == nil {
-			if !outcome.Outdated {
-				c.retries.succeeded(nhc, &plans[i])
+		switch {
+		case outcome.Err != nil:
+			state.attempts.failed(node, outcome, now)
+			failures.add(ctx, node.Name, outcome.Err)
+			if apierrors.IsForbidden(outcome.Err) {
+				// A missing permission is a matter of the whole kind, a quota or a
+				// webhook is not. The review of the permissions says which it was.
+				c.recheckKinds(result.Plan)
 			}
-			continue
-		}
-		c.retries.failed(nhc, node, outcome, now)
-		failures.add(ctx, node.Name, outcome.Err)
-		if apierrors.IsForbidden(outcome.Err) {
-			// A missing permission is a matter of the whole kind, a quota or a
-			// webhook is not. The review of the permissions tells which it was.
-			c.recheckKinds(plans[i])
+		case acted:
+			state.attempts.succeeded(node)
 		}
 	}
 	failures.log(ctx)
@@ -164,7 +169,7 @@ func (f *failures) log(ctx context.Context) {
 }
 
 // recheckKinds has the kinds that a plan writes looked at again.
-func (c *Controller) recheckKinds(plan remediation.NodePlan) {
+func (c *Controller) recheckKinds(plan *remediation.NodePlan) {
 	kinds := sets.New[schema.GroupVersionKind]()
 	for _, action := range plan.Actions {
 		switch action := action.(type) {
@@ -179,87 +184,4 @@ func (c *Controller) recheckKinds(plan remediation.NodePlan) {
 	for kind := range kinds {
 		c.remediations.Recheck(kind)
 	}
-}
-
-// await records what stands in the way of nodes, so that its end wakes the
-// NodeHealthCheck. It returns when to look again without that: soon, if something has
-// gone in the meantime, when nothing was registered yet, and zero otherwise.
-func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome) (recheck time.Time) {
-	what := sets.New[awaited]()
-	for i := range plans {
-		what.Insert(awaitedBy(&plans[i], &outcomes[i])...)
-	}
-	c.waiting.replace(nhc, what)
-	now := c.clock.Now()
-	for i := range plans {
-		if c.hasEnded(nhc, &plans[i], now) {
-			recheck = health.Earliest(recheck, now.Add(raceRetry))
-		}
-		if lost := outcomes[i].LeaseLost || outcomes[i].ReleaseFailed || outcomes[i].StillDeleting; lost && outcomes[i].Err == nil {
-			recheck = health.Earliest(recheck, now.Add(lostRaceRetry))
-		}
-		if cr := outcomes[i].Blocker; cr != nil && c.isGone(cr) {
-			// Or not in the cache yet: that was a live read.
-			recheck = health.Earliest(recheck, now.Add(lostRaceRetry))
-		}
-	}
-	return recheck
-}
-
-// lostRaceRetry is how long it may take until a cache shows what another client has done.
-const lostRaceRetry = time.Second
-
-// awaitedBy returns what stands in the way of a node.
-func awaitedBy(plan *remediation.NodePlan, outcome *remediation.Outcome) []awaited {
-	var what []awaited
-	lease := awaitedLease(remediation.LeaseName(plan.Node.Name))
-	switch plan.Refusal {
-	case remediation.RefusedControlPlaneBusy:
-		what = append(what, controlPlanePlace)
-	case remediation.RefusedEtcdQuorum:
-		what = append(what, controlPlaneNodes)
-	case remediation.RefusedLeaseTaken:
-		what = append(what, lease)
-	default: // Ends with an event of its own, or with time.
-	}
-	if outcome.LeaseLost {
-		what = append(what, lease)
-	}
-	for _, cr := range []*remediation.CR{plan.Blocker, outcome.Blocker} {
-		if cr != nil {
-			what = append(what, awaitedCR(cr))
-		}
-	}
-	if plan.Node.OthersRemediate {
-		what = append(what, awaitedCRsOf(plan.Node.Name)) // Then the confirmation is removed.
-	}
-	return what
-}
-
-// hasEnded reports whether what stands in the way of a node has gone since it was planned
-// for.
-func (c *Controller) hasEnded(nhc string, plan *remediation.NodePlan, now time.Time) bool {
-	if plan.Blocker != nil && c.isGone(plan.Blocker) {
-		return true
-	}
-	if plan.Refusal == remediation.RefusedControlPlaneBusy && c.placeIsFree(plan.Node.Name, now) {
-		return true
-	}
-	if plan.Node.OthersRemediate && !c.othersRemediate(plan.Node.Name) {
-		return true
-	}
-	if lease := plan.Node.Lease; lease != nil && plan.Refusal == remediation.RefusedLeaseTaken {
-		current, exists, err := c.leases(nhc).Get(lease)
-		return err != nil || !exists || current != any(lease)
-	}
-	return false
-}
-
-func (c *Controller) isGone(cr *remediation.CR) bool {
-	indexer, err := c.remediations.Cache(cr.GroupVersionKind())
-	if err != nil {
-		return c.remediations.Gone(cr.GroupVersionKind())
-	}
-	_, exists, err := indexer.GetByKey(cache.NewObjectName(cr.Namespace, cr.Name).String())
-	return err == nil && !exists
 }

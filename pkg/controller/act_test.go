@@ -17,27 +17,28 @@ import (
 )
 
 // failing returns the plans of so many nodes, and that all of them have failed.
-func failing(n int) ([]remediation.NodePlan, []remediation.Outcome) {
-	plans, outcomes := make([]remediation.NodePlan, n), make([]remediation.Outcome, n)
+func failing(n int) []remediation.NodeResult {
+	results := make([]remediation.NodeResult, n)
 	for i := range n {
-		plans[i].Node.Name = fmt.Sprintf("node-%04d", i)
-		outcomes[i].Err = fmt.Errorf("creating remediation for node %s: %w", plans[i].Node.Name, errors.New("exceeded quota"))
+		name := fmt.Sprintf("node-%04d", i)
+		results[i].Plan = &remediation.NodePlan{Node: &remediation.Node{Name: name}}
+		results[i].Outcome = &remediation.Outcome{Err: fmt.Errorf("creating remediation for node %s: %w", name, errors.New("exceeded quota"))}
 	}
-	return plans, outcomes
+	return results
 }
 
 // TestFailuresAreOneError: one cause that fails thousands of nodes is one error per sync.
 func TestFailuresAreOneError(t *testing.T) {
 	t.Parallel()
-	c := &Controller{clock: clock.RealClock{}, retries: newRetries()}
+	c := &Controller{clock: clock.RealClock{}}
 	for n, want := range map[int][]string{
 		0:    nil,
 		1:    {"Acting on nodes failed, retrying nodes=1 first=node-0000: creating remediation for node node-0000: exceeded quota"},
 		5000: {"Acting on nodes failed, retrying nodes=5000 first=node-0000: creating remediation for node node-0000: exceeded quota"},
 	} {
 		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(1), ktesting.BufferLogs(true)))
-		plans, outcomes := failing(n)
-		c.remember(klog.NewContext(t.Context(), logger), "workers", &memory{}, plans, outcomes)
+		s := &snapshot{nhc: testCheck(), state: (&nhcStates{}).of(testCheck())}
+		c.remember(klog.NewContext(t.Context(), logger), s, failing(n))
 		sink, ok := logger.GetSink().(ktesting.Underlier)
 		require.True(t, ok)
 		var lines []string

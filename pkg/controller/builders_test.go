@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -88,6 +89,21 @@ func entryTimedOut(at time.Time) func(*v1alpha1.Remediation) {
 	return func(r *v1alpha1.Remediation) { r.TimedOut = new(metav1.NewTime(at)) }
 }
 
+// failsReady makes a NodeHealthCheck that nodes are unhealthy for that are not ready for a
+// minute.
+func failsReady(nhc *v1alpha1.NodeHealthCheck) {
+	nhc.Spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False", Duration: metav1.Duration{Duration: time.Minute}}}
+}
+
+// testSnapshot is a snapshot with these nodes, in order of name, all of them selected.
+func testSnapshot(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *snapshot {
+	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes)}
+	for _, node := range nodes {
+		s.nodes, s.objects = append(s.nodes, remediation.Node{Name: node.Name, UID: node.UID}), append(s.objects, node)
+	}
+	return s
+}
+
 // part is what a sync sees of one node, decides about it, and brings about.
 type part struct {
 	// object is nil for a Node that is deleted.
@@ -101,7 +117,7 @@ type part struct {
 // seen returns a part for a node with this state.
 func seen(name string, state health.State, changes ...func(*part)) part {
 	p := part{object: testNode(name)}
-	p.plan.Node = remediation.Node{Name: name, UID: p.object.UID}
+	p.plan.Node = &remediation.Node{Name: name, UID: p.object.UID}
 	p.plan.Node.Verdict.State = state
 	if state != health.Healthy {
 		p.plan.Node.Verdict = health.Verdict{State: state, Type: "Ready", Status: "Unknown", Since: epoch.Add(-time.Minute), Deadline: epoch}
@@ -126,13 +142,13 @@ func own(crs ...*remediation.CR) func(*part) {
 		}
 	}
 }
-func refused(why remediation.Refusal) func(*part) {
-	return func(p *part) { p.plan.Refusal, p.plan.Reason = why, v1alpha1.DecisionReason(why) }
+func refused(why v1alpha1.DecisionReason) func(*part) {
+	return func(p *part) { p.plan.Refused, p.plan.Reason = why != "", why }
 }
 func gone(crs ...*remediation.CR) func(*part) { return func(p *part) { p.gone = crs } }
 func created(cr *remediation.CR) func(*part)  { return createdAt(cr, epoch) }
 func createdAt(cr *remediation.CR, at time.Time) func(*part) {
-	return func(p *part) { p.outcome.Created, p.outcome.CreatedAt = cr, at }
+	return func(p *part) { p.outcome.Result, p.outcome.CR, p.outcome.CreatedAt = remediation.Created, cr, at }
 }
 func deleted(crs ...*remediation.CR) func(*part) {
 	return func(p *part) { p.outcome.Deleted = crs }
@@ -151,10 +167,10 @@ func stepFailed(cr *remediation.CR) func(*part) {
 }
 func exhausted(p *part)  { p.plan.Exhausted = true }
 func delayed(p *part)    { p.plan.Delayed = true }
-func unselected(p *part) { p.plan.Node.Circumstances.Unselected = true }
+func unselected(p *part) { p.plan.Node.Constraints.Unselected = true }
 func nodeDeleted(p *part) {
 	p.object, p.plan.Node.UID, p.plan.Node.Verdict = nil, "", health.Verdict{}
-	p.plan.Node.Circumstances.NodeDeleted = true
+	p.plan.Node.Constraints.NodeDeleted = true
 }
 func unreadable(entries ...v1alpha1.Remediation) func(*part) {
 	return func(p *part) { p.plan.Node.Unreadable = entries }
@@ -171,12 +187,12 @@ func node(changes ...func(*corev1.Node)) func(*part) {
 type story struct {
 	nhc      *v1alpha1.NodeHealthCheck
 	now      time.Time
-	memory   *memory
-	memories memories
+	state    *nhcState
+	states   nhcStates
 	metrics  *metrics
 	registry *prometheus.Registry
-	// world is changed before a sync sees it.
-	world func(*world)
+	// observe changes what a sync has observed.
+	observe func(*observed)
 }
 
 func newStory(t *testing.T, changes ...func(*v1alpha1.NodeHealthCheck)) *story {
@@ -184,79 +200,85 @@ func newStory(t *testing.T, changes ...func(*v1alpha1.NodeHealthCheck)) *story {
 	registry := prometheus.NewRegistry()
 	metrics, err := newMetrics(registry)
 	require.NoError(t, err)
-	s := &story{nhc: testCheck(changes...), now: epoch, metrics: metrics, registry: registry, world: func(w *world) { w.gate.Open = true }}
+	s := &story{nhc: testCheck(changes...), now: epoch, metrics: metrics, registry: registry, observe: func(w *observed) { w.gate.Open = true }}
 	s.restart()
 	return s
 }
 
 // restart forgets what the process remembers.
 func (s *story) restart() {
-	s.memories = memories{}
-	s.memory = s.memories.of(s.nhc)
+	s.states = nhcStates{}
+	s.state = s.states.of(s.nhc)
 }
 
-// round returns the round of a sync that sees these parts.
-func (s *story) round(parts ...part) *round {
+// observed is what a sync has observed and evaluated.
+type observed struct {
+	*snapshot
+	*evaluation
+}
+
+// result returns the result of a sync that sees these parts.
+func (s *story) result(parts ...part) *syncResult {
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.plan.Node.Name, b.plan.Node.Name) })
-	w := &world{objects: map[string]*corev1.Node{}}
-	r := &round{nhc: s.nhc.DeepCopy(), world: w, now: s.now}
-	recorded := map[string]v1alpha1.UnhealthyNode{}
-	for _, entry := range s.nhc.Status.UnhealthyNodes {
-		recorded[entry.Name] = entry
-	}
+	sn, e := &snapshot{nhc: s.nhc.DeepCopy(), state: s.state}, &evaluation{}
+	sn.templates.steps = remediation.Steps(&s.nhc.Spec)
 	for _, p := range parts {
 		if p.plan.Node.DeletionRequested == nil {
-			p.plan.Node.DeletionRequested = s.memory.deletionRequested
+			p.plan.Node.DeletionRequested = s.state.deletionRequested
 		}
-		w.gone = append(w.gone, p.gone...)
-		if entry, known := recorded[p.plan.Node.Name]; known {
-			p.plan.Node.Recorded = entry.Remediations
-			if entry.ConditionsHealthyTimestamp != nil {
-				p.plan.Node.HealthySince = entry.ConditionsHealthyTimestamp.Time
-			}
-		}
+		sn.gone = append(sn.gone, p.gone...)
 		if p.object != nil {
-			w.objects[p.object.Name] = p.object
-			if !p.plan.Node.Circumstances.Unselected {
-				w.fleet.Observed++
+			if !p.plan.Node.Constraints.Unselected {
+				e.summary.Observed++
 			}
 			if p.plan.Node.Verdict.State == health.Unhealthy {
-				w.fleet.Unhealthy++
+				e.summary.Unhealthy++
 			}
 		}
-		r.plans = append(r.plans, p.plan)
-		r.outcomes = append(r.outcomes, p.outcome)
+		sn.nodes, sn.objects = append(sn.nodes, *p.plan.Node), append(sn.objects, p.object)
 	}
-	s.world(w)
-	w.script = &remediation.Script{NHC: r.nhc, Steps: remediation.Steps(&r.nhc.Spec), Grounds: w.grounds(r.nhc)}
-	r.ledger, r.ended = s.memory.ledger.Update(w.observations(r.plans, r.outcomes, s.now), s.now)
-	r.entries = newEntries(r.nhc, w, r.plans, r.outcomes, r.ledger, s.memory.decisions, s.now)
-	r.decisions = decisionsIn(r.entries)
-	r.status = newStatus(r.nhc, w, r.entries, r.ledger, s.now)
-	return r
-}
-
-// sync reports a round in the order of Controller.report, and returns the events as
-// reason and note.
-func (s *story) sync(parts ...part) []string {
-	r := s.round(parts...)
-	for i := range r.outcomes {
-		for _, cr := range r.outcomes[i].Deleted {
-			s.memory.deletionRequested[cr.UID] = true // As Controller.remember does.
+	for _, entry := range s.nhc.Status.UnhealthyNodes {
+		if node := sn.node(entry.Name); node != nil {
+			node.Recorded = entry.Remediations
+			if entry.ConditionsHealthyTimestamp != nil {
+				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
+			}
 		}
 	}
-	all := append(removals(r.world, r.plans, r.outcomes), r.transitions(s.memory)...)
+	results := make([]remediation.NodeResult, len(parts))
+	for i := range parts {
+		parts[i].plan.Node = &sn.nodes[i]
+		results[i] = remediation.NodeResult{Plan: &parts[i].plan, Outcome: &parts[i].outcome}
+	}
+	s.observe(&observed{sn, e})
+	sn.objects = append(sn.objects, make([]*corev1.Node, len(sn.nodes)-len(sn.objects))...)
+	e.upgrading = e.upgrading || sn.platform.progressing
+	e.policy = newPolicy(sn)
+	e.constrain(sn)
+	return newSyncResult(sn, e, results, s.now)
+}
+
+// sync reports a sync in the order of Controller.report, and returns the events as
+// reason and note.
+func (s *story) sync(parts ...part) []string {
+	r := s.result(parts...)
+	for _, result := range r.results {
+		for _, cr := range result.Outcome.Deleted {
+			s.state.deletionRequested[cr.UID] = true // As Controller.remember does.
+		}
+	}
+	all := append(r.removals(), r.transitions()...)
 	s.metrics.initialize(r.nhc)
-	s.metrics.countCreations(r.nhc.Name, r.plans, r.outcomes)
-	s.metrics.update(r, s.memory)
-	r.remember(s.memory)
+	s.metrics.countCreations(r.nhc.Name, r.results)
+	s.metrics.update(r)
+	r.remember()
 	s.nhc.Status = *r.status.DeepCopy()
 	s.now = s.now.Add(time.Second)
-	var told []string
+	var lines []string
 	for _, e := range all {
-		told = append(told, e.reason+": "+e.note)
+		lines = append(lines, e.reason+": "+e.note)
 	}
-	return told
+	return lines
 }
 
 // values returns the values of a metric by the values of its labels.

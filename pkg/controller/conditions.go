@@ -13,8 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// ourConditions are the types of conditions in status. All others are somebody else's
-// leftovers.
+// ourConditions are the types of conditions in status. Others are removed.
 var ourConditions = []string{
 	v1alpha1.ConditionDisabled, v1alpha1.ConditionRemediationAllowed, v1alpha1.ConditionSelectorOverlap,
 	v1alpha1.ConditionStormActive, v1alpha1.ConditionStormCooldownActive,
@@ -22,19 +21,20 @@ var ourConditions = []string{
 }
 
 // newConditions returns the conditions, which keep the time of their last transition.
-func newConditions(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) []metav1.Condition {
+func (r *syncResult) newConditions() []metav1.Condition {
+	nhc, now := r.nhc, r.now
 	var conditions []metav1.Condition
 	for _, conditionType := range ourConditions {
 		if old := meta.FindStatusCondition(nhc.Status.Conditions, conditionType); old != nil {
 			conditions = append(conditions, *old)
 		}
 	}
-	setDisabled(&conditions, nhc, w, now)
-	setRemediationAllowed(&conditions, nhc, w, now)
-	setSelectorOverlap(&conditions, nhc, w.overlaps, now)
-	setStorm(&conditions, nhc, w.storm, now)
-	setLeftoverRemediations(&conditions, nhc, leftovers(w.nodes), now)
-	setPlatformAccess(&conditions, nhc, w.access, now)
+	setDisabled(&conditions, nhc, &r.templates, now)
+	setRemediationAllowed(&conditions, nhc, &r.policy.Context, now)
+	setSelectorOverlap(&conditions, nhc, r.overlaps, now)
+	setStorm(&conditions, nhc, r.storm, now)
+	setLeftoverRemediations(&conditions, nhc, leftovers(r.nodes), now)
+	setPlatformAccess(&conditions, nhc, r.platform.access, now)
 	for i := range conditions {
 		conditions[i].Message = shorten(conditions[i].Message)
 	}
@@ -43,7 +43,7 @@ func newConditions(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) []met
 
 // setRemediationAllowed reports whether anything may begin, as far as that is the same for
 // all nodes (spec 18.5).
-func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) {
+func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, context *remediation.Context, now time.Time) {
 	condition := metav1.Condition{
 		Type:               v1alpha1.ConditionRemediationAllowed,
 		Status:             metav1.ConditionFalse,
@@ -51,14 +51,14 @@ func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHea
 		LastTransitionTime: seconds(now),
 	}
 	var allowed bool
-	allowed, condition.Reason, condition.Message = w.script.Allowance()
+	allowed, condition.Reason, condition.Message = context.Allowance()
 	if allowed {
 		condition.Status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(conditions, condition)
 }
 
-// setPlatformAccess tells of what a NodeHealthCheck goes on without (spec 10.2).
+// setPlatformAccess names what a NodeHealthCheck goes on without (spec 10.2).
 func setPlatformAccess(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, problem *remediation.Problem, now time.Time) {
 	if problem == nil {
 		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionPlatformAccess)
@@ -74,10 +74,10 @@ func setPlatformAccess(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthC
 	})
 }
 
-// setDisabled tells of problems with the templates. As long as nothing is known of them
+// setDisabled names the problem with the templates. As long as nothing is known of them
 // the condition stays as it was.
-func setDisabled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) {
-	if w.findings.problem == nil && w.findings.unknown {
+func setDisabled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, templates *templateState, now time.Time) {
+	if templates.problem == nil && templates.unknown {
 		return
 	}
 	condition := metav1.Condition{
@@ -88,8 +88,8 @@ func setDisabled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, 
 		ObservedGeneration: nhc.Generation,
 		LastTransitionTime: seconds(now),
 	}
-	if w.findings.problem != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, w.findings.problem.Reason, w.findings.problem.Message
+	if templates.problem != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, templates.problem.Reason, templates.problem.Message
 	}
 	meta.SetStatusCondition(conditions, condition)
 }

@@ -24,7 +24,7 @@ func TestRemediationAllowed(t *testing.T) {
 	s := newStory(t)
 	s.now = epoch.Add(400 * time.Millisecond)
 	next := func(gate health.Gate, storm health.Storm) metav1.Condition {
-		s.world = func(w *world) { w.gate, w.storm = gate, storm }
+		s.observe = func(w *observed) { w.gate, w.storm = gate, storm }
 		s.sync()
 		found := meta.FindStatusCondition(s.nhc.Status.Conditions, "RemediationAllowed")
 		require.NotNil(t, found)
@@ -55,7 +55,7 @@ func TestRemediationAllowed(t *testing.T) {
 	allowed.LastTransitionTime = at(5)
 	require.Equal(t, allowed, next(open, health.Storm{}), "P12")
 
-	s.world = func(w *world) { w.gate, w.clockUntrusted = open, true }
+	s.observe = func(w *observed) { w.gate, w.clockUntrusted = open, true }
 	s.sync()
 	found := meta.FindStatusCondition(s.nhc.Status.Conditions, "RemediationAllowed")
 	require.Equal(t, "False ClockUntrusted", string(found.Status)+" "+found.Reason, "nothing may begin by this clock")
@@ -70,8 +70,8 @@ func TestPlatformAccess(t *testing.T) {
 	s := newStory(t)
 	s.sync()
 	require.Nil(t, meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess"))
-	s.world = func(w *world) {
-		w.gate.Open, w.access = true, remediation.PlatformForbidden("get", schema.GroupResource{Group: "config.openshift.io", Resource: "clusterversions"})
+	s.observe = func(w *observed) {
+		w.gate.Open, w.platform.access = true, remediation.PlatformForbidden("get", schema.GroupResource{Group: "config.openshift.io", Resource: "clusterversions"})
 	}
 	s.sync()
 	condition := meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess")
@@ -83,14 +83,14 @@ func TestPlatformAccess(t *testing.T) {
 	before := s.nhc.Status.DeepCopy()
 	s.sync()
 	require.Equal(t, before, &s.nhc.Status, "P3")
-	s.world = func(w *world) {
-		w.gate.Open, w.access = true, remediation.PlatformUnreadable(remediation.ClusterVersionKind)
+	s.observe = func(w *observed) {
+		w.gate.Open, w.platform.access = true, remediation.PlatformUnreadable(remediation.ClusterVersionKind)
 	}
 	s.sync()
 	condition = meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess")
 	require.Equal(t, "PlatformUnreadable", condition.Reason)
 	require.Contains(t, condition.Message, `ClusterVersion of API group "config.openshift.io" cannot be read at the moment`)
-	s.world = func(w *world) { w.gate.Open = true }
+	s.observe = func(w *observed) { w.gate.Open = true }
 	s.sync()
 	require.Nil(t, meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess"), "P4")
 }
@@ -101,24 +101,24 @@ func TestRemediationAllowedByAll(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	for _, tc := range []struct {
-		change          func(*world)
+		change          func(*observed)
 		reason, message string
 	}{
-		{func(w *world) { w.storm.Active = true }, "StormActive", "Storm recovery is active while 0 of 0 nodes are not healthy"},
-		{func(w *world) { w.gate.Open = false }, "GateClosed", "0 of 0 nodes are healthy, at least 0 have to be"},
-		{func(*world) { s.nhc.Spec.PauseRequests = []string{"holiday"} }, "Paused", "Paused: holiday"},
-		{func(w *world) { w.progressing = true }, "ClusterUpgrading", "The cluster is being upgraded"},
-		{func(w *world) { w.specProblem = "no limit" }, "InvalidSpec", "no limit"},
-		{func(w *world) { w.findings.unknown = true }, "Disabled", "The templates could not be read yet"},
-		{func(w *world) { w.findings.problem = &remediation.Problem{Message: "it is gone"} }, "Disabled", "it is gone"},
+		{func(w *observed) { w.storm.Active = true }, "StormActive", "Storm recovery is active while 0 of 0 nodes are not healthy"},
+		{func(w *observed) { w.gate.Open = false }, "GateClosed", "0 of 0 nodes are healthy, at least 0 have to be"},
+		{func(*observed) { s.nhc.Spec.PauseRequests = []string{"holiday"} }, "Paused", "Paused: holiday"},
+		{func(w *observed) { w.platform.progressing = true }, "ClusterUpgrading", "The cluster is being upgraded"},
+		{func(w *observed) { w.specProblem = "no limit" }, "InvalidSpec", "no limit"},
+		{func(w *observed) { w.templates.unknown = true }, "Disabled", "The templates could not be read yet"},
+		{func(w *observed) { w.templates.problem = &remediation.Problem{Message: "it is gone"} }, "Disabled", "it is gone"},
 	} {
-		before := s.world
-		s.world = func(w *world) {
+		before := s.observe
+		s.observe = func(w *observed) {
 			before(w)
 			tc.change(w)
 		}
-		s.world(&world{}) // For what changes the spec.
-		condition := meta.FindStatusCondition(s.round().status.Conditions, "RemediationAllowed")
+		s.observe(&observed{&snapshot{}, &evaluation{}}) // For what changes the spec.
+		condition := meta.FindStatusCondition(s.result().status.Conditions, "RemediationAllowed")
 		require.Equal(t, metav1.ConditionFalse, condition.Status, tc.reason)
 		require.Equal(t, tc.reason, condition.Reason)
 		require.Equal(t, tc.message, condition.Message)
@@ -131,13 +131,13 @@ func TestTextsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.nhc.Spec.PauseRequests = []string{"first", strings.Repeat("<", 100_000)}
-	status := s.round().status
+	status := s.result().status
 	require.LessOrEqual(t, len(status.Reason), 1024)
 	require.True(t, strings.HasPrefix(status.Reason, "NHC is paused: first,<<<"))
-	s.world = func(w *world) {
-		w.findings.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: strings.Repeat("x", 100_000)}
+	s.observe = func(w *observed) {
+		w.templates.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: strings.Repeat("x", 100_000)}
 	}
-	status = s.round(manyNodes(5001, 0)...).status
+	status = s.result(manyNodes(5001, 0)...).status
 	require.True(t, strings.HasSuffix(status.Reason, "xxx..., 1 more not listed"), "18.6: however long the rest is")
 	for _, condition := range status.Conditions {
 		require.LessOrEqual(t, len(condition.Message), 1024, condition.Type)
@@ -148,11 +148,11 @@ func TestTextsAreBounded(t *testing.T) {
 func TestConditionsOfTheWorld(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.world = func(w *world) {
+	s.observe = func(w *observed) {
 		w.gate.Open, w.overlaps = true, map[string]int{"infra": 2}
-		w.findings.unknown, w.findings.problem = true, &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
+		w.templates.unknown, w.templates.problem = true, &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
 	}
-	conditions := s.round().status.Conditions
+	conditions := s.result().status.Conditions
 	overlap := meta.FindStatusCondition(conditions, "SelectorOverlap")
 	require.NotNil(t, overlap)
 	require.Equal(t, metav1.ConditionTrue, overlap.Status)

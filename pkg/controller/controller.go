@@ -4,10 +4,11 @@
 // Package controller reconciles NodeHealthChecks. Handlers turn events into the
 // names of the NodeHealthChecks they concern; a sync of one of these goes one way:
 //
-//	observe ─► evaluate ─► plan ─► act ─► report
+//	snapshot ─► evaluate ─► plan ─► limits ─► act ─► report
 //
-// It observes caches only, decides in the pure packages health and remediation,
-// acts through the executor, and reports by status, events and metrics.
+// The snapshot comes from caches only. The decisions are pure: evaluate, and the packages
+// health, remediation and limits. What is about to begin passes preflight, which looks live.
+// The report is status, events, metrics and logs.
 package controller
 
 import (
@@ -16,7 +17,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,18 +47,14 @@ import (
 // Name is the name of the controller in metrics, logs and field management.
 const Name = remediation.FieldManager
 
-// raceRetry is how long a sync waits before it is repeated because something has changed
-// while it ran. A cache that is behind a live read would otherwise keep it spinning.
-const raceRetry = 100 * time.Millisecond
-
 // pollInterval is the time between two looks at a kind that cannot be watched
 // (spec 3).
 const pollInterval = 15 * time.Second
 
-// The backoff of what fails: of a whole sync, and of the writes for one node.
+// The backoff of a sync that fails.
 const (
-	retryBase = 100 * time.Millisecond
-	retryMax  = time.Minute
+	syncRetryBase = 100 * time.Millisecond
+	syncRetryMax  = time.Minute
 )
 
 // Config is what a Controller depends on. Every field is required, but for ClockTrusted.
@@ -111,9 +107,7 @@ type Controller struct {
 	platform     *watches.Set
 	platformSeen platformSeen
 
-	place place
-	// crowded counts the syncs that act on more nodes than they can at the same time.
-	crowded atomic.Int32
+	slot controlPlaneSlot
 
 	selectors selectors
 	roster    roster
@@ -122,10 +116,9 @@ type Controller struct {
 	writes    staleness.Tracker
 	// lastStates has what CRs said that are gone.
 	lastStates lastStates
-	retries    *retries
-	memories   memories
+	states     nhcStates
 	metrics    *metrics
-	announcer  announcer
+	events     eventReporter
 }
 
 // New returns a controller that watches through the given informers. It starts
@@ -154,11 +147,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		clock:          config.Clock,
 		clockTrusted:   config.ClockTrusted,
 		metrics:        metrics,
-		announcer:      announcer{recorder: config.Recorder},
-		retries:        newRetries(),
+		events:         eventReporter{recorder: config.Recorder},
 		behind:         workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](staleBase, staleMax),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](syncRetryBase, syncRetryMax),
 			// Waits go by the monotonic clock of the machine, whatever Clock shows.
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
 		),
@@ -187,8 +179,8 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Indexers:  crIndexers,
 		Handler:   c.remediationHandler(),
 		Changed: func(owners []string) {
-			c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == placeOwner }))
-			c.enqueue(c.waiting.on(controlPlanePlace))
+			c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == slotOwner }))
+			c.enqueue(c.waiting.on(controlPlaneSlotFree))
 		},
 	})
 	c.platform = watches.NewSet(watches.Config{
@@ -300,10 +292,6 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	case errors.Is(err, watches.ErrPending):
 		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
 		c.queue.Forget(key) // The watch calls when it is ready.
-	case errors.Is(err, errOutdated):
-		logger.V(2).Info("Deciding again, the circumstances have changed while remediations began")
-		c.queue.Forget(key)
-		c.queue.Add(key)
 	case behind:
 		c.queue.AddAfter(key, c.retryStale(logger, key, stale))
 	case apierrors.IsConflict(err):
@@ -324,6 +312,13 @@ func (c *Controller) processNext(ctx context.Context) bool {
 // SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has
 // changed, and with it the instants that they wait for.
 func (c *Controller) SyncAll() { c.enqueue(c.selectors.names()) }
+
+// enqueueAfter adds NodeHealthChecks to the queue after a while.
+func (c *Controller) enqueueAfter(names []string, after time.Duration) {
+	for _, name := range names {
+		c.queue.AddAfter(cache.ObjectName{Name: name}, after)
+	}
+}
 
 // enqueue adds NodeHealthChecks to the queue.
 func (c *Controller) enqueue(names []string) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,13 +27,7 @@ type ownCRs struct {
 	// status does not name.
 	incomplete bool
 	// lost are those of unreadable kinds whose deletion was requested.
-	lost     []types.UID
-	machines func(*corev1.Node) remediation.Machines
-}
-
-// remediated tells whether the node has an own CR left.
-func (o *ownCRs) remediated(node string) bool {
-	return len(o.read[node]) > 0 || len(o.unreadable[node]) > 0
+	lost []types.UID
 }
 
 // has reports whether a cache shows the CR.
@@ -58,7 +51,7 @@ func (o *ownCRs) nodes() []string {
 // findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps, among the kinds of
 // its templates and those that its status points to. What status names and cannot
 // be read counts as existing (spec 6.8).
-func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ownCRs, error) {
+func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*ownCRs, error) {
 	crs := &ownCRs{read: map[string][]*remediation.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
 	_, kinds := wantedKinds(nhc)
 	unread := map[schema.GroupVersionKind]bool{}
@@ -79,7 +72,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, memory *memory) (*ow
 	}
 	crs.addRecorded(nhc, unread)
 	if len(unread) > 0 {
-		if err := crs.addLost(nhc.Name, unread, c.remediations.Caches(), memory.deletionRequested); err != nil {
+		if err := crs.addLost(nhc.Name, unread, c.remediations.Caches(), state.deletionRequested); err != nil {
 			return nil, err
 		}
 	}
@@ -170,9 +163,10 @@ func (c *Controller) namedUnread(node string) bool {
 }
 
 // findForeign finds the CRs of others that may stand in the way of a CR.
-func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error {
-	for i, step := range w.steps {
-		if w.templates[i] == nil || w.findings.problem != nil {
+func (c *Controller) findForeign(s *snapshot) error {
+	owner := remediation.OwnerOf(s.nhc)
+	for i, step := range s.templates.steps {
+		if s.templates.templates[i] == nil || s.templates.problem != nil {
 			continue // It does not begin.
 		}
 		kind, _ := step.RemediationKind()
@@ -180,16 +174,15 @@ func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error 
 		if err != nil {
 			return err
 		}
-		for j := range w.nodes {
-			node := &w.nodes[j]
-			if node.Verdict.State != health.Unhealthy || node.Circumstances.NodeDeleted {
-				continue
+		for j, object := range s.objects {
+			if object == nil || !health.Matches(s.nhc.Spec.UnhealthyConditions, object.Status.Conditions) {
+				continue // It needs none.
 			}
-			foreign, err := foreignCRs(indexer, nhc.Name, node.Name, w.templates[i])
+			foreign, err := foreignCRs(indexer, owner, object.Name, s.templates.templates[i])
 			if err != nil {
 				return err
 			}
-			node.Foreign = append(node.Foreign, foreign...)
+			s.nodes[j].Foreign = append(s.nodes[j].Foreign, foreign...)
 		}
 	}
 	return nil
@@ -197,7 +190,7 @@ func (c *Controller) findForeign(nhc *v1alpha1.NodeHealthCheck, w *world) error 
 
 // foreignCRs returns the CRs of one kind that others have for the node, or that have
 // the name that is needed.
-func foreignCRs(indexer cache.Indexer, nhc, node string, template *remediation.Template) ([]*remediation.CR, error) {
+func foreignCRs(indexer cache.Indexer, owner remediation.Owner, node string, template *remediation.Template) ([]*remediation.CR, error) {
 	candidates, err := listCRs(indexer, byNode, node)
 	if err != nil {
 		return nil, fmt.Errorf("listing CRs: %w", err)
@@ -211,7 +204,7 @@ func foreignCRs(indexer cache.Indexer, nhc, node string, template *remediation.T
 	}
 	var foreign []*remediation.CR
 	for _, cr := range candidates {
-		if !cr.OwnedBy(nhc) || cr.Node() != node {
+		if !cr.OwnedBy(owner) || cr.Node() != node {
 			foreign = append(foreign, cr)
 		}
 	}

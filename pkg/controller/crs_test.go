@@ -23,24 +23,24 @@ func TestUnreadCRsCountAsExisting(t *testing.T) {
 	t.Parallel()
 	hidden := v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: hiddenKind.Kind, Namespace: "ns", Name: "a"}}
 	readable := v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: readableKind.Kind, Namespace: "ns", Name: "b"}}
-	own := placeCR("c", func(cr *unstructured.Unstructured) {
-		cr.SetOwnerReferences(remediation.Render(testCheck(), remediation.Node{Name: "c"}, &remediation.Template{}).GetOwnerReferences())
+	own := slotCR("c", func(cr *unstructured.Unstructured) {
+		cr.SetOwnerReferences(remediation.Render(remediation.OwnerOf(testCheck()), &remediation.Node{Name: "c"}, &remediation.Template{}).GetOwnerReferences())
 	})
-	world := placeWorld{
+	world := remediationWorld{
 		crs:    []*unstructured.Unstructured{own},
 		status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{hidden}}, {Name: "b", Remediations: []v1alpha1.Remediation{readable}}},
 	}
-	inPlaceWorld(t, world, nil, func(t *testing.T, c *Controller) {
+	withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
 		nhc, err := c.nhcs.Get("workers")
 		require.NoError(t, err)
-		found, err := c.findCRs(nhc, &memory{})
+		found, err := c.findCRs(nhc, &nhcState{})
 		require.NoError(t, err)
 		require.Equal(t, map[string][]v1alpha1.Remediation{"a": {hidden}}, found.unreadable)
 		require.True(t, found.incomplete)
-		require.True(t, found.remediated("a"))
-		require.False(t, found.remediated("b"), "an empty cache is an answer")
-		require.True(t, found.remediated("c"), "P1: the other kind is read all the same")
+		require.True(t, remediated(found, "a"))
+		require.False(t, remediated(found, "b"), "an empty cache is an answer")
+		require.True(t, remediated(found, "c"), "P1: the other kind is read all the same")
 		require.True(t, c.namedUnread("a"), "16.6: of whichever NodeHealthCheck")
 		require.False(t, c.namedUnread("b"))
 		require.False(t, c.namedUnread("c"))
@@ -55,13 +55,13 @@ func TestUnreadCRsKeepTheirOrder(t *testing.T) {
 	for _, kind := range []string{hiddenKind.Kind, "NotServed", "NorIsThis", "NorThat"} {
 		recorded = append(recorded, v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: "ns", Name: "a"}})
 	}
-	world := placeWorld{status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: recorded}}}
-	inPlaceWorld(t, world, nil, func(t *testing.T, c *Controller) {
+	world := remediationWorld{status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: recorded}}}
+	withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
 		nhc, err := c.nhcs.Get("workers")
 		require.NoError(t, err)
 		for range 20 {
-			found, err := c.findCRs(nhc, &memory{})
+			found, err := c.findCRs(nhc, &nhcState{})
 			require.NoError(t, err)
 			require.Equal(t, recorded, found.unreadable["a"])
 		}
@@ -79,7 +79,7 @@ func TestForeignCRsAreInOrder(t *testing.T) {
 		require.NoError(t, indexer.Add(cr))
 	}
 	for range 20 {
-		foreign, err := foreignCRs(indexer, "workers", "n", &remediation.Template{})
+		foreign, err := foreignCRs(indexer, remediation.OwnerOf(testCheck()), "n", &remediation.Template{})
 		require.NoError(t, err)
 		require.Equal(t, "a", foreign[0].Name)
 	}
@@ -93,19 +93,19 @@ func TestCRsOfAKindThatIsGone(t *testing.T) {
 		return v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind.Kind, Namespace: "ns", Name: "a"}}
 	}
 	for _, defined := range []bool{false, true} {
-		world := placeWorld{status: []v1alpha1.UnhealthyNode{
+		world := remediationWorld{status: []v1alpha1.UnhealthyNode{
 			{Name: "a", Remediations: []v1alpha1.Remediation{recorded(goneKind)}},
 			{Name: "b", Remediations: []v1alpha1.Remediation{recorded(hiddenKind)}},
 		}, defined: defined}
-		inPlaceWorld(t, world, nil, func(t *testing.T, c *Controller) {
+		withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
 			t.Helper()
 			nhc, err := c.nhcs.Get("workers")
 			require.NoError(t, err)
-			found, err := c.findCRs(nhc, &memory{})
+			found, err := c.findCRs(nhc, &nhcState{})
 			require.NoError(t, err)
-			require.Equal(t, !defined, found.remediated("a"))
+			require.Equal(t, !defined, remediated(found, "a"))
 			require.Equal(t, !defined, c.namedUnread("a"))
-			require.True(t, found.remediated("b"), "6.8: it is served")
+			require.True(t, remediated(found, "b"), "6.8: it is served")
 			require.True(t, c.namedUnread("b"))
 			cr := testCR("a", "1")
 			cr.Kind = goneKind.Kind
@@ -123,7 +123,7 @@ func TestLostCRsCountAsExisting(t *testing.T) {
 	foreign, deleting, requested := testCR("c", "3"), testCR("d", "4", crDeleting), testCR("e", "5")
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, crIndexers)
 	for _, cr := range []*remediation.CR{named, unnamed, deleting, requested} {
-		cr.OwnerReferences = remediation.Render(testCheck(), remediation.Node{Name: cr.Name}, &remediation.Template{}).GetOwnerReferences()
+		cr.OwnerReferences = remediation.Render(remediation.OwnerOf(testCheck()), &remediation.Node{Name: cr.Name}, &remediation.Template{}).GetOwnerReferences()
 		require.NoError(t, indexer.Add(cr))
 	}
 	require.NoError(t, indexer.Add(foreign))
@@ -143,4 +143,9 @@ func TestLostCRsCountAsExisting(t *testing.T) {
 		require.Len(t, crs.unreadable, 2*len(kinds), "17.2: neither what others own nor what is on its way out")
 		require.Len(t, crs.lost, len(kinds), "its deletion is not requested twice")
 	}
+}
+
+// remediated reports whether a node has an own CR.
+func remediated(crs *ownCRs, node string) bool {
+	return len(crs.read[node]) > 0 || len(crs.unreadable[node]) > 0
 }

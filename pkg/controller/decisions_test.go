@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // TestDecisionSince: since when a decision is the one that it is.
@@ -25,7 +24,7 @@ func TestDecisionSince(t *testing.T) {
 	decision := func(kind v1alpha1.DecisionType, reason v1alpha1.DecisionReason, since int) *v1alpha1.Decision {
 		return &v1alpha1.Decision{Type: kind, Reason: reason, Message: "of the past", Since: at(since)}
 	}
-	paused := sick("n", refused(remediation.RefusedPaused))
+	paused := sick("n", refused(v1alpha1.DecidedPaused))
 	tests := map[string]struct {
 		part       part
 		shown      *v1alpha1.Decision
@@ -51,15 +50,15 @@ func TestDecisionSince(t *testing.T) {
 			s.nhc.Spec.PauseRequests = []string{"x"}
 			s.nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "n", Decision: tc.shown}}
 			if tc.remembered != nil {
-				s.memory.decisions = map[string]v1alpha1.Decision{"n": *tc.remembered}
+				s.state.decisions = map[string]v1alpha1.Decision{"n": *tc.remembered}
 			}
-			entries := s.round(tc.part).status.UnhealthyNodes
+			entries := s.result(tc.part).status.UnhealthyNodes
 			require.Len(t, entries, 1)
 			require.Equal(t, tc.want, entries[0].Decision.Since)
 			require.NotEqual(t, "of the past", entries[0].Decision.Message)
 		})
 	}
-	require.Nil(t, newStory(t).round(soon("n"), sick("m")).status.UnhealthyNodes[0].Decision, "a plan without a reason has no decision")
+	require.Nil(t, newStory(t).result(soon("n"), sick("m")).status.UnhealthyNodes[0].Decision, "a plan without a reason has no decision")
 }
 
 // TestEntriesLeaveOut: what is left out of all entries, one after the other, before an

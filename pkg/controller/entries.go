@@ -11,30 +11,28 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // newEntries returns the entries of all nodes that are to be listed (spec 18.4), in the
-// order of the plans. The ledger tells what began their episodes, and before what was
-// decided last.
-func newEntries(nhc *v1alpha1.NodeHealthCheck, w *world, plans []remediation.NodePlan, outcomes []remediation.Outcome, ledger *history.Ledger, before map[string]v1alpha1.Decision, now time.Time) []v1alpha1.UnhealthyNode {
-	recorded := make(map[string]*v1alpha1.UnhealthyNode, len(nhc.Status.UnhealthyNodes))
-	for i := range nhc.Status.UnhealthyNodes {
-		recorded[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
+// order of the plans.
+func (r *syncResult) newEntries() []v1alpha1.UnhealthyNode {
+	recorded := make(map[string]*v1alpha1.UnhealthyNode, len(r.nhc.Status.UnhealthyNodes))
+	for i := range r.nhc.Status.UnhealthyNodes {
+		recorded[r.nhc.Status.UnhealthyNodes[i].Name] = &r.nhc.Status.UnhealthyNodes[i]
 	}
 	var entries []v1alpha1.UnhealthyNode
-	for i := range plans {
-		old := recorded[plans[i].Node.Name]
-		entry := newEntry(&plans[i], &outcomes[i], old, now)
+	for _, result := range r.results {
+		old := recorded[result.Plan.Node.Name]
+		entry := newEntry(result, old, r.now)
 		if entry == nil {
 			continue
 		}
-		if episode, open := ledger.Episode(entry.Name); open {
+		if episode, open := r.ledger.Episode(entry.Name); open {
 			entry.Trigger, entry.Detected = episode.Trigger, &episode.Detected
 		}
-		entry.Decision = w.script.Decision(&plans[i], &outcomes[i])
-		dateDecision(entry, old, before, now)
+		entry.Decision = r.policy.Decision(result.Plan, result.Outcome)
+		dateDecision(entry, old, r.state.decisions, r.now)
 		entries = append(entries, *entry)
 	}
 	return entries
@@ -70,21 +68,21 @@ func decisionsIn(entries []v1alpha1.UnhealthyNode) map[string]v1alpha1.Decision 
 }
 
 // newEntry returns the entry of a node, or nil if it is not listed (spec 18.4).
-func newEntry(plan *remediation.NodePlan, outcome *remediation.Outcome, old *v1alpha1.UnhealthyNode, now time.Time) *v1alpha1.UnhealthyNode {
-	node := &plan.Node
-	remediations := remediationsOf(node, outcome)
+func newEntry(result remediation.NodeResult, old *v1alpha1.UnhealthyNode, now time.Time) *v1alpha1.UnhealthyNode {
+	node := result.Plan.Node
+	remediations := remediationsOf(result)
 	entry := &v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediations[:min(len(remediations), maxRemediations)]}
-	unhealthy := node.Verdict.State == health.Unhealthy && !node.Circumstances.Unselected
-	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Circumstances.Unselected && old != nil
+	unhealthy := node.Verdict.State == health.Unhealthy && !node.Constraints.Unselected
+	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Constraints.Unselected && old != nil
 	if len(entry.Remediations) == 0 && !unhealthy && !lingering {
 		return nil
 	}
-	if node.Verdict.State == health.Healthy && !node.Circumstances.NodeDeleted {
+	if node.Verdict.State == health.Healthy && !node.Constraints.NodeDeleted {
 		entry.ConditionsHealthyTimestamp = new(seconds(now))
 		if !node.HealthySince.IsZero() {
 			entry.ConditionsHealthyTimestamp = new(metav1.NewTime(node.HealthySince))
 		}
-		if plan.Delayed {
+		if result.Plan.Delayed {
 			entry.HealthyDelayed = new(true)
 		}
 	}
@@ -94,25 +92,26 @@ func newEntry(plan *remediation.NodePlan, outcome *remediation.Outcome, old *v1a
 // remediationsOf returns the CRs that exist for a node after the plan was carried
 // out. Those of a deleted Node count only until their deletion was requested (spec
 // 17.2, 17.4).
-func remediationsOf(node *remediation.Node, outcome *remediation.Outcome) []v1alpha1.Remediation {
+func remediationsOf(result remediation.NodeResult) []v1alpha1.Remediation {
+	node, outcome := result.Plan.Node, result.Outcome
 	gone := map[types.UID]bool{}
 	for _, cr := range outcome.Gone {
 		gone[cr.UID] = true
 	}
-	if node.Circumstances.NodeDeleted {
+	if node.Constraints.NodeDeleted {
 		for _, cr := range outcome.Deleted {
 			gone[cr.UID] = true
 		}
 	}
 	var remediations []v1alpha1.Remediation
 	for _, cr := range node.Own {
-		ending := node.Circumstances.NodeDeleted && (cr.Deleting() || node.DeletionRequested[cr.UID])
+		ending := node.Constraints.NodeDeleted && (cr.Deleting() || node.DeletionRequested[cr.UID])
 		if !gone[cr.UID] && !ending {
 			remediations = append(remediations, record(cr, timedOut(node, outcome, cr)))
 		}
 	}
 	remediations = append(remediations, node.Unreadable...)
-	if created := outcome.Created; created != nil {
+	if created := outcome.NewCR(); created != nil {
 		remediations = append(remediations, record(created, nil))
 	}
 	return remediations

@@ -17,24 +17,24 @@ import (
 )
 
 // observations returns what a sync saw of the nodes and left behind, for the history.
-func (w *world) observations(plans []remediation.NodePlan, outcomes []remediation.Outcome, now time.Time) []history.Observation {
+func (r *syncResult) observations() []history.Observation {
 	gone := map[string][]*remediation.CR{}
-	for _, cr := range w.gone {
+	for _, cr := range r.gone {
 		gone[cr.Node()] = append(gone[cr.Node()], cr)
 	}
-	observations := make([]history.Observation, 0, len(plans))
-	for i := range plans {
-		node := &plans[i].Node
+	observations := make([]history.Observation, 0, len(r.results))
+	for i, result := range r.results {
+		node := result.Plan.Node
 		observation := history.Observation{
 			Node:         node.Name,
 			State:        node.Verdict.State,
 			HealthySince: node.HealthySince,
-			NodeDeleted:  node.Circumstances.NodeDeleted,
-			Selected:     !node.Circumstances.Unselected,
+			NodeDeleted:  node.Constraints.NodeDeleted,
+			Selected:     !node.Constraints.Unselected,
 			Since:        node.Verdict.Since,
-			CRs:          historyCRs(node, &outcomes[i], gone[node.Name], now),
+			CRs:          historyCRs(result, gone[node.Name], r.now),
 		}
-		if object := w.objects[node.Name]; object != nil {
+		if object := r.objects[i]; object != nil {
 			observation.Created = object.CreationTimestamp.Time
 		}
 		if node.Verdict.State != health.Healthy {
@@ -48,9 +48,10 @@ func (w *world) observations(plans []remediation.NodePlan, outcomes []remediatio
 // historyCRs returns what the history is to know of the own CRs of a node: those that
 // status shows after the sync, those that only the cache shows, and those that no cache
 // shows any more.
-func historyCRs(node *remediation.Node, outcome *remediation.Outcome, gone []*remediation.CR, now time.Time) []history.CR {
+func historyCRs(result remediation.NodeResult, gone []*remediation.CR, now time.Time) []history.CR {
 	var crs []history.CR
-	shown := remediationsOf(node, outcome)
+	node, outcome := result.Plan.Node, result.Outcome
+	shown := remediationsOf(result)
 	for i := range shown {
 		crs = append(crs, history.CR{Remediation: shown[i]})
 	}
@@ -60,7 +61,7 @@ func historyCRs(node *remediation.Node, outcome *remediation.Outcome, gone []*re
 			// A CR of a deleted Node does not count. One that a live request has found to be
 			// gone is left until the watch brings its last state.
 			i = len(crs)
-			crs = append(crs, history.CR{Remediation: record(cr, timedOut(node, outcome, cr)), Gone: node.Circumstances.NodeDeleted})
+			crs = append(crs, history.CR{Remediation: record(cr, timedOut(node, outcome, cr)), Gone: node.Constraints.NodeDeleted})
 		}
 		say(&crs[i], cr, node.DeletionRequested, now)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
@@ -32,7 +31,7 @@ func (s *story) onlyEpisode(t *testing.T) v1alpha1.Episode {
 func TestEpisode(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.sync(sick("a", refused(remediation.RefusedPaused)))
+	s.sync(sick("a", refused(v1alpha1.DecidedPaused)))
 	open := s.onlyEpisode(t)
 	require.Equal(t, "a", open.Node)
 	require.Equal(t, &v1alpha1.Trigger{Type: "Ready", Status: "Unknown"}, open.Trigger)
@@ -78,7 +77,7 @@ func TestEpisodeRelapse(t *testing.T) {
 	steps := s.onlyEpisode(t).Steps
 	require.Equal(t, v1alpha1.StepRecovered, steps[0].Result, "23b.4")
 	require.Empty(t, steps[1].Result)
-	require.Empty(t, s.memory.deletionRequested, "what has been reported is forgotten")
+	require.Empty(t, s.state.deletionRequested, "what has been reported is forgotten")
 }
 
 // TestFencedByACRThatIsGone: it may succeed and go between two syncs (spec 23b.1).
@@ -106,8 +105,8 @@ func TestEpisodeOfReturningNode(t *testing.T) {
 	require.Equal(t, instant(1), *gone[0].Fenced)
 	require.Len(t, s.nhc.Status.UnhealthyNodes, 1, "17.2: b alone")
 	s.restart()
-	s.sync(sick("b", refused(remediation.RefusedPaused))) // Nothing of a: it costs nothing as long as it does not exist.
-	s.sync(soon("a", again), sick("b", refused(remediation.RefusedPaused)))
+	s.sync(sick("b", refused(v1alpha1.DecidedPaused))) // Nothing of a: it costs nothing as long as it does not exist.
+	s.sync(soon("a", again), sick("b", refused(v1alpha1.DecidedPaused)))
 	s.sync(sick("a", again, created(second)), sick("b"))
 	s.sync(well("a", again, own(second), deleted(second)), sick("b"))
 	s.sync(well("a", again), sick("b"))
@@ -126,8 +125,8 @@ func TestSyncAwaitsReturningNode(t *testing.T) {
 	nhc, err := s.nhcs.Get("workers")
 	require.NoError(t, err)
 	gone := metav1.NewTime(time.Now().Truncate(time.Second))
-	memory := s.memories.of(nhc)
-	memory.ledger = history.Recall(&v1alpha1.NodeHealthCheckStatus{RemediationHistory: []v1alpha1.Episode{{
+	state := s.states.of(nhc)
+	state.ledger = history.Recall(&v1alpha1.NodeHealthCheckStatus{RemediationHistory: []v1alpha1.Episode{{
 		Node: "gone", Detected: gone, Started: &gone,
 		Steps: []v1alpha1.EpisodeStep{{Kind: "RebootRemediation", Started: gone, Ended: &gone, Result: v1alpha1.StepNodeDeleted}},
 	}}})
@@ -135,14 +134,14 @@ func TestSyncAwaitsReturningNode(t *testing.T) {
 		recheck, err := s.sync(t.Context(), "workers")
 		require.NoError(t, err)
 		require.Equal(t, gone.Add(time.Hour).UTC(), recheck.UTC())
-		further, err := s.furtherNodes(nhc, &ownCRs{}, memory)
+		further, err := s.furtherNodes(&snapshot{nhc: nhc, state: state}, &ownCRs{})
 		require.NoError(t, err)
 		require.Empty(t, further)
 	}
 	require.NoError(t, s.nodeStore.Add(testNode("gone")))
-	further, err := s.furtherNodes(nhc, &ownCRs{}, memory)
+	further, err := s.furtherNodes(&snapshot{nhc: nhc, state: state}, &ownCRs{})
 	require.NoError(t, err)
-	require.Equal(t, sets.New("gone"), further)
+	require.Equal(t, []string{"gone"}, further)
 }
 
 // TestHistoryCostsNoWrite: what only the history could tell waits for the next write,

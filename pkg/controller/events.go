@@ -38,7 +38,7 @@ const (
 	reasonStormEnded         = "StormRecoveryEnded"
 )
 
-// event is one thing to tell.
+// event is one event to record.
 type event struct {
 	eventType, reason string
 	// action says what was done, or as the reason of the decision, why it was not. The
@@ -138,21 +138,21 @@ func stormEnded() event {
 	}
 }
 
-// skippedForNode tells why one node gets no CR. The second result is false for
-// refusals that are told of in another way, or not at all.
-func skippedForNode(node *corev1.Node, refusal remediation.Refusal) (event, bool) {
+// skippedForNode returns why one node gets no CR. The second result is false for
+// reasons that are reported in another way, or not at all.
+func skippedForNode(node *corev1.Node, reason v1alpha1.DecisionReason) (event, bool) {
 	var note string
-	switch refusal {
-	case remediation.RefusedExcluded:
+	switch reason {
+	case v1alpha1.DecidedExcluded:
 		note = fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name)
-	case remediation.RefusedControlPlaneBusy, remediation.RefusedEtcdQuorum:
+	case v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum:
 		note = fmt.Sprintf("Skipping remediation of %s for preventing control plane / etcd quorum loss, going to retry in a minute", node.Name)
-	case remediation.RefusedLeaseTaken:
+	case v1alpha1.DecidedLeaseTaken:
 		note = fmt.Sprintf("Skipped remediation of node: %s, because node lease is already taken", node.Name)
 	default:
 		return event{}, false
 	}
-	return event{eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: string(refusal), node: node, note: note}, true
+	return event{eventType: corev1.EventTypeWarning, reason: reasonRemediationSkipped, action: string(reason), node: node, note: note}, true
 }
 
 func noTemplateLeft(nhc string, node *corev1.Node) event {
@@ -185,8 +185,8 @@ func invalidNodeLabel(node *corev1.Node) event {
 	}
 }
 
-// announcer records events.
-type announcer struct {
+// eventReporter records events.
+type eventReporter struct {
 	recorder events.EventRecorder
 }
 
@@ -195,20 +195,20 @@ type announcer struct {
 // the object small: they quote what a spec says.
 const maxTextLength = 1024
 
-// announce records events of a NodeHealthCheck, those about a node on both. The
+// record records events of a NodeHealthCheck, those about a node on both. The
 // references carry no resourceVersion: with one, repetitions would not be seen as
 // such.
-func (a announcer) announce(nhc *v1alpha1.NodeHealthCheck, all []event) {
+func (r eventReporter) record(nhc *v1alpha1.NodeHealthCheck, all []event) {
 	onNHC := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID}
 	for _, e := range all {
 		note := shorten(notePrefix + e.note)
 		if e.node == nil {
-			a.recorder.Eventf(onNHC, nil, e.eventType, e.reason, e.action, "%s", note)
+			r.recorder.Eventf(onNHC, nil, e.eventType, e.reason, e.action, "%s", note)
 			continue
 		}
 		onNode := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.node.Name, UID: e.node.UID}
-		a.recorder.Eventf(onNHC, onNode, e.eventType, e.reason, e.action, "%s", note)
-		a.recorder.Eventf(onNode, onNHC, e.eventType, e.reason, e.action, "%s", note)
+		r.recorder.Eventf(onNHC, onNode, e.eventType, e.reason, e.action, "%s", note)
+		r.recorder.Eventf(onNode, onNHC, e.eventType, e.reason, e.action, "%s", note)
 	}
 }
 

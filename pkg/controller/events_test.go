@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
@@ -36,7 +37,7 @@ func (r *testRecorder) Eventf(regarding, related runtime.Object, eventType, reas
 	r.all = append(r.all, event)
 }
 
-func refusal(node *corev1.Node, why remediation.Refusal) event {
+func refusal(node *corev1.Node, why v1alpha1.DecisionReason) event {
 	e, tells := skippedForNode(node, why)
 	if !tells {
 		return event{}
@@ -77,15 +78,15 @@ func TestEvents(t *testing.T) {
 		},
 		"4.7 stored spec": {event: skippedForSpec("Selector is mandatory"), line: "Warning RemediationSkipped: Selector is mandatory"},
 		"12.4 control plane": {
-			event: refusal(n, remediation.RefusedControlPlaneBusy), both: true,
+			event: refusal(n, v1alpha1.DecidedControlPlaneBusy), both: true,
 			line: "Warning RemediationSkipped: Skipping remediation of n for preventing control plane / etcd quorum loss, going to retry in a minute",
 		},
 		"12.4 etcd": {
-			event: refusal(n, remediation.RefusedEtcdQuorum), both: true,
+			event: refusal(n, v1alpha1.DecidedEtcdQuorum), both: true,
 			line: "Warning RemediationSkipped: Skipping remediation of n for preventing control plane / etcd quorum loss, going to retry in a minute",
 		},
-		"14.3 lease":     {event: refusal(n, remediation.RefusedLeaseTaken), both: true, line: "Warning RemediationSkipped: Skipped remediation of node: n, because node lease is already taken"},
-		"15.1 exclusion": {event: refusal(n, remediation.RefusedExcluded), both: true, line: "Warning RemediationSkipped: Remediation skipped on node n: node has Exclude from Remediation label"},
+		"14.3 lease":     {event: refusal(n, v1alpha1.DecidedLeaseTaken), both: true, line: "Warning RemediationSkipped: Skipped remediation of node: n, because node lease is already taken"},
+		"15.1 exclusion": {event: refusal(n, v1alpha1.DecidedExcluded), both: true, line: "Warning RemediationSkipped: Remediation skipped on node n: node has Exclude from Remediation label"},
 		"10.4 pause":     {event: skippedForPause(), line: "Normal RemediationSkipped: Postponing potential remediations because of pause requests"},
 		"10.4 upgrade":   {event: skippedForUpgrade(), line: "Normal RemediationSkipped: Postponing potential remediations because of ongoing cluster upgrade"},
 		"13.6 exhausted": {event: noTemplateLeft("workers", n), both: true, line: "Warning NoTemplateLeft: Remediation timed out, and no template left to try. didn't find a template to use for NHC workers and node n"},
@@ -108,7 +109,7 @@ func TestEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			recorder := &testRecorder{}
-			announcer{recorder: recorder}.announce(testCheck(), []event{tc.event})
+			eventReporter{recorder: recorder}.record(testCheck(), []event{tc.event})
 			line := strings.Replace(tc.line, ": ", ": [remediation] ", 1)
 			want := []recorded{{regarding: onNHC, line: line}}
 			if tc.both {
@@ -123,7 +124,7 @@ func TestEvents(t *testing.T) {
 		require.True(t, notes[key] == "" || notes[key] == tc.event.note, "19.1 %s: events that differ in nothing but the note are taken for one", name)
 		notes[key] = tc.event.note
 	}
-	for _, quiet := range []remediation.Refusal{"", remediation.RefusedPaused, remediation.RefusedGateClosed, remediation.RefusedForeignRemediation, remediation.RefusedRetryLater, remediation.RefusedDisabled} {
+	for _, quiet := range []v1alpha1.DecisionReason{"", v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDisabled} {
 		_, tells := skippedForNode(n, quiet)
 		require.False(t, tells, "19.1 %q is not told of per node", quiet)
 	}
@@ -134,7 +135,7 @@ func TestEventNotes(t *testing.T) {
 	t.Parallel()
 	recorder := &testRecorder{}
 	long := strings.Repeat("ü%d", 600)
-	announcer{recorder: recorder}.announce(testCheck(), []event{skippedForSpec("100%d"), skippedForSpec(long)})
+	eventReporter{recorder: recorder}.record(testCheck(), []event{skippedForSpec("100%d"), skippedForSpec(long)})
 	require.Equal(t, "Warning RemediationSkipped: [remediation] 100%d", recorder.all[0].line)
 	note := strings.TrimPrefix(recorder.all[1].line, "Warning RemediationSkipped: ")
 	require.LessOrEqual(t, len(note), 1024, "the API accepts no more")

@@ -48,19 +48,19 @@ func FuzzStatusTimes(f *testing.F) {
 		})
 		conditions := []corev1.NodeCondition{{Type: "Ready", Status: corev1.ConditionStatus(status), LastTransitionTime: metav1.NewTime(bounded(transition))}}
 		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new(remediation.LeaseHolder(s.nhc.Name)), AcquireTime: new(metav1.NewMicroTime(bounded(acquired))),
+			HolderIdentity: new(remediation.OwnerOf(s.nhc).LeaseHolder()), AcquireTime: new(metav1.NewMicroTime(bounded(acquired))),
 			RenewTime: new(metav1.NewMicroTime(bounded(acquired))), LeaseDurationSeconds: new(int32(math.MaxInt32)),
 		}}
-		script := &remediation.Script{NHC: s.nhc, Steps: remediation.Steps(&s.nhc.Spec), Templates: []*remediation.Template{{}}}
+		policy := &remediation.Policy{Owner: remediation.OwnerOf(s.nhc), Steps: remediation.Steps(&s.nhc.Spec), Templates: []*remediation.Template{{}}}
 		for _, s.now = range []time.Time{epoch, epoch.Add(year), epoch.Add(2 * year)} {
 			p := seen("n", health.Healthy)
 			p.object.Status.Conditions = conditions
-			node := remediation.Node{
+			nodes := []remediation.Node{{
 				Name: "n", UID: p.object.UID, Lease: lease, Own: []*remediation.CR{cr},
 				Verdict: health.Judge(s.nhc.Spec.UnhealthyConditions, conditions, s.now),
-			}
-			p.plan = script.Plan(node, s.now)
-			after := s.round(p).status
+			}}
+			p.plan = remediation.NewPlan(policy, nodes, s.now)[0]
+			after := s.result(p).status
 			encoded, err := json.Marshal(after)
 			require.NoError(t, err)
 			var read v1alpha1.NodeHealthCheckStatus

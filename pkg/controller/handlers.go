@@ -83,7 +83,7 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 	c.templates.Want(nhc.Name, templates)
 	c.wantRemediations(nhc.Name, crs)
 	if old != nil && countRemediations(old) != countRemediations(nhc) {
-		c.enqueue(c.waiting.on(controlPlanePlace)) // Status decides where a kind cannot be read.
+		c.enqueue(c.waiting.on(controlPlaneSlotFree)) // Status decides where a kind cannot be read.
 	}
 	if old != nil && old.ResourceVersion == nhc.ResourceVersion {
 		return
@@ -107,15 +107,15 @@ func (c *Controller) nhcDeleted(name string) {
 }
 
 // wantRemediations replaces the kinds of CRs that a NodeHealthCheck needs. One that is no
-// longer needed may have been all that kept the control plane's place taken.
+// longer needed may have been all that kept the control plane slot taken.
 func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupVersionKind][]types.NamespacedName) {
 	dropped := sets.KeySet(c.remediations.Wanted(nhc)).Difference(sets.KeySet(kinds)).Len() > 0
 	if dropped {
-		c.keepPlaceKinds()
+		c.keepSlotKinds()
 	}
 	c.remediations.Want(nhc, kinds)
 	if dropped {
-		c.enqueue(c.waiting.on(controlPlanePlace))
+		c.enqueue(c.waiting.on(controlPlaneSlotFree))
 	}
 }
 
@@ -197,7 +197,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 		// A node that is no longer selected still has its CR looked after.
 		c.enqueue(c.remediatingNode(nameOf(old, node)))
 		if node == nil || isControlPlane(node) || (old != nil && isControlPlane(old)) {
-			c.enqueue(c.waiting.on(controlPlanePlace))
+			c.enqueue(c.waiting.on(controlPlaneSlotFree))
 			c.enqueue(c.waiting.on(controlPlaneNodes))
 		}
 	}
@@ -331,8 +331,8 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 			if !ok {
 				return
 			}
-			if hasKey(cr.Labels, v1alpha1.LabelControlPlane) && len(c.remediations.Wanted(placeOwner)) > 0 {
-				c.keepPlaceKinds()
+			if hasKey(cr.Labels, v1alpha1.LabelControlPlane) && len(c.remediations.Wanted(slotOwner)) > 0 {
+				c.keepSlotKinds()
 			}
 			c.crChanged(cr)
 		},
@@ -344,7 +344,7 @@ func (c *Controller) crChanged(cr *remediation.CR) {
 	c.enqueue(cr.Owners())
 	c.enqueue(c.waiting.on(awaitedCR(cr)))
 	c.enqueue(c.waiting.on(awaitedCRsOf(cr.Node())))
-	c.enqueue(c.waiting.on(controlPlanePlace))
+	c.enqueue(c.waiting.on(controlPlaneSlotFree))
 }
 
 // lastKnown returns the object of a deletion event, which may be older than the

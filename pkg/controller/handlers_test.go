@@ -57,8 +57,8 @@ func woken(c *Controller) []string {
 func TestConfirmedNodeIsWoken(t *testing.T) {
 	t.Parallel()
 	c := listener(t)
-	plan := remediation.NodePlan{Node: remediation.Node{Name: "n", ConfirmedHealthy: true, OthersRemediate: true}}
-	c.waiting.replace("workers", sets.New(awaitedBy(&plan, &remediation.Outcome{})...))
+	plan := remediation.NodePlan{Node: &remediation.Node{Name: "n", ConfirmedHealthy: true, OthersRemediate: true}}
+	c.waiting.replace("workers", sets.New(awaitedBy(remediation.NodeResult{Plan: &plan, Outcome: &remediation.Outcome{}})...))
 	c.remediationHandler().OnDelete(testCR("n", "1"))
 	require.Equal(t, []string{"workers"}, woken(c))
 	c.remediationHandler().OnDelete(testCR("m", "2"))
@@ -139,7 +139,7 @@ func TestNodeChanged(t *testing.T) {
 func TestControlPlanePlaceWakes(t *testing.T) {
 	t.Parallel()
 	c := listener(t)
-	c.waiting.replace("masters", sets.New(controlPlanePlace))
+	c.waiting.replace("masters", sets.New(controlPlaneSlotFree))
 	c.crChanged(testCR("n", "1"))
 	require.Equal(t, []string{"masters"}, woken(c), "12.4: within 2 s of the place becoming free")
 	c.nodeChanged(testNode("m"), nil)

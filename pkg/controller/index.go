@@ -208,8 +208,8 @@ func (s *selectors) referring(gvk schema.GroupVersionKind, template types.Namesp
 // awaited is something whose change a NodeHealthCheck waits for.
 type awaited string
 
-// controlPlanePlace is the place for a control plane node under remediation.
-const controlPlanePlace awaited = "control plane"
+// controlPlaneSlotFree is the end of the remediation of a control plane node.
+const controlPlaneSlotFree awaited = "control plane"
 
 // controlPlaneNodes are all control plane nodes, which may be a quorum without one.
 const controlPlaneNodes awaited = "control plane nodes"

@@ -52,13 +52,13 @@ func TestLastStatesAreBounded(t *testing.T) {
 func TestLastStateOfADeletedCR(t *testing.T) {
 	t.Parallel()
 	nhc := testCheck()
-	cr := placeCR("n", func(cr *unstructured.Unstructured) {
+	cr := slotCR("n", func(cr *unstructured.Unstructured) {
 		cr.SetUID("1")
-		cr.SetOwnerReferences(remediation.Render(nhc, remediation.Node{Name: "n"}, &remediation.Template{}).GetOwnerReferences())
+		cr.SetOwnerReferences(remediation.Render(remediation.OwnerOf(nhc), &remediation.Node{Name: "n"}, &remediation.Template{}).GetOwnerReferences())
 	})
-	foreign := placeCR("m", func(cr *unstructured.Unstructured) { cr.SetUID("2") })
+	foreign := slotCR("m", func(cr *unstructured.Unstructured) { cr.SetUID("2") })
 	before := func(_ *testing.T, c *Controller) { c.selectors.set(nhc) }
-	inPlaceWorld(t, placeWorld{crs: []*unstructured.Unstructured{cr, foreign}}, before, func(t *testing.T, c *Controller) {
+	withRemediations(t, remediationWorld{crs: []*unstructured.Unstructured{cr, foreign}}, before, func(t *testing.T, c *Controller) {
 		t.Helper()
 		client := c.dynamic.Resource(readableKind.GroupVersion().WithResource("reboots")).Namespace(cr.GetNamespace())
 		done := cr.DeepCopy()
@@ -67,9 +67,9 @@ func TestLastStateOfADeletedCR(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, client.Delete(t.Context(), "n", metav1.DeleteOptions{}))
 		awaitAnswers()
-		found, err := c.findCRs(nhc, &memory{})
+		found, err := c.findCRs(nhc, &nhcState{})
 		require.NoError(t, err)
-		require.False(t, found.remediated("n"))
+		require.False(t, remediated(found, "n"))
 		gone := c.lastStates.gone(nhc.Name, found.has)
 		require.Len(t, gone, 1, "of its own")
 		require.True(t, gone[0].Fenced)

@@ -24,7 +24,7 @@ func leftovers(nodes []remediation.Node) []*remediation.CR {
 	var all []*remediation.CR
 	for i := range nodes {
 		for _, cr := range nodes[i].Own {
-			if nodes[i].Circumstances.NodeDeleted && cr.Deleting() {
+			if nodes[i].Constraints.NodeDeleted && cr.Deleting() {
 				all = append(all, cr)
 			}
 		}

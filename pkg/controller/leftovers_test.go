@@ -20,17 +20,17 @@ func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	s := begun(t)
 	show := func(crs int) {
-		s.world = func(w *world) {
+		s.observe = func(w *observed) {
 			w.gate.Open = true
 			for i := range crs {
 				name := fmt.Sprint("n", i)
 				w.nodes = append(w.nodes, remediation.Node{
-					Name: name, Circumstances: remediation.Circumstances{NodeDeleted: true}, Own: []*remediation.CR{testCR(name, name, crDeleting)},
+					Name: name, Constraints: remediation.Constraints{NodeDeleted: true}, Own: []*remediation.CR{testCR(name, name, crDeleting)},
 				})
 			}
 			w.nodes = append(w.nodes,
 				remediation.Node{Name: "exists", Own: []*remediation.CR{testCR("exists", "1", crDeleting)}},
-				remediation.Node{Name: "replaced", Circumstances: remediation.Circumstances{NodeDeleted: true}, Own: []*remediation.CR{testCR("replaced", "2")}})
+				remediation.Node{Name: "replaced", Constraints: remediation.Constraints{NodeDeleted: true}, Own: []*remediation.CR{testCR("replaced", "2")}})
 		}
 		s.sync()
 	}

@@ -19,12 +19,12 @@ import (
 // the life of the process, and errors; 2 every decision that changed; 4 each sync with its
 // inputs; 5 each plan.
 
-// logSync tells what a sync saw and wants.
-func logSync(ctx context.Context, world *world, plans []remediation.NodePlan) {
+// logSync logs what a sync saw and wants.
+func logSync(ctx context.Context, s *snapshot, e *evaluation, plans []remediation.NodePlan) {
 	logger := klog.FromContext(ctx)
-	logger.V(4).Info("Syncing", "observed", world.fleet.Observed, "healthy", world.fleet.Healthy, "soonUnhealthy", world.fleet.SoonUnhealthy,
-		"unhealthy", world.fleet.Unhealthy, "remediated", world.fleet.Remediated, "gateOpen", world.gate.Open, "required", world.gate.Required,
-		"storm", world.storm.Active, "upgrading", world.upgrading(), "disabled", world.findings.problem != nil)
+	logger.V(4).Info("Syncing", "observed", e.summary.Observed, "healthy", e.summary.Healthy, "soonUnhealthy", e.summary.SoonUnhealthy,
+		"unhealthy", e.summary.Unhealthy, "remediated", e.summary.Remediated, "gateOpen", e.gate.Open, "required", e.gate.Required,
+		"storm", e.storm.Active, "upgrading", e.upgrading, "disabled", s.templates.problem != nil)
 	if logger = logger.V(5); !logger.Enabled() {
 		return
 	}
@@ -33,9 +33,9 @@ func logSync(ctx context.Context, world *world, plans []remediation.NodePlan) {
 	}
 }
 
-// logPlan tells what a plan for a node was made from, and what it is.
+// logPlan logs what a plan for a node was made from, and what it is.
 func logPlan(logger klog.Logger, plan *remediation.NodePlan) {
-	node := &plan.Node
+	node := plan.Node
 	actions := make([]string, 0, len(plan.Actions))
 	for _, action := range plan.Actions {
 		actions = append(actions, remediation.ActionName(action))
@@ -58,13 +58,13 @@ func timeOrNever(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// logDecisions tells of the decisions that have changed since the last report, and by
+// logDecisions logs the decisions that have changed since the last report, and by
 // which checks.
-func (r *round) logDecisions(ctx context.Context, memory *memory) {
+func (r *syncResult) logDecisions(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	for i := range r.plans {
-		node := r.plans[i].Node.Name
-		before, after := memory.decisions[node], r.decisions[node]
+	for _, result := range r.results {
+		node := result.Plan.Node.Name
+		before, after := r.state.decisions[node], r.decisions[node]
 		switch {
 		case after.SameReason(&before):
 		case after.Reason == "":
@@ -72,38 +72,38 @@ func (r *round) logDecisions(ctx context.Context, memory *memory) {
 		default:
 			logger.V(2).Info("Decision changed", "node", node, "decision", string(after.Type), "reason", string(after.Reason),
 				"before", string(before.Reason), "message", after.Message)
-			r.logChecks(logger, &r.plans[i])
+			r.logChecks(logger, result.Plan)
 		}
 	}
 }
 
-// logChecks tells what a node had to pass to get its CR.
-func (r *round) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
-	if !logger.V(4).Enabled() || plan.Node.Verdict.State != health.Unhealthy || plan.Node.Circumstances.NodeDeleted {
+// logChecks logs what a node had to pass to get its CR.
+func (r *syncResult) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
+	if !logger.V(4).Enabled() || plan.Node.Verdict.State != health.Unhealthy || plan.Node.Constraints.NodeDeleted {
 		return
 	}
 	passed, refused := []string{}, []string{}
-	for _, check := range r.world.script.Checks(plan) {
+	for _, check := range r.policy.Checks(plan) {
 		if check.Passed {
 			passed = append(passed, string(check.Reason))
 		} else {
 			refused = append(refused, string(check.Reason)+": "+check.Message)
 		}
 	}
-	_, _, allowance := r.world.script.Allowance()
+	_, _, allowance := r.policy.Context.Allowance()
 	logger.V(4).Info("Checked", "node", plan.Node.Name, "passed", passed, "refused", refused, "gate", allowance)
 }
 
 // logTransitions logs what has changed for a NodeHealthCheck as a whole, and which nodes
 // were detected or have recovered. What is done for a node is logged where it is done.
-func (r *round) logTransitions(ctx context.Context, transitions []event, memory *memory) {
+func (r *syncResult) logTransitions(ctx context.Context, transitions []event) {
 	logger := klog.FromContext(ctx)
-	if closed := !r.world.gate.Open; closed != memory.gateClosed {
+	if closed := !r.gate.Open; closed != r.state.gateClosed {
 		message := "Gate opened"
 		if closed {
 			message = "Gate closed"
 		}
-		logger.Info(message, "observed", r.world.gate.Observed, "healthy", r.world.gate.Healthy, "required", r.world.gate.Required)
+		logger.Info(message, "observed", r.gate.Observed, "healthy", r.gate.Healthy, "required", r.gate.Required)
 	}
 	for _, e := range transitions {
 		switch {

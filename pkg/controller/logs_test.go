@@ -23,10 +23,14 @@ func (s *story) logged(t *testing.T, verbosity int, parts ...part) []string {
 	t.Helper()
 	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(verbosity), ktesting.BufferLogs(true)))
 	ctx := klog.NewContext(t.Context(), logger)
-	r := s.round(parts...)
-	logSync(ctx, r.world, r.plans)
-	r.logTransitions(ctx, r.transitions(s.memory), s.memory)
-	r.logDecisions(ctx, s.memory)
+	r := s.result(parts...)
+	plans := make([]remediation.NodePlan, 0, len(r.results))
+	for _, result := range r.results {
+		plans = append(plans, *result.Plan)
+	}
+	logSync(ctx, r.snapshot, r.evaluation, plans)
+	r.logTransitions(ctx, r.transitions())
+	r.logDecisions(ctx)
 	s.sync(parts...)
 	sink, ok := logger.GetSink().(ktesting.Underlier)
 	require.True(t, ok)
@@ -54,25 +58,25 @@ func TestLogs(t *testing.T) {
 	t.Parallel()
 	cr := testCR("a", "1")
 	foreign := testCR("a", "2")
-	closed := func(w *world) {
+	closed := func(w *observed) {
 		w.gate = health.Gate{Observed: 2, Healthy: 1, Required: 2}
-		w.fleet.Healthy, w.fleet.SoonUnhealthy = 1, 4
+		w.summary.Healthy, w.summary.SoonUnhealthy = 1, 4
 	}
-	open := func(w *world) {
+	open := func(w *observed) {
 		w.gate = health.Gate{Open: true, Observed: 2, Healthy: 1, Required: 1}
-		w.fleet.Healthy, w.fleet.Remediated = 1, 1
+		w.summary.Healthy, w.summary.Remediated = 1, 1
 	}
 	restrained := func(p *part) {
-		p.plan.Node.Circumstances.GateClosed, p.plan.Node.Foreign = true, []*remediation.CR{foreign}
+		p.plan.Node.Constraints.GateClosed, p.plan.Node.Foreign = true, []*remediation.CR{foreign}
 	}
 	chapters := []struct {
-		title string
-		world func(*world)
-		parts []part
-		want  []string
+		title   string
+		observe func(*observed)
+		parts   []part
+		want    []string
 	}{
 		{
-			title: "all is well", world: open, parts: []part{well("a"), well("b")},
+			title: "all is well", observe: open, parts: []part{well("a"), well("b")},
 			want: []string{
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=0 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
 				"V5 Planned node=a state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
@@ -81,7 +85,7 @@ func TestLogs(t *testing.T) {
 			},
 		},
 		{
-			title: "a node waits, by a closed gate", world: closed, parts: []part{sick("a", restrained, refused(remediation.RefusedGateClosed)), well("b")},
+			title: "a node waits, by a closed gate", observe: closed, parts: []part{sick("a", restrained, refused(v1alpha1.DecidedGateClosed)), well("b")},
 			want: []string{
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=4 unhealthy=1 remediated=0 gateOpen=false required=2 storm=false upgrading=false disabled=false",
 				"V5 Planned node=a state=Unhealthy condition=Ready=Unknown since=2025-12-31T23:59:00Z remediations=0 foreign=1 reason=GateClosed actions=[] recheck=never",
@@ -95,7 +99,7 @@ func TestLogs(t *testing.T) {
 			},
 		},
 		{
-			title: "nothing has changed", world: closed, parts: []part{sick("a", restrained, refused(remediation.RefusedGateClosed)), well("b")},
+			title: "nothing has changed", observe: closed, parts: []part{sick("a", restrained, refused(v1alpha1.DecidedGateClosed)), well("b")},
 			want: []string{
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=4 unhealthy=1 remediated=0 gateOpen=false required=2 storm=false upgrading=false disabled=false",
 				"V5 Planned node=a state=Unhealthy condition=Ready=Unknown since=2025-12-31T23:59:00Z remediations=0 foreign=1 reason=GateClosed actions=[] recheck=never",
@@ -103,7 +107,7 @@ func TestLogs(t *testing.T) {
 			},
 		},
 		{
-			title: "its CR is created", world: open,
+			title: "its CR is created", observe: open,
 			parts: []part{sick("a", refused(""), planned(epoch.Add(time.Hour), remediation.WriteLease{}, remediation.Create{}), created(cr), decided(v1alpha1.DecidedStepRunning)), well("b")},
 			want: []string{
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=1 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
@@ -116,7 +120,7 @@ func TestLogs(t *testing.T) {
 			},
 		},
 		{
-			title: "it has recovered, and the CR goes", world: open, parts: []part{well("a", own(cr), decided(v1alpha1.DecidedAwaitingDeletion), deleted(cr), planned(time.Time{}, remediation.Delete{CR: cr})), well("b")},
+			title: "it has recovered, and the CR goes", observe: open, parts: []part{well("a", own(cr), decided(v1alpha1.DecidedAwaitingDeletion), deleted(cr), planned(time.Time{}, remediation.Delete{CR: cr})), well("b")},
 			want: []string{
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=0 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
 				"V5 Planned node=a state=Healthy condition= since=never remediations=1 foreign=0 reason=AwaitingDeletion actions=[Delete] recheck=never",
@@ -125,7 +129,7 @@ func TestLogs(t *testing.T) {
 			},
 		},
 		{
-			title: "it is gone", world: open, parts: []part{well("a"), well("b")},
+			title: "it is gone", observe: open, parts: []part{well("a"), well("b")},
 			want: []string{
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=0 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
 				"V5 Planned node=a state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
@@ -136,8 +140,8 @@ func TestLogs(t *testing.T) {
 		},
 		{
 			title: "storm, upgrade and a broken template", parts: []part{sick("b", nodeDeleted, own(testCR("b", "3")), decided(v1alpha1.DecidedAwaitingDeletion))},
-			world: func(w *world) {
-				w.gate.Open, w.storm.Active, w.progressing, w.findings.problem = true, true, true, &remediation.Problem{Reason: "Broken", Message: "it is"}
+			observe: func(w *observed) {
+				w.gate.Open, w.storm.Active, w.platform.progressing, w.templates.problem = true, true, true, &remediation.Problem{Reason: "Broken", Message: "it is"}
 			},
 			want: []string{
 				"V4 Syncing observed=0 healthy=0 soonUnhealthy=0 unhealthy=0 remediated=0 gateOpen=true required=0 storm=true upgrading=true disabled=true",
@@ -160,7 +164,7 @@ func TestLogs(t *testing.T) {
 						want = append(want, line)
 					}
 				}
-				s.world = chapter.world
+				s.observe = chapter.observe
 				require.Equal(t, want, s.logged(t, verbosity, chapter.parts...), chapter.title)
 			}
 		})

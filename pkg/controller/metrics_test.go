@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -59,7 +60,7 @@ func TestMetricsOfAnEpisode(t *testing.T) {
 			}
 			require.Empty(t, s.values(t, unhealthySeconds), "20.1: one sample at its end")
 			s.sync(tc.end...)
-			replaced := tc.end[0].outcome.Created != nil
+			replaced := tc.end[0].outcome.NewCR() != nil
 			require.Equal(t, replaced, len(s.values(t, ongoing)) == 1, "20.1: the series is deleted when it has ended")
 			require.Equal(t, map[string]float64{key: 1}, s.values(t, unhealthySeconds), "20.1: series stay")
 			ends := map[string]map[string]float64{}
@@ -113,7 +114,9 @@ func TestEndOfARemediationOutOfSight(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.sync(sick("here", created(testCR("here", "1"))), sick("gone", created(testCR("gone", "2"))))
-	s.world = func(w *world) { w.objects["here"] = testNode("here") }
+	s.observe = func(w *observed) {
+		w.nodes, w.objects = []remediation.Node{{Name: "here"}}, []*corev1.Node{testNode("here")}
+	}
 	s.sync()
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, succeededTotal), "20.2: the node is healthy")
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, cancelled), "20.2: any other end")
@@ -122,7 +125,7 @@ func TestEndOfARemediationOutOfSight(t *testing.T) {
 func TestLastLookIsCounted(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.sync(sick("n", func(p *part) { p.outcome.Recovered = true }), sick("m", created(testCR("m", "1"))), sick("o"))
+	s.sync(sick("n", func(p *part) { p.outcome.Result = remediation.Recovered }), sick("m", created(testCR("m", "1"))), sick("o"))
 	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, "nhc_last_look_recovered_total"))
 }
 
@@ -180,8 +183,8 @@ func TestEveryRemediationEndsOnce(t *testing.T) {
 func TestGauges(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.world = func(w *world) {
-		w.fleet.Observed, w.fleet.Healthy, w.fleet.Unhealthy, w.fleet.SoonUnhealthy, w.gate = 9, 5, 3, 2, health.Gate{Open: true}
+	s.observe = func(w *observed) {
+		w.summary.Observed, w.summary.Healthy, w.summary.Unhealthy, w.summary.SoonUnhealthy, w.gate = 9, 5, 3, 2, health.Gate{Open: true}
 	}
 	s.sync(sick("a", own(testCR("a", "1"))), sick("b"))
 	gauges := func() map[string]float64 {
@@ -197,7 +200,7 @@ func TestGauges(t *testing.T) {
 		"nhc_observed_nodes/workers": 9, "nhc_healthy_nodes/workers": 5, "nhc_unhealthy_nodes/workers": 3, "nhc_remediating_nodes/workers": 1,
 		"nhc_soon_unhealthy_nodes/workers": 2, "nhc_gate_open/workers": 1, "nhc_storm_active/workers": 0, "nhc_paused/workers": 0, "nhc_disabled/workers": 0,
 	}, gauges(), "20.2")
-	s.world = func(w *world) { w.findings.problem, w.storm.Active = &remediation.Problem{}, true }
+	s.observe = func(w *observed) { w.templates.problem, w.storm.Active = &remediation.Problem{}, true }
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	s.sync()
 	require.Equal(t, map[string]float64{
@@ -218,7 +221,7 @@ func TestSeriesOfDeletedNHC(t *testing.T) {
 	require.NotEmpty(t, s.values(t, ongoing))
 	require.NotEmpty(t, s.values(t, oldCRs))
 	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
-	s.metrics.forget("workers", s.memories.forget("workers"))
+	s.metrics.forget("workers", s.states.forget("workers"))
 	families, err := s.registry.Gather()
 	require.NoError(t, err)
 	var left []string
@@ -226,7 +229,7 @@ func TestSeriesOfDeletedNHC(t *testing.T) {
 		left = append(left, family.GetName())
 	}
 	require.Equal(t, []string{unhealthySeconds}, left, "20.2: removed; 20.1: these series stay")
-	require.Nil(t, s.memories.forget("workers"))
+	require.Nil(t, s.states.forget("workers"))
 	s.metrics.forget("unknown", nil)
 }
 
@@ -236,7 +239,7 @@ func TestSeriesOfOtherNHCs(t *testing.T) {
 	s := newStory(t)
 	s.sync(sick("n", created(testCR("n", "1"))))
 	s.metrics.observedNodes.WithLabelValues("others").Set(7)
-	s.metrics.forget("workers", s.memories.forget("workers"))
+	s.metrics.forget("workers", s.states.forget("workers"))
 	require.Equal(t, map[string]float64{"/others": 7}, s.values(t, "nhc_observed_nodes"), "20.2 P9")
 }
 
@@ -247,7 +250,7 @@ func TestSeriesOfRecreatedNHC(t *testing.T) {
 	s := newStory(t)
 	s.sync(sick("n", created(testCR("n", "1"))))
 	s.nhc.UID, s.nhc.Status = "of-the-next-life", v1alpha1.NodeHealthCheckStatus{}
-	s.memory = s.memories.of(s.nhc)
+	s.state = s.states.of(s.nhc)
 	s.sync(well("n"))
 	require.Empty(t, s.values(t, ongoing), "P4 20.1: the series goes with its cause")
 }
@@ -292,7 +295,7 @@ func TestMetricsLint(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.now = epoch.Add(49 * time.Hour)
-	s.sync(sick("e", refused(remediation.RefusedPaused)), sick("f", func(p *part) { p.outcome.Recovered = true }))
+	s.sync(sick("e", refused(v1alpha1.DecidedPaused)), sick("f", func(p *part) { p.outcome.Result = remediation.Recovered }))
 	s.sync(sick("a", created(testCR("a", "1"))), sick("b", own(testCR("b", "2", crMarked))), sick("c", own(testCR("c", "3"))), sick("d", own(testCR("d", "4"))))
 	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3")), stepFailed(testCR("c", "3"))), well("d"))
 	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
@@ -338,13 +341,13 @@ func TestNodesWaiting(t *testing.T) {
 		return values
 	}
 	blocked := func(p *part) { p.plan.Reason = v1alpha1.DecidedPaused } // Its step is over, and may not end.
-	s.sync(sick("a", refused(remediation.RefusedPaused)), sick("b", refused(remediation.RefusedPaused)), sick("c", own(testCR("c", "1"))), sick("d", own(testCR("d", "2")), blocked))
+	s.sync(sick("a", refused(v1alpha1.DecidedPaused)), sick("b", refused(v1alpha1.DecidedPaused)), sick("c", own(testCR("c", "1"))), sick("d", own(testCR("d", "2")), blocked))
 	require.Equal(t, map[string]float64{"/workers/Paused": 2}, nonZero(), "nodes under remediation do not wait")
 	require.Contains(t, s.values(t, waiting), "/workers/GateClosed", "series that are zero are there")
 	require.NotContains(t, s.values(t, waiting), "/workers/StepRunning")
 	require.Empty(t, s.values(t, waited))
 
-	s.sync(sick("a", refused(remediation.RefusedGateClosed)), sick("b", refused(remediation.RefusedPaused)), well("c"))
+	s.sync(sick("a", refused(v1alpha1.DecidedGateClosed)), sick("b", refused(v1alpha1.DecidedPaused)), well("c"))
 	require.Equal(t, map[string]float64{"/workers/Paused": 1, "/workers/GateClosed": 1}, nonZero())
 	require.Equal(t, map[string]float64{"/workers/Paused": 1}, s.values(t, waited))
 	require.Equal(t, map[string]float64{"/workers/Paused": 1}, s.sums(t, waited), "one second")
@@ -354,7 +357,7 @@ func TestNodesWaiting(t *testing.T) {
 	require.Empty(t, nonZero())
 	require.Equal(t, map[string]float64{"/workers/Paused": 2, "/workers/GateClosed": 1}, s.values(t, waited), "P8: also after a restart")
 	require.Equal(t, map[string]float64{"/workers/Paused": 3, "/workers/GateClosed": 1}, s.sums(t, waited), "since the decision, not since the restart")
-	s.metrics.forget("workers", s.memory)
+	s.metrics.forget("workers", s.state)
 	require.Empty(t, s.values(t, waiting), "20.2: series of a deleted NHC are removed")
 	require.Empty(t, s.values(t, waited))
 }

@@ -18,32 +18,32 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// update brings the metrics of a NodeHealthCheck in line with a reported round.
-func (m *metrics) update(r *round, memory *memory) {
+// update brings the metrics of a NodeHealthCheck in line with a reported sync.
+func (m *metrics) update(r *syncResult) {
 	m.updateState(r)
-	m.updateWaiting(r, memory)
+	m.updateWaiting(r)
 	m.countEpisodes(r)
-	m.countFailures(r, memory)
-	m.updateRemediations(r, memory)
-	memory.oldNodes = m.updateOld(r.nhc.Name, r.oldCRs(), memory.oldNodes)
+	m.countFailures(r)
+	m.updateRemediations(r)
+	r.state.oldNodes = m.updateOld(r.nhc.Name, r.oldCRs(), r.state.oldNodes)
 }
 
-// updateState tells how it stands.
-func (m *metrics) updateState(r *round) {
+// updateState shows the present state.
+func (m *metrics) updateState(r *syncResult) {
 	name := r.nhc.Name
-	m.observedNodes.WithLabelValues(name).Set(float64(r.world.fleet.Observed))
-	m.healthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.Healthy))
-	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.Unhealthy))
-	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.world.fleet.SoonUnhealthy))
+	m.observedNodes.WithLabelValues(name).Set(float64(r.summary.Observed))
+	m.healthyNodes.WithLabelValues(name).Set(float64(r.summary.Healthy))
+	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.summary.Unhealthy))
+	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.summary.SoonUnhealthy))
 	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.status.RemediatingNodes))
-	m.leftovers.WithLabelValues(name).Set(float64(len(leftovers(r.world.nodes))))
-	m.gateOpen.WithLabelValues(name).Set(truth(r.world.gate.Open))
-	m.stormActive.WithLabelValues(name).Set(truth(r.world.storm.Active))
+	m.leftovers.WithLabelValues(name).Set(float64(len(leftovers(r.nodes))))
+	m.gateOpen.WithLabelValues(name).Set(truth(r.gate.Open))
+	m.stormActive.WithLabelValues(name).Set(truth(r.storm.Active))
 	m.paused.WithLabelValues(name).Set(truth(len(r.nhc.Spec.PauseRequests) > 0))
 	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
 }
 
-func (m *metrics) countEpisodes(r *round) {
+func (m *metrics) countEpisodes(r *syncResult) {
 	for i := range r.ended {
 		episode := &r.ended[i]
 		m.episodes.WithLabelValues(r.nhc.Name, string(episode.Outcome)).Inc()
@@ -51,25 +51,25 @@ func (m *metrics) countEpisodes(r *round) {
 	}
 }
 
-// countCreations counts what the last looks found, and how long the nodes waited that
+// countCreations counts what the live reads found, and how long the nodes waited that
 // got their first CR. It is told at once: what began was begun, even if the sync is
 // broken off or its status cannot be written.
-func (m *metrics) countCreations(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome) {
-	for i := range plans {
-		node := &plans[i].Node
-		if outcomes[i].Recovered {
+func (m *metrics) countCreations(nhc string, results []remediation.NodeResult) {
+	for _, result := range results {
+		node, outcome := result.Plan.Node, result.Outcome
+		if outcome.Result == remediation.Recovered {
 			m.lastLookRecovered.WithLabelValues(nhc).Inc()
 		}
-		if outcomes[i].Created != nil && len(node.Own) == 0 && len(node.Recorded) == 0 && !node.Verdict.Deadline.IsZero() {
-			m.detectionToCreation.WithLabelValues(nhc).Observe(max(0, outcomes[i].CreatedAt.Sub(node.Verdict.Deadline).Seconds()))
+		if outcome.NewCR() != nil && len(node.Own) == 0 && len(node.Recorded) == 0 && !node.Verdict.Deadline.IsZero() {
+			m.detectionToCreation.WithLabelValues(nhc).Observe(max(0, outcome.CreatedAt.Sub(node.Verdict.Deadline).Seconds()))
 		}
 	}
 }
 
 // updateRemediations compares the CRs before and after: it counts those that have begun
 // or ended, and shows those that go on.
-func (m *metrics) updateRemediations(r *round, memory *memory) {
-	name, before, after := r.nhc.Name, memory.remediations, r.track()
+func (m *metrics) updateRemediations(r *syncResult) {
+	name, before, after := r.nhc.Name, r.state.remediations, r.track()
 	if before == nil {
 		before = shownIn(&r.nhc.Status) // After a restart, status tells what went on.
 	}
@@ -89,13 +89,13 @@ func (m *metrics) updateRemediations(r *round, memory *memory) {
 		m.ongoing.set(string(uid), 1, cr.node, cr.namespace, cr.kind)
 	}
 	m.ongoingRemediations.WithLabelValues(name).Set(float64(len(after)))
-	memory.remediations = after
+	r.state.remediations = after
 }
 
 // countFailures counts the failures that no step follows, once for each CR.
-func (m *metrics) countFailures(r *round, memory *memory) {
-	for i := range r.plans {
-		if cr := r.plans[i].Failed; cr != nil && !memory.announced.failed.Has(cr.UID) {
+func (m *metrics) countFailures(r *syncResult) {
+	for _, result := range r.results {
+		if cr := result.Plan.Failed; cr != nil && !r.state.reported.failed.Has(cr.UID) {
 			m.failed.WithLabelValues(r.nhc.Name, cr.Kind).Inc()
 		}
 	}
@@ -103,7 +103,7 @@ func (m *metrics) countFailures(r *round, memory *memory) {
 
 // updateWaiting counts the nodes for which no remediation is at work, and how long
 // those waited whose reason has gone.
-func (m *metrics) updateWaiting(r *round, memory *memory) {
+func (m *metrics) updateWaiting(r *syncResult) {
 	waiting := map[v1alpha1.DecisionReason]int{}
 	for _, decision := range r.decisions {
 		if decision.Type != v1alpha1.DecisionRemediating {
@@ -115,7 +115,7 @@ func (m *metrics) updateWaiting(r *round, memory *memory) {
 			m.nodesWaiting.WithLabelValues(r.nhc.Name, string(reason)).Set(float64(waiting[reason]))
 		}
 	}
-	for node, before := range memory.decisions {
+	for node, before := range r.state.decisions {
 		if after := r.decisions[node]; before.Type != v1alpha1.DecisionRemediating && !after.SameReason(&before) {
 			m.nodeWaiting.WithLabelValues(r.nhc.Name, string(before.Reason)).Observe(max(0, r.now.Sub(before.Since.Time).Seconds()))
 		}
@@ -157,17 +157,17 @@ func (m *metrics) end(nhc string, uid types.UID, cr tracked, succeeded bool, now
 }
 
 // forget removes the series of a NodeHealthCheck that is gone.
-func (m *metrics) forget(nhc string, memory *memory) {
+func (m *metrics) forget(nhc string, state *nhcState) {
 	for _, metric := range m.perCheck() {
 		metric.DeletePartialMatch(prometheus.Labels{"nodehealthcheck": nhc})
 	}
-	if memory == nil {
+	if state == nil {
 		return
 	}
-	for node := range memory.oldNodes {
+	for node := range state.oldNodes {
 		m.old.remove(nhc, node, "")
 	}
-	for uid, cr := range memory.remediations {
+	for uid, cr := range state.remediations {
 		m.ongoing.remove(string(uid), cr.node, cr.namespace, cr.kind)
 	}
 }
@@ -188,17 +188,17 @@ func shownIn(status *v1alpha1.NodeHealthCheckStatus) map[types.UID]tracked {
 	return crs
 }
 
-// track returns the CRs that exist after the round, also those of nodes that status
+// track returns the CRs that exist after the sync, also those of nodes that status
 // is too small for.
-func (r *round) track() map[types.UID]tracked {
+func (r *syncResult) track() map[types.UID]tracked {
 	crs := map[types.UID]tracked{}
-	for i := range r.plans {
-		node := &r.plans[i].Node
+	for _, result := range r.results {
+		node := result.Plan.Node
 		succeeded := map[types.UID]bool{}
 		for _, own := range node.Own {
 			succeeded[own.UID] = own.Succeeded == corev1.ConditionTrue
 		}
-		for _, cr := range remediationsOf(node, &r.outcomes[i]) {
+		for _, cr := range remediationsOf(result) {
 			crs[cr.Resource.UID] = tracked{
 				node: node.Name, namespace: cr.Resource.Namespace, kind: cr.Resource.Kind,
 				started: cr.Started.Time, timedOut: cr.TimedOut != nil, succeeded: succeeded[cr.Resource.UID],
@@ -210,10 +210,10 @@ func (r *round) track() map[types.UID]tracked {
 
 // succeeded returns the CRs that have reported success, those that were just removed
 // among them.
-func (r *round) succeeded() sets.Set[types.UID] {
+func (r *syncResult) succeeded() sets.Set[types.UID] {
 	crs := sets.New[types.UID]()
-	for i := range r.plans {
-		for _, own := range r.plans[i].Node.Own {
+	for _, result := range r.results {
+		for _, own := range result.Plan.Node.Own {
 			if own.Succeeded == corev1.ConditionTrue {
 				crs.Insert(own.UID)
 			}
@@ -222,17 +222,17 @@ func (r *round) succeeded() sets.Set[types.UID] {
 	return crs
 }
 
-// healthyNodes tells which nodes are healthy now, of those whose remediations may
+// healthyNodes returns which nodes are healthy now, of those whose remediations may
 // have ended: a node that is in no plan but exists has nothing against it.
-func (r *round) healthyNodes() map[string]bool {
+func (r *syncResult) healthyNodes() map[string]bool {
 	healthy := map[string]bool{}
 	for i := range r.nhc.Status.UnhealthyNodes {
 		name := r.nhc.Status.UnhealthyNodes[i].Name
-		healthy[name] = r.node(name) != nil
+		healthy[name] = r.object(name) != nil
 	}
-	for i := range r.plans {
-		node := &r.plans[i].Node
-		healthy[node.Name] = node.Verdict.State == health.Healthy && !node.Circumstances.NodeDeleted
+	for _, result := range r.results {
+		node := result.Plan.Node
+		healthy[node.Name] = node.Verdict.State == health.Healthy && !node.Constraints.NodeDeleted
 	}
 	return healthy
 }

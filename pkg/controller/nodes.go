@@ -4,7 +4,6 @@
 package controller
 
 import (
-	"iter"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,27 +25,17 @@ func isControlPlane(node *corev1.Node) bool {
 	return hasKey(node.Labels, "node-role.kubernetes.io/control-plane") || hasKey(node.Labels, "node-role.kubernetes.io/master")
 }
 
-// selectedNodes returns the nodes that a NodeHealthCheck selects, in no order.
-func (c *Controller) selectedNodes(nhc *v1alpha1.NodeHealthCheck) iter.Seq[*corev1.Node] {
-	selector := selectorOf(nhc)
-	return func(yield func(*corev1.Node) bool) {
-		for _, object := range c.nodeStore.List() {
-			if node := object.(*corev1.Node); selector.Matches(labelSet(node)) && !yield(node) {
-				return
-			}
-		}
-	}
+// candidates returns the nodes that a NodeHealthCheck selects and that may be anything but
+// healthy, and the number of all that it selects.
+func (c *Controller) candidates(nhc *v1alpha1.NodeHealthCheck) (names []string, selected int) {
+	muster, _ := c.roster.muster(nhc, nil)
+	return muster.suspects, muster.healthy + len(muster.suspects)
 }
 
-// nodesNamed returns the nodes of these names that the cache has.
-func (c *Controller) nodesNamed(names []string) iter.Seq[*corev1.Node] {
-	return func(yield func(*corev1.Node) bool) {
-		for _, name := range names {
-			if node, err := c.nodes.Get(name); err == nil && !yield(node) {
-				return
-			}
-		}
-	}
+// selects reports whether the cache has a Node of this name that a selector matches.
+func (c *Controller) selects(selector labels.Selector, name string) bool {
+	node, err := c.nodes.Get(name)
+	return err == nil && selector.Matches(labelSet(node))
 }
 
 // share returns a string equal to s that all nodes have in common. Thousands of them

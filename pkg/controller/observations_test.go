@@ -20,7 +20,6 @@ import (
 // TestObservations: what the history hears of a node.
 func TestObservations(t *testing.T) {
 	t.Parallel()
-	now := epoch.Add(time.Minute)
 	failed := testCR("n", "1", func(cr *remediation.CR) { cr.Succeeded = corev1.ConditionFalse })
 	down := func(uid string, seconds int) *remediation.CR {
 		return testCR("n", uid, func(cr *remediation.CR) {
@@ -110,11 +109,12 @@ func TestObservations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
+			s.now = epoch.Add(time.Minute)
 			for _, cr := range tc.part.outcome.Deleted {
-				s.memory.deletionRequested[cr.UID] = true
+				s.state.deletionRequested[cr.UID] = true
 			}
-			r := s.round(tc.part)
-			require.Equal(t, []history.Observation{tc.want}, r.world.observations(r.plans, r.outcomes, now))
+			r := s.result(tc.part)
+			require.Equal(t, []history.Observation{tc.want}, r.observations())
 		})
 	}
 }

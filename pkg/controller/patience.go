@@ -21,42 +21,42 @@ const (
 	// slowWrite is from when on a write is slow: several times what the status of a few
 	// nodes takes.
 	slowWrite = 25 * time.Millisecond
-	// maxPatience is how long a status may be behind at most.
-	maxPatience = 2 * time.Second
+	// maxStatusDelay is how long a status may be behind at most.
+	maxStatusDelay = 2 * time.Second
 )
 
-// slowness is what the last write of a status was like. The zero value is before the
+// writeLatency is what the last write of a status was like. The zero value is before the
 // first one.
-type slowness struct {
+type writeLatency struct {
 	ended time.Time
 	took  time.Duration
 }
 
-// patience returns until when the report of a round may wait, and zero if it may not.
+// deferStatus returns until when the report of a sync may wait, and zero if it may not.
 // It is then as if the write had failed: the next sync, of which there is one at that
 // time at the latest, tells all of it.
-func (r *round) patience(last slowness) time.Time {
-	if last.took < slowWrite || !r.busy() || r.matters() {
+func (r *syncResult) deferStatus(last writeLatency) time.Time {
+	if last.took < slowWrite || !r.busy() || r.mustWriteNow() {
 		return time.Time{}
 	}
-	until := last.ended.Add(min(2*last.took, maxPatience))
+	until := last.ended.Add(min(2*last.took, maxStatusDelay))
 	if !r.now.Before(until) || last.ended.After(r.now) {
 		return time.Time{}
 	}
 	return until
 }
 
-// busy tells whether something was done in this round, so that its consequences make
+// busy reports whether something was done in this sync, so that its consequences make
 // for another one in a moment.
-func (r *round) busy() bool {
-	return slices.ContainsFunc(r.plans, func(plan remediation.NodePlan) bool { return len(plan.Actions) > 0 })
+func (r *syncResult) busy() bool {
+	return slices.ContainsFunc(r.results, func(result remediation.NodeResult) bool { return len(result.Plan.Actions) > 0 })
 }
 
-// matters tells whether the round has found anything that decides what happens next and
-// that only status remembers, or that everybody waits to be told.
-func (r *round) matters() bool {
+// mustWriteNow reports whether the sync has found anything that decides what happens next and
+// that only status remembers, or that changes the state of the whole NodeHealthCheck.
+func (r *syncResult) mustWriteNow() bool {
 	before, after := &r.nhc.Status, r.status
-	ended := slices.ContainsFunc(r.outcomes, func(outcome remediation.Outcome) bool { return len(outcome.TimedOut) > 0 })
+	ended := slices.ContainsFunc(r.results, func(result remediation.NodeResult) bool { return len(result.Outcome.TimedOut) > 0 })
 	return ended || r.nhc.Spec.HealthyDelay != nil ||
 		before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase ||
 		!equality.Semantic.DeepEqual(statusesOf(before), statusesOf(after)) ||

@@ -4,24 +4,18 @@
 package controller
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -84,8 +78,8 @@ func (c *Controller) platformHandler() cache.ResourceEventHandler {
 	}
 }
 
-// surroundings are what a sync observes of the platform.
-type surroundings struct {
+// platformState is what a sync observes of the platform.
+type platformState struct {
 	// conflict means that MachineHealthChecks look after the same machines, or did when
 	// they could be read last.
 	conflict bool
@@ -106,14 +100,14 @@ type surroundings struct {
 	openShiftMachines bool
 }
 
-// lookAround observes the platform. The error is watches.ErrPending if something
-// has not been read yet that is about to be.
-func (c *Controller) lookAround() (surroundings, error) {
-	var s surroundings
-	if err := c.lookAtMachineHealthChecks(&s); err != nil {
+// observePlatform observes the platform for a NodeHealthCheck. The error is
+// watches.ErrPending if something has not been read yet that is about to be.
+func (c *Controller) observePlatform(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (platformState, error) {
+	var s platformState
+	if err := c.observeMachineHealthChecks(&s); err != nil {
 		return s, err
 	}
-	if err := c.lookAtClusterVersions(&s); err != nil {
+	if err := c.observeClusterVersions(&s); err != nil {
 		return s, err
 	}
 	for _, kind := range []schema.GroupVersionKind{remediation.OpenShiftMachineKind, remediation.ClusterAPIMachineKind} {
@@ -124,13 +118,14 @@ func (c *Controller) lookAround() (surroundings, error) {
 	}
 	mapping, _ := c.platform.Mapping(remediation.OpenShiftMachineKind)
 	s.openShiftMachines = mapping != nil
+	s.recall(nhc, state)
 	return s, nil
 }
 
-// lookAtMachineHealthChecks finds out about a conflict. A known one lasts until they can be
+// observeMachineHealthChecks finds out about a conflict. A known one lasts until they can be
 // read again or are not served any more; a permission that is missing is a problem, because
 // a conflict that begins would not be noticed (spec 6.1, 6.9).
-func (c *Controller) lookAtMachineHealthChecks(s *surroundings) error {
+func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 	checks, err := c.platformObjects(remediation.MachineHealthCheckKind)
 	if onlyPending(err) {
 		return err
@@ -146,9 +141,9 @@ func (c *Controller) lookAtMachineHealthChecks(s *surroundings) error {
 	return nil
 }
 
-// lookAtClusterVersions finds out about an upgrade. A known one lasts until they can be
+// observeClusterVersions finds out about an upgrade. A known one lasts until they can be
 // read again or are not served any more (spec 10.2).
-func (c *Controller) lookAtClusterVersions(s *surroundings) error {
+func (c *Controller) observeClusterVersions(s *platformState) error {
 	versions, err := c.platformObjects(remediation.ClusterVersionKind)
 	if onlyPending(err) {
 		return err
@@ -212,55 +207,6 @@ func (c *Controller) machine(kind schema.GroupVersionKind, name types.Namespaced
 	default:
 		return nil, name.Namespace
 	}
-}
-
-// etcdAllows asks whether etcd can do without a control plane node. Where OpenShift's API
-// is not served, the other control plane nodes tell (spec 12.5). Where it is, etcd is asked:
-// that reads live, because a budget that was right a moment ago is not
-// good enough, and is asked only for a node that would be remediated otherwise. What
-// cannot be read refuses.
-func (c *Controller) etcdAllows(ctx context.Context, node string) bool {
-	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
-		return remediation.QuorumWithout(c.controlPlaneNodes(), node)
-	}
-	allowed, err := c.askEtcd(ctx, node)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", node)
-	}
-	return allowed && err == nil
-}
-
-// controlPlaneNodes returns all control plane nodes.
-func (c *Controller) controlPlaneNodes() []*corev1.Node {
-	objects, err := c.nodeStore.ByIndex(nodesByRole, roleControlPlane)
-	if err != nil {
-		return nil // The index exists: nodeIndexers has it.
-	}
-	nodes := make([]*corev1.Node, 0, len(objects))
-	for _, object := range objects {
-		nodes = append(nodes, object.(*corev1.Node))
-	}
-	return nodes
-}
-
-func (c *Controller) askEtcd(ctx context.Context, node string) (bool, error) {
-	budgets, err := c.kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return false, fmt.Errorf("listing disruption budgets of etcd: %w", err)
-	}
-	pods, err := c.kube.CoreV1().Pods(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return false, fmt.Errorf("listing pods of etcd: %w", err)
-	}
-	return remediation.EtcdAllows(budgets.Items, pods.Items, node), nil
-}
-
-// upgrading tells whether the cluster, or a node that is unhealthy, is being
-// upgraded.
-func (w *world) upgrading() bool {
-	return w.progressing || slices.ContainsFunc(w.fleet.Patients, func(patient health.Patient) bool {
-		return patient.Verdict.State == health.Unhealthy && remediation.Reconfiguring(patient.Node.Annotations)
-	})
 }
 
 // keptAnnotations are the annotations of Nodes that are read.

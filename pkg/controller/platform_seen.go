@@ -53,13 +53,12 @@ func (p *platformSeen) progressing() (last, read bool) {
 	return *p.inProgress, true
 }
 
-// recalled returns the surroundings, completed by what status says about what this process
-// has never read. Only the status at the start of the process tells of an upgrade: a later
-// one repeats what this process has written, so that an upgrade would never end.
-func (s surroundings) recalled(nhc *v1alpha1.NodeHealthCheck, memory *memory) surroundings {
+// recall completes what this process has never read by what status says about it. Only the
+// status at the start of the process counts for an upgrade: a later one repeats what this
+// process has written, so that an upgrade would never end.
+func (s *platformState) recall(nhc *v1alpha1.NodeHealthCheck, state *nhcState) {
 	s.conflict = s.conflict || (s.unknown && inConflict(nhc))
-	s.progressing = s.progressing || (s.unseen && memory.upgrading)
-	return s
+	s.progressing = s.progressing || (s.unseen && state.upgrading)
 }
 
 // inConflict reports whether MachineHealthChecks were in conflict when that was known

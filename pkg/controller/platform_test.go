@@ -83,23 +83,23 @@ func TestLookAround(t *testing.T) {
 		// pending means that a sync has to wait, and goes on once it is known that
 		// there is no answer.
 		pending bool
-		want    surroundings
+		want    platformState
 	}{
 		"1.3 nothing is served": {prepare: func(w *platformWorld) { clear(w.served) }},
-		"1.3 nothing exists":    {want: surroundings{openShiftMachines: true}},
+		"1.3 nothing exists":    {want: platformState{openShiftMachines: true}},
 		"7.7 a MachineHealthCheck": {
 			objects: func(t *testing.T, w *platformWorld) {
 				t.Helper()
 				w.create(t, remediation.MachineHealthCheckKind, "a", terminating)
 			},
-			want: surroundings{openShiftMachines: true, machineHealthChecks: true},
+			want: platformState{openShiftMachines: true, machineHealthChecks: true},
 		},
 		"6.9 a MachineHealthCheck of another type": {
 			objects: func(t *testing.T, w *platformWorld) {
 				t.Helper()
 				w.create(t, remediation.MachineHealthCheckKind, "a", ready)
 			},
-			want: surroundings{openShiftMachines: true, machineHealthChecks: true, conflict: true},
+			want: platformState{openShiftMachines: true, machineHealthChecks: true, conflict: true},
 		},
 		"6.9 two MachineHealthChecks": {
 			objects: func(t *testing.T, w *platformWorld) {
@@ -107,44 +107,44 @@ func TestLookAround(t *testing.T) {
 				w.create(t, remediation.MachineHealthCheckKind, "a", terminating)
 				w.create(t, remediation.MachineHealthCheckKind, "b", terminating)
 			},
-			want: surroundings{openShiftMachines: true, machineHealthChecks: true, conflict: true},
+			want: platformState{openShiftMachines: true, machineHealthChecks: true, conflict: true},
 		},
 		"10.2 an upgrade": {
 			objects: func(t *testing.T, w *platformWorld) {
 				t.Helper()
 				w.create(t, remediation.ClusterVersionKind, "version", progressing)
 			},
-			want: surroundings{openShiftMachines: true, progressing: true},
+			want: platformState{openShiftMachines: true, progressing: true},
 		},
 		"6.1 forbidden MachineHealthChecks": {
 			prepare: func(w *platformWorld) { w.denied[machineHealthChecks] = true },
-			want:    surroundings{openShiftMachines: true, problem: remediation.PlatformForbidden("get", machineHealthChecks), unknown: true},
+			want:    platformState{openShiftMachines: true, problem: remediation.PlatformForbidden("get", machineHealthChecks), unknown: true},
 		},
 		"6.9 MachineHealthChecks that cannot be read": {
 			prepare: func(w *platformWorld) { w.refuse("machinehealthchecks", errors.New("out of order")) },
-			want:    surroundings{openShiftMachines: true, unknown: true},
+			want:    platformState{openShiftMachines: true, unknown: true},
 		},
 		"6.9 MachineHealthChecks that are not read yet": {
 			prepare: func(w *platformWorld) { w.hanging[machineHealthChecks] = true },
 			pending: true,
-			want:    surroundings{openShiftMachines: true, unknown: true},
+			want:    platformState{openShiftMachines: true, unknown: true},
 		},
 		"10.2 forbidden ClusterVersions": {
 			prepare: func(w *platformWorld) { w.denied[clusterVersions] = true },
-			want:    surroundings{openShiftMachines: true, access: remediation.PlatformForbidden("get", clusterVersions), unseen: true},
+			want:    platformState{openShiftMachines: true, access: remediation.PlatformForbidden("get", clusterVersions), unseen: true},
 		},
 		"10.2 ClusterVersions that cannot be read": {
 			prepare: func(w *platformWorld) { w.refuse("clusterversions", errors.New("out of order")) },
-			want:    surroundings{openShiftMachines: true, access: remediation.PlatformUnreadable(remediation.ClusterVersionKind), unseen: true},
+			want:    platformState{openShiftMachines: true, access: remediation.PlatformUnreadable(remediation.ClusterVersionKind), unseen: true},
 		},
 		"21.2 ClusterVersions that are not read yet": {
 			prepare: func(w *platformWorld) { w.hanging[clusterVersions] = true },
 			pending: true,
-			want:    surroundings{openShiftMachines: true, access: remediation.PlatformUnreadable(remediation.ClusterVersionKind), unseen: true},
+			want:    platformState{openShiftMachines: true, access: remediation.PlatformUnreadable(remediation.ClusterVersionKind), unseen: true},
 		},
 		"6.1 forbidden Machines are served": {
 			prepare: func(w *platformWorld) { w.denied[openShiftMachines] = true },
-			want:    surroundings{openShiftMachines: true},
+			want:    platformState{openShiftMachines: true},
 		},
 		"6.1 Machines of Cluster API alone": {
 			prepare: func(w *platformWorld) { delete(w.served, remediation.OpenShiftMachineKind) },
@@ -156,11 +156,11 @@ func TestLookAround(t *testing.T) {
 		"21.2 Machines of Cluster API that are not read yet": {
 			prepare: func(w *platformWorld) { w.hanging[clusterAPIMachines] = true },
 			pending: true,
-			want:    surroundings{openShiftMachines: true},
+			want:    platformState{openShiftMachines: true},
 		},
 		"P1 Machines that cannot be read": {
 			prepare: func(w *platformWorld) { w.refuse("machines", errors.New("out of order")) },
-			want:    surroundings{openShiftMachines: true},
+			want:    platformState{openShiftMachines: true},
 		},
 	}
 	for name, tc := range tests {
@@ -175,7 +175,7 @@ func TestLookAround(t *testing.T) {
 					tc.objects(t, w)
 				}
 				if tc.pending {
-					_, err := c.lookAround()
+					_, err := c.observePlatform(testCheck(), &nhcState{})
 					require.Equal(t, watches.ErrPending, err)
 					for c.queue.Len() > 0 {
 						key, _ := c.queue.Get()
@@ -185,7 +185,7 @@ func TestLookAround(t *testing.T) {
 					wait()
 					require.Equal(t, 2, c.queue.Len(), "21.2: a kind that cannot be read delays nobody else")
 				}
-				got, err := c.lookAround()
+				got, err := c.observePlatform(testCheck(), &nhcState{})
 				require.NoError(t, err)
 				require.Equal(t, tc.want, got)
 			})
@@ -252,12 +252,20 @@ func TestUpgradingCountsUnhealthyNodesOnly(t *testing.T) {
 	t.Parallel()
 	changing := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{remediation.AnnotationDesiredConfig: "b", remediation.AnnotationCurrentConfig: "a"}}}
 	for state, want := range map[health.State]bool{health.Healthy: false, health.SoonUnhealthy: false, health.Unhealthy: true} {
-		w := &world{fleet: health.Fleet{Patients: []health.Patient{
-			{Node: &corev1.Node{}, Verdict: health.Verdict{State: health.Unhealthy}}, {Node: changing, Verdict: health.Verdict{State: state}},
-		}}}
-		require.Equal(t, want, w.upgrading(), "10.2: %s", state)
+		node := changing.DeepCopy()
+		if state != health.Healthy {
+			node.Status.Conditions = []corev1.NodeCondition{testCondition("Ready", "False", epoch)}
+		}
+		now := epoch
+		if state == health.Unhealthy {
+			now = epoch.Add(time.Hour)
+		}
+		s := testSnapshot(testCheck(failsReady), testNode("other"), node)
+		require.Equal(t, want, evaluate(s, now).upgrading, "10.2: %s", state)
 	}
-	require.True(t, (&world{surroundings: surroundings{progressing: true}}).upgrading(), "10.2")
+	s := testSnapshot(testCheck(failsReady))
+	s.platform.progressing = true
+	require.True(t, evaluate(s, epoch).upgrading, "10.2")
 }
 
 // The annotations that decide must outlive the trimming of Nodes.
@@ -272,9 +280,9 @@ func TestTrimNodeKeepsWhatThePlatformSays(t *testing.T) {
 	require.Equal(t, annotations, trimmed.(*corev1.Node).Annotations)
 }
 
-// TestSurroundingsRecalled: while something cannot be read, what was known lasts: no answer
+// TestPlatformStateRecalled: while something cannot be read, what was known lasts: no answer
 // never leads to a deletion (P5, spec 5.2, 6.7, 6.9, 10.2).
-func TestSurroundingsRecalled(t *testing.T) {
+func TestPlatformStateRecalled(t *testing.T) {
 	t.Parallel()
 	status := func(condition string, status metav1.ConditionStatus, reason string) *v1alpha1.NodeHealthCheck {
 		return testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
@@ -285,26 +293,30 @@ func TestSurroundingsRecalled(t *testing.T) {
 	upgrading := status(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse, "ClusterUpgrading")
 	tests := map[string]struct {
 		nhc  *v1alpha1.NodeHealthCheck
-		seen surroundings
-		want surroundings
+		seen platformState
+		want platformState
 	}{
-		"6.7 a conflict":                       {testCheck(), surroundings{conflict: true}, surroundings{conflict: true}},
-		"6.7 no conflict any more":             {inConflict, surroundings{}, surroundings{}},
-		"P5 no answer after a conflict":        {inConflict, surroundings{unknown: true}, surroundings{unknown: true, conflict: true}},
-		"P5 no answer after another problem":   {status(v1alpha1.ConditionDisabled, metav1.ConditionTrue, v1alpha1.ReasonTemplateNotFound), surroundings{unknown: true}, surroundings{unknown: true}},
-		"P5 no answer after none":              {status(v1alpha1.ConditionDisabled, metav1.ConditionFalse, v1alpha1.ReasonEnabled), surroundings{unknown: true}, surroundings{unknown: true}},
-		"P5 no answer before anything is said": {testCheck(), surroundings{unknown: true}, surroundings{unknown: true}},
-		"10.2 an upgrade that was known":       {upgrading, surroundings{unseen: true}, surroundings{unseen: true, progressing: true}},
-		"10.2 an upgrade that has ended":       {upgrading, surroundings{}, surroundings{}},
-		"10.2 none was known":                  {status(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse, "GateClosed"), surroundings{unseen: true}, surroundings{unseen: true}},
+		"6.7 a conflict":                       {testCheck(), platformState{conflict: true}, platformState{conflict: true}},
+		"6.7 no conflict any more":             {inConflict, platformState{}, platformState{}},
+		"P5 no answer after a conflict":        {inConflict, platformState{unknown: true}, platformState{unknown: true, conflict: true}},
+		"P5 no answer after another problem":   {status(v1alpha1.ConditionDisabled, metav1.ConditionTrue, v1alpha1.ReasonTemplateNotFound), platformState{unknown: true}, platformState{unknown: true}},
+		"P5 no answer after none":              {status(v1alpha1.ConditionDisabled, metav1.ConditionFalse, v1alpha1.ReasonEnabled), platformState{unknown: true}, platformState{unknown: true}},
+		"P5 no answer before anything is said": {testCheck(), platformState{unknown: true}, platformState{unknown: true}},
+		"10.2 an upgrade that was known":       {upgrading, platformState{unseen: true}, platformState{unseen: true, progressing: true}},
+		"10.2 an upgrade that has ended":       {upgrading, platformState{}, platformState{}},
+		"10.2 none was known":                  {status(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse, "GateClosed"), platformState{unseen: true}, platformState{unseen: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var memories memories
-			require.Equal(t, tc.want, tc.seen.recalled(tc.nhc, memories.of(tc.nhc)))
+			var states nhcStates
+			got := tc.seen
+			got.recall(tc.nhc, states.of(tc.nhc))
+			require.Equal(t, tc.want, got)
 			if tc.seen.unseen && !tc.want.progressing {
-				require.Equal(t, tc.want, tc.seen.recalled(upgrading, memories.of(upgrading)), "P12: what this process writes is no memory")
+				got = tc.seen
+				got.recall(upgrading, states.of(upgrading))
+				require.Equal(t, tc.want, got, "P12: what this process writes does not count")
 			}
 		})
 	}
@@ -335,9 +347,9 @@ func TestPlatformTakenAway(t *testing.T) {
 					w.create(t, remediation.MachineHealthCheckKind, "a", ready)
 					w.create(t, remediation.ClusterVersionKind, "version", progressing)
 				}
-				before, err := c.lookAround()
+				before, err := c.observePlatform(testCheck(), &nhcState{})
 				require.NoError(t, err)
-				require.Equal(t, surroundings{openShiftMachines: true, conflict: known, machineHealthChecks: known, progressing: known}, before)
+				require.Equal(t, platformState{openShiftMachines: true, conflict: known, machineHealthChecks: known, progressing: known}, before)
 
 				deny(w, c, true)
 				want := before
@@ -345,12 +357,12 @@ func TestPlatformTakenAway(t *testing.T) {
 				if !known {
 					want.problem = remediation.PlatformForbidden("get", checks)
 				}
-				got, err := c.lookAround()
+				got, err := c.observePlatform(testCheck(), &nhcState{})
 				require.NoError(t, err)
 				require.Equal(t, want, got)
 
 				deny(w, c, false)
-				got, err = c.lookAround()
+				got, err = c.observePlatform(testCheck(), &nhcState{})
 				require.NoError(t, err)
 				require.Equal(t, before, got, "P12")
 			})

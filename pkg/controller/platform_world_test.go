@@ -122,7 +122,7 @@ func inPlatform(t *testing.T, prepare func(*platformWorld), test func(t *testing
 			Interval: pollInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.enqueue(c.selectors.names()) },
 		})
 		c.platform.Want(platformOwner, platformKinds)
-		_, err := c.lookAround()
+		_, err := c.observePlatform(testCheck(), &nhcState{})
 		require.Equal(t, watches.ErrPending, err, "6.9, 21.2: nothing is known yet")
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		var wg sync.WaitGroup

@@ -40,13 +40,14 @@ func TestReport(t *testing.T) {
 			s := newStory(t)
 			c, client := statusWriter(s.nhc)
 			recorder := &testRecorder{}
-			c.announcer, c.metrics = announcer{recorder: recorder}, s.metrics
+			c.events, c.metrics = eventReporter{recorder: recorder}, s.metrics
 			if tc.failure != nil {
 				client.PrependReactor("patch", "nodehealthchecks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.failure })
 			}
 			logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
-			before := *s.memory
-			err := c.report(klog.NewContext(t.Context(), logger), s.round(well("n", own(cr), deleted(cr))), s.memory)
+			before := *s.state
+			r := s.result(well("n", own(cr), deleted(cr)))
+			_, err := c.report(klog.NewContext(t.Context(), logger), r.snapshot, r.evaluation, r.results, r.now)
 			var told, logged []string
 			for _, event := range recorder.all {
 				told = append(told, event.line)
@@ -63,13 +64,14 @@ func TestReport(t *testing.T) {
 			require.EqualValues(t, tc.phase, stored.Status.Phase)
 			if tc.failure != nil {
 				require.ErrorIs(t, err, tc.failure, "18.2: the next sync repairs it")
-				require.Equal(t, before, *s.memory, "P8: nothing has been said")
+				before.healthy = s.state.healthy
+				require.Equal(t, before, *s.state, "P8: nothing counts as reported")
 				require.Empty(t, s.values(t, ongoing), "20.1: while the remediation is in status")
 				return
 			}
 			require.NoError(t, err)
 			require.Len(t, s.values(t, ongoing), 1)
-			require.Contains(t, s.memory.decisions, "n")
+			require.Contains(t, s.state.decisions, "n")
 		})
 	}
 }

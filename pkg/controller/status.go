@@ -13,43 +13,42 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/history"
 )
 
 // newStatus computes the whole status from what was observed and done (spec 18).
-// It is pure, and the status of an unchanged world is the old one. The entries are
-// those of all nodes: as many are listed as fit. The history goes with a status that
-// is written anyway, and is never worth a write by itself.
-func newStatus(nhc *v1alpha1.NodeHealthCheck, w *world, entries []v1alpha1.UnhealthyNode, ledger *history.Ledger, now time.Time) *v1alpha1.NodeHealthCheckStatus {
-	old := &nhc.Status
+// Where nothing has changed, the status is the old one. Of the entries, as many are listed as
+// fit. The history goes with a status that is written anyway, and is never worth a write by
+// itself.
+func (r *syncResult) newStatus() *v1alpha1.NodeHealthCheckStatus {
+	nhc, old := r.nhc, &r.nhc.Status
 	remediating := 0
-	for i := range entries {
-		if len(entries[i].Remediations) > 0 {
+	for i := range r.entries {
+		if len(r.entries[i].Remediations) > 0 {
 			remediating++
 		}
 	}
 	status := &v1alpha1.NodeHealthCheckStatus{
 		ObservedGeneration:  nhc.Generation,
-		ObservedNodes:       new(int32(w.fleet.Observed)),
-		HealthyNodes:        new(int32(w.fleet.Healthy)),
-		UnhealthyNodeCount:  new(int32(w.fleet.Unhealthy)),
-		RemediationsAllowed: new(int32(max(0, w.gate.Healthy-w.gate.Required))),
-		SoonUnhealthyNodes:  new(int32(w.fleet.SoonUnhealthy)),
+		ObservedNodes:       new(int32(r.summary.Observed)),
+		HealthyNodes:        new(int32(r.summary.Healthy)),
+		UnhealthyNodeCount:  new(int32(r.summary.Unhealthy)),
+		RemediationsAllowed: new(int32(max(0, r.gate.Healthy-r.gate.Required))),
+		SoonUnhealthyNodes:  new(int32(r.summary.SoonUnhealthy)),
 		RemediatingNodes:    new(int32(remediating)),
-		UnhealthyNodes:      LimitEntries(entries, maxUnhealthyNodes),
-		Conditions:          newConditions(nhc, w, now),
+		UnhealthyNodes:      LimitEntries(r.entries, maxUnhealthyNodes),
+		Conditions:          r.newConditions(),
 		RemediationHistory:  old.RemediationHistory,
 		LastUpdateTime:      old.LastUpdateTime,
 	}
-	status.StormRecoveryActive, status.StormRecoveryStartTime = stormFields(nhc, w.storm)
+	status.StormRecoveryActive, status.StormRecoveryStartTime = stormFields(nhc, r.storm)
 	status.Phase, status.Reason = phaseOf(nhc, status.Conditions, remediating)
 	status.Reason = shorten(status.Reason)
-	if unlisted := len(entries) - len(status.UnhealthyNodes); unlisted > 0 {
+	if unlisted := len(r.entries) - len(status.UnhealthyNodes); unlisted > 0 {
 		status.Reason += fmt.Sprintf(", %d more not listed", unlisted)
 	}
 	if !equality.Semantic.DeepEqual(old, status) {
-		status.RemediationHistory = ledger.List(nhc.Spec.RemediationHistoryLimit)
-		status.LastUpdateTime = new(seconds(now))
+		status.RemediationHistory = r.ledger.List(nhc.Spec.RemediationHistoryLimit)
+		status.LastUpdateTime = new(seconds(r.now))
 	}
 	return status
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 func TestLimitEntries(t *testing.T) {
@@ -83,7 +82,7 @@ func manyNodes(nodes, remediated int) []part {
 func TestStatusOfTooManyNodes(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	status := s.round(manyNodes(5100, 200)...).status
+	status := s.result(manyNodes(5100, 200)...).status
 	require.Len(t, status.UnhealthyNodes, 5000, "18.6 23")
 	require.EqualValues(t, 5100, *status.ObservedNodes, "18.6: counts are not affected")
 	require.EqualValues(t, 200, *status.RemediatingNodes, "18.6")
@@ -140,12 +139,12 @@ func TestStatusFitsAnObject(t *testing.T) {
 				if tc.remediated {
 					parts = append(parts, sick(node, own(testCR(node, fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))))
 				} else {
-					parts = append(parts, sick(node, refused(remediation.RefusedGateClosed)))
+					parts = append(parts, sick(node, refused(v1alpha1.DecidedGateClosed)))
 				}
 			}
 			s := newStory(t)
 			s.nhc.Spec.RemediationHistoryLimit = new(int32(100))
-			r := s.round(parts...)
+			r := s.result(parts...)
 			require.NotEmpty(t, r.status.RemediationHistory)
 			encoded, err := json.Marshal(r.status)
 			require.NoError(t, err)
@@ -184,7 +183,7 @@ func TestStatusOfTooManyRemediations(t *testing.T) {
 	for i := range 40 {
 		many.plan.Node.Own = append(many.plan.Node.Own, testCR("n", fmt.Sprint(i)))
 	}
-	status := s.round(many, sick("m")).status
+	status := s.result(many, sick("m")).status
 	require.Len(t, status.UnhealthyNodes, 2)
 	require.Len(t, status.UnhealthyNodes[1].Remediations, 32, "23 P1")
 }

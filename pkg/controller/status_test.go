@@ -21,14 +21,14 @@ import (
 
 func TestPhase(t *testing.T) {
 	t.Parallel()
-	broken := func(w *world) {
-		w.findings.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
+	broken := func(w *observed) {
+		w.templates.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
 	}
 	paused := func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{"upgrade", "holiday"} }
 	remediating := []part{sick("a", own(testCR("a", "1"))), sick("b", own(testCR("b", "2"), testCR("b", "3"))), sick("c")}
 	tests := map[string]struct {
 		change func(*v1alpha1.NodeHealthCheck)
-		world  func(*world)
+		world  func(*observed)
 		parts  []part
 		phase  v1alpha1.Phase
 		reason string
@@ -47,9 +47,9 @@ func TestPhase(t *testing.T) {
 				tc.change(s.nhc)
 			}
 			if tc.world != nil {
-				s.world = tc.world
+				s.observe = tc.world
 			}
-			status := s.round(tc.parts...).status
+			status := s.result(tc.parts...).status
 			require.Equal(t, tc.phase, status.Phase)
 			require.Equal(t, tc.reason, status.Reason)
 		})
@@ -73,8 +73,8 @@ func TestRemediationsAllowed(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
 			s.nhc.Spec.PauseRequests = []string{"whatever else holds"}
-			s.world = func(w *world) { w.gate = tc.gate }
-			status := s.round(sick("a"), sick("b", own(testCR("b", "1"))), well("c", own(testCR("c", "2")))).status
+			s.observe = func(w *observed) { w.gate = tc.gate }
+			status := s.result(sick("a"), sick("b", own(testCR("b", "1"))), well("c", own(testCR("c", "2")))).status
 			require.Equal(t, tc.want, *status.RemediationsAllowed)
 			require.EqualValues(t, 2, *status.UnhealthyNodeCount, "23: unhealthy by 7.3, remediated or not")
 		})
@@ -103,7 +103,7 @@ func TestEntries(t *testing.T) {
 		want   *v1alpha1.UnhealthyNode
 	}{
 		"18.4 unhealthy, not remediated":                     {part: sick("n"), want: listed()},
-		"18.4 however it is refused":                         {part: sick("n", refused(remediation.RefusedGateClosed)), want: listed()},
+		"18.4 however it is refused":                         {part: sick("n", refused(v1alpha1.DecidedGateClosed)), want: listed()},
 		"18.3 a CR that exists":                              {part: sick("n", own(a)), want: listed(entryOf(a))},
 		"18.3 several, in the order of the steps":            {part: sick("n", own(b, a)), want: listed(entryOf(b), entryOf(a))},
 		"21.3 a CR that was just created":                    {part: sick("n", created(a)), want: listed(entryOf(a))},
@@ -149,7 +149,7 @@ func TestEntries(t *testing.T) {
 			if tc.before != nil {
 				s.nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{*tc.before}
 			}
-			status := s.round(tc.part).status
+			status := s.result(tc.part).status
 			var want []v1alpha1.UnhealthyNode
 			remediating := int32(0)
 			if tc.want != nil {
@@ -171,16 +171,16 @@ func TestEntries(t *testing.T) {
 func TestListedInEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*story){
-		"18.4 Disabled":    func(s *story) { s.world = func(w *world) { w.findings.problem = &remediation.Problem{} } },
-		"18.4 unknown":     func(s *story) { s.world = func(w *world) { w.findings.unknown = true } },
+		"18.4 Disabled":    func(s *story) { s.observe = func(w *observed) { w.templates.problem = &remediation.Problem{} } },
+		"18.4 unknown":     func(s *story) { s.observe = func(w *observed) { w.templates.unknown = true } },
 		"18.4 Paused":      func(s *story) { s.nhc.Spec.PauseRequests = []string{"x"} },
-		"18.4 gate closed": func(s *story) { s.world = func(*world) {} },
+		"18.4 gate closed": func(s *story) { s.observe = func(*observed) {} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
 			change(s)
-			status := s.round(sick("b"), sick("a", own(testCR("a", "1"))), well("c", own(testCR("c", "2")))).status
+			status := s.result(sick("b"), sick("a", own(testCR("a", "1"))), well("c", own(testCR("c", "2")))).status
 			var names []string
 			for _, entry := range status.UnhealthyNodes {
 				names = append(names, entry.Name)
@@ -197,7 +197,7 @@ func TestStatusOfUnchangedWorld(t *testing.T) {
 	t.Parallel()
 	parts := func() []part {
 		return []part{
-			sick("a", own(testCR("a", "1", crMarked), testCR("a", "2"))), sick("b", refused(remediation.RefusedGateClosed)), soon("c", own(testCR("c", "3"))),
+			sick("a", own(testCR("a", "1", crMarked), testCR("a", "2"))), sick("b", refused(v1alpha1.DecidedGateClosed)), soon("c", own(testCR("c", "3"))),
 			well("d", own(testCR("d", "4")), delayed), sick("e", nodeDeleted, own(testCR("e", "5"))), sick("f", unreadable(entryOf(testCR("f", "6")))),
 		}
 	}
@@ -206,9 +206,9 @@ func TestStatusOfUnchangedWorld(t *testing.T) {
 	before := s.nhc.Status.DeepCopy()
 	require.Equal(t, new(metav1.NewTime(epoch)), before.LastUpdateTime)
 	s.now = epoch.Add(time.Hour)
-	require.Equal(t, before, s.round(parts()...).status, "P3 18.2: nothing differs, not even lastUpdateTime")
+	require.Equal(t, before, s.result(parts()...).status, "P3 18.2: nothing differs, not even lastUpdateTime")
 
-	after := s.round(append(parts(), sick("g"))...).status
+	after := s.result(append(parts(), sick("g"))...).status
 	require.Equal(t, new(metav1.NewTime(epoch.Add(time.Hour))), after.LastUpdateTime, "18.2: only together with another field")
 }
 
@@ -222,7 +222,7 @@ func TestStatusLeavesNothingOfOthers(t *testing.T) {
 		Conditions:             []metav1.Condition{{Type: "Foreign", Status: "True"}},
 		UnhealthyNodes:         []v1alpha1.UnhealthyNode{{Name: "of-the-past"}},
 	}
-	status := s.round(well("a")).status
+	status := s.result(well("a")).status
 	require.Nil(t, status.InFlightRemediations, "18.5")
 	require.Nil(t, status.StormRecoveryActive, "9.10")
 	require.Nil(t, status.StormRecoveryStartTime, "9.10")
@@ -233,9 +233,9 @@ func TestStatusLeavesNothingOfOthers(t *testing.T) {
 
 func TestDisabledCondition(t *testing.T) {
 	t.Parallel()
-	broken := func(message string) func(*world) {
-		return func(w *world) {
-			w.findings.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: message}
+	broken := func(message string) func(*observed) {
+		return func(w *observed) {
+			w.templates.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: message}
 		}
 	}
 	condition := func(s *story) metav1.Condition {
@@ -251,26 +251,26 @@ func TestDisabledCondition(t *testing.T) {
 		ObservedGeneration: 3, LastTransitionTime: at(0),
 	}, condition(s), "6.2 18.5")
 
-	s.world = broken("first")
+	s.observe = broken("first")
 	s.sync()
 	require.Equal(t, metav1.Condition{
 		Type: "Disabled", Status: "True", Reason: "RemediationTemplateNotFound", Message: "first", ObservedGeneration: 3, LastTransitionTime: at(1),
 	}, condition(s), "6.1")
 
-	s.world = broken("second")
+	s.observe = broken("second")
 	s.nhc.Generation = 4
 	s.sync()
 	require.Equal(t, "second", condition(s).Message, "6.3: the current problem")
 	require.EqualValues(t, 4, condition(s).ObservedGeneration, "18.5")
 	require.Equal(t, at(1), condition(s).LastTransitionTime, "6.3: moves only on a flip")
 
-	s.world = func(w *world) { w.findings.unknown = true }
+	s.observe = func(w *observed) { w.templates.unknown = true }
 	before := condition(s)
 	s.sync()
 	require.Equal(t, before, condition(s), "6.5: a read that fails leaves it as it is")
 	require.Equal(t, v1alpha1.PhaseDisabled, s.nhc.Status.Phase)
 
-	s.world = func(*world) {}
+	s.observe = func(*observed) {}
 	s.sync()
 	require.Equal(t, metav1.ConditionFalse, condition(s).Status, "P12")
 	require.Equal(t, at(4), condition(s).LastTransitionTime, "6.3")
@@ -279,6 +279,6 @@ func TestDisabledCondition(t *testing.T) {
 func TestUnknownBeforeAnyAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.world = func(w *world) { w.findings.unknown = true }
-	require.Nil(t, meta.FindStatusCondition(s.round().status.Conditions, "Disabled"), "6.5 P5: no answer is not an answer")
+	s.observe = func(w *observed) { w.templates.unknown = true }
+	require.Nil(t, meta.FindStatusCondition(s.result().status.Conditions, "Disabled"), "6.5 P5: no answer is not an answer")
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // Messages of the conditions of storm recovery (spec 9.8).
@@ -22,23 +21,6 @@ const (
 	messageCooldownLost   = "Cooldown cleared - storm threshold triggered"
 	messageCooldownPassed = "Storm cooldown completed"
 )
-
-// weather returns what a storm is judged by. created is the number of nodes that have
-// got their first CR since the nodes were counted.
-func (w *world) weather(created int) health.Weather {
-	return health.Weather{Gate: w.gate, Unhealthy: w.fleet.Unhealthy, Remediated: w.fleet.Remediated + created}
-}
-
-// firstRemediations counts the nodes that have got their first CR in this sync.
-func firstRemediations(plans []remediation.NodePlan, outcomes []remediation.Outcome) int {
-	created := 0
-	for i := range plans {
-		if outcomes[i].Created != nil && len(plans[i].Node.Own) == 0 {
-			created++
-		}
-	}
-	return created
-}
 
 // stormFields returns what status says of a storm besides the conditions (spec 9.9).
 func stormFields(nhc *v1alpha1.NodeHealthCheck, storm health.Storm) (active *bool, start *metav1.Time) {
@@ -51,7 +33,7 @@ func stormFields(nhc *v1alpha1.NodeHealthCheck, storm health.Storm) (active *boo
 	return active, start
 }
 
-// setStorm tells of the storm (spec 9.8, 9.10).
+// setStorm describes the storm (spec 9.8, 9.10).
 func setStorm(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, storm health.Storm, now time.Time) {
 	set := func(conditionType string, status metav1.ConditionStatus, message string, since time.Time) {
 		meta.SetStatusCondition(conditions, metav1.Condition{

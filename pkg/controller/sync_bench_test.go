@@ -63,7 +63,7 @@ func newSteadyCluster(tb testing.TB, nodes []*corev1.Node) *steadyCluster {
 	s.Controller = &Controller{
 		client: s.statusClient(tb), nhcs: nhclisters.NewNodeHealthCheckLister(s.nhcStore), nodes: corelisters.NewNodeLister(nodeStore),
 		nhcStore: s.nhcStore, nodeStore: nodeStore, leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),
-		clock: clock.RealClock{}, metrics: metrics, retries: newRetries(), announcer: announcer{recorder: &events.FakeRecorder{}},
+		clock: clock.RealClock{}, metrics: metrics, events: eventReporter{recorder: &events.FakeRecorder{}},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
 	s.watchKinds(tb)

@@ -18,8 +18,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// findings are what is known of the templates.
-type findings struct {
+// templateState is what is known of the templates.
+type templateState struct {
 	// problem is why they cannot be used, if that is known.
 	problem *remediation.Problem
 	// unknown means that something could not be read for now: no answer is not an
@@ -34,22 +34,22 @@ type findings struct {
 	templates []*remediation.Template
 }
 
-// findTemplates checks every referenced template in ascending order. The first
+// observeTemplates checks every referenced template in ascending order. The first
 // problem counts.
-func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck, around surroundings) (findings, error) {
+func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform platformState) (templateState, error) {
 	steps := remediation.Steps(&nhc.Spec)
-	found := findings{problem: around.problem, unknown: around.unknown, steps: steps, templates: make([]*remediation.Template, len(steps))}
-	if around.conflict {
+	found := templateState{problem: platform.problem, unknown: platform.unknown, steps: steps, templates: make([]*remediation.Template, len(steps))}
+	if platform.conflict {
 		found.problem = remediation.Conflict()
 	}
 	for i, step := range steps {
 		template, problem, err := c.findTemplate(steps, step)
-		if problem == nil && err == nil && around.openShiftMachines {
+		if problem == nil && err == nil && platform.openShiftMachines {
 			problem = remediation.CheckMetal3(step)
 		}
 		switch {
 		case err != nil && onlyPending(err):
-			return findings{}, err
+			return templateState{}, err
 		case err != nil:
 			found.unknown = true
 			found.unread = cmp.Or(found.unread, fmt.Sprintf("%s %s/%s, or its remediation objects, cannot be read at the moment", step.Reference.Kind, step.Reference.Namespace, step.Reference.Name))
@@ -64,7 +64,7 @@ func (c *Controller) findTemplates(nhc *v1alpha1.NodeHealthCheck, around surroun
 // unusable reports whether no step may begin: there is a problem, or it cannot be ruled
 // out. As long as some template is known, what cannot be read concerns its own steps only
 // (P1), unless the NodeHealthCheck is Disabled and nothing says that this is over (6.5).
-func (f *findings) unusable(nhc *v1alpha1.NodeHealthCheck) bool {
+func (f *templateState) unusable(nhc *v1alpha1.NodeHealthCheck) bool {
 	known := slices.ContainsFunc(f.templates, func(template *remediation.Template) bool { return template != nil })
 	return f.problem != nil || (f.unknown && (!known || meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionDisabled)))
 }

@@ -63,21 +63,21 @@ func TestEventsOfAnEpisode(t *testing.T) {
 	require.Equal(t, []string{saidRemoved}, s.sync(well("n", own(cr), deleted(cr))), "16.1: for each request issued")
 	s.quiet(t, well("n", own(testCR("n", "1", crDeleting))))
 	s.quiet(t, well("n"))
-	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(remediation.RefusedPaused))), "a new episode")
+	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(v1alpha1.DecidedPaused))), "a new episode")
 }
 
 func TestDetectedOncePerEpisode(t *testing.T) {
 	t.Parallel()
 	s := begun(t)
-	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(remediation.RefusedForeignRemediation))), "19.1: however blocked")
-	s.quiet(t, sick("n", refused(remediation.RefusedDisabled)))
+	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(v1alpha1.DecidedForeignRemediation))), "19.1: however blocked")
+	s.quiet(t, sick("n", refused(v1alpha1.DecidedDisabled)))
 	s.quiet(t, soon("n"))
-	s.quiet(t, sick("n", refused(remediation.RefusedRetryLater)))
+	s.quiet(t, sick("n", refused(v1alpha1.DecidedCreateFailed)))
 	s.restart()
-	s.quiet(t, sick("n", refused(remediation.RefusedRetryLater)))
+	s.quiet(t, sick("n", refused(v1alpha1.DecidedCreateFailed)))
 	s.quiet(t, well("n"))
-	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(remediation.RefusedForeignRemediation))))
-	s.quiet(t, sick("n", unselected, refused(remediation.RefusedUnselected)))
+	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(v1alpha1.DecidedForeignRemediation))))
+	s.quiet(t, sick("n", unselected, refused(v1alpha1.DecidedUnselected)))
 }
 
 // A node that is not selected is none of our business, apart from its CR.
@@ -91,7 +91,7 @@ func TestUnselectedNodeIsNotDetected(t *testing.T) {
 func TestCreatedIsToldAfterAll(t *testing.T) {
 	t.Parallel()
 	s, cr := begun(t), testCR("n", "1")
-	s.round(sick("n", created(cr))) // Its status was never written.
+	s.result(sick("n", created(cr))) // Its status was never written.
 	require.Equal(t, []string{saidDetected, saidCreated}, s.sync(sick("n", own(cr))), "19.1: after the write they report")
 	s.restart()
 	s.quiet(t, sick("n", own(cr)))
@@ -102,8 +102,8 @@ func TestRemovedOfDeletedNode(t *testing.T) {
 	t.Parallel()
 	s, cr := begun(t), testCR("n", "1")
 	s.sync(sick("n", created(cr)))
-	r := s.round(sick("n", nodeDeleted, own(cr), deleted(cr)))
-	removals := removals(r.world, r.plans, r.outcomes)
+	r := s.result(sick("n", nodeDeleted, own(cr), deleted(cr)))
+	removals := r.removals()
 	require.Len(t, removals, 1)
 	require.Nil(t, removals[0].node, "19.1: a deleted Node gets none")
 	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")
@@ -113,48 +113,48 @@ func TestRemovedOfDeletedNode(t *testing.T) {
 
 func TestDisabledEvents(t *testing.T) {
 	t.Parallel()
-	problem := func(reason, message string) func(*world) {
-		return func(w *world) { w.findings.problem = &remediation.Problem{Reason: reason, Message: message} }
+	problem := func(reason, message string) func(*observed) {
+		return func(w *observed) { w.templates.problem = &remediation.Problem{Reason: reason, Message: message} }
 	}
 	s := newStory(t)
-	s.world = problem("A", "one")
+	s.observe = problem("A", "one")
 	require.Equal(t, []string{"Disabled: Disabling NHC. Reason: A, Message: one"}, s.sync(), "6.3: at first")
 	s.quiet(t)
-	s.world = problem("A", "two")
+	s.observe = problem("A", "two")
 	s.quiet(t)
-	s.world = problem("B", "three")
+	s.observe = problem("B", "three")
 	require.Equal(t, []string{"Disabled: Disabling NHC. Reason: B, Message: three"}, s.sync(), "6.3: on a change of reason")
-	s.world = func(w *world) { w.findings.unknown = true }
+	s.observe = func(w *observed) { w.templates.unknown = true }
 	s.quiet(t)
 	s.restart()
 	s.quiet(t)
-	s.world = func(*world) {}
+	s.observe = func(*observed) {}
 	require.Equal(t, []string{saidEnabled}, s.sync(), "6.3: when the condition was True")
 	s.quiet(t)
-	s.world = problem("A", "one")
+	s.observe = problem("A", "one")
 	require.Len(t, s.sync(), 1, "6.3: on a flip")
 	s.quiet(t)
 }
 
 func TestGateEvents(t *testing.T) {
 	t.Parallel()
-	closed := func(w *world) { w.gate = health.Gate{Healthy: 1, Required: 2} }
+	closed := func(w *observed) { w.gate = health.Gate{Healthy: 1, Required: 2} }
 	s := begun(t)
-	s.world = closed
+	s.observe = closed
 	s.quiet(t, well("n"))
-	require.Equal(t, []string{saidDetected, saidGate}, s.sync(sick("n", refused(remediation.RefusedGateClosed))), "8.6: begins to keep a node waiting")
-	s.quiet(t, sick("n", refused(remediation.RefusedGateClosed)))
-	two := s.sync(sick("m", refused(remediation.RefusedGateClosed)), sick("n", refused(remediation.RefusedGateClosed)))
+	require.Equal(t, []string{saidDetected, saidGate}, s.sync(sick("n", refused(v1alpha1.DecidedGateClosed))), "8.6: begins to keep a node waiting")
+	s.quiet(t, sick("n", refused(v1alpha1.DecidedGateClosed)))
+	two := s.sync(sick("m", refused(v1alpha1.DecidedGateClosed)), sick("n", refused(v1alpha1.DecidedGateClosed)))
 	require.Len(t, two, 1, "8.6: another node that waits is no transition of the gate: %v", two)
-	s.quiet(t, sick("m", refused(remediation.RefusedGateClosed)), sick("n", refused(remediation.RefusedGateClosed)))
+	s.quiet(t, sick("m", refused(v1alpha1.DecidedGateClosed)), sick("n", refused(v1alpha1.DecidedGateClosed)))
 
-	s.world = func(w *world) { w.gate.Open = true }
-	s.quiet(t, sick("m", own(), refused(remediation.RefusedForeignRemediation)))
-	s.world = closed
-	require.Contains(t, s.sync(sick("m", refused(remediation.RefusedGateClosed))), saidGate, "8.6: it begins again")
+	s.observe = func(w *observed) { w.gate.Open = true }
+	s.quiet(t, sick("m", own(), refused(v1alpha1.DecidedForeignRemediation)))
+	s.observe = closed
+	require.Contains(t, s.sync(sick("m", refused(v1alpha1.DecidedGateClosed))), saidGate, "8.6: it begins again")
 	cr := testCR("m", "1")
 	s.sync(sick("m", own(cr)))
-	s.quiet(t, sick("m", own(cr), refused(remediation.RefusedGateClosed)))
+	s.quiet(t, sick("m", own(cr), refused(v1alpha1.DecidedGateClosed)))
 }
 
 func TestPauseEvents(t *testing.T) {
@@ -171,25 +171,25 @@ func TestPauseEvents(t *testing.T) {
 	s.quiet(t, well("n"))
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	require.Equal(t, []string{saidPause}, s.sync(well("n")), "10.4: it begins again")
-	s.world = func(w *world) { w.findings.problem = &remediation.Problem{Reason: "A"} }
+	s.observe = func(w *observed) { w.templates.problem = &remediation.Problem{Reason: "A"} }
 	require.Len(t, s.sync(well("n")), 1, "10.5: Disabled wins over Paused")
 	s.quiet(t, well("n"))
 }
 
 func TestUpgradeEvents(t *testing.T) {
 	t.Parallel()
-	upgrading := func(w *world) { w.gate.Open, w.progressing = true, true }
+	upgrading := func(w *observed) { w.gate.Open, w.platform.progressing = true, true }
 	s := begun(t)
-	s.world = upgrading
+	s.observe = upgrading
 	require.Equal(t, []string{saidUpgrade}, s.sync(well("n")), "10.4: the upgrade begins")
 	s.quiet(t, well("n"))
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	s.quiet(t, well("n"))
 	require.Equal(t, v1alpha1.PhasePaused, s.nhc.Status.Phase)
-	s.world = func(w *world) { w.gate.Open = true }
+	s.observe = func(w *observed) { w.gate.Open = true }
 	s.nhc.Spec.PauseRequests = nil
 	s.quiet(t, well("n"))
-	s.world = upgrading
+	s.observe = upgrading
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	require.Equal(t, []string{saidUpgrade}, s.sync(well("n")), "10.4: if both apply, the upgrade is reported")
 	s.quiet(t, well("n"))
@@ -198,18 +198,18 @@ func TestUpgradeEvents(t *testing.T) {
 func TestRefusalEventsOfOneNode(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		why  remediation.Refusal
+		why  v1alpha1.DecisionReason
 		said string
 	}{
-		"15.1 exclusion": {remediation.RefusedExcluded, saidExcluded},
-		"14.3 lease":     {remediation.RefusedLeaseTaken, saidLease},
+		"15.1 exclusion": {v1alpha1.DecidedExcluded, saidExcluded},
+		"14.3 lease":     {v1alpha1.DecidedLeaseTaken, saidLease},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := begun(t)
 			require.Equal(t, []string{saidDetected, tc.said}, s.sync(sick("n", refused(tc.why))), "19.1: begins to refuse this node")
 			s.quiet(t, sick("n", refused(tc.why)))
-			s.quiet(t, sick("n", refused(remediation.RefusedPaused)))
+			s.quiet(t, sick("n", refused(v1alpha1.DecidedPaused)))
 			require.Equal(t, []string{tc.said}, s.sync(sick("n", refused(tc.why))), "19.1: begins again")
 			cr := testCR("n", "1")
 			s.sync(sick("n", own(cr)))
@@ -233,17 +233,17 @@ func TestInvalidLabelEvents(t *testing.T) {
 
 func TestStoredSpecEvents(t *testing.T) {
 	t.Parallel()
-	broken := func(problem string) func(*world) {
-		return func(w *world) { w.gate.Open, w.specProblem = true, problem }
+	broken := func(problem string) func(*observed) {
+		return func(w *observed) { w.gate.Open, w.specProblem = true, problem }
 	}
 	s := begun(t)
-	s.world = broken("Selector is mandatory")
+	s.observe = broken("Selector is mandatory")
 	s.quiet(t, well("n"))
-	require.Equal(t, []string{saidDetected, "RemediationSkipped: Selector is mandatory"}, s.sync(sick("n", refused(remediation.RefusedInvalidSpec))), "4.7: begins to keep a node waiting")
-	s.quiet(t, sick("n", refused(remediation.RefusedInvalidSpec)))
-	s.world = broken("another rule")
-	require.Equal(t, []string{"RemediationSkipped: another rule"}, s.sync(sick("n", refused(remediation.RefusedInvalidSpec))))
-	s.quiet(t, sick("n", refused(remediation.RefusedInvalidSpec)))
+	require.Equal(t, []string{saidDetected, "RemediationSkipped: Selector is mandatory"}, s.sync(sick("n", refused(v1alpha1.DecidedInvalidSpec))), "4.7: begins to keep a node waiting")
+	s.quiet(t, sick("n", refused(v1alpha1.DecidedInvalidSpec)))
+	s.observe = broken("another rule")
+	require.Equal(t, []string{"RemediationSkipped: another rule"}, s.sync(sick("n", refused(v1alpha1.DecidedInvalidSpec))))
+	s.quiet(t, sick("n", refused(v1alpha1.DecidedInvalidSpec)))
 }
 
 // TestRemediationFailedOncePerCR: a failure that nothing follows is told and counted
@@ -309,7 +309,7 @@ func TestNoTemplateLeftAfterLostStatus(t *testing.T) {
 	t.Parallel()
 	s, cr := begun(t), testCR("n", "1")
 	s.sync(sick("n", created(cr)))
-	s.round(sick("n", own(cr), exhausted, ended(s.now, cr))) // Its status was never written.
+	s.result(sick("n", own(cr), exhausted, ended(s.now, cr))) // Its status was never written.
 	s.restart()
 	marked := testCR("n", "1", crMarked)
 	require.Equal(t, []string{saidGivenUp}, s.sync(sick("n", own(marked), exhausted)), "P8")
@@ -326,7 +326,7 @@ func TestNoTemplateLeftAfterFailedEnd(t *testing.T) {
 	}
 	s.sync(sick("n", created(cr)))
 	s.quiet(t, sick("n", own(cr), exhausted, ends, func(p *part) { p.outcome.Err = errors.New("out of order") }))
-	s.quiet(t, sick("n", own(cr), exhausted, ends, func(p *part) { p.outcome.Recovered = true }))
+	s.quiet(t, sick("n", own(cr), exhausted, ends, func(p *part) { p.outcome.Result = remediation.Recovered }))
 	require.Equal(t, []string{saidGivenUp}, s.sync(sick("n", own(cr), exhausted, ends, ended(s.now, cr))), "13.6")
 }
 
@@ -352,8 +352,8 @@ func TestOldRemediationIsNotMissed(t *testing.T) {
 	s, cr := begun(t), testCR("n", "1", crAt(epoch))
 	for _, age := range []time.Duration{0, 48*time.Hour - 1, 48 * time.Hour, 48*time.Hour + 1, 100 * time.Hour} {
 		s.now = epoch.Add(age)
-		r := s.round(sick("n", own(cr)))
-		recheck := r.world.recheck(r.plans, s.now)
+		r := s.result(sick("n", own(cr)))
+		recheck := r.recheck()
 		if len(r.oldCRs()) == 0 {
 			require.True(t, recheck.After(s.now), "P2 17.6: at an age of %s", age)
 			require.WithinDuration(t, epoch.Add(48*time.Hour), recheck, time.Minute, "17.6: at most 1 min late")
@@ -373,7 +373,7 @@ func TestNothingIsToldAgainWithoutStatus(t *testing.T) {
 		s.nhc.Status.UnhealthyNodes = nil
 		return s.sync(p)
 	}
-	waiting := sick("n", refused(remediation.RefusedDisabled))
+	waiting := sick("n", refused(v1alpha1.DecidedDisabled))
 	require.Equal(t, []string{saidDetected}, s.sync(waiting))
 	require.Empty(t, wiped(waiting), "19.1: once per episode")
 	require.Empty(t, wiped(soon("n")))
@@ -418,7 +418,7 @@ func TestAllAtOnce(t *testing.T) {
 	s := newStory(t, stormy(nil, &metav1.Duration{Duration: time.Minute}))
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	s.now = epoch.Add(49 * time.Hour)
-	s.world = func(w *world) {
+	s.observe = func(w *observed) {
 		w.specProblem, w.gate = "Selector is mandatory", health.Gate{Healthy: 1, Required: 2}
 		w.storm = health.Storm{Active: true, Since: s.now, CalmSince: s.now}
 	}
@@ -434,7 +434,7 @@ func TestAllAtOnce(t *testing.T) {
 		"StormRecoveryCooldownStarted: Storm recovery mode will exit after cooldown delay",
 		"RemediationSkipped: Storm recovery active: skipping creation of new remediations",
 	}, s.sync(
-		sick("l", refused(remediation.RefusedInvalidSpec)), sick("m", refused(remediation.RefusedGateClosed)), sick("o", refused(remediation.RefusedStormActive)),
-		sick("n", node(labelled(v1alpha1.LabelExclude, "")), refused(remediation.RefusedExcluded), own(a, b), ended(s.now, a), exhausted, deleted(a, b)),
+		sick("l", refused(v1alpha1.DecidedInvalidSpec)), sick("m", refused(v1alpha1.DecidedGateClosed)), sick("o", refused(v1alpha1.DecidedStormActive)),
+		sick("n", node(labelled(v1alpha1.LabelExclude, "")), own(a, b), refused(v1alpha1.DecidedExcluded), ended(s.now, a), exhausted, deleted(a, b)),
 	), "19.1")
 }

@@ -9,13 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// TestSettle: a storm begins with the CRs that reach the maximum (spec 9.2). Of five
+// TestSettleStorm: a storm begins with the CRs that reach the maximum (spec 9.2). Of five
 // nodes two may be unhealthy, two are, and one had its CR before.
-func TestSettle(t *testing.T) {
+func TestSettleStorm(t *testing.T) {
 	t.Parallel()
 	first := testCR("a", "1")
 	tests := map[string]struct {
@@ -33,14 +33,14 @@ func TestSettle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStory(t, stormy(new(int32(1)), nil))
-			s.world = func(w *world) {
+			s.observe = func(w *observed) {
 				w.gate = health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 3}
-				w.fleet.Unhealthy, w.fleet.Remediated, w.storm = 2, 1, tc.before
+				w.summary.Unhealthy, w.summary.Remediated, w.storm = 2, 1, tc.before
 			}
-			r := s.round(tc.parts...)
-			r.world.settle(s.nhc, r.plans, r.outcomes, epoch.Add(300*time.Millisecond))
-			require.Equal(t, tc.want, r.world.storm)
-			require.Equal(t, tc.want, r.world.script.Grounds.Storm, "and so says the decision")
+			r := s.result(tc.parts...)
+			r.settleStorm(r.snapshot, r.results, epoch.Add(300*time.Millisecond))
+			require.Equal(t, tc.want, r.storm)
+			require.Equal(t, tc.want, r.policy.Context.Storm, "and so says the decision")
 		})
 	}
 }
@@ -49,8 +49,8 @@ func TestSettle(t *testing.T) {
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.world = func(w *world) { w.fleet.Observed, w.fleet.Healthy, w.fleet.SoonUnhealthy = 9, 5, 2 }
-	status := s.round(sick("a", own(testCR("a", "1"))), sick("b", refused(remediation.RefusedPaused))).status
+	s.observe = func(w *observed) { w.summary.Observed, w.summary.Healthy, w.summary.SoonUnhealthy = 9, 5, 2 }
+	status := s.result(sick("a", own(testCR("a", "1"))), sick("b", refused(v1alpha1.DecidedPaused))).status
 	require.EqualValues(t, 9, *status.ObservedNodes, "7.1")
 	require.EqualValues(t, 5, *status.HealthyNodes, "7.6")
 	require.EqualValues(t, 2, *status.SoonUnhealthyNodes)

@@ -5,7 +5,6 @@ package health
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -28,7 +27,14 @@ func judgeUsually(node *corev1.Node) Verdict {
 	return Judge(usualRules, node.Status.Conditions, benchTime)
 }
 
-func notRemediated(string) bool { return false }
+// summarize judges and counts nodes.
+func summarize(nodes []*corev1.Node) Summary {
+	summary := NewSummary(len(nodes))
+	for _, node := range nodes {
+		summary.Add(judgeUsually(node), false)
+	}
+	return summary
+}
 
 // benchNodes returns nodes with the conditions that a kubelet reports, the first ones
 // of them not ready.
@@ -48,14 +54,14 @@ func benchNodes(n, notReady int) []*corev1.Node {
 	return nodes
 }
 
-func BenchmarkEvaluate(b *testing.B) {
+func BenchmarkSummary(b *testing.B) {
 	for _, percent := range []int{0, 40} {
 		for _, n := range []int{100, 1000, 10_000} {
 			b.Run(fmt.Sprintf("unhealthy=%d%%/nodes=%d", percent, n), func(b *testing.B) {
 				nodes := benchNodes(n, n*percent/100)
 				b.ReportAllocs()
 				for b.Loop() {
-					Evaluate(judgeUsually, slices.Values(nodes), notRemediated)
+					summarize(nodes)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
 			})
@@ -74,11 +80,11 @@ func BenchmarkEvaluateGate(b *testing.B) {
 	}
 }
 
-// TestHealthyNodesCostNoAllocation holds Evaluate and EvaluateGate to what they promise.
+// TestHealthyNodesCostNoAllocation holds Judge, Summary and EvaluateGate to what they promise.
 func TestHealthyNodesCostNoAllocation(t *testing.T) {
-	nodes, half := slices.Values(benchNodes(1000, 0)), intstr.FromString("50%")
+	nodes, half := benchNodes(1000, 0), intstr.FromString("50%")
 	require.Zero(t, testing.AllocsPerRun(10, func() {
-		fleet := Evaluate(judgeUsually, nodes, notRemediated)
-		EvaluateGate(&half, nil, fleet.Observed, fleet.Healthy)
+		summary := summarize(nodes)
+		EvaluateGate(&half, nil, summary.Observed, summary.Healthy)
 	}))
 }

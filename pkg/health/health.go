@@ -14,7 +14,6 @@
 package health
 
 import (
-	"iter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,7 +100,7 @@ func Judge(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeConditio
 	return first
 }
 
-// Matches tells whether some rule matches some condition, for however long. Without a
+// Matches reports whether some rule matches some condition, for however long. Without a
 // match a node is healthy at any time.
 func Matches(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeCondition) bool {
 	for i := range rules {
@@ -112,74 +111,4 @@ func Matches(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeCondit
 		}
 	}
 	return false
-}
-
-// Patient is a node that is not healthy.
-type Patient struct {
-	Node    *corev1.Node
-	Verdict Verdict
-}
-
-// Fleet is the judgement on all selected nodes of one NodeHealthCheck.
-type Fleet struct {
-	// Observed is the number of nodes judged (spec 7.1).
-	Observed int
-	// Healthy is the number of those that are healthy and not remediated (spec 7.6).
-	Healthy int
-	// SoonUnhealthy and Unhealthy are the numbers of nodes with that verdict.
-	SoonUnhealthy, Unhealthy int
-	// Remediated is the number of those under remediation, whatever their verdict
-	// (spec 9.1: R).
-	Remediated int
-	// Patients are the nodes that are not healthy, in the order given.
-	Patients []Patient
-	// Recheck is the earliest instant at which the passing of time alone changes
-	// a verdict. It is zero if no node is on its way to unhealthy.
-	Recheck time.Time
-}
-
-// Evaluate judges every node, in one pass. A node for which remediated returns true
-// does not count as healthy, whatever the verdict on it says. A healthy node costs no
-// allocation.
-func Evaluate(judge func(*corev1.Node) Verdict, nodes iter.Seq[*corev1.Node], remediated func(node string) bool) Fleet {
-	var fleet Fleet
-	for node := range nodes {
-		fleet.Observed++
-		verdict := judge(node)
-		treated := remediated(node.Name)
-		if treated {
-			fleet.Remediated++
-		}
-		switch verdict.State {
-		case Healthy:
-			if !treated {
-				fleet.Healthy++
-			}
-			continue
-		case SoonUnhealthy:
-			fleet.SoonUnhealthy++
-			fleet.Recheck = Earliest(fleet.Recheck, verdict.Deadline)
-		case Unhealthy:
-			fleet.Unhealthy++
-		}
-		fleet.Patients = append(fleet.Patients, Patient{Node: node, Verdict: verdict})
-	}
-	return fleet
-}
-
-// WithHealthy returns the judgement on so many nodes more that no rule matches. Some of
-// them are under remediation.
-func (f Fleet) WithHealthy(nodes, remediated int) Fleet {
-	f.Observed += nodes
-	f.Healthy += nodes - remediated
-	f.Remediated += remediated
-	return f
-}
-
-// Earliest returns the earlier of two instants, where the zero time means never.
-func Earliest(a, b time.Time) time.Time {
-	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
-		return b
-	}
-	return a
 }

@@ -5,7 +5,6 @@ package health
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -140,31 +139,17 @@ func TestJudgeIgnoresOrder(t *testing.T) {
 	}
 }
 
-func TestEvaluate(t *testing.T) {
+// TestSummary: which nodes count as what (spec 7.1, 7.6, 9.1).
+func TestSummary(t *testing.T) {
 	t.Parallel()
-	rules := []v1alpha1.UnhealthyCondition{rule(corev1.NodeReady, corev1.ConditionUnknown, time.Minute)}
-	ready := condition(corev1.NodeReady, corev1.ConditionTrue, epoch)
-	unknown := func(since time.Time) corev1.NodeCondition {
-		return condition(corev1.NodeReady, corev1.ConditionUnknown, since)
-	}
-	nodes := []*corev1.Node{
-		node("healthy", ready),
-		node("recovered", ready),
-		node("unhealthy", unknown(epoch)),
-		node("soon", unknown(epoch.Add(30*time.Second))),
-		node("sooner", unknown(epoch.Add(10*time.Second))),
-	}
-	judge := func(node *corev1.Node) Verdict { return Judge(rules, node.Status.Conditions, epoch.Add(time.Minute)) }
-	fleet := Evaluate(judge, slices.Values(nodes), func(node string) bool { return node == "recovered" })
-
-	require.Equal(t, 5, fleet.Observed)
-	require.Equal(t, 1, fleet.Healthy, "7.6: neither soon-unhealthy nor remediated nodes are healthy")
-	require.Equal(t, 2, fleet.SoonUnhealthy)
-	require.Equal(t, 1, fleet.Unhealthy)
-	require.Equal(t, epoch.Add(70*time.Second), fleet.Recheck, "7.4: the earliest deadline")
-	var names []string
-	for _, patient := range fleet.Patients {
-		names = append(names, patient.Node.Name)
-	}
-	require.Equal(t, []string{"unhealthy", "soon", "sooner"}, names)
+	summary := NewSummary(10)
+	require.Equal(t, Summary{Observed: 10, Healthy: 10}, summary)
+	summary.Add(Verdict{}, false)
+	summary.Add(Verdict{}, true)
+	summary.Add(Verdict{State: Unhealthy, Deadline: epoch}, true)
+	summary.Add(Verdict{State: SoonUnhealthy, Deadline: epoch.Add(90 * time.Second)}, false)
+	summary.Add(Verdict{State: SoonUnhealthy, Deadline: epoch.Add(70 * time.Second)}, false)
+	summary.Add(Verdict{State: SoonUnhealthy}, false) // Without a time, it never expires.
+	require.Equal(t, Summary{Observed: 10, Healthy: 5, SoonUnhealthy: 3, Unhealthy: 1, Remediated: 2, Recheck: epoch.Add(70 * time.Second)}, summary,
+		"7.6: neither soon-unhealthy nor remediated nodes are healthy; 7.4: the earliest deadline")
 }

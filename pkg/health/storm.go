@@ -15,11 +15,11 @@ type StormRules struct {
 	Cooldown *time.Duration
 }
 
-// Configured tells whether there can be storms.
+// Configured reports whether there can be storms.
 func (r StormRules) Configured() bool { return r.Threshold != nil || r.Cooldown != nil }
 
-// Weather is what a storm is judged by.
-type Weather struct {
+// StormInput is what a storm is judged by.
+type StormInput struct {
 	Gate Gate
 	// Unhealthy is the number of nodes that are unhealthy. A storm needs one to begin.
 	Unhealthy int
@@ -29,11 +29,11 @@ type Weather struct {
 
 // NotHealthy returns the number of nodes that do not count as healthy, which is more
 // than those that are unhealthy (spec 9.1: U).
-func (w Weather) NotHealthy() int { return w.Gate.Observed - w.Gate.Healthy }
+func (i StormInput) NotHealthy() int { return i.Gate.Observed - i.Gate.Healthy }
 
 // Limit returns the largest number of nodes not healthy with which the gate is open
 // (spec 9.1: M). It is negative if the gate is closed with any.
-func (w Weather) Limit() int { return min(w.Gate.Observed-w.Gate.Required, w.Gate.Observed) }
+func (i StormInput) Limit() int { return min(i.Gate.Observed-i.Gate.Required, i.Gate.Observed) }
 
 // Storm is the state of storm recovery: after a mass failure no further remediation
 // is begun until enough nodes are healthy again, and have been for a while.
@@ -58,29 +58,29 @@ type Storm struct {
 }
 
 // Next returns the storm at the instant now. Its instants have whole seconds, as
-// status stores them. It is idempotent: with the same weather at the same instant
+// status stores them. It is idempotent: with the same input at the same instant
 // the storm stays as it is.
-func (s Storm) Next(rules StormRules, weather Weather, now time.Time) Storm {
+func (s Storm) Next(rules StormRules, input StormInput, now time.Time) Storm {
 	if !rules.Configured() {
 		return Storm{}
 	}
 	if !s.Active {
-		if !rules.begins(weather) {
+		if !rules.begins(input) {
 			return Storm{}
 		}
 		s = Storm{Active: true}
 	}
 	if s.Since.IsZero() {
-		s.Since = now.Truncate(time.Second) // Nor does every status tell.
+		s.Since = now.Truncate(time.Second) // A status without a start counts too.
 	}
-	if !rules.calm(weather) {
+	if !rules.calm(input) {
 		s.CalmSince = time.Time{}
 		return s
 	}
 	if rules.Cooldown == nil {
 		return Storm{}
 	}
-	// By a clock that was ahead, the calm began in the future: nobody waits for that.
+	// By a clock that was ahead, the calm began in the future: it begins anew.
 	if s.CalmSince.IsZero() || s.CalmSince.After(now) {
 		s.CalmSince = now.Truncate(time.Second)
 	}
@@ -99,23 +99,23 @@ func (s Storm) End(rules StormRules) time.Time {
 	return s.CalmSince.Add(*rules.Cooldown)
 }
 
-// begins tells whether a storm begins: either rule is enough (spec 9.2 to 9.4).
-func (r StormRules) begins(weather Weather) bool {
-	if weather.Unhealthy == 0 {
+// begins reports whether a storm begins: either rule is enough (spec 9.2 to 9.4).
+func (r StormRules) begins(input StormInput) bool {
+	if input.Unhealthy == 0 {
 		return false
 	}
-	closed := !weather.Gate.Open
+	closed := !input.Gate.Open
 	if r.Cooldown != nil && closed {
 		return true
 	}
-	exhausted := weather.Remediated > 0 && weather.Remediated >= weather.Limit()
-	return r.Threshold != nil && weather.NotHealthy() > *r.Threshold && (closed || exhausted)
+	exhausted := input.Remediated > 0 && input.Remediated >= input.Limit()
+	return r.Threshold != nil && input.NotHealthy() > *r.Threshold && (closed || exhausted)
 }
 
-// calm tells whether every rule says so (spec 9.2 to 9.4).
-func (r StormRules) calm(weather Weather) bool {
-	if r.Threshold != nil && weather.NotHealthy() > *r.Threshold {
+// calm reports whether every rule says so (spec 9.2 to 9.4).
+func (r StormRules) calm(input StormInput) bool {
+	if r.Threshold != nil && input.NotHealthy() > *r.Threshold {
 		return false
 	}
-	return r.Cooldown == nil || weather.Gate.Open
+	return r.Cooldown == nil || input.Gate.Open
 }

@@ -23,10 +23,10 @@ func cooldown(d time.Duration) StormRules { return StormRules{Cooldown: &d} }
 
 func both(n int, d time.Duration) StormRules { return StormRules{Threshold: &n, Cooldown: &d} }
 
-// ofTwenty is the weather of 20 nodes of which 11 have to be healthy.
-func ofTwenty(healthy, unhealthy, remediated int) Weather {
+// ofTwenty is the input of 20 nodes of which 11 have to be healthy.
+func ofTwenty(healthy, unhealthy, remediated int) StormInput {
 	gate := EvaluateGate(new(intstr.FromInt32(11)), nil, 20, healthy)
-	return Weather{Gate: gate, Unhealthy: unhealthy, Remediated: remediated}
+	return StormInput{Gate: gate, Unhealthy: unhealthy, Remediated: remediated}
 }
 
 func TestStorm(t *testing.T) {
@@ -36,55 +36,55 @@ func TestStorm(t *testing.T) {
 	calming := Storm{Active: true, Since: after(-100), CalmSince: after(-30)}
 	begun := Storm{Active: true, Since: noon}
 	tests := map[string]struct {
-		before  Storm
-		rules   StormRules
-		weather Weather
-		now     time.Time
-		want    Storm
+		before Storm
+		rules  StormRules
+		input  StormInput
+		now    time.Time
+		want   Storm
 	}{
-		"9.1 not configured":                         {rules: StormRules{}, weather: ofTwenty(5, 15, 0), want: none},
-		"9.10 no longer configured":                  {before: calming, rules: StormRules{}, weather: ofTwenty(5, 15, 0), want: none},
-		"9.2 gate closed":                            {rules: threshold(5), weather: ofTwenty(10, 10, 0), want: begun},
-		"9.2 gate closed by nodes soon unhealthy":    {rules: threshold(5), weather: ofTwenty(10, 0, 0), want: none},
-		"9.2 gate closed, at the threshold":          {rules: threshold(10), weather: ofTwenty(10, 10, 0), want: none},
-		"9.2 the maximum is reached":                 {rules: threshold(5), weather: ofTwenty(11, 9, 9), want: begun},
-		"9.2 one below the maximum":                  {rules: threshold(5), weather: ofTwenty(11, 9, 8), want: none},
-		"9.2 the maximum, below the threshold":       {rules: threshold(9), weather: ofTwenty(11, 9, 9), want: none},
-		"9.2 no remediation where none is possible":  {rules: threshold(0), weather: Weather{Gate: EvaluateGate(new(intstr.FromString("100%")), nil, 5, 5), Unhealthy: 0}, want: none},
-		"9.2 R > 0 is needed":                        {rules: threshold(0), weather: Weather{Gate: Gate{Open: true, Observed: 5, Healthy: 4, Required: 5}, Unhealthy: 1}, want: none},
-		"9.2 all may be unhealthy":                   {rules: threshold(1), weather: Weather{Gate: EvaluateGate(nil, new(intstr.FromInt32(50)), 3, 0), Unhealthy: 3, Remediated: 3}, want: begun},
-		"9.2 threshold zero":                         {rules: threshold(0), weather: ofTwenty(11, 1, 9), want: begun},
-		"9.2 in whole seconds":                       {rules: threshold(5), weather: ofTwenty(10, 10, 0), now: noon.Add(999 * time.Millisecond), want: begun},
-		"9.3 gate closed":                            {rules: cooldown(time.Minute), weather: ofTwenty(10, 1, 0), want: begun},
-		"9.3 gate closed by nodes soon unhealthy":    {rules: cooldown(time.Minute), weather: ofTwenty(10, 0, 0), want: none},
-		"9.3 the maximum is no storm":                {rules: cooldown(time.Minute), weather: ofTwenty(11, 9, 9), want: none},
-		"9.3 calm with an open gate":                 {before: stormy, rules: cooldown(time.Minute), weather: ofTwenty(11, 9, 9), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
-		"9.4 begins by the gate":                     {rules: both(15, time.Minute), weather: ofTwenty(10, 10, 0), want: begun},
-		"9.4 begins by the maximum":                  {rules: both(5, time.Minute), weather: ofTwenty(11, 9, 9), want: begun},
-		"9.4 the maximum, at the threshold":          {rules: both(9, time.Minute), weather: ofTwenty(11, 9, 9), want: none},
-		"9.4 calm by the gate only":                  {before: stormy, rules: both(5, time.Minute), weather: ofTwenty(11, 9, 9), want: stormy},
-		"9.4 calm by the threshold only":             {before: stormy, rules: both(15, time.Minute), weather: ofTwenty(10, 10, 0), want: stormy},
-		"9.4 calm by both":                           {before: stormy, rules: both(5, time.Minute), weather: ofTwenty(15, 5, 5), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
-		"9.5 goes on above the threshold":            {before: stormy, rules: threshold(5), weather: ofTwenty(14, 6, 6), want: stormy},
-		"9.5 ends as soon as it is calm":             {before: stormy, rules: threshold(5), weather: ofTwenty(15, 5, 5), want: none},
-		"9.5 calm with a closed gate":                {before: stormy, rules: threshold(10), weather: ofTwenty(10, 10, 0), want: none},
-		"9.5 the cooldown starts in whole seconds":   {before: stormy, rules: cooldown(time.Minute), weather: ofTwenty(20, 0, 0), now: noon.Add(999 * time.Millisecond), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
-		"9.5 calm is lost":                           {before: calming, rules: cooldown(time.Minute), weather: ofTwenty(10, 10, 0), want: stormy},
-		"9.5 calm is lost without an unhealthy node": {before: calming, rules: cooldown(time.Minute), weather: ofTwenty(10, 0, 0), want: stormy},
-		"9.5 the cooldown runs":                      {before: calming, rules: cooldown(31 * time.Second), weather: ofTwenty(20, 0, 0), want: calming},
-		"9.5 the cooldown is over":                   {before: calming, rules: cooldown(30 * time.Second), weather: ofTwenty(20, 0, 0), want: none},
-		"9.5 a fraction of a second is left":         {before: calming, rules: cooldown(30*time.Second + 500*time.Millisecond), weather: ofTwenty(20, 0, 0), now: noon.Add(499 * time.Millisecond), want: calming},
-		"9.5 a fraction of a second is over":         {before: calming, rules: cooldown(30*time.Second + 500*time.Millisecond), weather: ofTwenty(20, 0, 0), now: noon.Add(500 * time.Millisecond), want: none},
-		"9.5 no cooldown left":                       {before: stormy, rules: cooldown(0), weather: ofTwenty(20, 0, 0), want: none},
-		"9.10 cooldown removed while it runs":        {before: calming, rules: threshold(5), weather: ofTwenty(15, 5, 5), want: none},
-		"9.10 cooldown removed, above the threshold": {before: calming, rules: threshold(5), weather: ofTwenty(14, 6, 6), want: stormy},
-		"9.10 threshold removed":                     {before: stormy, rules: cooldown(time.Minute), weather: ofTwenty(14, 6, 6), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
-		"9.10 cooldown added":                        {before: stormy, rules: both(5, time.Minute), weather: ofTwenty(14, 6, 6), want: stormy},
-		"all healthy at once, with a threshold":      {before: stormy, rules: threshold(0), weather: ofTwenty(20, 0, 0), want: none},
-		"all healthy at once, with a cooldown":       {before: stormy, rules: both(0, time.Minute), weather: ofTwenty(20, 0, 0), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
-		"P12 calm since an instant yet to come":      {before: Storm{Active: true, Since: after(-100), CalmSince: after(3600)}, rules: cooldown(time.Minute), weather: ofTwenty(20, 0, 0), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
-		"nobody knows when it began":                 {before: Storm{Active: true}, rules: threshold(5), weather: ofTwenty(14, 6, 6), want: begun},
-		"no nodes any more":                          {before: stormy, rules: threshold(0), weather: Weather{Gate: EvaluateGate(new(intstr.FromString("51%")), nil, 0, 0)}, want: none},
+		"9.1 not configured":                         {rules: StormRules{}, input: ofTwenty(5, 15, 0), want: none},
+		"9.10 no longer configured":                  {before: calming, rules: StormRules{}, input: ofTwenty(5, 15, 0), want: none},
+		"9.2 gate closed":                            {rules: threshold(5), input: ofTwenty(10, 10, 0), want: begun},
+		"9.2 gate closed by nodes soon unhealthy":    {rules: threshold(5), input: ofTwenty(10, 0, 0), want: none},
+		"9.2 gate closed, at the threshold":          {rules: threshold(10), input: ofTwenty(10, 10, 0), want: none},
+		"9.2 the maximum is reached":                 {rules: threshold(5), input: ofTwenty(11, 9, 9), want: begun},
+		"9.2 one below the maximum":                  {rules: threshold(5), input: ofTwenty(11, 9, 8), want: none},
+		"9.2 the maximum, below the threshold":       {rules: threshold(9), input: ofTwenty(11, 9, 9), want: none},
+		"9.2 no remediation where none is possible":  {rules: threshold(0), input: StormInput{Gate: EvaluateGate(new(intstr.FromString("100%")), nil, 5, 5), Unhealthy: 0}, want: none},
+		"9.2 R > 0 is needed":                        {rules: threshold(0), input: StormInput{Gate: Gate{Open: true, Observed: 5, Healthy: 4, Required: 5}, Unhealthy: 1}, want: none},
+		"9.2 all may be unhealthy":                   {rules: threshold(1), input: StormInput{Gate: EvaluateGate(nil, new(intstr.FromInt32(50)), 3, 0), Unhealthy: 3, Remediated: 3}, want: begun},
+		"9.2 threshold zero":                         {rules: threshold(0), input: ofTwenty(11, 1, 9), want: begun},
+		"9.2 in whole seconds":                       {rules: threshold(5), input: ofTwenty(10, 10, 0), now: noon.Add(999 * time.Millisecond), want: begun},
+		"9.3 gate closed":                            {rules: cooldown(time.Minute), input: ofTwenty(10, 1, 0), want: begun},
+		"9.3 gate closed by nodes soon unhealthy":    {rules: cooldown(time.Minute), input: ofTwenty(10, 0, 0), want: none},
+		"9.3 the maximum is no storm":                {rules: cooldown(time.Minute), input: ofTwenty(11, 9, 9), want: none},
+		"9.3 calm with an open gate":                 {before: stormy, rules: cooldown(time.Minute), input: ofTwenty(11, 9, 9), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
+		"9.4 begins by the gate":                     {rules: both(15, time.Minute), input: ofTwenty(10, 10, 0), want: begun},
+		"9.4 begins by the maximum":                  {rules: both(5, time.Minute), input: ofTwenty(11, 9, 9), want: begun},
+		"9.4 the maximum, at the threshold":          {rules: both(9, time.Minute), input: ofTwenty(11, 9, 9), want: none},
+		"9.4 calm by the gate only":                  {before: stormy, rules: both(5, time.Minute), input: ofTwenty(11, 9, 9), want: stormy},
+		"9.4 calm by the threshold only":             {before: stormy, rules: both(15, time.Minute), input: ofTwenty(10, 10, 0), want: stormy},
+		"9.4 calm by both":                           {before: stormy, rules: both(5, time.Minute), input: ofTwenty(15, 5, 5), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
+		"9.5 goes on above the threshold":            {before: stormy, rules: threshold(5), input: ofTwenty(14, 6, 6), want: stormy},
+		"9.5 ends as soon as it is calm":             {before: stormy, rules: threshold(5), input: ofTwenty(15, 5, 5), want: none},
+		"9.5 calm with a closed gate":                {before: stormy, rules: threshold(10), input: ofTwenty(10, 10, 0), want: none},
+		"9.5 the cooldown starts in whole seconds":   {before: stormy, rules: cooldown(time.Minute), input: ofTwenty(20, 0, 0), now: noon.Add(999 * time.Millisecond), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
+		"9.5 calm is lost":                           {before: calming, rules: cooldown(time.Minute), input: ofTwenty(10, 10, 0), want: stormy},
+		"9.5 calm is lost without an unhealthy node": {before: calming, rules: cooldown(time.Minute), input: ofTwenty(10, 0, 0), want: stormy},
+		"9.5 the cooldown runs":                      {before: calming, rules: cooldown(31 * time.Second), input: ofTwenty(20, 0, 0), want: calming},
+		"9.5 the cooldown is over":                   {before: calming, rules: cooldown(30 * time.Second), input: ofTwenty(20, 0, 0), want: none},
+		"9.5 a fraction of a second is left":         {before: calming, rules: cooldown(30*time.Second + 500*time.Millisecond), input: ofTwenty(20, 0, 0), now: noon.Add(499 * time.Millisecond), want: calming},
+		"9.5 a fraction of a second is over":         {before: calming, rules: cooldown(30*time.Second + 500*time.Millisecond), input: ofTwenty(20, 0, 0), now: noon.Add(500 * time.Millisecond), want: none},
+		"9.5 no cooldown left":                       {before: stormy, rules: cooldown(0), input: ofTwenty(20, 0, 0), want: none},
+		"9.10 cooldown removed while it runs":        {before: calming, rules: threshold(5), input: ofTwenty(15, 5, 5), want: none},
+		"9.10 cooldown removed, above the threshold": {before: calming, rules: threshold(5), input: ofTwenty(14, 6, 6), want: stormy},
+		"9.10 threshold removed":                     {before: stormy, rules: cooldown(time.Minute), input: ofTwenty(14, 6, 6), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
+		"9.10 cooldown added":                        {before: stormy, rules: both(5, time.Minute), input: ofTwenty(14, 6, 6), want: stormy},
+		"all healthy at once, with a threshold":      {before: stormy, rules: threshold(0), input: ofTwenty(20, 0, 0), want: none},
+		"all healthy at once, with a cooldown":       {before: stormy, rules: both(0, time.Minute), input: ofTwenty(20, 0, 0), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
+		"P12 calm since an instant yet to come":      {before: Storm{Active: true, Since: after(-100), CalmSince: after(3600)}, rules: cooldown(time.Minute), input: ofTwenty(20, 0, 0), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
+		"nobody knows when it began":                 {before: Storm{Active: true}, rules: threshold(5), input: ofTwenty(14, 6, 6), want: begun},
+		"no nodes any more":                          {before: stormy, rules: threshold(0), input: StormInput{Gate: EvaluateGate(new(intstr.FromString("51%")), nil, 0, 0)}, want: none},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -92,9 +92,9 @@ func TestStorm(t *testing.T) {
 			if tc.now.IsZero() {
 				tc.now = noon
 			}
-			got := tc.before.Next(tc.rules, tc.weather, tc.now)
+			got := tc.before.Next(tc.rules, tc.input, tc.now)
 			require.Equal(t, tc.want, got)
-			require.Equal(t, got, got.Next(tc.rules, tc.weather, tc.now), "it is idempotent")
+			require.Equal(t, got, got.Next(tc.rules, tc.input, tc.now), "it is idempotent")
 		})
 	}
 }
@@ -143,7 +143,7 @@ func TestStormExample(t *testing.T) {
 	require.False(t, storm.Active, "at 15 healthy the rest is remediated")
 }
 
-// TestStormProperties follows storms through random weather and random settings.
+// TestStormProperties follows storms through random input and random settings.
 func TestStormProperties(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -157,10 +157,10 @@ func TestStormProperties(t *testing.T) {
 				if random.IntN(20) == 0 {
 					rules = randomRules(random)
 				}
-				weather := randomWeather(random)
+				input := randomStormInput(random)
 				before := storm
-				storm = storm.Next(rules, weather, now)
-				checkStorm(t, before, storm, rules, weather, now)
+				storm = storm.Next(rules, input, now)
+				checkStorm(t, before, storm, rules, input, now)
 				now = now.Add(time.Duration(random.IntN(40_000)) * time.Millisecond)
 			}
 			// Once the cause is gone it ends, and nothing but time is needed.
@@ -175,11 +175,11 @@ func TestStormProperties(t *testing.T) {
 	}
 }
 
-func checkStorm(t *testing.T, before, storm Storm, rules StormRules, weather Weather, now time.Time) {
+func checkStorm(t *testing.T, before, storm Storm, rules StormRules, input StormInput, now time.Time) {
 	t.Helper()
 	if !storm.Active {
 		require.Equal(t, Storm{}, storm, "nothing is left of it")
-		require.False(t, rules.Configured() && !before.Active && weather.Unhealthy > 0 && rules.Cooldown != nil && !weather.Gate.Open, "9.3")
+		require.False(t, rules.Configured() && !before.Active && input.Unhealthy > 0 && rules.Cooldown != nil && !input.Gate.Open, "9.3")
 	} else {
 		require.True(t, rules.Configured())
 		require.False(t, storm.Since.After(now))
@@ -188,9 +188,9 @@ func checkStorm(t *testing.T, before, storm Storm, rules StormRules, weather Wea
 		require.Equal(t, before.Since, storm.Since, "it is the same storm")
 	}
 	if before.Active && !storm.Active && rules.Configured() {
-		require.True(t, rules.Threshold == nil || weather.NotHealthy() <= *rules.Threshold, "9.2: it ends only when it is calm")
+		require.True(t, rules.Threshold == nil || input.NotHealthy() <= *rules.Threshold, "9.2: it ends only when it is calm")
 		if rules.Cooldown != nil {
-			require.True(t, weather.Gate.Open, "9.3")
+			require.True(t, input.Gate.Open, "9.3")
 			since := before.CalmSince
 			if since.IsZero() {
 				since = now.Truncate(time.Second)
@@ -216,7 +216,7 @@ func randomRules(random *rand.Rand) StormRules {
 	return rules
 }
 
-func randomWeather(random *rand.Rand) Weather {
+func randomStormInput(random *rand.Rand) StormInput {
 	healthy := random.IntN(21)
 	unhealthy := random.IntN(21 - healthy)
 	return ofTwenty(healthy, unhealthy, random.IntN(21-healthy))

@@ -12,10 +12,10 @@ import (
 // BenchmarkPlan plans for so many nodes at once, in the states that are frequent when
 // many fail.
 func BenchmarkPlan(b *testing.B) {
-	s, now := script(reboot()), epoch.Add(time.Hour)
+	s, now := classicPolicy(reboot()), epoch.Add(time.Hour)
 	states := map[string]func(name string) Node{
 		"begin":    func(name string) Node { return sick(name) },
-		"wait":     func(name string) Node { return sick(name, under(func(c *Circumstances) { c.GateClosed = true })) },
+		"wait":     func(name string) Node { return sick(name, under(func(c *Constraints) { c.GateClosed = true })) },
 		"continue": func(name string) Node { return sick(name, with(cr(name))) },
 		"recover":  func(name string) Node { return sick(name, well, with(cr(name))) },
 	}
@@ -29,7 +29,7 @@ func BenchmarkPlan(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					for _, node := range nodes {
-						s.Plan(node, now)
+						planBy(s, node, now)
 					}
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")

@@ -94,13 +94,13 @@ func sick(name string, changes ...func(*Node)) Node {
 
 func well(n *Node)                { n.Verdict = health.Verdict{} }
 func soon(n *Node)                { n.Verdict.State = health.SoonUnhealthy }
-func gone(n *Node)                { n.UID, n.Verdict, n.Circumstances.NodeDeleted = "", health.Verdict{}, true }
+func gone(n *Node)                { n.UID, n.Verdict, n.Constraints.NodeDeleted = "", health.Verdict{}, true }
 func with(own ...*CR) func(*Node) { return func(n *Node) { n.Own = own } }
 func near(foreign ...*CR) func(*Node) {
 	return func(n *Node) { n.Foreign = foreign }
 }
-func under(restrain func(*Circumstances)) func(*Node) {
-	return func(n *Node) { restrain(&n.Circumstances) }
+func under(restrain func(*Constraints)) func(*Node) {
+	return func(n *Node) { restrain(&n.Constraints) }
 }
 func requested(uids ...types.UID) func(*Node) {
 	return func(n *Node) {
@@ -111,15 +111,32 @@ func requested(uids ...types.UID) func(*Node) {
 	}
 }
 
-// script is that of a classic NodeHealthCheck with one template.
-func script(template *Template) *Script {
-	nhc := check()
-	nhc.Spec.RemediationTemplate = new(rebootStep().Reference)
-	return &Script{NHC: nhc, Steps: Steps(&nhc.Spec), Templates: []*Template{template}}
+// ownerNamed returns a NodeHealthCheck of this name as owner.
+func ownerNamed(name string) Owner {
+	return Owner{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: name}
+}
+
+// classicPolicy is the policy of a classic NodeHealthCheck with one template.
+func classicPolicy(template *Template) *Policy {
+	return &Policy{Owner: OwnerOf(check()), Steps: []Step{rebootStep()}, Templates: []*Template{template}}
 }
 
 // planFor is the plan of a classic NodeHealthCheck.
-func planFor(node Node, now time.Time) NodePlan { return script(reboot()).Plan(node, now) }
+func planFor(node Node, now time.Time) NodePlan { return planBy(classicPolicy(reboot()), node, now) }
+
+// planBy is the plan for one node.
+func planBy(policy *Policy, node Node, now time.Time) NodePlan {
+	return planWithheld(policy, node, "", now)
+}
+
+// planWithheld is the plan for one node whose first CR a limit refuses, if there is a reason.
+func planWithheld(policy *Policy, node Node, reason v1alpha1.DecisionReason, now time.Time) NodePlan {
+	plan := policy.plan(&node, "", now)
+	if plan.Candidate && reason != "" {
+		policy.Withhold(&plan, reason, now)
+	}
+	return plan
+}
 
 // describe writes actions down, one a line.
 func describe(actions []Action) []string {
@@ -190,4 +207,9 @@ func withCondition(typ, status string) func(*unstructured.Unstructured) {
 		list = append(list, map[string]any{"type": typ, "status": status})
 		_ = unstructured.SetNestedSlice(u.Object, list, "status", "conditions")
 	}
+}
+
+// rendered is the CR of a node of the NodeHealthCheck of the tests.
+func rendered(node Node, template *Template) *unstructured.Unstructured {
+	return Render(OwnerOf(check()), &node, template)
 }

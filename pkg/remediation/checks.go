@@ -15,36 +15,42 @@ type Check struct {
 	Message string
 }
 
+// lastChecks follow the constraints, in the order of spec 5.4. A node that a constraint
+// holds does not come to them.
+var lastChecks = []struct {
+	reason   v1alpha1.DecisionReason
+	concerns func(node *Node, first bool) bool
+}{
+	{v1alpha1.DecidedControlPlaneBusy, func(node *Node, first bool) bool { return first && node.ControlPlane }},
+	{v1alpha1.DecidedEtcdQuorum, func(node *Node, first bool) bool { return first && node.ControlPlane }},
+	{v1alpha1.DecidedForeignRemediation, func(*Node, bool) bool { return true }},
+	{v1alpha1.DecidedMachineUnreadable, func(node *Node, _ bool) bool { return node.Machines.Unread() }},
+	{v1alpha1.DecidedLeaseTaken, func(*Node, bool) bool { return true }},
+}
+
 // Checks returns all the checks of the CR that is next for an unhealthy node, in the
-// order in which they are asked: the first one that is not passed decides. Those of
-// the control plane are answered only for nodes that pass all before them, and a
-// foreign CR is found by the plan; Decision knows both.
-func (s *Script) Checks(plan *NodePlan) []Check {
-	node := &plan.Node
+// order of spec 5.4: the first one that is not passed decides.
+func (p *Policy) Checks(plan *NodePlan) []Check {
+	node := plan.Node
 	first := len(node.Own) == 0
 	var checks []Check
-	add := func(refusal Refusal, refused bool) {
-		reason := v1alpha1.DecisionReason(refusal)
+	add := func(reason v1alpha1.DecisionReason, refused bool) {
 		check := Check{Reason: reason, Passed: !refused}
-		if refused || refusal == RefusedGateClosed {
-			check.Message = s.explain(plan, reason)
+		if refused || reason == v1alpha1.DecidedGateClosed {
+			check.Message = p.explain(plan, reason)
 		}
 		checks = append(checks, check)
 	}
-	for i := range obstacles {
-		if obstacles[i].refusal != RefusedNodeDeleted && obstacles[i].concerns(first) {
-			// The template of the next step alone may be what stands in the way.
-			add(obstacles[i].refusal, obstacles[i].stands(&node.Circumstances) || obstacles[i].refusal == plan.Refusal)
+	for i := range rules {
+		if first || !rules[i].firstOnly {
+			// The template of the next step alone may be what refuses.
+			add(rules[i].reason, rules[i].applies(&node.Constraints) || rules[i].reason == plan.Refusal())
 		}
 	}
-	if first && node.ControlPlane {
-		add(RefusedControlPlaneBusy, node.PlaceTaken)
-		add(RefusedEtcdQuorum, node.EtcdRefuses)
+	for _, check := range lastChecks {
+		if check.concerns(node, first) {
+			add(check.reason, plan.Refusal() == check.reason)
+		}
 	}
-	add(RefusedForeignRemediation, plan.Blocker != nil)
-	if node.Machines.Unread() {
-		add(RefusedMachineUnreadable, plan.Refusal == RefusedMachineUnreadable)
-	}
-	add(RefusedLeaseTaken, plan.Refusal == RefusedLeaseTaken)
 	return checks
 }

@@ -193,10 +193,14 @@ func (c *CR) FencedAt(now time.Time) (time.Time, bool) {
 	return c.FencedSince, true
 }
 
-// OwnedBy tells whether the CR is an own CR of the NodeHealthCheck with this name
-// (spec 1.4).
-func (c *CR) OwnedBy(nhc string) bool {
-	return slices.Contains(c.Owners(), nhc)
+// OwnedBy reports whether the CR is an own CR of the owner (spec 1.4).
+func (c *CR) OwnedBy(owner Owner) bool {
+	for i := range c.OwnerReferences {
+		if owner.owns(&c.OwnerReferences[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 // Owners returns the names of the NodeHealthChecks that own the CR. The uid is

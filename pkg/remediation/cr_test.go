@@ -158,7 +158,7 @@ func TestParseCRMalformedMetadata(t *testing.T) {
 			got := ParseCR(parse(t, `{"apiVersion": "example.com/v1", "kind": "RebootRemediation", "metadata": `+metadata+`}`))
 			require.Equal(t, "n", got.Node(), "1.4: without the annotation, the name")
 			require.Empty(t, got.Owners())
-			require.False(t, got.OwnedBy(""))
+			require.False(t, got.OwnedBy(ownerNamed("")))
 			require.False(t, got.Deleting())
 			require.True(t, got.CreationTimestamp.IsZero())
 		})
@@ -191,7 +191,7 @@ func TestOwnership(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := cr("node-1", func(c *CR) { c.OwnerReferences = tc.owners })
-			require.Equal(t, tc.own, got.OwnedBy("workers"))
+			require.Equal(t, tc.own, got.OwnedBy(ownerNamed("workers")))
 			require.Equal(t, tc.want, got.Owners())
 		})
 	}

@@ -31,49 +31,51 @@ func TestDecisionMessages(t *testing.T) {
 			}
 		}
 	}
-	paused := script(reboot())
-	paused.NHC.Spec.PauseRequests = []string{"upgrade", "holiday"}
-	denied := Outcome{Failed: v1alpha1.DecidedCreateFailed, Err: errors.New("denied by quota")}
+	paused := classicPolicy(reboot())
+	paused.Context.PauseRequests = []string{"upgrade", "holiday"}
+	denied := Outcome{Result: Failed, Reason: v1alpha1.DecidedCreateFailed, Err: errors.New("denied by quota")}
 	tests := map[string]struct {
-		script  *Script
-		grounds Grounds
-		node    Node
-		now     time.Duration
-		outcome Outcome
-		reason  v1alpha1.DecisionReason
-		want    string
+		script   *Policy
+		grounds  Context
+		node     Node
+		withheld v1alpha1.DecisionReason
+		now      time.Duration
+		outcome  Outcome
+		reason   v1alpha1.DecisionReason
+		want     string
 	}{
 		"at work":                        {node: sick("n", with(cr("n")), ourLease), reason: "StepRunning", want: "RebootRemediation n is at work"},
 		"at work, one of several":        {script: escalation(), node: sick("n", with(soft(timedOut), fence()), ourLease), reason: "StepRunning", want: "FenceRemediation fence (step 2 of 3) is at work"},
-		"created, whatever failed after": {node: sick("n"), outcome: Outcome{Created: cr("n"), Err: denied.Err}, reason: "StepRunning", want: "RebootRemediation n is at work"},
+		"created, whatever failed after": {node: sick("n"), outcome: Outcome{Result: Created, CR: cr("n"), Err: denied.Err}, reason: "StepRunning", want: "RebootRemediation n is at work"},
 		"at work for no step":            {script: escalation(), node: sick("n", with(stepCR("other", testKind, nil))), reason: "StepRunning", want: "A remediation object that belongs to no step is at work"},
 		"success":                        {node: sick("n", with(cr("n", succeeded)), ourLease), reason: "StepSucceeded", want: "RebootRemediation n reports success, the node is not healthy yet"},
 		"17.3":                           {node: sick("n", gone, with(cr("n", awaitsDelete))), reason: "AwaitingReplacement", want: "The Node is gone; its remediator is to bring another one"},
-		"12.2":                           {node: sick("n", controlPlane, func(n *Node) { n.PlaceTaken = true }), reason: "ControlPlaneBusy", want: "Another control plane node is under remediation, or this cannot be told"},
-		"12.3":                           {node: sick("n", controlPlane, func(n *Node) { n.EtcdRefuses = true }), reason: "EtcdQuorum", want: "etcd could lose its quorum without this node, or this cannot be told"},
+		"12.2":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedControlPlaneBusy, reason: "ControlPlaneBusy", want: "Another control plane node is under remediation, or this cannot be told"},
+		"12.3":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedEtcdQuorum, reason: "EtcdQuorum", want: "etcd could lose its quorum without this node, or this cannot be told"},
 		"11.4 nobody's":                  {node: sick("n", near(cr("n", foreign))), reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to no NodeHealthCheck, is in the way"},
 		"11.4 somebody's":                {node: sick("n", near(cr("n", ownedByOthers("infra", "gpu")))), reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to infra, gpu, is in the way"},
-		"11.4 at the last moment":        {node: sick("n"), outcome: Outcome{Blocker: cr("n", foreign)}, reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to no NodeHealthCheck, is in the way"},
+		"11.4 at the last moment":        {node: sick("n"), outcome: Outcome{Result: Blocked, CR: cr("n", foreign)}, reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to no NodeHealthCheck, is in the way"},
 		"14.3":                           {node: sick("n", leased(held("somebody", epoch, lasting(600)))), reason: "LeaseTaken", want: `Lease node-n is held by "somebody"`},
 		"14.3 by nobody":                 {node: sick("n", leased(held("", epoch, noHolder, lasting(600)))), reason: "LeaseTaken", want: `Lease node-n is held by ""`},
 		"deletion":                       {node: sick("n", well, with(cr("n"), cr("m"))), reason: "AwaitingDeletion", want: "Waiting until RebootRemediation n, RebootRemediation m is gone, which its remediator may hold by a finalizer"},
 		"7.5":                            {node: sick("n", soon), reason: "SoonUnhealthy", want: "Condition Ready=Unknown has not lasted for its duration yet"},
-		"the last look":                  {node: sick("n"), outcome: Outcome{Recovered: true}, reason: "Recovering", want: "The Node itself is no longer unhealthy, the watch is about to tell"},
+		"the last look":                  {node: sick("n"), outcome: Outcome{Result: Recovered}, reason: "Recovering", want: "The Node itself is no longer unhealthy, the watch is about to tell"},
 		"6.8":                            {node: sick("n", unreadable), reason: "RemediationUnreadable", want: "Remediation objects that status names cannot be read, so they may be at work"},
+		"8.4":                            {node: sick("n"), outcome: Outcome{Result: Deferred}, reason: "NextBatch", want: "Many remediations begin at the same time, and this one is next"},
 		"creation failed":                {node: sick("n"), outcome: denied, reason: "CreateFailed", want: "denied by quota"},
-		"4.7":                            {grounds: Grounds{SpecProblem: "Selector is mandatory"}, node: sick("n", under(func(c *Circumstances) { c.InvalidSpec = true })), reason: "InvalidSpec", want: "Selector is mandatory"},
-		"4.8":                            {node: sick("n", under(func(c *Circumstances) { c.Terminating = true })), reason: "Terminating", want: "The NodeHealthCheck is being deleted"},
-		"6":                              {grounds: Grounds{TemplateProblem: "it is gone"}, node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), reason: "Disabled", want: "it is gone"},
-		"6.5":                            {node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), reason: "Disabled", want: "The templates could not be read yet"},
-		"the clock":                      {node: sick("n", under(func(c *Circumstances) { c.ClockUntrusted = true })), reason: "ClockUntrusted", want: "The clock of the controller is too far ahead of that of the API server, so it is not known for how long anything has lasted"},
-		"10.2":                           {node: sick("n", under(func(c *Circumstances) { c.Upgrading = true })), reason: "ClusterUpgrading", want: "The cluster is being upgraded"},
-		"10.1":                           {script: paused, node: sick("n", under(func(c *Circumstances) { c.Paused = true })), reason: "Paused", want: "Paused: upgrade,holiday"},
-		"15.1":                           {node: sick("n", under(func(c *Circumstances) { c.Excluded = true })), reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},
-		"17.5":                           {node: sick("n", under(func(c *Circumstances) { c.Unselected = true })), reason: "Unselected", want: "The node is no longer selected"},
+		"4.7":                            {grounds: Context{SpecProblem: "Selector is mandatory"}, node: sick("n", under(func(c *Constraints) { c.InvalidSpec = true })), reason: "InvalidSpec", want: "Selector is mandatory"},
+		"4.8":                            {node: sick("n", under(func(c *Constraints) { c.Terminating = true })), reason: "Terminating", want: "The NodeHealthCheck is being deleted"},
+		"6":                              {grounds: Context{TemplateProblem: "it is gone"}, node: sick("n", under(func(c *Constraints) { c.TemplatesUnusable = true })), reason: "Disabled", want: "it is gone"},
+		"6.5":                            {node: sick("n", under(func(c *Constraints) { c.TemplatesUnusable = true })), reason: "Disabled", want: "The templates could not be read yet"},
+		"the clock":                      {node: sick("n", under(func(c *Constraints) { c.ClockUntrusted = true })), reason: "ClockUntrusted", want: "The clock of the controller is too far ahead of that of the API server, so it is not known for how long anything has lasted"},
+		"10.2":                           {node: sick("n", under(func(c *Constraints) { c.Upgrading = true })), reason: "ClusterUpgrading", want: "The cluster is being upgraded"},
+		"10.1":                           {script: paused, node: sick("n", under(func(c *Constraints) { c.Paused = true })), reason: "Paused", want: "Paused: upgrade,holiday"},
+		"15.1":                           {node: sick("n", under(func(c *Constraints) { c.Excluded = true })), reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},
+		"17.5":                           {node: sick("n", under(func(c *Constraints) { c.Unselected = true })), reason: "Unselected", want: "The node is no longer selected"},
 		"16.4 positive":                  {script: waitingFor(90 * m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node has to stay healthy for 1h30m0s"},
 		"16.4 negative":                  {script: waitingFor(-m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node has to be confirmed healthy: kubectl annotate node n remediation.medik8s.io/manually-confirmed-healthy="},
 		"13.6":                           {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut))), reason: "NoTemplateLeft", want: "All 3 steps are over and the node is still unhealthy"},
-		"5.4 9.6 no storm holds a next step": {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Storm, c.Excluded = true, true })), now: 5 * m,
+		"5.4 9.6 no storm holds a next step": {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.Storm, c.Excluded = true, true })), now: 5 * m,
 			reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},
 	}
 	for name, tc := range tests {
@@ -81,12 +83,14 @@ func TestDecisionMessages(t *testing.T) {
 			t.Parallel()
 			s := tc.script
 			if s == nil {
-				s = script(reboot())
+				s = classicPolicy(reboot())
 			}
-			s.Grounds = tc.grounds
-			plan := s.Plan(tc.node, epoch.Add(tc.now))
+			pauseRequests := s.Context.PauseRequests
+			s.Context = tc.grounds
+			s.Context.PauseRequests = pauseRequests
+			plan := planWithheld(s, tc.node, tc.withheld, epoch.Add(tc.now))
 			got := s.Decision(&plan, &tc.outcome)
-			if holdsForAll[got.Reason] {
+			if s.Context.heldForAll(got.Reason) {
 				require.Empty(t, got.Message, "23b.5: the condition has it")
 				got.Message = s.explain(&plan, got.Reason)
 			}
@@ -95,7 +99,7 @@ func TestDecisionMessages(t *testing.T) {
 			require.Equal(t, tc.want, got.Message)
 		})
 	}
-	require.Equal(t, "A remediation object of somebody else is in the way", inTheWay(nil))
+	require.Equal(t, "A remediation object of somebody else is in the way", explainBlocker(nil))
 	require.Equal(t, strings.Repeat("x", 512), shorten(strings.Repeat("x", 512)), "as long as it may be")
 	require.Equal(t, strings.Repeat("x", 509)+"...", shorten(strings.Repeat("x", 513)))
 }
@@ -105,7 +109,7 @@ func TestDecisionMessages(t *testing.T) {
 func TestCRThatIsStillGoing(t *testing.T) {
 	t.Parallel()
 	s := escalation()
-	plan := s.Plan(sick("n", with(soft(timedOut), fence(timedOut, deleting))), epoch)
+	plan := planBy(s, sick("n", with(soft(timedOut), fence(timedOut, deleting))), epoch)
 	require.Empty(t, plan.Actions, "P9")
 	require.Equal(t, v1alpha1.DecidedAwaitingDeletion, s.Decision(&plan, &Outcome{}).Reason)
 }
@@ -116,45 +120,46 @@ func TestAllowance(t *testing.T) {
 	t.Parallel()
 	open := health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 2}
 	storm := health.Storm{Active: true, Since: epoch}
-	all := Circumstances{TemplatesUnusable: true, InvalidSpec: true, Terminating: true, Upgrading: true, Paused: true}
-	without := func(changes ...func(*Circumstances)) Grounds {
-		g := Grounds{Circumstances: all, Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}, Storm: storm, SpecProblem: "no limit", TemplateProblem: "it is gone"}
+	all := Constraints{TemplatesUnusable: true, InvalidSpec: true, Terminating: true, Upgrading: true, Paused: true}
+	without := func(changes ...func(*Constraints)) Context {
+		g := Context{Constraints: all, Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}, Storm: storm, SpecProblem: "no limit", TemplateProblem: "it is gone"}
 		for _, change := range changes {
-			change(&g.Circumstances)
+			change(&g.Constraints)
 		}
 		return g
 	}
-	usable := func(c *Circumstances) { c.TemplatesUnusable = false }
-	valid := func(c *Circumstances) { c.InvalidSpec = false }
-	staying := func(c *Circumstances) { c.Terminating = false }
-	upgraded := func(c *Circumstances) { c.Upgrading = false }
-	resumed := func(c *Circumstances) { c.Paused = false }
+	usable := func(c *Constraints) { c.TemplatesUnusable = false }
+	valid := func(c *Constraints) { c.InvalidSpec = false }
+	staying := func(c *Constraints) { c.Terminating = false }
+	upgraded := func(c *Constraints) { c.Upgrading = false }
+	resumed := func(c *Constraints) { c.Paused = false }
 	tests := map[string]struct {
-		grounds Grounds
+		grounds Context
 		allowed bool
 		reason  string
 		message string
 	}{
 		"18.5 Disabled comes first":      {grounds: without(), reason: "Disabled", message: "it is gone"},
-		"18.5 not known yet":             {grounds: Grounds{Circumstances: Circumstances{TemplatesUnusable: true}, Gate: open}, reason: "Disabled", message: "The templates could not be read yet"},
+		"18.5 not known yet":             {grounds: Context{Constraints: Constraints{TemplatesUnusable: true}, Gate: open}, reason: "Disabled", message: "The templates could not be read yet"},
 		"18.5 InvalidSpec":               {grounds: without(usable), reason: "InvalidSpec", message: "no limit"},
 		"18.5 4.8":                       {grounds: without(usable, valid), reason: "Terminating", message: "The NodeHealthCheck is being deleted"},
 		"18.5 ClusterUpgrading":          {grounds: without(usable, valid, staying), reason: "ClusterUpgrading", message: "The cluster is being upgraded"},
 		"18.5 Paused":                    {grounds: without(usable, valid, staying, upgraded), reason: "Paused", message: "Paused: upgrade,holiday"},
 		"18.5 GateClosed":                {grounds: without(usable, valid, staying, upgraded, resumed), reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
-		"8.1 open":                       {grounds: Grounds{Gate: open}, allowed: true, reason: "GateOpen", message: "3 of 5 nodes are healthy, at least 2 have to be"},
-		"8.3 open, whatever the number":  {grounds: Grounds{Gate: health.Gate{Open: true, Observed: 3, Required: -47}}, allowed: true, reason: "GateOpen", message: "0 of 3 nodes are healthy, at least 0 have to be"},
-		"8.5 closed":                     {grounds: Grounds{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
-		"5.4 the gate before the storm":  {grounds: Grounds{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}, Storm: storm}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
-		"9.6 storm":                      {grounds: Grounds{Gate: open, Storm: storm}, reason: "StormActive", message: "Storm recovery is active while 2 of 5 nodes are not healthy"},
-		"9.5 storm, calm for the moment": {grounds: Grounds{Gate: open, Storm: storm, StormEnd: epoch.In(time.FixedZone("", 3600))}, reason: "StormActive", message: "Storm recovery is active until 2026-01-01T00:00:00Z, if it stays calm"},
+		"8.1 open":                       {grounds: Context{Gate: open}, allowed: true, reason: "GateOpen", message: "3 of 5 nodes are healthy, at least 2 have to be"},
+		"8.3 open, whatever the number":  {grounds: Context{Gate: health.Gate{Open: true, Observed: 3, Required: -47}}, allowed: true, reason: "GateOpen", message: "0 of 3 nodes are healthy, at least 0 have to be"},
+		"8.5 closed":                     {grounds: Context{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
+		"5.4 the gate before the storm":  {grounds: Context{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}, Storm: storm}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
+		"9.6 storm":                      {grounds: Context{Gate: open, Storm: storm}, reason: "StormActive", message: "Storm recovery is active while 2 of 5 nodes are not healthy"},
+		"9.5 storm, calm for the moment": {grounds: Context{Gate: open, Storm: storm, StormEnd: epoch.In(time.FixedZone("", 3600))}, reason: "StormActive", message: "Storm recovery is active until 2026-01-01T00:00:00Z, if it stays calm"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := script(reboot())
-			s.Grounds, s.NHC.Spec.PauseRequests = tc.grounds, []string{"upgrade", "holiday"}
-			allowed, reason, message := s.Allowance()
+			s := classicPolicy(reboot())
+			s.Context = tc.grounds
+			s.Context.PauseRequests = []string{"upgrade", "holiday"}
+			allowed, reason, message := s.Context.Allowance()
 			require.Equal(t, tc.allowed, allowed)
 			require.Equal(t, tc.reason, reason)
 			require.Equal(t, tc.message, message)
@@ -184,8 +189,8 @@ func TestChecksAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := escalation()
-			s.Grounds.Gate = health.Gate{Open: true, Observed: 5, Healthy: 4, Required: 3}
-			plan := s.Plan(tc.node, epoch)
+			s.Context.Gate = health.Gate{Open: true, Observed: 5, Healthy: 4, Required: 3}
+			plan := planBy(s, tc.node, epoch)
 			var asked []v1alpha1.DecisionReason
 			for _, check := range s.Checks(&plan) {
 				asked = append(asked, check.Reason)

@@ -40,9 +40,9 @@ func unreadable(n *Node) {
 }
 
 // waitingFor is the script of a NodeHealthCheck with a healthyDelay.
-func waitingFor(delay time.Duration) *Script {
-	s := script(reboot())
-	s.NHC.Spec.HealthyDelay = &metav1.Duration{Duration: delay}
+func waitingFor(delay time.Duration) *Policy {
+	s := classicPolicy(reboot())
+	s.HealthyDelay = delay
 	return s
 }
 
@@ -51,44 +51,45 @@ func TestDecision(t *testing.T) {
 	t.Parallel()
 	const m = time.Minute
 	ourLease := leased(held(ours, epoch, lasting(36000)))
-	grounds := Grounds{
+	grounds := Context{
 		Gate:            health.Gate{Observed: 5, Healthy: 2, Required: 3},
 		SpecProblem:     "one of minHealthy and maxUnhealthy should be specified",
 		TemplateProblem: "Remediation template not found",
 	}
-	stormy := Grounds{Gate: health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 3}, Storm: health.Storm{Active: true, Since: epoch}}
+	stormy := Context{Gate: health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 3}, Storm: health.Storm{Active: true, Since: epoch}}
 	calming := stormy
 	calming.StormEnd = epoch.Add(90*time.Second + time.Millisecond)
 	denied := errors.New("denied by quota")
 	controlPlane := func(n *Node) { n.ControlPlane = true }
 	tests := map[string]struct {
-		script  *Script
-		grounds Grounds
-		node    Node
-		outcome Outcome
-		now     time.Duration
-		want    v1alpha1.DecisionReason // Empty: there is none.
-		works   bool                    // The remediator of the current step, whatever the reason.
-		message string
-		next    time.Duration // Zero: there is none.
+		script   *Policy
+		grounds  Context
+		node     Node
+		withheld v1alpha1.DecisionReason
+		outcome  Outcome
+		now      time.Duration
+		want     v1alpha1.DecisionReason // Empty: there is none.
+		works    bool                    // The remediator of the current step, whatever the reason.
+		message  string
+		next     time.Duration // Zero: there is none.
 	}{
 		"healthy":                        {node: sick("n", well)},
 		"deleted, nothing left":          {node: sick("n", gone), want: "AwaitingDeletion"},
-		"its CR was created":             {node: sick("n"), outcome: Outcome{Created: cr("n")}, want: "StepRunning", message: "RebootRemediation n is at work", next: 30 * m},
-		"the CR of a step was created":   {script: escalation(), node: sick("n"), outcome: Outcome{Created: soft()}, want: "StepRunning", message: "RebootRemediation soft (step 1 of 3) is at work", next: 5 * m},
+		"its CR was created":             {node: sick("n"), outcome: Outcome{Result: Created, CR: cr("n")}, want: "StepRunning", message: "RebootRemediation n is at work", next: 30 * m},
+		"the CR of a step was created":   {script: escalation(), node: sick("n"), outcome: Outcome{Result: Created, CR: soft()}, want: "StepRunning", message: "RebootRemediation soft (step 1 of 3) is at work", next: 5 * m},
 		"it is at work":                  {node: sick("n", with(cr("n")), ourLease), now: m, want: "StepRunning", message: "RebootRemediation n is at work", next: 30 * m},
 		"it is at work, without lease":   {node: sick("n", with(cr("n"))), want: "StepRunning"},
 		"a step is at work":              {script: escalation(), node: sick("n", with(soft(timedOut), fence(createdAt(epoch.Add(m)))), ourLease), now: 2 * m, want: "StepRunning", message: "step 2 of 3", next: 11 * m},
 		"of no step":                     {script: escalation(), node: sick("n", with(stepCR("other", testKind, nil)), ourLease), want: "StepRunning", message: "belongs to no step"},
 		"it has succeeded":               {node: sick("n", with(cr("n", succeeded)), ourLease), want: "StepSucceeded", message: "reports success", next: 30 * m},
 		"the node will be replaced":      {node: sick("n", gone, with(cr("n", awaitsDelete))), want: "AwaitingReplacement"},
-		"12.2":                           {node: sick("n", controlPlane, func(n *Node) { n.PlaceTaken = true }), want: "ControlPlaneBusy"},
-		"12.3":                           {node: sick("n", controlPlane, func(n *Node) { n.EtcdRefuses = true }), want: "EtcdQuorum"},
+		"12.2":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedControlPlaneBusy, want: "ControlPlaneBusy"},
+		"12.3":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedEtcdQuorum, want: "EtcdQuorum"},
 		"11.4":                           {node: sick("n", near(cr("n", foreign))), want: "ForeignRemediation", message: "RebootRemediation n, which belongs to no NodeHealthCheck"},
-		"11.4 found at the last moment":  {node: sick("n"), outcome: Outcome{Blocker: cr("n", foreign), Err: nil}, want: "ForeignRemediation", message: "in the way"},
+		"11.4 found at the last moment":  {node: sick("n"), outcome: Outcome{Result: Blocked, CR: cr("n", foreign), Err: nil}, want: "ForeignRemediation", message: "in the way"},
 		"14.3":                           {node: sick("n", leased(held("somebody", epoch, lasting(600)))), want: "LeaseTaken", message: `Lease node-n is held by "somebody"`},
 		"deletion, healthy":              {node: sick("n", well, with(cr("n"))), want: "AwaitingDeletion", message: "RebootRemediation n is gone"},
-		"deletion nobody has seen yet":   {node: sick("n"), outcome: Outcome{StillDeleting: true}, want: "AwaitingDeletion", message: "the previous remediation object is gone"},
+		"deletion nobody has seen yet":   {node: sick("n"), outcome: Outcome{Result: StillDeleting}, want: "AwaitingDeletion", message: "the previous remediation object is gone"},
 		"deletion by somebody else":      {node: sick("n", with(cr("n", deleting))), want: "AwaitingDeletion"},
 		"deletion of the next step's CR": {script: escalation(), node: sick("n", with(soft(), fence(deleting)), ourLease), now: 5 * m, works: true, want: "AwaitingDeletion", message: "Waiting until FenceRemediation fence is gone"},
 		"7.5":                            {node: sick("n", soon, with(cr("n")), func(n *Node) { n.Verdict.Deadline = epoch.Add(m) }), works: true, want: "SoonUnhealthy", next: m},
@@ -96,54 +97,57 @@ func TestDecision(t *testing.T) {
 		"11.3": {node: sick("n", func(n *Node) {
 			n.Machines.UnreadOpenShift, n.MachineDeadline = testNamespace, epoch.Add(30*time.Second)
 		}), want: "MachineUnreadable", message: "The Machine that would own", next: 30 * time.Second},
-		"the clock":                         {node: sick("n", under(func(c *Circumstances) { c.ClockUntrusted = true })), want: "ClockUntrusted"},
+		"the clock":                         {node: sick("n", under(func(c *Constraints) { c.ClockUntrusted = true })), want: "ClockUntrusted"},
 		"7.2":                               {node: sick("n", soon, func(n *Node) { n.Verdict.Since, n.Verdict.Deadline = time.Time{}, time.Time{} }), want: "SoonUnhealthy", message: "has no lastTransitionTime"},
 		"18.2 a time that cannot be stored": {node: sick("n", soon, func(n *Node) { n.Verdict.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }), want: "SoonUnhealthy"},
-		"14.2 a race that was lost":         {node: sick("n"), outcome: Outcome{LeaseLost: true}, want: "LeaseTaken", message: "was written by another client"},
-		"the last look":                     {node: sick("n"), outcome: Outcome{Recovered: true}, want: "Recovering"},
+		"14.2 a race that was lost":         {node: sick("n"), outcome: Outcome{Result: LeaseLost}, want: "LeaseTaken", message: "was written by another client"},
+		"the last look":                     {node: sick("n"), outcome: Outcome{Result: Recovered}, want: "Recovering"},
 		"6.8":                               {node: sick("n", unreadable), want: "RemediationUnreadable"},
 		"6.8 deleted":                       {node: sick("n", gone, unreadable), want: "RemediationUnreadable"},
 		"6.8 healthy":                       {node: sick("n", well, unreadable), want: "RemediationUnreadable"},
-		"creation failed":                   {node: sick("n"), outcome: Outcome{Failed: "CreateFailed", Err: denied}, want: "CreateFailed", message: "denied by quota"},
+		"8.4":                               {node: sick("n"), outcome: Outcome{Result: Deferred}, want: "NextBatch"},
+		"8.4 the end of the last step":      {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, outcome: Outcome{Result: Deferred}, works: true, want: "NextBatch"},
+		"8.4 a deletion":                    {node: sick("n", well, with(cr("n"))), outcome: Outcome{Result: Deferred}, want: "AwaitingDeletion"},
+		"creation failed":                   {node: sick("n"), outcome: Outcome{Result: Failed, Reason: "CreateFailed", Err: denied}, want: "CreateFailed", message: "denied by quota"},
 		"creation put off":                  {node: sick("n", retryIn(m, "denied by quota")), want: "CreateFailed", message: "denied by quota"},
-		"creation failed, by any port":      {node: sick("n"), outcome: Outcome{Failed: "CreateFailed", Err: errors.New("read tcp 10.0.0.5:39482->10.96.0.4:443: reset")}, want: "CreateFailed", message: "read tcp 10.0.0.5->10.96.0.4:443: reset"},
+		"creation failed, by any port":      {node: sick("n"), outcome: Outcome{Result: Failed, Reason: "CreateFailed", Err: errors.New("read tcp 10.0.0.5:39482->10.96.0.4:443: reset")}, want: "CreateFailed", message: "read tcp 10.0.0.5->10.96.0.4:443: reset"},
 		"put off, by any port":              {node: sick("n", retryIn(m, "read tcp 10.0.0.5:39482->10.96.0.4:443: reset")), want: "CreateFailed", message: "read tcp 10.0.0.5->10.96.0.4:443: reset"},
-		"the lease failed":                  {node: sick("n"), outcome: Outcome{Failed: "UpdateFailed", Err: denied}, want: "UpdateFailed", message: "denied by quota"},
+		"the lease failed":                  {node: sick("n"), outcome: Outcome{Result: Failed, Reason: "UpdateFailed", Err: denied}, want: "UpdateFailed", message: "denied by quota"},
 		"the lease failed, put off":         {node: sick("n", retryIn(m, "writing lease node-n"), lastFailed("UpdateFailed")), want: "UpdateFailed", message: "writing lease node-n"},
 		"a renewal failed, put off":         {node: sick("n", retryIn(m, "writing lease node-n"), lastFailed("")), want: "UpdateFailed", message: "writing lease node-n"},
-		"deletion failed":                   {node: sick("n", well, with(cr("n"))), outcome: Outcome{Failed: "DeleteFailed", Err: denied}, want: "DeleteFailed", message: "denied by quota"},
+		"deletion failed":                   {node: sick("n", well, with(cr("n"))), outcome: Outcome{Result: Failed, Reason: "DeleteFailed", Err: denied}, want: "DeleteFailed", message: "denied by quota"},
 		"deletion put off":                  {node: sick("n", well, with(cr("n")), retryIn(m, "denied by quota"), lastFailed("DeleteFailed")), want: "DeleteFailed", message: "denied by quota"},
-		"end of the last step failed":       {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, outcome: Outcome{Failed: "UpdateFailed", Err: denied}, works: true, want: "UpdateFailed", message: "denied by quota"},
+		"end of the last step failed":       {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, outcome: Outcome{Result: Failed, Reason: "UpdateFailed", Err: denied}, works: true, want: "UpdateFailed", message: "denied by quota"},
 		"a renewal failed":                  {node: sick("n", with(cr("n")), leased(held(ours, epoch, lasting(60)))), outcome: Outcome{Err: denied}, want: "StepRunning", next: 30 * m},
-		"4.7":                               {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.InvalidSpec = true })), want: "InvalidSpec", message: "one of minHealthy"},
-		"4.8":                               {node: sick("n", under(func(c *Circumstances) { c.Terminating = true })), want: "Terminating"},
-		"6":                                 {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), want: "Disabled", message: "Remediation template not found"},
-		"6.5":                               {node: sick("n", under(func(c *Circumstances) { c.TemplatesUnusable = true })), want: "Disabled", message: "could not be read yet"},
-		"6.7":                               {grounds: grounds, node: sick("n", well, with(cr("n")), under(func(c *Circumstances) { c.Conflict = true })), want: "Disabled"},
-		"6.7 deleted":                       {grounds: grounds, node: sick("n", gone, with(cr("n")), under(func(c *Circumstances) { c.Conflict = true })), want: "Disabled"},
-		"10.2":                              {node: sick("n", under(func(c *Circumstances) { c.Upgrading = true })), want: "ClusterUpgrading"},
-		"10.1":                              {node: sick("n", under(func(c *Circumstances) { c.Paused = true })), want: "Paused"},
-		"8.5":                               {grounds: grounds, node: sick("n", under(func(c *Circumstances) { c.GateClosed = true })), want: "GateClosed", message: "2 of 5 nodes are healthy, at least 3 have to be"},
-		"5.3 the step is over, gate closed": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.GateClosed = true })), now: 5 * m,
+		"4.7":                               {grounds: grounds, node: sick("n", under(func(c *Constraints) { c.InvalidSpec = true })), want: "InvalidSpec", message: "one of minHealthy"},
+		"4.8":                               {node: sick("n", under(func(c *Constraints) { c.Terminating = true })), want: "Terminating"},
+		"6":                                 {grounds: grounds, node: sick("n", under(func(c *Constraints) { c.TemplatesUnusable = true })), want: "Disabled", message: "Remediation template not found"},
+		"6.5":                               {node: sick("n", under(func(c *Constraints) { c.TemplatesUnusable = true })), want: "Disabled", message: "could not be read yet"},
+		"6.7":                               {grounds: grounds, node: sick("n", well, with(cr("n")), under(func(c *Constraints) { c.Conflict = true })), want: "Disabled"},
+		"6.7 deleted":                       {grounds: grounds, node: sick("n", gone, with(cr("n")), under(func(c *Constraints) { c.Conflict = true })), want: "Disabled"},
+		"10.2":                              {node: sick("n", under(func(c *Constraints) { c.Upgrading = true })), want: "ClusterUpgrading"},
+		"10.1":                              {node: sick("n", under(func(c *Constraints) { c.Paused = true })), want: "Paused"},
+		"8.5":                               {grounds: grounds, node: sick("n", under(func(c *Constraints) { c.GateClosed = true })), want: "GateClosed", message: "2 of 5 nodes are healthy, at least 3 have to be"},
+		"5.3 the step is over, gate closed": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.GateClosed = true })), now: 5 * m,
 			works: true, want: "GateClosed"},
-		"8.5 the step is not over": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.GateClosed = true })), now: 4 * m,
+		"8.5 the step is not over": {script: escalation(), grounds: grounds, node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.GateClosed = true })), now: 4 * m,
 			want: "StepRunning", next: 5 * m},
-		"9.6":                              {grounds: stormy, node: sick("n", under(func(c *Circumstances) { c.Storm = true })), want: "StormActive", message: "2 of 5 nodes are not healthy"},
-		"9.6 calm":                         {grounds: calming, node: sick("n", under(func(c *Circumstances) { c.Storm = true })), want: "StormActive", message: "until 2026-01-01T00:01:30Z", next: 91 * time.Second},
-		"9.6 the next step":                {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Storm = true })), now: 5 * m, outcome: Outcome{Created: fence(createdAt(epoch.Add(5 * m)))}, want: "StepRunning", message: "step 2 of 3", next: 15 * m},
-		"15.1":                             {node: sick("n", under(func(c *Circumstances) { c.Excluded = true })), want: "Excluded", message: v1alpha1.LabelExclude},
-		"17.5":                             {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Circumstances) { c.Unselected = true })), now: 5 * m, works: true, want: "Unselected"},
+		"9.6":                              {grounds: stormy, node: sick("n", under(func(c *Constraints) { c.Storm = true })), want: "StormActive", message: "2 of 5 nodes are not healthy"},
+		"9.6 calm":                         {grounds: calming, node: sick("n", under(func(c *Constraints) { c.Storm = true })), want: "StormActive", message: "until 2026-01-01T00:01:30Z", next: 91 * time.Second},
+		"9.6 the next step":                {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.Storm = true })), now: 5 * m, outcome: Outcome{Result: Created, CR: fence(createdAt(epoch.Add(5 * m)))}, want: "StepRunning", message: "step 2 of 3", next: 15 * m},
+		"15.1":                             {node: sick("n", under(func(c *Constraints) { c.Excluded = true })), want: "Excluded", message: v1alpha1.LabelExclude},
+		"17.5":                             {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.Unselected = true })), now: 5 * m, works: true, want: "Unselected"},
 		"16.4 positive":                    {script: waitingFor(time.Hour), node: sick("n", well, with(cr("n")), func(n *Node) { n.HealthySince = epoch }), now: m, want: "HealthyDelay", message: "1h0m0s", next: time.Hour},
 		"16.4 negative":                    {script: waitingFor(-1), node: sick("n", well, with(cr("n"))), want: "HealthyDelay", message: "kubectl annotate node n " + v1alpha1.AnnotationManuallyConfirmedHealthy + "="},
 		"13.6":                             {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), ourLease), want: "NoTemplateLeft", message: "All 3 steps are over"},
 		"13.6 gave up when it was told to": {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(25*m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:20:00Z"))), ourLease), now: 26 * m, want: "NoTemplateLeft"},
 		"13.7 classic":                     {node: sick("n", with(cr("n", gaveUp(m))), ourLease), now: 2 * m, want: "StepFailed", message: "RebootRemediation n reports failure: NoAgent: no agent answers, and no step follows", next: 30 * m},
-		"13.7 classic, paused":             {node: sick("n", with(cr("n", gaveUp(m))), ourLease, under(func(c *Circumstances) { c.Paused = true })), now: 2 * m, want: "StepFailed", next: 30 * m},
+		"13.7 classic, paused":             {node: sick("n", with(cr("n", gaveUp(m))), ourLease, under(func(c *Constraints) { c.Paused = true })), now: 2 * m, want: "StepFailed", next: 30 * m},
 		"13.7 classic, its lease is over":  {node: sick("n", with(cr("n", gaveUp(m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:30:00Z")))), now: 31 * m, want: "StepFailed"},
 		"13.7 it was told to stop first":   {node: sick("n", with(cr("n", gaveUp(31*m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:30:00Z")))), now: 32 * m, want: "NoTemplateLeft"},
 		"13.7 the last step, right now":    {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(m))), ourLease), now: m, want: "StepFailed", message: "reports failure: NoAgent: no agent answers"},
 		"13.7 the last step, and ended":    {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(gaveUp(m), annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:01:00Z"))), ourLease), now: 9 * m, want: "StepFailed"},
-		"13.3 a step that is followed":     {script: escalation(), node: sick("n", with(soft(gaveUp(m))), ourLease, under(func(c *Circumstances) { c.Paused = true })), now: m, want: "Paused"},
+		"13.3 a step that is followed":     {script: escalation(), node: sick("n", with(soft(gaveUp(m))), ourLease, under(func(c *Constraints) { c.Paused = true })), now: m, want: "Paused"},
 		"13.6 at this moment":              {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard()), ourLease), now: 20 * m, outcome: Outcome{TimedOut: map[types.UID]time.Time{hard().UID: epoch}}, want: "NoTemplateLeft"},
 	}
 	covered := sets.New[v1alpha1.DecisionReason]()
@@ -153,10 +157,10 @@ func TestDecision(t *testing.T) {
 			t.Parallel()
 			s := tc.script
 			if s == nil {
-				s = script(reboot())
+				s = classicPolicy(reboot())
 			}
-			s.Grounds = tc.grounds
-			plan := s.Plan(tc.node, epoch.Add(tc.now))
+			s.Context = tc.grounds
+			plan := planWithheld(s, tc.node, tc.withheld, epoch.Add(tc.now))
 			got := s.Decision(&plan, &tc.outcome)
 			if tc.want == "" {
 				require.Nil(t, got)
@@ -170,7 +174,7 @@ func TestDecision(t *testing.T) {
 			}
 			require.Equal(t, wantType, got.Type, "23b.5: whether a CR is at work")
 			message := got.Message
-			if holdsForAll[got.Reason] {
+			if s.Context.heldForAll(got.Reason) {
 				require.Empty(t, message, "23b.5: the condition has it")
 				message = s.explain(&plan, got.Reason)
 			}
@@ -193,20 +197,20 @@ func TestDecision(t *testing.T) {
 // again when it is seen, so that status is not written a second time.
 func TestDecisionIsStable(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]*Script{"classic": script(reboot()), "escalating": escalation()} {
+	for name, s := range map[string]*Policy{"classic": classicPolicy(reboot()), "escalating": escalation()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			now := epoch.Add(300 * time.Millisecond)
-			plan := s.Plan(sick("n"), now)
+			plan := planBy(s, sick("n"), now)
 			write, ok := plan.Actions[0].(WriteLease)
 			require.True(t, ok)
 			create, ok := plan.Actions[2].(Create)
 			require.True(t, ok)
 			created := ParseCR(create.Object)
 			created.CreationTimestamp = metav1.NewTime(epoch)
-			first := s.Decision(&plan, &Outcome{Created: created})
+			first := s.Decision(&plan, &Outcome{Result: Created, CR: created})
 
-			seen := s.Plan(sick("n", with(created), leased(write.Lease)), now.Add(time.Second))
+			seen := planBy(s, sick("n", with(created), leased(write.Lease)), now.Add(time.Second))
 			require.Equal(t, first, s.Decision(&seen, &Outcome{}))
 		})
 	}
@@ -217,9 +221,9 @@ func TestDecisionIsStable(t *testing.T) {
 func TestRefusalsAreDecisions(t *testing.T) {
 	t.Parallel()
 	reasons := v1alpha1.DecisionReasons()
-	for _, refusal := range []Refusal{
-		RefusedClockUntrusted, RefusedUpgrading, RefusedPaused, RefusedGateClosed, RefusedStormActive, RefusedExcluded, RefusedControlPlaneBusy, RefusedEtcdQuorum,
-		RefusedForeignRemediation, RefusedLeaseTaken, RefusedInvalidSpec, RefusedTerminating, RefusedDisabled, RefusedUnselected,
+	for _, refusal := range []v1alpha1.DecisionReason{
+		v1alpha1.DecidedClockUntrusted, v1alpha1.DecidedClusterUpgrading, v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedStormActive, v1alpha1.DecidedExcluded, v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum,
+		v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken, v1alpha1.DecidedInvalidSpec, v1alpha1.DecidedTerminating, v1alpha1.DecidedDisabled, v1alpha1.DecidedUnselected,
 	} {
 		require.Contains(t, []v1alpha1.DecisionType{v1alpha1.DecisionHeld, v1alpha1.DecisionWaiting}, reasons[v1alpha1.DecisionReason(refusal)], refusal)
 	}
@@ -227,9 +231,9 @@ func TestRefusalsAreDecisions(t *testing.T) {
 
 func TestDecisionMessageIsBounded(t *testing.T) {
 	t.Parallel()
-	s := script(reboot())
-	plan := s.Plan(sick("n"), epoch)
-	got := s.Decision(&plan, &Outcome{Failed: v1alpha1.DecidedCreateFailed, Err: errors.New(strings.Repeat("ä", 5000))})
+	s := classicPolicy(reboot())
+	plan := planBy(s, sick("n"), epoch)
+	got := s.Decision(&plan, &Outcome{Result: Failed, Reason: v1alpha1.DecidedCreateFailed, Err: errors.New(strings.Repeat("ä", 5000))})
 	require.LessOrEqual(t, len(got.Message), 512)
 	require.True(t, strings.HasSuffix(got.Message, "ä..."), "cut between two characters")
 }
@@ -237,21 +241,21 @@ func TestDecisionMessageIsBounded(t *testing.T) {
 // TestChecks: the first check that is not passed is the refusal (spec 5.4).
 func TestChecks(t *testing.T) {
 	t.Parallel()
-	s := script(reboot())
-	s.Grounds = Grounds{Gate: health.Gate{Open: true, Observed: 5, Healthy: 4, Required: 3}, SpecProblem: "one of minHealthy and maxUnhealthy should be specified"}
-	plan := s.Plan(sick("n"), epoch)
+	s := classicPolicy(reboot())
+	s.Context = Context{Gate: health.Gate{Open: true, Observed: 5, Healthy: 4, Required: 3}, SpecProblem: "one of minHealthy and maxUnhealthy should be specified"}
+	plan := planBy(s, sick("n"), epoch)
 	for _, check := range s.Checks(&plan) {
 		require.True(t, check.Passed, check.Reason)
 	}
-	combinations(func(c Circumstances, refusal Refusal, _ Permissions) {
+	combinations(func(c Constraints, refusal v1alpha1.DecisionReason, _ Permissions) {
 		if c.NodeDeleted {
 			return
 		}
-		plan := s.Plan(sick("n", under(func(to *Circumstances) { *to = c })), epoch)
-		first := Refusal("")
+		plan := planBy(s, sick("n", under(func(to *Constraints) { *to = c })), epoch)
+		first := v1alpha1.DecisionReason("")
 		for _, check := range s.Checks(&plan) {
 			if !check.Passed {
-				first = Refusal(check.Reason)
+				first = check.Reason
 				require.NotEmpty(t, check.Message, check.Reason)
 				break
 			}
@@ -261,10 +265,14 @@ func TestChecks(t *testing.T) {
 	for reason, node := range map[v1alpha1.DecisionReason]Node{
 		v1alpha1.DecidedLeaseTaken:         sick("n", leased(held("somebody", epoch, lasting(600)))),
 		v1alpha1.DecidedForeignRemediation: sick("n", near(cr("n", foreign))),
-		v1alpha1.DecidedControlPlaneBusy:   sick("n", func(n *Node) { n.ControlPlane, n.PlaceTaken = true, true }),
-		v1alpha1.DecidedEtcdQuorum:         sick("n", func(n *Node) { n.ControlPlane, n.EtcdRefuses = true, true }),
+		v1alpha1.DecidedControlPlaneBusy:   sick("n", func(n *Node) { n.ControlPlane = true }),
+		v1alpha1.DecidedEtcdQuorum:         sick("n", func(n *Node) { n.ControlPlane = true }),
 	} {
-		plan := s.Plan(node, epoch)
+		withheld := reason
+		if !node.ControlPlane {
+			withheld = ""
+		}
+		plan := planWithheld(s, node, withheld, epoch)
 		for _, check := range s.Checks(&plan) {
 			require.Equal(t, check.Reason != reason, check.Passed, check.Reason)
 		}

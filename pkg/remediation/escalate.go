@@ -20,7 +20,7 @@ import (
 //	   ▲ its CR vanished: a new one                 (its CR stays)       (the CRs stay)
 func (p *planner) remediate() {
 	for _, cr := range p.progress.going {
-		if cr.mayTimeOut() && !p.Node.Circumstances.Conflict {
+		if cr.mayTimeOut() && !p.Node.Constraints.Conflict {
 			// Somebody else deletes it although the node is unhealthy. The mark lets the
 			// remediator give up its finalizer (spec 13.8).
 			p.do(MarkTimedOut{CR: cr, At: p.now})
@@ -28,24 +28,24 @@ func (p *planner) remediate() {
 	}
 	switch {
 	case len(p.Steps) == 0:
-		p.refuse(p.Node.Circumstances.Refusal(true)) // A stored spec without any template.
+		p.refuse(p.Node.Constraints.Refusal(true)) // A stored spec without any template.
 	case len(p.Node.Unreadable) > 0:
 		// What cannot be read may still be at work.
-		p.because(v1alpha1.DecidedUnreadable, time.Time{})
-	case p.progress.strangers:
+		p.setReason(v1alpha1.DecidedUnreadable, time.Time{})
+	case p.progress.unknown:
 		// So may what belongs to no step.
-		p.because(v1alpha1.DecidedStepRunning, time.Time{})
+		p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
 	case p.progress.standing == 0 && len(p.progress.going) > 0:
 		// A new beginning waits until all of the old is gone (P9).
-		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	case p.progress.current == len(p.Steps):
 		p.exhaust(p.progress.last)
 		p.finish()
 	case p.progress.running != nil:
 		p.wait()
-	case p.progress.leaving[p.progress.current]:
+	case p.progress.isLeaving(p.progress.current):
 		// The CR of this step has to be gone first.
-		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	default:
 		p.begin(p.progress.current)
 	}
@@ -57,7 +57,7 @@ func (p *planner) exhaust(last *CR) {
 	if p.fails(last, p.Steps[len(p.Steps)-1], time.Time{}) {
 		return
 	}
-	p.because(v1alpha1.DecidedNoTemplateLeft, time.Time{})
+	p.setReason(v1alpha1.DecidedNoTemplateLeft, time.Time{})
 }
 
 // fails notes that the CR of the last step has failed, if it has.
@@ -66,7 +66,7 @@ func (p *planner) fails(cr *CR, step Step, until time.Time) bool {
 		return false
 	}
 	p.Failed = cr
-	p.because(v1alpha1.DecidedStepFailed, until)
+	p.setReason(v1alpha1.DecidedStepFailed, until)
 	return true
 }
 
@@ -101,10 +101,10 @@ func (p *planner) wait() {
 	due := p.stepEnd(cr, step)
 	switch {
 	case cr.Succeeded == corev1.ConditionTrue:
-		p.because(v1alpha1.DecidedStepSucceeded, due)
+		p.setReason(v1alpha1.DecidedStepSucceeded, due)
 	case !step.Escalating() && p.fails(cr, step, due): // Nothing follows, so it is told (spec 13.7).
 	default:
-		p.because(v1alpha1.DecidedStepRunning, due)
+		p.setReason(v1alpha1.DecidedStepRunning, due)
 	}
 	if due.IsZero() {
 		return
@@ -113,14 +113,14 @@ func (p *planner) wait() {
 		p.recheckAt(due)
 		return
 	}
-	if !p.Node.Circumstances.Permissions().EndStep {
+	if !p.Node.Constraints.Permissions().EndStep {
 		p.hold()
 		return
 	}
 	next := p.progress.current + 1
-	if next < len(p.Steps) && p.progress.leaving[next] {
+	if next < len(p.Steps) && p.progress.isLeaving(next) {
 		// The next step had a CR already, which has to be gone first.
-		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 		return
 	}
 	if next == len(p.Steps) {
@@ -149,7 +149,7 @@ func (p *planner) stepEnd(cr *CR, step Step) time.Time {
 	switch {
 	case !step.Escalating():
 		end, limited := overdue(p.Node.Lease)
-		if !limited || !p.Node.holds(p.NHC.Name) {
+		if !limited || !p.Node.holds(p.Owner) {
 			return time.Time{}
 		}
 		return end
@@ -162,9 +162,8 @@ func (p *planner) stepEnd(cr *CR, step Step) time.Time {
 
 // hold notes why a step that is over may not be ended yet.
 func (p *planner) hold() {
-	refusal := p.Node.Circumstances.Refusal(false)
-	p.because(v1alpha1.DecisionReason(refusal), time.Time{})
-	if refusal == RefusedUpgrading {
+	p.setReason(p.Node.Constraints.Refusal(false), time.Time{})
+	if p.Reason == v1alpha1.DecidedClusterUpgrading {
 		p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
 	}
 }
@@ -173,14 +172,14 @@ func (p *planner) hold() {
 // before (spec 14.7).
 func (p *planner) finish() {
 	end, limited := overdue(p.Node.Lease)
-	if !limited || p.Steps[0].Escalating() || !p.Node.holds(p.NHC.Name) {
+	if !limited || p.Steps[0].Escalating() || !p.Node.holds(p.Owner) {
 		return
 	}
 	if p.now.Before(end) {
 		p.recheckAt(end)
 		return
 	}
-	if !p.Node.Circumstances.Permissions().EndStep {
+	if !p.Node.Constraints.Permissions().EndStep {
 		return
 	}
 	p.do(ReleaseLease{Lease: p.Node.Lease})
@@ -190,40 +189,37 @@ func (p *planner) finish() {
 // comes after all that may be in the way, and right before the CR (spec 13.3).
 func (p *planner) begin(step int, end ...Action) {
 	first := len(p.Node.Own) == 0
-	permitted := p.Node.Circumstances.Permissions()
+	permitted := p.Node.Constraints.Permissions()
 	if (first && !permitted.CreateFirst) || (!first && !permitted.CreateNext) {
-		p.refuse(p.Node.Circumstances.Refusal(first))
-		if p.Refusal == RefusedUpgrading {
+		p.refuse(p.Node.Constraints.Refusal(first))
+		if p.Reason == v1alpha1.DecidedClusterUpgrading {
 			p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
 		}
 		return
 	}
 	if p.Templates[step] == nil {
-		p.refuse(RefusedDisabled)
+		p.refuse(v1alpha1.DecidedDisabled)
 		return
 	}
-	if first && p.Node.ControlPlane && p.Node.PlaceTaken {
-		p.refuseForAMinute(RefusedControlPlaneBusy)
+	p.Candidate = first
+	if first && p.withheld != "" {
+		p.refuseForAMinute(p.withheld)
 		return
 	}
-	if first && p.Node.ControlPlane && p.Node.EtcdRefuses {
-		p.refuseForAMinute(RefusedEtcdQuorum)
-		return
-	}
-	object := Render(p.NHC, p.Node, p.Templates[step])
+	object := Render(p.Owner, p.Node, p.Templates[step])
 	if p.Blocker = blocker(p.Node, p.Steps[step], object); p.Blocker != nil {
-		p.refuse(RefusedForeignRemediation)
+		p.refuse(v1alpha1.DecidedForeignRemediation)
 		return
 	}
 	if p.Node.Machines.mayOwn(p.Templates[step]) && p.now.Before(p.Node.MachineDeadline) {
-		p.refuse(RefusedMachineUnreadable)
+		p.refuse(v1alpha1.DecidedMachineUnreadable)
 		p.Until = p.Node.MachineDeadline
 		p.recheckAt(p.Until)
 		return
 	}
 	lease, free := p.acquire(p.Steps[step], first)
 	if !free {
-		p.refuseForAMinute(RefusedLeaseTaken)
+		p.refuseForAMinute(v1alpha1.DecidedLeaseTaken)
 		if end, complete := leaseEnd(p.Node.Lease); complete {
 			p.recheckAt(end.Add(1))
 		}
@@ -236,28 +232,28 @@ func (p *planner) begin(step int, end ...Action) {
 	p.do(Confirm{})
 	p.do(end...)
 	p.do(Create{Object: object})
-	p.because(v1alpha1.DecidedStepRunning, time.Time{})
+	p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
 	p.recheckAt(p.now.Add(p.Steps[step].Duration()))
 }
 
-// refuse records why the CR that is its turn is not created.
-func (p *planner) refuse(refusal Refusal) {
-	p.Refusal = refusal
-	p.because(v1alpha1.DecisionReason(refusal), time.Time{})
-	if refusal == RefusedStormActive {
-		p.Until = p.Grounds.StormEnd
+// refuse records why the CR that is due is not created.
+func (p *planner) refuse(reason v1alpha1.DecisionReason) {
+	p.Refused = true
+	p.setReason(reason, time.Time{})
+	if reason == v1alpha1.DecidedStormActive {
+		p.Until = p.Context.StormEnd
 	}
 }
 
 // refuseForAMinute does the same for a refusal that may end without an event.
-func (p *planner) refuseForAMinute(refusal Refusal) {
-	p.refuse(refusal)
+func (p *planner) refuseForAMinute(reason v1alpha1.DecisionReason) {
+	p.refuse(reason)
 	p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
 }
 
 // blocker returns the foreign CR that stands for the same node and template, or
 // has the name that is needed (spec 11.4).
-func blocker(node Node, step Step, object *unstructured.Unstructured) *CR {
+func blocker(node *Node, step Step, object *unstructured.Unstructured) *CR {
 	for _, cr := range node.Foreign {
 		if cr.GroupVersionKind().GroupKind() != object.GroupVersionKind().GroupKind() || cr.Namespace != object.GetNamespace() {
 			continue

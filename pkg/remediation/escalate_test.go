@@ -18,7 +18,7 @@ import (
 
 // escalation is a script of three steps, with timeouts of 5, 10 and 20 minutes, of
 // which the first and the last have templates of the same kind.
-func escalation(shuffle ...int) *Script {
+func escalation(shuffle ...int) *Policy {
 	nhc := check()
 	all := []v1alpha1.EscalatingRemediation{
 		{Order: -1, RemediationTemplate: step("RebootRemediationTemplate", testNamespace, "soft").Reference, Timeout: metav1.Duration{Duration: 5 * time.Minute}},
@@ -32,7 +32,7 @@ func escalation(shuffle ...int) *Script {
 			nhc.Spec.EscalatingRemediations = append(nhc.Spec.EscalatingRemediations, all[i])
 		}
 	}
-	s := &Script{NHC: nhc, Steps: Steps(&nhc.Spec)}
+	s := &Policy{Owner: OwnerOf(nhc), Steps: Steps(&nhc.Spec)}
 	for _, step := range s.Steps {
 		s.Templates = append(s.Templates, reboot(supportsMultiple, named(testNamespace, step.Reference.Name), func(t *Template) { t.Kind = step.Reference.Kind }))
 	}
@@ -74,7 +74,7 @@ func TestEscalation(t *testing.T) {
 		node      Node
 		now       time.Duration
 		want      []string
-		refusal   Refusal
+		refusal   v1alpha1.DecisionReason
 		exhausted bool
 		recheck   time.Duration
 	}{
@@ -97,13 +97,13 @@ func TestEscalation(t *testing.T) {
 		"13.6 after the last step":                          {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut), hard())), now: 20 * m, want: []string{"confirm", "end hard at 00:20:00"}, exhausted: true},
 		"13.6 nothing more follows":                         {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut), hard(timedOut))), now: 900 * m, exhausted: true},
 		"11.8 the oldest CR of a step is the step's":        {node: sick("n", ourLease, with(soft(), soft(createdAt(epoch.Add(3*m)), func(c *CR) { c.UID = "second" }))), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
-		"5.3 blocked: the step goes on":                     {node: sick("n", ourLease, with(soft()), under(func(c *Circumstances) { c.Paused = true })), now: 9 * m},
-		"5.3 blocked: a failed step goes on as well":        {node: sick("n", ourLease, with(soft(failed)), under(func(c *Circumstances) { c.GateClosed = true })), now: 9 * m},
-		"5.2 blocked: no next CR for a step that is over":   {node: sick("n", ourLease, with(soft(timedOut)), under(func(c *Circumstances) { c.Excluded = true })), now: 9 * m, refusal: RefusedExcluded},
-		"5.3 the lease is taken: the step goes on":          {node: sick("n", leased(held("other", epoch)), with(soft())), now: 5 * m, refusal: RefusedLeaseTaken, recheck: 6 * m},
-		"13.8 what is deleted is told to stop even then":    {node: sick("n", leased(held("other", epoch)), with(soft(), soft(deleting, func(c *CR) { c.UID = "second" }))), now: 5 * m, want: []string{"mark soft at 00:05:00"}, refusal: RefusedLeaseTaken, recheck: 6 * m},
-		"5.3 a foreign CR is in the way: the step goes on":  {node: sick("n", ourLease, with(soft()), near(fence(foreign))), now: 5 * m, refusal: RefusedForeignRemediation},
-		"5.4 the control plane is no obstacle to next ones": {node: sick("n", ourLease, with(soft()), func(n *Node) { n.ControlPlane, n.PlaceTaken, n.EtcdRefuses = true, true, true }), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
+		"5.3 blocked: the step goes on":                     {node: sick("n", ourLease, with(soft()), under(func(c *Constraints) { c.Paused = true })), now: 9 * m},
+		"5.3 blocked: a failed step goes on as well":        {node: sick("n", ourLease, with(soft(failed)), under(func(c *Constraints) { c.GateClosed = true })), now: 9 * m},
+		"5.2 blocked: no next CR for a step that is over":   {node: sick("n", ourLease, with(soft(timedOut)), under(func(c *Constraints) { c.Excluded = true })), now: 9 * m, refusal: v1alpha1.DecidedExcluded},
+		"5.3 the lease is taken: the step goes on":          {node: sick("n", leased(held("other", epoch)), with(soft())), now: 5 * m, refusal: v1alpha1.DecidedLeaseTaken, recheck: 6 * m},
+		"13.8 what is deleted is told to stop even then":    {node: sick("n", leased(held("other", epoch)), with(soft(), soft(deleting, func(c *CR) { c.UID = "second" }))), now: 5 * m, want: []string{"mark soft at 00:05:00"}, refusal: v1alpha1.DecidedLeaseTaken, recheck: 6 * m},
+		"5.3 a foreign CR is in the way: the step goes on":  {node: sick("n", ourLease, with(soft()), near(fence(foreign))), now: 5 * m, refusal: v1alpha1.DecidedForeignRemediation},
+		"5.4 the control plane is no obstacle to next ones": {node: sick("n", ourLease, with(soft()), func(n *Node) { n.ControlPlane = true }), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"14.2 14.8 the lease is missing: acquired again":    {node: sick("n", with(soft())), now: 5 * m, want: []string{"lease node-n", "confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"14.4 14.8 an invalid foreign lease is taken over":  {node: sick("n", leased(held("other", epoch.Add(-time.Hour))), with(soft())), now: 5 * m, want: []string{"lease node-n", "confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"7.5 nothing for a soon-unhealthy node":             {node: sick("n", ourLease, soon, with(soft(failed))), now: 99 * m},
@@ -111,7 +111,7 @@ func TestEscalation(t *testing.T) {
 		"16.1 recovery: every step, timed out or not":       {node: sick("n", ourLease, well, with(soft(timedOut), fence(succeeded), hard())), now: m, want: []string{"delete soft", "delete fence", "delete hard"}},
 		"14.5 the lease is kept while no step can be ended": {node: sick("n", leased(held(ours, epoch, lasting(360))), with(soft(), hard()), func(n *Node) { n.RetryAt = epoch.Add(time.Hour) }), now: 20 * m, want: []string{"lease node-n"}, recheck: 40 * m},
 		"14.5 and before the next attempt to end the last":  {node: sick("n", leased(held(ours, epoch, lasting(360))), with(hard()), func(n *Node) { n.RetryAt = epoch.Add(time.Minute) }), now: 20 * m, want: []string{"lease node-n", "confirm", "end hard at 00:20:00"}, exhausted: true},
-		"P1 nothing before the next attempt":                {node: sick("n", ourLease, with(soft()), func(n *Node) { n.RetryAt = epoch.Add(time.Hour) }), now: 5 * m, refusal: RefusedRetryLater, recheck: 15 * m},
+		"P1 nothing before the next attempt":                {node: sick("n", ourLease, with(soft()), func(n *Node) { n.RetryAt = epoch.Add(time.Hour) }), now: 5 * m, refusal: v1alpha1.DecidedUpdateFailed, recheck: 15 * m},
 	}
 	hashes := map[string]string{"soft": "", "fence": "", "hard": ""}
 	for _, template := range escalation().Templates {
@@ -129,9 +129,9 @@ func TestEscalation(t *testing.T) {
 				}
 				want = append(want, line)
 			}
-			plan := escalation().Plan(tc.node, epoch.Add(tc.now))
+			plan := planBy(escalation(), tc.node, epoch.Add(tc.now))
 			require.Equal(t, want, describe(plan.Actions))
-			require.Equal(t, tc.refusal, plan.Refusal)
+			require.Equal(t, tc.refusal, plan.Refusal())
 			require.Equal(t, tc.exhausted, plan.Exhausted)
 			recheck := plan.Recheck
 			if lease := tc.node.Lease; lease != nil && recheck.Equal(renewalDue(lease)) {
@@ -151,10 +151,10 @@ func TestEscalationIgnoresPositions(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	node := func() Node { return sick("n", leased(held(ours, epoch)), with(soft(timedOut), fence())) }
-	want := escalation().Plan(node(), epoch.Add(10*time.Minute))
+	want := planBy(escalation(), node(), epoch.Add(10*time.Minute))
 	require.Len(t, want.Actions, 4)
 	for range 20 {
-		require.Equal(t, want, escalation(random.Perm(3)...).Plan(node(), epoch.Add(10*time.Minute)), "P7")
+		require.Equal(t, want, planBy(escalation(random.Perm(3)...), node(), epoch.Add(10*time.Minute)), "P7")
 	}
 }
 
@@ -178,19 +178,19 @@ func TestSort(t *testing.T) {
 func TestLeaseOfNextStep(t *testing.T) {
 	t.Parallel()
 	now := epoch.Add(5 * time.Minute)
-	plan := escalation().Plan(sick("n", with(soft()), leased(held(ours, epoch, lasting(360)))), now)
+	plan := planBy(escalation(), sick("n", with(soft()), leased(held(ours, epoch, lasting(360)))), now)
 	require.Equal(t, held(ours, now, lasting(660), acquired(epoch)), written(plan), "14.6: acquireTime and transitions stay")
-	plan = escalation().Plan(sick("n", with(soft(timedOut)), leased(held(ours, epoch, lasting(7200)))), now)
+	plan = planBy(escalation(), sick("n", with(soft(timedOut)), leased(held(ours, epoch, lasting(7200)))), now)
 	require.Nil(t, written(plan), "14.6 14.5: the end never moves to an earlier time")
 	require.True(t, begins(plan))
-	plan = escalation().Plan(sick("n", with(soft(timedOut), hard()), leased(held(ours, epoch))), now)
+	plan = planBy(escalation(), sick("n", with(soft(timedOut), hard()), leased(held(ours, epoch))), now)
 	require.Equal(t, held(ours, now, lasting(1260), acquired(epoch)), written(plan), "14.5: T is that of the step the node has come to")
-	plan = escalation().Plan(sick("n", well, with(soft(deleting)), leased(held(ours, epoch, lasting(360)))), now)
+	plan = planBy(escalation(), sick("n", well, with(soft(deleting)), leased(held(ours, epoch, lasting(360)))), now)
 	require.Equal(t, held(ours, now, lasting(360), acquired(epoch)), written(plan), "14.5: also while its deletion is pending")
 	over := []*CR{soft(timedOut, deleting), fence(timedOut, deleting), hard(timedOut, deleting)}
-	plan = escalation().Plan(sick("n", well, with(over...), recordedAs(over...), leased(held(ours, epoch))), epoch.Add(10*time.Hour))
+	plan = planBy(escalation(), sick("n", well, with(over...), recordedAs(over...), leased(held(ours, epoch))), epoch.Add(10*time.Hour))
 	require.Empty(t, plan.Actions, "13.6 14.5: nor after the deletion was requested")
-	plan = escalation().Plan(sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), leased(held(ours, epoch))), epoch.Add(10*time.Hour))
+	plan = planBy(escalation(), sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), leased(held(ours, epoch))), epoch.Add(10*time.Hour))
 	require.Empty(t, plan.Actions, "13.6: the lease is not renewed any more")
 	require.Zero(t, plan.Recheck)
 }
@@ -214,10 +214,10 @@ func TestClassicOverdue(t *testing.T) {
 		"14.7 known by status only, as after a success":    {node: sick("n", with(cr("n", succeeded)), recordedAs(cr("n"))), now: 99 * time.Minute, exhausted: true},
 		"14.7 the lease could not be deleted: once more":   {node: sick("n", with(cr("n", timedOut)), overdueLease), now: 30 * time.Minute, want: []string{"release node-n"}, exhausted: true},
 		"14.7 marked by somebody else, not overdue yet":    {node: sick("n", with(cr("n", timedOut)), overdueLease), now: 30*time.Minute - 1, exhausted: true},
-		"5.3 14.7 nor deleted while blocked":               {node: sick("n", with(cr("n", timedOut)), overdueLease, under(func(c *Circumstances) { c.Paused = true })), now: 30 * time.Minute, exhausted: true},
+		"5.3 14.7 nor deleted while blocked":               {node: sick("n", with(cr("n", timedOut)), overdueLease, under(func(c *Constraints) { c.Paused = true })), now: 30 * time.Minute, exhausted: true},
 		"14.7 a foreign lease is not deleted":              {node: sick("n", with(cr("n", timedOut)), leased(held("other", epoch))), now: 40 * time.Minute, exhausted: true},
 		"14.7 nor one that does not tell":                  {node: sick("n", with(cr("n", timedOut)), leased(held(ours, epoch, noAcquireTime))), now: 40 * time.Minute, exhausted: true},
-		"5.3 not while blocked":                            {node: sick("n", with(cr("n")), leased(held(ours, epoch.Add(40*time.Minute), acquired(epoch))), under(func(c *Circumstances) { c.Paused = true })), now: 40 * time.Minute},
+		"5.3 not while blocked":                            {node: sick("n", with(cr("n")), leased(held(ours, epoch.Add(40*time.Minute), acquired(epoch))), under(func(c *Constraints) { c.Paused = true })), now: 40 * time.Minute},
 		"14.8 a foreign lease is not overdue":              {node: sick("n", with(cr("n")), leased(held("other", epoch))), now: 40 * time.Minute},
 		"14.8 without a lease it carries on":               {node: sick("n", with(cr("n"))), now: 40 * time.Minute},
 		"14.7 escalating steps end by their own timeout":   {node: sick("n", with(cr("n")), leased(held(ours, epoch, noAcquireTime, lasting(36000)))), now: 0, want: []string{"lease node-n"}},
@@ -236,9 +236,9 @@ func TestClassicOverdue(t *testing.T) {
 	require.Equal(t, epoch.Add(30*time.Minute), plan.Recheck, "14.7 P2")
 	plan = planFor(sick("n", with(cr("n", timedOut)), leased(held(ours, epoch.Add(21*time.Minute), acquired(epoch)))), epoch.Add(22*time.Minute))
 	require.Equal(t, epoch.Add(30*time.Minute), plan.Recheck, "14.7 P2: marked by somebody else")
-	plan = escalation().Plan(sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), leased(held(ours, epoch))), epoch.Add(time.Hour))
+	plan = planBy(escalation(), sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), leased(held(ours, epoch))), epoch.Add(time.Hour))
 	require.Empty(t, plan.Actions, "14.7: escalating steps leave it to expire")
-	plan = escalation().Plan(sick("n", with(soft(timedOut), fence(timedOut), hard()), leased(held(ours, epoch, lasting(36000), func(l *coordinationv1.Lease) { l.Spec.AcquireTime = new(metav1.NewMicroTime(epoch.Add(-time.Hour))) }))), epoch)
+	plan = planBy(escalation(), sick("n", with(soft(timedOut), fence(timedOut), hard()), leased(held(ours, epoch, lasting(36000), func(l *coordinationv1.Lease) { l.Spec.AcquireTime = new(metav1.NewMicroTime(epoch.Add(-time.Hour))) }))), epoch)
 	require.Empty(t, plan.Actions, "14.7: escalating steps end by their own timeout only")
 }
 
@@ -246,9 +246,9 @@ func TestClassicOverdue(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	stranger := cr("x", forNode("n"), from("of-a-former-spec"))
-	plan := escalation().Plan(sick("n", with(stranger)), epoch.Add(time.Hour))
+	plan := planBy(escalation(), sick("n", with(stranger)), epoch.Add(time.Hour))
 	require.Empty(t, plan.Actions, "1.4 P9: the node is under remediation")
-	plan = escalation().Plan(sick("n", well, with(stranger)), epoch)
+	plan = planBy(escalation(), sick("n", well, with(stranger)), epoch)
 	require.Equal(t, []string{"delete x"}, describe(plan.Actions), "16.1: recovery deletes all own CRs")
 	require.Equal(t, corev1.ConditionStatus(""), stranger.Succeeded)
 }

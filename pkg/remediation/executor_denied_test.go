@@ -49,10 +49,10 @@ func TestMarkTimedOutDenied(t *testing.T) {
 			if tc.verb == "uid" {
 				uid = "of-the-next-life"
 			}
-			th := newTheatre(object("n", uid))
+			th := newTestExecutor(object("n", uid))
 			th.react(tc.verb, "", tc.err)
 			for _, own := range []*CR{cr("n", failed), cr("n")} {
-				outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}))
+				outcome := th.run(t.Context(), actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}))
 				_, ended := outcome.TimedOut[own.UID]
 				require.Equal(t, tc.ends, ended)
 				require.Equal(t, tc.ends, outcome.Err == nil)
@@ -64,14 +64,14 @@ func TestMarkTimedOutDenied(t *testing.T) {
 // TestMarkTimedOutConflict: the remediator writes to its object, too.
 func TestMarkTimedOutConflict(t *testing.T) {
 	t.Parallel()
-	th := newTheatre(object("n", "n-uid"))
+	th := newTestExecutor(object("n", "n-uid"))
 	conflicts := 3
 	th.client.PrependReactor("patch", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		conflicts--
 		return conflicts >= 0, nil, apierrors.NewConflict(crResource.GroupResource(), "n", nil)
 	})
 	own := cr("n", failed)
-	outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}))
+	outcome := th.run(t.Context(), actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}))
 	require.NoError(t, outcome.Err)
 	require.Contains(t, outcome.TimedOut, own.UID)
 	require.Equal(t, []string{"rebootremediations.example.com 7"}, th.written, "P5: it was written in the end")

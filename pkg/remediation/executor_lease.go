@@ -32,7 +32,7 @@ func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, 
 		written, err = leases.Update(ctx, lease, metav1.UpdateOptions{FieldManager: FieldManager})
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || (lease.ResourceVersion != "" && apierrors.IsNotFound(err)) {
-		outcome.LeaseLost = true
+		outcome.set(LeaseLost)
 		klog.FromContext(ctx).V(2).Info("Lost the lease to another client", "lease", lease.Name)
 		return errStop
 	}

@@ -20,15 +20,15 @@ import (
 )
 
 // reactKube answers a request for a lease or a node with an error.
-func (th *theatre) reactKube(verb, resource string, err error) {
+func (th *testExecutor) reactKube(verb, resource string, err error) {
 	th.kube.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
 }
 
 func TestExecuteWriteLease(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
-	fresh := newLease("workers", new(sick("n")), rebootStep(), epoch)
-	require.NoError(t, th.Execute(t.Context(), "workers", actions(WriteLease{Lease: fresh})).Err)
+	th := newTestExecutor()
+	fresh := newLease(ownerNamed("workers"), new(sick("n")), rebootStep(), epoch)
+	require.NoError(t, th.run(t.Context(), actions(WriteLease{Lease: fresh})).Err)
 	stored, err := th.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "node-n", metav1.GetOptions{})
 	require.NoError(t, err, "14.1 3")
 	require.Equal(t, fresh.Spec, stored.Spec)
@@ -36,7 +36,7 @@ func TestExecuteWriteLease(t *testing.T) {
 	require.Len(t, th.written, 1)
 
 	renewed := held(ours, epoch)
-	require.NoError(t, th.Execute(t.Context(), "workers", actions(WriteLease{Lease: renewed})).Err)
+	require.NoError(t, th.run(t.Context(), actions(WriteLease{Lease: renewed})).Err)
 	requests := th.kube.Actions()
 	update := requests[len(requests)-1].(clienttesting.UpdateActionImpl)
 	require.Equal(t, "5", update.GetObject().(*coordinationv1.Lease).ResourceVersion, "P9: bound to what was observed")
@@ -51,24 +51,24 @@ func TestExecuteNoCRWithoutLease(t *testing.T) {
 		lease *coordinationv1.Lease
 		err   error
 	}{
-		"14.2 somebody else was faster to create it": {verb: "create", lease: newLease("workers", new(sick("n")), rebootStep(), epoch), err: apierrors.NewAlreadyExists(LeaseResource, "node-n")},
+		"14.2 somebody else was faster to create it": {verb: "create", lease: newLease(ownerNamed("workers"), new(sick("n")), rebootStep(), epoch), err: apierrors.NewAlreadyExists(LeaseResource, "node-n")},
 		"14.2 somebody else was faster to update it": {verb: "update", lease: held(ours, epoch), err: apierrors.NewConflict(LeaseResource, "node-n", nil)},
 		"14.2 it has just gone":                      {verb: "update", lease: held(ours, epoch), err: apierrors.NewNotFound(LeaseResource, "node-n")},
 		"P5 it cannot be written":                    {verb: "update", lease: held(ours, epoch), err: errServer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre()
+			th := newTestExecutor()
 			th.reactKube(tc.verb, "leases", tc.err)
-			outcome := th.Execute(t.Context(), "workers", actions(WriteLease{Lease: tc.lease}, Create{Object: Render(check(), sick("n"), reboot())}))
+			outcome := th.run(t.Context(), actions(WriteLease{Lease: tc.lease}, Create{Object: rendered(sick("n"), reboot())}))
 			if errors.Is(tc.err, errServer) {
 				require.ErrorIs(t, outcome.Err, errServer)
-				require.False(t, outcome.LeaseLost)
+				require.False(t, outcome.Result == LeaseLost)
 			} else {
 				require.NoError(t, outcome.Err, "a race that is lost is no failure")
-				require.True(t, outcome.LeaseLost)
+				require.True(t, outcome.Result == LeaseLost)
 			}
-			require.Nil(t, outcome.Created)
+			require.Nil(t, outcome.NewCR())
 			require.Empty(t, th.writes(), "a CR is created only while the lease is held")
 			require.Empty(t, th.written)
 		})
@@ -79,8 +79,8 @@ func TestExecuteNoCRWithoutLease(t *testing.T) {
 // the node waits for.
 func TestExecuteTellsWhatFailed(t *testing.T) {
 	t.Parallel()
-	create, mark := Create{Object: Render(check(), sick("n"), reboot())}, MarkTimedOut{CR: cr("n"), At: epoch, EndsStep: true}
-	write := WriteLease{Lease: newLease("workers", new(sick("n")), rebootStep(), epoch)}
+	create, mark := Create{Object: rendered(sick("n"), reboot())}, MarkTimedOut{CR: cr("n"), At: epoch, EndsStep: true}
+	write := WriteLease{Lease: newLease(ownerNamed("workers"), new(sick("n")), rebootStep(), epoch)}
 	for name, tc := range map[string]struct {
 		plan           NodePlan
 		verb, resource string
@@ -96,15 +96,15 @@ func TestExecuteTellsWhatFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre()
+			th := newTestExecutor()
 			if tc.resource == "leases" {
 				th.reactKube(tc.verb, "leases", errServer)
 			} else {
 				th.react(tc.verb, "", errServer)
 			}
-			outcome := th.Execute(t.Context(), "workers", tc.plan)
+			outcome := th.run(t.Context(), tc.plan)
 			require.ErrorIs(t, outcome.Err, errServer)
-			require.Equal(t, tc.want, outcome.Failed)
+			require.Equal(t, tc.want, outcome.Reason)
 		})
 	}
 }
@@ -120,9 +120,9 @@ func TestExecuteReleaseLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre()
+			th := newTestExecutor()
 			th.reactKube("delete", "leases", tc.err)
-			outcome := th.Execute(t.Context(), "workers", actions(ReleaseLease{Lease: held(ours, epoch)}))
+			outcome := th.run(t.Context(), actions(ReleaseLease{Lease: held(ours, epoch)}))
 			if tc.want == nil {
 				require.NoError(t, outcome.Err)
 			} else {
@@ -165,7 +165,7 @@ func TestExecuteEndStep(t *testing.T) {
 			if tc.live {
 				withCondition("Succeeded", "True")(live)
 			}
-			th := newTheatre(live)
+			th := newTestExecutor(live)
 			if tc.err != nil {
 				th.react(tc.verb, "", tc.err)
 			}
@@ -173,8 +173,8 @@ func TestExecuteEndStep(t *testing.T) {
 			if tc.change != nil {
 				tc.change(own)
 			}
-			next := Render(check(), sick("m"), reboot())
-			outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}, ReleaseLease{Lease: held(ours, epoch)}, Create{Object: next}))
+			next := rendered(sick("m"), reboot())
+			outcome := th.run(t.Context(), actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}, ReleaseLease{Lease: held(ours, epoch)}, Create{Object: next}))
 			var want []string
 			if tc.patched {
 				want = append(want, "patch n")
@@ -182,11 +182,11 @@ func TestExecuteEndStep(t *testing.T) {
 			if tc.timedOut {
 				want = append(want, "create m")
 				require.Contains(t, outcome.TimedOut, own.UID, "13.3: timedOut is written to its status entry")
-				require.NotNil(t, outcome.Created)
+				require.NotNil(t, outcome.NewCR())
 				require.NoError(t, outcome.Err)
 			} else {
 				require.Empty(t, outcome.TimedOut)
-				require.Nil(t, outcome.Created)
+				require.Nil(t, outcome.NewCR())
 				require.Error(t, outcome.Err)
 				require.Empty(t, th.kube.Actions(), "14.7: nor is the lease released")
 			}
@@ -197,12 +197,12 @@ func TestExecuteEndStep(t *testing.T) {
 
 func TestExecuteRemoveConfirmation(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
+	th := newTestExecutor()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid", Annotations: map[string]string{
 		v1alpha1.AnnotationManuallyConfirmedHealthy: "", "example.com/a": "b",
 	}}}
 	require.NoError(t, th.kube.Tracker().Add(node))
-	require.NoError(t, th.Execute(t.Context(), "workers", actions(RemoveConfirmation{Node: "n", UID: "n-uid"})).Err)
+	require.NoError(t, th.run(t.Context(), actions(RemoveConfirmation{Node: "n", UID: "n-uid"})).Err)
 	require.Len(t, th.kube.Actions(), 1)
 	patch := th.kube.Actions()[0].(clienttesting.PatchActionImpl)
 	require.Equal(t, types.MergePatchType, patch.GetPatchType())
@@ -212,7 +212,7 @@ func TestExecuteRemoveConfirmation(t *testing.T) {
 	require.Equal(t, map[string]string{"example.com/a": "b"}, after.Annotations, "16.6")
 
 	th.reactKube("patch", "nodes", apierrors.NewNotFound(corev1.Resource("nodes"), "n"))
-	require.NoError(t, th.Execute(t.Context(), "workers", actions(RemoveConfirmation{Node: "n"})).Err, "the Node is gone")
+	require.NoError(t, th.run(t.Context(), actions(RemoveConfirmation{Node: "n"})).Err, "the Node is gone")
 	th.reactKube("patch", "nodes", errServer)
-	require.ErrorIs(t, th.Execute(t.Context(), "workers", actions(RemoveConfirmation{Node: "n"})).Err, errServer)
+	require.ErrorIs(t, th.run(t.Context(), actions(RemoveConfirmation{Node: "n"})).Err, errServer)
 }

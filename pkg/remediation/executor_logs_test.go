@@ -17,13 +17,13 @@ func TestActionsAreLogged(t *testing.T) {
 	t.Parallel()
 	logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
 	ctx := klog.NewContext(t.Context(), logger)
-	th := newTheatre()
-	outcome := th.Execute(ctx, "workers", actions(Create{Object: Render(check(), sick("n"), reboot())}))
+	th := newTestExecutor()
+	outcome := th.run(ctx, actions(Create{Object: rendered(sick("n"), reboot())}))
 	require.NoError(t, outcome.Err)
-	own := outcome.Created
-	require.NoError(t, th.Execute(ctx, "workers", actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}, Delete{CR: own})).Err)
+	own := outcome.NewCR()
+	require.NoError(t, th.run(ctx, actions(MarkTimedOut{CR: own, At: epoch, EndsStep: true}, Delete{CR: own})).Err)
 
-	require.NoError(t, th.Execute(ctx, "workers", actions(Create{Object: Render(check(), sick("n"), reboot())})).Err)
+	require.NoError(t, th.run(ctx, actions(Create{Object: rendered(sick("n"), reboot())})).Err)
 	sink, ok := logger.GetSink().(ktesting.Underlier)
 	require.True(t, ok)
 	var lines []string

@@ -36,9 +36,9 @@ func TestMarkTimedOut(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre(tc.live)
+			th := newTestExecutor(tc.live)
 			// The cache did not know of a success or a mark.
-			outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: cr("n"), At: epoch}))
+			outcome := th.run(t.Context(), actions(MarkTimedOut{CR: cr("n"), At: epoch}))
 			require.Equal(t, Outcome{}, outcome)
 			if !tc.patched {
 				require.Empty(t, th.writes())
@@ -65,8 +65,8 @@ func TestMarkTimedOutAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre(tc.live)
-			outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: cr("n", timedOut), At: epoch, Anew: true}))
+			th := newTestExecutor(tc.live)
+			outcome := th.run(t.Context(), actions(MarkTimedOut{CR: cr("n", timedOut), At: epoch, Anew: true}))
 			require.Equal(t, Outcome{}, outcome)
 			require.Equal(t, tc.writes, th.writes())
 		})
@@ -76,9 +76,9 @@ func TestMarkTimedOutAnew(t *testing.T) {
 // The patch is of one key, bound to the object that was looked at.
 func TestMarkTimedOutPatch(t *testing.T) {
 	t.Parallel()
-	th := newTheatre(object("n", "n-uid", annotated("example.com/a", "b")))
+	th := newTestExecutor(object("n", "n-uid", annotated("example.com/a", "b")))
 	at := time.Date(2026, 1, 1, 2, 0, 0, 999999999, time.FixedZone("CET", 3600))
-	outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: cr("n"), At: at}))
+	outcome := th.run(t.Context(), actions(MarkTimedOut{CR: cr("n"), At: at}))
 	require.NoError(t, outcome.Err)
 
 	requests := th.client.Actions()
@@ -114,10 +114,10 @@ func TestMarkTimedOutFails(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre(object("n", "n-uid"))
+			th := newTestExecutor(object("n", "n-uid"))
 			th.react(tc.verb, "", tc.err)
 			own := cr("n")
-			outcome := th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: own, At: epoch}, Delete{CR: own}))
+			outcome := th.run(t.Context(), actions(MarkTimedOut{CR: own, At: epoch}, Delete{CR: own}))
 			require.Equal(t, []*CR{own}, outcome.Deleted, "17.2: a denied write does not hold up the deletion")
 			if tc.want == nil {
 				require.NoError(t, outcome.Err)

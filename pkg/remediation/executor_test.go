@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -30,8 +31,8 @@ var (
 	errServer  = apierrors.NewInternalError(errors.New("out of order"))
 )
 
-// theatre is an executor with a fake API server.
-type theatre struct {
+// testExecutor is an executor with a fake API server.
+type testExecutor struct {
 	*Executor
 	client *dynamicfake.FakeDynamicClient
 	kube   *kubefake.Clientset
@@ -43,8 +44,8 @@ type theatre struct {
 	written   []string
 }
 
-func newTheatre(objects ...runtime.Object) *theatre {
-	th := &theatre{scope: meta.RESTScopeNamespace, unhealthy: true, kube: kubefake.NewClientset()}
+func newTestExecutor(objects ...runtime.Object) *testExecutor {
+	th := &testExecutor{scope: meta.RESTScopeNamespace, unhealthy: true, kube: kubefake.NewClientset()}
 	th.client = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{crResource: testKind + "List"}, objects...)
 	th.Executor = &Executor{
@@ -70,7 +71,7 @@ func newTheatre(objects ...runtime.Object) *theatre {
 }
 
 // react answers a verb with an error, always or for one name.
-func (th *theatre) react(verb, name string, err error) {
+func (th *testExecutor) react(verb, name string, err error) {
 	th.client.PrependReactor(verb, crResource.Resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if named, ok := action.(interface{ GetName() string }); ok && name != "" && named.GetName() != name {
 			return false, nil, nil
@@ -80,7 +81,7 @@ func (th *theatre) react(verb, name string, err error) {
 }
 
 // writes returns the requests that write, as verb and name.
-func (th *theatre) writes() []string {
+func (th *testExecutor) writes() []string {
 	var all []string
 	for _, action := range th.client.Actions() {
 		switch action := action.(type) {
@@ -98,16 +99,21 @@ func (th *theatre) writes() []string {
 	return all
 }
 
-func (th *theatre) create(t *testing.T) Outcome {
+func (th *testExecutor) create(t *testing.T) Outcome {
 	t.Helper()
-	return th.Execute(t.Context(), "workers", actions(Confirm{}, Create{Object: Render(check(), sick("n"), reboot())}))
+	return th.run(t.Context(), actions(Confirm{}, Create{Object: rendered(sick("n"), reboot())}))
 }
 
-func actions(all ...Action) NodePlan { return NodePlan{Node: sick("n"), Actions: all} }
+func actions(all ...Action) NodePlan { return NodePlan{Node: new(sick("n")), Actions: all} }
+
+// run carries out a plan of the NodeHealthCheck of the tests.
+func (th *testExecutor) run(ctx context.Context, plan NodePlan) Outcome {
+	return th.Execute(ctx, ownerNamed("workers"), &plan)
+}
 
 func TestExecuteCreate(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
+	th := newTestExecutor()
 	th.client.PrependReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		create := action.(clienttesting.CreateActionImpl)
 		require.Equal(t, FieldManager, create.GetCreateOptions().FieldManager)
@@ -116,8 +122,8 @@ func TestExecuteCreate(t *testing.T) {
 	})
 	outcome := th.create(t)
 	require.NoError(t, outcome.Err)
-	require.Equal(t, "n", outcome.Created.Name)
-	require.True(t, outcome.Created.OwnedBy("workers"))
+	require.Equal(t, "n", outcome.NewCR().Name)
+	require.True(t, outcome.NewCR().OwnedBy(ownerNamed("workers")))
 	require.Equal(t, []string{"n"}, th.looks, "the last look at the node before the create")
 	require.Equal(t, []string{"rebootremediations.example.com 8"}, th.written)
 	require.Equal(t, []string{"create n"}, th.writes())
@@ -127,37 +133,33 @@ func TestExecuteCreate(t *testing.T) {
 
 func TestExecuteCreateClusterScoped(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
+	th := newTestExecutor()
 	th.scope = meta.RESTScopeRoot
-	plan := actions(Create{Object: Render(check(), sick("n"), reboot(named("", "reboot")))})
-	outcome := th.Execute(t.Context(), "workers", plan)
+	plan := actions(Create{Object: rendered(sick("n"), reboot(named("", "reboot")))})
+	outcome := th.run(t.Context(), plan)
 	require.NoError(t, outcome.Err)
-	require.Empty(t, outcome.Created.Namespace, "11.1")
-	outcome = th.Execute(t.Context(), "workers", actions(MarkTimedOut{CR: outcome.Created, At: epoch}, Delete{CR: outcome.Created}))
+	require.Empty(t, outcome.NewCR().Namespace, "11.1")
+	outcome = th.run(t.Context(), actions(MarkTimedOut{CR: outcome.NewCR(), At: epoch}, Delete{CR: outcome.NewCR()}))
 	require.NoError(t, outcome.Err)
 	require.Equal(t, []string{"create n", "patch n", "delete n"}, th.writes())
 }
 
 func TestExecuteCreateNotAnyMore(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
+	th := newTestExecutor()
 	th.unhealthy = false
 	outcome := th.create(t)
-	require.Equal(t, Outcome{Recovered: true}, outcome)
+	require.Equal(t, Outcome{Result: Recovered}, outcome)
 	require.Empty(t, th.writes(), "16: a node that has recovered in between gets no CR")
 }
 
 func TestExecuteCreateLookFails(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
+	th := newTestExecutor()
 	th.nodeErr = errServer
 	outcome := th.create(t)
 	require.ErrorIs(t, outcome.Err, errServer)
-	require.False(t, outcome.Recovered, "P5: no answer is not an answer")
-
-	th.nodeErr = ErrOutdated
-	outcome = th.create(t)
-	require.Equal(t, Outcome{Outdated: true}, outcome, "no failure: the next sync decides")
+	require.False(t, outcome.Result == Recovered, "P5: no answer is not an answer")
 	require.Empty(t, th.writes())
 }
 
@@ -165,13 +167,13 @@ func TestExecuteCreateFails(t *testing.T) {
 	t.Parallel()
 	resource := crResource.GroupResource()
 	for name, tc := range map[string]struct {
-		err     error
-		unknown bool
+		err  error
+		want Result
 	}{
-		"P5 nobody knows what became of it":       {err: errServer, unknown: true},
-		"P5 the connection was lost":              {err: io.ErrUnexpectedEOF, unknown: true},
-		"P5 it took too long":                     {err: apierrors.NewTimeoutError("slow", 1), unknown: true},
-		"P5 the server failed":                    {err: apierrors.NewInternalError(errors.New("etcd")), unknown: true},
+		"P5 nobody knows what became of it":       {err: errServer, want: Unknown},
+		"P5 the connection was lost":              {err: io.ErrUnexpectedEOF, want: Unknown},
+		"P5 it took too long":                     {err: apierrors.NewTimeoutError("slow", 1), want: Unknown},
+		"P5 the server failed":                    {err: apierrors.NewInternalError(errors.New("etcd")), want: Unknown},
 		"12.2 it was denied":                      {err: apierrors.NewForbidden(resource, "n", nil)},
 		"12.2 it was invalid":                     {err: apierrors.NewInvalid(schema.GroupKind{}, "n", nil)},
 		"12.2 there were too many requests":       {err: apierrors.NewTooManyRequests("busy", 1)},
@@ -180,14 +182,14 @@ func TestExecuteCreateFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre()
+			th := newTestExecutor()
 			th.react("create", "", tc.err)
 			outcome := th.create(t)
 			require.ErrorIs(t, outcome.Err, tc.err)
 			require.ErrorContains(t, outcome.Err, "node n", "the error names the node")
-			require.Equal(t, v1alpha1.DecidedCreateFailed, outcome.Failed)
-			outcome.Err, outcome.Failed = nil, ""
-			require.Equal(t, Outcome{Unknown: tc.unknown}, outcome, "P5: nothing was done, as far as is known")
+			require.Equal(t, v1alpha1.DecidedCreateFailed, outcome.Reason)
+			outcome.Err, outcome.Reason = nil, ""
+			require.Equal(t, Outcome{Result: cmp.Or(tc.want, Failed)}, outcome, "P5: nothing was done, as far as is known")
 			require.Empty(t, th.written)
 		})
 	}
@@ -195,9 +197,9 @@ func TestExecuteCreateFails(t *testing.T) {
 
 func TestExecuteCreateUnservedKind(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
-	plan := actions(Create{Object: Render(check(), sick("n"), reboot(func(t *Template) { t.Kind = "FenceTemplate" }))})
-	outcome := th.Execute(t.Context(), "workers", plan)
+	th := newTestExecutor()
+	plan := actions(Create{Object: rendered(sick("n"), reboot(func(t *Template) { t.Kind = "FenceTemplate" }))})
+	outcome := th.run(t.Context(), plan)
 	noMatch, ok := errors.AsType[*meta.NoKindMatchError](outcome.Err)
 	require.True(t, ok, "%v", outcome.Err)
 	require.Equal(t, "Fence", noMatch.GroupKind.Kind)
@@ -227,12 +229,12 @@ func TestExecuteCreateAlreadyExists(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre(tc.existing)
+			th := newTestExecutor(tc.existing)
 			outcome := th.create(t)
 			require.NoError(t, outcome.Err, "11.4: this is no error")
-			require.Equal(t, tc.created, outcome.Created != nil)
-			require.Equal(t, tc.blocked, outcome.Blocker != nil)
-			for _, cr := range []*CR{outcome.Created, outcome.Blocker} {
+			require.Equal(t, tc.created, outcome.NewCR() != nil)
+			require.Equal(t, tc.blocked, outcome.Blocker() != nil)
+			for _, cr := range []*CR{outcome.NewCR(), outcome.Blocker()} {
 				if cr != nil {
 					require.Equal(t, types.UID("live-uid"), cr.UID, "11.6: the one that lives")
 				}
@@ -246,21 +248,21 @@ func TestExecuteCreateAlreadyExists(t *testing.T) {
 func TestExecuteCreateNamesakeUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		err     error
-		unknown bool
+		err  error
+		want Result
 	}{
-		"P5 it cannot be read":   {err: errServer, unknown: true},
-		"P5 it must not be read": {err: apierrors.NewForbidden(crResource.GroupResource(), "n", nil), unknown: true},
+		"P5 it cannot be read":   {err: errServer, want: Unknown},
+		"P5 it must not be read": {err: apierrors.NewForbidden(crResource.GroupResource(), "n", nil), want: Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre(object("n", "live-uid"))
+			th := newTestExecutor(object("n", "live-uid"))
 			th.react("get", "", tc.err)
 			outcome := th.create(t)
 			require.Error(t, outcome.Err, "the attempt is repeated")
-			require.Equal(t, v1alpha1.DecidedCreateFailed, outcome.Failed)
-			outcome.Err, outcome.Failed = nil, ""
-			require.Equal(t, Outcome{Unknown: tc.unknown}, outcome)
+			require.Equal(t, v1alpha1.DecidedCreateFailed, outcome.Reason)
+			outcome.Err, outcome.Reason = nil, ""
+			require.Equal(t, Outcome{Result: cmp.Or(tc.want, Failed)}, outcome)
 		})
 	}
 }
@@ -268,24 +270,24 @@ func TestExecuteCreateNamesakeUnreadable(t *testing.T) {
 // TestExecuteCreateGoneNamesake: to lose a race for the name is no failure.
 func TestExecuteCreateGoneNamesake(t *testing.T) {
 	t.Parallel()
-	th := newTheatre(object("n", "live-uid"))
+	th := newTestExecutor(object("n", "live-uid"))
 	th.react("get", "", apierrors.NewNotFound(crResource.GroupResource(), "n"))
-	require.Equal(t, Outcome{StillDeleting: true}, th.create(t), "P9: the next sync tries again")
+	require.Equal(t, Outcome{Result: StillDeleting}, th.create(t), "P9: the next sync tries again")
 }
 
 // TestExecuteCreateKnownCR: the CR of an earlier step is not taken for that of a later
 // one, although both have the name (P9).
 func TestExecuteCreateKnownCR(t *testing.T) {
 	t.Parallel()
-	th := newTheatre(object("n", "n-uid", ownedBy("workers"), annotated(v1alpha1.AnnotationTemplateName, "reboot")))
+	th := newTestExecutor(object("n", "n-uid", ownedBy("workers"), annotated(v1alpha1.AnnotationTemplateName, "reboot")))
 	plan := NodePlan{
-		Node:    sick("n", with(cr("n", from("reboot"))), recordedAs(cr("n"))),
-		Actions: []Action{Confirm{}, Create{Object: Render(check(), sick("n"), reboot())}},
+		Node:    new(sick("n", with(cr("n", from("reboot"))), recordedAs(cr("n")))),
+		Actions: []Action{Confirm{}, Create{Object: rendered(sick("n"), reboot())}},
 	}
-	outcome := th.Execute(t.Context(), "workers", plan)
+	outcome := th.run(t.Context(), plan)
 	require.NoError(t, outcome.Err)
-	require.Nil(t, outcome.Created)
-	require.Equal(t, types.UID("n-uid"), outcome.Blocker.UID)
+	require.Nil(t, outcome.NewCR())
+	require.Equal(t, types.UID("n-uid"), outcome.Blocker().UID)
 }
 
 // TestExecuteConfirm: without the live look nothing ends that cannot begin again.
@@ -296,19 +298,18 @@ func TestExecuteConfirm(t *testing.T) {
 		err       error
 		want      Outcome
 	}{
-		"13.3 it has recovered":         {recovered: true, want: Outcome{Recovered: true}},
-		"13.3 a block of 5.2 is back":   {err: ErrOutdated, want: Outcome{Outdated: true}},
-		"P5 the Node could not be read": {err: errServer},
+		"13.3 it has recovered":         {recovered: true, want: Outcome{Result: Recovered}},
+		"P5 the Node could not be read": {err: errServer, want: Outcome{Result: Failed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre(object("n", "n-uid"))
+			th := newTestExecutor(object("n", "n-uid"))
 			th.unhealthy, th.nodeErr = !tc.recovered, tc.err
-			outcome := th.Execute(t.Context(), "workers", actions(Confirm{}, MarkTimedOut{CR: cr("n"), At: epoch, EndsStep: true}, ReleaseLease{Lease: held(ours, epoch)}))
+			outcome := th.run(t.Context(), actions(Confirm{}, MarkTimedOut{CR: cr("n"), At: epoch, EndsStep: true}, ReleaseLease{Lease: held(ours, epoch)}))
 			if errors.Is(tc.err, errServer) {
 				require.ErrorIs(t, outcome.Err, errServer)
-				require.Equal(t, v1alpha1.DecidedUpdateFailed, outcome.Failed)
-				outcome.Err, outcome.Failed = nil, ""
+				require.Equal(t, v1alpha1.DecidedUpdateFailed, outcome.Reason)
+				outcome.Err, outcome.Reason = nil, ""
 			}
 			require.Equal(t, tc.want, outcome)
 			require.Empty(t, th.writes())
@@ -334,12 +335,12 @@ func TestExecuteDelete(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			th := newTheatre(object("n", "n-uid"))
+			th := newTestExecutor(object("n", "n-uid"))
 			if tc.err != nil {
 				th.react("delete", "", tc.err)
 			}
 			own := cr("n")
-			outcome := th.Execute(t.Context(), "workers", actions(Delete{CR: own}))
+			outcome := th.run(t.Context(), actions(Delete{CR: own}))
 
 			if tc.deleted || tc.gone {
 				require.NoError(t, outcome.Err)
@@ -360,10 +361,10 @@ func TestExecuteDelete(t *testing.T) {
 // deleted.
 func TestExecuteIsolatesErrors(t *testing.T) {
 	t.Parallel()
-	th := newTheatre(object("a", "a-uid"), object("b", "b-uid"), object("c", "c-uid"))
+	th := newTestExecutor(object("a", "a-uid"), object("b", "b-uid"), object("c", "c-uid"))
 	th.react("delete", "b", errServer)
 	a, b, c := cr("a"), cr("b"), cr("c")
-	outcome := th.Execute(t.Context(), "workers", actions(Delete{CR: a}, Delete{CR: b}, Delete{CR: c}, Delete{CR: cr("d", ofKind("Unserved"))}))
+	outcome := th.run(t.Context(), actions(Delete{CR: a}, Delete{CR: b}, Delete{CR: c}, Delete{CR: cr("d", ofKind("Unserved"))}))
 	require.Equal(t, []*CR{a, c}, outcome.Deleted, "P1")
 	require.ErrorIs(t, outcome.Err, errServer)
 	require.ErrorContains(t, outcome.Err, "locating Unserved")
@@ -372,8 +373,8 @@ func TestExecuteIsolatesErrors(t *testing.T) {
 
 func TestExecuteNothing(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
-	require.Equal(t, Outcome{}, th.Execute(t.Context(), "workers", actions()))
+	th := newTestExecutor()
+	require.Equal(t, Outcome{}, th.run(t.Context(), actions()))
 	require.Empty(t, th.client.Actions(), "P3")
 	require.Empty(t, th.looks, "P3")
 }
@@ -381,7 +382,7 @@ func TestExecuteNothing(t *testing.T) {
 // TestCreatedAt: a create that takes long is over when it returns.
 func TestCreatedAt(t *testing.T) {
 	t.Parallel()
-	th := newTheatre()
+	th := newTestExecutor()
 	now := epoch
 	th.Now = func() time.Time { return now }
 	th.client.PrependReactor("create", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -389,6 +390,6 @@ func TestCreatedAt(t *testing.T) {
 		return false, nil, nil
 	})
 	outcome := th.create(t)
-	require.NotNil(t, outcome.Created)
+	require.NotNil(t, outcome.NewCR())
 	require.Equal(t, epoch.Add(20*time.Second), outcome.CreatedAt, "20.3: the moment when the create returned")
 }

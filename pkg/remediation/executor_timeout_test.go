@@ -16,16 +16,16 @@ import (
 func TestActionTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		th := newTheatre()
+		th := newTestExecutor()
 		th.Executor.StillUnhealthy = func(ctx context.Context, _ string) (bool, error) {
 			<-ctx.Done() // As a request does that is not answered.
 			return false, ctx.Err()
 		}
 		begin := time.Now()
-		outcome := th.Execute(t.Context(), "workers", planFor(sick("n"), epoch))
+		outcome := th.run(t.Context(), planFor(sick("n"), epoch))
 		require.ErrorIs(t, outcome.Err, context.DeadlineExceeded)
-		require.Nil(t, outcome.Created)
-		require.False(t, outcome.Unknown, "nothing was sent")
+		require.Nil(t, outcome.NewCR())
+		require.False(t, outcome.Result == Unknown, "nothing was sent")
 		require.Equal(t, actionTimeout, time.Since(begin))
 	})
 }

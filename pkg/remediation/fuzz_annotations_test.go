@@ -43,7 +43,7 @@ func FuzzAnnotations(f *testing.F) {
 		object.SetOwnerReferences(cr("n").OwnerReferences)
 		object.SetAnnotations(annotations)
 		got := ParseCR(object)
-		require.True(t, got.OwnedBy("workers"))
+		require.True(t, got.OwnedBy(ownerNamed("workers")))
 		want := "n"
 		if present&1 != 0 {
 			want = node
@@ -64,8 +64,8 @@ func FuzzAnnotations(f *testing.F) {
 		}
 
 		now := epoch.Add(time.Duration(elapsed))
-		for _, s := range []*Script{script(reboot()), escalation()} {
-			plan := s.Plan(sick("n", with(got)), now)
+		for _, s := range []*Policy{classicPolicy(reboot()), escalation()} {
+			plan := planBy(s, sick("n", with(got)), now)
 			require.False(t, !plan.Recheck.IsZero() && !plan.Recheck.After(now), "P2: %s", plan.Recheck)
 			if got.TimedOut() {
 				require.NotContains(t, describe(plan.Actions), "mark n", "13.8: once")

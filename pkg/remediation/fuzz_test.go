@@ -61,7 +61,7 @@ func FuzzParseCR(f *testing.F) {
 		require.Equal(t, got.Fenced, known)
 		require.False(t, at.After(epoch), "%s", at)
 		for _, owner := range got.Owners() {
-			require.True(t, got.OwnedBy(owner))
+			require.True(t, got.OwnedBy(ownerNamed(owner)))
 		}
 		for _, node := range []Node{sick(got.Node(), with(got)), sick(got.Node(), near(got)), sick(got.Node(), with(got), well), sick(got.Node(), with(got), gone)} {
 			planFor(node, epoch)
@@ -87,7 +87,7 @@ func FuzzParseTemplate(f *testing.F) {
 		require.Equal(t, got, got.DeepCopyObject())
 		step := Step{}
 		if CheckTemplate([]Step{step}, step, got) == nil {
-			rendered := Render(check(), sick("node-1"), got)
+			rendered := rendered(sick("node-1"), got)
 			require.Equal(t, got.Spec, rendered.Object["spec"])
 		}
 	})

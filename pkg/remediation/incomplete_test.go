@@ -20,7 +20,7 @@ func TestPlanWithUnreadCRs(t *testing.T) {
 	incomplete := func(n *Node) { n.Incomplete = true }
 	recorded := func(n *Node) { n.Recorded = []v1alpha1.Remediation{{}} }
 	ours := leased(held("NodeHealthCheck-workers", epoch))
-	disabled := under(func(c *Circumstances) { c.TemplatesUnusable = true })
+	disabled := under(func(c *Constraints) { c.TemplatesUnusable = true })
 	tests := map[string]struct {
 		node Node
 		want []string
@@ -52,12 +52,12 @@ func TestPlanWithoutATemplate(t *testing.T) {
 		node    Node
 		after   time.Duration
 		want    []string
-		refusal Refusal
+		refusal v1alpha1.DecisionReason
 		reason  v1alpha1.DecisionReason
 	}{
-		"6.5 the first step":               {unread: 0, node: sick("n"), refusal: RefusedDisabled, reason: v1alpha1.DecidedDisabled},
+		"6.5 the first step":               {unread: 0, node: sick("n"), refusal: v1alpha1.DecidedDisabled, reason: v1alpha1.DecidedDisabled},
 		"P1 the first one of two":          {unread: 1, node: sick("n"), want: []string{"lease node-n", "confirm", "create n-e6e2af72"}, reason: v1alpha1.DecidedStepRunning},
-		"5.3 a step goes on":               {unread: 1, node: sick("n", with(soft()), ours), after: 5 * time.Minute, refusal: RefusedDisabled, reason: v1alpha1.DecidedDisabled},
+		"5.3 a step goes on":               {unread: 1, node: sick("n", with(soft()), ours), after: 5 * time.Minute, refusal: v1alpha1.DecidedDisabled, reason: v1alpha1.DecidedDisabled},
 		"P1 and ends if its successor may": {unread: 0, node: sick("n", with(soft(), fenced), ours), after: 15 * time.Minute, want: []string{"lease node-n", "confirm", "end fence at 00:15:00", "create n-77f06baa"}, reason: v1alpha1.DecidedStepRunning},
 		"16.1 what has recovered is ended": {unread: 0, node: sick("n", well, with(soft()), ours), want: []string{"delete soft"}, reason: v1alpha1.DecidedAwaitingDeletion},
 	}
@@ -66,15 +66,15 @@ func TestPlanWithoutATemplate(t *testing.T) {
 			t.Parallel()
 			script := escalation()
 			script.Templates[tc.unread] = nil
-			script.Grounds.Unread = "x cannot be read at the moment"
-			plan := script.Plan(tc.node, epoch.Add(tc.after))
+			script.Context.Unread = "x cannot be read at the moment"
+			plan := planBy(script, tc.node, epoch.Add(tc.after))
 			require.Equal(t, tc.want, describe(plan.Actions))
-			require.Equal(t, tc.refusal, plan.Refusal)
+			require.Equal(t, tc.refusal, plan.Refusal())
 			require.Equal(t, tc.reason, plan.Reason)
 			if tc.refusal != "" {
 				decision := script.Decision(&plan, &Outcome{})
-				require.Equal(t, script.Grounds.Unread, decision.Message)
-				require.Contains(t, script.Checks(&plan), Check{Reason: v1alpha1.DecidedDisabled, Message: script.Grounds.Unread})
+				require.Equal(t, script.Context.Unread, decision.Message)
+				require.Contains(t, script.Checks(&plan), Check{Reason: v1alpha1.DecidedDisabled, Message: script.Context.Unread})
 			}
 		})
 	}

@@ -17,13 +17,10 @@ import (
 
 const (
 	// holderPrefix starts the holder identity of a NodeHealthCheck.
-	holderPrefix = "NodeHealthCheck-"
+	holderPrefix = v1alpha1.Kind + "-"
 	// leasePrefix starts the name of the lease of a node.
 	leasePrefix = "node-"
 )
-
-// LeaseHolder returns the holder identity of a NodeHealthCheck (spec 3).
-func LeaseHolder(nhc string) string { return holderPrefix + nhc }
 
 // NHCOfHolder returns the NodeHealthCheck with a holder identity, and false for
 // holders of another kind.
@@ -76,9 +73,9 @@ func leaseHolder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// holds tells whether the NodeHealthCheck holds the lease of the node.
-func (n *Node) holds(nhc string) bool {
-	return n.Lease != nil && leaseHolder(n.Lease) == LeaseHolder(nhc)
+// holds reports whether the owner holds the lease of the node.
+func (n *Node) holds(owner Owner) bool {
+	return n.Lease != nil && leaseHolder(n.Lease) == owner.LeaseHolder()
 }
 
 // leaseDuration returns the duration of a lease for a step, in seconds: a buffer
@@ -92,14 +89,14 @@ func leaseDuration(t time.Duration) *int32 {
 // is taken. fresh means the first step, for which the lease starts anew. A nil lease
 // needs no write.
 func (p *planner) acquire(step Step, fresh bool) (lease *coordinationv1.Lease, free bool) {
-	nhc, node, now := p.NHC.Name, &p.Node, p.now
+	owner, node, now := p.Owner, p.Node, p.now
 	old := node.Lease
 	switch {
 	case old == nil:
-		return newLease(nhc, node, step, now), true
-	case node.holds(nhc) && !fresh:
+		return newLease(owner, node, step, now), true
+	case node.holds(owner) && !fresh:
 		return renew(old, step.Duration(), now), true
-	case node.holds(nhc):
+	case node.holds(owner):
 		lease = old.DeepCopy()
 		lease.OwnerReferences = nodeOwner(node) // It may be of a Node that had the same name.
 		if lease.Spec.LeaseTransitions == nil {
@@ -109,7 +106,7 @@ func (p *planner) acquire(step Step, fresh bool) (lease *coordinationv1.Lease, f
 		return nil, false
 	default:
 		lease = old.DeepCopy()
-		lease.Spec.HolderIdentity = new(LeaseHolder(nhc))
+		lease.Spec.HolderIdentity = new(owner.LeaseHolder())
 		lease.Spec.LeaseTransitions = nextTransition(old)
 		lease.OwnerReferences = nodeOwner(node)
 	}
@@ -119,11 +116,11 @@ func (p *planner) acquire(step Step, fresh bool) (lease *coordinationv1.Lease, f
 	return lease, true
 }
 
-func newLease(nhc string, node *Node, step Step, now time.Time) *coordinationv1.Lease {
+func newLease(owner Owner, node *Node, step Step, now time.Time) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: LeaseName(node.Name), OwnerReferences: nodeOwner(node)},
 		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity:       new(LeaseHolder(nhc)),
+			HolderIdentity:       new(owner.LeaseHolder()),
 			AcquireTime:          new(micro(now)),
 			RenewTime:            new(micro(now)),
 			LeaseDurationSeconds: leaseDuration(step.Duration()),

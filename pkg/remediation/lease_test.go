@@ -87,7 +87,7 @@ func TestNodeOfLease(t *testing.T) {
 	require.Equal(t, "m", node, "17.2: by name")
 	_, ok = NodeOfLease(held(ours, epoch, func(l *coordinationv1.Lease) { l.OwnerReferences, l.Name = nil, "m" }))
 	require.False(t, ok)
-	nhc, ok := NHCOfHolder(LeaseHolder("workers"))
+	nhc, ok := NHCOfHolder(ownerNamed("workers").LeaseHolder())
 	require.True(t, ok)
 	require.Equal(t, "workers", nhc)
 	_, ok = NHCOfHolder("node-maintenance")
@@ -134,11 +134,11 @@ func TestLeaseForFirstCR(t *testing.T) {
 			plan := planFor(sick("n", leased(tc.lease)), now)
 			require.Equal(t, before, tc.lease, "the cached one stays as it is")
 			if tc.want == nil {
-				require.Equal(t, RefusedLeaseTaken, plan.Refusal)
+				require.Equal(t, v1alpha1.DecidedLeaseTaken, plan.Refusal())
 				require.Empty(t, describe(plan.Actions), "14.3 14.9: nothing is done, and a foreign lease is not touched")
 				return
 			}
-			require.Empty(t, plan.Refusal)
+			require.Empty(t, plan.Refusal())
 			require.Equal(t, []string{"lease node-n", "confirm", "create n"}, describe(plan.Actions), "14.2")
 			require.Equal(t, tc.want, written(plan))
 			require.Equal(t, second.Add(10*time.Minute), plan.Recheck, "14.5: the next wake-up for it is T later")
@@ -154,7 +154,7 @@ func TestLeaseByAnotherClock(t *testing.T) {
 		epoch.Add(time.Minute + 1): false,
 	} {
 		plan := planFor(sick("n", leased(held("other", renewed))), epoch)
-		require.Equal(t, refused, plan.Refusal == RefusedLeaseTaken, "14.3: %s", renewed.Sub(epoch))
+		require.Equal(t, refused, plan.Refusal() == v1alpha1.DecidedLeaseTaken, "14.3: %s", renewed.Sub(epoch))
 	}
 }
 
@@ -201,13 +201,13 @@ func TestLeaseIsKeptAndReleased(t *testing.T) {
 	t.Parallel()
 	now := epoch.Add(11 * time.Minute)
 	old := func(holder string) func(*Node) { return leased(held(holder, epoch)) }
-	paused := under(func(c *Circumstances) { c.Paused = true })
-	unselected := under(func(c *Circumstances) { c.Unselected = true })
+	paused := under(func(c *Constraints) { c.Paused = true })
+	unselected := under(func(c *Constraints) { c.Unselected = true })
 	shown := func(n *Node) { n.Recorded = []v1alpha1.Remediation{{Resource: cr("n").Reference()}} }
-	recoveryDelayed := func(s *Script) { s.NHC.Spec.HealthyDelay = minutes(60) }
+	recoveryDelayed := func(s *Policy) { s.HealthyDelay = time.Hour }
 	tests := map[string]struct {
 		node   Node
-		change func(*Script)
+		change func(*Policy)
 		want   []string
 	}{
 		"5.2 renewed while paused":                             {node: sick("n", with(cr("n")), old(ours), paused), want: []string{"lease node-n"}},
@@ -235,11 +235,11 @@ func TestLeaseIsKeptAndReleased(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := script(reboot())
+			s := classicPolicy(reboot())
 			if tc.change != nil {
 				tc.change(s)
 			}
-			require.Equal(t, tc.want, describe(s.Plan(tc.node, now).Actions))
+			require.Equal(t, tc.want, describe(planBy(s, tc.node, now).Actions))
 		})
 	}
 }
@@ -285,10 +285,10 @@ func FuzzLease(f *testing.F) {
 			sick("n", well), sick("n", with(soft(timedOut), fence())), sick("n", gone),
 		}[state%7]
 		if state%2 == 0 && len(node.Own) == 0 { // A classic one, now and then.
-			s = script(reboot())
+			s = classicPolicy(reboot())
 		}
 		leased(lease)(&node)
-		plan := s.Plan(node, now)
+		plan := planBy(s, node, now)
 		require.Equal(t, before, lease, "the cached one stays as it is")
 		require.False(t, !plan.Recheck.IsZero() && !plan.Recheck.After(now), "P2: %s", plan.Recheck)
 
@@ -299,7 +299,7 @@ func FuzzLease(f *testing.F) {
 			require.False(t, begins(plan), "14.2")
 			require.NotContains(t, describe(plan.Actions), "release node-n", "14.9")
 			if len(node.Own) == 0 && node.Verdict.State == health.Unhealthy {
-				require.Equal(t, RefusedLeaseTaken, plan.Refusal)
+				require.Equal(t, v1alpha1.DecidedLeaseTaken, plan.Refusal())
 			}
 		}
 		next := written(plan)

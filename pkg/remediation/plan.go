@@ -26,13 +26,8 @@ type Node struct {
 	ControlPlane bool
 	// Verdict is that of the node's conditions, also where it is not selected.
 	Verdict health.Verdict
-	// Circumstances restrain what may be done.
-	Circumstances Circumstances
-	// PlaceTaken means that another control plane node is under remediation, or
-	// that this is not known. It says nothing for other nodes.
-	PlaceTaken bool
-	// EtcdRefuses means that etcd cannot do without the control plane node.
-	EtcdRefuses bool
+	// Constraints are those of the owner and of the node.
+	Constraints Constraints
 	// ConfirmedHealthy tells whether somebody has confirmed by hand that the node
 	// is healthy (spec 16.6).
 	ConfirmedHealthy bool
@@ -74,12 +69,14 @@ type Node struct {
 
 // NodePlan is what is to be done about one node, and why no more than that.
 type NodePlan struct {
-	Node Node
+	Node *Node
 	// Actions are carried out in this order.
 	Actions []Action
-	// Refusal says why an unhealthy node does not get the CR that is its turn. It is
-	// empty for all other nodes.
-	Refusal Refusal
+	// Refused means that the unhealthy node does not get the CR that is due. Reason says why.
+	Refused bool
+	// Candidate means that the first CR of the node is due and that no constraint forbids
+	// it: limits over several nodes may.
+	Candidate bool
 	// Blocker is the foreign CR that stands in the way, if that is the refusal.
 	Blocker *CR
 	// Exhausted means that the last step is over, or ends by this plan, and the node is
@@ -101,35 +98,38 @@ type NodePlan struct {
 	Recheck time.Time
 }
 
-// Script is what a NodeHealthCheck wants done about its nodes.
-type Script struct {
-	NHC *v1alpha1.NodeHealthCheck
-	// Steps are in ascending order.
-	Steps []Step
-	// Templates are those of the steps, nil where they cannot be used at the moment: such
-	// a step does not begin, and the one before it does not end.
-	Templates []*Template
-	// Grounds are the numbers and texts behind the circumstances of all nodes.
-	Grounds Grounds
+// NewPlan decides about every node at the instant now. A plan whose actions have been
+// carried out is followed by an empty one.
+func NewPlan(policy *Policy, nodes []Node, now time.Time) []NodePlan {
+	plans := make([]NodePlan, 0, len(nodes))
+	for i := range nodes {
+		plans = append(plans, policy.plan(&nodes[i], "", now))
+	}
+	return plans
 }
 
-// Plan decides about one node at the instant now. A plan whose actions have been
-// carried out is followed by an empty one.
-func (s *Script) Plan(node Node, now time.Time) NodePlan {
-	plan := &planner{Script: s, now: now, progress: trace(&node, s.Steps)}
-	plan.Node, plan.Running = node, plan.progress.running
+// Withhold decides anew about a candidate whose first CR a limit refuses for this reason.
+// Nothing is kept ready for it.
+func (p *Policy) Withhold(plan *NodePlan, reason v1alpha1.DecisionReason, now time.Time) {
+	*plan = p.plan(plan.Node, reason, now)
+}
+
+// plan decides about one node, whose first CR is withheld if there is a reason.
+func (p *Policy) plan(node *Node, withheld v1alpha1.DecisionReason, now time.Time) NodePlan {
+	plan := planner{NodePlan: NodePlan{Node: node}, Policy: p, now: now, withheld: withheld, progress: trace(node, p.Steps)}
+	plan.Running = plan.progress.running
 	switch {
-	case node.Circumstances.NodeDeleted:
+	case node.Constraints.NodeDeleted:
 		plan.cleanUp()
 	case node.Verdict.State == health.Healthy:
 		plan.recover()
 	case node.Verdict.State == health.SoonUnhealthy && node.Verdict.Type == "":
 		// No condition decides, because the spec has none (spec 4.2).
-		plan.because(v1alpha1.DecidedInvalidSpec, time.Time{})
+		plan.setReason(v1alpha1.DecidedInvalidSpec, time.Time{})
 	case node.Verdict.State == health.SoonUnhealthy:
 		// It may be healthy again in a moment, or not: nothing begins and nothing
 		// ends (spec 7.5).
-		plan.because(v1alpha1.DecidedSoonUnhealthy, node.Verdict.Deadline)
+		plan.setReason(v1alpha1.DecidedSoonUnhealthy, node.Verdict.Deadline)
 	default:
 		plan.remediate()
 	}
@@ -137,6 +137,15 @@ func (s *Script) Plan(node Node, now time.Time) NodePlan {
 	plan.postpone()
 	plan.keepLease()
 	return plan.NodePlan
+}
+
+// Refusal returns why the CR that is due is not created, and nothing for a node that gets
+// it or of which none is due.
+func (p NodePlan) Refusal() v1alpha1.DecisionReason {
+	if p.Refused {
+		return p.Reason
+	}
+	return ""
 }
 
 // ExhaustedBy reports whether the last step is over now that the plan was carried out with
@@ -154,17 +163,19 @@ func (p *NodePlan) ExhaustedBy(outcome *Outcome) bool {
 // planner is a plan in the making.
 type planner struct {
 	NodePlan
-	*Script
+	*Policy
 	progress progress
 	now      time.Time
+	// withheld is why a limit refuses the first CR, empty if none does.
+	withheld v1alpha1.DecisionReason
 	// postponed means that there is something to do, and that it is not due yet.
 	postponed bool
 }
 
 func (p *planner) do(actions ...Action) { p.Actions = append(p.Actions, actions...) }
 
-// because records what the plan depends on, and when time alone changes that.
-func (p *planner) because(reason v1alpha1.DecisionReason, until time.Time) {
+// setReason records what the plan depends on, and when time alone changes that.
+func (p *planner) setReason(reason v1alpha1.DecisionReason, until time.Time) {
 	p.Reason, p.Until = reason, until
 }
 
@@ -175,8 +186,8 @@ func (n *Node) deleting(cr *CR) bool { return cr.Deleting() || n.DeletionRequest
 
 // recover plans the deletion of all CRs of a healthy node, after the delay (spec 16).
 func (p *planner) recover() {
-	if !p.Node.Circumstances.Permissions().DeleteRecovered {
-		p.because(v1alpha1.DecidedDisabled, time.Time{})
+	if !p.Node.Constraints.Permissions().DeleteRecovered {
+		p.setReason(v1alpha1.DecidedDisabled, time.Time{})
 		return
 	}
 	if p.progress.standing > 0 && p.delays() {
@@ -185,9 +196,9 @@ func (p *planner) recover() {
 	}
 	switch {
 	case len(p.Node.Own) > 0:
-		p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	case len(p.Node.Unreadable) > 0:
-		p.because(v1alpha1.DecidedUnreadable, time.Time{})
+		p.setReason(v1alpha1.DecidedUnreadable, time.Time{})
 	}
 	for _, cr := range p.Node.Own {
 		if !p.Node.deleting(cr) {
@@ -202,21 +213,20 @@ func (p *planner) recover() {
 // delays tells whether the node has to stay healthy for longer (spec 16.4). The
 // current value of the field counts.
 func (p *planner) delays() bool {
-	delay := p.NHC.Spec.HealthyDelay
 	switch {
-	case delay == nil || delay.Duration == 0 || p.Node.ConfirmedHealthy:
+	case p.HealthyDelay == 0 || p.Node.ConfirmedHealthy:
 		return false
-	case delay.Duration < 0:
-		p.because(v1alpha1.DecidedHealthyDelay, time.Time{})
+	case p.HealthyDelay < 0:
+		p.setReason(v1alpha1.DecidedHealthyDelay, time.Time{})
 		return true
 	}
 	since := p.Node.HealthySince
 	if since.IsZero() {
 		since = p.now.Truncate(time.Second)
 	}
-	due := since.Add(delay.Duration)
+	due := since.Add(p.HealthyDelay)
 	if p.now.Before(due) {
-		p.because(v1alpha1.DecidedHealthyDelay, due)
+		p.setReason(v1alpha1.DecidedHealthyDelay, due)
 		p.recheckAt(due)
 		return true
 	}
@@ -225,19 +235,19 @@ func (p *planner) delays() bool {
 
 // cleanUp plans what follows the deletion of the Node (spec 17.2, 17.3).
 func (p *planner) cleanUp() {
-	if !p.Node.Circumstances.Permissions().CleanUp {
-		p.because(v1alpha1.DecidedDisabled, time.Time{})
+	if !p.Node.Constraints.Permissions().CleanUp {
+		p.setReason(v1alpha1.DecidedDisabled, time.Time{})
 		return
 	}
 	if len(p.Node.Own) == 0 && len(p.Node.Unreadable) > 0 {
-		p.because(v1alpha1.DecidedUnreadable, time.Time{})
+		p.setReason(v1alpha1.DecidedUnreadable, time.Time{})
 		return
 	}
-	p.because(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+	p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	for _, cr := range p.Node.Own {
 		going := p.Node.deleting(cr)
 		if cr.AwaitsReplacement() && !going {
-			p.because(v1alpha1.DecidedAwaitingReplacement, time.Time{})
+			p.setReason(v1alpha1.DecidedAwaitingReplacement, time.Time{})
 			continue
 		}
 		if cr.mayTimeOut() {
@@ -253,10 +263,10 @@ func (p *planner) cleanUp() {
 // there is none and none is about to be created (spec 14.5, 14.9).
 func (p *planner) keepLease() {
 	lease := p.Node.Lease
-	if lease == nil || !p.Node.Circumstances.Permissions().KeepLease || (p.backsOff() && !p.postponed) {
+	if lease == nil || !p.Node.Constraints.Permissions().KeepLease || (p.backsOff() && !p.postponed) {
 		return
 	}
-	held := p.Node.holds(p.NHC.Name)
+	held := p.Node.holds(p.Owner)
 	if !p.remains() {
 		if p.postponed {
 			return // The next attempt needs it.
@@ -264,16 +274,16 @@ func (p *planner) keepLease() {
 		// One without holder is as good as foreign, unless it was for a CR of ours, and
 		// even then while it stands in the way of the next one (spec 14.3).
 		known := len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0 || p.Node.ReleasingLease
-		abandoned := leaseHolder(lease) == "" && known && p.Refusal != RefusedLeaseTaken
+		abandoned := leaseHolder(lease) == "" && known && p.Refusal() != v1alpha1.DecidedLeaseTaken
 		// What status has never named may be there unseen (P5).
 		unsure := p.Node.Incomplete && len(p.Node.Recorded) == 0
-		if (held || abandoned) && !p.creates() && !unsure {
+		if (held || abandoned) && !p.Begins() && !unsure {
 			p.do(ReleaseLease{Lease: lease})
 		}
 		return
 	}
 	exhausted := p.progress.spent || (len(p.Steps) > 0 && p.progress.current == len(p.Steps))
-	if !held || exhausted || p.Exhausted || p.creates() || p.releases() {
+	if !held || exhausted || p.Exhausted || p.Begins() || p.releases() {
 		return
 	}
 	if renewed := p.renewal(); renewed != nil {
@@ -287,7 +297,7 @@ func (p *planner) keepLease() {
 // renewal returns the lease as it has to be written to be kept, or nil if the NodeHealthCheck
 // does not hold it, or if it lasts long enough.
 func (p *planner) renewal() *coordinationv1.Lease {
-	if p.Node.Lease == nil || !p.Node.holds(p.NHC.Name) {
+	if p.Node.Lease == nil || !p.Node.holds(p.Owner) {
 		return nil
 	}
 	return renew(p.Node.Lease, p.renewalDuration(), p.now)
@@ -318,7 +328,7 @@ func (p *planner) remains() bool {
 		return true
 	}
 	for _, cr := range p.Node.Own {
-		if !p.Node.Circumstances.NodeDeleted || (cr.AwaitsReplacement() && !p.Node.deleting(cr)) {
+		if !p.Node.Constraints.NodeDeleted || (cr.AwaitsReplacement() && !p.Node.deleting(cr)) {
 			return true
 		}
 	}
@@ -344,12 +354,10 @@ func (p *planner) postpone() {
 		return
 	}
 	p.postponed = true
-	if p.creates() {
-		p.Refusal = RefusedRetryLater
-	}
+	p.Refused = p.Refused || p.Begins()
 	if p.waits() {
 		// What failed may have been of no importance then, but now the node waits for it.
-		p.because(cmp.Or(p.Node.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
+		p.setReason(cmp.Or(p.Node.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
 		p.Exhausted = false
 	}
 	p.Actions = nil

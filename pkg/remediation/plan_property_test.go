@@ -31,10 +31,10 @@ func randomNode(random *rand.Rand) Node {
 	}
 	for _, column := range columns {
 		if coin(8) {
-			column.set(&node.Circumstances)
+			column.set(&node.Constraints)
 		}
 	}
-	if node.Circumstances.NodeDeleted {
+	if node.Constraints.NodeDeleted {
 		gone(&node)
 	}
 	node.DeletionRequested = map[types.UID]bool{}
@@ -67,7 +67,7 @@ func randomNode(random *rand.Rand) Node {
 		node.Lease = randomLease(random)
 	}
 	node.ConfirmedHealthy, node.OthersRemediate = coin(4), coin(4)
-	node.ControlPlane, node.PlaceTaken = coin(3), coin(3)
+	node.ControlPlane = coin(3)
 	for _, own := range node.Own {
 		if coin(2) {
 			recorded := v1alpha1.Remediation{Resource: own.Reference(), Started: own.CreationTimestamp}
@@ -187,7 +187,7 @@ func carryOut(random *rand.Rand, node Node, actions []Action) Node {
 // NodeHealthCheck.
 func TestPlanProperties(t *testing.T) {
 	t.Parallel()
-	for name, s := range map[string]*Script{"classic": script(reboot()), "escalating": escalation(), "a delay": delayed(script(reboot()))} {
+	for name, s := range map[string]*Policy{"classic": classicPolicy(reboot()), "escalating": escalation(), "a delay": delayed(classicPolicy(reboot()))} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(1, 2))
@@ -196,7 +196,7 @@ func TestPlanProperties(t *testing.T) {
 				node := randomNode(random)
 				Sort(s.Steps, node.Own)
 				before := cloneNode(node)
-				plan := s.Plan(node, epoch)
+				plan := planBy(s, node, epoch)
 
 				require.Equal(t, before, cloneNode(node), "the arguments stay as they are")
 				for _, action := range plan.Actions {
@@ -206,7 +206,7 @@ func TestPlanProperties(t *testing.T) {
 				if len(plan.Actions) > 0 {
 					later := carryOut(random, node, plan.Actions)
 					Sort(s.Steps, later.Own)
-					again := s.Plan(later, epoch)
+					again := planBy(s, later, epoch)
 					require.Empty(t, describe(again.Actions), "P9: a plan that was carried out is followed by an empty one: %v\n%+v", describe(plan.Actions), node)
 				}
 			}
@@ -217,28 +217,28 @@ func TestPlanProperties(t *testing.T) {
 	}
 }
 
-func delayed(s *Script) *Script {
-	s.NHC.Spec.HealthyDelay = minutes(5)
+func delayed(s *Policy) *Policy {
+	s.HealthyDelay = 5 * time.Minute
 	return s
 }
 
 // requirePermitted states what no plan may ever do.
-func requirePermitted(t *testing.T, s *Script, plan *NodePlan) {
+func requirePermitted(t *testing.T, s *Policy, plan *NodePlan) {
 	t.Helper()
-	node := &plan.Node
-	permitted := node.Circumstances.Permissions()
+	node := plan.Node
+	permitted := node.Constraints.Permissions()
 	own, marked := map[*CR]bool{}, map[*CR]bool{}
 	for _, c := range node.Own {
 		own[c] = true
 	}
-	unhealthy := !node.Circumstances.NodeDeleted && node.Verdict.State == health.Unhealthy
-	healthy := !node.Circumstances.NodeDeleted && node.Verdict.State == health.Healthy
-	leaseWritten, confirmed := node.holds("workers"), false
+	unhealthy := !node.Constraints.NodeDeleted && node.Verdict.State == health.Unhealthy
+	healthy := !node.Constraints.NodeDeleted && node.Verdict.State == health.Healthy
+	leaseWritten, confirmed := node.holds(ownerNamed("workers")), false
 	for i, action := range plan.Actions {
 		if _, renewal := action.(WriteLease); !renewal || begins(*plan) {
 			require.False(t, epoch.Before(node.RetryAt), "P1: the backoff is kept")
 		}
-		require.False(t, node.Circumstances.Conflict, "6.7: nothing is written")
+		require.False(t, node.Constraints.Conflict, "6.7: nothing is written")
 		switch action := action.(type) {
 		case Confirm:
 			confirmed = true
@@ -248,7 +248,7 @@ func requirePermitted(t *testing.T, s *Script, plan *NodePlan) {
 			require.True(t, permitted.CreateNext && (permitted.CreateFirst || len(node.Own) > 0), "5.2")
 			require.Empty(t, node.Unreadable, "6.8")
 			require.True(t, leaseWritten, "14.2: only while the lease is held")
-			require.False(t, len(node.Own) == 0 && node.ControlPlane && node.PlaceTaken, "12.2")
+			require.Equal(t, len(node.Own) == 0, plan.Candidate, "12.2: limits may refuse what is the first CR")
 			require.Equal(t, len(plan.Actions)-1, i, "it comes last, and there is one")
 			if len(s.Steps) == 1 {
 				require.Empty(t, node.Own, "11.6: what it replaces is gone completely")
@@ -257,11 +257,11 @@ func requirePermitted(t *testing.T, s *Script, plan *NodePlan) {
 			require.True(t, own[action.CR], "16.1: foreign CRs stay")
 			require.False(t, node.deleting(action.CR), "16.1: a CR already being deleted gets none")
 			require.False(t, unhealthy || plan.Delayed, "7.5 16.1: never for an unhealthy node that exists")
-			require.False(t, node.Circumstances.NodeDeleted && action.CR.AwaitsReplacement(), "17.3")
-			require.Equal(t, node.Circumstances.NodeDeleted && action.CR.mayTimeOut(), marked[action.CR], "17.2: told to stop first")
+			require.False(t, node.Constraints.NodeDeleted && action.CR.AwaitsReplacement(), "17.3")
+			require.Equal(t, node.Constraints.NodeDeleted && action.CR.mayTimeOut(), marked[action.CR], "17.2: told to stop first")
 		case MarkTimedOut:
 			require.True(t, own[action.CR], "11.4: foreign CRs are not touched")
-			require.True(t, unhealthy || node.Circumstances.NodeDeleted, "7.5")
+			require.True(t, unhealthy || node.Constraints.NodeDeleted, "7.5")
 			if action.EndsStep {
 				require.True(t, confirmed, "13.3: the Node is read live first")
 				require.True(t, permitted.EndStep, "5.2")
@@ -282,11 +282,11 @@ func requirePermitted(t *testing.T, s *Script, plan *NodePlan) {
 			require.True(t, healthy && len(node.Own) == 0 && !node.OthersRemediate, "16.6")
 		}
 	}
-	if plan.Refusal != "" {
+	if plan.Refusal() != "" {
 		require.True(t, unhealthy && !begins(*plan))
 	}
 	if unhealthy && len(node.Own) == 0 && len(node.Unreadable) == 0 {
-		require.NotEqual(t, begins(*plan), plan.Refusal != "", "5.4: it gets a CR or hears why not")
+		require.NotEqual(t, begins(*plan), plan.Refusal() != "", "5.4: it gets a CR or hears why not")
 	}
-	require.Equal(t, plan.Refusal == RefusedForeignRemediation, plan.Blocker != nil)
+	require.Equal(t, plan.Refusal() == v1alpha1.DecidedForeignRemediation, plan.Blocker != nil)
 }

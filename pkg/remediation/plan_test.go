@@ -24,11 +24,10 @@ func TestPlan(t *testing.T) {
 	tests := map[string]struct {
 		node    Node
 		want    []string
-		refusal Refusal
+		refusal v1alpha1.DecisionReason
 	}{
 		"8.4 an unhealthy node gets its CR":                     {node: sick("n"), want: []string{"lease node-n", "confirm", "create n"}},
 		"12.3 a control plane node gets its CR as well":         {node: sick("n", func(n *Node) { n.ControlPlane = true }), want: []string{"lease node-n", "confirm", "create n"}},
-		"12.3 etcd stands in no worker's way":                   {node: sick("n", func(n *Node) { n.PlaceTaken, n.EtcdRefuses = true, true }), want: []string{"lease node-n", "confirm", "create n"}},
 		"7.3 a healthy node gets none":                          {node: sick("n", well)},
 		"7.5 a soon-unhealthy node gets none":                   {node: sick("n", soon)},
 		"7.5 nor is its CR deleted":                             {node: sick("n", soon, with(cr("n")))},
@@ -48,11 +47,11 @@ func TestPlan(t *testing.T) {
 		"16.1 those already being deleted are left alone":       {node: sick("n", well, with(cr("n", deleting), cr("m")), requested("x")), want: []string{"delete m"}},
 		"16.1 nor is a request repeated":                        {node: sick("n", well, with(cr("n"), cr("m")), requested("n-uid")), want: []string{"delete m"}},
 		"16.1 foreign CRs stay":                                 {node: sick("n", well, near(cr("n", foreign)))},
-		"17.5 healthy though no longer selected":                {node: sick("n", well, with(cr("n")), under(func(c *Circumstances) { c.Unselected = true })), want: []string{"delete n"}},
-		"17.5 unhealthy and no longer selected: the CR stays":   {node: sick("n", with(cr("n")), under(func(c *Circumstances) { c.Unselected = true }))},
-		"17.5 and no new one follows":                           {node: sick("n", under(func(c *Circumstances) { c.Unselected = true })), refusal: RefusedUnselected},
+		"17.5 healthy though no longer selected":                {node: sick("n", well, with(cr("n")), under(func(c *Constraints) { c.Unselected = true })), want: []string{"delete n"}},
+		"17.5 unhealthy and no longer selected: the CR stays":   {node: sick("n", with(cr("n")), under(func(c *Constraints) { c.Unselected = true }))},
+		"17.5 and no new one follows":                           {node: sick("n", under(func(c *Constraints) { c.Unselected = true })), refusal: v1alpha1.DecidedUnselected},
 		"5.2 recovery ignores everything that blocks":           {node: sick("n", well, with(cr("n")), under(everythingElse)), want: []string{"delete n"}},
-		"15.3 excluded while under remediation: the CR stays":   {node: sick("n", with(cr("n")), under(func(c *Circumstances) { c.Excluded = true }))},
+		"15.3 excluded while under remediation: the CR stays":   {node: sick("n", with(cr("n")), under(func(c *Constraints) { c.Excluded = true }))},
 		"17.2 Node deleted: told to stop first, then deleted":   {node: sick("n", gone, with(cr("n"))), want: []string{mark, "delete n"}},
 		"17.2 all of them":                                      {node: sick("n", gone, with(cr("n", timedOut), cr("m", succeeded))), want: []string{"delete n", "delete m"}},
 		"5.2 cleaning up ignores everything that blocks":        {node: sick("n", gone, with(cr("n")), under(everythingElse)), want: []string{mark, "delete n"}},
@@ -66,26 +65,26 @@ func TestPlan(t *testing.T) {
 		"13.8 17.3 deleted by others meanwhile":                 {node: sick("n", gone, with(cr("n", awaitsDelete, deleting))), want: []string{mark}},
 		"17.4 nothing of ours is left of a deleted Node":        {node: sick("n", gone)},
 		"17.2 what cannot be read cannot be cleaned up":         {node: sick("n", gone, unreadable)},
-		"P1 a failed attempt is not repeated before its time":   {node: sick("n", retryAt(now.Add(1))), refusal: RefusedRetryLater},
+		"P1 a failed attempt is not repeated before its time":   {node: sick("n", retryAt(now.Add(1))), refusal: v1alpha1.DecidedUpdateFailed},
 		"P1 but at its time":                                    {node: sick("n", retryAt(now)), want: []string{"lease node-n", "confirm", "create n"}},
 		"P1 a deletion waits as well, and is no refusal":        {node: sick("n", well, with(cr("n")), retryAt(now.Add(1)))},
-		"5.4 the circumstance is reported rather than the wait": {node: sick("n", retryAt(now.Add(1)), under(func(c *Circumstances) { c.Paused = true })), refusal: RefusedPaused},
+		"5.4 the circumstance is reported rather than the wait": {node: sick("n", retryAt(now.Add(1)), under(func(c *Constraints) { c.Paused = true })), refusal: v1alpha1.DecidedPaused},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plan := planFor(tc.node, now)
 			require.Equal(t, tc.want, describe(plan.Actions))
-			require.Equal(t, tc.refusal, plan.Refusal)
+			require.Equal(t, tc.refusal, plan.Refusal())
 			require.Nil(t, plan.Blocker)
-			require.Equal(t, tc.node, plan.Node)
+			require.Equal(t, tc.node, *plan.Node)
 		})
 	}
 }
 
 // everythingElse sets all that blocks, but for what keeps the controller from doing
 // anything at all.
-func everythingElse(c *Circumstances) {
+func everythingElse(c *Constraints) {
 	deleted := c.NodeDeleted
 	for _, column := range columns {
 		column.set(c)
@@ -110,9 +109,9 @@ func TestPlanUnderConflict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			node.Circumstances.Conflict = true
+			node.Constraints.Conflict = true
 			require.Empty(t, describe(planFor(node, epoch).Actions), "CRs, leases and node annotations stay as they are")
-			require.Empty(t, describe(escalation().Plan(node, epoch).Actions))
+			require.Empty(t, describe(planBy(escalation(), node, epoch).Actions))
 		})
 	}
 }
@@ -120,15 +119,15 @@ func TestPlanUnderConflict(t *testing.T) {
 // Where the templates cannot be used there may be none.
 func TestPlanWithoutTemplate(t *testing.T) {
 	t.Parallel()
-	unusable := under(func(c *Circumstances) { c.TemplatesUnusable = true })
-	plan := script(nil).Plan(sick("n", unusable), epoch)
+	unusable := under(func(c *Constraints) { c.TemplatesUnusable = true })
+	plan := planBy(classicPolicy(nil), sick("n", unusable), epoch)
 	require.Empty(t, plan.Actions)
-	require.Equal(t, RefusedDisabled, plan.Refusal, "6.7: nothing is started")
-	plan = script(nil).Plan(sick("n", well, with(cr("n")), unusable), epoch)
+	require.Equal(t, v1alpha1.DecidedDisabled, plan.Refusal(), "6.7: nothing is started")
+	plan = planBy(classicPolicy(nil), sick("n", well, with(cr("n")), unusable), epoch)
 	require.Equal(t, []string{"delete n"}, describe(plan.Actions), "6.7: running remediations finish")
-	none := &Script{NHC: check()}
-	plan = none.Plan(sick("n", under(func(c *Circumstances) { c.InvalidSpec = true })), epoch)
-	require.Equal(t, RefusedInvalidSpec, plan.Refusal, "4.7: a stored spec without templates")
+	none := &Policy{Owner: OwnerOf(check())}
+	plan = planBy(none, sick("n", under(func(c *Constraints) { c.InvalidSpec = true })), epoch)
+	require.Equal(t, v1alpha1.DecidedInvalidSpec, plan.Refusal(), "4.7: a stored spec without templates")
 	require.False(t, plan.Exhausted)
 }
 
@@ -137,7 +136,7 @@ func TestPlanIsCarriedOutAsRendered(t *testing.T) {
 	t.Parallel()
 	plan := planFor(sick("n"), epoch)
 	require.Len(t, plan.Actions, 3)
-	require.Equal(t, Create{Object: Render(check(), sick("n"), reboot())}, plan.Actions[2], "11.1 14.2: the lease comes first")
+	require.Equal(t, Create{Object: rendered(sick("n"), reboot())}, plan.Actions[2], "11.1 14.2: the lease comes first")
 }
 
 func TestPlanBlockedByForeignCR(t *testing.T) {
@@ -173,15 +172,15 @@ func TestPlanBlockedByForeignCR(t *testing.T) {
 			if tc.multiple {
 				supportsMultiple(template)
 			}
-			plan := script(template).Plan(sick("n", near(cr("unrelated", foreign, forNode("z")), tc.foreign)), epoch)
+			plan := planBy(classicPolicy(template), sick("n", near(cr("unrelated", foreign, forNode("z")), tc.foreign)), epoch)
 			if tc.blocks {
 				require.Empty(t, plan.Actions, "14.2: nor is there a lease")
-				require.Equal(t, RefusedForeignRemediation, plan.Refusal)
+				require.Equal(t, v1alpha1.DecidedForeignRemediation, plan.Refusal())
 				require.Same(t, tc.foreign, plan.Blocker)
 				return
 			}
 			require.True(t, begins(plan))
-			require.Empty(t, plan.Refusal)
+			require.Empty(t, plan.Refusal())
 			require.Nil(t, plan.Blocker)
 		})
 	}
@@ -195,44 +194,44 @@ func begins(plan NodePlan) bool {
 func TestPlanRefusals(t *testing.T) {
 	t.Parallel()
 	takenLease := held("NodeHealthCheck-others", epoch)
-	combinations(func(c Circumstances, refusal Refusal, _ Permissions) {
+	combinations(func(c Constraints, refusal v1alpha1.DecisionReason, _ Permissions) {
 		if c.NodeDeleted {
 			return
 		}
-		node := sick("n", near(cr("n", foreign)), func(n *Node) { n.ControlPlane, n.PlaceTaken, n.Lease = true, true, takenLease })
-		node.Circumstances = c
+		node := sick("n", near(cr("n", foreign)), func(n *Node) { n.ControlPlane, n.Lease = true, takenLease })
+		node.Constraints = c
 		if refusal == "" {
-			refusal = RefusedControlPlaneBusy
+			refusal = v1alpha1.DecidedControlPlaneBusy
 		}
-		plan := planFor(node, epoch)
-		require.Equal(t, refusal, plan.Refusal, "5.4 %+v", c)
+		plan := planWithheld(classicPolicy(reboot()), node, v1alpha1.DecidedControlPlaneBusy, epoch)
+		require.Equal(t, refusal, plan.Refusal(), "5.4 %+v", c)
 		require.Nil(t, plan.Blocker)
 		require.Empty(t, plan.Actions)
 	})
-	free := sick("n", near(cr("n", foreign)), func(n *Node) { n.PlaceTaken, n.Lease = true, takenLease })
-	require.Equal(t, RefusedForeignRemediation, planFor(free, epoch).Refusal, "5.4 12.2: no control plane node, so the foreign CR is next")
+	free := sick("n", near(cr("n", foreign)), func(n *Node) { n.Lease = takenLease })
+	require.Equal(t, v1alpha1.DecidedForeignRemediation, planFor(free, epoch).Refusal(), "5.4 12.2: no control plane node, so the foreign CR is next")
 	free.Foreign = nil
-	require.Equal(t, RefusedLeaseTaken, planFor(free, epoch).Refusal, "5.4: the lease is last")
+	require.Equal(t, v1alpha1.DecidedLeaseTaken, planFor(free, epoch).Refusal(), "5.4: the lease is last")
 	free.Lease = nil
-	require.Empty(t, planFor(free, epoch).Refusal)
+	require.Empty(t, planFor(free, epoch).Refusal())
 }
 
 // A refusal that may end without an event is looked at again within a minute.
 func TestPlanRechecksRefusals(t *testing.T) {
 	t.Parallel()
-	plan := planFor(sick("n", func(n *Node) { n.ControlPlane, n.PlaceTaken = true, true }), epoch)
+	plan := planWithheld(classicPolicy(reboot()), sick("n"), v1alpha1.DecidedControlPlaneBusy, epoch)
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "12.4")
 	plan = planFor(sick("n", func(n *Node) { n.Lease = held("NodeHealthCheck-others", epoch) }), epoch)
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "14.3")
 	plan = planFor(sick("n", leased(held("NodeHealthCheck-others", epoch, lasting(20)))), epoch)
 	require.Equal(t, epoch.Add(20*time.Second+1), plan.Recheck, "14.3: within 1 min, but as soon as it is in the past")
-	require.Equal(t, []string{"lease node-n", "confirm", "create n"}, describe(planFor(plan.Node, plan.Recheck).Actions), "14.4")
+	require.Equal(t, []string{"lease node-n", "confirm", "create n"}, describe(planFor(*plan.Node, plan.Recheck).Actions), "14.4")
 	plan = planFor(sick("n", leased(held("", epoch, noHolder, lasting(20)))), epoch)
 	require.Equal(t, epoch.Add(20*time.Second+1), plan.Recheck, "14.3: without holder it counts as foreign")
-	plan = planFor(sick("n", func(n *Node) { n.ControlPlane, n.EtcdRefuses = true, true }), epoch)
-	require.Equal(t, RefusedEtcdQuorum, plan.Refusal, "12.3")
+	plan = planWithheld(classicPolicy(reboot()), sick("n"), v1alpha1.DecidedEtcdQuorum, epoch)
+	require.Equal(t, v1alpha1.DecidedEtcdQuorum, plan.Refusal(), "12.3")
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "12.4")
-	upgrading := under(func(c *Circumstances) { c.Upgrading = true })
+	upgrading := under(func(c *Constraints) { c.Upgrading = true })
 	plan = planFor(sick("n", upgrading), epoch)
 	require.Equal(t, epoch.Add(time.Minute), plan.Recheck, "10.3")
 	overdue := held(ours, epoch, acquired(epoch.Add(-time.Hour)))
@@ -261,15 +260,15 @@ func TestPlanWaitsForMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := script(reboot(func(template *Template) {
+			s := classicPolicy(reboot(func(template *Template) {
 				if tc.group != "" {
 					template.APIVersion = tc.group + "/v1"
 				}
 			}))
-			plan := s.Plan(sick("n", func(n *Node) { n.Machines, n.MachineDeadline = tc.machines, deadline }), tc.now)
+			plan := planBy(s, sick("n", func(n *Node) { n.Machines, n.MachineDeadline = tc.machines, deadline }), tc.now)
 			require.Equal(t, tc.want, describe(plan.Actions))
 			if tc.want == nil {
-				require.Equal(t, RefusedMachineUnreadable, plan.Refusal)
+				require.Equal(t, v1alpha1.DecidedMachineUnreadable, plan.Refusal())
 				require.Equal(t, deadline, plan.Recheck, "P2")
 			}
 		})
@@ -279,9 +278,9 @@ func TestPlanWaitsForMachine(t *testing.T) {
 // TestPlanByAnUntrustedClock: nothing begins, no step ends; what ends by itself goes on.
 func TestPlanByAnUntrustedClock(t *testing.T) {
 	t.Parallel()
-	untrusted := under(func(c *Circumstances) { c.ClockUntrusted = true })
+	untrusted := under(func(c *Constraints) { c.ClockUntrusted = true })
 	plan := planFor(sick("n", untrusted), epoch)
-	require.Equal(t, RefusedClockUntrusted, plan.Refusal)
+	require.Equal(t, v1alpha1.DecidedClockUntrusted, plan.Refusal())
 	require.Empty(t, plan.Actions)
 	overdue := held(ours, epoch, acquired(epoch.Add(-time.Hour)))
 	plan = planFor(sick("n", with(cr("n")), leased(overdue), untrusted), epoch)
@@ -335,9 +334,11 @@ func TestPlanHealthyDelay(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := script(reboot())
-			s.NHC.Spec.HealthyDelay = tc.delay
-			plan := s.Plan(tc.node, tc.now)
+			s := classicPolicy(reboot())
+			if tc.delay != nil {
+				s.HealthyDelay = tc.delay.Duration
+			}
+			plan := planBy(s, tc.node, tc.now)
 			require.Equal(t, tc.want, describe(plan.Actions))
 			require.Equal(t, tc.delayed, plan.Delayed)
 			require.Equal(t, tc.recheck, plan.Recheck, "P2")

@@ -14,8 +14,8 @@ import (
 // remediators are woken by their CR only, and hold on to it because the Node was gone when
 // they looked last (spec 13.8). The mark is older than the Node only once per return.
 func (p *planner) remind() {
-	node := &p.Node
-	if node.Circumstances.NodeDeleted || node.Circumstances.Conflict || node.Created.IsZero() {
+	node := p.Node
+	if node.Constraints.NodeDeleted || node.Constraints.Conflict || node.Created.IsZero() {
 		return
 	}
 	for _, cr := range node.Own {

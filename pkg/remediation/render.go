@@ -43,7 +43,7 @@ func digest(s string) string {
 
 // Render returns the CR for a node (spec 11.1, 11.3). It shares nothing with its
 // arguments.
-func Render(nhc *v1alpha1.NodeHealthCheck, node Node, template *Template) *unstructured.Unstructured {
+func Render(owner Owner, node *Node, template *Template) *unstructured.Unstructured {
 	cr := &unstructured.Unstructured{Object: map[string]any{"spec": runtime.DeepCopyJSON(template.Spec)}}
 	cr.SetAPIVersion(template.APIVersion)
 	cr.SetKind(strings.TrimSuffix(template.Kind, v1alpha1.TemplateKindSuffix))
@@ -58,13 +58,7 @@ func Render(nhc *v1alpha1.NodeHealthCheck, node Node, template *Template) *unstr
 		labels[v1alpha1.LabelControlPlane] = ""
 	}
 	cr.SetLabels(labels)
-	owners := []metav1.OwnerReference{{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(),
-		Kind:       v1alpha1.Kind,
-		Name:       nhc.Name,
-		UID:        nhc.UID,
-		Controller: new(false),
-	}}
+	owners := []metav1.OwnerReference{owner.reference()}
 	if machine := node.Machines.owner(template); machine != nil {
 		owners = append(owners, *machine)
 	}

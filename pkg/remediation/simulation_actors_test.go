@@ -281,7 +281,7 @@ func (w *world) createForeign(node, nhc string) {
 	if w.chance(70) {
 		template = w.templates[oneOf(w, Steps(&w.nhc(nhc).Spec)...).Reference.Name]
 	}
-	object := Render(w.nhc(nhc), Node{Name: node}, template)
+	object := Render(OwnerOf(w.nhc(nhc)), &Node{Name: node}, template)
 	object.SetName(oneOf(w, object.GetName(), node, node+"-old"))
 	if w.chance(70) {
 		object.SetOwnerReferences(nil)

@@ -16,7 +16,7 @@ var coverage = []string{
 	"death before a request", "death after a request", "lost answer", "created earlier",
 	"exhausted", "delayed", "unreadable",
 	"refused: Disabled", "refused: Paused", "refused: GateClosed", "refused: StormActive", "refused: Excluded", "refused: Unselected",
-	"refused: ControlPlaneBusy", "refused: ForeignRemediation", "refused: LeaseTaken", "refused: RetryLater",
+	"refused: ControlPlaneBusy", "refused: ForeignRemediation", "refused: LeaseTaken",
 
 	"storm begun by threshold", "storm begun by gate", "storm begun by what was created", "storm with an open gate",
 	"storm: calm lost", "storm: cooldown passed", "storm: over without cooldown", "storm: cooldown changed as it runs",
@@ -31,6 +31,7 @@ var beyond = map[v1alpha1.DecisionReason]bool{
 	v1alpha1.DecidedEtcdQuorum: true, v1alpha1.DecidedClusterUpgrading: true, // No OpenShift.
 	v1alpha1.DecidedMachineUnreadable: true,                                    // Nor Machines.
 	v1alpha1.DecidedClockUntrusted:    true,                                    // There is one clock.
+	v1alpha1.DecidedNextBatch:         true,                                    // Nor that many nodes.
 	v1alpha1.DecidedInvalidSpec:       true, v1alpha1.DecidedTerminating: true, // Nothing is stored unchecked, or deleted.
 }
 

@@ -17,7 +17,7 @@ import (
 
 // decide is what controller.newEntries does about decisions.
 func (p *process) decide(s *sight, entry *v1alpha1.UnhealthyNode, plan *NodePlan, outcome *Outcome) {
-	entry.Decision = s.script.Decision(plan, outcome)
+	entry.Decision = s.policy.Decision(plan, outcome)
 	if entry.Decision == nil {
 		return
 	}
@@ -74,17 +74,17 @@ type evidence struct {
 }
 
 func (w *world) evidenceOf(s *sight, plan *NodePlan, outcome *Outcome) *evidence {
-	e := &evidence{w: w, s: s, node: &plan.Node, outcome: outcome}
+	e := &evidence{w: w, s: s, node: plan.Node, outcome: outcome}
 	for _, cr := range plan.Node.Own {
 		ended := slices.ContainsFunc(slices.Concat(outcome.Deleted, outcome.Gone), func(other *CR) bool { return other.UID == cr.UID })
-		if going(&plan.Node, cr) || ended {
+		if going(plan.Node, cr) || ended {
 			e.leaving = true
 		} else {
 			e.standing = append(e.standing, cr)
 		}
 	}
-	if outcome.Created != nil {
-		e.standing = append(e.standing, outcome.Created)
+	if outcome.NewCR() != nil {
+		e.standing = append(e.standing, outcome.NewCR())
 	}
 	return e
 }
@@ -106,12 +106,12 @@ func (e *evidence) held() bool {
 	if !e.is(health.Unhealthy) {
 		return false
 	}
-	for i := range e.s.script.Steps {
+	for i := range e.s.policy.Steps {
 		cr := e.crOf(i)
 		if cr == nil {
 			return true
 		}
-		if !over(e.node, e.s.script.Steps, i) {
+		if !over(e.node, e.s.policy.Steps, i) {
 			return e.due(cr, i)
 		}
 	}
@@ -122,7 +122,7 @@ func (e *evidence) held() bool {
 func (e *evidence) crOf(step int) *CR {
 	var its *CR
 	for _, cr := range e.standing {
-		if stepOf(e.s.script.Steps, cr) == step && (its == nil || cr.CreationTimestamp.Before(&its.CreationTimestamp)) {
+		if stepOf(e.s.policy.Steps, cr) == step && (its == nil || cr.CreationTimestamp.Before(&its.CreationTimestamp)) {
 			its = cr
 		}
 	}
@@ -131,39 +131,39 @@ func (e *evidence) crOf(step int) *CR {
 
 // due tells whether the time of a step's CR is up, or it has failed (spec 13.3, 14.7).
 func (e *evidence) due(cr *CR, step int) bool {
-	if timeout := e.s.script.Steps[step].Timeout; timeout > 0 {
+	if timeout := e.s.policy.Steps[step].Timeout; timeout > 0 {
 		return cr.Succeeded == corev1.ConditionFalse || !e.s.now.Before(cr.CreationTimestamp.Add(timeout))
 	}
 	lease := e.node.Lease
-	return lease != nil && leaseHolder(lease) == LeaseHolder(e.s.nhc.Name) && lease.Spec.AcquireTime != nil && e.s.now.Sub(lease.Spec.AcquireTime.Time) >= 30*time.Minute
+	return lease != nil && leaseHolder(lease) == ownerNamed(e.s.nhc.Name).LeaseHolder() && lease.Spec.AcquireTime != nil && e.s.now.Sub(lease.Spec.AcquireTime.Time) >= 30*time.Minute
 }
 
 // blocked tells whether somebody else's CR is in the way of the one for a step.
 func (e *evidence) blocked(step int) bool {
-	template := e.s.script.Templates[step]
+	template := e.s.policy.Templates[step]
 	return template != nil && slices.ContainsFunc(e.node.Foreign, func(cr *CR) bool {
 		return cr.Kind+"Template" == template.Kind && cr.Namespace == template.Namespace &&
-			(cr.Name == Name(e.node.Name, template) || (cr.Node() == e.node.Name && stepOf(e.s.script.Steps, cr) == step))
+			(cr.Name == Name(e.node.Name, template) || (cr.Node() == e.node.Name && stepOf(e.s.policy.Steps, cr) == step))
 	})
 }
 
 func (e *evidence) leaseTaken() bool {
 	lease := e.node.Lease
-	return lease != nil && leaseHolder(lease) != LeaseHolder(e.s.nhc.Name) && leaseValidReference(lease, e.s.now)
+	return lease != nil && leaseHolder(lease) != ownerNamed(e.s.nhc.Name).LeaseHolder() && leaseValidReference(lease, e.s.now)
 }
 
 // stranger tells whether a CR of no step is at work.
 func (e *evidence) stranger() bool {
-	return slices.ContainsFunc(e.standing, func(cr *CR) bool { return stepOf(e.s.script.Steps, cr) < 0 })
+	return slices.ContainsFunc(e.standing, func(cr *CR) bool { return stepOf(e.s.policy.Steps, cr) < 0 })
 }
 
 // succeeded tells whether the remediator of the step that goes on reports success. A CR
 // that was just created is not asked.
 func (e *evidence) succeeded() bool {
-	for i := range e.s.script.Steps {
-		if !over(e.node, e.s.script.Steps, i) {
+	for i := range e.s.policy.Steps {
+		if !over(e.node, e.s.policy.Steps, i) {
 			cr := e.crOf(i)
-			return cr != nil && cr.Succeeded == corev1.ConditionTrue && e.outcome.Created == nil
+			return cr != nil && cr.Succeeded == corev1.ConditionTrue && e.outcome.NewCR() == nil
 		}
 	}
 	return false
@@ -171,7 +171,7 @@ func (e *evidence) succeeded() bool {
 
 // spent tells whether the last step is over.
 func (e *evidence) spent() bool {
-	steps := e.s.script.Steps
+	steps := e.s.policy.Steps
 	last := len(steps) - 1
 	cr := e.crOf(last)
 	if cr == nil {
@@ -195,31 +195,31 @@ var proofs = map[v1alpha1.DecisionReason]func(e *evidence) bool{
 		})
 	},
 	v1alpha1.DecidedControlPlaneBusy: func(e *evidence) bool {
-		return e.is(health.Unhealthy) && e.node.ControlPlane && e.node.PlaceTaken && !e.begun()
+		return e.is(health.Unhealthy) && e.node.ControlPlane && e.s.slotTaken[e.node.Name] && !e.begun()
 	},
 	v1alpha1.DecidedForeignRemediation: func(e *evidence) bool {
-		blocked := e.outcome.Blocker != nil
-		for i := range e.s.script.Steps {
+		blocked := e.outcome.Blocker() != nil
+		for i := range e.s.policy.Steps {
 			blocked = blocked || e.blocked(i)
 		}
 		return e.is(health.Unhealthy) && blocked
 	},
 	v1alpha1.DecidedLeaseTaken: func(e *evidence) bool {
-		return e.is(health.Unhealthy) && (e.leaseTaken() || e.outcome.LeaseLost)
+		return e.is(health.Unhealthy) && (e.leaseTaken() || e.outcome.Result == LeaseLost)
 	},
 	v1alpha1.DecidedAwaitingDeletion: func(e *evidence) bool {
 		unread := !e.exists() && len(e.node.Unreadable) > 0 // Of a Node that is gone, in either way.
-		return unread || e.outcome.StillDeleting || (e.leaving && (!e.is(health.Healthy) || len(e.standing) == 0))
+		return unread || e.outcome.Result == StillDeleting || (e.leaving && (!e.is(health.Healthy) || len(e.standing) == 0))
 	},
 	v1alpha1.DecidedSoonUnhealthy: func(e *evidence) bool { return e.is(health.SoonUnhealthy) },
-	v1alpha1.DecidedRecovering:    func(e *evidence) bool { return e.outcome.Recovered && e.outcome.Created == nil },
+	v1alpha1.DecidedRecovering:    func(e *evidence) bool { return e.outcome.Result == Recovered && e.outcome.NewCR() == nil },
 	v1alpha1.DecidedUnreadable:    func(e *evidence) bool { return len(e.node.Unreadable) > 0 },
-	v1alpha1.DecidedCreateFailed:  func(e *evidence) bool { return e.is(health.Unhealthy) && e.failing() && e.outcome.Created == nil },
+	v1alpha1.DecidedCreateFailed:  func(e *evidence) bool { return e.is(health.Unhealthy) && e.failing() && e.outcome.NewCR() == nil },
 	v1alpha1.DecidedDeleteFailed: func(e *evidence) bool {
 		return !e.is(health.Unhealthy) && e.failing() && len(e.standing)+len(e.node.Own) > 0
 	},
 	v1alpha1.DecidedUpdateFailed: func(e *evidence) bool { return e.failing() },
-	v1alpha1.DecidedDisabled:     func(e *evidence) bool { return e.held() && e.node.Circumstances.TemplatesUnusable },
+	v1alpha1.DecidedDisabled:     func(e *evidence) bool { return e.held() && e.node.Constraints.TemplatesUnusable },
 	v1alpha1.DecidedPaused:       func(e *evidence) bool { return e.held() && len(e.s.nhc.Spec.PauseRequests) > 0 },
 	v1alpha1.DecidedGateClosed:   func(e *evidence) bool { return e.held() && !e.s.climate.open },
 	v1alpha1.DecidedStormActive:  func(e *evidence) bool { return e.held() && e.s.before.raging && !e.begun() },
@@ -230,7 +230,7 @@ var proofs = map[v1alpha1.DecisionReason]func(e *evidence) bool{
 	v1alpha1.DecidedHealthyDelay:   func(e *evidence) bool { return e.is(health.Healthy) && len(e.standing) > 0 && e.delayed() },
 	v1alpha1.DecidedNoTemplateLeft: func(e *evidence) bool { return e.is(health.Unhealthy) && e.spent() },
 	v1alpha1.DecidedStepFailed: func(e *evidence) bool {
-		steps := e.s.script.Steps
+		steps := e.s.policy.Steps
 		return e.is(health.Unhealthy) && len(steps) > 0 && slices.ContainsFunc(e.standing, func(cr *CR) bool {
 			return cr.Succeeded == corev1.ConditionFalse && steps[len(steps)-1].owns(cr)
 		})
@@ -260,12 +260,12 @@ func (e *evidence) firstRefusal() v1alpha1.DecisionReason {
 	}{
 		{v1alpha1.DecidedUnreadable, len(e.node.Unreadable) > 0},
 		{v1alpha1.DecidedUnselected, !selects(e.s.nhc, object)},
-		{v1alpha1.DecidedDisabled, e.node.Circumstances.TemplatesUnusable},
+		{v1alpha1.DecidedDisabled, e.node.Constraints.TemplatesUnusable},
 		{v1alpha1.DecidedPaused, len(e.s.nhc.Spec.PauseRequests) > 0},
 		{v1alpha1.DecidedGateClosed, !e.s.climate.open},
 		{v1alpha1.DecidedStormActive, e.s.before.raging},
 		{v1alpha1.DecidedExcluded, object.Labels[v1alpha1.LabelExclude] == "true"},
-		{v1alpha1.DecidedControlPlaneBusy, e.node.ControlPlane && e.node.PlaceTaken},
+		{v1alpha1.DecidedControlPlaneBusy, e.node.ControlPlane && e.s.slotTaken[e.node.Name]},
 		{v1alpha1.DecidedForeignRemediation, e.blocked(0)},
 		{v1alpha1.DecidedLeaseTaken, e.leaseTaken()},
 	} {

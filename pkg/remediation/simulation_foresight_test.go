@@ -26,7 +26,7 @@ func (w *world) foresee(nhc *v1alpha1.NodeHealthCheck, at time.Time) outlook {
 	s, plans := w.lookAgain(nhc, at)
 	found := outlook{}
 	for i := range plans {
-		found[plans[i].Node.Name] = prospect{decision: s.script.Decision(&plans[i], &Outcome{}), plan: plans[i]}
+		found[plans[i].Node.Name] = prospect{decision: s.policy.Decision(&plans[i], &Outcome{}), plan: plans[i]}
 	}
 	return found
 }
@@ -40,7 +40,7 @@ func (w *world) lookAgain(nhc *v1alpha1.NodeHealthCheck, at time.Time) (*sight, 
 	p.takePlace(w.truth(), s, false)
 	plans := make([]NodePlan, 0, len(s.nodes))
 	for _, node := range s.nodes {
-		plans = append(plans, s.script.Plan(node, at))
+		plans = append(plans, s.plan(&node, at))
 	}
 	return s, plans
 }
@@ -51,9 +51,9 @@ func (w *world) lookAgain(nhc *v1alpha1.NodeHealthCheck, at time.Time) (*sight, 
 func (w *world) checkStay(s, again *sight, plans, next []NodePlan, outcomes []Outcome, status *v1alpha1.NodeHealthCheckStatus) {
 	acted, failed := s.before.raging != s.after.raging, false
 	for i := range outcomes {
-		place := plans[i].Node.ControlPlane && outcomes[i].Created != nil
+		place := plans[i].Node.ControlPlane && outcomes[i].NewCR() != nil
 		acted = acted || place || len(outcomes[i].Deleted)+len(outcomes[i].Gone) > 0
-		failed = failed || lostRace(&outcomes[i]) || outcomes[i].Err != nil || outcomes[i].Blocker != nil || outcomes[i].Recovered
+		failed = failed || lostRace(&outcomes[i]) || outcomes[i].Err != nil || outcomes[i].Blocker() != nil || outcomes[i].Result == Recovered
 		failed = failed || incomplete(plans[i].Node.Lease) || s.now.Before(plans[i].Node.RetryAt)
 	}
 	if acted || failed {
@@ -89,7 +89,7 @@ const far = 100 * time.Hour
 func (w *world) checkForesight(s *sight, plans []NodePlan) {
 	timed, untimed := outlook{}, outlook{}
 	for i := range plans {
-		decision := s.script.Decision(&plans[i], &Outcome{})
+		decision := s.policy.Decision(&plans[i], &Outcome{})
 		switch {
 		case decision == nil || begins(plans[i]) || plans[i].waits() || s.now.Before(plans[i].Node.RetryAt):
 		case decision.NextCheckTime != nil:

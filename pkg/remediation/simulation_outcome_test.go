@@ -14,9 +14,9 @@ import (
 // checkOutcomes checks what became of the plans.
 func (w *world) checkOutcomes(s *sight, plans []NodePlan, outcomes []Outcome) {
 	for i := range plans {
-		node := &plans[i].Node
-		if created := outcomes[i].Created; created != nil {
-			if !created.OwnedBy(s.nhc.Name) || created.Node() != node.Name {
+		node := plans[i].Node
+		if created := outcomes[i].NewCR(); created != nil {
+			if !created.OwnedBy(ownerNamed(s.nhc.Name)) || created.Node() != node.Name {
 				w.violate(node.Name, "P9", "%s %s is taken for ours", created.Kind, created.Name)
 			}
 			if w.created[created.UID] <= s.version {
@@ -51,10 +51,10 @@ func (w *world) checkFixedPoint(s *sight, plans []NodePlan, outcomes []Outcome, 
 	}
 	for i := range plans {
 		before := &plans[i]
-		if lostRace(&outcomes[i]) || outcomes[i].Err != nil || outcomes[i].Blocker != nil || outcomes[i].Recovered || s.now.Before(before.Node.RetryAt) {
+		if lostRace(&outcomes[i]) || outcomes[i].Err != nil || outcomes[i].Blocker() != nil || outcomes[i].Result == Recovered || s.now.Before(before.Node.RetryAt) {
 			continue
 		}
-		if before.Node.Circumstances.GateClosed || before.Refusal == RefusedStormActive || before.Refusal == RefusedControlPlaneBusy {
+		if before.Node.Constraints.GateClosed || before.Refusal() == v1alpha1.DecidedStormActive || before.Refusal() == v1alpha1.DecidedControlPlaneBusy {
 			continue // What was done about other nodes may have ended that.
 		}
 		at := slices.IndexFunc(again.nodes, func(n Node) bool { return n.Name == before.Node.Name })
@@ -79,13 +79,13 @@ func (w *world) checkFixedPoint(s *sight, plans []NodePlan, outcomes []Outcome, 
 
 // lostRace reports whether another client was faster, so that the plan is to be made again.
 func lostRace(outcome *Outcome) bool {
-	return outcome.LeaseLost || outcome.ReleaseFailed || outcome.StillDeleting
+	return outcome.Result == LeaseLost || outcome.ReleaseFailed || outcome.Result == StillDeleting
 }
 
 // checkRecheck looks at a plan that is empty at some instant before its next look:
 // nothing but the renewal of a lease may come up there.
 func (w *world) checkRecheck(s *sight, plan *NodePlan) {
-	if len(plan.Actions) > 0 || plan.Refusal == RefusedLeaseTaken || s.now.Before(plan.Node.RetryAt) {
+	if len(plan.Actions) > 0 || plan.Refusal() == v1alpha1.DecidedLeaseTaken || s.now.Before(plan.Node.RetryAt) {
 		return // The end of a foreign lease is noticed within a minute.
 	}
 	until := plan.Recheck
@@ -98,7 +98,7 @@ func (w *world) checkRecheck(s *sight, plan *NodePlan) {
 	}
 	for _, after := range []time.Duration{span - 1, time.Duration(w.random.Int64N(int64(span)))} {
 		node := plan.Node
-		later := s.script.Plan(node, s.now.Add(after))
+		later := s.plan(node, s.now.Add(after))
 		for _, action := range later.Actions {
 			if _, renewal := action.(WriteLease); !renewal || len(node.Own)+len(node.Unreadable) == 0 || begins(later) {
 				w.violate(node.Name, "P2", "%T comes up at %s, the next look is at %s", action, w.clock(s.now.Add(after)), w.clock(plan.Recheck))

@@ -13,7 +13,7 @@ import (
 )
 
 func retryOf(nhc string, node *Node) retryID {
-	return retryID{nhc: nhc, node: node.Name, state: node.Verdict.State, deleted: node.Circumstances.NodeDeleted}
+	return retryID{nhc: nhc, node: node.Name, state: node.Verdict.State, deleted: node.Constraints.NodeDeleted}
 }
 
 // takePlace is controller.takePlace: the first node by name that may begin gets the
@@ -21,7 +21,7 @@ func retryOf(nhc string, node *Node) retryID {
 func (p *process) takePlace(v *view, s *sight, reserve bool) {
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		if !node.ControlPlane || node.Verdict.State != health.Unhealthy || len(node.Own) > 0 || node.Circumstances.Refusal(true) != "" {
+		if !node.ControlPlane || node.Verdict.State != health.Unhealthy || len(node.Own) > 0 || node.Constraints.Refusal(true) != "" {
 			continue
 		}
 		holder := &p.place
@@ -31,8 +31,8 @@ func (p *process) takePlace(v *view, s *sight, reserve bool) {
 		if !holder.until.IsZero() && !s.now.Before(holder.until) {
 			*holder = placeHolder{}
 		}
-		node.PlaceTaken = (holder.node != "" && holder.node != node.Name) || p.placeTaken(v, node.Name)
-		if reserve && !node.PlaceTaken && holder.node == "" && begins(s.script.Plan(*node, s.now)) {
+		s.slotTaken[node.Name] = (holder.node != "" && holder.node != node.Name) || p.placeTaken(v, node.Name)
+		if reserve && !s.slotTaken[node.Name] && holder.node == "" && begins(s.plan(node, s.now)) {
 			*holder = placeHolder{nhc: s.nhc.Name, node: node.Name}
 		}
 	}
@@ -72,7 +72,7 @@ func (p *process) settlePlace(s *sight, plans []NodePlan, outcomes []Outcome) {
 		if plans[i].Node.Name != holder.node {
 			continue
 		}
-		if created := outcomes[i].Created; created != nil {
+		if created := outcomes[i].NewCR(); created != nil {
 			holder.table = p.world.remediations[created.Kind]
 			holder.version, _ = strconv.Atoi(created.ResourceVersion)
 			holder.until = time.Time{}

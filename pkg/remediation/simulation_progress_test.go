@@ -7,7 +7,7 @@ package remediation
 // forbids it: a storm does not (spec 9.6).
 func (w *world) checkProgress(s *sight, plan *NodePlan) {
 	e := w.evidenceOf(s, plan, &Outcome{})
-	steps := s.script.Steps
+	steps := s.policy.Steps
 	current := 0
 	for current < len(steps) && over(e.node, steps, current) {
 		current++

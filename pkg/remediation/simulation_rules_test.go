@@ -56,7 +56,7 @@ func over(node *Node, steps []Step, step int) bool {
 
 // holdsOn tells whether a NodeHealthCheck holds a lease that has not ended.
 func holdsOn(lease *coordinationv1.Lease, nhc string, now time.Time) bool {
-	if leaseHolder(lease) != LeaseHolder(nhc) || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+	if leaseHolder(lease) != ownerNamed(nhc).LeaseHolder() || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return false
 	}
 	return now.Sub(lease.Spec.RenewTime.Time) <= time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second
@@ -80,7 +80,7 @@ func hindrance(s *sight, w *world, node *Node) string {
 	if !s.climate.open {
 		return "the gate is closed (8)"
 	}
-	for _, step := range s.script.Steps {
+	for _, step := range s.policy.Steps {
 		kind, _ := step.RemediationKind()
 		if w.brokenTemplates[step.Reference.Name] || w.unreadable[kind.Kind] {
 			return "disabled (6)"
@@ -94,7 +94,7 @@ func mayBegin(s *sight, w *world, node *Node) string {
 	switch {
 	case len(node.Unreadable) > 0:
 		return "a CR cannot be read (6.8)"
-	case node.Lease != nil && leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) && leaseValidReference(node.Lease, s.now):
+	case node.Lease != nil && leaseHolder(node.Lease) != ownerNamed(s.nhc.Name).LeaseHolder() && leaseValidReference(node.Lease, s.now):
 		return "the lease is taken (14.3)"
 	case len(node.Own) == 0 && s.before.raging:
 		return "a storm (9.6)"
@@ -104,7 +104,7 @@ func mayBegin(s *sight, w *world, node *Node) string {
 
 // checkPlan checks a plan before anything of it is carried out.
 func (w *world) checkPlan(s *sight, plan *NodePlan) {
-	node, steps := &plan.Node, s.script.Steps
+	node, steps := plan.Node, s.policy.Steps
 	violate := func(rule, format string, args ...any) { w.violate(node.Name, rule, format, args...) }
 	exists := s.objects[node.Name] != nil
 	unhealthy := exists && node.Verdict.State == health.Unhealthy
@@ -125,7 +125,7 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 			if leases == 0 && !holdsOn(node.Lease, s.nhc.Name, s.now) {
 				violate("14.2", "a CR without the lease")
 			}
-			if len(node.Own) == 0 && node.ControlPlane && node.PlaceTaken {
+			if len(node.Own) == 0 && node.ControlPlane && s.slotTaken[node.Name] {
 				violate("12.2", "the place is taken")
 			}
 		case Delete:
@@ -162,7 +162,7 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 				violate("13.2", "the step was over")
 			case action.EndsStep && steps[i].Escalating() && action.CR.Succeeded != corev1.ConditionFalse && s.now.Before(action.CR.CreationTimestamp.Add(steps[i].Timeout)):
 				violate("13.3", "the step has time left")
-			case action.EndsStep && !steps[i].Escalating() && (leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) || s.now.Sub(node.Lease.Spec.AcquireTime.Time) < 30*time.Minute):
+			case action.EndsStep && !steps[i].Escalating() && (leaseHolder(node.Lease) != ownerNamed(s.nhc.Name).LeaseHolder() || s.now.Sub(node.Lease.Spec.AcquireTime.Time) < 30*time.Minute):
 				violate("14.7", "the lease is not overdue")
 			case !action.EndsStep && exists && !going(node, action.CR):
 				violate("13.8", "a CR that goes on is told to stop")
@@ -186,13 +186,13 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 	if creates > 1 {
 		violate("P9", "two CRs at once")
 	}
-	if creates > 0 && plan.Refusal != "" {
+	if creates > 0 && plan.Refusal() != "" {
 		violate("5.4", "created and refused")
 	}
 	if releases > 0 && (creates > 0 || (leases > 0 && node.RetryAt.IsZero())) {
 		violate("14.9", "the lease is written and released")
 	}
-	if plan.Refusal == RefusedLeaseTaken && (node.Lease == nil || !leaseValidReference(node.Lease, s.now)) {
+	if plan.Refusal() == v1alpha1.DecidedLeaseTaken && (node.Lease == nil || !leaseValidReference(node.Lease, s.now)) {
 		violate("14.4", "refused for a lease that is not valid")
 	}
 	for i := range steps[:max(0, len(steps)-1)] {
@@ -205,7 +205,7 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 	if exists && !waiting && releases+creates == 0 && node.Verdict.State != health.Healthy {
 		w.checkRenewal(s, node, leases > 0)
 	}
-	if unhealthy && len(node.Own) == 0 && len(node.Unreadable) == 0 && (creates == 0) != (plan.Refusal != "") {
+	if unhealthy && len(node.Own) == 0 && len(node.Unreadable) == 0 && (creates == 0) != (plan.Refusal() != "") {
 		violate("5.4", "neither a CR nor a refusal")
 	}
 	if standing := slices.IndexFunc(node.Own, func(cr *CR) bool { return !going(node, cr) }); exists && node.Verdict.State == health.Healthy && standing >= 0 && !plan.Delayed && deletes == 0 && !waiting {
@@ -220,18 +220,18 @@ func (w *world) checkPlan(s *sight, plan *NodePlan) {
 func (w *world) checkRenewal(s *sight, node *Node, written bool) {
 	reached := -1
 	for _, cr := range node.Own {
-		reached = max(reached, stepOf(s.script.Steps, cr))
+		reached = max(reached, stepOf(s.policy.Steps, cr))
 	}
-	last := len(s.script.Steps) - 1
-	if written || reached < 0 || over(node, s.script.Steps, last) || leaseHolder(node.Lease) != LeaseHolder(s.nhc.Name) {
+	last := len(s.policy.Steps) - 1
+	if written || reached < 0 || over(node, s.policy.Steps, last) || leaseHolder(node.Lease) != ownerNamed(s.nhc.Name).LeaseHolder() {
 		return
 	}
 	lease, t := node.Lease, 10*time.Minute
-	if timeout := s.script.Steps[reached].Timeout; timeout > 0 {
+	if timeout := s.policy.Steps[reached].Timeout; timeout > 0 {
 		t = timeout
 	}
 	ends := slices.ContainsFunc(node.Own, func(cr *CR) bool { // What ends now is not renewed.
-		return stepOf(s.script.Steps, cr) == last && (cr.TimedOut() || cr.Succeeded == corev1.ConditionFalse || !s.now.Before(cr.CreationTimestamp.Add(t)))
+		return stepOf(s.policy.Steps, cr) == last && (cr.TimedOut() || cr.Succeeded == corev1.ConditionFalse || !s.now.Before(cr.CreationTimestamp.Add(t)))
 	})
 	if ends {
 		return
@@ -268,8 +268,8 @@ func (w *world) count(plan *NodePlan) {
 		}
 		w.seen[what]++
 	}
-	if plan.Refusal != "" {
-		w.seen["refused: "+string(plan.Refusal)]++
+	if plan.Refusal() != "" {
+		w.seen["refused: "+string(plan.Refusal())]++
 	}
 	if plan.Exhausted {
 		w.seen["exhausted"]++
@@ -284,7 +284,7 @@ func (w *world) count(plan *NodePlan) {
 
 // checkStep checks that no step is skipped, repeated or begun beside what it replaces.
 func (w *world) checkStep(s *sight, node *Node, cr *CR, ended map[types.UID]bool) {
-	steps := s.script.Steps
+	steps := s.policy.Steps
 	step := stepOf(steps, cr)
 	standing := 0
 	for _, own := range node.Own {

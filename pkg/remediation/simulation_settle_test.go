@@ -119,7 +119,7 @@ func (w *world) checkExhausted() {
 		s := w.process.observe(w.truth(), nhc, w.now)
 		w.process.takePlace(w.truth(), s, false)
 		for _, node := range s.nodes {
-			plan := s.script.Plan(node, w.now)
+			plan := s.plan(&node, w.now)
 			_, renewal := append(plan.Actions, nil)[0].(WriteLease)
 			if len(plan.Actions) > 0 && (!renewal || begins(plan)) {
 				w.violate(node.Name, "P2", "nobody woke %s for %T", name, plan.Actions[0])
@@ -127,20 +127,20 @@ func (w *world) checkExhausted() {
 			if node.Verdict.State == health.SoonUnhealthy {
 				w.violate(node.Name, "7.4", "nobody woke %s", name)
 			}
-			if node.Verdict.State != health.Unhealthy || node.Circumstances.Unselected || node.Circumstances.NodeDeleted {
+			if node.Verdict.State != health.Unhealthy || node.Constraints.Unselected || node.Constraints.NodeDeleted {
 				continue
 			}
 			switch {
 			case plan.Exhausted:
 				w.checkSteps(s, &node)
-			case plan.Refusal == RefusedStormActive && w.keepsOn(s):
-			case plan.Refusal == RefusedForeignRemediation, plan.Refusal == RefusedControlPlaneBusy:
-			case plan.Refusal == RefusedLeaseTaken && w.heldAtWork(node.Lease, node.Name):
-			case slices.ContainsFunc(node.Own, func(cr *CR) bool { return stepOf(s.script.Steps, cr) < 0 || node.deleting(cr) }):
-			case len(s.script.Steps) == 1 && !s.script.Steps[0].Escalating() && len(node.Own) > 0 && leaseHolder(node.Lease) != LeaseHolder(name):
+			case plan.Refusal() == v1alpha1.DecidedStormActive && w.keepsOn(s):
+			case plan.Refusal() == v1alpha1.DecidedForeignRemediation, plan.Refusal() == v1alpha1.DecidedControlPlaneBusy:
+			case plan.Refusal() == v1alpha1.DecidedLeaseTaken && w.heldAtWork(node.Lease, node.Name):
+			case slices.ContainsFunc(node.Own, func(cr *CR) bool { return stepOf(s.policy.Steps, cr) < 0 || node.deleting(cr) }):
+			case len(s.policy.Steps) == 1 && !s.policy.Steps[0].Escalating() && len(node.Own) > 0 && leaseHolder(node.Lease) != ownerNamed(name).LeaseHolder():
 				// 14.8: a classic CR without its lease goes on for ever.
 			default:
-				w.violate(node.Name, "P12", "%s neither remediates the node nor has done all it can: %d CRs, refused: %q", name, len(node.Own), plan.Refusal)
+				w.violate(node.Name, "P12", "%s neither remediates the node nor has done all it can: %d CRs, refused: %q", name, len(node.Own), plan.Refusal())
 			}
 		}
 	}
@@ -161,13 +161,13 @@ func (w *world) keepsOn(s *sight) bool {
 
 // checkSteps checks the CRs of a node for which no step is left.
 func (w *world) checkSteps(s *sight, node *Node) {
-	for i := range s.script.Steps {
-		at := slices.IndexFunc(node.Own, func(cr *CR) bool { return stepOf(s.script.Steps, cr) == i })
-		if at < 0 && i+1 == len(s.script.Steps) {
+	for i := range s.policy.Steps {
+		at := slices.IndexFunc(node.Own, func(cr *CR) bool { return stepOf(s.policy.Steps, cr) == i })
+		if at < 0 && i+1 == len(s.policy.Steps) {
 			w.violate(node.Name, "13.6", "the last step has no CR")
 		}
 	}
-	if held := leaseHolder(node.Lease) == LeaseHolder(s.nhc.Name); held && (leaseValidReference(node.Lease, w.now) || !s.script.Steps[0].Escalating()) {
+	if held := leaseHolder(node.Lease) == ownerNamed(s.nhc.Name).LeaseHolder(); held && (leaseValidReference(node.Lease, w.now) || !s.policy.Steps[0].Escalating()) {
 		w.violate(node.Name, "13.6 14.7", "the lease is still held: %s", w.terms(node.Lease))
 	}
 }

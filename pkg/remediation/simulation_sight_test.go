@@ -4,7 +4,6 @@
 package remediation
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -43,13 +42,15 @@ func (w *world) truth() *view {
 type sight struct {
 	nhc    *v1alpha1.NodeHealthCheck
 	now    time.Time
-	script *Script
+	policy *Policy
 	gate   health.Gate
-	fleet  health.Fleet
+	fleet  health.Summary
 	nodes  []Node
 	// objects are the Nodes behind nodes.
 	objects map[string]*corev1.Node
 	leaving time.Time
+	// slotTaken are the control plane nodes that may not begin.
+	slotTaken map[string]bool
 	// storm is the present one, and climate what it has to be judged by.
 	storm   health.Storm
 	climate climate
@@ -70,17 +71,35 @@ func selects(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node) bool {
 	return err == nil && selector.Matches(labels.Set(node.Labels))
 }
 
-// observe builds the nodes from a view as controller.observe does.
+// policyOf is what a NodeHealthCheck wants done.
+func policyOf(nhc *v1alpha1.NodeHealthCheck) *Policy {
+	policy := &Policy{Owner: OwnerOf(nhc), Steps: Steps(&nhc.Spec)}
+	if delay := nhc.Spec.HealthyDelay; delay != nil {
+		policy.HealthyDelay = delay.Duration
+	}
+	return policy
+}
+
+// plan decides about a node, as the limits do after the planner.
+func (s *sight) plan(node *Node, now time.Time) NodePlan {
+	plan := s.policy.plan(node, "", now)
+	if plan.Candidate && s.slotTaken[node.Name] {
+		s.policy.Withhold(&plan, v1alpha1.DecidedControlPlaneBusy, now)
+	}
+	return plan
+}
+
+// observe builds the nodes from a view as Controller.snapshot does.
 func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time) *sight {
 	w := p.world
-	s := &sight{nhc: nhc, now: now, objects: map[string]*corev1.Node{}, moves: -1, version: w.version, script: &Script{NHC: nhc, Steps: Steps(&nhc.Spec)}}
-	restraints := Circumstances{
+	s := &sight{nhc: nhc, now: now, objects: map[string]*corev1.Node{}, moves: -1, version: w.version, policy: policyOf(nhc), slotTaken: map[string]bool{}}
+	restraints := Constraints{
 		InvalidSpec: SpecProblem(&nhc.Spec) != "",
 		Terminating: nhc.DeletionTimestamp != nil,
 		Paused:      len(nhc.Spec.PauseRequests) > 0,
 	}
 	kinds := map[string]bool{}
-	for _, step := range s.script.Steps {
+	for _, step := range s.policy.Steps {
 		template := w.templates[step.Reference.Name]
 		kind, _ := step.RemediationKind()
 		kinds[kind.Kind] = true
@@ -90,7 +109,7 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 		if template == nil || w.unreadable[kind.Kind] {
 			restraints.TemplatesUnusable = true
 		}
-		s.script.Templates = append(s.script.Templates, template)
+		s.policy.Templates = append(s.policy.Templates, template)
 	}
 
 	own, unreadable := map[string][]*CR{}, map[string][]v1alpha1.Remediation{}
@@ -109,7 +128,7 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 			continue
 		}
 		for _, key := range sorted(v.remediations[kind]) {
-			if cr := v.remediations[kind][key].cr; cr.OwnedBy(nhc.Name) {
+			if cr := v.remediations[kind][key].cr; cr.OwnedBy(ownerNamed(nhc.Name)) {
 				own[cr.Node()] = append(own[cr.Node()], cr)
 				if p.requested[nhc.Name][cr.UID] {
 					requested[cr.UID] = true
@@ -119,7 +138,7 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 	}
 	p.requested[nhc.Name] = requested
 	for _, crs := range own {
-		Sort(s.script.Steps, crs)
+		Sort(s.policy.Steps, crs)
 	}
 	remediated := func(node string) bool { return len(own[node]) > 0 || len(unreadable[node]) > 0 }
 	judge := func(node *corev1.Node) health.Verdict {
@@ -136,15 +155,18 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 		selected = append(selected, node)
 		names[name] = judge(node).State != health.Healthy || hasConfirmation(node)
 	}
-	s.fleet = health.Evaluate(judge, slices.Values(selected), remediated)
+	s.fleet = health.NewSummary(len(selected))
+	for _, node := range selected {
+		s.fleet.Add(judge(node), remediated(node.Name))
+	}
 	s.gate = health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, s.fleet.Observed, s.fleet.Healthy)
 	restraints.GateClosed = !s.gate.Open
 	s.storm = health.StormOf(&nhc.Status).Next(health.StormRulesOf(&nhc.Spec), s.weather(0), now)
 	restraints.Storm = s.storm.Active
-	s.script.Grounds = s.grounds()
+	s.policy.Context = s.grounds()
 
 	for _, name := range sorted(v.leases) {
-		if lease := v.leases[name].lease; leaseHolder(lease) == LeaseHolder(nhc.Name) {
+		if lease := v.leases[name].lease; leaseHolder(lease) == ownerNamed(nhc.Name).LeaseHolder() {
 			if node, ok := NodeOfLease(lease); ok {
 				names[node] = true
 			}
@@ -162,22 +184,22 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 		if !names[name] {
 			continue
 		}
-		node := Node{Name: name, Circumstances: restraints, Own: own[name], Unreadable: unreadable[name], DeletionRequested: requested}
+		node := Node{Name: name, Constraints: restraints, Own: own[name], Unreadable: unreadable[name], DeletionRequested: requested}
 		if i := v.nodes[name]; i != nil {
 			s.objects[name] = i.node
 			node.UID, node.Verdict = i.node.UID, judge(i.node)
 			node.ControlPlane = controlPlane(i.node)
 			node.ConfirmedHealthy = hasConfirmation(i.node)
-			node.Circumstances.Excluded = i.node.Labels[v1alpha1.LabelExclude] == "true"
-			node.Circumstances.Unselected = !selects(nhc, i.node)
-			if node.Circumstances.Unselected && node.Verdict.State == health.SoonUnhealthy && remediated(name) {
+			node.Constraints.Excluded = i.node.Labels[v1alpha1.LabelExclude] == "true"
+			node.Constraints.Unselected = !selects(nhc, i.node)
+			if node.Constraints.Unselected && node.Verdict.State == health.SoonUnhealthy && remediated(name) {
 				s.leaving = health.Earliest(s.leaving, node.Verdict.Deadline)
 			}
 		} else {
-			node.Circumstances.NodeDeleted = true
+			node.Constraints.NodeDeleted = true
 		}
 		if !restraints.TemplatesUnusable && node.Verdict.State == health.Unhealthy {
-			node.Foreign = foreignCRs(v, s.script, nhc.Name, name)
+			node.Foreign = foreignCRs(v, s.policy, nhc.Name, name)
 		}
 		if retry := p.retries[retryOf(nhc.Name, &node)]; retry != nil {
 			node.RetryAt, node.LastFailure, node.LastFailed = retry.due, retry.failure, retry.failed
@@ -201,14 +223,14 @@ func (p *process) observe(v *view, nhc *v1alpha1.NodeHealthCheck, now time.Time)
 	return s
 }
 
-func foreignCRs(v *view, script *Script, nhc, node string) []*CR {
+func foreignCRs(v *view, policy *Policy, nhc, node string) []*CR {
 	var foreign []*CR
-	for i, step := range script.Steps {
+	for i, step := range policy.Steps {
 		kind, _ := step.RemediationKind()
 		for _, key := range sorted(v.remediations[kind.Kind]) {
 			cr := v.remediations[kind.Kind][key].cr
-			needed := cr.Namespace == script.Templates[i].Namespace && cr.Name == Name(node, script.Templates[i])
-			if (needed || cr.Node() == node) && (!cr.OwnedBy(nhc) || cr.Node() != node) {
+			needed := cr.Namespace == policy.Templates[i].Namespace && cr.Name == Name(node, policy.Templates[i])
+			if (needed || cr.Node() == node) && (!cr.OwnedBy(ownerNamed(nhc)) || cr.Node() != node) {
 				foreign = append(foreign, cr)
 			}
 		}

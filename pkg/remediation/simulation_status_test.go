@@ -27,14 +27,14 @@ func (p *process) status(s *sight, plans []NodePlan, outcomes []Outcome) *v1alph
 		old[s.nhc.Status.UnhealthyNodes[i].Name] = &s.nhc.Status.UnhealthyNodes[i]
 	}
 	for i := range plans {
-		node := &plans[i].Node
+		node := plans[i].Node
 		entry := v1alpha1.UnhealthyNode{Name: node.Name, Remediations: p.entries(node, &outcomes[i])}
-		unhealthy := node.Verdict.State == health.Unhealthy && !node.Circumstances.Unselected
-		lingering := node.Verdict.State == health.SoonUnhealthy && !node.Circumstances.Unselected && old[node.Name] != nil
+		unhealthy := node.Verdict.State == health.Unhealthy && !node.Constraints.Unselected
+		lingering := node.Verdict.State == health.SoonUnhealthy && !node.Constraints.Unselected && old[node.Name] != nil
 		if len(entry.Remediations) == 0 && !unhealthy && !lingering {
 			continue
 		}
-		if node.Verdict.State == health.Healthy && !node.Circumstances.NodeDeleted {
+		if node.Verdict.State == health.Healthy && !node.Constraints.NodeDeleted {
 			entry.ConditionsHealthyTimestamp = new(metav1.NewTime(s.now.Truncate(time.Second)))
 			if known := old[node.Name]; known != nil && known.ConditionsHealthyTimestamp != nil {
 				entry.ConditionsHealthyTimestamp = known.ConditionsHealthyTimestamp
@@ -62,7 +62,7 @@ func (p *process) entries(node *Node, outcome *Outcome) []v1alpha1.Remediation {
 	}
 	var entries []v1alpha1.Remediation
 	for _, cr := range node.Own {
-		if has(outcome.Gone, cr) || (node.Circumstances.NodeDeleted && (node.deleting(cr) || has(outcome.Deleted, cr))) {
+		if has(outcome.Gone, cr) || (node.Constraints.NodeDeleted && (node.deleting(cr) || has(outcome.Deleted, cr))) {
 			continue
 		}
 		at := (*metav1.Time)(nil)
@@ -76,8 +76,8 @@ func (p *process) entries(node *Node, outcome *Outcome) []v1alpha1.Remediation {
 		entries = append(entries, record(cr, at))
 	}
 	entries = append(entries, node.Unreadable...)
-	if outcome.Created != nil {
-		entries = append(entries, record(outcome.Created, nil))
+	if outcome.NewCR() != nil {
+		entries = append(entries, record(outcome.NewCR(), nil))
 	}
 	return entries
 }

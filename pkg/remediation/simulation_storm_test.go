@@ -17,26 +17,26 @@ import (
 // syncs a storm is kept in status only.
 
 // weather is controller.world.weather.
-func (s *sight) weather(created int) health.Weather {
-	return health.Weather{Gate: s.gate, Unhealthy: s.fleet.Unhealthy, Remediated: s.fleet.Remediated + created}
+func (s *sight) weather(created int) health.StormInput {
+	return health.StormInput{Gate: s.gate, Unhealthy: s.fleet.Unhealthy, Remediated: s.fleet.Remediated + created}
 }
 
 // grounds is controller.world.grounds.
-func (s *sight) grounds() Grounds {
-	return Grounds{Gate: s.gate, Storm: s.storm, StormEnd: s.storm.End(health.StormRulesOf(&s.nhc.Spec)), SpecProblem: SpecProblem(&s.nhc.Spec)}
+func (s *sight) grounds() Context {
+	return Context{Gate: s.gate, Storm: s.storm, StormEnd: s.storm.End(health.StormRulesOf(&s.nhc.Spec)), SpecProblem: SpecProblem(&s.nhc.Spec)}
 }
 
 // settleStorm is controller.world.settle: to reach the limit is enough to begin a storm.
 func (s *sight) settleStorm(plans []NodePlan, outcomes []Outcome) {
 	s.storm = s.storm.Next(health.StormRulesOf(&s.nhc.Spec), s.weather(firstCRs(plans, outcomes)), s.now)
-	s.script.Grounds = s.grounds()
+	s.policy.Context = s.grounds()
 }
 
 // firstCRs counts the nodes that have got their first CR.
 func firstCRs(plans []NodePlan, outcomes []Outcome) int {
 	created := 0
 	for i := range plans {
-		if outcomes[i].Created != nil && len(plans[i].Node.Own) == 0 {
+		if outcomes[i].NewCR() != nil && len(plans[i].Node.Own) == 0 {
 			created++
 		}
 	}

@@ -62,7 +62,7 @@ func (p *process) sync(name string) (alive bool) {
 	p.takePlace(v, s, true)
 	plans := make([]NodePlan, 0, len(s.nodes))
 	for _, node := range s.nodes {
-		plan := s.script.Plan(node, s.now)
+		plan := s.plan(&node, s.now)
 		w.logPlan(name, &plan)
 		w.checkPlan(s, &plan)
 		plans = append(plans, plan)
@@ -117,8 +117,8 @@ func (w *world) logPlan(nhc string, plan *NodePlan) {
 			lines = append(lines, "remove confirmation")
 		}
 	}
-	if plan.Refusal != "" {
-		lines = append(lines, "refused: "+string(plan.Refusal))
+	if plan.Refusal() != "" {
+		lines = append(lines, "refused: "+string(plan.Refusal()))
 	}
 	if plan.Exhausted {
 		lines = append(lines, "no template left")
@@ -127,7 +127,7 @@ func (w *world) logPlan(nhc string, plan *NodePlan) {
 		lines = append(lines, "delayed")
 	}
 	state := plan.Node.Verdict.State.String()
-	if plan.Node.Circumstances.NodeDeleted {
+	if plan.Node.Constraints.NodeDeleted {
 		state = "Deleted"
 	}
 	text := fmt.Sprintf("%s plans for %s (%s): %s", nhc, plan.Node.Name, state, strings.Join(lines, ", "))
@@ -167,7 +167,7 @@ func (p *process) act(s *sight, plans []NodePlan) []Outcome {
 				continue
 			}
 			w.doing = &doing{sight: s, plan: &plans[i]}
-			outcomes[i] = executor.Execute(context.Background(), s.nhc.Name, plans[i])
+			outcomes[i] = executor.Execute(context.Background(), s.policy.Owner, &plans[i])
 			w.doing = nil
 		}
 	}
@@ -177,7 +177,7 @@ func (p *process) act(s *sight, plans []NodePlan) []Outcome {
 func (p *process) remember(s *sight, plans []NodePlan, outcomes []Outcome) {
 	planned := map[retryID]bool{}
 	for i := range plans {
-		id := retryOf(s.nhc.Name, &plans[i].Node)
+		id := retryOf(s.nhc.Name, plans[i].Node)
 		planned[id] = true
 		for _, cr := range outcomes[i].Deleted {
 			p.requested[s.nhc.Name][cr.UID] = true
@@ -187,7 +187,7 @@ func (p *process) remember(s *sight, plans []NodePlan, outcomes []Outcome) {
 			if p.retries[id] == nil {
 				p.retries[id] = &retry{}
 			}
-			p.retries[id].failure, p.retries[id].failed = outcomes[i].Err.Error(), outcomes[i].Failed
+			p.retries[id].failure, p.retries[id].failed = outcomes[i].Err.Error(), outcomes[i].Reason
 			p.retries[id].due = p.world.now.Add(min(time.Minute, 100*time.Millisecond<<min(p.retries[id].failures, 16)))
 			p.retries[id].failures++
 		case len(plans[i].Actions) > 0:

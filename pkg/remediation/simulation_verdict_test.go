@@ -33,11 +33,11 @@ func (w *world) checkDecisions(s *sight, plans []NodePlan, outcomes []Outcome, s
 func (w *world) checkForm(s *sight, outcome *Outcome, node string, decision *v1alpha1.Decision) {
 	kind, known := v1alpha1.DecisionReasons()[decision.Reason]
 	// A CR that was created earlier may be of any age, the caches are about to tell.
-	adopted := outcome.Created != nil && w.created[outcome.Created.UID] <= s.version
+	adopted := outcome.NewCR() != nil && w.created[outcome.NewCR().UID] <= s.version
 	switch {
 	case !known || (kind != decision.Type && decision.Type != v1alpha1.DecisionRemediating):
 		w.violate(node, "P4", "decision %s has reason %q", decision.Type, decision.Reason)
-	case (decision.Message == "") != holdsForAll[decision.Reason] || decision.Message == string(decision.Reason):
+	case (decision.Message == "") != s.policy.Context.heldForAll(decision.Reason) || decision.Message == string(decision.Reason):
 		w.violate(node, "P4", "decision %s does not explain itself: %q", decision.Reason, decision.Message)
 	case decision.Since.IsZero() || decision.Since.After(s.now) || decision.Since.Nanosecond() != 0:
 		w.violate(node, "P4", "decision %s since %s", decision.Reason, w.clock(decision.Since.Time))
@@ -64,8 +64,8 @@ func (w *world) checkTruth(e *evidence, plan *NodePlan, decision *v1alpha1.Decis
 	if proof := proofs[decision.Reason]; proof == nil || !proof(e) {
 		w.violate(name, "P4", "decided %s/%s, which is not so: %s", decision.Type, decision.Reason, decision.Message)
 	}
-	if plan.Refusal != "" && plan.Refusal != RefusedRetryLater && string(plan.Refusal) != string(decision.Reason) {
-		w.violate(name, "P4", "refused for %s, decided %s", plan.Refusal, decision.Reason)
+	if plan.Refusal() != "" && !e.s.now.Before(plan.Node.RetryAt) && string(plan.Refusal()) != string(decision.Reason) {
+		w.violate(name, "P4", "refused for %s, decided %s", plan.Refusal(), decision.Reason)
 	}
 	if e.is(health.Healthy) && len(e.standing) > 0 && e.delayed() && !e.failing() && decision.Reason != v1alpha1.DecidedHealthyDelay {
 		w.violate(name, "P4", "healthyDelay keeps the node, decided %s", decision.Reason)
@@ -82,9 +82,9 @@ func (w *world) checkTruth(e *evidence, plan *NodePlan, decision *v1alpha1.Decis
 // is the one reported (spec 5.4).
 func (w *world) checkFirst(e *evidence, decision *v1alpha1.Decision) {
 	got, want := decision.Reason, e.firstRefusal()
-	begun := got == v1alpha1.DecidedStepRunning && e.outcome.Created != nil
-	tried := got == v1alpha1.DecidedCreateFailed || got == v1alpha1.DecidedUpdateFailed || got == v1alpha1.DecidedRecovering || (got == v1alpha1.DecidedForeignRemediation && e.outcome.Blocker != nil) ||
-		(got == v1alpha1.DecidedLeaseTaken && e.outcome.LeaseLost) || (got == v1alpha1.DecidedAwaitingDeletion && e.outcome.StillDeleting)
+	begun := got == v1alpha1.DecidedStepRunning && e.outcome.NewCR() != nil
+	tried := got == v1alpha1.DecidedCreateFailed || got == v1alpha1.DecidedUpdateFailed || got == v1alpha1.DecidedRecovering || (got == v1alpha1.DecidedForeignRemediation && e.outcome.Blocker() != nil) ||
+		(got == v1alpha1.DecidedLeaseTaken && e.outcome.Result == LeaseLost) || (got == v1alpha1.DecidedAwaitingDeletion && e.outcome.Result == StillDeleting)
 	if got != want && (want != "" || (!begun && !tried)) {
 		w.violate(e.node.Name, "5.4", "decided %s, it has to be %q", got, want)
 	}

@@ -280,7 +280,7 @@ func (w *world) crs() []*CR {
 func (w *world) ownCRs(nhc, node string) []*CR {
 	var own []*CR
 	for _, cr := range w.crs() {
-		if cr.OwnedBy(nhc) && cr.Node() == node {
+		if cr.OwnedBy(ownerNamed(nhc)) && cr.Node() == node {
 			own = append(own, cr)
 		}
 	}

@@ -16,21 +16,21 @@ import (
 
 // checkCreate checks a request to create a CR.
 func (w *world) checkCreate(cr *CR) {
-	s, node := w.doing.sight, &w.doing.plan.Node
-	if len(cr.Finalizers) > 0 || !cr.OwnedBy(s.nhc.Name) || cr.Node() != node.Name {
+	s, node := w.doing.sight, w.doing.plan.Node
+	if len(cr.Finalizers) > 0 || !cr.OwnedBy(ownerNamed(s.nhc.Name)) || cr.Node() != node.Name {
 		w.violate(node.Name, "11.1", "content of %s %s", cr.Kind, cr.Name)
 	}
-	step := stepOf(s.script.Steps, cr)
+	step := stepOf(s.policy.Steps, cr)
 	if w.remediations[cr.Kind].live[crKey(cr)] != nil {
 		return // The name is the lock.
 	}
 	if w.undisturbed(s) {
 		for _, own := range w.ownCRs(s.nhc.Name, node.Name) {
-			if stepOf(s.script.Steps, own) == step {
+			if stepOf(s.policy.Steps, own) == step {
 				w.violate(node.Name, "P9", "%s %s is a second CR of step %d, the first one is %s", cr.Kind, cr.Name, step, own.Name)
 			}
 		}
-		if lease := w.lease(node.Name); lease == nil || leaseHolder(lease) != LeaseHolder(s.nhc.Name) {
+		if lease := w.lease(node.Name); lease == nil || leaseHolder(lease) != ownerNamed(s.nhc.Name).LeaseHolder() {
 			w.violate(node.Name, "14.2", "a CR without holding the lease")
 		}
 	}
@@ -39,7 +39,7 @@ func (w *world) checkCreate(cr *CR) {
 	}
 	for _, own := range w.ownCRs(s.nhc.Name, node.Name) {
 		// However stale the caches are: what we have created ourselves has the name.
-		if w.created[own.UID] > 0 && stepOf(s.script.Steps, own) == step {
+		if w.created[own.UID] > 0 && stepOf(s.policy.Steps, own) == step {
 			w.violate(node.Name, "P9", "step %d gets a second CR beside %s", step, own.Name)
 		}
 	}
@@ -63,8 +63,8 @@ func (w *world) undisturbed(s *sight) bool { return s.moves == w.moves }
 
 // checkDelete checks a request to delete a CR.
 func (w *world) checkDelete(cr *CR) {
-	s, node := w.doing.sight, &w.doing.plan.Node
-	if !cr.OwnedBy(s.nhc.Name) || cr.Node() != node.Name {
+	s, node := w.doing.sight, w.doing.plan.Node
+	if !cr.OwnedBy(ownerNamed(s.nhc.Name)) || cr.Node() != node.Name {
 		w.violate(node.Name, "16.1", "a foreign CR is deleted")
 	}
 	object := w.node(node.Name)
@@ -84,7 +84,7 @@ func (w *world) checkMark(cr *CR, annotations map[string]string) {
 	switch {
 	case !mark || err != nil || at.Format("2006-01-02T15:04:05Z") != value:
 		w.violate(node, "13.8", "annotations %v", annotations)
-	case !cr.OwnedBy(w.doing.sight.nhc.Name) || cr.Node() != node:
+	case !cr.OwnedBy(ownerNamed(w.doing.sight.nhc.Name)) || cr.Node() != node:
 		w.violate(node, "11.4", "a foreign CR is marked")
 	case cr.TimedOut():
 		w.violate(node, "13.8", "marked twice")
@@ -98,7 +98,7 @@ func (w *world) checkMark(cr *CR, annotations map[string]string) {
 // checkLease checks a request to create (old is nil) or to update a lease. The old one
 // is what is stored, and what the request is bound to.
 func (w *world) checkLease(old, lease *coordinationv1.Lease) {
-	s, node := w.doing.sight, &w.doing.plan.Node
+	s, node := w.doing.sight, w.doing.plan.Node
 	violate := func(rule, what string) {
 		before := "none"
 		if old != nil {
@@ -106,7 +106,7 @@ func (w *world) checkLease(old, lease *coordinationv1.Lease) {
 		}
 		w.violate(node.Name, rule, "%s: %s becomes %s", what, before, w.terms(lease))
 	}
-	us := LeaseHolder(s.nhc.Name)
+	us := ownerNamed(s.nhc.Name).LeaseHolder()
 	creates := begins(*w.doing.plan)
 	first := creates && len(node.Own) == 0
 	if leaseHolder(lease) != us || lease.Name != LeaseName(node.Name) || lease.Spec.RenewTime == nil || lease.Spec.AcquireTime == nil || lease.Spec.LeaseDurationSeconds == nil {
@@ -154,8 +154,8 @@ func (w *world) checkLease(old, lease *coordinationv1.Lease) {
 
 // checkRelease checks a request to delete a lease.
 func (w *world) checkRelease(lease *coordinationv1.Lease) {
-	s, node := w.doing.sight, &w.doing.plan.Node
-	if holder := leaseHolder(lease); holder != LeaseHolder(s.nhc.Name) && holder != "" {
+	s, node := w.doing.sight, w.doing.plan.Node
+	if holder := leaseHolder(lease); holder != ownerNamed(s.nhc.Name).LeaseHolder() && holder != "" {
 		w.violate(node.Name, "14.9", "the lease of %q is deleted", holder)
 	}
 	if !w.undisturbed(s) {
@@ -163,8 +163,8 @@ func (w *world) checkRelease(lease *coordinationv1.Lease) {
 	}
 	exists := w.node(node.Name) != nil
 	for _, own := range w.ownCRs(s.nhc.Name, node.Name) {
-		classicOver := len(s.script.Steps) == 1 && !s.script.Steps[0].Escalating() && exists && node.Verdict.State == health.Unhealthy
-		looked := !w.unreadable[own.Kind] && slices.ContainsFunc(s.script.Steps, func(step Step) bool { return step.Reference.Kind == own.Kind+"Template" })
+		classicOver := len(s.policy.Steps) == 1 && !s.policy.Steps[0].Escalating() && exists && node.Verdict.State == health.Unhealthy
+		looked := !w.unreadable[own.Kind] && slices.ContainsFunc(s.policy.Steps, func(step Step) bool { return step.Reference.Kind == own.Kind+"Template" })
 		if looked && !classicOver && (exists || !own.Deleting()) {
 			w.violate(node.Name, "14.9 P5", "the lease is released while %s %s exists", own.Kind, own.Name)
 		}

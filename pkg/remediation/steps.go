@@ -101,7 +101,8 @@ type progress struct {
 	last *CR
 	// going are CRs whose deletion was requested: they stand for no step any more.
 	going []*CR
-	// leaving tells for each step whether one of these belongs to it.
+	// leaving has for each step whether one of these belongs to it. It is empty if there is
+	// no CR at all.
 	leaving []bool
 	// standing is the number of CRs that are not going.
 	standing int
@@ -111,15 +112,22 @@ type progress struct {
 	reached int
 	// spent tells that the last step was over before its CR was deleted.
 	spent bool
-	// strangers tells that there are CRs of no step at all.
-	strangers bool
+	// unknown means that there are CRs of no step at all.
+	unknown bool
 }
+
+// isLeaving reports whether a CR of the step is going.
+func (p *progress) isLeaving(step int) bool { return len(p.leaving) > 0 && p.leaving[step] }
 
 // trace finds out how far the remediation of a node has come, from its own CRs and
 // from what status says of them. CRs are expected in the order of Sort: where a step has
 // several, the oldest counts (spec 11.8).
 func trace(node *Node, steps []Step) progress {
-	p := progress{latest: -1, reached: -1, leaving: make([]bool, len(steps))}
+	p := progress{latest: -1, reached: -1}
+	if len(node.Own) == 0 {
+		return p // The first step is due. Most nodes are like that.
+	}
+	p.leaving = make([]bool, len(steps))
 	first := make([]*CR, len(steps))
 	over := make([]bool, len(steps))
 	for _, cr := range node.Own {
@@ -133,7 +141,7 @@ func trace(node *Node, steps []Step) progress {
 		}
 		switch {
 		case i < 0:
-			p.strangers = p.strangers || !going
+			p.unknown = p.unknown || !going
 		case going:
 			p.leaving[i] = true
 			p.spent = p.spent || (i == len(steps)-1 && node.recordedTimeout(cr) != nil)

@@ -127,7 +127,7 @@ func TestTrace(t *testing.T) {
 			require.Len(t, got.going, tc.going)
 			require.Equal(t, len(tc.own)-tc.going, got.standing)
 			require.Equal(t, tc.reached, got.reached)
-			require.Equal(t, tc.strange, got.strangers)
+			require.Equal(t, tc.strange, got.unknown)
 			if tc.running == "" {
 				require.Nil(t, got.running)
 			} else {
@@ -162,7 +162,7 @@ func TestNextStepWaits(t *testing.T) {
 			s := escalation()
 			node := sick("n", lease, with(tc.own...))
 			Sort(s.Steps, node.Own)
-			require.Equal(t, tc.want, describe(s.Plan(node, epoch.Add(time.Hour)).Actions))
+			require.Equal(t, tc.want, describe(planBy(s, node, epoch.Add(time.Hour)).Actions))
 		})
 	}
 }
@@ -192,7 +192,7 @@ func TestRecheckOfShortestStep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			leased(tc.lease)(&tc.node)
-			plan := s.Plan(tc.node, tc.now)
+			plan := planBy(s, tc.node, tc.now)
 			require.Equal(t, tc.want, describe(plan.Actions))
 			require.Equal(t, tc.recheck, plan.Recheck, "P2")
 		})
@@ -204,9 +204,9 @@ func TestRecheckOfShortestStep(t *testing.T) {
 func TestLeaseWithoutHolder(t *testing.T) {
 	t.Parallel()
 	node := sick("n", leased(held("", epoch, noHolder)), recordedAs(soft()))
-	plan := escalation().Plan(node, epoch.Add(time.Minute))
+	plan := planBy(escalation(), node, epoch.Add(time.Minute))
 	require.Empty(t, plan.Actions)
-	require.Equal(t, RefusedLeaseTaken, plan.Refusal)
+	require.Equal(t, v1alpha1.DecidedLeaseTaken, plan.Refusal())
 	require.Equal(t, epoch.Add(2*time.Minute), plan.Recheck, "14.3: the next attempt within a minute")
 }
 
@@ -242,7 +242,7 @@ func TestRemind(t *testing.T) {
 		"13.8 deleted because the Node has recovered":    {node: sick("n", well, created(m), with(cr("n", deletedAt(5*m)))), now: 20 * m},
 		"13.8 not what is not being deleted":             {node: sick("n", soon, created(5*m), with(cr("n", markedAt(m)))), now: 20 * m},
 		"13.8 the Node is gone":                          {node: sick("n", gone, with(cr("n", deletedAt(m), markedAt(m)))), now: 20 * m},
-		"6.7 not in a conflict":                          {node: sick("n", created(5*m), with(cr("n", deletedAt(m), markedAt(m))), under(func(c *Circumstances) { c.Conflict = true })), now: 20 * m},
+		"6.7 not in a conflict":                          {node: sick("n", created(5*m), with(cr("n", deletedAt(m), markedAt(m))), under(func(c *Constraints) { c.Conflict = true })), now: 20 * m},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

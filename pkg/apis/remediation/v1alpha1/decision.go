@@ -97,6 +97,9 @@ const (
 	// DecidedSoonUnhealthy: the Node is neither unhealthy nor healthy at the
 	// moment, so nothing begins and nothing ends.
 	DecidedSoonUnhealthy DecisionReason = "SoonUnhealthy"
+	// DecidedNextBatch: so many remediations begin at the same time that this one waits
+	// for the next batch.
+	DecidedNextBatch DecisionReason = "NextBatch"
 	// DecidedRecovering: a live read showed the Node no longer unhealthy.
 	DecidedRecovering DecisionReason = "Recovering"
 	// DecidedUnreadable: remediation objects that status names cannot be read.
@@ -157,7 +160,7 @@ var decisionTypes = map[DecisionReason]DecisionType{
 	DecidedControlPlaneBusy: DecisionWaiting, DecidedEtcdQuorum: DecisionWaiting, DecidedForeignRemediation: DecisionWaiting,
 	DecidedMachineUnreadable: DecisionWaiting,
 	DecidedLeaseTaken:        DecisionWaiting, DecidedAwaitingDeletion: DecisionWaiting, DecidedSoonUnhealthy: DecisionWaiting,
-	DecidedRecovering: DecisionWaiting, DecidedUnreadable: DecisionWaiting,
+	DecidedNextBatch: DecisionWaiting, DecidedRecovering: DecisionWaiting, DecidedUnreadable: DecisionWaiting,
 	DecidedCreateFailed: DecisionWaiting, DecidedDeleteFailed: DecisionWaiting, DecidedUpdateFailed: DecisionWaiting,
 
 	DecidedInvalidSpec: DecisionHeld, DecidedTerminating: DecisionHeld, DecidedDisabled: DecisionHeld, DecidedClockUntrusted: DecisionHeld,

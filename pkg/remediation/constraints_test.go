@@ -7,45 +7,48 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+
 	"github.com/stretchr/testify/require"
 )
 
 // columns are those of the table in spec 5.2, with 4.7 and 4.8, in the order of spec 5.4, 10.5 and 18.5. What a column does not name is not allowed.
 var columns = []struct {
-	refusal Refusal
-	set     func(*Circumstances)
+	// refusal is empty for a node that there is nothing to repair of.
+	refusal v1alpha1.DecisionReason
+	set     func(*Constraints)
 	allowed Permissions
 }{
-	{RefusedNodeDeleted, func(c *Circumstances) { c.NodeDeleted = true }, Permissions{KeepLease: true, CleanUp: true}},
-	{RefusedUnselected, func(c *Circumstances) { c.Unselected = true }, blocked},
-	{RefusedDisabled, func(c *Circumstances) { c.TemplatesUnusable = true }, blocked},
-	{RefusedDisabled, func(c *Circumstances) { c.Conflict = true }, Permissions{}},
-	{RefusedInvalidSpec, func(c *Circumstances) { c.InvalidSpec = true }, blocked},
-	{RefusedTerminating, func(c *Circumstances) { c.Terminating = true }, blocked},
-	{RefusedClockUntrusted, func(c *Circumstances) { c.ClockUntrusted = true }, blocked},
-	{RefusedUpgrading, func(c *Circumstances) { c.Upgrading = true }, blocked},
-	{RefusedPaused, func(c *Circumstances) { c.Paused = true }, blocked},
-	{RefusedGateClosed, func(c *Circumstances) { c.GateClosed = true }, blocked},
-	{RefusedStormActive, func(c *Circumstances) { c.Storm = true }, Permissions{CreateNext: true, EndStep: true, KeepLease: true, DeleteRecovered: true, CleanUp: true}},
-	{RefusedExcluded, func(c *Circumstances) { c.Excluded = true }, blocked},
+	{"", func(c *Constraints) { c.NodeDeleted = true }, Permissions{KeepLease: true, CleanUp: true}},
+	{v1alpha1.DecidedUnselected, func(c *Constraints) { c.Unselected = true }, blocked},
+	{v1alpha1.DecidedDisabled, func(c *Constraints) { c.TemplatesUnusable = true }, blocked},
+	{v1alpha1.DecidedDisabled, func(c *Constraints) { c.Conflict = true }, Permissions{}},
+	{v1alpha1.DecidedInvalidSpec, func(c *Constraints) { c.InvalidSpec = true }, blocked},
+	{v1alpha1.DecidedTerminating, func(c *Constraints) { c.Terminating = true }, blocked},
+	{v1alpha1.DecidedClockUntrusted, func(c *Constraints) { c.ClockUntrusted = true }, blocked},
+	{v1alpha1.DecidedClusterUpgrading, func(c *Constraints) { c.Upgrading = true }, blocked},
+	{v1alpha1.DecidedPaused, func(c *Constraints) { c.Paused = true }, blocked},
+	{v1alpha1.DecidedGateClosed, func(c *Constraints) { c.GateClosed = true }, blocked},
+	{v1alpha1.DecidedStormActive, func(c *Constraints) { c.Storm = true }, Permissions{CreateNext: true, EndStep: true, KeepLease: true, DeleteRecovered: true, CleanUp: true}},
+	{v1alpha1.DecidedExcluded, func(c *Constraints) { c.Excluded = true }, blocked},
 }
 
 // blocked is what most columns say: what runs is finished, and nothing is begun or
 // ended.
 var blocked = Permissions{KeepLease: true, DeleteRecovered: true, CleanUp: true}
 
-// combinations calls f with every combination of circumstances, and what the spec
+// combinations calls f with every combination of constraints, and what the spec
 // says about it.
-func combinations(f func(c Circumstances, refusal Refusal, want Permissions)) {
+func combinations(f func(c Constraints, refusal v1alpha1.DecisionReason, want Permissions)) {
 	for bits := range 1 << len(columns) {
-		var circumstances Circumstances
-		var refusal Refusal
+		var constraints Constraints
+		var refusal v1alpha1.DecisionReason
 		want := Permissions{CreateFirst: true, CreateNext: true, EndStep: true, KeepLease: true, DeleteRecovered: true, CleanUp: true}
 		for i, column := range columns {
 			if bits&(1<<i) == 0 {
 				continue
 			}
-			column.set(&circumstances)
+			column.set(&constraints)
 			if refusal == "" {
 				refusal = column.refusal
 			}
@@ -57,8 +60,8 @@ func combinations(f func(c Circumstances, refusal Refusal, want Permissions)) {
 			want.CleanUp = want.CleanUp && column.allowed.CleanUp
 		}
 		// There is nothing to clean up after a node that is there.
-		want.CleanUp = want.CleanUp && circumstances.NodeDeleted
-		f(circumstances, refusal, want)
+		want.CleanUp = want.CleanUp && constraints.NodeDeleted
+		f(constraints, refusal, want)
 	}
 }
 
@@ -66,7 +69,7 @@ func combinations(f func(c Circumstances, refusal Refusal, want Permissions)) {
 // must allow (spec 5.2), and the first refusal is the one reported (spec 5.4).
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	combinations(func(c Circumstances, refusal Refusal, want Permissions) {
+	combinations(func(c Constraints, refusal v1alpha1.DecisionReason, want Permissions) {
 		require.Equal(t, want, c.Permissions(), "5.2 %+v", c)
 		require.Equal(t, refusal, c.Refusal(true), "5.4 %+v", c)
 		goesOn := c
@@ -78,10 +81,10 @@ func TestPermissions(t *testing.T) {
 // A circumstance that is added must be added to the table above.
 func TestPermissionsTableIsComplete(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, len(columns), reflect.TypeFor[Circumstances]().NumField())
+	require.Equal(t, len(columns), reflect.TypeFor[Constraints]().NumField())
 	require.Equal(t, 6, reflect.TypeFor[Permissions]().NumField())
 	for _, column := range columns {
-		var c Circumstances
+		var c Constraints
 		column.set(&c)
 		require.Equal(t, column.refusal, c.Refusal(true), "the column sets its own field and no other")
 	}

@@ -14,22 +14,23 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// memory is what the process remembers of one NodeHealthCheck between syncs. No
+// nhcState is what the process remembers of one NodeHealthCheck between syncs. No
 // decision depends on it, only whether something is said or asked for twice; it may
 // be lost at any time. A NodeHealthCheck is synced by one worker at a time, so it
 // needs no lock.
-type memory struct {
+type nhcState struct {
 	uid types.UID
+	// generation is that of the spec whose metrics are shown.
+	generation int64
 	// upgrading means that an upgrade was under way when the process began.
 	upgrading bool
 	// deletionRequested holds the CRs whose deletion was requested, until a report
 	// has shown that they are gone.
 	deletionRequested map[types.UID]bool
-	// announced is what events have said and status does not show.
-	announced announced
+	// reported is what events have said and status does not show.
+	reported reported
 	// healthy is what the last sync saw of the nodes that are healthy and have CRs.
 	healthy map[string]seenHealthy
 	// remediations are the CRs that status showed last, nil before the first sync.
@@ -38,33 +39,35 @@ type memory struct {
 	ledger *history.Ledger
 	// decisions are those of the nodes in the last report.
 	decisions map[string]v1alpha1.Decision
-	// contradicted means that the status has changed since it was read: another process may
-	// have ended what is open here, and only the new status tells.
-	contradicted bool
+	// conflicted means that the status has changed since it was read: another process may
+	// have ended what is open here, and only the new status shows that.
+	conflicted bool
 	// releasing are the nodes whose lease could not be released. One without holder is
 	// found in no other way.
 	releasing sets.Set[string]
+	// attempts are the next ones for nodes for which a write has failed.
+	attempts attempts
 	// machineUnread is since when the Machine of a node cannot be read.
 	machineUnread map[string]time.Time
 	// gateClosed is whether the gate was closed in the last report.
 	gateClosed bool
 	// lastWrite is how long the last write of the status took.
-	lastWrite slowness
+	lastWrite writeLatency
 	// oldNodes are the nodes with a series for old CRs.
 	oldNodes sets.Set[string]
 }
 
-// announced is what events have said, so that they report transitions only.
-type announced struct {
+// reported is what events have said, so that they report transitions only.
+type reported struct {
 	gateClosed, storm, paused, upgrading bool
 	specProblem                          string
 	detected                             sets.Set[string]
-	// exhausted holds the nodes of whose last step the end was told in this episode.
+	// exhausted holds the nodes whose last step was reported as over in this episode.
 	exhausted sets.Set[string]
 	// failed holds the CRs whose failure was reported.
 	failed sets.Set[types.UID]
-	// refused holds the refusals of single nodes that were told of.
-	refused      map[string]remediation.Refusal
+	// refused holds the refusals of single nodes.
+	refused      map[string]v1alpha1.DecisionReason
 	invalidLabel sets.Set[string]
 	// old holds the CRs that were reported as old.
 	old sets.Set[types.UID]
@@ -78,11 +81,11 @@ type seenHealthy struct {
 }
 
 // seesHealthy returns the nodes of these entries that are healthy.
-func (w *world) seesHealthy(entries []v1alpha1.UnhealthyNode) map[string]seenHealthy {
+func (s *snapshot) seesHealthy(entries []v1alpha1.UnhealthyNode) map[string]seenHealthy {
 	healthy := map[string]seenHealthy{}
 	for i := range entries {
 		entry := &entries[i]
-		if node := w.objects[entry.Name]; node != nil && entry.ConditionsHealthyTimestamp != nil {
+		if node := s.object(entry.Name); node != nil && entry.ConditionsHealthyTimestamp != nil {
 			healthy[entry.Name] = seenHealthy{since: entry.ConditionsHealthyTimestamp.Time, conditions: node.Status.Conditions}
 		}
 	}
@@ -96,32 +99,33 @@ type tracked struct {
 	succeeded, timedOut   bool
 }
 
-// memories are the memories of all NodeHealthChecks. The zero value is ready to
+// nhcStates are the states of all NodeHealthChecks. The zero value is ready to
 // use, from any goroutine.
-type memories struct {
+type nhcStates struct {
 	mu     sync.Mutex
-	byName map[string]*memory
+	byName map[string]*nhcState
 }
 
-// of returns the memory of a NodeHealthCheck, a new one if it is unknown or was
+// of returns the state of a NodeHealthCheck, a new one if it is unknown or was
 // created again.
-func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
+func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.byName == nil {
-		m.byName = map[string]*memory{}
+		m.byName = map[string]*nhcState{}
 	}
 	known := m.byName[nhc.Name]
 	if known == nil || known.uid != nhc.UID {
 		before := known
-		known = &memory{
+		known = &nhcState{
 			uid:               nhc.UID,
 			upgrading:         wasUpgrading(nhc),
 			deletionRequested: map[types.UID]bool{},
 			releasing:         sets.New[string](),
+			attempts:          newAttempts(),
 			machineUnread:     map[string]time.Time{},
 			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonGateClosed,
-			announced:         announced{detected: sets.New[string](), failed: failedIn(&nhc.Status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
+			reported:          reported{detected: sets.New[string](), failed: failedIn(&nhc.Status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		if before != nil {
 			// What the namesake had has ended, and its series with it.
@@ -130,7 +134,7 @@ func (m *memories) of(nhc *v1alpha1.NodeHealthCheck) *memory {
 		known.recall(nhc)
 		m.byName[nhc.Name] = known
 	}
-	if known.contradicted {
+	if known.conflicted {
 		known.recall(nhc)
 	}
 	return known
@@ -151,13 +155,13 @@ func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
 	return failed
 }
 
-// recall has status tell what is open, as after a restart.
-func (m *memory) recall(nhc *v1alpha1.NodeHealthCheck) {
-	m.ledger, m.decisions, m.contradicted = history.Recall(&nhc.Status), decisionsIn(nhc.Status.UnhealthyNodes), false
+// recall takes what is open from status, as after a restart.
+func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
+	m.ledger, m.decisions, m.conflicted = history.Recall(&nhc.Status), decisionsIn(nhc.Status.UnhealthyNodes), false
 }
 
-// forget drops and returns the memory of a NodeHealthCheck, nil if there is none.
-func (m *memories) forget(name string) *memory {
+// forget drops and returns the state of a NodeHealthCheck, nil if there is none.
+func (m *nhcStates) forget(name string) *nhcState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.byName[name]

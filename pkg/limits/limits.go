@@ -1,0 +1,79 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package limits decides which of several candidates may begin a remediation: rules that
+// concern more than one node, which a plan for one node cannot know. It is pure.
+//
+// Limits only forbid. A candidate that is refused takes nothing from the others.
+package limits
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// Limits are what is known about everything that limits beginnings.
+type Limits struct {
+	ControlPlane ControlPlane
+}
+
+// ControlPlane is what is known about control plane nodes (spec 12). At most one of them in
+// the whole cluster is under remediation.
+type ControlPlane struct {
+	// Remediated are the nodes whose remediation takes the slot (spec 12.2).
+	Remediated []string
+	// Unknown means that it is not known which nodes these are.
+	Unknown bool
+	// Members are all control plane nodes, where their conditions tell whether etcd has a
+	// quorum (spec 12.5). Nil where etcd itself is asked before a remediation begins.
+	Members []*corev1.Node
+}
+
+// Admit withholds the first CR from the candidates that a limit refuses, at the instant now.
+// It changes the plans in place.
+func (l *Limits) Admit(policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) {
+	for i := range plans {
+		if !plans[i].Candidate {
+			continue
+		}
+		if reason := l.refusal(plans[i].Node); reason != "" {
+			policy.Withhold(&plans[i], reason, now)
+		}
+	}
+}
+
+// refusal returns why a candidate may not begin, in the order of spec 5.4, and nothing if it may.
+func (l *Limits) refusal(node *remediation.Node) v1alpha1.DecisionReason {
+	return l.ControlPlane.refusal(node)
+}
+
+func (c *ControlPlane) refusal(node *remediation.Node) v1alpha1.DecisionReason {
+	switch {
+	case !node.ControlPlane:
+		return ""
+	case c.Busy(node.Name):
+		return v1alpha1.DecidedControlPlaneBusy
+	case c.Members != nil && !remediation.QuorumWithout(c.Members, node.Name):
+		return v1alpha1.DecidedEtcdQuorum
+	default:
+		return ""
+	}
+}
+
+// Busy reports whether another control plane node is under remediation, or whether that is
+// not known.
+func (c *ControlPlane) Busy(node string) bool {
+	if c.Unknown {
+		return true
+	}
+	for _, other := range c.Remediated {
+		if other != node {
+			return true
+		}
+	}
+	return false
+}

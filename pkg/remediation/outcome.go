@@ -1,0 +1,104 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"errors"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Result is what became of that which a plan begins or ends. The first one counts: all but
+// a failed deletion end the plan.
+type Result string
+
+const (
+	// Created: this call created the CR.
+	Created Result = "Created"
+	// Adopted: an earlier call created the CR, and its answer was lost.
+	Adopted Result = "Adopted"
+	// Blocked: a CR that is none of this step has the name that is needed.
+	Blocked Result = "Blocked"
+	// StillDeleting: the CR that has the name that is needed is about to go.
+	StillDeleting Result = "StillDeleting"
+	// LeaseLost: another client has written the lease since it was observed.
+	LeaseLost Result = "LeaseLost"
+	// Recovered: a live read found the node no longer unhealthy.
+	Recovered Result = "Recovered"
+	// Deferred: the plan is left to the next batch (spec 8.4).
+	Deferred Result = "Deferred"
+	// Failed: something has failed that the node waits for. Reason says what.
+	Failed Result = "Failed"
+	// Unknown: the creation has failed, and the CR may exist all the same.
+	Unknown Result = "Unknown"
+)
+
+// Outcome is what became of a NodePlan. The zero value is that of a plan that begins and ends
+// nothing.
+type Outcome struct {
+	Result Result
+	// Reason is that of the decision if Result is Failed or Unknown.
+	Reason v1alpha1.DecisionReason
+	// CR is the one that was created or adopted, or that blocks.
+	CR *CR
+	// CreatedAt is when it was known that the CR exists.
+	CreatedAt time.Time
+	// Deleted are the CRs whose deletion was requested by this call.
+	Deleted []*CR
+	// Gone are CRs that were found to exist no longer.
+	Gone []*CR
+	// TimedOut holds the CRs whose step has ended by this call, and when.
+	TimedOut map[types.UID]time.Time
+	// ReleaseFailed means that the lease was not deleted: it has changed since it was
+	// observed, which is no failure, or Err says why.
+	ReleaseFailed bool
+	// Err joins what failed, also what the node does not wait for. The other fields show
+	// what was done all the same.
+	Err error
+
+	// lease is the lease as this call has written it, nil if it has not.
+	lease *coordinationv1.Lease
+}
+
+// NewCR returns the CR that exists for the node since the plan was made, nil if there is none.
+func (o *Outcome) NewCR() *CR {
+	if o.Result == Created || o.Result == Adopted {
+		return o.CR
+	}
+	return nil
+}
+
+// Blocker returns the CR that has the name that was needed, nil if there is none.
+func (o *Outcome) Blocker() *CR {
+	if o.Result == Blocked {
+		return o.CR
+	}
+	return nil
+}
+
+// set records the result, unless there is one.
+func (o *Outcome) set(result Result) {
+	if o.Result == "" {
+		o.Result = result
+	}
+}
+
+func (o *Outcome) timedOut(action MarkTimedOut) {
+	if o.TimedOut == nil {
+		o.TimedOut = map[types.UID]time.Time{}
+	}
+	o.TimedOut[action.CR.UID] = action.At
+}
+
+func (o *Outcome) fail(err error) { o.Err = errors.Join(o.Err, err) }
+
+// NodeResult is a plan together with what became of it.
+type NodeResult struct {
+	Plan    *NodePlan
+	Outcome *Outcome
+}

@@ -1,0 +1,90 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// Policy is what an owner, such as a NodeHealthCheck, wants done about its nodes.
+type Policy struct {
+	Owner Owner
+	// Steps are in ascending order.
+	Steps []Step
+	// Templates are those of the steps, nil where they cannot be used at the moment: such
+	// a step does not begin, and the one before it does not end.
+	Templates []*Template
+	// HealthyDelay is how long a node must stay healthy before its CRs go. Zero means not
+	// at all, negative until somebody confirms it (spec 16.4).
+	HealthyDelay time.Duration
+	// Context explains the constraints that hold for all nodes.
+	Context Context
+}
+
+// Context has the numbers and texts behind the constraints that hold for all nodes. No plan
+// depends on it: it explains plans.
+type Context struct {
+	// Constraints are those that hold for all nodes alike. Gate and Storm say the same of
+	// theirs, and count.
+	Constraints Constraints
+	Gate        health.Gate
+	// Storm is the state of storm recovery, and StormEnd when it ends if it stays calm,
+	// zero if time alone does not end it.
+	Storm    health.Storm
+	StormEnd time.Time
+	// SpecProblem is the rule of admission that the stored spec breaks, if any.
+	SpecProblem string
+	// TemplateProblem is the message of condition Disabled, empty if it is not known
+	// whether there is a problem.
+	TemplateProblem string
+	// Unread says of which step template or remediation objects cannot be read.
+	Unread string
+	// PauseRequests are those of the owner.
+	PauseRequests []string
+}
+
+// Allowance says in one sentence whether a node may get its first CR, as far as that
+// is the same for all nodes, and why not (spec 18.5).
+func (c *Context) Allowance() (allowed bool, reason, message string) {
+	constraints := c.Constraints
+	constraints.GateClosed, constraints.Storm = !c.Gate.Open, c.Storm.Active
+	refusal := constraints.Refusal(true)
+	if refusal == "" {
+		return true, v1alpha1.ReasonGateOpen, c.explainGate()
+	}
+	return false, string(refusal), ruleOf(refusal).message(c)
+}
+
+// heldForAll reports whether a reason holds for all nodes. A template that cannot be read
+// concerns those of which the step is next.
+func (c *Context) heldForAll(reason v1alpha1.DecisionReason) bool {
+	if reason == v1alpha1.DecidedDisabled && c.Unread != "" {
+		return c.Constraints.TemplatesUnusable || c.Constraints.Conflict
+	}
+	rule := ruleOf(reason)
+	return rule != nil && rule.forAll
+}
+
+func (c *Context) explainDisabled() string {
+	return cmp.Or(c.TemplateProblem, c.Unread, "The templates could not be read yet")
+}
+
+func (c *Context) explainPause() string { return "Paused: " + strings.Join(c.PauseRequests, ",") }
+
+func (c *Context) explainGate() string {
+	return fmt.Sprintf("%d of %d nodes are healthy, at least %d have to be", c.Gate.Healthy, c.Gate.Observed, max(0, c.Gate.Required))
+}
+
+func (c *Context) explainStorm() string {
+	if c.StormEnd.IsZero() {
+		return fmt.Sprintf("Storm recovery is active while %d of %d nodes are not healthy", c.Gate.Observed-c.Gate.Healthy, c.Gate.Observed)
+	}
+	return "Storm recovery is active until " + c.StormEnd.UTC().Format(time.RFC3339) + ", if it stays calm"
+}
