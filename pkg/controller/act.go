@@ -185,11 +185,11 @@ func (c *Controller) recheckKinds(plan remediation.NodePlan) {
 // NodeHealthCheck. It returns when to look again without that: soon, if something has
 // gone in the meantime, when nothing was registered yet, and zero otherwise.
 func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []remediation.Outcome) (recheck time.Time) {
-	what := sets.New[awaited]()
+	what := sets.New[topic]()
 	for i := range plans {
 		what.Insert(awaitedBy(&plans[i], &outcomes[i])...)
 	}
-	c.waiting.replace(nhc, what)
+	c.waiters.subscribe(nhc, what)
 	now := c.clock.Now()
 	for i := range plans {
 		if c.hasEnded(nhc, &plans[i], now) {
@@ -210,12 +210,12 @@ func (c *Controller) await(nhc string, plans []remediation.NodePlan, outcomes []
 const lostRaceRetry = time.Second
 
 // awaitedBy returns what stands in the way of a node.
-func awaitedBy(plan *remediation.NodePlan, outcome *remediation.Outcome) []awaited {
-	var what []awaited
-	lease := awaitedLease(remediation.LeaseName(plan.Node.Name))
+func awaitedBy(plan *remediation.NodePlan, outcome *remediation.Outcome) []topic {
+	var what []topic
+	lease := leaseTopic(remediation.LeaseName(plan.Node.Name))
 	switch plan.Refusal {
 	case remediation.RefusedControlPlaneBusy:
-		what = append(what, controlPlanePlace)
+		what = append(what, controlPlaneSlot)
 	case remediation.RefusedEtcdQuorum:
 		what = append(what, controlPlaneNodes)
 	case remediation.RefusedLeaseTaken:
@@ -227,11 +227,11 @@ func awaitedBy(plan *remediation.NodePlan, outcome *remediation.Outcome) []await
 	}
 	for _, cr := range []*remediation.CR{plan.Blocker, outcome.Blocker} {
 		if cr != nil {
-			what = append(what, awaitedCR(cr))
+			what = append(what, crTopic(cr))
 		}
 	}
 	if plan.Node.OthersRemediate {
-		what = append(what, awaitedCRsOf(plan.Node.Name)) // Then the confirmation is removed.
+		what = append(what, nodeCRsTopic(plan.Node.Name)) // Then the confirmation is removed.
 	}
 	return what
 }

@@ -87,7 +87,7 @@ func TestSyncAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newTestController(t, clock.RealClock{})
-		c.selectors.set(testCheck())
+		c.index.SetCheck(checkOf(testCheck()))
 		c.SyncAll()
 		require.Equal(t, 1, c.queue.Len())
 	})

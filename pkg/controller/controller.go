@@ -39,6 +39,7 @@ import (
 	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -115,11 +116,9 @@ type Controller struct {
 	// crowded counts the syncs that act on more nodes than they can at the same time.
 	crowded atomic.Int32
 
-	selectors selectors
-	roster    roster
-	overlaps  overlaps
-	waiting   waiting
-	writes    staleness.Tracker
+	index   *nodeindex.Index
+	waiters waiters
+	writes  staleness.Tracker
 	// lastStates has what CRs said that are gone.
 	lastStates lastStates
 	retries    *retries
@@ -151,6 +150,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		nodeStore:      config.Nodes.Informer().GetIndexer(),
 		leaseStore:     config.Leases.Informer().GetIndexer(),
 		leaseNamespace: config.LeaseNamespace,
+		index:          nodeindex.New(nodeCache{config.Nodes.Informer().GetIndexer()}),
 		clock:          config.Clock,
 		clockTrusted:   config.ClockTrusted,
 		metrics:        metrics,
@@ -188,7 +188,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Handler:   c.remediationHandler(),
 		Changed: func(owners []string) {
 			c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == placeOwner }))
-			c.enqueue(c.waiting.on(controlPlanePlace))
+			c.enqueue(c.waiters.of(controlPlaneSlot))
 		},
 	})
 	c.platform = watches.NewSet(watches.Config{
@@ -323,7 +323,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 
 // SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has
 // changed, and with it the instants that they wait for.
-func (c *Controller) SyncAll() { c.enqueue(c.selectors.names()) }
+func (c *Controller) SyncAll() { c.enqueue(c.index.Names()) }
 
 // enqueue adds NodeHealthChecks to the queue.
 func (c *Controller) enqueue(names []string) {

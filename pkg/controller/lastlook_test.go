@@ -22,6 +22,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -30,7 +31,7 @@ func newLook(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes ...*
 	nhcStore := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	_ = nhcStore.Add(nhc)
 	c := &Controller{clock: clock, nodeStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers), nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
-	c.nodes = corelisters.NewNodeLister(c.nodeStore)
+	c.nodes, c.index = corelisters.NewNodeLister(c.nodeStore), nodeindex.New(nodeCache{c.nodeStore})
 	w := &world{objects: map[string]*corev1.Node{}, remediated: func(name string) bool { return name == "a" }}
 	for _, node := range nodes {
 		_ = c.nodeStore.Add(node)

@@ -86,7 +86,7 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 	crs.machines = c.machinesOf
 	w := &world{findings: found, surroundings: around, objects: map[string]*corev1.Node{}, specProblem: remediation.SpecProblem(&nhc.Spec)}
 	w.clockUntrusted = c.clockUntrusted()
-	w.overlaps = c.overlaps.of(nhc.Name)
+	w.overlaps = c.index.Overlaps(nhc.Name)
 	w.remediated, w.withCRs, w.lost = crs.remediated, crs.nodes(), crs.lost
 	w.gone = c.lastStates.gone(nhc.Name, crs.has)
 	c.count(nhc, w, now)
@@ -117,11 +117,11 @@ func (c *Controller) observe(nhc *v1alpha1.NodeHealthCheck, memory *memory, now 
 }
 
 // count judges the selected nodes, and by their numbers gate and storm. Those that the
-// roster knows to be healthy are not looked at.
+// index knows to be healthy are not looked at.
 func (c *Controller) count(nhc *v1alpha1.NodeHealthCheck, w *world, now time.Time) {
-	if muster, known := c.roster.muster(nhc, w.withCRs); known {
-		w.fleet = health.Evaluate(w.judge(nhc, now), c.nodesNamed(muster.suspects), w.remediated)
-		w.fleet = w.fleet.WithHealthy(muster.healthy, muster.remediated)
+	if summary, known := c.index.Summary(versionOf(nhc), w.withCRs); known {
+		w.fleet = health.Evaluate(w.judge(nhc, now), c.nodesNamed(summary.Candidates), w.remediated)
+		w.fleet = w.fleet.WithHealthy(summary.Healthy, summary.HealthyRemediated)
 	} else {
 		w.fleet = health.Evaluate(w.judge(nhc, now), c.selectedNodes(nhc), w.remediated)
 	}

@@ -120,7 +120,7 @@ func (c *Controller) settlePlace(nhc string, plans []remediation.NodePlan, outco
 	}
 	if held.version == "" && held.until.IsZero() {
 		delete(c.place.claims, nhc)
-		for _, waiter := range c.waiting.on(controlPlanePlace) {
+		for _, waiter := range c.waiters.of(controlPlaneSlot) {
 			c.queue.AddAfter(cache.ObjectName{Name: waiter}, raceRetry)
 		}
 	}

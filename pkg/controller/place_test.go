@@ -30,6 +30,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -99,7 +100,7 @@ func inPlaceWorld(t *testing.T, w placeWorld, before, test func(t *testing.T, c 
 		for _, node := range w.nodes {
 			require.NoError(t, nodes.Add(node))
 		}
-		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes, nhcStore: nhcs, dynamic: client}
+		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes})}
 		c.remediations = watches.NewSet(watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
 			Interval: pollInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
@@ -206,7 +207,7 @@ func TestPlaceReserved(t *testing.T) {
 		require.True(t, c.reserve("two", "cp", epoch), "11.5: the lease decides who remediates the node")
 		c.settlePlace("one", of("cp"), []remediation.Outcome{{}}, epoch)
 		require.False(t, c.placeIsFree("other", epoch), "12.2: the other attempt is under way")
-		c.waiting.replace("one", sets.New(controlPlanePlace))
+		c.waiters.subscribe("one", sets.New(controlPlaneSlot))
 		c.settlePlace("two", of("cp"), []remediation.Outcome{{}}, epoch)
 		require.True(t, c.placeIsFree("other", epoch), "P12: no CR was created")
 		synctest.Wait()
@@ -319,7 +320,7 @@ func TestPlaceOfDroppedKind(t *testing.T) {
 		c.queue, c.templates = newPlatformController().queue, watches.NewSet(watches.Config{})
 		defer c.queue.ShutDown()
 		defer endWatches(t, c.templates)
-		c.waiting.replace("others", sets.New(controlPlanePlace))
+		c.waiters.subscribe("others", sets.New(controlPlaneSlot))
 		mapping, err := c.remediations.Mapping(readableKind)
 		require.NoError(t, err)
 		seen := claim{resource: mapping.Resource.GroupResource(), version: "0", until: epoch.Add(uncertainFor)}
