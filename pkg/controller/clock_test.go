@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -40,8 +41,8 @@ func (c *heldClock) Now() time.Time {
 }
 
 // newTestController returns a controller with fake clients, of which only the watches
-// are started.
-func newTestController(t *testing.T, clock clock.PassiveClock) (*Controller, *prometheus.Registry) {
+// are started. The informer of Nodes may be another one.
+func newTestController(t testing.TB, clock clock.PassiveClock, nodes ...coreinformers.TypedNodeInformer) (*Controller, *prometheus.Registry) {
 	t.Helper()
 	kube, nhcs, registry := kubefake.NewClientset(), nhcfake.NewClientset(), prometheus.NewRegistry()
 	factory := informers.NewSharedInformerFactory(kube, 0)
@@ -51,7 +52,7 @@ func newTestController(t *testing.T, clock clock.PassiveClock) (*Controller, *pr
 	c, err := New(t.Context(), Config{
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicfake.NewSimpleDynamicClient(scheme),
 		NodeHealthChecks: nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks(),
-		Nodes:            factory.Core().V1().Nodes(),
+		Nodes:            append(nodes, factory.Core().V1().Nodes())[0],
 		Leases:           factory.Coordination().V1().Leases(),
 		CRDs:             metadatainformer.NewFilteredMetadataInformer(metadatafake.NewSimpleMetadataClient(scheme), crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 		Recorder:         events.NewFakeRecorder(100),
@@ -87,7 +88,7 @@ func TestSyncAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newTestController(t, clock.RealClock{})
-		c.selectors.set(testCheck())
+		c.index.SetCheck(checkOf(testCheck()))
 		c.SyncAll()
 		require.Equal(t, 1, c.queue.Len())
 	})

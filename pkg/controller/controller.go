@@ -39,6 +39,7 @@ import (
 	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -109,11 +110,9 @@ type Controller struct {
 
 	slot controlPlaneSlot
 
-	selectors selectors
-	roster    roster
-	overlaps  overlaps
-	waiting   waiting
-	writes    staleness.Tracker
+	index   *nodeindex.Index
+	waiters waiters
+	writes  staleness.Tracker
 	// lastStates has what CRs said that are gone.
 	lastStates lastStates
 	states     nhcStates
@@ -144,6 +143,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		nodeStore:      config.Nodes.Informer().GetIndexer(),
 		leaseStore:     config.Leases.Informer().GetIndexer(),
 		leaseNamespace: config.LeaseNamespace,
+		index:          nodeindex.New(nodeCache{config.Nodes.Informer().GetIndexer()}),
 		clock:          config.Clock,
 		clockTrusted:   config.ClockTrusted,
 		metrics:        metrics,
@@ -180,7 +180,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Handler:   c.remediationHandler(),
 		Changed: func(owners []string) {
 			c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == slotOwner }))
-			c.enqueue(c.waiting.on(controlPlaneSlotFree))
+			c.enqueue(c.waiters.of(controlPlaneTopic))
 		},
 	})
 	c.platform = watches.NewSet(watches.Config{
@@ -294,6 +294,9 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		c.queue.Forget(key) // The watch calls when it is ready.
 	case behind:
 		c.queue.AddAfter(key, c.retryStale(logger, key, stale))
+	case errors.Is(err, errIndexBehind):
+		logger.V(4).Info("Waiting for the index of nodes")
+		c.queue.Forget(key)
 	case apierrors.IsConflict(err):
 		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
 		c.queue.AddRateLimited(key)
@@ -311,7 +314,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 
 // SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has
 // changed, and with it the instants that they wait for.
-func (c *Controller) SyncAll() { c.enqueue(c.selectors.names()) }
+func (c *Controller) SyncAll() { c.enqueue(c.index.Names()) }
 
 // enqueueAfter adds NodeHealthChecks to the queue after a while.
 func (c *Controller) enqueueAfter(names []string, after time.Duration) {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -98,7 +99,7 @@ func withRemediations(t *testing.T, w remediationWorld, before, test func(t *tes
 		for _, node := range w.nodes {
 			require.NoError(t, nodes.Add(node))
 		}
-		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes, nhcStore: nhcs, dynamic: client}
+		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes})}
 		c.remediations = watches.NewSet(watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
 			Interval: pollInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
@@ -283,7 +284,7 @@ func TestAcquireControlPlane(t *testing.T) {
 				if reason == "" {
 					again, _ := p.acquireControlPlane(t.Context(), "other")
 					require.Equal(t, busy, again, "12.2: until the outcome is known")
-					c.waiting.replace("others", sets.New(controlPlaneSlotFree))
+					c.waiters.subscribe("others", sets.New(controlPlaneTopic))
 					release(false)
 					time.Sleep(raceRetry)
 					synctest.Wait()
@@ -305,7 +306,7 @@ func TestSlotOfDroppedKind(t *testing.T) {
 		c.queue, c.templates = newPlatformController().queue, watches.NewSet(watches.Config{})
 		defer c.queue.ShutDown()
 		defer endWatches(t, c.templates)
-		c.waiting.replace("others", sets.New(controlPlaneSlotFree))
+		c.waiters.subscribe("others", sets.New(controlPlaneTopic))
 		require.NoError(t, c.nhcStore.Replace(nil, ""))
 		c.nhcDeleted("workers")
 		require.Equal(t, []string{"others", "workers"}, woken(c), "P2: who waits for the slot is woken")

@@ -13,6 +13,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -41,9 +44,7 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 	nodes, err := config.Nodes.TypedInformer().AddTypedEventHandler(coreinformers.NodeHandlerFuncs{
 		AddFunc:    func(node *corev1.Node) { c.nodeChanged(nil, node) },
 		UpdateFunc: c.nodeChanged,
-		DeleteFunc: func(deleted coreinformers.DeletedNode) {
-			c.nodeDeleted(deleted.GetObjectName().Name, deleted.OptionalObj)
-		},
+		DeleteFunc: func(deleted coreinformers.DeletedNode) { c.nodeDeleted(deleted.GetObjectName().Name) },
 	}, options)
 	if err != nil {
 		return fmt.Errorf("watching Nodes: %w", err)
@@ -60,7 +61,7 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 		AddFunc:    func(lease *coordinationv1.Lease) { c.leaseChanged(nil, lease) },
 		UpdateFunc: c.leaseChanged,
 		DeleteFunc: func(deleted coordinationinformers.DeletedLease) {
-			c.enqueue(c.waiting.on(awaitedLease(deleted.GetObjectName().Name)))
+			c.enqueue(c.waiters.of(leaseTopic(deleted.GetObjectName().Name)))
 			if lease := deleted.OptionalObj; lease != nil {
 				c.enqueue(c.holderOf(lease))
 			}
@@ -75,15 +76,12 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 
 // nhcChanged handles a NodeHealthCheck that was created (old is nil) or updated.
 func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
-	if c.selectors.set(nhc) {
-		c.roster.set(c.nodeStore, nhc)
-		c.enqueue(c.overlaps.set(c.nodeStore, nhc.Name, selectorOf(nhc)))
-	}
+	c.enqueue(c.index.SetCheck(checkOf(nhc)))
 	templates, crs := wantedKinds(nhc)
 	c.templates.Want(nhc.Name, templates)
 	c.wantRemediations(nhc.Name, crs)
 	if old != nil && countRemediations(old) != countRemediations(nhc) {
-		c.enqueue(c.waiting.on(controlPlaneSlotFree)) // Status decides where a kind cannot be read.
+		c.enqueue(c.waiters.of(controlPlaneTopic)) // Status decides where a kind cannot be read.
 	}
 	if old != nil && old.ResourceVersion == nhc.ResourceVersion {
 		return
@@ -97,10 +95,8 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 }
 
 func (c *Controller) nhcDeleted(name string) {
-	c.selectors.remove(name)
-	c.roster.remove(name)
+	c.enqueue(c.index.RemoveCheck(name))
 	c.lastStates.forget(name)
-	c.enqueue(c.overlaps.remove(name))
 	c.templates.Want(name, nil)
 	c.wantRemediations(name, nil)
 	c.enqueue([]string{name})
@@ -115,7 +111,7 @@ func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupVersionK
 	}
 	c.remediations.Want(nhc, kinds)
 	if dropped {
-		c.enqueue(c.waiting.on(controlPlaneSlotFree))
+		c.enqueue(c.waiters.of(controlPlaneTopic))
 	}
 }
 
@@ -156,7 +152,7 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	if old != nil && old.ResourceVersion == lease.ResourceVersion {
 		return
 	}
-	c.enqueue(c.waiting.on(awaitedLease(lease.Name)))
+	c.enqueue(c.waiters.of(leaseTopic(lease.Name)))
 	holders := c.holderOf(lease)
 	if len(holders) == 0 || !c.writes.IsLast(holders[0], remediation.LeaseResource, lease.ResourceVersion) {
 		c.enqueue(holders) // Not the echo of our own write.
@@ -178,90 +174,6 @@ func (c *Controller) holderOf(lease *coordinationv1.Lease) []string {
 		return []string{name}
 	}
 	return nil
-}
-
-// nodeChanged handles a Node that was created (old is nil), updated, or deleted
-// (node is nil).
-func (c *Controller) nodeChanged(old, node *corev1.Node) {
-	matters := old == nil || node == nil || nodeMatters(old, node)
-	labelsChanged := old != nil && node != nil && !maps.Equal(old.Labels, node.Labels)
-	if !matters && !labelsChanged {
-		return // A heartbeat, most likely.
-	}
-	c.roster.nodeChanged(c.nodeStore, nameOf(old, node))
-	if old == nil || node == nil || labelsChanged {
-		c.enqueue(c.overlaps.nodeChanged(c.nodeStore, nameOf(old, node)))
-	}
-	c.enqueue(c.selectors.concerned(old, node, matters))
-	if matters {
-		// A node that is no longer selected still has its CR looked after.
-		c.enqueue(c.remediatingNode(nameOf(old, node)))
-		if node == nil || isControlPlane(node) || (old != nil && isControlPlane(old)) {
-			c.enqueue(c.waiting.on(controlPlaneSlotFree))
-			c.enqueue(c.waiting.on(controlPlaneNodes))
-		}
-	}
-}
-
-// nodeDeleted handles a Node that was deleted; node is nil if nobody knows what it was
-// like.
-func (c *Controller) nodeDeleted(name string, node *corev1.Node) {
-	if node != nil {
-		c.nodeChanged(node, nil)
-		return
-	}
-	c.roster.nodeChanged(c.nodeStore, name)
-	c.overlaps.nodeChanged(c.nodeStore, name)
-	c.enqueue(c.selectors.names()) // Its labels are not known, so any may have selected it.
-}
-
-func nameOf(old, node *corev1.Node) string {
-	if node != nil {
-		return node.Name
-	}
-	return old.Name
-}
-
-// nodeMatters tells whether a node has changed in a way that may change a decision
-// about it, other than whether it is selected.
-func nodeMatters(old, node *corev1.Node) bool {
-	if old.UID != node.UID || old.Labels[v1alpha1.LabelExclude] != node.Labels[v1alpha1.LabelExclude] || isControlPlane(old) != isControlPlane(node) {
-		return true
-	}
-	if hasKey(old.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) != hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
-		return true
-	}
-	if _, before := old.Labels[v1alpha1.LabelExclude]; before != hasKey(node.Labels, v1alpha1.LabelExclude) {
-		return true
-	}
-	return !sameConditions(old.Status.Conditions, node.Status.Conditions)
-}
-
-func hasKey(m map[string]string, key string) bool {
-	_, present := m[key]
-	return present
-}
-
-// sameConditions compares type, status and transition time, in any order.
-func sameConditions(a, b []corev1.NodeCondition) bool {
-	// The order hardly ever changes.
-	if slices.EqualFunc(a, b, sameCondition) {
-		return true
-	}
-	return containsConditions(a, b) && containsConditions(b, a)
-}
-
-func containsConditions(all, some []corev1.NodeCondition) bool {
-	for _, condition := range some {
-		if !slices.ContainsFunc(all, func(other corev1.NodeCondition) bool { return sameCondition(condition, other) }) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameCondition(a, b corev1.NodeCondition) bool {
-	return a.Type == b.Type && a.Status == b.Status && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
 // crdChanged handles any event of a CustomResourceDefinition, whose name is
@@ -296,9 +208,7 @@ func crdsIn(informer cache.SharedIndexInformer) func(group string) ([]string, bo
 
 // templateHandler handles templates of all watched kinds.
 func (c *Controller) templateHandler() cache.ResourceEventHandler {
-	changed := func(template *remediation.Template) {
-		c.enqueue(c.selectors.referring(template.GroupVersionKind(), types.NamespacedName{Namespace: template.Namespace, Name: template.Name}))
-	}
+	changed := func(template *remediation.Template) { c.enqueue(c.referringTo(template)) }
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { changed(object.(*remediation.Template)) },
 		UpdateFunc: func(before, object any) {
@@ -312,6 +222,29 @@ func (c *Controller) templateHandler() cache.ResourceEventHandler {
 			}
 		},
 	}
+}
+
+func parseTemplate(object *unstructured.Unstructured) runtime.Object {
+	return remediation.ParseTemplate(object)
+}
+
+// referringTo returns the NodeHealthChecks that refer to a template.
+func (c *Controller) referringTo(template *remediation.Template) []string {
+	nhcs, err := c.nhcs.List(labels.Everything())
+	if err != nil {
+		return nil // A cache in memory has no errors.
+	}
+	gvk := template.GroupVersionKind()
+	var names []string
+	for _, nhc := range nhcs {
+		if slices.ContainsFunc(remediation.Steps(&nhc.Spec), func(step remediation.Step) bool {
+			return step.TemplateKind() == gvk && step.Reference.Name == template.Name &&
+				(step.Reference.Namespace == template.Namespace || template.Namespace == "")
+		}) {
+			names = append(names, nhc.Name)
+		}
+	}
+	return names
 }
 
 // remediationHandler handles CRs of all watched kinds.
@@ -342,9 +275,9 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 // crChanged wakes the owners of a CR and those that wait for it.
 func (c *Controller) crChanged(cr *remediation.CR) {
 	c.enqueue(cr.Owners())
-	c.enqueue(c.waiting.on(awaitedCR(cr)))
-	c.enqueue(c.waiting.on(awaitedCRsOf(cr.Node())))
-	c.enqueue(c.waiting.on(controlPlaneSlotFree))
+	c.enqueue(c.waiters.of(crTopic(cr)))
+	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))
+	c.enqueue(c.waiters.of(controlPlaneTopic))
 }
 
 // lastKnown returns the object of a deletion event, which may be older than the

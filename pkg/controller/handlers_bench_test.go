@@ -14,20 +14,23 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// checksOf returns a controller that knows so many NodeHealthChecks, each for a pool
-// of its own.
-func checksOf(n int) *Controller {
+// checksOf returns a controller that knows a node, and so many NodeHealthChecks, each for
+// a pool of its own.
+func checksOf(n int, node *corev1.Node) *Controller {
+	nodes := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	_ = nodes.Add(node)
 	c := &Controller{
 		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
-		nodeStore:    cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers),
+		index:        nodeindex.New(nodeCache{nodes}),
 		remediations: watches.NewSet(watches.Config{}),
 	}
 	for i := range n {
 		nhc := selecting(fmt.Sprintf("pool-%d", i), byRole(fmt.Sprintf("pool-%d", i)))
-		c.selectors.set(nhc)
+		c.index.SetCheck(checkOf(nhc))
 	}
 	return c
 }
@@ -51,7 +54,7 @@ func BenchmarkNodeHandler(b *testing.B) {
 		failed.Status.Conditions[4].LastTransitionTime = metav1.NewTime(epoch.Add(time.Hour))
 		for name, next := range map[string]*corev1.Node{"heartbeat": after, "failure": failed} {
 			b.Run(fmt.Sprintf("%s/checks=%d", name, n), func(b *testing.B) {
-				c := checksOf(n)
+				c := checksOf(n, next)
 				b.ReportAllocs()
 				for b.Loop() {
 					c.nodeChanged(before, next)
@@ -61,11 +64,11 @@ func BenchmarkNodeHandler(b *testing.B) {
 	}
 }
 
-// TestHeartbeatsCostNoAllocation: what does not matter is found out for nothing, and
-// wakes nobody.
+// TestHeartbeatsCostNoAllocation: what does not matter is dropped without an allocation,
+// and wakes no NodeHealthCheck.
 func TestHeartbeatsCostNoAllocation(t *testing.T) {
-	c := checksOf(50)
 	before, after := heartbeatOf()
+	c := checksOf(50, after)
 	require.Zero(t, testing.AllocsPerRun(100, func() { c.nodeChanged(before, after) }))
 	require.Zero(t, c.queue.Len())
 }

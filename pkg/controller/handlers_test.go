@@ -12,21 +12,36 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
+
+func selecting(name string, selector metav1.LabelSelector) *v1alpha1.NodeHealthCheck {
+	return &v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}, Spec: v1alpha1.NodeHealthCheckSpec{Selector: selector}}
+}
+
+func byRole(role string) metav1.LabelSelector {
+	return metav1.LabelSelector{MatchLabels: map[string]string{"role": role}}
+}
 
 // listener is a controller of which only the handlers work. Nothing takes from its
 // queue.
 func listener(t *testing.T) *Controller {
 	t.Helper()
+	nodes, nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	c := &Controller{
-		nodeStore:    cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil),
+		nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes, index: nodeindex.New(nodeCache{nodes}),
+		nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nhcStore: nhcs,
 		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 		templates:    watches.NewSet(watches.Config{Interval: time.Second}),
 		remediations: watches.NewSet(watches.Config{Interval: time.Second}),
@@ -35,7 +50,8 @@ func listener(t *testing.T) *Controller {
 	t.Cleanup(c.queue.ShutDown)
 	for _, nhc := range []*v1alpha1.NodeHealthCheck{selecting("workers", byRole("worker")), selecting("infra", byRole("infra"))} {
 		nhc.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootTemplate", Namespace: "ns", Name: nhc.Name}
-		c.selectors.set(nhc)
+		require.NoError(t, nhcs.Add(nhc))
+		c.index.SetCheck(checkOf(nhc))
 	}
 	return c
 }
@@ -58,7 +74,7 @@ func TestConfirmedNodeIsWoken(t *testing.T) {
 	t.Parallel()
 	c := listener(t)
 	plan := remediation.NodePlan{Node: &remediation.Node{Name: "n", ConfirmedHealthy: true, OthersRemediate: true}}
-	c.waiting.replace("workers", sets.New(awaitedBy(remediation.NodeResult{Plan: &plan, Outcome: &remediation.Outcome{}})...))
+	c.waiters.subscribe("workers", sets.New(awaitedBy(remediation.NodeResult{Plan: &plan, Outcome: &remediation.Outcome{}})...))
 	c.remediationHandler().OnDelete(testCR("n", "1"))
 	require.Equal(t, []string{"workers"}, woken(c))
 	c.remediationHandler().OnDelete(testCR("m", "2"))
@@ -105,7 +121,7 @@ func TestNHCChanged(t *testing.T) {
 	c := listener(t)
 	c.nhcDeleted("workers")
 	require.Equal(t, []string{"workers"}, woken(c), "21.1")
-	require.Equal(t, []string{"infra"}, c.selectors.names())
+	require.Equal(t, []string{"infra"}, c.index.Names())
 }
 
 func TestNodeChanged(t *testing.T) {
@@ -129,9 +145,20 @@ func TestNodeChanged(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := listener(t)
-			c.nodeChanged(tc.old, tc.node)
-			require.Equal(t, tc.want, woken(c))
+			f := newHandlerCluster(t)
+			f.check("workers", byRole("worker"))
+			f.check("infra", byRole("infra"))
+			f.check("broken", broken)
+			if tc.old != nil {
+				f.put(tc.old)
+			}
+			woken(f.Controller)
+			if tc.node != nil {
+				f.put(tc.node)
+			} else {
+				f.drop("n")
+			}
+			require.Equal(t, tc.want, woken(f.Controller))
 		})
 	}
 }
@@ -139,10 +166,10 @@ func TestNodeChanged(t *testing.T) {
 func TestControlPlanePlaceWakes(t *testing.T) {
 	t.Parallel()
 	c := listener(t)
-	c.waiting.replace("masters", sets.New(controlPlaneSlotFree))
+	c.waiters.subscribe("masters", sets.New(controlPlaneTopic))
 	c.crChanged(testCR("n", "1"))
 	require.Equal(t, []string{"masters"}, woken(c), "12.4: within 2 s of the place becoming free")
-	c.nodeChanged(testNode("m"), nil)
+	c.nodeDeleted("m")
 	require.Equal(t, []string{"masters"}, woken(c), "12.2: a CR that is being deleted keeps the place as long as its Node exists")
 	c.nodeChanged(testNode("m"), testNode("m", labelled("node-role.kubernetes.io/control-plane", "")))
 	require.Equal(t, []string{"masters"}, woken(c), "12.1")
@@ -168,7 +195,7 @@ func TestCRChanged(t *testing.T) {
 	handler.OnDelete(cache.DeletedFinalStateUnknown{Key: "remediators/n"})
 	require.Empty(t, woken(c), "nothing is known, and nothing breaks")
 
-	c.waiting.replace("infra", sets.New(awaitedCR(testCR("n", "1"))))
+	c.waiters.subscribe("infra", sets.New(crTopic(testCR("n", "1"))))
 	handler.OnUpdate(testCR("n", "1"), testCR("n", "1", crDeleting))
 	require.Equal(t, []string{"infra"}, woken(c), "21.1: those that wait for it, foreign ones too")
 	handler.OnUpdate(testCR("m", "1"), testCR("m", "1", crDeleting))
@@ -223,8 +250,8 @@ func TestLeaseChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := listener(t)
-			c.waiting.replace("waiter", sets.New(awaitedLease("node-n")))
-			c.waiting.replace("another", sets.New(awaitedLease("node-m")))
+			c.waiters.subscribe("waiter", sets.New(leaseTopic("node-n")))
+			c.waiters.subscribe("another", sets.New(leaseTopic("node-m")))
 			c.writes.Wrote("workers", remediation.LeaseResource, "9", epoch)
 			c.leaseChanged(tc.old, tc.lease)
 			require.Equal(t, tc.want, woken(c))
@@ -244,4 +271,72 @@ func TestCRDChanged(t *testing.T) {
 		require.NotPanics(t, func() { c.crdChanged(object) })
 	}
 	require.Empty(t, woken(c), "what has changed is found out first")
+}
+
+func TestReferring(t *testing.T) {
+	t.Parallel()
+	reference := func(apiVersion, kind, namespace, name string) corev1.ObjectReference {
+		return corev1.ObjectReference{APIVersion: apiVersion, Kind: kind, Namespace: namespace, Name: name}
+	}
+	c := listener(t)
+	classic := selecting("classic", byRole("worker"))
+	classic.Spec.RemediationTemplate = new(reference("example.com/v1", "RebootTemplate", "ns", "reboot"))
+	require.NoError(t, c.nhcStore.Add(classic))
+	escalating := selecting("escalating", byRole("worker"))
+	escalating.Spec.EscalatingRemediations = []v1alpha1.EscalatingRemediation{
+		{Order: 2, RemediationTemplate: reference("example.com/v1", "FenceTemplate", "ns", "fence")},
+		{Order: 1, RemediationTemplate: reference("example.com/v1", "RebootTemplate", "ns", "reboot")},
+		{Order: 3, RemediationTemplate: reference("example.com/v1", "GlobalTemplate", "ignored", "global")},
+	}
+	require.NoError(t, c.nhcStore.Add(escalating))
+	kind := func(kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}
+	}
+	tests := map[string]struct {
+		kind            schema.GroupVersionKind
+		namespace, name string
+		want            []string
+	}{
+		"21.1 those that refer to it":     {kind: kind("RebootTemplate"), namespace: "ns", name: "reboot", want: []string{"classic", "escalating"}},
+		"P7 any step":                     {kind: kind("FenceTemplate"), namespace: "ns", name: "fence", want: []string{"escalating"}},
+		"21.1 a cluster-scoped template":  {kind: kind("GlobalTemplate"), name: "global", want: []string{"escalating"}},
+		"P9 the same name, another kind":  {kind: kind("FenceTemplate"), namespace: "ns", name: "reboot"},
+		"P9 another namespace":            {kind: kind("RebootTemplate"), namespace: "other", name: "reboot"},
+		"P9 another name":                 {kind: kind("RebootTemplate"), namespace: "ns", name: "other"},
+		"P9 the same kind, another group": {kind: schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "RebootTemplate"}, namespace: "ns", name: "reboot"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			apiVersion, kind := tc.kind.ToAPIVersionAndKind()
+			got := c.referringTo(&remediation.Template{
+				TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: tc.name},
+			})
+			slices.Sort(got)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestWantedKinds(t *testing.T) {
+	t.Parallel()
+	nhc := testCheck()
+	template := func(kind, name string) corev1.ObjectReference {
+		return corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: "ns", Name: name}
+	}
+	nhc.Spec.EscalatingRemediations = []v1alpha1.EscalatingRemediation{
+		{Order: 2, RemediationTemplate: template("RebootTemplate", "hard")}, {Order: 1, RemediationTemplate: template("RebootTemplate", "soft")},
+		{Order: 3, RemediationTemplate: template("NoSuffix", "x")},
+	}
+	nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{
+		{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "Former"}}, {Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "Reboot"}},
+	}}}
+	templates, crs := wantedKinds(nhc)
+	kind := func(kind string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}
+	}
+	require.Equal(t, map[schema.GroupVersionKind][]types.NamespacedName{
+		kind("RebootTemplate"): {{Namespace: "ns", Name: "soft"}, {Namespace: "ns", Name: "hard"}},
+	}, templates, "6.1: in ascending order; what cannot be a template kind is not looked for")
+	require.Equal(t, map[schema.GroupVersionKind][]types.NamespacedName{kind("Reboot"): nil, kind("Former"): nil}, crs, "6.8: and where status points to")
 }

@@ -31,7 +31,7 @@ type lastStates struct {
 func (c *Controller) parseCR(object *unstructured.Unstructured) runtime.Object {
 	cr := remediation.ParseCR(object)
 	for _, owner := range cr.Owners() {
-		if c.selectors.has(owner) {
+		if c.index.Has(owner) {
 			c.lastStates.record(owner, cr)
 		}
 	}

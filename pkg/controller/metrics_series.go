@@ -135,5 +135,5 @@ func (c *Controller) uncoveredNodes() float64 {
 	if !c.HasSynced() {
 		return 0 // Not all NodeHealthChecks are known yet.
 	}
-	return float64(max(0, len(c.nodeStore.ListKeys())-c.overlaps.covered()))
+	return float64(max(0, len(c.nodeStore.ListKeys())-c.index.Covered()))
 }

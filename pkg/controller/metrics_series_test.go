@@ -106,7 +106,7 @@ func TestUncoveredNodes(t *testing.T) {
 			nhc := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
 				nhc.Name, nhc.Spec.Selector.MatchLabels = name, map[string]string{"role": "a"}
 			})
-			c.overlaps.set(c.nodeStore, name, selectorOf(nhc))
+			c.index.SetCheck(checkOf(nhc))
 		}
 		require.InDelta(t, 2, c.uncoveredNodes(), 0, "20.3: a node that two select is one")
 	})

@@ -61,7 +61,7 @@ func parsePlatform(object *unstructured.Unstructured) runtime.Object {
 func (c *Controller) platformHandler() cache.ResourceEventHandler {
 	changed := func(object any) {
 		if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() != remediation.OpenShiftMachineKind.Kind {
-			c.enqueue(c.selectors.names())
+			c.enqueue(c.index.Names())
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

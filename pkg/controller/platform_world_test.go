@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -32,9 +33,12 @@ import (
 // newPlatformController returns a controller that knows two NodeHealthChecks, and
 // can do no more than to put them into its queue.
 func newPlatformController() *Controller {
-	c := &Controller{queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())}
+	c := &Controller{
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+		index: nodeindex.New(nodeCache{cache.NewStore(cache.MetaNamespaceKeyFunc)}),
+	}
 	for _, name := range []string{"one", "two"} {
-		c.selectors.set(&v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		c.index.SetCheck(checkOf(&v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	return c
 }
@@ -119,7 +123,7 @@ func inPlatform(t *testing.T, prepare func(*platformWorld), test func(t *testing
 		defer c.queue.ShutDown()
 		c.platform = watches.NewSet(watches.Config{
 			Name: "platform", Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Optional: true,
-			Interval: pollInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.enqueue(c.selectors.names()) },
+			Interval: pollInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.enqueue(c.index.Names()) },
 		})
 		c.platform.Want(platformOwner, platformKinds)
 		_, err := c.observePlatform(testCheck(), &nhcState{})

@@ -66,7 +66,7 @@ func (p *preflight) acquireControlPlane(ctx context.Context, node string) (v1alp
 	}
 	release := func(unknown bool) {
 		p.slot.release(unknown, p.clock.Now())
-		p.enqueueAfter(p.waiting.on(controlPlaneSlotFree), raceRetry)
+		p.enqueueAfter(p.waiters.of(controlPlaneTopic), raceRetry)
 	}
 	logger := klog.FromContext(ctx)
 	if allowed, err := p.etcdAllows(ctx, node); err != nil || !allowed {

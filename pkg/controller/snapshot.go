@@ -6,6 +6,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,7 +67,7 @@ func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (
 	}
 	s := &snapshot{
 		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(),
-		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.overlaps.of(name),
+		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(name),
 	}
 	if s.platform, err = c.observePlatform(nhc, s.state); err != nil {
 		return nil, err
@@ -93,12 +94,19 @@ func (c *Controller) showMetrics(s *snapshot) {
 // clockUntrusted reports whether nothing may begin by the clock.
 func (c *Controller) clockUntrusted() bool { return c.clockTrusted != nil && !c.clockTrusted() }
 
+// errIndexBehind ends a sync whose spec the index of nodes has not got yet. The handler that
+// is about to set it wakes the NodeHealthCheck.
+var errIndexBehind = errors.New("the index of nodes does not have the spec yet")
+
 // observeNodes adds the nodes that a decision is due about: those that may not be healthy,
 // those with CRs, also if they are healthy, no longer selected or gone; those whose lease is
 // held and may have to be released; those that were unhealthy last; and those that somebody
 // has confirmed to be healthy.
 func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
-	candidates, observed := c.candidates(s.nhc)
+	candidates, err := c.observeCandidates(s)
+	if err != nil {
+		return err
+	}
 	crs, err := c.findCRs(s.nhc, s.state)
 	if err != nil {
 		return err
@@ -108,9 +116,7 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	selected := slices.DeleteFunc(candidates, func(name string) bool { return !c.selects(s.selector, name) })
-	s.observed = observed - (len(candidates) - len(selected)) // The handler is about to notice these.
-	names := slices.Concat(selected, further)
+	names := append(further, candidates...)
 	slices.Sort(names)
 	names = slices.Compact(names)
 	s.nodes, s.objects = make([]remediation.Node, 0, len(names)), make([]*corev1.Node, 0, len(names))
@@ -130,6 +136,24 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	}
 	s.observeStatus(now)
 	return c.findForeign(s)
+}
+
+// observeCandidates counts the selected nodes, and returns those of them that may be anything
+// but healthy.
+func (c *Controller) observeCandidates(s *snapshot) (names []string, err error) {
+	candidates, selected, known := c.index.Candidates(versionOf(s.nhc))
+	if !known {
+		return nil, errIndexBehind
+	}
+	s.observed, names = selected, make([]string, 0, len(candidates))
+	for _, name := range candidates {
+		if c.selects(s.selector, name) {
+			names = append(names, name)
+		} else {
+			s.observed-- // The handler is about to notice.
+		}
+	}
+	return names, nil
 }
 
 // observeNode returns what is known of a node. The object is nil if there is none.

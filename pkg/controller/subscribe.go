@@ -25,11 +25,11 @@ const (
 // returns when to look again without that: soon, if something has gone in the meantime, when
 // nothing was registered yet, and zero otherwise.
 func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (recheck time.Time) {
-	what := sets.New[awaited]()
+	what := sets.New[topic]()
 	for _, result := range results {
 		what.Insert(awaitedBy(result)...)
 	}
-	c.waiting.replace(s.nhc.Name, what)
+	c.waiters.subscribe(s.nhc.Name, what)
 	now := c.clock.Now()
 	for _, result := range results {
 		if c.hasEnded(s.nhc.Name, result.Plan) {
@@ -39,32 +39,32 @@ func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (r
 			recheck = health.Earliest(recheck, now.Add(lostRaceRetry))
 		}
 	}
-	if what.Has(controlPlaneSlotFree) && c.slotIsFree(s, results) {
+	if what.Has(controlPlaneTopic) && c.slotIsFree(s, results) {
 		recheck = health.Earliest(recheck, now.Add(raceRetry))
 	}
 	return recheck
 }
 
 // awaitedBy returns what keeps a node waiting.
-func awaitedBy(result remediation.NodeResult) []awaited {
-	var what []awaited
+func awaitedBy(result remediation.NodeResult) []topic {
+	var what []topic
 	plan, outcome := result.Plan, result.Outcome
 	reason := plan.Refusal()
 	switch {
 	case reason == v1alpha1.DecidedControlPlaneBusy:
-		what = append(what, controlPlaneSlotFree)
+		what = append(what, controlPlaneTopic)
 	case reason == v1alpha1.DecidedEtcdQuorum:
-		what = append(what, controlPlaneNodes)
+		what = append(what, controlPlaneNodesTopic)
 	case reason == v1alpha1.DecidedLeaseTaken || outcome.Result == remediation.LeaseLost:
-		what = append(what, awaitedLease(remediation.LeaseName(plan.Node.Name)))
+		what = append(what, leaseTopic(remediation.LeaseName(plan.Node.Name)))
 	}
 	for _, cr := range []*remediation.CR{plan.Blocker, outcome.Blocker()} {
 		if cr != nil {
-			what = append(what, awaitedCR(cr))
+			what = append(what, crTopic(cr))
 		}
 	}
 	if plan.Node.OthersRemediate {
-		what = append(what, awaitedCRsOf(plan.Node.Name)) // Then the confirmation is removed.
+		what = append(what, nodeCRsTopic(plan.Node.Name)) // Then the confirmation is removed.
 	}
 	return what
 }

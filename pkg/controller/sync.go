@@ -35,6 +35,6 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 func (c *Controller) forget(name string) {
 	c.writes.Forget(name)
 	c.liveLeases.Delete(name)
-	c.waiting.forget(name)
+	c.waiters.unsubscribe(name)
 	c.metrics.forget(name, c.states.forget(name))
 }

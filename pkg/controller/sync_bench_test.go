@@ -33,6 +33,7 @@ import (
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -62,7 +63,7 @@ func newSteadyCluster(tb testing.TB, nodes []*corev1.Node) *steadyCluster {
 	}
 	s.Controller = &Controller{
 		client: s.statusClient(tb), nhcs: nhclisters.NewNodeHealthCheckLister(s.nhcStore), nodes: corelisters.NewNodeLister(nodeStore),
-		nhcStore: s.nhcStore, nodeStore: nodeStore, leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),
+		nhcStore: s.nhcStore, nodeStore: nodeStore, index: nodeindex.New(nodeCache{nodeStore}), leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),
 		clock: clock.RealClock{}, metrics: metrics, events: eventReporter{recorder: &events.FakeRecorder{}},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}

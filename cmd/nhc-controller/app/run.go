@@ -120,7 +120,7 @@ func newClients(config *rest.Config, fence *fence) (*clients, error) {
 	builtin.ContentType = runtime.ContentTypeProtobuf
 	builtin.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	c := &clients{}
-	if c.kube, err = newKubeClient(builtin, httpClient); err != nil {
+	if c.kube, err = kubernetes.NewForConfigAndClient(builtin, httpClient); err != nil {
 		return nil, fmt.Errorf("making the Kubernetes client: %w", err)
 	}
 	election := rest.CopyConfig(builtin)
