@@ -42,14 +42,14 @@ func (c *heldClock) Now() time.Time {
 
 // newTestController returns a controller with fake clients, of which only the watches
 // are started. The informer of Nodes may be another one.
-func newTestController(t testing.TB, clock clock.PassiveClock, nodes ...coreinformers.TypedNodeInformer) (*Controller, *prometheus.Registry) {
-	t.Helper()
+func newTestController(tb testing.TB, clock clock.PassiveClock, nodes ...coreinformers.TypedNodeInformer) (*Controller, *prometheus.Registry) {
+	tb.Helper()
 	kube, nhcs, registry := kubefake.NewClientset(), nhcfake.NewClientset(), prometheus.NewRegistry()
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	scheme := runtime.NewScheme()
-	require.NoError(t, metav1.AddMetaToScheme(scheme))
+	require.NoError(tb, metav1.AddMetaToScheme(scheme))
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	c, err := New(t.Context(), Config{
+	c, err := New(tb.Context(), Config{
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicfake.NewSimpleDynamicClient(scheme),
 		NodeHealthChecks: nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks(),
 		Nodes:            append(nodes, factory.Core().V1().Nodes())[0],
@@ -59,10 +59,10 @@ func newTestController(t testing.TB, clock clock.PassiveClock, nodes ...coreinfo
 		Clock:            clock,
 		Metrics:          registry,
 	})
-	require.NoError(t, err)
-	t.Cleanup(c.queue.ShutDown)
+	require.NoError(tb, err)
+	tb.Cleanup(c.queue.ShutDown)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
-	t.Cleanup(cancel)
+	tb.Cleanup(cancel)
 	go c.RunWatches(ctx) // Ends the queues of the watches.
 	return c, registry
 }

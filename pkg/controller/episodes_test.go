@@ -121,7 +121,7 @@ func TestEpisodeOfReturningNode(t *testing.T) {
 // until it has returned, and the end of its hour wakes (spec 23b.2, P2).
 func TestSyncAwaitsReturningNode(t *testing.T) {
 	t.Parallel()
-	s := newSteadyCluster(t, fleet(3, nobody))
+	s := newSteadyCluster(t, benchNodes(3, noNode))
 	nhc, err := s.nhcs.Get("workers")
 	require.NoError(t, err)
 	gone := metav1.NewTime(time.Now().Truncate(time.Second))

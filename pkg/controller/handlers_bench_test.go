@@ -37,7 +37,7 @@ func checksOf(n int, node *corev1.Node) *Controller {
 
 // heartbeatOf returns a node of a pool, and what a heartbeat makes of it.
 func heartbeatOf() (before, after *corev1.Node) {
-	before = fleet(1, nobody)[0]
+	before = benchNodes(1, noNode)[0]
 	metav1.SetMetaDataLabel(&before.ObjectMeta, "role", "pool-1")
 	after = before.DeepCopy()
 	after.ResourceVersion = "8"

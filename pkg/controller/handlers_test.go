@@ -68,8 +68,8 @@ func woken(c *Controller) []string {
 	return names
 }
 
-// TestConfirmedNodeIsWoken: the manual confirmation is removed by whoever selects the node,
-// when the last CR of others is gone (spec 16.6, P2).
+// TestConfirmedNodeIsWoken: the manual confirmation is removed by a NodeHealthCheck that
+// selects the node, when the last CR of others is gone (spec 16.6, P2).
 func TestConfirmedNodeIsWoken(t *testing.T) {
 	t.Parallel()
 	c := listener(t)
@@ -102,7 +102,7 @@ func TestNHCChanged(t *testing.T) {
 		"17.1 deleted and created again":    {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), func(n *v1alpha1.NodeHealthCheck) { n.UID = "another" }}, woken: true},
 		"21.1 labels do not matter":         {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), func(n *v1alpha1.NodeHealthCheck) { n.Labels = map[string]string{"a": "b"} }}},
 		"21.1 its own status write":         {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("12"), statusSays("ours")}},
-		"P2 18.2 somebody else's":           {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), statusSays("theirs")}, woken: true},
+		"P2 18.2 of another client":         {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("11"), statusSays("theirs")}, woken: true},
 		"P2 spec changed along with status": {old: testCheck(), now: []func(*v1alpha1.NodeHealthCheck){version("12"), statusSays("ours"), func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }}, woken: true},
 	}
 	for name, tc := range tests {
@@ -140,7 +140,7 @@ func TestNodeChanged(t *testing.T) {
 		"21.1 other labels":       {old: worker(), node: worker(labelled("x", "y"))},
 		"21.1 nothing":            {old: worker(), node: worker()},
 		"21.1 label of selectors": {old: worker(), node: testNode("n", labelled("role", "infra")), want: []string{"infra", "workers"}},
-		"21.1 selected by nobody": {old: testNode("n"), node: testNode("n", sick)},
+		"21.1 selected by none":   {old: testNode("n"), node: testNode("n", sick)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

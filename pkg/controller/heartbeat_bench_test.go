@@ -83,7 +83,7 @@ func watchEvents(tb testing.TB, event watch.EventType, nodes []*corev1.Node, ver
 
 // wholeNodes returns nodes with images, as large as those of a cluster.
 func wholeNodes(n int) []*corev1.Node {
-	nodes := fleet(n, nobody)
+	nodes := benchNodes(n, noNode)
 	for _, node := range nodes {
 		node.Annotations, node.Status.Capacity = map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}, corev1.ResourceList{}
 		node.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{"f:lastHeartbeatTime":{}}}}}`)}}

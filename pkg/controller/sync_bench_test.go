@@ -139,9 +139,9 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 	tb.Cleanup(func() { cancel(); wg.Wait() })
 }
 
-// fleet returns trimmed nodes as they are in the cache. Those that share says so are
-// not ready.
-func fleet(n int, notReady func(i int) bool) []*corev1.Node {
+// benchNodes returns trimmed nodes as they are in the cache. Those for which notReady returns
+// true are not ready.
+func benchNodes(n int, notReady func(i int) bool) []*corev1.Node {
 	nodes := make([]*corev1.Node, 0, n)
 	for i := range n {
 		node := testNode(fmt.Sprintf("node-%05d", i), labelled("kubernetes.io/os", "linux"), labelled("kubernetes.io/arch", "amd64"),
@@ -159,18 +159,18 @@ func fleet(n int, notReady func(i int) bool) []*corev1.Node {
 	return nodes
 }
 
-func nobody(int) bool { return false }
+func noNode(int) bool { return false }
 
-// BenchmarkSync is a sync after which nothing has changed: of a healthy fleet, and of
-// one of which 60 % wait for the gate to open.
+// BenchmarkSync is a sync after which nothing has changed: of healthy nodes, and of
+// nodes of which 60 % wait for the gate to open.
 func BenchmarkSync(b *testing.B) {
-	for _, fleetOf := range []struct {
+	for _, nodes := range []struct {
 		name     string
 		notReady func(int) bool
-	}{{"healthy", nobody}, {"waiting", func(i int) bool { return i%5 < 3 }}} {
+	}{{"healthy", noNode}, {"waiting", func(i int) bool { return i%5 < 3 }}} {
 		for _, n := range []int{100, 1000, 10_000} {
-			b.Run(fmt.Sprintf("%s/nodes=%d", fleetOf.name, n), func(b *testing.B) {
-				s := newSteadyCluster(b, fleet(n, fleetOf.notReady))
+			b.Run(fmt.Sprintf("%s/nodes=%d", nodes.name, n), func(b *testing.B) {
+				s := newSteadyCluster(b, benchNodes(n, nodes.notReady))
 				b.ReportAllocs()
 				for b.Loop() {
 					s.mustSync(b)
@@ -181,10 +181,10 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// TestSyncAllocates: a healthy node costs a sync no allocation.
+// TestSyncAllocatesNothingForHealthyNodes: a healthy node costs a sync no allocation.
 func TestSyncAllocatesNothingForHealthyNodes(t *testing.T) {
 	allocations := func(n int) float64 {
-		s := newSteadyCluster(t, fleet(n, nobody))
+		s := newSteadyCluster(t, benchNodes(n, noNode))
 		return testing.AllocsPerRun(20, func() { s.mustSync(t) })
 	}
 	few, many := allocations(1000), allocations(5000)

@@ -25,7 +25,7 @@ func crTopic(cr *remediation.CR) topic {
 	return topic("cr/" + cr.GroupVersionKind().GroupKind().String() + "/" + cr.Namespace + "/" + cr.Name)
 }
 
-// nodeCRsTopic is about all CRs for a node, whoever owns them.
+// nodeCRsTopic is about all CRs for a node, whichever NodeHealthCheck owns them.
 func nodeCRsTopic(node string) topic { return topic("crs of node/" + node) }
 
 func leaseTopic(name string) topic { return topic("lease/" + name) }
