@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -71,6 +73,10 @@ var notActed remediation.Outcome
 
 // actOn carries out one batch of plans and defers the rest.
 func (c *Controller) actOn(results []remediation.NodeResult, execute func(*remediation.NodePlan) remediation.Outcome) {
+	if len(results) > maxActing {
+		c.crowded.Add(1)
+		defer c.crowded.Add(-1)
+	}
 	end := c.clock.Now().Add(maxBatchTime)
 	acting := make(chan struct{}, maxActing)
 	var wg sync.WaitGroup
@@ -89,9 +95,13 @@ func (c *Controller) actOn(results []remediation.NodeResult, execute func(*remed
 	wg.Wait()
 }
 
+// Crowded reports whether more nodes wait than a sync can act on at the same time: then
+// what is not urgent only slows down the API server.
+func (c *Controller) Crowded() bool { return c.crowded.Load() > 0 }
+
 // newExecutor returns what carries out the plans of a NodeHealthCheck.
-func (c *Controller) newExecutor(nhc string, preflight *preflight) *remediation.Executor {
-	return &remediation.Executor{
+func (c *Controller) newExecutor(nhc string, preflight *preflight) *execute.Executor {
+	return &execute.Executor{
 		Client:         c.dynamic,
 		Mapping:        c.locate,
 		StillUnhealthy: preflight.stillUnhealthy,

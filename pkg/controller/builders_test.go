@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -50,8 +52,8 @@ func annotated(key, value string) func(*corev1.Node) {
 }
 
 // testCR returns a CR of a node.
-func testCR(node, uid string, changes ...func(*remediation.CR)) *remediation.CR {
-	cr := &remediation.CR{
+func testCR(node, uid string, changes ...func(*object.CR)) *object.CR {
+	cr := &object.CR{
 		TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "RebootRemediation"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "remediators", Name: node, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(epoch),
@@ -64,17 +66,17 @@ func testCR(node, uid string, changes ...func(*remediation.CR)) *remediation.CR 
 	return cr
 }
 
-func crSucceeded(cr *remediation.CR) { cr.Succeeded = "True" }
-func crDeleting(cr *remediation.CR)  { cr.DeletionTimestamp = new(metav1.NewTime(epoch)) }
-func crMarked(cr *remediation.CR) {
+func crSucceeded(cr *object.CR) { cr.Succeeded = "True" }
+func crDeleting(cr *object.CR)  { cr.DeletionTimestamp = new(metav1.NewTime(epoch)) }
+func crMarked(cr *object.CR) {
 	cr.Annotations[v1alpha1.AnnotationTimedOut] = "2026-01-01T00:05:00Z"
 }
-func crAt(at time.Time) func(*remediation.CR) {
-	return func(cr *remediation.CR) { cr.CreationTimestamp = metav1.NewTime(at) }
+func crAt(at time.Time) func(*object.CR) {
+	return func(cr *object.CR) { cr.CreationTimestamp = metav1.NewTime(at) }
 }
 
 // entryOf is the entry of a CR in status.
-func entryOf(cr *remediation.CR, changes ...func(*v1alpha1.Remediation)) v1alpha1.Remediation {
+func entryOf(cr *object.CR, changes ...func(*v1alpha1.Remediation)) v1alpha1.Remediation {
 	entry := v1alpha1.Remediation{
 		Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootRemediation", Namespace: "remediators", Name: cr.Name, UID: cr.UID},
 		Started:  cr.CreationTimestamp, TemplateName: "reboot",
@@ -106,18 +108,18 @@ func testSnapshot(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *snapsho
 
 // part is what a sync sees of one node, decides about it, and brings about.
 type part struct {
-	// object is nil for a Node that is deleted.
-	object  *corev1.Node
+	// node is nil for a Node that is deleted.
+	node    *corev1.Node
 	plan    remediation.NodePlan
 	outcome remediation.Outcome
 	// gone are CRs that went before the sync, as they were seen last.
-	gone []*remediation.CR
+	gone []*object.CR
 }
 
 // seen returns a part for a node with this state.
 func seen(name string, state health.State, changes ...func(*part)) part {
-	p := part{object: testNode(name)}
-	p.plan.Node = &remediation.Node{Name: name, UID: p.object.UID}
+	p := part{node: testNode(name)}
+	p.plan.Node = &remediation.Node{Name: name, UID: p.node.UID}
 	p.plan.Node.Verdict.State = state
 	if state != health.Healthy {
 		p.plan.Node.Verdict = health.Verdict{State: state, Type: "Ready", Status: "Unknown", Since: epoch.Add(-time.Minute), Deadline: epoch}
@@ -134,7 +136,7 @@ func soon(name string, changes ...func(*part)) part {
 }
 func well(name string, changes ...func(*part)) part { return seen(name, health.Healthy, changes...) }
 
-func own(crs ...*remediation.CR) func(*part) {
+func own(crs ...*object.CR) func(*part) {
 	return func(p *part) {
 		p.plan.Node.Own = crs
 		if len(crs) > 0 {
@@ -145,16 +147,16 @@ func own(crs ...*remediation.CR) func(*part) {
 func refused(why v1alpha1.DecisionReason) func(*part) {
 	return func(p *part) { p.plan.Refused, p.plan.Reason = why != "", why }
 }
-func gone(crs ...*remediation.CR) func(*part) { return func(p *part) { p.gone = crs } }
-func created(cr *remediation.CR) func(*part)  { return createdAt(cr, epoch) }
-func createdAt(cr *remediation.CR, at time.Time) func(*part) {
+func gone(crs ...*object.CR) func(*part) { return func(p *part) { p.gone = crs } }
+func created(cr *object.CR) func(*part)  { return createdAt(cr, epoch) }
+func createdAt(cr *object.CR, at time.Time) func(*part) {
 	return func(p *part) { p.outcome.Result, p.outcome.CR, p.outcome.CreatedAt = remediation.Created, cr, at }
 }
-func deleted(crs ...*remediation.CR) func(*part) {
+func deleted(crs ...*object.CR) func(*part) {
 	return func(p *part) { p.outcome.Deleted = crs }
 }
-func foundGone(crs ...*remediation.CR) func(*part) { return func(p *part) { p.outcome.Gone = crs } }
-func ended(at time.Time, crs ...*remediation.CR) func(*part) {
+func foundGone(crs ...*object.CR) func(*part) { return func(p *part) { p.outcome.Gone = crs } }
+func ended(at time.Time, crs ...*object.CR) func(*part) {
 	return func(p *part) {
 		p.outcome.TimedOut = map[types.UID]time.Time{}
 		for _, cr := range crs {
@@ -162,14 +164,14 @@ func ended(at time.Time, crs ...*remediation.CR) func(*part) {
 		}
 	}
 }
-func stepFailed(cr *remediation.CR) func(*part) {
+func stepFailed(cr *object.CR) func(*part) {
 	return func(p *part) { p.plan.Failed, p.plan.Reason = cr, v1alpha1.DecidedStepFailed }
 }
 func exhausted(p *part)  { p.plan.Exhausted = true }
 func delayed(p *part)    { p.plan.Delayed = true }
 func unselected(p *part) { p.plan.Node.Constraints.Unselected = true }
 func nodeDeleted(p *part) {
-	p.object, p.plan.Node.UID, p.plan.Node.Verdict = nil, "", health.Verdict{}
+	p.node, p.plan.Node.UID, p.plan.Node.Verdict = nil, "", health.Verdict{}
 	p.plan.Node.Constraints.NodeDeleted = true
 }
 func unreadable(entries ...v1alpha1.Remediation) func(*part) {
@@ -178,7 +180,7 @@ func unreadable(entries ...v1alpha1.Remediation) func(*part) {
 func node(changes ...func(*corev1.Node)) func(*part) {
 	return func(p *part) {
 		for _, change := range changes {
-			change(p.object)
+			change(p.node)
 		}
 	}
 }
@@ -227,7 +229,7 @@ func (s *story) result(parts ...part) *syncResult {
 			p.plan.Node.DeletionRequested = s.state.deletionRequested
 		}
 		sn.gone = append(sn.gone, p.gone...)
-		if p.object != nil {
+		if p.node != nil {
 			if !p.plan.Node.Constraints.Unselected {
 				e.summary.Observed++
 			}
@@ -235,7 +237,7 @@ func (s *story) result(parts ...part) *syncResult {
 				e.summary.Unhealthy++
 			}
 		}
-		sn.nodes, sn.objects = append(sn.nodes, *p.plan.Node), append(sn.objects, p.object)
+		sn.nodes, sn.objects = append(sn.nodes, *p.plan.Node), append(sn.objects, p.node)
 	}
 	for _, entry := range s.nhc.Status.UnhealthyNodes {
 		if node := sn.node(entry.Name); node != nil {

@@ -17,7 +17,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,13 +43,12 @@ import (
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // Name is the name of the controller in metrics, logs and field management.
-const Name = remediation.FieldManager
+const Name = execute.FieldManager
 
 // pollInterval is the time between two looks at a kind that cannot be watched
 // (spec 3).
@@ -109,6 +111,8 @@ type Controller struct {
 	platformSeen platformSeen
 
 	slot controlPlaneSlot
+	// crowded counts the syncs with more nodes than they can act on at the same time.
+	crowded atomic.Int32
 
 	index   *nodeindex.Index
 	waiters waiters
@@ -335,7 +339,7 @@ func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bo
 	if resource == nhcResource {
 		return c.nhcStore, true
 	}
-	if resource == remediation.LeaseResource {
+	if resource == execute.LeaseResource {
 		return c.leaseStore, true
 	}
 	return c.remediations.StoreOf(resource)

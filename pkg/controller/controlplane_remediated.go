@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +28,7 @@ import (
 // plane node, whoever owns it. It keeps the slot until it is gone, also while it is being
 // deleted and when its Node is gone: a remediator may delete the Node while the host is off
 // (spec 12.2).
-func (c *Controller) keepsSlot(cr *remediation.CR) bool {
+func (c *Controller) keepsSlot(cr *object.CR) bool {
 	if hasKey(cr.Labels, v1alpha1.LabelControlPlane) {
 		return true
 	}
@@ -153,7 +155,7 @@ func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupVersion
 			return nil, fmt.Errorf("listing %s: %w", mapping.Resource.GroupResource(), err)
 		}
 		for i := range page.Items {
-			if cr := remediation.ParseCR(&page.Items[i]); c.keepsSlot(cr) {
+			if cr := object.ParseCR(&page.Items[i]); c.keepsSlot(cr) {
 				nodes = append(nodes, cr.Node())
 			}
 		}
@@ -188,8 +190,8 @@ func (c *Controller) keepSlotKinds() {
 func (c *Controller) controlPlaneNodes() []*corev1.Node {
 	objects, _ := c.nodeStore.ByIndex(nodesByRole, roleControlPlane) // The index exists: nodeIndexers has it.
 	nodes := make([]*corev1.Node, 0, len(objects))
-	for _, object := range objects {
-		nodes = append(nodes, object.(*corev1.Node))
+	for _, obj := range objects {
+		nodes = append(nodes, obj.(*corev1.Node))
 	}
 	return nodes
 }

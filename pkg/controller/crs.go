@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +23,7 @@ import (
 
 // ownCRs are the CRs of a NodeHealthCheck by node.
 type ownCRs struct {
-	read       map[string][]*remediation.CR
+	read       map[string][]*object.CR
 	unreadable map[string][]v1alpha1.Remediation
 	// incomplete means that a kind could not be read: there may be CRs of it that
 	// status does not name.
@@ -31,8 +33,8 @@ type ownCRs struct {
 }
 
 // has reports whether a cache shows the CR.
-func (o *ownCRs) has(cr *remediation.CR) bool {
-	return slices.ContainsFunc(o.read[cr.Node()], func(other *remediation.CR) bool { return other.UID == cr.UID })
+func (o *ownCRs) has(cr *object.CR) bool {
+	return slices.ContainsFunc(o.read[cr.Node()], func(other *object.CR) bool { return other.UID == cr.UID })
 }
 
 func (o *ownCRs) nodes() []string {
@@ -52,7 +54,7 @@ func (o *ownCRs) nodes() []string {
 // its templates and those that its status points to. What status names and cannot
 // be read counts as existing (spec 6.8).
 func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*ownCRs, error) {
-	crs := &ownCRs{read: map[string][]*remediation.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
+	crs := &ownCRs{read: map[string][]*object.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
 	_, kinds := wantedKinds(nhc)
 	unread := map[schema.GroupVersionKind]bool{}
 	for kind := range kinds {
@@ -164,7 +166,7 @@ func (c *Controller) namedUnread(node string) bool {
 
 // findForeign finds the CRs of others that may stand in the way of a CR.
 func (c *Controller) findForeign(s *snapshot) error {
-	owner := remediation.OwnerOf(s.nhc)
+	owner := object.OwnerOf(s.nhc)
 	for i, step := range s.templates.steps {
 		if s.templates.templates[i] == nil || s.templates.problem != nil {
 			continue // It does not begin.
@@ -174,11 +176,11 @@ func (c *Controller) findForeign(s *snapshot) error {
 		if err != nil {
 			return err
 		}
-		for j, object := range s.objects {
-			if object == nil || !health.Matches(s.nhc.Spec.UnhealthyConditions, object.Status.Conditions) {
+		for j, obj := range s.objects {
+			if obj == nil || !health.Matches(s.nhc.Spec.UnhealthyConditions, obj.Status.Conditions) {
 				continue // It needs none.
 			}
-			foreign, err := foreignCRs(indexer, owner, object.Name, s.templates.templates[i])
+			foreign, err := foreignCRs(indexer, owner, obj.Name, s.templates.templates[i])
 			if err != nil {
 				return err
 			}
@@ -190,26 +192,26 @@ func (c *Controller) findForeign(s *snapshot) error {
 
 // foreignCRs returns the CRs of one kind that others have for the node, or that have
 // the name that is needed.
-func foreignCRs(indexer cache.Indexer, owner remediation.Owner, node string, template *remediation.Template) ([]*remediation.CR, error) {
+func foreignCRs(indexer cache.Indexer, owner object.Owner, node string, template *object.Template) ([]*object.CR, error) {
 	candidates, err := listCRs(indexer, byNode, node)
 	if err != nil {
 		return nil, fmt.Errorf("listing CRs: %w", err)
 	}
-	namesake, exists, err := indexer.GetByKey(cache.NewObjectName(template.Namespace, remediation.Name(node, template)).String())
+	namesake, exists, err := indexer.GetByKey(cache.NewObjectName(template.Namespace, object.Name(node, template)).String())
 	if err != nil {
 		return nil, fmt.Errorf("reading CR: %w", err)
 	}
 	if exists {
-		candidates = append(candidates, namesake.(*remediation.CR))
+		candidates = append(candidates, namesake.(*object.CR))
 	}
-	var foreign []*remediation.CR
+	var foreign []*object.CR
 	for _, cr := range candidates {
 		if !cr.OwnedBy(owner) || cr.Node() != node {
 			foreign = append(foreign, cr)
 		}
 	}
 	// The first one is named as what is in the way: an index has no order.
-	slices.SortFunc(foreign, func(a, b *remediation.CR) int {
+	slices.SortFunc(foreign, func(a, b *object.CR) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	return foreign, nil

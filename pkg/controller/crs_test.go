@@ -6,6 +6,8 @@ package controller
 import (
 	"testing"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // TestUnreadCRsCountAsExisting: what status names is there until it can be read
@@ -24,7 +25,7 @@ func TestUnreadCRsCountAsExisting(t *testing.T) {
 	hidden := v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: hiddenKind.Kind, Namespace: "ns", Name: "a"}}
 	readable := v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: readableKind.Kind, Namespace: "ns", Name: "b"}}
 	own := slotCR("c", func(cr *unstructured.Unstructured) {
-		cr.SetOwnerReferences(remediation.Render(remediation.OwnerOf(testCheck()), &remediation.Node{Name: "c"}, &remediation.Template{}).GetOwnerReferences())
+		cr.SetOwnerReferences(object.Render(object.OwnerOf(testCheck()), object.Target{Node: "c"}, &object.Template{}).GetOwnerReferences())
 	})
 	world := remediationWorld{
 		crs:    []*unstructured.Unstructured{own},
@@ -79,7 +80,7 @@ func TestForeignCRsAreInOrder(t *testing.T) {
 		require.NoError(t, indexer.Add(cr))
 	}
 	for range 20 {
-		foreign, err := foreignCRs(indexer, remediation.OwnerOf(testCheck()), "n", &remediation.Template{})
+		foreign, err := foreignCRs(indexer, object.OwnerOf(testCheck()), "n", &object.Template{})
 		require.NoError(t, err)
 		require.Equal(t, "a", foreign[0].Name)
 	}
@@ -122,8 +123,8 @@ func TestLostCRsCountAsExisting(t *testing.T) {
 	kind := named.GroupVersionKind()
 	foreign, deleting, requested := testCR("c", "3"), testCR("d", "4", crDeleting), testCR("e", "5")
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, crIndexers)
-	for _, cr := range []*remediation.CR{named, unnamed, deleting, requested} {
-		cr.OwnerReferences = remediation.Render(remediation.OwnerOf(testCheck()), &remediation.Node{Name: cr.Name}, &remediation.Template{}).GetOwnerReferences()
+	for _, cr := range []*object.CR{named, unnamed, deleting, requested} {
+		cr.OwnerReferences = object.Render(object.OwnerOf(testCheck()), object.Target{Node: cr.Name}, &object.Template{}).GetOwnerReferences()
 		require.NoError(t, indexer.Add(cr))
 	}
 	require.NoError(t, indexer.Add(foreign))

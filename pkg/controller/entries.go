@@ -6,6 +6,8 @@ package controller
 import (
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -122,7 +124,7 @@ const maxRemediations = 32
 
 // timedOut returns when the step of a CR ended without success: now, or as status
 // says, or else as the CR says, which is how status is rebuilt.
-func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *remediation.CR) *metav1.Time {
+func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *object.CR) *metav1.Time {
 	for i := range node.Recorded {
 		if known := &node.Recorded[i]; known.Resource.UID == cr.UID && known.TimedOut != nil {
 			return known.TimedOut
@@ -137,7 +139,7 @@ func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *remediat
 	return nil
 }
 
-func record(cr *remediation.CR, timedOut *metav1.Time) v1alpha1.Remediation {
+func record(cr *object.CR, timedOut *metav1.Time) v1alpha1.Remediation {
 	entry := v1alpha1.Remediation{Resource: cr.Reference(), Started: cr.CreationTimestamp, TimedOut: timedOut}
 	entry.TemplateName, _ = cr.Template()
 	return entry

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -18,7 +20,7 @@ import (
 
 // observations returns what a sync saw of the nodes and left behind, for the history.
 func (r *syncResult) observations() []history.Observation {
-	gone := map[string][]*remediation.CR{}
+	gone := map[string][]*object.CR{}
 	for _, cr := range r.gone {
 		gone[cr.Node()] = append(gone[cr.Node()], cr)
 	}
@@ -34,8 +36,8 @@ func (r *syncResult) observations() []history.Observation {
 			Since:        node.Verdict.Since,
 			CRs:          historyCRs(result, gone[node.Name], r.now),
 		}
-		if object := r.objects[i]; object != nil {
-			observation.Created = object.CreationTimestamp.Time
+		if obj := r.objects[i]; obj != nil {
+			observation.Created = obj.CreationTimestamp.Time
 		}
 		if node.Verdict.State != health.Healthy {
 			observation.Trigger = &v1alpha1.Trigger{Type: node.Verdict.Type, Status: node.Verdict.Status, Reason: node.Verdict.Reason}
@@ -48,7 +50,7 @@ func (r *syncResult) observations() []history.Observation {
 // historyCRs returns what the history is to know of the own CRs of a node: those that
 // status shows after the sync, those that only the cache shows, and those that no cache
 // shows any more.
-func historyCRs(result remediation.NodeResult, gone []*remediation.CR, now time.Time) []history.CR {
+func historyCRs(result remediation.NodeResult, gone []*object.CR, now time.Time) []history.CR {
 	var crs []history.CR
 	node, outcome := result.Plan.Node, result.Outcome
 	shown := remediationsOf(result)
@@ -73,7 +75,7 @@ func historyCRs(result remediation.NodeResult, gone []*remediation.CR, now time.
 }
 
 // say adds what a CR says of itself, and whether the controller has deleted it.
-func say(to *history.CR, cr *remediation.CR, requested map[types.UID]bool, now time.Time) {
+func say(to *history.CR, cr *object.CR, requested map[types.UID]bool, now time.Time) {
 	to.Requested = requested[cr.UID]
 	to.Failed = cr.Succeeded == corev1.ConditionFalse
 	to.Replaced = cr.Succeeded == corev1.ConditionTrue && cr.PermanentNodeDeletionExpected == corev1.ConditionTrue

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // instant returns the instant of the n-th sync of a story.
@@ -85,7 +86,7 @@ func TestFencedByACRThatIsGone(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.sync(sick("a", own(testCR("a", "1"))))
-	s.sync(well("a", gone(testCR("a", "1", func(cr *remediation.CR) { cr.Fenced, cr.FencedSince = true, epoch.Add(time.Second) }))))
+	s.sync(well("a", gone(testCR("a", "1", func(cr *object.CR) { cr.Fenced, cr.FencedSince = true, epoch.Add(time.Second) }))))
 	require.Equal(t, instant(1), *s.onlyEpisode(t).Fenced)
 }
 
@@ -152,7 +153,7 @@ func TestHistoryCostsNoWrite(t *testing.T) {
 	cr := testCR("a", "1")
 	s.sync(sick("a", own(cr)))
 	before := s.nhc.Status.DeepCopy()
-	down := testCR("a", "1", func(cr *remediation.CR) { cr.Fenced, cr.FencedSince = true, epoch.Add(time.Second) })
+	down := testCR("a", "1", func(cr *object.CR) { cr.Fenced, cr.FencedSince = true, epoch.Add(time.Second) })
 	s.sync(sick("a", own(down)))
 	require.Equal(t, before, &s.nhc.Status, "P3")
 	s.restart()

@@ -11,6 +11,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // evaluation is what a snapshot means: how healthy the nodes are, and what may be done.
@@ -41,7 +42,7 @@ func evaluate(s *snapshot, now time.Time) *evaluation {
 	e.recheck = health.Earliest(e.recheck, e.summary.Recheck)
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		own := node.Constraints
+		own := node.Constraints // Those of the node alone, which judge has set.
 		node.Constraints = e.policy.Context.Constraints
 		node.Constraints.Excluded, node.Constraints.Unselected, node.Constraints.NodeDeleted = own.Excluded, own.Unselected, own.NodeDeleted
 		attempt := s.state.attempts.of(node)
@@ -51,23 +52,23 @@ func evaluate(s *snapshot, now time.Time) *evaluation {
 }
 
 // judge sets the verdict on a node, and what constrains it alone, and counts it.
-func (e *evaluation) judge(s *snapshot, node *remediation.Node, object *corev1.Node, now time.Time) {
-	if object == nil {
+func (e *evaluation) judge(s *snapshot, node *remediation.Node, obj *corev1.Node, now time.Time) {
+	if obj == nil {
 		node.Constraints.NodeDeleted = true
 		return
 	}
 	remediated := len(node.Own) > 0 || len(node.Unreadable) > 0
-	node.Verdict = s.verdict(object, now)
+	node.Verdict = s.verdict(obj, now)
 	if len(s.nhc.Spec.UnhealthyConditions) == 0 && remediated {
 		// There is nothing to judge it by, and to call it healthy would delete its CRs
 		// (spec 4.2).
 		node.Verdict = health.Verdict{State: health.SoonUnhealthy}
 	}
-	node.Constraints.Excluded = object.Labels[v1alpha1.LabelExclude] == "true"
-	node.Constraints.Unselected = !s.selector.Matches(labelSet(object))
+	node.Constraints.Excluded = obj.Labels[v1alpha1.LabelExclude] == "true"
+	node.Constraints.Unselected = !s.selector.Matches(labelSet(obj))
 	if !node.Constraints.Unselected {
 		e.summary.Add(node.Verdict, remediated)
-		e.upgrading = e.upgrading || (node.Verdict.State == health.Unhealthy && remediation.Reconfiguring(object.Annotations))
+		e.upgrading = e.upgrading || (node.Verdict.State == health.Unhealthy && remediation.Reconfiguring(obj.Annotations))
 	} else if remediated && node.Verdict.State == health.SoonUnhealthy {
 		e.recheck = health.Earliest(e.recheck, node.Verdict.Deadline)
 	}
@@ -90,7 +91,7 @@ func (e *evaluation) stormInput(created int) health.StormInput {
 
 // newPolicy returns what a NodeHealthCheck wants done.
 func newPolicy(s *snapshot) remediation.Policy {
-	policy := remediation.Policy{Owner: remediation.OwnerOf(s.nhc), Steps: s.templates.steps, Templates: s.templates.templates}
+	policy := remediation.Policy{Owner: object.OwnerOf(s.nhc), Steps: s.templates.steps, Templates: s.templates.templates}
 	if delay := s.nhc.Spec.HealthyDelay; delay != nil {
 		policy.HealthyDelay = delay.Duration
 	}

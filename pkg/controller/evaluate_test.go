@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,13 +40,13 @@ func TestConstraints(t *testing.T) {
 			want:     remediation.Constraints{TemplatesUnusable: true},
 		},
 		"6.5 P1 a template that was not read concerns its step": {
-			observed: func(s *snapshot) { s.templates.unknown, s.templates.templates = true, []*remediation.Template{{}, nil} },
+			observed: func(s *snapshot) { s.templates.unknown, s.templates.templates = true, []*object.Template{{}, nil} },
 		},
 		"6.5 unless the condition is True and stays so": {
 			nhc: func(nhc *v1alpha1.NodeHealthCheck) {
 				nhc.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDisabled, Status: metav1.ConditionTrue}}
 			},
-			observed: func(s *snapshot) { s.templates.unknown, s.templates.templates = true, []*remediation.Template{{}, nil} },
+			observed: func(s *snapshot) { s.templates.unknown, s.templates.templates = true, []*object.Template{{}, nil} },
 			want:     remediation.Constraints{TemplatesUnusable: true},
 		},
 		"6.9 P5 MachineHealthChecks that were not read": {
@@ -109,7 +111,7 @@ func TestConstraints(t *testing.T) {
 				tc.node(node)
 			}
 			s := testSnapshot(nhc, node)
-			s.templates.templates = []*remediation.Template{{}}
+			s.templates.templates = []*object.Template{{}}
 			if tc.observed != nil {
 				tc.observed(s)
 			}
@@ -125,12 +127,12 @@ func TestNoConditionToJudgeBy(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		conditions []v1alpha1.UnhealthyCondition
-		own        []*remediation.CR
+		own        []*object.CR
 		want       health.Verdict
 	}{
-		"4.2 a node with a CR":              {own: []*remediation.CR{testCR("n", "1")}, want: health.Verdict{State: health.SoonUnhealthy}},
+		"4.2 a node with a CR":              {own: []*object.CR{testCR("n", "1")}, want: health.Verdict{State: health.SoonUnhealthy}},
 		"4.2 a node without":                {},
-		"7.3 a condition, and none matches": {own: []*remediation.CR{testCR("n", "1")}, conditions: []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False"}}},
+		"7.3 a condition, and none matches": {own: []*object.CR{testCR("n", "1")}, conditions: []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,7 +161,7 @@ func TestConstraintsOfNodes(t *testing.T) {
 			s := testSnapshot(testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
 				nhc.Spec.MinHealthy, nhc.Spec.PauseRequests = new(intstr.FromInt32(0)), []string{"holiday"}
 			}), testNode("n"))
-			s.selector, s.objects[0], s.templates.templates = labels.SelectorFromSet(labels.Set{"role": "worker"}), tc.node, []*remediation.Template{{}}
+			s.selector, s.objects[0], s.templates.templates = labels.SelectorFromSet(labels.Set{"role": "worker"}), tc.node, []*object.Template{{}}
 			evaluate(s, epoch)
 			require.Equal(t, tc.want, s.nodes[0].Constraints)
 		})
@@ -176,7 +178,7 @@ func TestSummary(t *testing.T) {
 	s.objects[1].Labels = map[string]string{"role": "infra"}
 	s.selector, _ = labels.Parse("role!=infra")
 	for _, remediated := range []string{"deleted", "left", "recovered"} {
-		s.node(remediated).Own = []*remediation.CR{testCR(remediated, remediated)}
+		s.node(remediated).Own = []*object.CR{testCR(remediated, remediated)}
 	}
 	want := health.Summary{Observed: 100, Healthy: 97, SoonUnhealthy: 1, Unhealthy: 1, Remediated: 1, Recheck: epoch.Add(90 * time.Second)}
 	require.Equal(t, want, evaluate(s, epoch.Add(time.Minute)).summary)

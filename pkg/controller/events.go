@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // ReportingController is the name under which events are reported (spec 19.1).
@@ -78,7 +79,7 @@ func remediationCreated(node *corev1.Node, kind string) event {
 }
 
 // remediationRemoved tells of a deletion request. node is nil if it is gone.
-func remediationRemoved(node *corev1.Node, cr *remediation.CR) event {
+func remediationRemoved(node *corev1.Node, cr *object.CR) event {
 	return event{
 		eventType: corev1.EventTypeNormal, reason: reasonRemediationRemoved, action: "Delete-" + cr.Kind, node: node,
 		note: fmt.Sprintf("Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name),
@@ -163,7 +164,7 @@ func noTemplateLeft(nhc string, node *corev1.Node) event {
 }
 
 // remediationFailed tells of a failure that no step follows.
-func remediationFailed(node *corev1.Node, cr *remediation.CR) event {
+func remediationFailed(node *corev1.Node, cr *object.CR) event {
 	return event{
 		eventType: corev1.EventTypeWarning, reason: reasonRemediationFailed, action: "Fail-" + cr.Kind, node: node,
 		note: cr.Failure(),
@@ -171,7 +172,7 @@ func remediationFailed(node *corev1.Node, cr *remediation.CR) event {
 }
 
 // oldRemediation tells of an old CR. node is nil if it is gone.
-func oldRemediation(node *corev1.Node, cr *remediation.CR) event {
+func oldRemediation(node *corev1.Node, cr *object.CR) event {
 	return event{
 		eventType: corev1.EventTypeWarning, reason: reasonOldRemediationCR, action: "Report-" + cr.Kind, node: node,
 		note: fmt.Sprintf("Remediation CR of kind %s with name %s for node %s is older than 48h", cr.Kind, cr.Name, cr.Node()),

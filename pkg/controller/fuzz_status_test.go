@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -39,7 +41,7 @@ func FuzzStatusTimes(f *testing.F) {
 			nhc.Spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "Unknown", Duration: metav1.Duration{Duration: time.Duration(duration)}}}
 			nhc.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootRemediationTemplate", Namespace: "remediators", Name: "reboot"}
 		})
-		cr := testCR("n", "1", func(cr *remediation.CR) {
+		cr := testCR("n", "1", func(cr *object.CR) {
 			cr.CreationTimestamp, cr.Fenced, cr.FencedSince = metav1.NewTime(bounded(created)), true, bounded(fenced)
 			cr.Annotations[v1alpha1.AnnotationTimedOut] = marked
 			if deleting {
@@ -48,15 +50,15 @@ func FuzzStatusTimes(f *testing.F) {
 		})
 		conditions := []corev1.NodeCondition{{Type: "Ready", Status: corev1.ConditionStatus(status), LastTransitionTime: metav1.NewTime(bounded(transition))}}
 		lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new(remediation.OwnerOf(s.nhc).LeaseHolder()), AcquireTime: new(metav1.NewMicroTime(bounded(acquired))),
+			HolderIdentity: new(object.OwnerOf(s.nhc).LeaseHolder()), AcquireTime: new(metav1.NewMicroTime(bounded(acquired))),
 			RenewTime: new(metav1.NewMicroTime(bounded(acquired))), LeaseDurationSeconds: new(int32(math.MaxInt32)),
 		}}
-		policy := &remediation.Policy{Owner: remediation.OwnerOf(s.nhc), Steps: remediation.Steps(&s.nhc.Spec), Templates: []*remediation.Template{{}}}
+		policy := &remediation.Policy{Owner: object.OwnerOf(s.nhc), Steps: remediation.Steps(&s.nhc.Spec), Templates: []*object.Template{{}}}
 		for _, s.now = range []time.Time{epoch, epoch.Add(year), epoch.Add(2 * year)} {
 			p := seen("n", health.Healthy)
-			p.object.Status.Conditions = conditions
+			p.node.Status.Conditions = conditions
 			nodes := []remediation.Node{{
-				Name: "n", UID: p.object.UID, Lease: lease, Own: []*remediation.CR{cr},
+				Name: "n", UID: p.node.UID, Lease: lease, Own: []*object.CR{cr},
 				Verdict: health.Judge(s.nhc.Spec.UnhealthyConditions, conditions, s.now),
 			}}
 			p.plan = remediation.NewPlan(policy, nodes, s.now)[0]

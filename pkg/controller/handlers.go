@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -154,7 +157,7 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	}
 	c.enqueue(c.waiters.of(leaseTopic(lease.Name)))
 	holders := c.holderOf(lease)
-	if len(holders) == 0 || !c.writes.IsLast(holders[0], remediation.LeaseResource, lease.ResourceVersion) {
+	if len(holders) == 0 || !c.writes.IsLast(holders[0], execute.LeaseResource, lease.ResourceVersion) {
 		c.enqueue(holders) // Not the echo of our own write.
 	}
 	if old == nil {
@@ -170,7 +173,7 @@ func (c *Controller) holderOf(lease *coordinationv1.Lease) []string {
 	if lease.Spec.HolderIdentity == nil {
 		return nil
 	}
-	if name, ok := remediation.NHCOfHolder(*lease.Spec.HolderIdentity); ok {
+	if name, ok := object.NHCOfHolder(*lease.Spec.HolderIdentity); ok {
 		return []string{name}
 	}
 	return nil
@@ -178,8 +181,8 @@ func (c *Controller) holderOf(lease *coordinationv1.Lease) []string {
 
 // crdChanged handles any event of a CustomResourceDefinition, whose name is
 // <plural>.<group>.
-func (c *Controller) crdChanged(object any) {
-	name, err := cache.DeletionHandlingObjectToName(object)
+func (c *Controller) crdChanged(obj any) {
+	name, err := cache.DeletionHandlingObjectToName(obj)
 	if err != nil {
 		return
 	}
@@ -208,28 +211,28 @@ func crdsIn(informer cache.SharedIndexInformer) func(group string) ([]string, bo
 
 // templateHandler handles templates of all watched kinds.
 func (c *Controller) templateHandler() cache.ResourceEventHandler {
-	changed := func(template *remediation.Template) { c.enqueue(c.referringTo(template)) }
+	changed := func(template *object.Template) { c.enqueue(c.referringTo(template)) }
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { changed(object.(*remediation.Template)) },
-		UpdateFunc: func(before, object any) {
-			if template := object.(*remediation.Template); !template.SameAs(before.(*remediation.Template)) {
+		AddFunc: func(obj any) { changed(obj.(*object.Template)) },
+		UpdateFunc: func(before, obj any) {
+			if template := obj.(*object.Template); !template.SameAs(before.(*object.Template)) {
 				changed(template)
 			}
 		},
-		DeleteFunc: func(object any) {
-			if template, ok := lastKnown(object).(*remediation.Template); ok {
+		DeleteFunc: func(obj any) {
+			if template, ok := lastKnown(obj).(*object.Template); ok {
 				changed(template)
 			}
 		},
 	}
 }
 
-func parseTemplate(object *unstructured.Unstructured) runtime.Object {
-	return remediation.ParseTemplate(object)
+func parseTemplate(obj *unstructured.Unstructured) runtime.Object {
+	return object.ParseTemplate(obj)
 }
 
 // referringTo returns the NodeHealthChecks that refer to a template.
-func (c *Controller) referringTo(template *remediation.Template) []string {
+func (c *Controller) referringTo(template *object.Template) []string {
 	nhcs, err := c.nhcs.List(labels.Everything())
 	if err != nil {
 		return nil // A cache in memory has no errors.
@@ -250,17 +253,17 @@ func (c *Controller) referringTo(template *remediation.Template) []string {
 // remediationHandler handles CRs of all watched kinds.
 func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(object any) { c.crChanged(object.(*remediation.CR)) },
-		UpdateFunc: func(before, object any) {
-			old, cr := before.(*remediation.CR), object.(*remediation.CR)
+		AddFunc: func(obj any) { c.crChanged(obj.(*object.CR)) },
+		UpdateFunc: func(before, obj any) {
+			old, cr := before.(*object.CR), obj.(*object.CR)
 			if cr.SameAs(old) {
 				return
 			}
 			c.crChanged(old)
 			c.crChanged(cr)
 		},
-		DeleteFunc: func(object any) {
-			cr, ok := lastKnown(object).(*remediation.CR)
+		DeleteFunc: func(obj any) {
+			cr, ok := lastKnown(obj).(*object.CR)
 			if !ok {
 				return
 			}
@@ -273,7 +276,7 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 }
 
 // crChanged wakes the owners of a CR and those that wait for it.
-func (c *Controller) crChanged(cr *remediation.CR) {
+func (c *Controller) crChanged(cr *object.CR) {
 	c.enqueue(cr.Owners())
 	c.enqueue(c.waiters.of(crTopic(cr)))
 	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))
@@ -282,9 +285,9 @@ func (c *Controller) crChanged(cr *remediation.CR) {
 
 // lastKnown returns the object of a deletion event, which may be older than the
 // deletion.
-func lastKnown(object any) any {
-	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+func lastKnown(obj any) any {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return tombstone.Obj
 	}
-	return object
+	return obj
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -177,14 +180,14 @@ func TestControlPlanePlaceWakes(t *testing.T) {
 
 func TestCRChanged(t *testing.T) {
 	t.Parallel()
-	owned := func(cr *remediation.CR) {
+	owned := func(cr *object.CR) {
 		cr.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: "workers"}}
 	}
 	c := listener(t)
 	handler := c.remediationHandler()
 	handler.OnAdd(testCR("n", "1", owned), true)
 	require.Equal(t, []string{"workers"}, woken(c), "21.1: owners")
-	handler.OnUpdate(testCR("n", "1", owned), testCR("n", "1", owned, func(cr *remediation.CR) { cr.ResourceVersion = "99" }))
+	handler.OnUpdate(testCR("n", "1", owned), testCR("n", "1", owned, func(cr *object.CR) { cr.ResourceVersion = "99" }))
 	require.Empty(t, woken(c), "11.2: a write that says nothing new")
 	handler.OnUpdate(testCR("n", "1", owned), testCR("n", "1"))
 	require.Equal(t, []string{"workers"}, woken(c), "P2: judged by its old state")
@@ -204,8 +207,8 @@ func TestCRChanged(t *testing.T) {
 
 func TestTemplateChanged(t *testing.T) {
 	t.Parallel()
-	template := func(name, strategy string) *remediation.Template {
-		return &remediation.Template{
+	template := func(name, strategy string) *object.Template {
+		return &object.Template{
 			TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "RebootTemplate"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
 			Spec: map[string]any{"strategy": strategy},
 		}
@@ -252,7 +255,7 @@ func TestLeaseChanged(t *testing.T) {
 			c := listener(t)
 			c.waiters.subscribe("waiter", sets.New(leaseTopic("node-n")))
 			c.waiters.subscribe("another", sets.New(leaseTopic("node-m")))
-			c.writes.Wrote("workers", remediation.LeaseResource, "9", epoch)
+			c.writes.Wrote("workers", execute.LeaseResource, "9", epoch)
 			c.leaseChanged(tc.old, tc.lease)
 			require.Equal(t, tc.want, woken(c))
 		})
@@ -262,13 +265,13 @@ func TestLeaseChanged(t *testing.T) {
 func TestCRDChanged(t *testing.T) {
 	t.Parallel()
 	c := listener(t)
-	for _, object := range []any{
+	for _, obj := range []any{
 		&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "reboots.example.com"}},
 		&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "nodot"}},
 		cache.DeletedFinalStateUnknown{Key: "reboots.example.com"},
 		"nothing of the kind",
 	} {
-		require.NotPanics(t, func() { c.crdChanged(object) })
+		require.NotPanics(t, func() { c.crdChanged(obj) })
 	}
 	require.Empty(t, woken(c), "what has changed is found out first")
 }
@@ -309,7 +312,7 @@ func TestReferring(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			apiVersion, kind := tc.kind.ToAPIVersionAndKind()
-			got := c.referringTo(&remediation.Template{
+			got := c.referringTo(&object.Template{
 				TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}, ObjectMeta: metav1.ObjectMeta{Namespace: tc.namespace, Name: tc.name},
 			})
 			slices.Sort(got)

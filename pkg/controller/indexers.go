@@ -8,8 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // The indexes of the caches of CRs: by the NodeHealthChecks that own them, by the
@@ -23,10 +24,10 @@ const (
 )
 
 var crIndexers = cache.Indexers{
-	byOwner: func(object any) ([]string, error) { return object.(*remediation.CR).Owners(), nil },
-	byNode:  func(object any) ([]string, error) { return []string{object.(*remediation.CR).Node()}, nil },
-	byControlPlane: func(object any) ([]string, error) {
-		if hasKey(object.(*remediation.CR).Labels, v1alpha1.LabelControlPlane) {
+	byOwner: func(obj any) ([]string, error) { return obj.(*object.CR).Owners(), nil },
+	byNode:  func(obj any) ([]string, error) { return []string{obj.(*object.CR).Node()}, nil },
+	byControlPlane: func(obj any) ([]string, error) {
+		if hasKey(obj.(*object.CR).Labels, v1alpha1.LabelControlPlane) {
 			return []string{labelledControlPlane}, nil
 		}
 		return nil, nil
@@ -44,14 +45,14 @@ const (
 )
 
 var nodeIndexers = cache.Indexers{
-	nodesByRole: func(object any) ([]string, error) {
-		if node, ok := object.(*corev1.Node); ok && isControlPlane(node) {
+	nodesByRole: func(obj any) ([]string, error) {
+		if node, ok := obj.(*corev1.Node); ok && isControlPlane(node) {
 			return []string{roleControlPlane}, nil
 		}
 		return nil, nil
 	},
-	nodesConfirmedHealthy: func(object any) ([]string, error) {
-		if node, ok := object.(*corev1.Node); ok && hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
+	nodesConfirmedHealthy: func(obj any) ([]string, error) {
+		if node, ok := obj.(*corev1.Node); ok && hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
 			return []string{confirmedHealthy}, nil
 		}
 		return nil, nil
@@ -62,8 +63,8 @@ var nodeIndexers = cache.Indexers{
 const leasesByHolder = "holder"
 
 var leaseIndexers = cache.Indexers{
-	leasesByHolder: func(object any) ([]string, error) {
-		if lease, ok := object.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
+	leasesByHolder: func(obj any) ([]string, error) {
+		if lease, ok := obj.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
 			return []string{*lease.Spec.HolderIdentity}, nil
 		}
 		return nil, nil
@@ -71,14 +72,14 @@ var leaseIndexers = cache.Indexers{
 }
 
 // listCRs returns the CRs under a key of an index.
-func listCRs(indexer cache.Indexer, index, key string) ([]*remediation.CR, error) {
+func listCRs(indexer cache.Indexer, index, key string) ([]*object.CR, error) {
 	objects, err := indexer.ByIndex(index, key)
 	if err != nil {
 		return nil, err
 	}
-	crs := make([]*remediation.CR, 0, len(objects))
-	for _, object := range objects {
-		crs = append(crs, object.(*remediation.CR))
+	crs := make([]*object.CR, 0, len(objects))
+	for _, obj := range objects {
+		crs = append(crs, obj.(*object.CR))
 	}
 	return crs, nil
 }

@@ -6,11 +6,11 @@ package controller
 import (
 	"sync"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // maxLastStates is how many CRs of one NodeHealthCheck are remembered. It is as many as
@@ -24,12 +24,12 @@ const maxLastStates = maxUnhealthyNodes
 // zero value is ready to use, from any goroutine. A restart loses it.
 type lastStates struct {
 	mu     sync.Mutex
-	byName map[string]map[types.UID]*remediation.CR
+	byName map[string]map[types.UID]*object.CR
 }
 
 // parseCR reads a CR that a watch reports, also one that was just deleted.
-func (c *Controller) parseCR(object *unstructured.Unstructured) runtime.Object {
-	cr := remediation.ParseCR(object)
+func (c *Controller) parseCR(obj *unstructured.Unstructured) runtime.Object {
+	cr := object.ParseCR(obj)
 	for _, owner := range cr.Owners() {
 		if c.index.Has(owner) {
 			c.lastStates.record(owner, cr)
@@ -38,15 +38,15 @@ func (c *Controller) parseCR(object *unstructured.Unstructured) runtime.Object {
 	return cr
 }
 
-func (s *lastStates) record(nhc string, cr *remediation.CR) {
+func (s *lastStates) record(nhc string, cr *object.CR) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byName == nil {
-		s.byName = map[string]map[types.UID]*remediation.CR{}
+		s.byName = map[string]map[types.UID]*object.CR{}
 	}
 	crs := s.byName[nhc]
 	if crs == nil {
-		crs = map[types.UID]*remediation.CR{}
+		crs = map[types.UID]*object.CR{}
 		s.byName[nhc] = crs
 	}
 	if _, known := crs[cr.UID]; !known && len(crs) >= maxLastStates {
@@ -60,10 +60,10 @@ func (s *lastStates) record(nhc string, cr *remediation.CR) {
 
 // gone returns the CRs of a NodeHealthCheck that are not there any more. A CR that the
 // cache does not show yet may be among them.
-func (s *lastStates) gone(nhc string, there func(*remediation.CR) bool) []*remediation.CR {
+func (s *lastStates) gone(nhc string, there func(*object.CR) bool) []*object.CR {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var gone []*remediation.CR
+	var gone []*object.CR
 	for _, cr := range s.byName[nhc] {
 		if !there(cr) {
 			gone = append(gone, cr)
@@ -73,7 +73,7 @@ func (s *lastStates) gone(nhc string, there func(*remediation.CR) bool) []*remed
 }
 
 // used drops states that a report has used, unless there is a later one.
-func (s *lastStates) used(nhc string, crs []*remediation.CR) {
+func (s *lastStates) used(nhc string, crs []*object.CR) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, cr := range crs {

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-func noCR(*remediation.CR) bool { return false }
+func noCR(*object.CR) bool { return false }
 
 // TestLastStates: the state that a deletion shows is kept until a report has used it.
 func TestLastStates(t *testing.T) {
@@ -25,12 +25,12 @@ func TestLastStates(t *testing.T) {
 	states.record("workers", first)
 	states.record("workers", testCR("b", "2"))
 	states.record("infra", testCR("c", "3"))
-	left := func(cr *remediation.CR) bool { return cr.Name == "b" }
-	require.Equal(t, []*remediation.CR{first}, states.gone("workers", left))
+	left := func(cr *object.CR) bool { return cr.Name == "b" }
+	require.Equal(t, []*object.CR{first}, states.gone("workers", left))
 	states.record("workers", last)
-	states.used("workers", []*remediation.CR{first})
-	require.Equal(t, []*remediation.CR{last}, states.gone("workers", left), "a later one has not been used")
-	states.used("workers", []*remediation.CR{last})
+	states.used("workers", []*object.CR{first})
+	require.Equal(t, []*object.CR{last}, states.gone("workers", left), "a later one has not been used")
+	states.used("workers", []*object.CR{last})
 	require.Empty(t, states.gone("workers", left))
 	require.Len(t, states.gone("workers", noCR), 1)
 	states.forget("workers")
@@ -54,7 +54,7 @@ func TestLastStateOfADeletedCR(t *testing.T) {
 	nhc := testCheck()
 	cr := slotCR("n", func(cr *unstructured.Unstructured) {
 		cr.SetUID("1")
-		cr.SetOwnerReferences(remediation.Render(remediation.OwnerOf(nhc), &remediation.Node{Name: "n"}, &remediation.Template{}).GetOwnerReferences())
+		cr.SetOwnerReferences(object.Render(object.OwnerOf(nhc), object.Target{Node: "n"}, &object.Template{}).GetOwnerReferences())
 	})
 	foreign := slotCR("m", func(cr *unstructured.Unstructured) { cr.SetUID("2") })
 	before := func(_ *testing.T, c *Controller) { c.index.SetCheck(checkOf(nhc)) }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,8 +22,8 @@ const maxLeftoversNamed = 5
 
 // leftovers returns the own CRs that are being deleted although their Node is gone, in the
 // order of the nodes' names. They count for nothing else (spec 17.4).
-func leftovers(nodes []remediation.Node) []*remediation.CR {
-	var all []*remediation.CR
+func leftovers(nodes []remediation.Node) []*object.CR {
+	var all []*object.CR
 	for i := range nodes {
 		for _, cr := range nodes[i].Own {
 			if nodes[i].Constraints.NodeDeleted && cr.Deleting() {
@@ -33,7 +35,7 @@ func leftovers(nodes []remediation.Node) []*remediation.CR {
 }
 
 // setLeftoverRemediations names the leftovers, which their remediators hold by a finalizer.
-func setLeftoverRemediations(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, crs []*remediation.CR, now time.Time) {
+func setLeftoverRemediations(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, crs []*object.CR, now time.Time) {
 	if len(crs) == 0 {
 		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionLeftoverRemediations)
 		return

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -25,12 +27,12 @@ func TestLeftovers(t *testing.T) {
 			for i := range crs {
 				name := fmt.Sprint("n", i)
 				w.nodes = append(w.nodes, remediation.Node{
-					Name: name, Constraints: remediation.Constraints{NodeDeleted: true}, Own: []*remediation.CR{testCR(name, name, crDeleting)},
+					Name: name, Constraints: remediation.Constraints{NodeDeleted: true}, Own: []*object.CR{testCR(name, name, crDeleting)},
 				})
 			}
 			w.nodes = append(w.nodes,
-				remediation.Node{Name: "exists", Own: []*remediation.CR{testCR("exists", "1", crDeleting)}},
-				remediation.Node{Name: "replaced", Constraints: remediation.Constraints{NodeDeleted: true}, Own: []*remediation.CR{testCR("replaced", "2")}})
+				remediation.Node{Name: "exists", Own: []*object.CR{testCR("exists", "1", crDeleting)}},
+				remediation.Node{Name: "replaced", Constraints: remediation.Constraints{NodeDeleted: true}, Own: []*object.CR{testCR("replaced", "2")}})
 		}
 		s.sync()
 	}

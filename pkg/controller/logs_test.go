@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
@@ -67,7 +69,7 @@ func TestLogs(t *testing.T) {
 		w.summary.Healthy, w.summary.Remediated = 1, 1
 	}
 	restrained := func(p *part) {
-		p.plan.Node.Constraints.GateClosed, p.plan.Node.Foreign = true, []*remediation.CR{foreign}
+		p.plan.Node.Constraints.GateClosed, p.plan.Node.Foreign = true, []*object.CR{foreign}
 	}
 	chapters := []struct {
 		title   string

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
@@ -136,13 +138,13 @@ func TestEveryRemediationEndsOnce(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		s := newStory(t)
-		running, uid := map[string]*remediation.CR{}, 0
+		running, uid := map[string]*object.CR{}, 0
 		for range 80 {
 			var parts []part
 			for _, name := range []string{"a", "b", "c"} {
 				cr := running[name]
 				if cr != nil && random.IntN(3) == 0 {
-					cr = testCR(name, string(cr.UID), []func(*remediation.CR){crSucceeded, crMarked, crDeleting}[random.IntN(3)])
+					cr = testCR(name, string(cr.UID), []func(*object.CR){crSucceeded, crMarked, crDeleting}[random.IntN(3)])
 					running[name] = cr
 				}
 				switch {

@@ -6,6 +6,8 @@ package controller
 import (
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -124,7 +126,7 @@ func (m *metrics) updateWaiting(r *syncResult) {
 
 // updateOld counts the old CRs per node, and removes the series of nodes that had
 // some and have none left.
-func (m *metrics) updateOld(nhc string, old []*remediation.CR, before sets.Set[string]) sets.Set[string] {
+func (m *metrics) updateOld(nhc string, old []*object.CR, before sets.Set[string]) sets.Set[string] {
 	perNode := map[string]int{}
 	for _, cr := range old {
 		perNode[cr.Node()]++
@@ -228,7 +230,7 @@ func (r *syncResult) healthyNodes() map[string]bool {
 	healthy := map[string]bool{}
 	for i := range r.nhc.Status.UnhealthyNodes {
 		name := r.nhc.Status.UnhealthyNodes[i].Name
-		healthy[name] = r.object(name) != nil
+		healthy[name] = r.nodeObject(name) != nil
 	}
 	for _, result := range r.results {
 		node := result.Plan.Node

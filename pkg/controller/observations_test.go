@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,15 +16,14 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // TestObservations: what the history hears of a node.
 func TestObservations(t *testing.T) {
 	t.Parallel()
-	failed := testCR("n", "1", func(cr *remediation.CR) { cr.Succeeded = corev1.ConditionFalse })
-	down := func(uid string, seconds int) *remediation.CR {
-		return testCR("n", uid, func(cr *remediation.CR) {
+	failed := testCR("n", "1", func(cr *object.CR) { cr.Succeeded = corev1.ConditionFalse })
+	down := func(uid string, seconds int) *object.CR {
+		return testCR("n", uid, func(cr *object.CR) {
 			cr.Fenced, cr.FencedSince = true, epoch.Add(time.Duration(seconds)*time.Second)
 		})
 	}
@@ -30,7 +31,7 @@ func TestObservations(t *testing.T) {
 	ready := &v1alpha1.Trigger{Type: "Ready", Status: "Unknown", Reason: "NodeStatusUnknown"}
 	because := func(p *part) { p.plan.Node.Verdict.Reason = "NodeStatusUnknown" }
 	came := epoch.Add(-time.Minute)
-	shows := func(cr *remediation.CR, changes ...func(*history.CR)) history.CR {
+	shows := func(cr *object.CR, changes ...func(*history.CR)) history.CR {
 		shown := history.CR{Remediation: entryOf(cr)}
 		for _, change := range changes {
 			change(&shown)
@@ -41,7 +42,7 @@ func TestObservations(t *testing.T) {
 		return func(cr *history.CR) { cr.Fenced = epoch.Add(time.Duration(seconds) * time.Second) }
 	}
 	went := func(cr *history.CR) { cr.Gone = true }
-	replaced := testCR("n", "5", crSucceeded, func(cr *remediation.CR) { cr.PermanentNodeDeletionExpected = "True" })
+	replaced := testCR("n", "5", crSucceeded, func(cr *object.CR) { cr.PermanentNodeDeletionExpected = "True" })
 	tests := map[string]struct {
 		part part
 		want history.Observation

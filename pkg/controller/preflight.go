@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +31,7 @@ type preflight struct {
 // execute carries out a plan, unless it was made by a spec that is no longer the present one.
 // A control plane node keeps all other control plane nodes from beginning until the outcome of
 // its creation is known.
-func (p *preflight) execute(ctx context.Context, executor *remediation.Executor, plan *remediation.NodePlan) remediation.Outcome {
+func (p *preflight) execute(ctx context.Context, executor *execute.Executor, plan *remediation.NodePlan) remediation.Outcome {
 	if p.outdated() {
 		return remediation.Outcome{Result: remediation.Deferred}
 	}
@@ -56,7 +58,9 @@ func (p *preflight) outdated() bool {
 }
 
 // takesSlot reports whether a plan begins the remediation of a control plane node.
-func takesSlot(plan *remediation.NodePlan) bool { return plan.Candidate && plan.Node.ControlPlane }
+func takesSlot(plan *remediation.NodePlan) bool {
+	return plan.Candidate && plan.Node.ControlPlane && plan.Begins()
+}
 
 // acquireControlPlane reserves the control plane slot for a node, and asks the API server
 // whether the node may have it. It returns why not, or what gives the reservation back.
@@ -106,7 +110,7 @@ func (p *preflight) stillUnhealthy(ctx context.Context, name string) (bool, erro
 // remains reports whether a Node is the one that was planned for, is selected and not
 // excluded, and is unhealthy.
 func (s *snapshot) remains(node *corev1.Node, now time.Time) bool {
-	known := s.object(node.Name)
+	known := s.nodeObject(node.Name)
 	return known != nil && known.UID == node.UID && node.Labels[v1alpha1.LabelExclude] != "true" && s.selector.Matches(labelSet(node)) &&
 		s.verdict(node, now).State == health.Unhealthy
 }

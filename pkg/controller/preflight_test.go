@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,7 +70,7 @@ func TestPreflightOfAnotherSpec(t *testing.T) {
 			tc.event(t, p)
 			require.Equal(t, tc.want, p.outdated())
 			plan := &remediation.NodePlan{Node: &remediation.Node{}}
-			require.Equal(t, tc.want, p.execute(t.Context(), &remediation.Executor{}, plan).Result == remediation.Deferred)
+			require.Equal(t, tc.want, p.execute(t.Context(), &execute.Executor{}, plan).Result == remediation.Deferred)
 		})
 	}
 }

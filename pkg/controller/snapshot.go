@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +45,7 @@ type snapshot struct {
 	// objects are the Nodes behind nodes, at the same indexes; nil for a deleted one.
 	objects []*corev1.Node
 	// gone are own CRs, as they were seen last, that no cache shows any more.
-	gone []*remediation.CR
+	gone []*object.CR
 	// lost are the CRs whose deletion was requested and that cannot be read any more.
 	lost []types.UID
 	// overlaps are the numbers of nodes shared with other NodeHealthChecks, by their names.
@@ -121,11 +123,11 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	names = slices.Compact(names)
 	s.nodes, s.objects = make([]remediation.Node, 0, len(names)), make([]*corev1.Node, 0, len(names))
 	for _, name := range names {
-		object, exists, err := c.nodeStore.GetByKey(name)
+		obj, exists, err := c.nodeStore.GetByKey(name)
 		if err != nil {
 			return fmt.Errorf("reading node %s: %w", name, err)
 		}
-		node, _ := object.(*corev1.Node)
+		node, _ := obj.(*corev1.Node)
 		if !exists {
 			node = nil
 		}
@@ -157,15 +159,15 @@ func (c *Controller) observeCandidates(s *snapshot) (names []string, err error) 
 }
 
 // observeNode returns what is known of a node. The object is nil if there is none.
-func (c *Controller) observeNode(name string, object *corev1.Node, crs *ownCRs) remediation.Node {
+func (c *Controller) observeNode(name string, obj *corev1.Node, crs *ownCRs) remediation.Node {
 	node := remediation.Node{Name: name, Own: crs.read[name], Unreadable: crs.unreadable[name], Incomplete: crs.incomplete}
-	if object == nil {
+	if obj == nil {
 		return node
 	}
-	node.UID, node.Created = object.UID, object.CreationTimestamp.Time
-	node.ControlPlane = isControlPlane(object)
-	node.ConfirmedHealthy = hasKey(object.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
-	node.Machines = c.machinesOf(object)
+	node.UID, node.Created = obj.UID, obj.CreationTimestamp.Time
+	node.ControlPlane = isControlPlane(obj)
+	node.ConfirmedHealthy = hasKey(obj.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
+	node.Machines = c.machinesOf(obj)
 	if node.ConfirmedHealthy && len(node.Own) == 0 {
 		node.OthersRemediate = c.othersRemediate(name)
 	}
@@ -175,12 +177,12 @@ func (c *Controller) observeNode(name string, object *corev1.Node, crs *ownCRs) 
 // furtherNodes returns the nodes that matter besides the candidates, some of them twice.
 func (c *Controller) furtherNodes(s *snapshot, crs *ownCRs) ([]string, error) {
 	names := slices.Concat(crs.nodes(), s.state.ledger.Nodes(c.nodeExists), s.state.releasing.UnsortedList())
-	held, err := c.leases(s.nhc.Name).ByIndex(leasesByHolder, remediation.OwnerOf(s.nhc).LeaseHolder())
+	held, err := c.leases(s.nhc.Name).ByIndex(leasesByHolder, object.OwnerOf(s.nhc).LeaseHolder())
 	if err != nil {
 		return nil, fmt.Errorf("listing leases: %w", err)
 	}
-	for _, object := range held {
-		if name, ok := remediation.NodeOfLease(object.(*coordinationv1.Lease)); ok {
+	for _, obj := range held {
+		if name, ok := object.NodeOfLease(obj.(*coordinationv1.Lease)); ok {
 			names = append(names, name)
 		}
 	}
@@ -194,8 +196,8 @@ func (c *Controller) furtherNodes(s *snapshot, crs *ownCRs) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	for _, object := range confirmed {
-		if node := object.(*corev1.Node); s.selector.Matches(labelSet(node)) {
+	for _, obj := range confirmed {
+		if node := obj.(*corev1.Node); s.selector.Matches(labelSet(node)) {
 			names = append(names, node.Name)
 		}
 	}
@@ -206,7 +208,7 @@ func (c *Controller) furtherNodes(s *snapshot, crs *ownCRs) ([]string, error) {
 func (c *Controller) observeLeases(s *snapshot) error {
 	leases := c.leases(s.nhc.Name)
 	for i := range s.nodes {
-		lease, exists, err := leases.GetByKey(c.leaseNamespace + "/" + remediation.LeaseName(s.nodes[i].Name))
+		lease, exists, err := leases.GetByKey(c.leaseNamespace + "/" + object.LeaseName(s.nodes[i].Name))
 		if err != nil {
 			return fmt.Errorf("reading lease: %w", err)
 		}
@@ -236,8 +238,8 @@ func (s *snapshot) observeStatus(now time.Time) {
 		if node.HealthySince.IsZero() {
 			node.HealthySince = seen.since
 		}
-		if object := s.objects[i]; object != nil && !node.HealthySince.IsZero() {
-			node.HealthySince = health.HealthySince(node.HealthySince, s.nhc.Spec.UnhealthyConditions, seen.conditions, object.Status.Conditions, now)
+		if obj := s.objects[i]; obj != nil && !node.HealthySince.IsZero() {
+			node.HealthySince = health.HealthySince(node.HealthySince, s.nhc.Spec.UnhealthyConditions, seen.conditions, obj.Status.Conditions, now)
 		}
 		if node.Machines.Unread() {
 			since, known := s.state.machineUnread[node.Name]
@@ -259,8 +261,8 @@ func (s *snapshot) node(name string) *remediation.Node {
 	return nil
 }
 
-// object returns the Node of this name, nil if it does not exist or the snapshot has none.
-func (s *snapshot) object(name string) *corev1.Node {
+// nodeObject returns the Node of this name, nil if it does not exist or the snapshot has none.
+func (s *snapshot) nodeObject(name string) *corev1.Node {
 	if i, found := s.index(name); found {
 		return s.objects[i]
 	}

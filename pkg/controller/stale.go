@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -49,7 +51,7 @@ func (c *Controller) caughtUp(ctx context.Context, nhc *v1alpha1.NodeHealthCheck
 		switch stale.Resource {
 		case nhcResource:
 			nhc, err = c.readNHC(ctx, nhc)
-		case remediation.LeaseResource:
+		case execute.LeaseResource:
 			err = c.readLeases(ctx, nhc.Name)
 		default:
 			// Unreadable until it is listed: what status names counts as existing.
@@ -118,7 +120,7 @@ func (c *Controller) retryStale(logger klog.Logger, key cache.ObjectName, stale 
 // may wait for.
 func (c *Controller) showRetries(nhc *v1alpha1.NodeHealthCheck) {
 	c.metrics.staleRetries.WithLabelValues(nhc.Name, nhcResource.String())
-	c.metrics.staleRetries.WithLabelValues(nhc.Name, remediation.LeaseResource.String())
+	c.metrics.staleRetries.WithLabelValues(nhc.Name, execute.LeaseResource.String())
 	for _, step := range remediation.Steps(&nhc.Spec) {
 		kind, _ := step.RemediationKind()
 		if mapping, err := c.locate(kind); err == nil {

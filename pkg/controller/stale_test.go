@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -25,7 +27,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -57,7 +58,7 @@ func TestCacheStaysBehind(t *testing.T) {
 			},
 		},
 		"leases are listed": {
-			resource: remediation.LeaseResource,
+			resource: execute.LeaseResource,
 			check: func(t *testing.T, c *Controller, nhc *v1alpha1.NodeHealthCheck, err error) {
 				t.Helper()
 				require.NoError(t, err)
@@ -94,7 +95,7 @@ func TestCacheStaysBehind(t *testing.T) {
 			check:    failsWith(errUnseenSpec),
 		},
 		"P5 it cannot be read":     {resource: nhcResource, fails: errOutOfOrder, check: failsWith(errOutOfOrder)},
-		"P5 leases cannot be read": {resource: remediation.LeaseResource, fails: errOutOfOrder, check: failsWith(errOutOfOrder)},
+		"P5 leases cannot be read": {resource: execute.LeaseResource, fails: errOutOfOrder, check: failsWith(errOutOfOrder)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestStaleRetriesAreCounted(t *testing.T) {
 		c.nhcStore, c.leaseStore, c.clock = cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers), clock.RealClock{}
 		c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
 		defer c.queue.ShutDown()
-		c.writes.Wrote(nhc.Name, remediation.LeaseResource, "100", c.clock.Now())
+		c.writes.Wrote(nhc.Name, execute.LeaseResource, "100", c.clock.Now())
 		c.queue.Add(cache.ObjectName{Name: nhc.Name})
 		for range 3 {
 			require.True(t, c.processNext(klog.NewContext(context.Background(), klog.Logger{})))

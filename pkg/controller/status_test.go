@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -94,7 +96,7 @@ func TestEntries(t *testing.T) {
 	recovering := func(since *metav1.Time, delayed *bool, entries ...v1alpha1.Remediation) *v1alpha1.UnhealthyNode {
 		return &v1alpha1.UnhealthyNode{Name: "n", Remediations: entries, ConditionsHealthyTimestamp: since, HealthyDelayed: delayed}
 	}
-	requested := func(cr *remediation.CR) func(*part) {
+	requested := func(cr *object.CR) func(*part) {
 		return func(p *part) { p.plan.Node.DeletionRequested = map[types.UID]bool{cr.UID: true} }
 	}
 	tests := map[string]struct {

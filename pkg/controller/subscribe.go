@@ -6,6 +6,8 @@ package controller
 import (
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
@@ -56,9 +58,9 @@ func awaitedBy(result remediation.NodeResult) []topic {
 	case reason == v1alpha1.DecidedEtcdQuorum:
 		what = append(what, controlPlaneNodesTopic)
 	case reason == v1alpha1.DecidedLeaseTaken || outcome.Result == remediation.LeaseLost:
-		what = append(what, leaseTopic(remediation.LeaseName(plan.Node.Name)))
+		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)))
 	}
-	for _, cr := range []*remediation.CR{plan.Blocker, outcome.Blocker()} {
+	for _, cr := range []*object.CR{plan.Blocker, outcome.Blocker()} {
 		if cr != nil {
 			what = append(what, crTopic(cr))
 		}
@@ -111,7 +113,7 @@ func (c *Controller) slotIsFree(s *snapshot, results []remediation.NodeResult) b
 }
 
 // isGone reports whether the cache does not have a CR.
-func (c *Controller) isGone(cr *remediation.CR) bool {
+func (c *Controller) isGone(cr *object.CR) bool {
 	indexer, err := c.remediations.Cache(cr.GroupVersionKind())
 	if err != nil {
 		return c.remediations.Gone(cr.GroupVersionKind())

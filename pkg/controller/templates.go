@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,14 +33,14 @@ type templateState struct {
 	// steps are those of the NodeHealthCheck, in ascending order, and templates what
 	// was found of them: nil where nothing was.
 	steps     []remediation.Step
-	templates []*remediation.Template
+	templates []*object.Template
 }
 
 // observeTemplates checks every referenced template in ascending order. The first
 // problem counts.
 func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform platformState) (templateState, error) {
 	steps := remediation.Steps(&nhc.Spec)
-	found := templateState{problem: platform.problem, unknown: platform.unknown, steps: steps, templates: make([]*remediation.Template, len(steps))}
+	found := templateState{problem: platform.problem, unknown: platform.unknown, steps: steps, templates: make([]*object.Template, len(steps))}
 	if platform.conflict {
 		found.problem = remediation.Conflict()
 	}
@@ -65,7 +67,7 @@ func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform pl
 // out. As long as some template is known, what cannot be read concerns its own steps only
 // (P1), unless the NodeHealthCheck is Disabled and nothing says that this is over (6.5).
 func (f *templateState) unusable(nhc *v1alpha1.NodeHealthCheck) bool {
-	known := slices.ContainsFunc(f.templates, func(template *remediation.Template) bool { return template != nil })
+	known := slices.ContainsFunc(f.templates, func(template *object.Template) bool { return template != nil })
 	return f.problem != nil || (f.unknown && (!known || meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionDisabled)))
 }
 
@@ -73,7 +75,7 @@ func (f *templateState) unusable(nhc *v1alpha1.NodeHealthCheck) bool {
 // means that attempts have failed: then nobody waits.
 func onlyPending(err error) bool { return err == watches.ErrPending } //nolint:errorlint // the bare one is meant
 
-func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Step) (*remediation.Template, *remediation.Problem, error) {
+func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Step) (*object.Template, *remediation.Problem, error) {
 	if problem := remediation.CheckReference(step); problem != nil {
 		return nil, problem, nil
 	}
@@ -89,11 +91,11 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 	if namespaced {
 		name.Namespace = step.Reference.Namespace
 	}
-	object, err := c.templates.Get(step.TemplateKind(), name)
+	obj, err := c.templates.Get(step.TemplateKind(), name)
 	if err != nil {
 		return problemOf(step, err)
 	}
-	template := object.(*remediation.Template)
+	template := obj.(*object.Template)
 	if problem := remediation.CheckTemplate(steps, step, template); problem != nil {
 		return template, problem, nil
 	}
@@ -112,7 +114,7 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 }
 
 // problemOf tells the errors that are answers from those that are not.
-func problemOf(step remediation.Step, err error) (*remediation.Template, *remediation.Problem, error) {
+func problemOf(step remediation.Step, err error) (*object.Template, *remediation.Problem, error) {
 	if forbidden, ok := errors.AsType[*watches.ForbiddenError](err); ok {
 		return nil, remediation.Forbidden(forbidden.Verb, forbidden.Resource), nil
 	}

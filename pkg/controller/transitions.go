@@ -6,6 +6,8 @@ package controller
 import (
 	"slices"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +23,7 @@ func (r *syncResult) removals() []event {
 	var all []event
 	for _, result := range r.results {
 		for _, cr := range result.Outcome.Deleted {
-			all = append(all, remediationRemoved(r.object(result.Plan.Node.Name), cr))
+			all = append(all, remediationRemoved(r.nodeObject(result.Plan.Node.Name), cr))
 		}
 	}
 	return all
@@ -43,7 +45,7 @@ func (r *syncResult) transitions() []event {
 	all = append(all, r.nodeTransitions()...)
 	for _, cr := range r.oldCRs() {
 		if !r.state.reported.old.Has(cr.UID) {
-			all = append(all, oldRemediation(r.object(cr.Node()), cr))
+			all = append(all, oldRemediation(r.nodeObject(cr.Node()), cr))
 		}
 	}
 	if r.specProblem != "" && r.specProblem != r.state.reported.specProblem && r.refused(v1alpha1.DecidedInvalidSpec) {
@@ -108,7 +110,7 @@ func (r *syncResult) nodeTransitions() []event {
 	var all []event
 	for _, result := range r.results {
 		plan := result.Plan
-		node := r.object(plan.Node.Name)
+		node := r.nodeObject(plan.Node.Name)
 		if node == nil {
 			continue // A deleted Node gets no events.
 		}
@@ -137,7 +139,7 @@ func (r *syncResult) nodeTransitions() []event {
 }
 
 // existing returns the own CRs of a node, with the one that is new.
-func existing(result remediation.NodeResult) []*remediation.CR {
+func existing(result remediation.NodeResult) []*object.CR {
 	if cr := result.Outcome.NewCR(); cr != nil {
 		return append(slices.Clip(result.Plan.Node.Own), cr)
 	}
@@ -151,15 +153,15 @@ func (r *syncResult) detects(plan *remediation.NodePlan) bool {
 
 // endedNow reports whether a step of a node ended that status did not show as ended.
 func endedNow(result remediation.NodeResult, ended sets.Set[types.UID]) bool {
-	return slices.ContainsFunc(result.Plan.Node.Own, func(cr *remediation.CR) bool {
+	return slices.ContainsFunc(result.Plan.Node.Own, func(cr *object.CR) bool {
 		_, now := result.Outcome.TimedOut[cr.UID]
 		return (now || cr.TimedOut()) && !ended.Has(cr.UID)
 	})
 }
 
 // oldCRs returns the own CRs that are older than 48 hours (spec 17.6).
-func (r *syncResult) oldCRs() []*remediation.CR {
-	var old []*remediation.CR
+func (r *syncResult) oldCRs() []*object.CR {
+	var old []*object.CR
 	for _, result := range r.results {
 		for _, cr := range result.Plan.Node.Own {
 			if !r.now.Before(cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge)) {
@@ -173,7 +175,7 @@ func (r *syncResult) oldCRs() []*remediation.CR {
 // ignoresLabel reports whether the node carries the exclusion label with an empty
 // value, which has no effect (spec 15.2).
 func (r *syncResult) ignoresLabel(plan *remediation.NodePlan) bool {
-	node := r.object(plan.Node.Name)
+	node := r.nodeObject(plan.Node.Name)
 	if node == nil || plan.Node.Verdict.State != health.Unhealthy {
 		return false
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -251,8 +253,8 @@ func TestStoredSpecEvents(t *testing.T) {
 func TestRemediationFailedOncePerCR(t *testing.T) {
 	t.Parallel()
 	const failures = "nhc_remediations_failed_total"
-	gaveUp := func(uid, message string) *remediation.CR {
-		return testCR("n", uid, func(cr *remediation.CR) {
+	gaveUp := func(uid, message string) *object.CR {
+		return testCR("n", uid, func(cr *object.CR) {
 			cr.Succeeded, cr.FailureReason, cr.FailureMessage = "False", "NoAgent", message
 		})
 	}

@@ -6,9 +6,9 @@ package controller
 import (
 	"sync"
 
-	"k8s.io/apimachinery/pkg/util/sets"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // topic is something whose change a NodeHealthCheck waits for.
@@ -21,7 +21,7 @@ const controlPlaneTopic topic = "control plane slot"
 // controlPlaneNodesTopic are all control plane nodes, which may have a quorum without one.
 const controlPlaneNodesTopic topic = "control plane nodes"
 
-func crTopic(cr *remediation.CR) topic {
+func crTopic(cr *object.CR) topic {
 	return topic("cr/" + cr.GroupVersionKind().GroupKind().String() + "/" + cr.Namespace + "/" + cr.Name)
 }
 

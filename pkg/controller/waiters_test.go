@@ -6,10 +6,10 @@ package controller
 import (
 	"testing"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 func TestWaiters(t *testing.T) {
@@ -33,13 +33,13 @@ func TestWaiters(t *testing.T) {
 func TestTopicNamesOneObject(t *testing.T) {
 	t.Parallel()
 	base := testCR("a", "1")
-	for name, change := range map[string]func(*remediation.CR){
-		"P9 kind":      func(cr *remediation.CR) { cr.Kind = "FenceRemediation" },
-		"P9 group":     func(cr *remediation.CR) { cr.APIVersion = "example.org/v1" },
-		"P9 namespace": func(cr *remediation.CR) { cr.Namespace = "other" },
-		"P9 name":      func(cr *remediation.CR) { cr.Name = "b" },
+	for name, change := range map[string]func(*object.CR){
+		"P9 kind":      func(cr *object.CR) { cr.Kind = "FenceRemediation" },
+		"P9 group":     func(cr *object.CR) { cr.APIVersion = "example.org/v1" },
+		"P9 namespace": func(cr *object.CR) { cr.Namespace = "other" },
+		"P9 name":      func(cr *object.CR) { cr.Name = "b" },
 	} {
 		require.NotEqual(t, crTopic(base), crTopic(testCR("a", "1", change)), name)
 	}
-	require.Equal(t, crTopic(base), crTopic(testCR("a", "2", func(cr *remediation.CR) { cr.APIVersion = "example.com/v2" })), "11.4: the name is what is needed, in any version")
+	require.Equal(t, crTopic(base), crTopic(testCR("a", "2", func(cr *object.CR) { cr.APIVersion = "example.com/v2" })), "11.4: the name is what is needed, in any version")
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/stretchr/testify/require"
@@ -49,7 +51,7 @@ func TestAdmit(t *testing.T) {
 		"12.5 without it, there is one":                   {node: controlPlane, limits: ControlPlane{Members: []*corev1.Node{member("cp", "True"), member("b", "True"), member("c", "True")}}},
 		"5.4 the slot comes before etcd":                  {node: controlPlane, limits: ControlPlane{Unknown: true, Members: []*corev1.Node{member("cp", "True")}}, want: busy},
 		"5.4 what holds for all comes before the slot":    {node: with(controlPlane, func(n *remediation.Node) { n.Constraints.Paused = true }), limits: ControlPlane{Unknown: true}, want: v1alpha1.DecidedPaused},
-		"12.4 the node that has the slot may go on":       {node: with(controlPlane, func(n *remediation.Node) { n.Own = []*remediation.CR{{}} }), limits: ControlPlane{Unknown: true}},
+		"12.4 the node that has the slot may go on":       {node: with(controlPlane, func(n *remediation.Node) { n.Own = []*object.CR{{}} }), limits: ControlPlane{Unknown: true}},
 		"5.4 the slot comes before the lease":             {node: with(controlPlane, taken), limits: ControlPlane{Unknown: true}, want: busy},
 		"5.4 whoever waits for a lease takes no slot":     {node: with(controlPlane, taken), want: v1alpha1.DecidedLeaseTaken},
 		"7.5 one that is not unhealthy needs no slot":     {node: with(controlPlane, func(n *remediation.Node) { n.Verdict.State = health.SoonUnhealthy }), limits: ControlPlane{Unknown: true}},
@@ -59,7 +61,7 @@ func TestAdmit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			reference := corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootRemediationTemplate", Namespace: "remediators", Name: "reboot"}
-			policy := &remediation.Policy{Steps: []remediation.Step{{Reference: reference}}, Templates: []*remediation.Template{{}}}
+			policy := &remediation.Policy{Steps: []remediation.Step{{Reference: reference}}, Templates: []*object.Template{{}}}
 			plans := remediation.NewPlan(policy, []remediation.Node{tc.node}, epoch.Add(time.Minute))
 			before := plans[0]
 			(&Limits{ControlPlane: tc.limits}).Admit(policy, plans, epoch.Add(time.Minute))

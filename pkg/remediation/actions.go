@@ -6,6 +6,8 @@ package remediation
 import (
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,13 +31,13 @@ type Create struct {
 
 // Delete requests the deletion of a CR, bound to its uid.
 type Delete struct {
-	CR *CR
+	CR *object.CR
 }
 
 // MarkTimedOut tells a remediator to stop, by an annotation on its CR, unless the
 // live object shows its success.
 type MarkTimedOut struct {
-	CR *CR
+	CR *object.CR
 	At time.Time
 	// EndsStep means that the step is over, which is the condition of all later
 	// actions: they are left out if it could not be marked, unless admission denies the

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,7 +44,7 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) *v1alpha1.Decision {
 	case LeaseLost:
 		if plan.Begins() || plan.Exhausted {
 			reason, until = v1alpha1.DecidedLeaseTaken, time.Time{}
-			message = fmt.Sprintf("Lease %s was written by another client just now", LeaseName(plan.Node.Name))
+			message = fmt.Sprintf("Lease %s was written by another client just now", object.LeaseName(plan.Node.Name))
 		}
 	case Deferred:
 		if plan.Begins() || plan.Exhausted {
@@ -87,12 +89,12 @@ func (p *NodePlan) works(outcome *Outcome) bool {
 // waits reports whether the node waits for something in the plan: for the others a
 // decision does not depend on what becomes of them.
 func (p *NodePlan) waits() bool {
-	return slices.ContainsFunc(p.Actions, func(action Action) bool { return p.failedAs(action) != "" })
+	return slices.ContainsFunc(p.Actions, func(action Action) bool { return p.FailureReason(action) != "" })
 }
 
-// failedAs returns as what it counts if an action of the plan fails. It is empty for
+// FailureReason returns as what it counts if an action of the plan fails. It is empty for
 // what the node does not wait for.
-func (p *NodePlan) failedAs(action Action) v1alpha1.DecisionReason {
+func (p *NodePlan) FailureReason(action Action) v1alpha1.DecisionReason {
 	switch action := action.(type) {
 	case Create:
 		return v1alpha1.DecidedCreateFailed
@@ -140,7 +142,7 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	case v1alpha1.DecidedMachineUnreadable:
 		return "The Machine that would own the remediation object cannot be read for now"
 	case v1alpha1.DecidedLeaseTaken:
-		return fmt.Sprintf("Lease %s is held by %q", LeaseName(node.Name), leaseHolder(node.Lease))
+		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(node.Name), leaseHolder(node.Lease))
 	case v1alpha1.DecidedAwaitingDeletion:
 		return awaitedDeletions(node)
 	case v1alpha1.DecidedSoonUnhealthy:
@@ -191,23 +193,23 @@ func (p *Policy) explainDelay(node *Node) string {
 
 // name returns how a CR is called, with its place among the steps if there are
 // several.
-func (p *Policy) name(cr *CR) string {
+func (p *Policy) name(cr *object.CR) string {
 	name := fmt.Sprintf("%s %s", cr.Kind, cr.Name)
 	for i, step := range p.Steps {
-		if len(p.Steps) > 1 && step.owns(cr) {
+		if len(p.Steps) > 1 && step.Owns(cr) {
 			return fmt.Sprintf("%s (step %d of %d)", name, i+1, len(p.Steps))
 		}
 	}
 	return name
 }
 
-func (p *Policy) atWork(cr *CR) string { return p.name(cr) + " is at work" }
+func (p *Policy) atWork(cr *object.CR) string { return p.name(cr) + " is at work" }
 
 // createdStepEnd returns when the step of a CR that was just created ends, in the way
 // in which the next plan will find it out.
-func (p *Policy) createdStepEnd(plan *NodePlan, cr *CR) time.Time {
+func (p *Policy) createdStepEnd(plan *NodePlan, cr *object.CR) time.Time {
 	for _, step := range p.Steps {
-		if step.Escalating() && step.owns(cr) {
+		if step.Escalating() && step.Owns(cr) {
 			return cr.CreationTimestamp.Add(step.Timeout)
 		}
 	}
@@ -221,7 +223,7 @@ func (p *Policy) createdStepEnd(plan *NodePlan, cr *CR) time.Time {
 }
 
 // explainBlocker names a CR of somebody else.
-func explainBlocker(cr *CR) string {
+func explainBlocker(cr *object.CR) string {
 	if cr == nil {
 		return "A remediation object of somebody else is in the way"
 	}
@@ -261,13 +263,4 @@ func failureMessage(err string) string { return localPort.ReplaceAllString(err, 
 const maxMessage = 512
 
 // shorten cuts a message.
-func shorten(message string) string { return cut(message, maxMessage) }
-
-// cut returns no more than so many bytes of a text, and does not cut a character.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const ellipsis = "..."
-	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
-}
+func shorten(message string) string { return object.Truncate(message, maxMessage) }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,8 +25,8 @@ func TestDecisionMessages(t *testing.T) {
 	const m = time.Minute
 	ourLease := leased(held(ours, epoch, lasting(36000)))
 	controlPlane := func(n *Node) { n.ControlPlane = true }
-	ownedByOthers := func(names ...string) func(*CR) {
-		return func(c *CR) {
+	ownedByOthers := func(names ...string) func(*object.CR) {
+		return func(c *object.CR) {
 			c.OwnerReferences = nil
 			for _, name := range names {
 				c.OwnerReferences = append(c.OwnerReferences, metav1.OwnerReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: name})

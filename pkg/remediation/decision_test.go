@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,8 +31,8 @@ func lastFailed(reason v1alpha1.DecisionReason) func(*Node) {
 }
 
 // gaveUp reports a failure of its own at a time after the epoch.
-func gaveUp(after time.Duration) func(*CR) {
-	return func(c *CR) {
+func gaveUp(after time.Duration) func(*object.CR) {
+	return func(c *object.CR) {
 		c.Succeeded, c.FailureReason, c.FailureMessage, c.FailedSince = "False", "NoAgent", "no agent answers", epoch.Add(after)
 	}
 }
@@ -206,7 +208,7 @@ func TestDecisionIsStable(t *testing.T) {
 			require.True(t, ok)
 			create, ok := plan.Actions[2].(Create)
 			require.True(t, ok)
-			created := ParseCR(create.Object)
+			created := object.ParseCR(create.Object)
 			created.CreationTimestamp = metav1.NewTime(epoch)
 			first := s.Decision(&plan, &Outcome{Result: Created, CR: created})
 

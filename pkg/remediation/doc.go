@@ -1,13 +1,12 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remediation is the life of remediation objects (CRs). Its pure half
-// reads templates and CRs, judges whether a template can be used, decides what is
-// to be done about each node, and renders CRs; it knows no client and no clock.
-// Its acting half, the Executor, is the only writer of CRs.
+// Package remediation decides what is to be done about each node of an owner, such as a
+// NodeHealthCheck. It is pure: it knows no client and no clock. Package object has the objects
+// of remediators, package execute carries out the plans.
 //
-// A node without CR gets one, if nothing forbids it (Refusal says what does). The
-// CR is then only read, until the node is healthy or gone and the CR is deleted:
+// A node without CR gets one, if no constraint forbids it. The CR is then only read, until the
+// node is healthy or gone and the CR is deleted:
 //
 //	            unhealthy, permitted              healthy, or Node gone
 //	no own CR ───────────────────────► own CR ───────────────────────► deleting

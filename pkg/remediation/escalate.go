@@ -6,6 +6,8 @@ package remediation
 import (
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -20,7 +22,7 @@ import (
 //	   ▲ its CR vanished: a new one                 (its CR stays)       (the CRs stay)
 func (p *planner) remediate() {
 	for _, cr := range p.progress.going {
-		if cr.mayTimeOut() && !p.Node.Constraints.Conflict {
+		if cr.MayTimeOut() && !p.Node.Constraints.Conflict {
 			// Somebody else deletes it although the node is unhealthy. The mark lets the
 			// remediator give up its finalizer (spec 13.8).
 			p.do(MarkTimedOut{CR: cr, At: p.now})
@@ -52,7 +54,7 @@ func (p *planner) remediate() {
 }
 
 // exhaust notes that no step is left after the last one, which has this CR, if any.
-func (p *planner) exhaust(last *CR) {
+func (p *planner) exhaust(last *object.CR) {
 	p.Exhausted = true
 	if p.fails(last, p.Steps[len(p.Steps)-1], time.Time{}) {
 		return
@@ -61,7 +63,7 @@ func (p *planner) exhaust(last *CR) {
 }
 
 // fails notes that the CR of the last step has failed, if it has.
-func (p *planner) fails(cr *CR, step Step, until time.Time) bool {
+func (p *planner) fails(cr *object.CR, step Step, until time.Time) bool {
 	if !p.failed(cr, step) {
 		return false
 	}
@@ -73,7 +75,7 @@ func (p *planner) fails(cr *CR, step Step, until time.Time) bool {
 // failed reports whether the remediator of the CR of a step has failed by itself, and
 // not in answer to the end of the step (spec 13.7): many report a failure when they are
 // told to stop.
-func (p *planner) failed(cr *CR, step Step) bool {
+func (p *planner) failed(cr *object.CR, step Step) bool {
 	if cr == nil || cr.Succeeded != corev1.ConditionFalse {
 		return false
 	}
@@ -131,7 +133,7 @@ func (p *planner) wait() {
 }
 
 // endLast ends the last step. A classic one releases its lease (spec 14.7).
-func (p *planner) endLast(cr *CR, step Step) {
+func (p *planner) endLast(cr *object.CR, step Step) {
 	if renewed := p.renewal(); renewed != nil && !p.Node.RetryAt.IsZero() {
 		// An attempt has failed, and more may: the CR is at work until one succeeds.
 		p.do(WriteLease{Lease: renewed})
@@ -145,7 +147,7 @@ func (p *planner) endLast(cr *CR, step Step) {
 
 // stepEnd returns when the step of a CR ends if its node does not recover: now, if it
 // has failed, and zero if it may take any time.
-func (p *planner) stepEnd(cr *CR, step Step) time.Time {
+func (p *planner) stepEnd(cr *object.CR, step Step) time.Time {
 	switch {
 	case !step.Escalating():
 		end, limited := overdue(p.Node.Lease)
@@ -206,8 +208,8 @@ func (p *planner) begin(step int, end ...Action) {
 		p.refuseForAMinute(p.withheld)
 		return
 	}
-	object := Render(p.Owner, p.Node, p.Templates[step])
-	if p.Blocker = blocker(p.Node, p.Steps[step], object); p.Blocker != nil {
+	desired := object.Render(p.Owner, p.Node.target(p.Templates[step]), p.Templates[step])
+	if p.Blocker = blocker(p.Node, p.Steps[step], desired); p.Blocker != nil {
 		p.refuse(v1alpha1.DecidedForeignRemediation)
 		return
 	}
@@ -231,7 +233,7 @@ func (p *planner) begin(step int, end ...Action) {
 	}
 	p.do(Confirm{})
 	p.do(end...)
-	p.do(Create{Object: object})
+	p.do(Create{Object: desired})
 	p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
 	p.recheckAt(p.now.Add(p.Steps[step].Duration()))
 }
@@ -253,12 +255,12 @@ func (p *planner) refuseForAMinute(reason v1alpha1.DecisionReason) {
 
 // blocker returns the foreign CR that stands for the same node and template, or
 // has the name that is needed (spec 11.4).
-func blocker(node *Node, step Step, object *unstructured.Unstructured) *CR {
+func blocker(node *Node, step Step, desired *unstructured.Unstructured) *object.CR {
 	for _, cr := range node.Foreign {
-		if cr.GroupVersionKind().GroupKind() != object.GroupVersionKind().GroupKind() || cr.Namespace != object.GetNamespace() {
+		if cr.GroupVersionKind().GroupKind() != desired.GroupVersionKind().GroupKind() || cr.Namespace != desired.GetNamespace() {
 			continue
 		}
-		if cr.Name == object.GetName() || (cr.Node() == node.Name && step.owns(cr)) {
+		if cr.Name == desired.GetName() || (cr.Node() == node.Name && step.Owns(cr)) {
 			return cr
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,21 +34,21 @@ func escalation(shuffle ...int) *Policy {
 			nhc.Spec.EscalatingRemediations = append(nhc.Spec.EscalatingRemediations, all[i])
 		}
 	}
-	s := &Policy{Owner: OwnerOf(nhc), Steps: Steps(&nhc.Spec)}
+	s := &Policy{Owner: object.OwnerOf(nhc), Steps: Steps(&nhc.Spec)}
 	for _, step := range s.Steps {
-		s.Templates = append(s.Templates, reboot(supportsMultiple, named(testNamespace, step.Reference.Name), func(t *Template) { t.Kind = step.Reference.Kind }))
+		s.Templates = append(s.Templates, reboot(supportsMultiple, named(testNamespace, step.Reference.Name), func(t *object.Template) { t.Kind = step.Reference.Kind }))
 	}
 	return s
 }
 
 // The CRs of the steps for node n.
-func soft(changes ...func(*CR)) *CR { return stepCR("soft", testKind, changes) }
-func fence(changes ...func(*CR)) *CR {
+func soft(changes ...func(*object.CR)) *object.CR { return stepCR("soft", testKind, changes) }
+func fence(changes ...func(*object.CR)) *object.CR {
 	return stepCR("fence", "FenceRemediation", changes)
 }
-func hard(changes ...func(*CR)) *CR { return stepCR("hard", testKind, changes) }
+func hard(changes ...func(*object.CR)) *object.CR { return stepCR("hard", testKind, changes) }
 
-func stepCR(template, kind string, changes []func(*CR)) *CR {
+func stepCR(template, kind string, changes []func(*object.CR)) *object.CR {
 	c := cr(template, forNode("n"), from(template), ofKind(kind))
 	for _, change := range changes {
 		change(c)
@@ -54,11 +56,11 @@ func stepCR(template, kind string, changes []func(*CR)) *CR {
 	return c
 }
 
-func createdAt(at time.Time) func(*CR) {
-	return func(c *CR) { c.CreationTimestamp = metav1.NewTime(at) }
+func createdAt(at time.Time) func(*object.CR) {
+	return func(c *object.CR) { c.CreationTimestamp = metav1.NewTime(at) }
 }
 
-func recordedAs(over ...*CR) func(*Node) {
+func recordedAs(over ...*object.CR) func(*Node) {
 	return func(n *Node) {
 		for _, c := range over {
 			n.Recorded = append(n.Recorded, v1alpha1.Remediation{Resource: c.Reference(), TimedOut: new(metav1.NewTime(epoch))})
@@ -86,7 +88,7 @@ func TestEscalation(t *testing.T) {
 		"13.4 and then the next step follows":               {node: sick("n", ourLease, with(soft(succeeded))), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"13.2 over by its annotation":                       {node: sick("n", ourLease, with(soft(timedOut))), now: m, want: []string{"confirm", "create n-fence"}, recheck: 11 * m},
 		"13.2 over by its status entry":                     {node: sick("n", ourLease, with(soft()), recordedAs(soft())), now: m, want: []string{"confirm", "create n-fence"}, recheck: 11 * m},
-		"13.2 a status entry of a former CR says nothing":   {node: sick("n", ourLease, with(soft()), recordedAs(soft(func(c *CR) { c.UID = "former" }))), now: m, recheck: 5 * m},
+		"13.2 a status entry of a former CR says nothing":   {node: sick("n", ourLease, with(soft()), recordedAs(soft(func(c *object.CR) { c.UID = "former" }))), now: m, recheck: 5 * m},
 		"13.2 over because a later step has a CR":           {node: sick("n", ourLease, with(soft(), fence(createdAt(epoch.Add(6*m))))), now: 7 * m, recheck: 16 * m},
 		"13.2 the first step's CR has vanished":             {node: sick("n", ourLease, with(fence())), now: m, recheck: 10 * m},
 		"11.6 the current step's CR has vanished":           {node: sick("n", ourLease, with(soft(timedOut))), now: 20 * m, want: []string{"confirm", "create n-fence"}, recheck: 30 * m},
@@ -96,12 +98,12 @@ func TestEscalation(t *testing.T) {
 		"P9 a step of the same kind is another step":        {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut))), now: m, want: []string{"confirm", "create n-hard"}, recheck: 21 * m},
 		"13.6 after the last step":                          {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut), hard())), now: 20 * m, want: []string{"confirm", "end hard at 00:20:00"}, exhausted: true},
 		"13.6 nothing more follows":                         {node: sick("n", ourLease, with(soft(timedOut), fence(timedOut), hard(timedOut))), now: 900 * m, exhausted: true},
-		"11.8 the oldest CR of a step is the step's":        {node: sick("n", ourLease, with(soft(), soft(createdAt(epoch.Add(3*m)), func(c *CR) { c.UID = "second" }))), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
+		"11.8 the oldest CR of a step is the step's":        {node: sick("n", ourLease, with(soft(), soft(createdAt(epoch.Add(3*m)), func(c *object.CR) { c.UID = "second" }))), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"5.3 blocked: the step goes on":                     {node: sick("n", ourLease, with(soft()), under(func(c *Constraints) { c.Paused = true })), now: 9 * m},
 		"5.3 blocked: a failed step goes on as well":        {node: sick("n", ourLease, with(soft(failed)), under(func(c *Constraints) { c.GateClosed = true })), now: 9 * m},
 		"5.2 blocked: no next CR for a step that is over":   {node: sick("n", ourLease, with(soft(timedOut)), under(func(c *Constraints) { c.Excluded = true })), now: 9 * m, refusal: v1alpha1.DecidedExcluded},
 		"5.3 the lease is taken: the step goes on":          {node: sick("n", leased(held("other", epoch)), with(soft())), now: 5 * m, refusal: v1alpha1.DecidedLeaseTaken, recheck: 6 * m},
-		"13.8 what is deleted is told to stop even then":    {node: sick("n", leased(held("other", epoch)), with(soft(), soft(deleting, func(c *CR) { c.UID = "second" }))), now: 5 * m, want: []string{"mark soft at 00:05:00"}, refusal: v1alpha1.DecidedLeaseTaken, recheck: 6 * m},
+		"13.8 what is deleted is told to stop even then":    {node: sick("n", leased(held("other", epoch)), with(soft(), soft(deleting, func(c *object.CR) { c.UID = "second" }))), now: 5 * m, want: []string{"mark soft at 00:05:00"}, refusal: v1alpha1.DecidedLeaseTaken, recheck: 6 * m},
 		"5.3 a foreign CR is in the way: the step goes on":  {node: sick("n", ourLease, with(soft()), near(fence(foreign))), now: 5 * m, refusal: v1alpha1.DecidedForeignRemediation},
 		"5.4 the control plane is no obstacle to next ones": {node: sick("n", ourLease, with(soft()), func(n *Node) { n.ControlPlane = true }), now: 5 * m, want: []string{"confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"14.2 14.8 the lease is missing: acquired again":    {node: sick("n", with(soft())), now: 5 * m, want: []string{"lease node-n", "confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
@@ -115,7 +117,7 @@ func TestEscalation(t *testing.T) {
 	}
 	hashes := map[string]string{"soft": "", "fence": "", "hard": ""}
 	for _, template := range escalation().Templates {
-		hashes[template.Name] = Name("n", template)
+		hashes[template.Name] = object.Name("n", template)
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -161,11 +163,11 @@ func TestEscalationIgnoresPositions(t *testing.T) {
 func TestSort(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	second := soft(createdAt(epoch.Add(time.Minute)), func(c *CR) { c.UID = "a" })
-	twin := soft(func(c *CR) { c.UID = "z" })
-	want := []*CR{soft(), twin, second, fence(createdAt(epoch.Add(-time.Hour))), hard(), cr("stranger", forNode("n"))}
+	second := soft(createdAt(epoch.Add(time.Minute)), func(c *object.CR) { c.UID = "a" })
+	twin := soft(func(c *object.CR) { c.UID = "z" })
+	want := []*object.CR{soft(), twin, second, fence(createdAt(epoch.Add(-time.Hour))), hard(), cr("stranger", forNode("n"))}
 	for range 50 {
-		crs := make([]*CR, len(want))
+		crs := make([]*object.CR, len(want))
 		for i, j := range random.Perm(len(want)) {
 			crs[i] = want[j]
 		}
@@ -187,7 +189,7 @@ func TestLeaseOfNextStep(t *testing.T) {
 	require.Equal(t, held(ours, now, lasting(1260), acquired(epoch)), written(plan), "14.5: T is that of the step the node has come to")
 	plan = planBy(escalation(), sick("n", well, with(soft(deleting)), leased(held(ours, epoch, lasting(360)))), now)
 	require.Equal(t, held(ours, now, lasting(360), acquired(epoch)), written(plan), "14.5: also while its deletion is pending")
-	over := []*CR{soft(timedOut, deleting), fence(timedOut, deleting), hard(timedOut, deleting)}
+	over := []*object.CR{soft(timedOut, deleting), fence(timedOut, deleting), hard(timedOut, deleting)}
 	plan = planBy(escalation(), sick("n", well, with(over...), recordedAs(over...), leased(held(ours, epoch))), epoch.Add(10*time.Hour))
 	require.Empty(t, plan.Actions, "13.6 14.5: nor after the deletion was requested")
 	plan = planBy(escalation(), sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut)), leased(held(ours, epoch))), epoch.Add(10*time.Hour))

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // FuzzAnnotations: whatever others write into the annotations of a CR, it can be
@@ -37,12 +38,12 @@ func FuzzAnnotations(f *testing.F) {
 				annotations[annotation[0]] = annotation[1]
 			}
 		}
-		object := &unstructured.Unstructured{Object: map[string]any{}}
-		object.SetName("n")
-		object.SetCreationTimestamp(cr("n").CreationTimestamp)
-		object.SetOwnerReferences(cr("n").OwnerReferences)
-		object.SetAnnotations(annotations)
-		got := ParseCR(object)
+		raw := &unstructured.Unstructured{Object: map[string]any{}}
+		raw.SetName("n")
+		raw.SetCreationTimestamp(cr("n").CreationTimestamp)
+		raw.SetOwnerReferences(cr("n").OwnerReferences)
+		raw.SetAnnotations(annotations)
+		got := object.ParseCR(raw)
 		require.True(t, got.OwnedBy(ownerNamed("workers")))
 		want := "n"
 		if present&1 != 0 {

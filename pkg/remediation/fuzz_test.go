@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // seeds are objects of every shape, for both fuzz targets.
@@ -46,14 +48,14 @@ func FuzzParseCR(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		object := fuzzed(text)
-		if object == nil {
+		raw := fuzzed(text)
+		if raw == nil {
 			return
 		}
-		before := object.DeepCopy()
-		got := ParseCR(object)
-		require.Equal(t, before, object, "reading changes nothing")
-		require.True(t, got.SameAs(ParseCR(object)))
+		before := raw.DeepCopy()
+		got := object.ParseCR(raw)
+		require.Equal(t, before, raw, "reading changes nothing")
+		require.True(t, got.SameAs(object.ParseCR(raw)))
 		require.Equal(t, got, got.DeepCopyObject())
 		at, known := got.TimedOutAt()
 		require.True(t, !known || got.TimedOut(), "%s", at)
@@ -76,14 +78,14 @@ func FuzzParseTemplate(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		object := fuzzed(text)
-		if object == nil {
+		raw := fuzzed(text)
+		if raw == nil {
 			return
 		}
-		before := object.DeepCopy()
-		got := ParseTemplate(object)
-		require.Equal(t, before, object, "reading changes nothing")
-		require.True(t, got.SameAs(ParseTemplate(object)))
+		before := raw.DeepCopy()
+		got := object.ParseTemplate(raw)
+		require.Equal(t, before, raw, "reading changes nothing")
+		require.True(t, got.SameAs(object.ParseTemplate(raw)))
 		require.Equal(t, got, got.DeepCopyObject())
 		step := Step{}
 		if CheckTemplate([]Step{step}, step, got) == nil {

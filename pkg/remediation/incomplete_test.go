@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,7 +48,7 @@ func TestPlanWithUnreadCRs(t *testing.T) {
 func TestPlanWithoutATemplate(t *testing.T) {
 	t.Parallel()
 	ours := leased(held("NodeHealthCheck-workers", epoch))
-	fenced := fence(func(c *CR) { c.CreationTimestamp = metav1.NewTime(epoch.Add(5 * time.Minute)) })
+	fenced := fence(func(c *object.CR) { c.CreationTimestamp = metav1.NewTime(epoch.Add(5 * time.Minute)) })
 	tests := map[string]struct {
 		unread  int
 		node    Node

@@ -5,48 +5,15 @@ package remediation
 
 import (
 	"math"
-	"strings"
 	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
-
-const (
-	// holderPrefix starts the holder identity of a NodeHealthCheck.
-	holderPrefix = v1alpha1.Kind + "-"
-	// leasePrefix starts the name of the lease of a node.
-	leasePrefix = "node-"
-)
-
-// NHCOfHolder returns the NodeHealthCheck with a holder identity, and false for
-// holders of another kind.
-func NHCOfHolder(holder string) (nhc string, ok bool) { return strings.CutPrefix(holder, holderPrefix) }
-
-// LeaseName returns the name of the lease of a node, which other operators use too.
-// A node name that is too long for it is cut, and told apart by a hash.
-func LeaseName(node string) string {
-	name := leasePrefix + strings.ToLower(node)
-	if len(name) <= validation.DNS1123SubdomainMaxLength {
-		return name
-	}
-	cut := name[:validation.DNS1123SubdomainMaxLength-1-hashLength]
-	return strings.TrimRight(cut, ".-") + "-" + digest(node)
-}
-
-// NodeOfLease returns the node that a lease is for, by its owner or else by its
-// name.
-func NodeOfLease(lease *coordinationv1.Lease) (node string, ok bool) {
-	for _, owner := range lease.OwnerReferences {
-		if owner.Kind == "Node" && owner.APIVersion == "v1" {
-			return owner.Name, true
-		}
-	}
-	return strings.CutPrefix(lease.Name, leasePrefix)
-}
 
 // leaseEnd returns until when the lease holds, and false if a part of it is missing.
 func leaseEnd(lease *coordinationv1.Lease) (time.Time, bool) {
@@ -74,7 +41,7 @@ func leaseHolder(lease *coordinationv1.Lease) string {
 }
 
 // holds reports whether the owner holds the lease of the node.
-func (n *Node) holds(owner Owner) bool {
+func (n *Node) holds(owner object.Owner) bool {
 	return n.Lease != nil && leaseHolder(n.Lease) == owner.LeaseHolder()
 }
 
@@ -116,9 +83,9 @@ func (p *planner) acquire(step Step, fresh bool) (lease *coordinationv1.Lease, f
 	return lease, true
 }
 
-func newLease(owner Owner, node *Node, step Step, now time.Time) *coordinationv1.Lease {
+func newLease(owner object.Owner, node *Node, step Step, now time.Time) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: LeaseName(node.Name), OwnerReferences: nodeOwner(node)},
+		ObjectMeta: metav1.ObjectMeta{Name: object.LeaseName(node.Name), OwnerReferences: nodeOwner(node)},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity:       new(owner.LeaseHolder()),
 			AcquireTime:          new(micro(now)),

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,30 +69,30 @@ func written(plan NodePlan) *coordinationv1.Lease {
 
 func TestLeaseName(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "node-worker-1.example.com", LeaseName("Worker-1.example.COM"), "3")
+	require.Equal(t, "node-worker-1.example.com", object.LeaseName("Worker-1.example.COM"), "3")
 	long := strings.Repeat("n", 239) + "..-." + strings.Repeat("m", 10)
 	for _, node := range []string{strings.Repeat("n", 253), long} {
-		name := LeaseName(node)
+		name := object.LeaseName(node)
 		require.Empty(t, validation.IsDNS1123Subdomain(name), "%q", name)
-		require.NotEqual(t, name, LeaseName(node[:252]+"x"))
+		require.NotEqual(t, name, object.LeaseName(node[:252]+"x"))
 	}
-	require.Equal(t, "node-"+strings.Repeat("n", 248), LeaseName(strings.Repeat("n", 248)), "3: as long as it fits")
+	require.Equal(t, "node-"+strings.Repeat("n", 248), object.LeaseName(strings.Repeat("n", 248)), "3: as long as it fits")
 }
 
 func TestNodeOfLease(t *testing.T) {
 	t.Parallel()
-	node, ok := NodeOfLease(held(ours, epoch))
+	node, ok := object.NodeOfLease(held(ours, epoch))
 	require.True(t, ok)
 	require.Equal(t, "n", node)
-	node, ok = NodeOfLease(held(ours, epoch, func(l *coordinationv1.Lease) { l.OwnerReferences, l.Name = nil, "node-m" }))
+	node, ok = object.NodeOfLease(held(ours, epoch, func(l *coordinationv1.Lease) { l.OwnerReferences, l.Name = nil, "node-m" }))
 	require.True(t, ok)
 	require.Equal(t, "m", node, "17.2: by name")
-	_, ok = NodeOfLease(held(ours, epoch, func(l *coordinationv1.Lease) { l.OwnerReferences, l.Name = nil, "m" }))
+	_, ok = object.NodeOfLease(held(ours, epoch, func(l *coordinationv1.Lease) { l.OwnerReferences, l.Name = nil, "m" }))
 	require.False(t, ok)
-	nhc, ok := NHCOfHolder(ownerNamed("workers").LeaseHolder())
+	nhc, ok := object.NHCOfHolder(ownerNamed("workers").LeaseHolder())
 	require.True(t, ok)
 	require.Equal(t, "workers", nhc)
-	_, ok = NHCOfHolder("node-maintenance")
+	_, ok = object.NHCOfHolder("node-maintenance")
 	require.False(t, ok)
 }
 
@@ -321,4 +323,13 @@ func FuzzLease(f *testing.F) {
 			require.False(t, end.Before(old), "14.5: the end never moves to an earlier time")
 		}
 	})
+}
+
+// leaseValidReference is leaseValid in other words (spec 14.3).
+func leaseValidReference(lease *coordinationv1.Lease, now time.Time) bool {
+	renewed, seconds := lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds
+	if renewed == nil || seconds == nil || now.Sub(renewed.Time) < -leaseTolerance {
+		return false
+	}
+	return now.Sub(renewed.Time) <= time.Duration(*seconds)*time.Second
 }

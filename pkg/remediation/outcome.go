@@ -4,10 +4,10 @@
 package remediation
 
 import (
-	"errors"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -45,13 +45,13 @@ type Outcome struct {
 	// Reason is that of the decision if Result is Failed or Unknown.
 	Reason v1alpha1.DecisionReason
 	// CR is the one that was created or adopted, or that blocks.
-	CR *CR
+	CR *object.CR
 	// CreatedAt is when it was known that the CR exists.
 	CreatedAt time.Time
 	// Deleted are the CRs whose deletion was requested by this call.
-	Deleted []*CR
+	Deleted []*object.CR
 	// Gone are CRs that were found to exist no longer.
-	Gone []*CR
+	Gone []*object.CR
 	// TimedOut holds the CRs whose step has ended by this call, and when.
 	TimedOut map[types.UID]time.Time
 	// ReleaseFailed means that the lease was not deleted: it has changed since it was
@@ -60,13 +60,10 @@ type Outcome struct {
 	// Err joins what failed, also what the node does not wait for. The other fields show
 	// what was done all the same.
 	Err error
-
-	// lease is the lease as this call has written it, nil if it has not.
-	lease *coordinationv1.Lease
 }
 
 // NewCR returns the CR that exists for the node since the plan was made, nil if there is none.
-func (o *Outcome) NewCR() *CR {
+func (o *Outcome) NewCR() *object.CR {
 	if o.Result == Created || o.Result == Adopted {
 		return o.CR
 	}
@@ -74,28 +71,12 @@ func (o *Outcome) NewCR() *CR {
 }
 
 // Blocker returns the CR that has the name that was needed, nil if there is none.
-func (o *Outcome) Blocker() *CR {
+func (o *Outcome) Blocker() *object.CR {
 	if o.Result == Blocked {
 		return o.CR
 	}
 	return nil
 }
-
-// set records the result, unless there is one.
-func (o *Outcome) set(result Result) {
-	if o.Result == "" {
-		o.Result = result
-	}
-}
-
-func (o *Outcome) timedOut(action MarkTimedOut) {
-	if o.TimedOut == nil {
-		o.TimedOut = map[types.UID]time.Time{}
-	}
-	o.TimedOut[action.CR.UID] = action.At
-}
-
-func (o *Outcome) fail(err error) { o.Err = errors.Join(o.Err, err) }
 
 // NodeResult is a plan together with what became of it.
 type NodeResult struct {

@@ -7,8 +7,9 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -34,7 +35,7 @@ type Node struct {
 	// OthersRemediate tells whether anybody else has a CR for the node.
 	OthersRemediate bool
 	// Own are the CRs that the NodeHealthCheck owns for the node, in the order of Sort.
-	Own []*CR
+	Own []*object.CR
 	// DeletionRequested holds the uids of those whose deletion was requested,
 	// though the caches may not show it yet.
 	DeletionRequested map[types.UID]bool
@@ -50,7 +51,7 @@ type Node struct {
 	// those that are known.
 	Incomplete bool
 	// Foreign are CRs of others, for the node or with its name.
-	Foreign []*CR
+	Foreign []*object.CR
 	// Machines are those behind the node. One that cannot be read is waited for until
 	// MachineDeadline: a CR gets its owners when it is created, and never again.
 	Machines        Machines
@@ -78,12 +79,12 @@ type NodePlan struct {
 	// it: limits over several nodes may.
 	Candidate bool
 	// Blocker is the foreign CR that stands in the way, if that is the refusal.
-	Blocker *CR
+	Blocker *object.CR
 	// Exhausted means that the last step is over, or ends by this plan, and the node is
 	// still unhealthy: see ExhaustedBy.
 	Exhausted bool
 	// Failed is the CR of the last step, if its remediator reports a failure.
-	Failed *CR
+	Failed *object.CR
 	// Delayed means that healthyDelay keeps the CRs of a healthy node.
 	Delayed bool
 	// Reason is what the plan depends on most. It is empty for a node that there is
@@ -92,7 +93,7 @@ type NodePlan struct {
 	// Until is when time alone changes that, zero if it does not.
 	Until time.Time
 	// Running is the CR of the current step, nil if it has none.
-	Running *CR
+	Running *object.CR
 	// Recheck is the next instant at which time alone changes the plan, zero if
 	// there is none.
 	Recheck time.Time
@@ -181,8 +182,13 @@ func (p *planner) setReason(reason v1alpha1.DecisionReason, until time.Time) {
 
 func (p *planner) recheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck, t) }
 
-// deleting tells whether the deletion of cr is on its way.
-func (n *Node) deleting(cr *CR) bool { return cr.Deleting() || n.DeletionRequested[cr.UID] }
+// target returns what a CR from a template is for.
+func (n *Node) target(template *object.Template) object.Target {
+	return object.Target{Node: n.Name, ControlPlane: n.ControlPlane, Machine: n.Machines.owner(template)}
+}
+
+// deleting reports whether the deletion of cr is on its way.
+func (n *Node) deleting(cr *object.CR) bool { return cr.Deleting() || n.DeletionRequested[cr.UID] }
 
 // recover plans the deletion of all CRs of a healthy node, after the delay (spec 16).
 func (p *planner) recover() {
@@ -250,7 +256,7 @@ func (p *planner) cleanUp() {
 			p.setReason(v1alpha1.DecidedAwaitingReplacement, time.Time{})
 			continue
 		}
-		if cr.mayTimeOut() {
+		if cr.MayTimeOut() {
 			p.do(MarkTimedOut{CR: cr, At: p.now})
 		}
 		if !going {
@@ -362,13 +368,3 @@ func (p *planner) postpone() {
 	}
 	p.Actions = nil
 }
-
-// AwaitsReplacement tells whether the remediator still works although the Node is
-// gone, because it replaces the node for good (spec 17.3).
-func (c *CR) AwaitsReplacement() bool {
-	return c.PermanentNodeDeletionExpected == corev1.ConditionTrue && c.Succeeded != corev1.ConditionTrue
-}
-
-// mayTimeOut tells whether the CR may be told to stop: once, and never after it
-// has succeeded (spec 13.8).
-func (c *CR) mayTimeOut() bool { return !c.TimedOut() && c.Succeeded != corev1.ConditionTrue }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,7 +85,7 @@ func randomNode(random *rand.Rand) Node {
 	return node
 }
 
-func randomCR(random *rand.Rand, name string) *CR {
+func randomCR(random *rand.Rand, name string) *object.CR {
 	c := cr(name, forNode("n"), createdAt(epoch.Add(-time.Duration(random.IntN(40))*time.Minute)))
 	switch random.IntN(4) {
 	case 0:
@@ -94,7 +96,7 @@ func randomCR(random *rand.Rand, name string) *CR {
 	case 2:
 		from("reboot")(c)
 	}
-	for _, change := range []func(*CR){succeeded, failed, awaitsDelete, timedOut, deleting} {
+	for _, change := range []func(*object.CR){succeeded, failed, awaitsDelete, timedOut, deleting} {
 		if random.IntN(4) == 0 {
 			change(c)
 		}
@@ -123,10 +125,10 @@ func cloneNode(node Node) Node {
 	}
 	clone.Lease = node.Lease.DeepCopy()
 	for _, c := range node.Own {
-		clone.Own = append(clone.Own, c.DeepCopyObject().(*CR))
+		clone.Own = append(clone.Own, c.DeepCopyObject().(*object.CR))
 	}
 	for _, c := range node.Foreign {
-		clone.Foreign = append(clone.Foreign, c.DeepCopyObject().(*CR))
+		clone.Foreign = append(clone.Foreign, c.DeepCopyObject().(*object.CR))
 	}
 	clone.Unreadable = append(clone.Unreadable, node.Unreadable...)
 	clone.DeletionRequested = maps.Clone(node.DeletionRequested)
@@ -153,7 +155,7 @@ func carryOut(random *rand.Rand, node Node, actions []Action) Node {
 	for _, action := range actions {
 		switch action := action.(type) {
 		case Create:
-			created := ParseCR(action.Object)
+			created := object.ParseCR(action.Object)
 			created.UID = "created-uid"
 			created.CreationTimestamp = metav1.NewTime(epoch)
 			after.Own = append(after.Own, created)
@@ -162,7 +164,7 @@ func carryOut(random *rand.Rand, node Node, actions []Action) Node {
 			if action.EndsStep {
 				recordedAs(action.CR)(&after)
 			}
-			if after.Own[i].mayTimeOut() && (!action.EndsStep || random.IntN(2) == 0) {
+			if after.Own[i].MayTimeOut() && (!action.EndsStep || random.IntN(2) == 0) {
 				timedOut(after.Own[i]) // Or else the live object has succeeded, or the write was denied.
 			}
 		case WriteLease:
@@ -227,7 +229,7 @@ func requirePermitted(t *testing.T, s *Policy, plan *NodePlan) {
 	t.Helper()
 	node := plan.Node
 	permitted := node.Constraints.Permissions()
-	own, marked := map[*CR]bool{}, map[*CR]bool{}
+	own, marked := map[*object.CR]bool{}, map[*object.CR]bool{}
 	for _, c := range node.Own {
 		own[c] = true
 	}
@@ -258,7 +260,7 @@ func requirePermitted(t *testing.T, s *Policy, plan *NodePlan) {
 			require.False(t, node.deleting(action.CR), "16.1: a CR already being deleted gets none")
 			require.False(t, unhealthy || plan.Delayed, "7.5 16.1: never for an unhealthy node that exists")
 			require.False(t, node.Constraints.NodeDeleted && action.CR.AwaitsReplacement(), "17.3")
-			require.Equal(t, node.Constraints.NodeDeleted && action.CR.mayTimeOut(), marked[action.CR], "17.2: told to stop first")
+			require.Equal(t, node.Constraints.NodeDeleted && action.CR.MayTimeOut(), marked[action.CR], "17.2: told to stop first")
 		case MarkTimedOut:
 			require.True(t, own[action.CR], "11.4: foreign CRs are not touched")
 			require.True(t, unhealthy || node.Constraints.NodeDeleted, "7.5")
@@ -267,7 +269,7 @@ func requirePermitted(t *testing.T, s *Policy, plan *NodePlan) {
 				require.True(t, permitted.EndStep, "5.2")
 				require.True(t, plan.Exhausted || begins(*plan), "5.3: never while its successor may not be created")
 			} else {
-				require.True(t, action.CR.mayTimeOut(), "13.8: written once, never on a success")
+				require.True(t, action.CR.MayTimeOut(), "13.8: written once, never on a success")
 			}
 			marked[action.CR] = true
 		case WriteLease:

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,7 +63,7 @@ func TestPlan(t *testing.T) {
 		"17.3 also after a failure":                             {node: sick("n", gone, with(cr("n", awaitsDelete, failed)))},
 		"17.3 until it has succeeded":                           {node: sick("n", gone, with(cr("n", awaitsDelete, succeeded))), want: []string{"delete n"}},
 		"17.3 each CR for itself":                               {node: sick("n", gone, with(cr("m", awaitsDelete), cr("n"))), want: []string{mark, "delete n"}},
-		"17.3 the expectation may be Unknown":                   {node: sick("n", gone, with(cr("n", func(c *CR) { c.PermanentNodeDeletionExpected = "Unknown" }))), want: []string{mark, "delete n"}},
+		"17.3 the expectation may be Unknown":                   {node: sick("n", gone, with(cr("n", func(c *object.CR) { c.PermanentNodeDeletionExpected = "Unknown" }))), want: []string{mark, "delete n"}},
 		"13.8 17.3 deleted by others meanwhile":                 {node: sick("n", gone, with(cr("n", awaitsDelete, deleting))), want: []string{mark}},
 		"17.4 nothing of ours is left of a deleted Node":        {node: sick("n", gone)},
 		"17.2 what cannot be read cannot be cleaned up":         {node: sick("n", gone, unreadable)},
@@ -125,7 +127,7 @@ func TestPlanWithoutTemplate(t *testing.T) {
 	require.Equal(t, v1alpha1.DecidedDisabled, plan.Refusal(), "6.7: nothing is started")
 	plan = planBy(classicPolicy(nil), sick("n", well, with(cr("n")), unusable), epoch)
 	require.Equal(t, []string{"delete n"}, describe(plan.Actions), "6.7: running remediations finish")
-	none := &Policy{Owner: OwnerOf(check())}
+	none := &Policy{Owner: object.OwnerOf(check())}
 	plan = planBy(none, sick("n", under(func(c *Constraints) { c.InvalidSpec = true })), epoch)
 	require.Equal(t, v1alpha1.DecidedInvalidSpec, plan.Refusal(), "4.7: a stored spec without templates")
 	require.False(t, plan.Exhausted)
@@ -143,7 +145,7 @@ func TestPlanBlockedByForeignCR(t *testing.T) {
 	t.Parallel()
 	const hashed = "n-92b241e8"
 	tests := map[string]struct {
-		foreign  *CR
+		foreign  *object.CR
 		multiple bool
 		blocks   bool
 	}{
@@ -260,7 +262,7 @@ func TestPlanWaitsForMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := classicPolicy(reboot(func(template *Template) {
+			s := classicPolicy(reboot(func(template *object.Template) {
 				if tc.group != "" {
 					template.APIVersion = tc.group + "/v1"
 				}
@@ -294,7 +296,7 @@ func TestPlanByAnUntrustedClock(t *testing.T) {
 
 func TestDeletionRequestedIsByUID(t *testing.T) {
 	t.Parallel()
-	namesake := cr("n", func(c *CR) { c.UID = "of-the-next-life" })
+	namesake := cr("n", func(c *object.CR) { c.UID = "of-the-next-life" })
 	plan := planFor(sick("n", well, with(namesake), requested(types.UID("n-uid"))), epoch)
 	require.Equal(t, []string{"delete n"}, describe(plan.Actions), "P9")
 }

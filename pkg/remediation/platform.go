@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,7 +75,7 @@ func (m Machines) Unread() bool { return m.UnreadOpenShift != "" || m.UnreadClus
 
 // mayOwn reports whether a Machine that cannot be read for now would own a CR from the
 // template.
-func (m Machines) mayOwn(template *Template) bool {
+func (m Machines) mayOwn(template *object.Template) bool {
 	if template.Namespace == "" || (m.OpenShift != nil && m.OpenShift.GetNamespace() == template.Namespace) {
 		return false
 	}
@@ -82,7 +84,7 @@ func (m Machines) mayOwn(template *Template) bool {
 }
 
 // owner returns the Machine that owns a CR as its second owner, or nil (spec 11.3).
-func (m Machines) owner(template *Template) *metav1.OwnerReference {
+func (m Machines) owner(template *object.Template) *metav1.OwnerReference {
 	machine := m.OpenShift
 	if machine == nil || machine.GetNamespace() != template.Namespace {
 		machine = m.ClusterAPI

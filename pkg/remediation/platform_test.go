@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -58,10 +60,10 @@ func TestSecondOwner(t *testing.T) {
 	clusterAPI := func(namespace string) *unstructured.Unstructured {
 		return machine("cluster.x-k8s.io/v1beta2", namespace, "capi")
 	}
-	infrastructure := func(t *Template) { t.APIVersion = "infrastructure.cluster.x-k8s.io/v1beta1" }
+	infrastructure := func(t *object.Template) { t.APIVersion = "infrastructure.cluster.x-k8s.io/v1beta1" }
 	tests := map[string]struct {
 		machines Machines
-		template *Template
+		template *object.Template
 		want     string
 	}{
 		"11.3 none": {template: reboot()},

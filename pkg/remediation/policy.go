@@ -9,18 +9,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 // Policy is what an owner, such as a NodeHealthCheck, wants done about its nodes.
 type Policy struct {
-	Owner Owner
+	Owner object.Owner
 	// Steps are in ascending order.
 	Steps []Step
 	// Templates are those of the steps, nil where they cannot be used at the moment: such
 	// a step does not begin, and the one before it does not end.
-	Templates []*Template
+	Templates []*object.Template
 	// HealthyDelay is how long a node must stay healthy before its CRs go. Zero means not
 	// at all, negative until somebody confirms it (spec 16.4).
 	HealthyDelay time.Duration

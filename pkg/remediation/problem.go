@@ -6,6 +6,8 @@ package remediation
 import (
 	"fmt"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -93,7 +95,7 @@ func CheckRemediationScope(step Step, templateNamespaced, remediationNamespaced 
 }
 
 // CheckTemplate judges the template of one of steps.
-func CheckTemplate(steps []Step, step Step, template *Template) *Problem {
+func CheckTemplate(steps []Step, step Step, template *object.Template) *Problem {
 	if template.Spec == nil {
 		return invalid(fmt.Sprintf("invalid template %s/%s, didn't find spec.template.spec", template.Namespace, template.Name))
 	}

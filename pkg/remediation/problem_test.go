@@ -6,6 +6,8 @@ package remediation
 import (
 	"testing"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,7 +37,7 @@ func TestProblems(t *testing.T) {
 			message: `Remediation template not found: "failed to get external remediation template remediators/reboot: it is not there"`,
 		},
 		"6.1 invalid": {
-			got:     CheckTemplate([]Step{rebootStep()}, rebootStep(), reboot(func(t *Template) { t.Spec = nil })),
+			got:     CheckTemplate([]Step{rebootStep()}, rebootStep(), reboot(func(t *object.Template) { t.Spec = nil })),
 			reason:  "RemediationTemplateInvalid",
 			message: `Remediation template is invalid: "invalid template remediators/reboot, didn't find spec.template.spec"`,
 		},
@@ -45,7 +47,7 @@ func TestProblems(t *testing.T) {
 			message: `Remediation template is invalid: "Using multiple templates of same kind is not supported for this template: RebootRemediationTemplate"`,
 		},
 		"6.1 an invalid template is reported before its kind": {
-			got:     CheckTemplate([]Step{rebootStep(), rebootStep()}, rebootStep(), reboot(func(t *Template) { t.Spec = nil })),
+			got:     CheckTemplate([]Step{rebootStep(), rebootStep()}, rebootStep(), reboot(func(t *object.Template) { t.Spec = nil })),
 			reason:  "RemediationTemplateInvalid",
 			message: `Remediation template is invalid: "invalid template remediators/reboot, didn't find spec.template.spec"`,
 		},
@@ -121,7 +123,7 @@ func TestCheckTemplateOfSameKind(t *testing.T) {
 	other := step(testKind+"Template", "elsewhere", "other")
 	tests := map[string]struct {
 		steps    []Step
-		template *Template
+		template *object.Template
 		problem  bool
 	}{
 		"6.1 the only one":                    {steps: []Step{rebootStep()}, template: reboot()},

@@ -6,6 +6,8 @@ package remediation
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
@@ -36,7 +38,7 @@ func (p *planner) remind() {
 
 // returned reports whether the Node has been created since its CR was marked. A CR whose
 // mark was denied when the Node went has none; that of an unhealthy Node gets one anyway.
-func (p *planner) returned(cr *CR) bool {
+func (p *planner) returned(cr *object.CR) bool {
 	since := cr.DeletionTimestamp.Time
 	if cr.TimedOut() {
 		since, _ = cr.TimedOutAt()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -63,9 +65,9 @@ func (s Step) Duration() time.Duration {
 	return v1alpha1.ClassicDuration
 }
 
-// owns tells whether the CR belongs to the template of the step (spec 1.4). The
+// Owns reports whether the CR belongs to the template of the step (spec 1.4). The
 // version is not compared: all versions are the same objects.
-func (s Step) owns(cr *CR) bool {
+func (s Step) Owns(cr *object.CR) bool {
 	kind, _ := s.RemediationKind()
 	if cr.GroupVersionKind().GroupKind() != kind.GroupKind() || (cr.Namespace != "" && cr.Namespace != s.Reference.Namespace) {
 		return false
@@ -78,14 +80,14 @@ func (s Step) owns(cr *CR) bool {
 
 // Sort sorts own CRs of a node by step, those of no step last, and the oldest first
 // within a step.
-func Sort(steps []Step, crs []*CR) {
-	rank := func(cr *CR) int {
-		if i := slices.IndexFunc(steps, func(step Step) bool { return step.owns(cr) }); i >= 0 {
+func Sort(steps []Step, crs []*object.CR) {
+	rank := func(cr *object.CR) int {
+		if i := slices.IndexFunc(steps, func(step Step) bool { return step.Owns(cr) }); i >= 0 {
 			return i
 		}
 		return len(steps)
 	}
-	slices.SortFunc(crs, func(a, b *CR) int {
+	slices.SortFunc(crs, func(a, b *object.CR) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 	})
 }
@@ -96,11 +98,11 @@ type progress struct {
 	// steps if all are (spec 13.2).
 	current int
 	// running is the CR of the current step, nil if it has none.
-	running *CR
+	running *object.CR
 	// last is the CR of the last step, also once that is over, nil if it has none.
-	last *CR
+	last *object.CR
 	// going are CRs whose deletion was requested: they stand for no step any more.
-	going []*CR
+	going []*object.CR
 	// leaving has for each step whether one of these belongs to it. It is empty if there is
 	// no CR at all.
 	leaving []bool
@@ -128,10 +130,10 @@ func trace(node *Node, steps []Step) progress {
 		return p // The first step is due. Most nodes are like that.
 	}
 	p.leaving = make([]bool, len(steps))
-	first := make([]*CR, len(steps))
+	first := make([]*object.CR, len(steps))
 	over := make([]bool, len(steps))
 	for _, cr := range node.Own {
-		i := slices.IndexFunc(steps, func(step Step) bool { return step.owns(cr) })
+		i := slices.IndexFunc(steps, func(step Step) bool { return step.Owns(cr) })
 		p.reached = max(p.reached, i)
 		going := node.deleting(cr)
 		if going {
@@ -166,7 +168,7 @@ func trace(node *Node, steps []Step) progress {
 }
 
 // recordedTimeout returns when status says that the CR has timed out, or nil.
-func (n *Node) recordedTimeout(cr *CR) *time.Time {
+func (n *Node) recordedTimeout(cr *object.CR) *time.Time {
 	for i := range n.Recorded {
 		if n.Recorded[i].Resource.UID == cr.UID && n.Recorded[i].TimedOut != nil {
 			return &n.Recorded[i].TimedOut.Time

@@ -9,13 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
@@ -81,7 +82,7 @@ func (m *mini) react(ctx context.Context, node *corev1.Node) error {
 		if err := crs.Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("deleting a remediation: %w", err)
 		}
-		if err := leases.Delete(ctx, remediation.LeaseName(node.Name), metav1.DeleteOptions{}); err != nil {
+		if err := leases.Delete(ctx, object.LeaseName(node.Name), metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("deleting a lease: %w", err)
 		}
 		return nil
@@ -108,7 +109,7 @@ func ownerOf(node *corev1.Node) []metav1.OwnerReference {
 func leaseOf(node *corev1.Node) *coordinationv1.Lease {
 	now := metav1.NewMicroTime(time.Now())
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: remediation.LeaseName(node.Name), OwnerReferences: ownerOf(node)},
+		ObjectMeta: metav1.ObjectMeta{Name: object.LeaseName(node.Name), OwnerReferences: ownerOf(node)},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new(controlAccount), LeaseDurationSeconds: new(int32(660)), AcquireTime: &now, RenewTime: &now, LeaseTransitions: new(int32(0)),
 		},

@@ -10,13 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // patience is how long something may take that comes by itself. It bounds a failure,
@@ -116,7 +117,7 @@ func (s *sight) sawLease(event watch.Event) {
 	if !ok {
 		return
 	}
-	node, _ := remediation.NodeOfLease(lease)
+	node, _ := object.NodeOfLease(lease)
 	s.change(func() {
 		switch event.Type {
 		case watch.Added:

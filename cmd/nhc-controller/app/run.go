@@ -172,7 +172,7 @@ func (p *process) run(ctx context.Context) error {
 	if err := p.prepare(ctx, recorder); err != nil {
 		return err
 	}
-	recorder.crowded = func() bool { return false }
+	recorder.crowded = p.controller.Crowded
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
 	servers, err := p.listen(watchdog)
 	if err != nil {

@@ -1,0 +1,292 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+)
+
+// FieldManager is the name under which the controller writes.
+const FieldManager = "nhc-controller"
+
+// Executor carries out plans. It is the only writer of CRs. All fields are
+// required; its methods may be called from several goroutines.
+type Executor struct {
+	Client dynamic.Interface
+	// Mapping returns where CRs of a kind are served.
+	Mapping func(schema.GroupVersionKind) (*meta.RESTMapping, error)
+	// StillUnhealthy reads the node live and judges it again, for Confirm.
+	StillUnhealthy func(ctx context.Context, node string) (bool, error)
+	// Kube writes the leases, in LeaseNamespace, and removes confirmations from Nodes.
+	Kube           kubernetes.Interface
+	LeaseNamespace string
+	// Now reads the clock that latencies are measured by.
+	Now func() time.Time
+	// OnWrite is told the resource version of every CR and lease that was written.
+	OnWrite func(resource schema.GroupResource, resourceVersion string)
+}
+
+// Execute carries out the actions of one plan of the owner, one after the other.
+func (e *Executor) Execute(ctx context.Context, owner object.Owner, plan *remediation.NodePlan) remediation.Outcome {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", plan.Node.Name)
+	ctx = klog.NewContext(ctx, logger)
+	var outcome execution
+	deletions := 0
+	for _, action := range plan.Actions {
+		switch action.(type) {
+		case remediation.Delete:
+			deletions++
+		case remediation.ReleaseLease:
+			if len(outcome.Deleted)+len(outcome.Gone) < deletions {
+				continue // A CR is left, and the outcome says why: the lease is kept for it (spec 14.9).
+			}
+		}
+		if !e.perform(ctx, owner, plan, action, &outcome) {
+			break
+		}
+	}
+	return outcome.Outcome
+}
+
+// execution is an outcome in the making. The first result counts.
+type execution struct {
+	remediation.Outcome
+	// lease is the lease as it was written, nil if it was not.
+	lease *coordinationv1.Lease
+}
+
+// set records the result, unless there is one.
+func (e *execution) set(result remediation.Result) {
+	if e.Result == "" {
+		e.Result = result
+	}
+}
+
+func (e *execution) timedOut(action remediation.MarkTimedOut) {
+	if e.TimedOut == nil {
+		e.TimedOut = map[types.UID]time.Time{}
+	}
+	e.TimedOut[action.CR.UID] = action.At
+}
+
+func (e *execution) fail(err error) { e.Err = errors.Join(e.Err, err) }
+
+// perform carries out one action, and records as what its failure counts. It reports
+// whether the later actions of the plan may follow.
+func (e *Executor) perform(ctx context.Context, owner object.Owner, plan *remediation.NodePlan, action remediation.Action, outcome *execution) bool {
+	before := outcome.Err
+	outcome.Err = nil
+	stop := e.execute(ctx, owner, plan.Node, action, outcome)
+	if stop != nil {
+		klog.FromContext(ctx).V(4).Info("Left out the rest of a plan", "cause", stop.Error())
+		if !errors.Is(stop, errStop) {
+			outcome.fail(stop)
+		}
+	}
+	if reason := plan.FailureReason(action); outcome.Err != nil && reason != "" {
+		outcome.set(remediation.Failed)
+		outcome.Reason = cmp.Or(outcome.Reason, reason)
+	}
+	outcome.Err = errors.Join(before, outcome.Err)
+	return stop == nil
+}
+
+// errStop ends a plan without a failure: the outcome says why.
+var errStop = errors.New("the rest of the plan must not follow")
+
+// actionTimeout bounds an action. A kind that never answers, because its webhook or its
+// API server hangs, must not hold a worker for ever. It is longer than the API server
+// waits for a webhook.
+const actionTimeout = 35 * time.Second
+
+// execute carries out one action. It returns an error if the later actions of the
+// plan must not follow; what fails without that consequence is in the outcome.
+func (e *Executor) execute(ctx context.Context, owner object.Owner, node *remediation.Node, action remediation.Action, outcome *execution) error {
+	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	defer cancel()
+	switch action := action.(type) {
+	case remediation.Confirm:
+		return e.confirm(ctx, node.Name, outcome)
+	case remediation.Create:
+		e.create(ctx, owner, node, action, outcome)
+	case remediation.Delete:
+		e.delete(ctx, action, outcome)
+	case remediation.MarkTimedOut:
+		err := e.markTimedOut(ctx, action)
+		switch {
+		case err == nil || (action.EndsStep && denied(err)):
+			if action.EndsStep {
+				outcome.timedOut(action)
+				klog.FromContext(ctx).Info("Step ended", "kind", action.CR.Kind, "remediation", klog.KObj(action.CR), "failed", action.CR.Succeeded == corev1.ConditionFalse)
+			}
+		case action.EndsStep:
+			return fmt.Errorf("ending a step for node %s: %w", node.Name, err)
+		case !errors.Is(err, errNotThere):
+			outcome.fail(fmt.Errorf("telling the remediation of node %s to stop: %w", node.Name, err))
+		}
+	case remediation.WriteLease:
+		return e.writeLease(ctx, action.Lease, outcome)
+	case remediation.ReleaseLease:
+		return e.releaseLease(ctx, action.Lease, outcome)
+	case remediation.RemoveConfirmation:
+		return e.removeConfirmation(ctx, action)
+	default:
+		return fmt.Errorf("unknown action %T", action)
+	}
+	return nil
+}
+
+// errNotThere is returned for a CR that is gone, or was replaced by a namesake.
+var errNotThere = errors.New("the remediation is not there any more")
+
+func (e *Executor) client(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, *meta.RESTMapping, error) {
+	mapping, err := e.Mapping(gvk)
+	if err != nil {
+		return nil, nil, fmt.Errorf("locating %s: %w", gvk.Kind, err)
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		return e.Client.Resource(mapping.Resource), mapping, nil
+	}
+	return e.Client.Resource(mapping.Resource).Namespace(namespace), mapping, nil
+}
+
+// confirm looks at the node right before something that cannot be undone.
+func (e *Executor) confirm(ctx context.Context, node string, outcome *execution) error {
+	unhealthy, err := e.StillUnhealthy(ctx, node)
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading node %s again: %w", node, err)
+	case !unhealthy:
+		outcome.set(remediation.Recovered)
+		klog.FromContext(ctx).V(2).Info("Went no further: the node is no longer unhealthy")
+		return errStop
+	}
+	return nil
+}
+
+func (e *Executor) create(ctx context.Context, owner object.Owner, node *remediation.Node, action remediation.Create, outcome *execution) {
+	desired := action.Object
+	client, mapping, err := e.client(desired.GroupVersionKind(), desired.GetNamespace())
+	if err != nil {
+		outcome.fail(err)
+		return
+	}
+	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
+	if apierrors.IsAlreadyExists(err) {
+		e.adopt(ctx, client, owner, node, desired, outcome)
+		return
+	}
+	if err != nil {
+		if !refused(err) {
+			outcome.set(remediation.Unknown)
+		}
+		outcome.fail(fmt.Errorf("creating remediation for node %s: %w", node.Name, err))
+		return
+	}
+	e.OnWrite(mapping.Resource.GroupResource(), created.GetResourceVersion())
+	outcome.set(remediation.Created)
+	outcome.CR, outcome.CreatedAt = object.ParseCR(created), e.Now()
+	klog.FromContext(ctx).Info("Created remediation", "kind", created.GetKind(), "remediation", klog.KObj(created))
+}
+
+// refused reports whether the API server has certainly not created an object: a client
+// error says so, and so does a webhook that could not be asked.
+func refused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return (code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout) ||
+		strings.Contains(err.Error(), "failed calling webhook")
+}
+
+// adopt looks at the object that has the name of the CR to create. It is the CR of this
+// step if an answer was lost or a cache lags, and then all is well. A CR of another step,
+// or one whose step is over, is never adopted: its time is up already (P9).
+func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, owner object.Owner, node *remediation.Node, desired *unstructured.Unstructured, outcome *execution) {
+	logger := klog.FromContext(ctx)
+	live, err := client.Get(ctx, desired.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		outcome.set(remediation.StillDeleting)
+		logger.V(2).Info("Created no remediation: the previous one has just gone", "kind", desired.GetKind(), "remediation", klog.KObj(desired))
+		return
+	}
+	if err != nil {
+		outcome.set(remediation.Unknown)
+		outcome.fail(fmt.Errorf("reading the remediation that stands for node %s: %w", node.Name, err))
+		return
+	}
+	switch cr := object.ParseCR(live); {
+	case !cr.OwnedBy(owner) || cr.Node() != node.Name:
+		outcome.set(remediation.Blocked)
+		outcome.CR = cr
+		logger.V(2).Info("Created no remediation: a foreign one has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	case cr.Deleting():
+		outcome.set(remediation.StillDeleting)
+		logger.V(2).Info("Created no remediation: the previous one is still being deleted", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	case cr.TimedOut() || !sameTemplate(cr, object.ParseCR(desired)) || knows(node, cr.UID):
+		outcome.set(remediation.Blocked)
+		outcome.CR = cr
+		logger.V(2).Info("Created no remediation: that of another step has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	default:
+		outcome.set(remediation.Adopted)
+		outcome.CR, outcome.CreatedAt = cr, e.Now()
+		logger.Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	}
+}
+
+// sameTemplate reports whether two CRs were made from the same template, as far as they
+// say so.
+func sameTemplate(a, b *object.CR) bool {
+	nameOfA, known := a.Template()
+	nameOfB, _ := b.Template()
+	return !known || nameOfA == nameOfB
+}
+
+// knows reports whether the CR was known when the plan was made.
+func knows(n *remediation.Node, uid types.UID) bool {
+	return slices.ContainsFunc(n.Own, func(cr *object.CR) bool { return cr.UID == uid })
+}
+
+func (e *Executor) delete(ctx context.Context, action remediation.Delete, outcome *execution) {
+	cr := action.CR
+	client, _, err := e.client(cr.GroupVersionKind(), cr.Namespace)
+	if err != nil {
+		outcome.fail(err)
+		return
+	}
+	err = client.Delete(ctx, cr.Name, *metav1.NewPreconditionDeleteOptions(string(cr.UID)))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		outcome.Gone = append(outcome.Gone, cr) // Gone, or gone and replaced by a namesake.
+	case err != nil:
+		outcome.fail(fmt.Errorf("deleting %s %s: %w", cr.Kind, klog.KObj(cr), err))
+	default:
+		outcome.Deleted = append(outcome.Deleted, cr)
+		klog.FromContext(ctx).Info("Deleted remediation", "kind", cr.Kind, "remediation", klog.KObj(cr))
+	}
+}

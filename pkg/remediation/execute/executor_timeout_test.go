@@ -1,0 +1,33 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// TestActionTimesOut: what never answers does not hold a worker for ever (P1, P12).
+func TestActionTimesOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		th := newTestExecutor()
+		th.Executor.StillUnhealthy = func(ctx context.Context, _ string) (bool, error) {
+			<-ctx.Done() // As a request does that is not answered.
+			return false, ctx.Err()
+		}
+		begin := time.Now()
+		outcome := th.run(t.Context(), planToCreate())
+		require.ErrorIs(t, outcome.Err, context.DeadlineExceeded)
+		require.Nil(t, outcome.NewCR())
+		require.False(t, outcome.Result == remediation.Unknown, "nothing was sent")
+		require.Equal(t, actionTimeout, time.Since(begin))
+	})
+}

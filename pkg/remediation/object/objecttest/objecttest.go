@@ -1,0 +1,129 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package objecttest makes templates, remediation objects (CRs) and their owners for tests.
+package objecttest
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// What the objects have in common.
+const (
+	GroupVersion = "example.com/v1"
+	Namespace    = "remediators"
+	Kind         = "RebootRemediation"
+)
+
+// Epoch is when the objects were created.
+var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Template returns a template.
+func Template(changes ...func(*object.Template)) *object.Template {
+	template := &object.Template{
+		TypeMeta:   metav1.TypeMeta{APIVersion: GroupVersion, Kind: Kind + "Template"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "reboot", UID: "template-uid", ResourceVersion: "1"},
+		Spec:       map[string]any{"strategy": "reboot"},
+	}
+	for _, change := range changes {
+		change(template)
+	}
+	return template
+}
+
+func SupportsMultiple(t *object.Template) {
+	t.Annotations = map[string]string{v1alpha1.AnnotationMultipleTemplates: ""}
+}
+
+// CR returns an own CR that is named like its node.
+func CR(name string, changes ...func(*object.CR)) *object.CR {
+	cr := &object.CR{
+		TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion, Kind: Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Namespace, Name: name, UID: types.UID(name + "-uid"), CreationTimestamp: metav1.NewTime(Epoch),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: "workers"}},
+		},
+	}
+	for _, change := range changes {
+		change(cr)
+	}
+	return cr
+}
+
+func Foreign(c *object.CR)                  { c.OwnerReferences = nil }
+func Deleting(c *object.CR)                 { c.DeletionTimestamp = new(metav1.NewTime(Epoch)) }
+func Succeeded(c *object.CR)                { c.Succeeded = "True" }
+func Failed(c *object.CR)                   { c.Succeeded = "False" }
+func AwaitsDeletion(c *object.CR)           { c.PermanentNodeDeletionExpected = "True" }
+func TimedOut(c *object.CR)                 { Annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:00:00Z")(c) }
+func OfKind(k string) func(*object.CR)      { return func(c *object.CR) { c.Kind = k } }
+func OfGroup(gv string) func(*object.CR)    { return func(c *object.CR) { c.APIVersion = gv } }
+func InNamespace(n string) func(*object.CR) { return func(c *object.CR) { c.Namespace = n } }
+func ForNode(n string) func(*object.CR)     { return Annotate(v1alpha1.AnnotationNodeName, n) }
+func From(t string) func(*object.CR)        { return Annotate(v1alpha1.AnnotationTemplateName, t) }
+
+func Annotate(key, value string) func(*object.CR) {
+	return func(c *object.CR) {
+		if c.Annotations == nil {
+			c.Annotations = map[string]string{}
+		}
+		c.Annotations[key] = value
+	}
+}
+
+func Named(namespace, name string) func(*object.Template) {
+	return func(t *object.Template) { t.Namespace, t.Name = namespace, name }
+}
+
+// Live returns an object of the API of the kind of the tests.
+func Live(name string, uid types.UID, changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetAPIVersion(GroupVersion)
+	u.SetKind(Kind)
+	u.SetNamespace(Namespace)
+	u.SetName(name)
+	u.SetUID(uid)
+	u.SetResourceVersion("7")
+	for _, change := range changes {
+		change(u)
+	}
+	return u
+}
+
+func OwnedBy(nhc string) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
+		u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc, UID: "another-uid"}})
+	}
+}
+
+func Annotated(key, value string) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
+		annotations := u.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[key] = value
+		u.SetAnnotations(annotations)
+	}
+}
+
+func WithCondition(typ, status string) func(*unstructured.Unstructured) {
+	return func(u *unstructured.Unstructured) {
+		list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+		list = append(list, map[string]any{"type": typ, "status": status})
+		_ = unstructured.SetNestedSlice(u.Object, list, "status", "conditions")
+	}
+}
+
+// Owner returns a NodeHealthCheck of this name as owner.
+func Owner(name string) object.Owner {
+	return object.Owner{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: name}
+}
