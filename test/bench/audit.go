@@ -13,7 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// kindOfRequest tells requests apart by what they are about.
+// kindOfRequest groups requests by what they are about.
 type kindOfRequest struct {
 	Verb     string `json:"verb"`
 	Resource string `json:"resource"` // With the subresource.
@@ -87,7 +87,7 @@ func (c requestCounts) statusWrites() int {
 	return n
 }
 
-// isLeaderLease tells whether a request is about the lease of the leader.
+// isLeaderLease reports whether a request is about the lease of the leader.
 func isLeaderLease(r localkube.Request) bool {
 	return r.Resource == "leases" && r.Namespace == deploy.Namespace
 }

@@ -23,12 +23,12 @@ type flappingOutcome struct {
 	Flapping       int     `json:"flapping"` // Nodes.
 	FlipsPerSecond float64 `json:"flipsPerSecond"`
 	// Created is the number of remediations, Late those of them whose creation was sent
-	// although the recovery of the node had been visible for longer than sightGrace.
+	// although the recovery of the node had been visible for longer than watchTolerance.
 	Created int            `json:"created"`
 	Late    []lateCreation `json:"late"`
-	// LastLookRecovered is the controller's own count of remediations that it refrained
-	// from because a live read found the node healthy, -1 if it tells nothing of it.
-	LastLookRecovered float64 `json:"lastLookRecovered"`
+	// PreflightRecovered is the controller's own count of remediations that it refrained
+	// from because a live read found the node healthy, -1 if it does not report them.
+	PreflightRecovered float64 `json:"preflightRecovered"`
 
 	*consumption
 }
@@ -39,17 +39,17 @@ type lateCreation struct {
 
 	Node         string  `json:"node"`
 	Milliseconds float64 `json:"milliseconds"` // Since the recovery was visible.
-	// SinceLook is how long before the controller had asked for the node live, and
+	// SinceRead is how long before the controller had asked for the node live, and
 	// SinceAnswer how long before the API server had answered, in milliseconds. Both
 	// are zero if it had not.
-	SinceLook   float64 `json:"sinceLook"`
+	SinceRead   float64 `json:"sinceRead"`
 	SinceAnswer float64 `json:"sinceAnswer"`
 }
 
 const (
 	flappingPercent = 10
-	// sightGrace is how much later than the bench the controller may see a recovery.
-	sightGrace = 50 * time.Millisecond
+	// watchTolerance is how much later than the bench the controller may see a recovery.
+	watchTolerance = 50 * time.Millisecond
 	// Flapping nodes pause at random between these.
 	minPause, maxPause = 100 * time.Millisecond, 600 * time.Millisecond
 )
@@ -99,20 +99,20 @@ func (h *history) late(creations []localkube.Request) []lateCreation {
 		if i < 0 || i >= len(recoveries) {
 			continue
 		}
-		if after := r.Time.Sub(recoveries[i]); after > sightGrace {
+		if after := r.Time.Sub(recoveries[i]); after > watchTolerance {
 			late = append(late, lateCreation{at: r.Time, Node: r.Name, Milliseconds: milliseconds(after)})
 		}
 	}
 	return late
 }
 
-// addLooks adds when the controller had read the nodes.
-func addLooks(late []lateCreation, requests []localkube.Request) {
+// addReads adds when the controller had read the nodes.
+func addReads(late []lateCreation, requests []localkube.Request) {
 	for i := range late {
 		l := &late[i]
 		for _, r := range requests { // In order.
 			if r.Verb == "get" && r.Resource == "nodes" && r.Name == l.Node && r.Time.Before(l.at) {
-				l.SinceLook, l.SinceAnswer = milliseconds(l.at.Sub(r.Time)), milliseconds(l.at.Sub(r.Answered))
+				l.SinceRead, l.SinceAnswer = milliseconds(l.at.Sub(r.Time)), milliseconds(l.at.Sub(r.Answered))
 			}
 		}
 	}
@@ -125,32 +125,32 @@ func countBefore(times []time.Time, than time.Time) int {
 }
 
 // measureFlapping counts the remediations that come too late.
-func measureFlapping(ctx context.Context, w *world) (outcome, error) {
+func measureFlapping(ctx context.Context, e *environment) (outcome, error) {
 	h := newHistory()
-	stopWatch, err := w.watchNodes(ctx, w.admin, h.saw)
+	stopWatch, err := e.watchNodes(ctx, e.admin, h.saw)
 	if err != nil {
 		return nil, err
 	}
 	defer stopWatch()
-	lookedBefore := w.lastLooks(ctx)
-	r := &flappingOutcome{Flapping: max(1, w.nodes*flappingPercent/100)}
+	recoveredBefore := e.preflightRecovered(ctx)
+	r := &flappingOutcome{Flapping: max(1, e.nodes*flappingPercent/100)}
 	begin := time.Now()
-	r.consumption, err = w.consume(ctx, 0, func() error {
-		if err := w.flap(ctx, h, w.random.Perm(w.nodes)[:r.Flapping]); err != nil {
+	r.consumption, err = e.consume(ctx, 0, func() error {
+		if err := e.flap(ctx, h, e.random.Perm(e.nodes)[:r.Flapping]); err != nil {
 			return err
 		}
-		return w.settle(ctx)
+		return e.waitUntilIdle(ctx)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := w.sight.await(ctx, "the end of all remediations", w.sight.allClean); err != nil {
+	if err := e.tracker.waitFor(ctx, "the end of all remediations", e.tracker.allClean); err != nil {
 		return nil, err
 	}
-	if r.LastLookRecovered = w.lastLooks(ctx); r.LastLookRecovered >= 0 && lookedBefore > 0 {
-		r.LastLookRecovered -= lookedBefore
+	if r.PreflightRecovered = e.preflightRecovered(ctx); r.PreflightRecovered >= 0 && recoveredBefore > 0 {
+		r.PreflightRecovered -= recoveredBefore
 	}
-	all, err := w.cluster.Requests()
+	all, err := e.cluster.Requests()
 	if err != nil {
 		return nil, err
 	}
@@ -161,28 +161,28 @@ func measureFlapping(ctx context.Context, w *world) (outcome, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r.Created, r.Late = len(creations), h.late(creations)
-	addLooks(r.Late, own)
-	r.FlipsPerSecond = float64(h.flips) / w.options.duration.Seconds()
+	addReads(r.Late, own)
+	r.FlipsPerSecond = float64(h.flips) / e.options.duration.Seconds()
 	return r, nil
 }
 
 // flap has nodes fail and recover at random for a while, and leaves them healthy.
-func (w *world) flap(ctx context.Context, h *history, nodes []int) error {
-	until := time.Now().Add(w.options.duration)
-	places := make(chan struct{}, writers) // Many at a time would only wait for each other.
+func (e *environment) flap(ctx context.Context, h *history, nodes []int) error {
+	until := time.Now().Add(e.options.duration)
+	slots := make(chan struct{}, writers) // Many at a time would only wait for each other.
 	return sideBySide(ctx, len(nodes), len(nodes), func(ctx context.Context, i int) error {
-		random := rand.New(rand.NewPCG(w.options.seed, uint64(i)))
+		random := rand.New(rand.NewPCG(e.options.seed, uint64(i)))
 		node := nodeName(nodes[i])
 		for ready := false; ; ready = !ready {
-			if err := pause(ctx, minPause+time.Duration(random.Int64N(int64(maxPause-minPause)))); err != nil {
+			if err := sleep(ctx, minPause+time.Duration(random.Int64N(int64(maxPause-minPause)))); err != nil {
 				return err
 			}
 			if !ready && time.Now().After(until) {
 				return nil
 			}
-			places <- struct{}{}
-			err := w.flip(ctx, h, node, ready)
-			<-places
+			slots <- struct{}{}
+			err := e.flip(ctx, h, node, ready)
+			<-slots
 			if err != nil {
 				return err
 			}
@@ -190,12 +190,12 @@ func (w *world) flap(ctx context.Context, h *history, nodes []int) error {
 	})
 }
 
-func (w *world) flip(ctx context.Context, h *history, node string, ready bool) error {
+func (e *environment) flip(ctx context.Context, h *history, node string, ready bool) error {
 	if ready {
-		return w.setReady(ctx, node, true, 0)
+		return e.setReady(ctx, node, true, 0)
 	}
 	h.failing(node)
-	return w.setReady(ctx, node, false, longAgo)
+	return e.setReady(ctx, node, false, longAgo)
 }
 
 func (r *flappingOutcome) goals() []goal {
@@ -203,24 +203,24 @@ func (r *flappingOutcome) goals() []goal {
 		{Scenario: "flapping", What: "nodes that flap", Value: float64(r.Flapping)},
 		{Scenario: "flapping", What: "flips", Value: r.FlipsPerSecond, Unit: "/s"},
 		{Scenario: "flapping", What: "CRs created", Value: float64(r.Created)},
-		{Scenario: "flapping", What: fmt.Sprintf("CRs created > %s after a visible recovery", sightGrace), Value: float64(len(r.Late)), AtMost: new(0.0)},
+		{Scenario: "flapping", What: fmt.Sprintf("CRs created > %s after a visible recovery", watchTolerance), Value: float64(len(r.Late)), AtMost: new(0.0)},
 		{Scenario: "flapping", What: "CPU until all was over", Value: r.CPU, Unit: "s"},
 		{Scenario: "flapping", What: "status writes", Value: float64(r.Requests.statusWrites())},
 	}
-	if r.LastLookRecovered >= 0 {
-		goals = append(goals, goal{Scenario: "flapping", What: "found recovered by the last look", Value: r.LastLookRecovered})
+	if r.PreflightRecovered >= 0 {
+		goals = append(goals, goal{Scenario: "flapping", What: "found recovered by the preflight", Value: r.PreflightRecovered})
 	}
 	return goals
 }
 
-const lastLookMetric = "nhc_last_look_recovered_total"
+const preflightMetric = "nhc_last_look_recovered_total"
 
-// lastLooks returns how often the controller says that its last look has found a
+// preflightRecovered returns how often the preflight of the controller has found a
 // node healthy, and -1 if it serves no metrics where this bench can find them.
-func (w *world) lastLooks(ctx context.Context) float64 {
-	body, err := meter.Scrape(ctx, w.controller, w.cluster.AdminConfig().BearerToken)
+func (e *environment) preflightRecovered(ctx context.Context) float64 {
+	body, err := meter.Scrape(ctx, e.controller, e.cluster.AdminConfig().BearerToken)
 	if err != nil {
 		return -1
 	}
-	return meter.Sum(body, lastLookMetric)
+	return meter.Sum(body, preflightMetric)
 }

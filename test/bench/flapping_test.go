@@ -46,18 +46,18 @@ func TestLate(t *testing.T) {
 	}
 }
 
-func TestLooks(t *testing.T) {
+func TestReads(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
-	look := func(node string, ms int) localkube.Request {
+	read := func(node string, ms int) localkube.Request {
 		at := begin.Add(time.Duration(ms) * time.Millisecond)
 		return localkube.Request{Verb: "get", Resource: "nodes", Name: node, Time: at, Answered: at.Add(300 * time.Millisecond)}
 	}
 	late := []lateCreation{{at: begin.Add(time.Second), Node: "a"}, {at: begin.Add(time.Second), Node: "c"}}
-	addLooks(late, []localkube.Request{look("a", 100), look("a", 600), look("b", 900), look("a", 1100)})
-	require.InDelta(t, 400, late[0].SinceLook, 0)
+	addReads(late, []localkube.Request{read("a", 100), read("a", 600), read("b", 900), read("a", 1100)})
+	require.InDelta(t, 400, late[0].SinceRead, 0)
 	require.InDelta(t, 100, late[0].SinceAnswer, 0)
-	require.Zero(t, late[1].SinceLook)
+	require.Zero(t, late[1].SinceRead)
 }
 
 func TestHistory(t *testing.T) {

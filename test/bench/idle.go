@@ -26,23 +26,23 @@ type consumption struct {
 }
 
 // consume measures what the controller uses while something happens.
-func (w *world) consume(ctx context.Context, per int, happens func() error) (*consumption, error) {
-	before, err := meter.UsageOf(w.controller.Pid())
+func (e *environment) consume(ctx context.Context, per int, happens func() error) (*consumption, error) {
+	before, err := meter.UsageOf(e.controller.Pid())
 	if err != nil {
 		return nil, err
 	}
 	if err := happens(); err != nil {
 		return nil, err
 	}
-	after, err := meter.UsageOf(w.controller.Pid())
+	after, err := meter.UsageOf(e.controller.Pid())
 	if err != nil {
 		return nil, err
 	}
 	// A request is recorded a moment after it was answered.
-	if err := pause(ctx, 200*time.Millisecond); err != nil {
+	if err := sleep(ctx, 200*time.Millisecond); err != nil {
 		return nil, err
 	}
-	all, err := w.cluster.RequestsSince(before.At)
+	all, err := e.cluster.RequestsSince(before.At)
 	if err != nil {
 		return nil, err
 	}
@@ -64,17 +64,17 @@ type idleOutcome struct {
 	Watched      []string `json:"watched"`
 }
 
-// measureIdle looks at a controller that has nothing to do.
-func measureIdle(ctx context.Context, w *world) (outcome, error) {
-	start, err := meter.UsageOf(w.controller.Pid())
+// measureIdle measures a controller that has nothing to do.
+func measureIdle(ctx context.Context, e *environment) (outcome, error) {
+	start, err := meter.UsageOf(e.controller.Pid())
 	if err != nil {
 		return nil, err
 	}
 	r := &idleOutcome{StartPeakRSS: start.Peak}
-	if r.consumption, err = w.consume(ctx, 0, func() error { return pause(ctx, w.options.duration) }); err != nil {
+	if r.consumption, err = e.consume(ctx, 0, func() error { return sleep(ctx, e.options.duration) }); err != nil {
 		return nil, err
 	}
-	all, err := w.cluster.Requests()
+	all, err := e.cluster.Requests()
 	r.Watched = watched(all)
 	return r, err
 }
@@ -91,7 +91,7 @@ func (r *idleOutcome) goals() []goal {
 	}
 }
 
-// leasesWatched holds that nobody watches the leases of kubelets, thousands of which
+// leasesWatched requires that no client watches the leases of kubelets, thousands of which
 // change every second.
 func leasesWatched(scenario string, watched []string) goal {
 	n := 0
@@ -108,16 +108,26 @@ type heartbeatOutcome struct {
 
 	Load    loadResult `json:"load"`
 	Watched []string   `json:"watched"`
+	// BareInformer is the number of cores that a bare informer of Nodes takes meanwhile.
+	BareInformer float64 `json:"bareInformerCores"`
 	// CPUPer1000 is the CPU time per 1000 writes of kubelets, in milliseconds.
 	CPUPer1000           float64 `json:"cpuMsPer1000Events"`
 	CPUPer1000Heartbeats float64 `json:"cpuMsPer1000Heartbeats"`
 }
 
-// measureHeartbeats looks at a controller in a cluster that is alive and well.
-func measureHeartbeats(ctx context.Context, w *world) (outcome, error) {
+// measureHeartbeats measures a controller while kubelets write without news.
+func measureHeartbeats(ctx context.Context, e *environment) (outcome, error) {
 	r := &heartbeatOutcome{}
-	stop := w.startLoad(ctx)
-	consumed, err := w.consume(ctx, 0, func() error { return pause(ctx, w.options.duration) })
+	informer, err := e.startBareInformer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer informer.Stop()
+	stop := e.startLoad(ctx)
+	consumed, err := e.consume(ctx, 0, func() (err error) {
+		r.BareInformer, err = coresOf(informer, func() error { return sleep(ctx, e.options.duration) })
+		return err
+	})
 	load, loadErr := stop()
 	if err != nil {
 		return nil, err
@@ -131,7 +141,7 @@ func measureHeartbeats(ctx context.Context, w *world) (outcome, error) {
 	}
 	r.CPUPer1000 = 1e6 * r.Cores / (load.LeasesPerSecond + load.HeartbeatPerSecond)
 	r.CPUPer1000Heartbeats = 1e6 * r.Cores / load.HeartbeatPerSecond
-	all, err := w.cluster.Requests()
+	all, err := e.cluster.Requests()
 	r.Watched = watched(all)
 	return r, err
 }
@@ -141,7 +151,8 @@ func (r *heartbeatOutcome) goals() []goal {
 	return []goal{
 		{Scenario: "heartbeats", What: "lease renewals", Value: r.Load.LeasesPerSecond, Unit: "/s"},
 		{Scenario: "heartbeats", What: "node heartbeats", Value: r.Load.HeartbeatPerSecond, Unit: "/s"},
-		{Scenario: "heartbeats", What: "CPU", Value: r.Cores, Unit: "cores"},
+		{Scenario: "heartbeats", What: "CPU (a bare informer of Nodes)", Value: r.Cores, Control: &r.BareInformer, Unit: "cores"},
+		{Scenario: "heartbeats", What: "ratio of these", Value: ratio(r.Cores, r.BareInformer), AtMost: new(atMostBareInformer)},
 		{Scenario: "heartbeats", What: "CPU per 1000 of both", Value: r.CPUPer1000, Unit: "ms"},
 		{Scenario: "heartbeats", What: "CPU per 1000 node heartbeats", Value: r.CPUPer1000Heartbeats, Unit: "ms"},
 		{Scenario: "heartbeats", What: "bytes read per node heartbeat", Value: float64(r.ReadBytes) / (r.Load.HeartbeatPerSecond * r.Seconds) / 1000, Unit: "kB"},

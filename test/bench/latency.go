@@ -44,14 +44,14 @@ const (
 	atMostP99 = 6.0
 )
 
-func measureLatency(ctx context.Context, w *world) (outcome, error) {
-	return w.latency(ctx, "latency", func() error { return nil })
+func measureLatency(ctx context.Context, e *environment) (outcome, error) {
+	return e.latency(ctx, "latency", func() error { return nil })
 }
 
 // measureBusy measures the latency in a cluster that is alive.
-func measureBusy(ctx context.Context, w *world) (outcome, error) {
-	stop := w.startLoad(ctx)
-	if err := pause(ctx, 2*time.Second); err != nil {
+func measureBusy(ctx context.Context, e *environment) (outcome, error) {
+	stop := e.startLoad(ctx)
+	if err := sleep(ctx, 2*time.Second); err != nil {
 		return nil, err
 	}
 	var load loadResult
@@ -59,7 +59,7 @@ func measureBusy(ctx context.Context, w *world) (outcome, error) {
 		load, err = stop()
 		return err
 	})
-	r, err := w.latency(ctx, "busy", stopOnce)
+	r, err := e.latency(ctx, "busy", stopOnce)
 	if err = errors.Join(err, stopOnce()); err != nil {
 		return nil, err
 	}
@@ -81,15 +81,15 @@ type window struct {
 }
 
 // latency takes all samples, and calls end behind the last of them.
-func (w *world) latency(ctx context.Context, scenario string, end func() error) (*latencyOutcome, error) {
-	control := &mini{group: groupControl}
-	if err := w.startMini(ctx, control, 1); err != nil {
+func (e *environment) latency(ctx context.Context, scenario string, end func() error) (*latencyOutcome, error) {
+	control := &minimalController{group: groupControl}
+	if err := e.startMinimal(ctx, control, 1); err != nil {
 		return nil, err
 	}
 	l := &latencies{}
-	consumed, err := w.consume(ctx, w.options.samples, func() error {
-		for i := range w.options.samples {
-			if err := w.sampleLatency(ctx, l, i%2 == 0); err != nil {
+	consumed, err := e.consume(ctx, e.options.samples, func() error {
+		for i := range e.options.samples {
+			if err := e.sampleLatency(ctx, l, i%2 == 0); err != nil {
 				return err
 			}
 		}
@@ -97,7 +97,7 @@ func (w *world) latency(ctx context.Context, scenario string, end func() error) 
 			return err
 		}
 		// The events of the last one are still on their way.
-		return w.settle(ctx)
+		return e.waitUntilIdle(ctx)
 	})
 	control.stop()
 	if err != nil {
@@ -113,24 +113,24 @@ func (w *world) latency(ctx context.Context, scenario string, end func() error) 
 	}
 	r.RatioP50, r.RatioP99 = ratio(r.Controller.P50, r.Control.P50), ratio(r.Controller.P99, r.Control.P99)
 	requests, events := consumed.Requests.total()
-	r.RequestsPerFailure = float64(requests) / float64(w.options.samples)
-	r.EventsPerFailure = float64(events) / float64(w.options.samples)
-	all, err := w.cluster.Requests()
+	r.RequestsPerFailure = float64(requests) / float64(e.options.samples)
+	r.EventsPerFailure = float64(events) / float64(e.options.samples)
+	all, err := e.cluster.Requests()
 	r.Stages = stages(all, l.windows)
 	return r, err
 }
 
 // sampleLatency measures the controller and the control once each.
-func (w *world) sampleLatency(ctx context.Context, l *latencies, controlFirst bool) error {
+func (e *environment) sampleLatency(ctx context.Context, l *latencies, controlFirst bool) error {
 	measured := func() error {
-		node := nodeName(w.random.IntN(w.nodes))
-		appeared, vanished, seen, err := w.failAndRecover(ctx, node, true)
+		node := nodeName(e.random.IntN(e.nodes))
+		appeared, vanished, seen, err := e.failAndRecover(ctx, node, true)
 		l.controller, l.recovery = append(l.controller, appeared), append(l.recovery, vanished)
 		l.windows = append(l.windows, seen)
 		return err
 	}
 	control := func() error {
-		appeared, vanished, _, err := w.failAndRecover(ctx, controlName(w.random.IntN(controlNodes)), false)
+		appeared, vanished, _, err := e.failAndRecover(ctx, controlName(e.random.IntN(controlNodes)), false)
 		l.control, l.recoveryControl = append(l.control, appeared), append(l.recoveryControl, vanished)
 		return err
 	}
@@ -145,28 +145,28 @@ func (w *world) sampleLatency(ctx context.Context, l *latencies, controlFirst bo
 
 // failAndRecover has a node fail, and recover when its remediation was seen and, if
 // someone writes a status, listed.
-func (w *world) failAndRecover(ctx context.Context, node string, listed bool) (appeared, vanished time.Duration, seen window, err error) {
+func (e *environment) failAndRecover(ctx context.Context, node string, listed bool) (appeared, vanished time.Duration, seen window, err error) {
 	seen = window{node: node, begin: time.Now()}
-	if err = w.setReady(ctx, node, false, longAgo); err != nil {
+	if err = e.setReady(ctx, node, false, longAgo); err != nil {
 		return
 	}
-	if seen.end, err = w.awaitCR(ctx, node); err != nil {
+	if seen.end, err = e.awaitCR(ctx, node); err != nil {
 		return
 	}
 	appeared = seen.end.Sub(seen.begin)
 	if listed {
-		if err = w.sight.await(ctx, "the entry of "+node, func() bool { return w.sight.listed[node] }); err != nil {
+		if err = e.tracker.waitFor(ctx, "the entry of "+node, func() bool { return e.tracker.listed[node] }); err != nil {
 			return
 		}
 	}
-	vanished, err = w.recover(ctx, node)
+	vanished, err = e.recover(ctx, node)
 	return
 }
 
 // awaitCR returns when the remediation of a node was seen.
-func (w *world) awaitCR(ctx context.Context, node string) (at time.Time, err error) {
-	err = w.sight.await(ctx, "the remediation of "+node, func() bool {
-		at = w.sight.crs[node]
+func (e *environment) awaitCR(ctx context.Context, node string) (at time.Time, err error) {
+	err = e.tracker.waitFor(ctx, "the remediation of "+node, func() bool {
+		at = e.tracker.crs[node]
 		return !at.IsZero()
 	})
 	return at, err
@@ -174,17 +174,17 @@ func (w *world) awaitCR(ctx context.Context, node string) (at time.Time, err err
 
 // recover has a node recover, and returns after which time its remediation was gone.
 // It waits until everything is.
-func (w *world) recover(ctx context.Context, node string) (time.Duration, error) {
+func (e *environment) recover(ctx context.Context, node string) (time.Duration, error) {
 	healed := time.Now()
-	if err := w.setReady(ctx, node, true, 0); err != nil {
+	if err := e.setReady(ctx, node, true, 0); err != nil {
 		return 0, err
 	}
 	var gone time.Time
-	err := w.sight.await(ctx, "the end of the remediation of "+node, func() bool {
-		if _, there := w.sight.crs[node]; !there && gone.IsZero() {
-			gone = w.sight.crGone
+	err := e.tracker.waitFor(ctx, "the end of the remediation of "+node, func() bool {
+		if _, there := e.tracker.crs[node]; !there && gone.IsZero() {
+			gone = e.tracker.crGone
 		}
-		return w.sight.clean(node)
+		return e.tracker.clean(node)
 	})
 	return gone.Sub(healed), err
 }

@@ -27,7 +27,7 @@ func (l loadResult) events() float64 { return l.Seconds * (l.LeasesPerSecond + l
 
 // load plays the kubelets of all nodes.
 type load struct {
-	w                  *world
+	e                  *environment
 	leases             []renewal
 	renewed, heartbeat atomic.Int64
 	errors             errorCount
@@ -41,13 +41,13 @@ type renewal struct {
 
 // startLoad begins with the rates of the options. stop ends it, and returns what the
 // machine was able to do.
-func (w *world) startLoad(ctx context.Context) (stop func() (loadResult, error)) {
-	l := &load{w: w, leases: make([]renewal, w.nodes)}
+func (e *environment) startLoad(ctx context.Context) (stop func() (loadResult, error)) {
+	l := &load{e: e, leases: make([]renewal, e.nodes)}
 	ctx, cancel := context.WithCancel(ctx)
 	begin := time.Now()
 	var wg sync.WaitGroup
-	wg.Go(func() { atRate(ctx, w.options.leaseRate, 16, l.renew) })
-	wg.Go(func() { atRate(ctx, w.options.heartbeatRate, 16, l.beat) })
+	wg.Go(func() { atRate(ctx, e.options.leaseRate, 16, l.renew) })
+	wg.Go(func() { atRate(ctx, e.options.heartbeatRate, 16, l.beat) })
 	return func() (loadResult, error) {
 		took := time.Since(begin).Seconds()
 		r := loadResult{Seconds: took, LeasesPerSecond: float64(l.renewed.Load()) / took, HeartbeatPerSecond: float64(l.heartbeat.Load()) / took}
@@ -67,7 +67,7 @@ func (l *load) renew(ctx context.Context, i int) {
 	r := &l.leases[i%len(l.leases)]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	leases := l.w.kubelet.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	leases := l.e.kubelet.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	var err error
 	if r.lease == nil {
 		if r.lease, err = leases.Get(ctx, nodeName(i%len(l.leases)), metav1.GetOptions{}); err != nil {
@@ -88,7 +88,7 @@ func (l *load) renew(ctx context.Context, i int) {
 func (l *load) beat(ctx context.Context, i int) {
 	patch, err := heartbeatPatch(time.Now())
 	if err == nil {
-		err = l.w.patchStatus(ctx, l.w.kubelet, nodeName(i%l.w.nodes), patch)
+		err = l.e.patchStatus(ctx, l.e.kubelet, nodeName(i%l.e.nodes), patch)
 	}
 	if err != nil {
 		l.errors.add(ctx, err)

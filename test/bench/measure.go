@@ -17,7 +17,7 @@ import (
 // and leaves it so.
 type scenario struct {
 	name    string
-	measure func(ctx context.Context, w *world) (outcome, error)
+	measure func(ctx context.Context, e *environment) (outcome, error)
 }
 
 // scenarios are performed in this order, those that stop the controller last.
@@ -30,6 +30,7 @@ func scenarios() []scenario {
 		{"timer", measureTimer},
 		{"flapping", measureFlapping},
 		{"storm", measureStorm},
+		{"bounds", measureBounds},
 	}
 }
 
@@ -47,14 +48,14 @@ type outcome interface {
 	goals() []goal
 }
 
-// observer looks on during a scenario. What it returns is called at the end, when
+// observer checks something during a scenario. What it returns is called at the end, when
 // all is healthy again, and may complain.
-type observer func(ctx context.Context, scenario string, w *world) (end func() error, err error)
+type observer func(ctx context.Context, scenario string, e *environment) (end func() error, err error)
 
-// observers look on during each scenario.
+// observers run during each scenario.
 func (o *options) observers() []observer {
 	if o.referee {
-		return []observer{letRefereeWatch}
+		return []observer{startReferee}
 	}
 	return nil
 }
@@ -62,42 +63,42 @@ func (o *options) observers() []observer {
 // measure performs the scenarios in a new cluster.
 func measure(ctx context.Context, o *options, nodes int) (result *sizeResult, err error) {
 	fmt.Printf("\n%d nodes\n", nodes)
-	w, err := newWorld(ctx, o, nodes)
+	e, err := newEnvironment(ctx, o, nodes)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.stop()) }()
+	defer func() { err = errors.Join(err, e.stop()) }()
 	result = &sizeResult{Nodes: nodes, Outcomes: map[string]outcome{}}
 	for _, s := range scenarios() {
 		if !slices.Contains(o.scenarios, s.name) {
 			continue
 		}
 		begin := time.Now()
-		measured, err := w.perform(ctx, s)
+		measured, err := e.perform(ctx, s)
 		if err != nil {
 			return result, fmt.Errorf("%s: %w", s.name, err)
 		}
 		result.Outcomes[s.name] = measured
-		w.logf("%s: done after %.1f s", s.name, time.Since(begin).Seconds())
+		e.logf("%s: done after %.1f s", s.name, time.Since(begin).Seconds())
 		printGoals(os.Stdout, "  ", measured.goals())
 	}
 	return result, nil
 }
 
 // perform performs one scenario, with its observers.
-func (w *world) perform(ctx context.Context, s scenario) (measured outcome, err error) {
+func (e *environment) perform(ctx context.Context, s scenario) (measured outcome, err error) {
 	// Each has choices of its own, whichever were performed before.
-	w.random = rand.New(rand.NewPCG(w.options.seed, uint64(slices.Index(scenarioNames(), s.name))))
-	for _, observe := range w.options.observers() {
-		end, err := observe(ctx, s.name, w)
+	e.random = rand.New(rand.NewPCG(e.options.seed, uint64(slices.Index(scenarioNames(), s.name))))
+	for _, observe := range e.options.observers() {
+		end, err := observe(ctx, s.name, e)
 		if err != nil {
 			return nil, fmt.Errorf("observing: %w", err)
 		}
 		defer func() { err = errors.Join(err, end()) }()
 	}
-	measured, err = s.measure(ctx, w)
-	if err != nil && w.controller != nil {
-		err = fmt.Errorf("%w\nlast lines of the controller's log:\n%s", err, w.controller.LogTail())
+	measured, err = s.measure(ctx, e)
+	if err != nil && e.controller != nil {
+		err = fmt.Errorf("%w\nlast lines of the controller's log:\n%s", err, e.controller.LogTail())
 	}
 	return measured, err
 }

@@ -15,11 +15,13 @@ import (
 )
 
 const (
-	// groupLabel tells which nodes the NodeHealthCheck selects.
+	// groupLabel says which nodes the NodeHealthCheck selects.
 	groupLabel    = "bench.nhc-controller.io/group"
 	groupMeasured = "measured"
-	// Those of the control belong to nobody.
+	// No NodeHealthCheck selects the nodes of the control.
 	groupControl = "control"
+	// groupOther belongs to the other NodeHealthCheck of the scenario bounds.
+	groupOther = "other"
 
 	images = 50
 )
@@ -30,8 +32,9 @@ const longAgo = time.Hour
 
 func nodeName(i int) string    { return fmt.Sprintf("worker-%05d.bench.example.com", i) }
 func controlName(i int) string { return fmt.Sprintf("control-%03d.bench.example.com", i) }
+func otherName(i int) string   { return fmt.Sprintf("other-%03d.bench.example.com", i) }
 
-// newNode returns a node of the size and shape that a kubelet and its neighbours
+// newNode returns a node of the size and shape that a kubelet and other agents
 // make it, healthy for a day.
 func newNode(name, group string, i int, now time.Time) *corev1.Node {
 	address := fmt.Sprintf("10.%d.%d.%d", 64+i/65536%64, i/256%256, i%256)
@@ -160,7 +163,7 @@ func heartbeatPatch(now time.Time) ([]byte, error) {
 	return conditionsPatch(patches)
 }
 
-// isReady tells whether a node is, as far as these scenarios go, healthy.
+// isReady reports whether a node is, as far as these scenarios go, healthy.
 func isReady(node *corev1.Node) bool {
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {

@@ -45,7 +45,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.IntVar(&o.samples, "samples", 100, "Failures that latency and busy measure, and as many controls.")
 	flags.IntVar(&o.timerSamples, "timer-samples", 20, "Failures that timer measures, of some seconds each.")
 	flags.IntVar(&o.rounds, "rounds", 3, "Rounds of storm, each with a control. The medians count.")
-	flags.DurationVar(&o.duration, "duration", 20*time.Second, "How long idle, heartbeats and flapping look.")
+	flags.DurationVar(&o.duration, "duration", 20*time.Second, "How long idle, heartbeats and flapping measure.")
 	flags.IntVar(&o.leaseRate, "lease-rate", 500, "Renewals of kubelet leases per second, in heartbeats and busy.")
 	flags.IntVar(&o.heartbeatRate, "heartbeat-rate", 200, "Node heartbeats per second, in heartbeats and busy.")
 	flags.BoolVar(&o.referee, "referee", false, "Check the rules of remediation meanwhile, as the failure tests do.")
@@ -86,7 +86,7 @@ func (o *options) setScenarios(list string) error {
 	return nil
 }
 
-// check finds the controller, so that its absence is told before minutes have passed.
+// check finds the controller, so that its absence is reported at once.
 func (o *options) check() error {
 	if o.samples < 1 || o.timerSamples < 1 || o.rounds < 1 || o.leaseRate < 1 || o.heartbeatRate < 1 || o.duration < time.Second {
 		return errors.New("numbers and rates must be at least 1, and -duration at least 1s")

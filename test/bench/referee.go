@@ -17,16 +17,16 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
-// letRefereeWatch has the rules checked while a scenario is measured: performance must
+// startReferee has the rules checked while a scenario is measured: performance must
 // not buy less safety. That costs CPU, so that what is measured meanwhile says less.
-func letRefereeWatch(ctx context.Context, scenario string, w *world) (end func() error, err error) {
+func startReferee(ctx context.Context, scenario string, e *environment) (end func() error, err error) {
 	begin := time.Now()
 	r, err := referee.Start(ctx, referee.Config{
-		Client:         w.cluster.AdminConfig(),
+		Client:         e.cluster.AdminConfig(),
 		Remediations:   []schema.GroupVersionResource{remediator.Resource},
 		Templates:      []schema.GroupVersionResource{remediator.Resource.GroupVersion().WithResource("powercycleremediationtemplates")},
 		LeaseNamespace: leaseNamespace,
-		Requests:       func() ([]localkube.Request, error) { return w.requestsSince(begin) },
+		Requests:       func() ([]localkube.Request, error) { return e.requestsSince(begin) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting the referee: %w", err)
@@ -36,7 +36,7 @@ func letRefereeWatch(ctx context.Context, scenario string, w *world) (end func()
 		if err := r.Judge(ctx); err != nil {
 			return fmt.Errorf("judging: %w", err)
 		}
-		w.logf("%s: the referee made %d checks of %d events", scenario, r.Figures().Total(), r.Figures().Events)
+		e.logf("%s: the referee made %d checks of %d events", scenario, r.Figures().Total(), r.Figures().Events)
 		var violations []error
 		for _, violation := range r.Violations() {
 			violations = append(violations, errors.New(violation.String()))
@@ -46,8 +46,8 @@ func letRefereeWatch(ctx context.Context, scenario string, w *world) (end func()
 }
 
 // requestsSince returns the requests of the controller since an instant.
-func (w *world) requestsSince(begin time.Time) ([]localkube.Request, error) {
-	all, err := w.cluster.RequestsSince(begin)
+func (e *environment) requestsSince(begin time.Time) ([]localkube.Request, error) {
+	all, err := e.cluster.RequestsSince(begin)
 	var own []localkube.Request
 	for _, request := range all {
 		if request.User == deploy.User {

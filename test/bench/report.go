@@ -29,7 +29,7 @@ type goal struct {
 	AtLeast  *float64 `json:"atLeast,omitempty"`
 }
 
-// bounded tells whether there is a bound, and met whether it is kept.
+// bounded reports whether there is a bound, and met whether it is kept.
 func (g goal) bounded() (met, bounded bool) {
 	met = (g.AtMost == nil || g.Value <= *g.AtMost) && (g.AtLeast == nil || g.Value >= *g.AtLeast)
 	return met, g.AtMost != nil || g.AtLeast != nil

@@ -70,23 +70,23 @@ const (
 
 // measureStorm lets the control and the controller have the same storm in turn. One
 // is stopped while the other works: there are always as many watches of all nodes.
-func measureStorm(ctx context.Context, w *world) (outcome, error) {
-	r := &stormOutcome{Failing: max(1, w.nodes*stormPercent/100)}
-	for i := range w.options.rounds {
-		victims := w.random.Perm(w.nodes)[:r.Failing]
+func measureStorm(ctx context.Context, e *environment) (outcome, error) {
+	r := &stormOutcome{Failing: max(1, e.nodes*stormPercent/100)}
+	for i := range e.options.rounds {
+		victims := e.random.Perm(e.nodes)[:r.Failing]
 		var round stormRound
 		var err error
-		w.stopController()
-		if round.Control, err = w.controlStorm(ctx, victims); err != nil {
+		e.stopController()
+		if round.Control, err = e.controlStorm(ctx, victims); err != nil {
 			return nil, fmt.Errorf("round %d, the control: %w", i+1, err)
 		}
-		if err := w.startController(ctx); err != nil {
+		if err := e.startController(ctx); err != nil {
 			return nil, err
 		}
-		if err := w.controllerStorm(ctx, victims, &round); err != nil {
+		if err := e.controllerStorm(ctx, victims, &round); err != nil {
 			return nil, fmt.Errorf("round %d: %w", i+1, err)
 		}
-		w.logf("storm: round %d: %.2f s until all were remediated (control %.2f s), %.2f s until all was over (control %.2f s)", i+1,
+		e.logf("storm: round %d: %.2f s until all were remediated (control %.2f s), %.2f s until all was over (control %.2f s)", i+1,
 			round.Controller.Create, round.Control.Create, round.Controller.Recover, round.Control.Recover)
 		r.Rounds = append(r.Rounds, round)
 	}
@@ -94,12 +94,12 @@ func measureStorm(ctx context.Context, w *world) (outcome, error) {
 	return r, nil
 }
 
-func (w *world) controlStorm(ctx context.Context, victims []int) (wave, error) {
-	control := &mini{lastLook: true}
-	if err := w.startMini(ctx, control, reactors); err != nil {
+func (e *environment) controlStorm(ctx context.Context, victims []int) (wave, error) {
+	control := &minimalController{preflight: true}
+	if err := e.startMinimal(ctx, control, reactors); err != nil {
 		return wave{}, err
 	}
-	observed, err := w.wave(ctx, victims, func() error { return nil })
+	observed, err := e.wave(ctx, victims, func() error { return nil })
 	control.stop()
 	if err == nil {
 		_, err = control.errors.failure()
@@ -107,49 +107,49 @@ func (w *world) controlStorm(ctx context.Context, victims []int) (wave, error) {
 	return observed, err
 }
 
-func (w *world) controllerStorm(ctx context.Context, victims []int, round *stormRound) error {
-	if err := meter.ResetPeak(w.controller.Pid()); err != nil {
+func (e *environment) controllerStorm(ctx context.Context, victims []int, round *stormRound) error {
+	if err := meter.ResetPeak(e.controller.Pid()); err != nil {
 		return err
 	}
 	var err error
-	round.Usage, err = w.consume(ctx, len(victims), func() error {
-		if round.Controller, err = w.wave(ctx, victims, func() error { return w.inspect(ctx, round) }); err != nil {
+	round.Usage, err = e.consume(ctx, len(victims), func() error {
+		if round.Controller, err = e.wave(ctx, victims, func() error { return e.inspect(ctx, round) }); err != nil {
 			return err
 		}
-		return w.awaitQuietStatus(ctx)
+		return e.awaitQuietStatus(ctx)
 	})
 	return err
 }
 
-// inspect looks at the NodeHealthCheck while all remediations are there and it does
+// inspect reads the NodeHealthCheck while all remediations are there and it does
 // not change any more.
-func (w *world) inspect(ctx context.Context, round *stormRound) error {
-	if err := w.awaitQuietStatus(ctx); err != nil {
+func (e *environment) inspect(ctx context.Context, round *stormRound) error {
+	if err := e.awaitQuietStatus(ctx); err != nil {
 		return err
 	}
-	raw, err := w.admin.nhc.RemediationV1alpha1().RESTClient().Get().Resource("nodehealthchecks").Name(nhcName).
+	raw, err := e.admin.nhc.RemediationV1alpha1().RESTClient().Get().Resource("nodehealthchecks").Name(nhcName).
 		VersionedParams(&metav1.GetOptions{}, metav1.ParameterCodec).DoRaw(ctx)
 	if err != nil {
 		return fmt.Errorf("reading the NodeHealthCheck: %w", err)
 	}
 	round.ObjectBytes = len(raw)
-	w.sight.look(func() { round.Listed = len(w.sight.listed) })
+	e.tracker.read(func() { round.Listed = len(e.tracker.listed) })
 	return nil
 }
 
 // awaitQuietStatus waits until the status has not changed for a while: it is written
 // when the last of many nodes has been handled. Events, of which there are several for
 // each node, may still be on their way for minutes.
-func (w *world) awaitQuietStatus(ctx context.Context) error {
+func (e *environment) awaitQuietStatus(ctx context.Context) error {
 	const enough = 3 * time.Second
 	begin := time.Now()
 	for {
 		var seen time.Time
-		w.sight.look(func() { seen = w.sight.statusSeen })
+		e.tracker.read(func() { seen = e.tracker.statusSeen })
 		if time.Since(begin) > enough && time.Since(seen) > enough {
 			return nil
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -157,13 +157,13 @@ func (w *world) awaitQuietStatus(ctx context.Context) error {
 
 // wave has nodes fail, calls meanwhile when all have a remediation, and has them
 // recover.
-func (w *world) wave(ctx context.Context, victims []int, meanwhile func() error) (wave, error) {
+func (e *environment) wave(ctx context.Context, victims []int, meanwhile func() error) (wave, error) {
 	var r wave
-	s := w.sight
+	t := e.tracker
 	flip := func(ready bool, ago time.Duration) (begin time.Time, took float64, err error) {
 		begin = time.Now()
 		err = sideBySide(ctx, len(victims), writers, func(ctx context.Context, i int) error {
-			return w.setReady(ctx, nodeName(victims[i]), ready, ago)
+			return e.setReady(ctx, nodeName(victims[i]), ready, ago)
 		})
 		return begin, time.Since(begin).Seconds(), err
 	}
@@ -173,9 +173,9 @@ func (w *world) wave(ctx context.Context, victims []int, meanwhile func() error)
 	}
 	r.Flips = took
 	var last time.Time
-	err = s.await(ctx, "all remediations", func() bool { return len(s.crs) >= len(victims) })
-	s.look(func() {
-		for _, at := range s.crs {
+	err = t.waitFor(ctx, "all remediations", func() bool { return len(t.crs) >= len(victims) })
+	t.read(func() {
+		for _, at := range t.crs {
 			if at.After(last) {
 				last = at
 			}
@@ -191,12 +191,12 @@ func (w *world) wave(ctx context.Context, victims []int, meanwhile func() error)
 	if begin, r.Heals, err = flip(true, 0); err != nil {
 		return r, err
 	}
-	if err := s.await(ctx, "the end of all remediations", s.allClean); err != nil {
+	if err := t.waitFor(ctx, "the end of all remediations", t.allClean); err != nil {
 		return r, err
 	}
-	s.look(func() {
-		r.CRsGone = s.crGone.Sub(begin).Seconds()
-		last = slices.MaxFunc([]time.Time{s.crGone, s.leaseGone, s.statusSeen}, time.Time.Compare)
+	t.read(func() {
+		r.CRsGone = t.crGone.Sub(begin).Seconds()
+		last = slices.MaxFunc([]time.Time{t.crGone, t.leaseGone, t.statusSeen}, time.Time.Compare)
 	})
 	r.Recover = last.Sub(begin).Seconds()
 	return r, nil

@@ -20,35 +20,35 @@ type timerOutcome struct {
 	RatioP99 float64      `json:"ratioP99"`
 }
 
-func measureTimer(ctx context.Context, w *world) (outcome, error) {
-	control := &mini{group: groupControl}
-	if err := w.startMini(ctx, control, 1); err != nil {
+func measureTimer(ctx context.Context, e *environment) (outcome, error) {
+	control := &minimalController{group: groupControl}
+	if err := e.startMinimal(ctx, control, 1); err != nil {
 		return nil, err
 	}
 	defer control.stop()
 	var late, controlled []time.Duration
-	for range w.options.timerSamples {
+	for range e.options.timerSamples {
 		// At any time of a second, of which Kubernetes knows none.
-		if err := pause(ctx, time.Duration(w.random.Int64N(int64(time.Second)))); err != nil {
+		if err := sleep(ctx, time.Duration(e.random.Int64N(int64(time.Second)))); err != nil {
 			return nil, err
 		}
-		node := nodeName(w.random.IntN(w.nodes))
+		node := nodeName(e.random.IntN(e.nodes))
 		since := time.Now().Truncate(time.Second)
-		if err := w.setReady(ctx, node, false, time.Since(since)); err != nil {
+		if err := e.setReady(ctx, node, false, time.Since(since)); err != nil {
 			return nil, err
 		}
-		seen, err := w.awaitCR(ctx, node)
+		seen, err := e.awaitCR(ctx, node)
 		if err != nil {
 			return nil, err
 		}
 		late = append(late, seen.Sub(since.Add(unhealthyAfter)))
-		if err := w.sight.await(ctx, "the entry of "+node, func() bool { return w.sight.listed[node] }); err != nil {
+		if err := e.tracker.waitFor(ctx, "the entry of "+node, func() bool { return e.tracker.listed[node] }); err != nil {
 			return nil, err
 		}
-		if _, err := w.recover(ctx, node); err != nil {
+		if _, err := e.recover(ctx, node); err != nil {
 			return nil, err
 		}
-		appeared, _, _, err := w.failAndRecover(ctx, controlName(w.random.IntN(controlNodes)), false)
+		appeared, _, _, err := e.failAndRecover(ctx, controlName(e.random.IntN(controlNodes)), false)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	nhcName        = "bench"
+	nhcName        = "bench" // Selects groupMeasured.
 	leaseNamespace = "medik8s-leases"
 	template       = "power-cycle"
 
@@ -33,37 +33,37 @@ const (
 	controlNodes = 20
 )
 
-// watch follows remediations, leases and the status until the world ends.
-func (w *world) watch(ctx context.Context) error {
-	ctx, w.stopWatching = context.WithCancel(ctx)
-	crs := w.admin.dynamic.Resource(remediator.Resource)
-	leases := w.admin.kube.CoordinationV1().Leases(leaseNamespace)
-	nhcs := w.admin.nhc.RemediationV1alpha1().NodeHealthChecks()
+// watch follows remediations, leases and the status until the environment ends.
+func (e *environment) watch(ctx context.Context) error {
+	ctx, e.stopWatching = context.WithCancel(ctx)
+	crs := e.admin.dynamic.Resource(remediator.Resource)
+	leases := e.admin.kube.CoordinationV1().Leases(leaseNamespace)
+	nhcs := e.admin.nhc.RemediationV1alpha1().NodeHealthChecks()
 	for what, source := range map[string]struct {
 		list  func(context.Context, metav1.ListOptions) (metav1.ListInterface, error)
 		watch watchFunc
 		see   func(watch.Event)
 	}{
-		"remediations": {func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) { return crs.List(ctx, o) }, crs.Watch, w.sight.sawCR},
+		"remediations": {func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) { return crs.List(ctx, o) }, crs.Watch, e.tracker.onCR},
 		"leases": {func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) {
 			return leases.List(ctx, o)
-		}, leases.Watch, w.sight.sawLease},
+		}, leases.Watch, e.tracker.onLease},
 		"NodeHealthChecks": {func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) {
 			return nhcs.List(ctx, o)
-		}, nhcs.Watch, w.sight.sawNHC},
+		}, nhcs.Watch, e.tracker.onNHC},
 	} {
 		watcher, err := watchFrom(ctx, source.list, source.watch)
 		if err != nil {
 			return fmt.Errorf("watching %s: %w", what, err)
 		}
-		w.watching.Go(func() { w.sight.follow(ctx, what, watcher, source.see) })
+		e.watching.Go(func() { e.tracker.follow(ctx, what, watcher, source.see) })
 	}
 	return nil
 }
 
 // watchNodes follows all nodes until stop is called, which returns when see will not
 // be called any more.
-func (w *world) watchNodes(ctx context.Context, by *clients, see func(*corev1.Node)) (stop func(), err error) {
+func (e *environment) watchNodes(ctx context.Context, by *clients, see func(*corev1.Node)) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	nodes := by.kube.CoreV1().Nodes()
 	list := func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) {
@@ -77,7 +77,7 @@ func (w *world) watchNodes(ctx context.Context, by *clients, see func(*corev1.No
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.sight.follow(ctx, "nodes", watcher, func(event watch.Event) {
+		e.tracker.follow(ctx, "nodes", watcher, func(event watch.Event) {
 			if node, ok := event.Object.(*corev1.Node); ok {
 				see(node)
 			}
@@ -86,40 +86,45 @@ func (w *world) watchNodes(ctx context.Context, by *clients, see func(*corev1.No
 	return func() { cancel(); <-done }, nil
 }
 
-func (w *world) createNodes(ctx context.Context) error {
+func (e *environment) createNodes(ctx context.Context) error {
 	begin := time.Now()
-	create := func(ctx context.Context, name, group string, i int) error {
-		_, err := w.kubelet.kube.CoreV1().Nodes().Create(ctx, newNode(name, group, i, begin), metav1.CreateOptions{})
-		if err != nil {
-			return fmt.Errorf("creating a node: %w", err)
+	err := sideBySide(ctx, e.nodes+controlNodes, writers, func(ctx context.Context, i int) error {
+		if i < e.nodes {
+			return e.createNode(ctx, nodeName(i), groupMeasured, i)
 		}
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new(name), LeaseDurationSeconds: new(int32(40)), RenewTime: new(metav1.NowMicro()),
-		}}
-		if _, err := w.kubelet.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(ctx, lease, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("creating the lease of a kubelet: %w", err)
-		}
-		return nil
-	}
-	err := sideBySide(ctx, w.nodes+controlNodes, writers, func(ctx context.Context, i int) error {
-		if i < w.nodes {
-			return create(ctx, nodeName(i), groupMeasured, i)
-		}
-		return create(ctx, controlName(i-w.nodes), groupControl, i)
+		return e.createNode(ctx, controlName(i-e.nodes), groupControl, i)
 	})
 	if err == nil {
-		w.logf("%d nodes were created in %.1f s", w.nodes+controlNodes, time.Since(begin).Seconds())
+		e.logf("%d nodes were created in %.1f s", e.nodes+controlNodes, time.Since(begin).Seconds())
 	}
 	return err
 }
 
-// createNHC creates the NodeHealthCheck. Its gate is always open.
-func (w *world) createNHC(ctx context.Context) error {
+// createNode creates a healthy node and the lease of its kubelet.
+func (e *environment) createNode(ctx context.Context, name, group string, i int) error {
+	if _, err := e.kubelet.kube.CoreV1().Nodes().Create(ctx, newNode(name, group, i, time.Now()), metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating a node: %w", err)
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{
+		HolderIdentity: new(name), LeaseDurationSeconds: new(int32(40)), RenewTime: new(metav1.NowMicro()),
+	}}
+	if _, err := e.kubelet.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Create(ctx, lease, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating the lease of a kubelet: %w", err)
+	}
+	return nil
+}
+
+func (e *environment) createMeasuredNHC(ctx context.Context) error {
+	return e.createNHC(ctx, nhcName, groupMeasured)
+}
+
+// createNHC creates a NodeHealthCheck for a group of nodes. Its gate is always open.
+func (e *environment) createNHC(ctx context.Context, name, group string) error {
 	after := metav1.Duration{Duration: unhealthyAfter}
 	nhc := &v1alpha1.NodeHealthCheck{
-		ObjectMeta: metav1.ObjectMeta{Name: nhcName},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.NodeHealthCheckSpec{
-			Selector:   metav1.LabelSelector{MatchLabels: map[string]string{groupLabel: groupMeasured}},
+			Selector:   metav1.LabelSelector{MatchLabels: map[string]string{groupLabel: group}},
 			MinHealthy: new(intstr.FromInt32(0)),
 			UnhealthyConditions: []v1alpha1.UnhealthyCondition{
 				{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Duration: after},
@@ -131,13 +136,13 @@ func (w *world) createNHC(ctx context.Context) error {
 			},
 		},
 	}
-	if _, err := w.admin.nhc.RemediationV1alpha1().NodeHealthChecks().Create(ctx, nhc, metav1.CreateOptions{}); err != nil {
+	if _, err := e.admin.nhc.RemediationV1alpha1().NodeHealthChecks().Create(ctx, nhc, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the NodeHealthCheck: %w", err)
 	}
 	return nil
 }
 
-func (w *world) patchStatus(ctx context.Context, by *clients, node string, patch []byte) error {
+func (e *environment) patchStatus(ctx context.Context, by *clients, node string, patch []byte) error {
 	_, err := by.kube.CoreV1().Nodes().Patch(ctx, node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if err != nil {
 		return fmt.Errorf("patching the status of node %s: %w", node, err)

@@ -20,15 +20,15 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
-// mini is the control: the least that any controller must do. It creates a lease and
-// a remediation for each node that it sees fail, and deletes both when it sees the
-// node recover. It keeps no status, and looks at nothing else.
-type mini struct {
+// minimalController is the control: the least that any controller must do. It creates a
+// lease and a remediation for each node that it sees fail, and deletes both when it sees
+// the node recover. It keeps no status, and reads nothing else.
+type minimalController struct {
 	by *clients
 	// group is the group of nodes that it reacts to, empty for all.
 	group string
-	// lastLook makes it read the node once more before it acts.
-	lastLook bool
+	// preflight makes it read the node once more before it acts.
+	preflight bool
 
 	work    chan *corev1.Node
 	workers sync.WaitGroup
@@ -37,13 +37,13 @@ type mini struct {
 	stop    func()
 }
 
-// startMini starts the control. It reacts until stop is called.
-func (w *world) startMini(ctx context.Context, m *mini, workers int) error {
-	m.by = w.control
+// startMinimal starts the control. It reacts until stop is called.
+func (e *environment) startMinimal(ctx context.Context, m *minimalController, workers int) error {
+	m.by = e.control
 	m.failed = map[string]bool{}
-	m.work = make(chan *corev1.Node, 2*(w.nodes+controlNodes)) // The watch never waits.
+	m.work = make(chan *corev1.Node, 2*(e.nodes+controlNodes)) // The watch never waits.
 	ctx, cancel := context.WithCancel(ctx)
-	stopWatch, err := w.watchNodes(ctx, w.control, m.saw)
+	stopWatch, err := e.watchNodes(ctx, e.control, m.saw)
 	if err != nil {
 		cancel()
 		return err
@@ -65,7 +65,7 @@ func (w *world) startMini(ctx context.Context, m *mini, workers int) error {
 }
 
 // saw is called for one change after the other.
-func (m *mini) saw(node *corev1.Node) {
+func (m *minimalController) saw(node *corev1.Node) {
 	if m.group != "" && node.Labels[groupLabel] != m.group {
 		return
 	}
@@ -75,7 +75,7 @@ func (m *mini) saw(node *corev1.Node) {
 	}
 }
 
-func (m *mini) react(ctx context.Context, node *corev1.Node) error {
+func (m *minimalController) react(ctx context.Context, node *corev1.Node) error {
 	leases := m.by.kube.CoordinationV1().Leases(leaseNamespace)
 	crs := m.by.dynamic.Resource(remediator.Resource).Namespace(metav1.NamespaceDefault)
 	if isReady(node) {
@@ -87,7 +87,7 @@ func (m *mini) react(ctx context.Context, node *corev1.Node) error {
 		}
 		return nil
 	}
-	if m.lastLook {
+	if m.preflight {
 		if _, err := m.by.kube.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{}); err != nil {
 			return fmt.Errorf("reading a node: %w", err)
 		}
