@@ -43,7 +43,7 @@ func (c *heldClock) Now() time.Time {
 // are started.
 func newTestController(t *testing.T, clock clock.PassiveClock) (*Controller, *prometheus.Registry) {
 	t.Helper()
-	kube, nhcs, registry := kubefake.NewClientset(), nhcfake.NewClientset(), prometheus.NewRegistry()
+	kube, nhcs, registry := kubefake.NewClientset(), nhcfake.NewSimpleClientset(), prometheus.NewRegistry()
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	scheme := runtime.NewScheme()
 	require.NoError(t, metav1.AddMetaToScheme(scheme))
