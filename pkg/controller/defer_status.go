@@ -14,47 +14,47 @@ import (
 )
 
 // While thousands of nodes fail or recover, a status of half a megabyte changes with
-// every sync, and to write it takes the API server a second in which it could have done
-// what matters. So after a slow write the next one waits for twice as long as that took,
-// as long as syncs have something else to do.
+// every sync. To write it takes the API server half a second of CPU, which is missing
+// for remediations. So after a slow write the next one waits for twice as long as that
+// took, as long as syncs have something else to do.
 const (
 	// slowWrite is from when on a write is slow: several times what the status of a few
 	// nodes takes.
 	slowWrite = 25 * time.Millisecond
-	// maxPatience is how long a status may be behind at most.
-	maxPatience = 2 * time.Second
+	// maxDeferral is how long a status may be behind at most.
+	maxDeferral = 2 * time.Second
 )
 
-// slowness is what the last write of a status was like. The zero value is before the
-// first one.
-type slowness struct {
+// writeLatency is that of the last write of a status. The zero value is before the first
+// one.
+type writeLatency struct {
 	ended time.Time
 	took  time.Duration
 }
 
-// patience returns until when the report of a round may wait, and zero if it may not.
-// It is then as if the write had failed: the next sync, of which there is one at that
-// time at the latest, tells all of it.
-func (r *round) patience(last slowness) time.Time {
-	if last.took < slowWrite || !r.busy() || r.matters() {
+// deferStatus returns until when the report of a sync may wait, and zero if it may not.
+// It is then as if the write had failed: the next sync, which begins at that time at the
+// latest, reports all of it.
+func (r *round) deferStatus(last writeLatency) time.Time {
+	if last.took < slowWrite || !r.busy() || r.mustWriteNow() {
 		return time.Time{}
 	}
-	until := last.ended.Add(min(2*last.took, maxPatience))
+	until := last.ended.Add(min(2*last.took, maxDeferral))
 	if !r.now.Before(until) || last.ended.After(r.now) {
 		return time.Time{}
 	}
 	return until
 }
 
-// busy tells whether something was done in this round, so that its consequences make
-// for another one in a moment.
+// busy reports whether this sync has done something, whose consequences start another
+// sync in a moment.
 func (r *round) busy() bool {
 	return slices.ContainsFunc(r.plans, func(plan remediation.NodePlan) bool { return len(plan.Actions) > 0 })
 }
 
-// matters tells whether the round has found anything that decides what happens next and
-// that only status remembers, or that everybody waits to be told.
-func (r *round) matters() bool {
+// mustWriteNow reports whether the sync has found anything that decides what happens next
+// and that only status remembers, or a change of a condition, the phase or the storm.
+func (r *round) mustWriteNow() bool {
 	before, after := &r.nhc.Status, r.status
 	ended := slices.ContainsFunc(r.outcomes, func(outcome remediation.Outcome) bool { return len(outcome.TimedOut) > 0 })
 	return ended || r.nhc.Spec.HealthyDelay != nil ||

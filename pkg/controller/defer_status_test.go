@@ -14,26 +14,26 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// TestPatience is when a status may wait, because the last one was slow to write and
+// TestDeferStatus is when a status may wait, because the last one was slow to write and
 // there is more to do.
-func TestPatience(t *testing.T) {
+func TestDeferStatus(t *testing.T) {
 	t.Parallel()
 	acts := func(p *part) { p.plan.Actions = []remediation.Action{remediation.WriteLease{}} }
-	second := slowness{ended: epoch.Add(-time.Millisecond), took: 800 * time.Millisecond}
+	second := writeLatency{ended: epoch.Add(-time.Millisecond), took: 800 * time.Millisecond}
 	tests := map[string]struct {
-		last  slowness
+		last  writeLatency
 		parts []part
 		check func(*v1alpha1.NodeHealthCheck)
 		round func(*round)
 		want  time.Duration // From the end of the last write; zero: it may not wait.
 	}{
 		"18.2 the last one was slow":             {last: second, parts: []part{sick("n", acts)}, want: 1600 * time.Millisecond},
-		"18.2 the last one was very slow":        {last: slowness{ended: second.ended, took: time.Minute}, parts: []part{sick("n", acts)}, want: maxPatience},
-		"18.2 the last one was fast":             {last: slowness{ended: second.ended, took: slowWrite - 1}, parts: []part{sick("n", acts)}},
+		"18.2 the last one was very slow":        {last: writeLatency{ended: second.ended, took: time.Minute}, parts: []part{sick("n", acts)}, want: maxDeferral},
+		"18.2 the last one was fast":             {last: writeLatency{ended: second.ended, took: slowWrite - 1}, parts: []part{sick("n", acts)}},
 		"18.2 it is the first one":               {parts: []part{sick("n", acts)}},
-		"18.2 it has waited long enough":         {last: slowness{ended: epoch.Add(-1600 * time.Millisecond), took: second.took}, parts: []part{sick("n", acts)}},
+		"18.2 it has waited long enough":         {last: writeLatency{ended: epoch.Add(-1600 * time.Millisecond), took: second.took}, parts: []part{sick("n", acts)}},
 		"18.2 there is nothing else to do":       {last: second, parts: []part{sick("n")}},
-		"18.2 the clock was set back":            {last: slowness{ended: epoch.Add(time.Hour), took: second.took}, parts: []part{sick("n", acts)}},
+		"18.2 the clock was set back":            {last: writeLatency{ended: epoch.Add(time.Hour), took: second.took}, parts: []part{sick("n", acts)}},
 		"16.4 status has to remember since when": {last: second, parts: []part{sick("n", acts)}, check: func(n *v1alpha1.NodeHealthCheck) { n.Spec.HealthyDelay = &metav1.Duration{Duration: time.Minute} }},
 		"13.2 a step has ended":                  {last: second, parts: []part{sick("n", acts, own(testCR("n", "u")), ended(epoch, testCR("n", "u")))}},
 		"18.1 the phase is another one":          {last: second, parts: []part{sick("n", acts)}, round: func(r *round) { r.nhc.Status.Phase = v1alpha1.PhasePaused }},
@@ -60,7 +60,7 @@ func TestPatience(t *testing.T) {
 			if tc.want != 0 {
 				want = tc.last.ended.Add(tc.want)
 			}
-			require.Equal(t, want, r.patience(tc.last))
+			require.Equal(t, want, r.deferStatus(tc.last))
 		})
 	}
 }

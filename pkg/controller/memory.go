@@ -49,7 +49,7 @@ type memory struct {
 	// gateClosed is whether the gate was closed in the last report.
 	gateClosed bool
 	// lastWrite is how long the last write of the status took.
-	lastWrite slowness
+	lastWrite writeLatency
 	// oldNodes are the nodes with a series for old CRs.
 	oldNodes sets.Set[string]
 }

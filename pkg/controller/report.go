@@ -50,7 +50,7 @@ func (c *Controller) report(ctx context.Context, r *round, memory *memory) error
 	}
 	if written {
 		ended := c.clock.Now()
-		memory.lastWrite = slowness{ended: ended, took: ended.Sub(begun)}
+		memory.lastWrite = writeLatency{ended: ended, took: ended.Sub(begun)}
 	}
 	transitions := r.transitions(memory)
 	c.metrics.update(r, memory)

@@ -60,7 +60,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 		nhc: nhc, world: world, plans: plans, outcomes: outcomes, ledger: ledger, ended: ended,
 		entries: entries, decisions: decisionsIn(entries), status: status, now: start,
 	}
-	if until := done.patience(memory.lastWrite); !until.IsZero() {
+	if until := done.deferStatus(memory.lastWrite); !until.IsZero() {
 		c.announcer.announce(nhc, removals(world, plans, outcomes))
 		klog.FromContext(ctx).V(4).Info("Status waits, there is more to do", "until", until)
 		return health.Earliest(recheck, until), nil
