@@ -44,12 +44,13 @@ func (i *informer) pending() error {
 	return ErrPending
 }
 
-// watch returns a started informer for gvk. Informers stop with ctx, which is that
-// of the Set.
-func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *meta.RESTMapping) (*informer, error) {
+// watch returns a started informer for gvk. Informers stop with ctx, which is that of the
+// Set. Until its cache is filled or a request fails, failure is why it is not readable.
+func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *meta.RESTMapping, failure error) (*informer, error) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
 	started := &informer{cancel: cancel}
+	started.failure = failure
 	started.failed = func(err error, first bool) {
 		if first && !started.synced() {
 			s.notify(gvk)

@@ -136,11 +136,15 @@ func (s *Set) apply(ctx context.Context, gvk schema.GroupVersionKind, k *kind, f
 	if k.mapping == nil || !found.watchable || k.mapping.Resource != found.mapping.Resource {
 		k.stop()
 	}
+	var failure error
+	if errors.Is(k.err, errLagging) {
+		failure = errLagging
+	}
 	k.mapping, k.err, k.gone, k.polled = found.mapping, found.err, found.gone, found.polled
 	if !found.watchable || k.informer != nil {
 		return nil
 	}
-	started, err := s.watch(ctx, gvk, found.mapping)
+	started, err := s.watch(ctx, gvk, found.mapping, failure)
 	if err != nil {
 		k.err = err
 		return err

@@ -296,7 +296,7 @@ func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 }
 
 // Relist replaces the cache of a resource by a new one, because it does not show what was
-// written long ago. Until the new one is filled, the kind is pending.
+// written long ago. Until the new one is filled the kind is pending, with that as the cause.
 func (s *Set) Relist(resource schema.GroupResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -305,7 +305,7 @@ func (s *Set) Relist(resource schema.GroupResource) {
 			continue
 		}
 		k.stop()
-		k.err = ErrPending
+		k.err = fmt.Errorf("%w: %w", ErrPending, errLagging)
 		s.Recheck(gvk)
 	}
 }
