@@ -44,7 +44,7 @@ func (c *heldClock) Now() time.Time {
 // are started. The informer of Nodes may be another one.
 func newTestController(tb testing.TB, clock clock.PassiveClock, nodes ...coreinformers.TypedNodeInformer) (*Controller, *prometheus.Registry) {
 	tb.Helper()
-	kube, nhcs, registry := kubefake.NewClientset(), nhcfake.NewClientset(), prometheus.NewRegistry()
+	kube, nhcs, registry := kubefake.NewClientset(), nhcfake.NewSimpleClientset(), prometheus.NewRegistry()
 	factory := informers.NewSharedInformerFactory(kube, 0)
 	scheme := runtime.NewScheme()
 	require.NoError(tb, metav1.AddMetaToScheme(scheme))

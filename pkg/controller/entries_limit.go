@@ -76,8 +76,9 @@ func entriesSize(entries []v1alpha1.UnhealthyNode) int {
 	return size
 }
 
-// entrySize returns about how many bytes an entry takes, rather too many than too
-// few: its JSON, and its part of the managed fields, which repeat the name.
+// entrySize estimates the stored size of an entry in bytes, rather too large than too
+// small: its JSON, and its part of metadata.managedFields. The API server keeps these for
+// an update as for an apply, and names each entry in them, because the list is a map.
 func entrySize(entry *v1alpha1.UnhealthyNode) int {
 	const fields, timestamps, remediationFields, decisionFields, triggerFields = 120, 80, 230, 130, 115
 	size := fields + 2*jsonSize(entry.Name)

@@ -42,7 +42,7 @@ func TestReport(t *testing.T) {
 			recorder := &testRecorder{}
 			c.events, c.metrics = eventReporter{recorder: recorder}, s.metrics
 			if tc.failure != nil {
-				client.PrependReactor("patch", "nodehealthchecks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.failure })
+				client.PrependReactor("update", "nodehealthchecks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.failure })
 			}
 			logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
 			before := *s.state

@@ -193,7 +193,7 @@ func (s *scaledController) config(b *testing.B, nodes http.RoundTripper) Config 
 // patch or by update. It keeps no managed fields, which would take time and memory too.
 func (s *scaledController) nhcClient(nhc *v1alpha1.NodeHealthCheck) *nhcfake.Clientset {
 	nhc.ResourceVersion = "1"
-	client, changes := nhcfake.NewClientset(), watch.NewRaceFreeFake()
+	client, changes := nhcfake.NewSimpleClientset(), watch.NewRaceFreeFake()
 	client.PrependReactor("list", v1alpha1.Plural, func(clienttesting.Action) (bool, apiruntime.Object, error) {
 		return true, &v1alpha1.NodeHealthCheckList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []v1alpha1.NodeHealthCheck{*nhc}}, nil
 	})

@@ -108,7 +108,7 @@ func TestCacheStaysBehind(t *testing.T) {
 				if tc.live != nil {
 					tc.live(live)
 				}
-				nhcs, kube := nhcfake.NewClientset(live), kubefake.NewClientset(lease)
+				nhcs, kube := nhcfake.NewSimpleClientset(live), kubefake.NewClientset(lease)
 				fail := func(clienttesting.Action) (bool, runtime.Object, error) { return tc.fails != nil, nil, tc.fails }
 				nhcs.PrependReactor("*", "*", fail)
 				kube.PrependReactor("*", "*", fail)

@@ -71,7 +71,7 @@ func TestConflictedState(t *testing.T) {
 	history := after.Status.RemediationHistory
 	require.Len(t, history, 1)
 
-	fake := nhcfake.NewClientset()
+	fake := nhcfake.NewSimpleClientset()
 	fake.PrependReactor("*", "nodehealthchecks", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewConflict(nhcResource, "workers", nil)
 	})

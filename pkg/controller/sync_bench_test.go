@@ -95,17 +95,16 @@ func (s *steadyCluster) mustSync(t require.TestingT) {
 	require.NoError(t, err)
 }
 
-// statusClient returns a client that applies statuses to the cache.
+// statusClient returns a client that writes statuses to the cache, as their JSON says.
 func (s *steadyCluster) statusClient(tb testing.TB) nhcclient.NodeHealthChecksGetter {
 	tb.Helper()
-	client := nhcfake.NewClientset()
-	client.PrependReactor("patch", v1alpha1.Plural, func(action clienttesting.Action) (bool, runtime.Object, error) {
+	client := nhcfake.NewSimpleClientset()
+	client.PrependReactor("update", v1alpha1.Plural, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		s.writes++
-		nhc, err := s.nhcs.Get("workers")
+		encoded, err := json.Marshal(action.(clienttesting.UpdateAction).GetObject())
 		require.NoError(tb, err)
-		nhc = nhc.DeepCopy()
-		nhc.Status = v1alpha1.NodeHealthCheckStatus{}
-		if err := json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), nhc); err != nil {
+		nhc := &v1alpha1.NodeHealthCheck{}
+		if err := json.Unmarshal(encoded, nhc); err != nil {
 			return true, nil, err
 		}
 		return true, nhc, s.nhcStore.Update(nhc)

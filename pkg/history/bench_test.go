@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// BenchmarkStorm is a round in which nothing changes for 5,000 nodes under
+// BenchmarkStorm is a sync in which nothing changes for 5,000 nodes under
 // remediation.
 func BenchmarkStorm(b *testing.B) {
 	var seen []Observation

@@ -22,9 +22,9 @@
 // # How it is used
 //
 // A process begins with [Recall], which reads the open episodes from the status that
-// another process has left. After that the [Ledger] is what counts: each round gives
+// another process has left. After that the [Ledger] is what counts: each sync gives
 // what it saw and did to [Ledger.Update] and keeps the ledger it gets, once its
-// status is written. A round that fails to write drops that ledger and reports
+// status is written. A sync that fails to write drops that ledger and reports
 // nothing that ended; the next one comes to the same conclusions.
 //
 // The history is a record, no news: it is never worth a write by itself. The caller

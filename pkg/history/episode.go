@@ -22,7 +22,7 @@ const returnTime = time.Hour
 // openEpisode is an episode that has not ended, and what the API does not show of it.
 type openEpisode struct {
 	v1alpha1.Episode
-	// remediated reports that a CR was left after the last round.
+	// remediated reports that a CR was left after the last sync.
 	remediated bool
 	// deleted is when the Node was deleted that the last CR was for, zero if it was not.
 	deleted time.Time
@@ -30,7 +30,7 @@ type openEpisode struct {
 	returned bool
 }
 
-// advance returns the episode after a round, with an outcome if it ended there. Nothing
+// advance returns the episode after a sync, with an outcome if it ended there. Nothing
 // that the given one points to is changed.
 func advance(e openEpisode, o *Observation, now time.Time) openEpisode {
 	gone := e.deletion(o, now)
@@ -134,7 +134,7 @@ func (e *openEpisode) followHealth(o *Observation, now time.Time) {
 	}
 }
 
-// outcomeOf returns how the episode ended with this round, or nothing if it goes on. A
+// outcomeOf returns how the episode ended with this sync, or nothing if it goes on. A
 // Node that was registered anew may get the labels that select it later.
 func (e *openEpisode) outcomeOf(o *Observation, p *progress, now time.Time) v1alpha1.EpisodeOutcome {
 	awaited := e.awaited() && !e.returnTimeOver(now)
@@ -156,7 +156,7 @@ func (e *openEpisode) outcomeOf(o *Observation, p *progress, now time.Time) v1al
 	}
 }
 
-// end ends the episode. Where nothing tells when it finished, that is now.
+// end ends the episode. Without a time at which it finished, that is now.
 func (e *openEpisode) end(outcome v1alpha1.EpisodeOutcome, now time.Time) {
 	released := now
 	if outcome == v1alpha1.OutcomeNodeDeleted && !e.deleted.IsZero() {

@@ -13,7 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// rows are one round of one node each.
+// rows are one sync of one node each.
 type rows map[string]struct {
 	before *v1alpha1.Episode
 	saw    Observation
@@ -270,7 +270,7 @@ func TestNodeDeletedUnderRemediation(t *testing.T) {
 			before: &remediated, saw: unhealthy(succeeded), now: at(8),
 			after: new(open(startedAt(6), fencedAt(7), took(ended(step("Reboot", 6), 8, v1alpha1.StepVanished)))),
 		},
-		"23b.2 success is told after the deletion": {
+		"23b.2 success shows after the deletion": {
 			before: new(open(startedAt(6), fencedAt(8), took(lost))), saw: unhealthy(gone, succeeded), now: at(9),
 			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(7), took(lost), endedAt(9, v1alpha1.OutcomeReplaced))},
 		},
@@ -288,7 +288,7 @@ func TestReturnTime(t *testing.T) {
 
 	kept, _ := first.Update([]Observation{unhealthy(gone, with(reboot(6)))}, at(8))
 	require.Equal(t, []string{"node-1"}, kept.Nodes(absent), "its CR is left")
-	require.Zero(t, kept.Recheck(at(8)), "an event tells")
+	require.Zero(t, kept.Recheck(at(8)), "an event shows it")
 	free, ended := kept.Update([]Observation{unhealthy(gone)}, at(20))
 	require.Empty(t, ended)
 	require.Empty(t, free.Nodes(absent), "23b.2: it is not looked at as long as it does not exist")

@@ -20,7 +20,7 @@ type Ledger struct {
 	closed []v1alpha1.Episode
 }
 
-// Update returns the ledger after a round, and the episodes that ended in it, by
+// Update returns the ledger after a sync, and the episodes that ended in it, by
 // node. Every open episode either stays open or is among those that ended. A second
 // observation of the same node is ignored.
 func (l *Ledger) Update(observations []Observation, now time.Time) (next *Ledger, over []v1alpha1.Episode) {
@@ -66,7 +66,7 @@ func (l *Ledger) follow(o *Observation, now time.Time) []openEpisode {
 	return append(episodes, advance(episode, o, now))
 }
 
-// unattended returns an episode after a round that did not observe its node. If that was
+// unattended returns an episode after a sync that did not observe its node. If that was
 // deleted, it still is.
 func unattended(episode openEpisode, now time.Time) openEpisode {
 	episode.deleted = earlier(episode.deleted, now) // A status may say anything.
@@ -105,7 +105,7 @@ func (l *Ledger) Episode(node string) (v1alpha1.Episode, bool) {
 }
 
 // Nodes returns the names, sorted, of the nodes that are to be observed in the next
-// round, or their episodes are cancelled: those with an open episode. One whose Node was
+// sync, or their episodes are cancelled: those with an open episode. One whose Node was
 // deleted under remediation and has no CR any more is among them only if that Node
 // has returned, so that it costs next to nothing until then.
 func (l *Ledger) Nodes(exists func(node string) bool) []string {

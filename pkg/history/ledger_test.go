@@ -48,7 +48,7 @@ func TestEmptyLedger(t *testing.T) {
 	require.Nil(t, next.List(nil))
 }
 
-// TestUnwritten plays a write that fails: the next round starts from the ledger of
+// TestUnwritten plays a write that fails: the next sync starts from the ledger of
 // the last one that was written.
 func TestUnwritten(t *testing.T) {
 	t.Parallel()
@@ -60,8 +60,8 @@ func TestUnwritten(t *testing.T) {
 	require.Empty(t, next.Nodes(nil))
 }
 
-// TestHistoryIsNoNews plays rounds in which nothing but the history changes, so that
-// it is not written, and a restart after them: the CR still tells.
+// TestHistoryIsNoNews plays syncs in which nothing but the history changes, so that
+// it is not written, and a restart after them: the CR still shows it.
 func TestHistoryIsNoNews(t *testing.T) {
 	t.Parallel()
 	sight := unhealthy(with(reboot(6)))

@@ -10,7 +10,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// Observation is what one round saw of one node, and what it left behind. A node
+// Observation is what one sync saw of one node, and what it left behind. A node
 // that [Ledger.Nodes] names and that is not observed is taken for one that is no
 // longer looked after.
 type Observation struct {
@@ -22,7 +22,7 @@ type Observation struct {
 	// State is that of the verdict. It says nothing if the Node was deleted.
 	State health.State
 	// HealthySince is since when a node that is healthy is known to be, zero if this is
-	// the first round that sees it.
+	// the first sync that sees it.
 	HealthySince time.Time
 	// NodeDeleted reports that the Node does not exist.
 	NodeDeleted bool
@@ -36,11 +36,11 @@ type Observation struct {
 	CRs []CR
 }
 
-// CR is what is known of an own CR after a round.
+// CR is what is known of an own CR after a sync.
 type CR struct {
 	// Remediation is as status shows it, or would show it.
 	v1alpha1.Remediation
-	// Gone reports that it does not count any more: it has gone since the last round,
+	// Gone reports that it does not count any more: it has gone since the last sync,
 	// or it is that of a deleted Node. The rest is what was seen of it last.
 	Gone bool
 	// Requested reports that the controller itself has requested its deletion.

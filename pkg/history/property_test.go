@@ -17,12 +17,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// TestProperties follows random worlds for some thousand rounds.
+// TestProperties follows random simulations for some thousand syncs.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	outcomes, results := map[v1alpha1.EpisodeOutcome]int{}, map[v1alpha1.StepResult]int{}
 	for seed := range uint64(15) {
-		w := newWorld(seed, 6)
+		w := newSimulation(seed, 6)
 		var before *Ledger
 		for round := range 200 {
 			w.step()
@@ -180,7 +180,7 @@ func requireWakes(t *testing.T, l *Ledger, now time.Time) {
 	}
 }
 
-// requireQuiet: an unchanged world is no news.
+// requireQuiet: an unchanged simulation is no news.
 func requireQuiet(t *testing.T, seen []Observation, l *Ledger, now time.Time) {
 	t.Helper()
 	at := now.Add(time.Minute)
@@ -239,7 +239,7 @@ func requireRestart(t *testing.T, before *Ledger, seen []Observation, now time.T
 func TestRestartWithoutHistory(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
-		w := newWorld(seed, 6)
+		w := newSimulation(seed, 6)
 		var before *Ledger
 		for range 200 {
 			w.step()

@@ -65,7 +65,7 @@ func (l *Ledger) reopen(episode *v1alpha1.Episode) {
 }
 
 // fromEntry returns the episode of a listed node. Where the entry does not tell when
-// it was detected, that is for the first round to say.
+// it was detected, that is for the first sync to say.
 func fromEntry(entry *v1alpha1.UnhealthyNode) v1alpha1.Episode {
 	episode := v1alpha1.Episode{Node: entry.Name, Trigger: triggerOf(entry.Trigger)}
 	if entry.Detected != nil {
@@ -86,7 +86,7 @@ func fromEntry(entry *v1alpha1.UnhealthyNode) v1alpha1.Episode {
 	return episode
 }
 
-// sound tells whether an episode has what the API requires.
+// sound reports whether an episode has what the API requires.
 func sound(episode *v1alpha1.Episode) bool {
 	return episode.Node != "" && !episode.Detected.IsZero() && len(episode.Steps) <= maxSteps &&
 		!slices.ContainsFunc(episode.Steps, func(step v1alpha1.EpisodeStep) bool { return step.Started.IsZero() })

@@ -105,7 +105,7 @@ func TestRecalledIsCompleted(t *testing.T) {
 	takenOver := v1alpha1.Episode{Node: "node-1", Steps: []v1alpha1.EpisodeStep{step("Reboot", 6)}}
 	noTrigger := func(e *v1alpha1.Episode) { e.Trigger = nil }
 	rows{
-		"the condition tells": {before: &takenOver, saw: unhealthy(with(reboot(6))), now: at(9), after: new(open(startedAt(6), took(step("Reboot", 6))))},
+		"the condition shows it": {before: &takenOver, saw: unhealthy(with(reboot(6))), now: at(9), after: new(open(startedAt(6), took(step("Reboot", 6))))},
 		"another condition by now": {
 			before: &takenOver, saw: unhealthy(since(at(8)), with(reboot(6))), now: at(9),
 			after: new(open(detectedAt(6), startedAt(6), took(step("Reboot", 6)))),

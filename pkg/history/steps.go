@@ -27,7 +27,7 @@ type progress struct {
 	replaced bool
 }
 
-// advanceSteps returns the progress after a round.
+// advanceSteps returns the progress after a sync.
 func advanceSteps(steps []v1alpha1.EpisodeStep, o *Observation, now time.Time) progress {
 	p := progress{steps: slices.Clone(steps)}
 	claimed := make(map[int]*CR, len(o.CRs))

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package staleness tells whether the informer caches have caught up with our
-// own writes, so that no sync decides on a world that it has already changed.
+// Package staleness reports whether the informer caches have caught up with our own
+// writes, so that no sync decides on a state that it has already changed.
 package staleness
 
 import (
@@ -87,7 +87,7 @@ func (t *Tracker) Check(owner string, storeOf func(schema.GroupResource) (Store,
 	return behind
 }
 
-// IsLast tells whether version is the newest that owner has written of resource
+// IsLast reports whether version is the newest that owner has written of resource
 // and that no cache was seen to have: an event at this version is the echo of our
 // own write.
 func (t *Tracker) IsLast(owner string, resource schema.GroupResource, version string) bool {
@@ -103,7 +103,7 @@ func (t *Tracker) Forget(owner string) {
 	delete(t.writes, owner)
 }
 
-// Behind tells whether a store is behind a write at version.
+// Behind reports whether a store is behind a write at version.
 func Behind(store Store, version string) bool {
 	return newer(version, store.LastStoreSyncResourceVersion())
 }

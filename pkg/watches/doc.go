@@ -1,15 +1,14 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watches keeps an informer running for every kind that somebody wants,
-// and for no other, while kinds come and go at run time.
+// Package watches keeps an informer running for every kind that has an owner, and for
+// no other, while kinds come and go at run time.
 //
-// Each wanted kind has a small life of its own, so that neither discovery nor a
-// permission nor a cache that does not fill delays another kind, or anyone who only
-// asks for the state:
+// Each kind is reconciled on its own, so that neither discovery nor a permission nor a
+// cache that does not fill delays another kind, or a caller that reads the state:
 //
 //	          ┌─► not served ─┐
-//	pending ──┼─► forbidden  ─┼── CRD event, poll, error of the informer ──► looked at again
+//	pending ──┼─► forbidden  ─┼── CRD event, poll, error of the informer ──► probed again
 //	          ├─► polled     ─┤
 //	          └─► watched    ─┘
 //

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
 // losses are the ways in which a kind that has been read cannot be followed any more.
@@ -57,19 +55,19 @@ func TestLostKind(t *testing.T) {
 				w.put(reboot, "1")
 				w.want("one", reboot)
 				pass(time.Hour)
-				w.told()
+				w.notified()
 				w.change(func() { loss.begin(w) })
 				w.breakWatches(reboot)
 				pass(lostAfter - 1)
 				_, err := w.set.Cache(reboot)
 				require.NoError(t, err, "a restart of the API server is no news")
-				require.Empty(t, w.told())
+				require.Empty(t, w.notified())
 
 				pass(openAfter + 1) // A watch may have been open for a moment.
 				_, err = w.set.Cache(reboot)
 				require.ErrorIs(t, err, ErrPending, "P5")
 				require.ErrorContains(t, err, loss.cause, "with the cause, so that no sync waits for it")
-				require.Equal(t, [][]string{{"one"}}, w.told(), "P2")
+				require.Equal(t, [][]string{{"one"}}, w.notified(), "P2")
 				require.ErrorIs(t, w.seen, ErrPending, "after the loss, not before")
 				_, watched := w.set.StoreOf(resourceOf(reboot).GroupResource())
 				require.False(t, watched, "no sync waits to see a write there")
@@ -81,7 +79,7 @@ func TestLostKind(t *testing.T) {
 				require.Contains(t, w.set.Caches(), reboot)
 
 				pass(10 * time.Minute)
-				require.Empty(t, w.told(), "P3: no flapping")
+				require.Empty(t, w.notified(), "P3: no flapping")
 				_, err = w.set.Cache(reboot)
 				require.Error(t, err)
 
@@ -90,7 +88,7 @@ func TestLostKind(t *testing.T) {
 				pass(time.Hour)
 				_, err = w.set.Cache(reboot)
 				require.NoError(t, err, "P12")
-				require.Equal(t, [][]string{{"one"}}, w.told(), "P2")
+				require.Equal(t, [][]string{{"one"}}, w.notified(), "P2")
 				require.NoError(t, w.seen)
 				value, err = w.value(reboot)
 				require.NoError(t, err)
@@ -119,14 +117,14 @@ func TestOtherKindsAreNotLost(t *testing.T) {
 func TestQuietWatchIsNotLost(t *testing.T) {
 	inWorld(t, false, func(t *testing.T, w *world) {
 		w.want("one", reboot)
-		w.told()
+		w.notified()
 		for range 24 {
 			pass(time.Hour)
 			_, err := w.set.Cache(reboot)
 			require.NoError(t, err)
 			w.breakWatches(reboot)
 		}
-		require.Empty(t, w.told())
+		require.Empty(t, w.notified())
 	})
 }
 
@@ -138,9 +136,9 @@ func TestLostKindIsForgotten(t *testing.T) {
 		w.breakWatches(reboot)
 		pass(lostAfter - time.Second)
 		w.want("one")
-		w.told()
+		w.notified()
 		pass(time.Hour)
-		require.Empty(t, w.told())
+		require.Empty(t, w.notified())
 	})
 }
 
@@ -151,18 +149,28 @@ func TestRelist(t *testing.T) {
 		w.put(reboot, "1")
 		w.want("one", reboot)
 		pass(time.Minute)
-		w.told()
+		w.notified()
 		resource := resourceOf(reboot).GroupResource()
 		w.set.Relist(resource)
 		_, err := w.set.Cache(reboot)
-		require.ErrorIs(t, err, errLagging, "until that is done")
+		require.ErrorIs(t, err, errLagging, "until that is done, with the cause: no sync waits for it")
 		_, watched := w.set.StoreOf(resource)
 		require.False(t, watched)
 		pass(openAfter)
 		_, err = w.set.Cache(reboot)
 		require.NoError(t, err, "P12")
-		require.Equal(t, []string{"one"}, w.toldTo(), "P2")
-		require.Equal(t, []string{"0", ""}, w.listedAt)
+		require.Equal(t, []string{"one"}, w.notifiedOwners(), "P2")
+		require.Equal(t, []string{"", ""}, w.listedAt, "not from a cache that may lag")
+
+		w.delay.Store(int64(interval / 2))
+		w.set.Relist(resource)
+		pass(interval / 4)
+		_, err = w.set.Cache(reboot)
+		require.ErrorIs(t, err, errLagging, "also while the list takes its time")
+		w.delay.Store(0)
+		pass(interval)
+		_, err = w.set.Cache(reboot)
+		require.NoError(t, err, "P12")
 		require.Equal(t, 1, w.running(reboot), "the old watch has ended")
 
 		w.change(func() { w.refused["list reboottemplates"] = errServer })
@@ -179,31 +187,47 @@ func TestRelist(t *testing.T) {
 	})
 }
 
-// TestListThatIsWatched: a watch that begins with a list counts from the end of that.
-func TestListThatIsWatched(t *testing.T) {
+// TestRelistWithoutDiscovery: no sync waits for a new cache that cannot be started.
+func TestRelistWithoutDiscovery(t *testing.T) {
+	inWorld(t, false, func(t *testing.T, w *world) {
+		w.want("one", reboot)
+		w.notified()
+		w.change(func() { w.discoveryErr[reboot.Group] = errServer })
+		w.set.Relist(resourceOf(reboot).GroupResource())
+		pass(0)
+		_, err := w.set.Cache(reboot)
+		require.ErrorContains(t, err, "out of order", "P1")
+		w.change(func() { clear(w.discoveryErr) })
+		pass(interval)
+		_, err = w.set.Cache(reboot)
+		require.NoError(t, err, "P12")
+	})
+}
+
+// TestLateHandlers: a watch that was open before the handlers had seen the list counts.
+func TestLateHandlers(t *testing.T) {
 	inWorld(t, false, func(t *testing.T, _ *world) {
-		inner := watch.NewRaceFreeFake()
-		c := &contact{changed: func(bool) {}}
-		w := c.observe(inner, true)
-		add := func(event watch.EventType, annotations map[string]string) {
-			object := &unstructured.Unstructured{Object: map[string]any{}}
-			object.SetAnnotations(annotations)
-			inner.Action(event, object)
-			<-w.ResultChan()
-		}
-		add(watch.Added, nil)
-		add(watch.Bookmark, nil)
-		pass(time.Hour)
-		require.Zero(t, c.open)
-		require.False(t, c.isLost(), "there was no list yet")
-		add(watch.Bookmark, map[string]string{"k8s.io/initial-events-end": "true"})
+		var changes []bool
+		c := &connection{changed: func(lost bool) { changes = append(changes, lost) }}
+		c.opened()
 		pass(openAfter)
-		require.Equal(t, 1, c.open)
+		c.expect()
 		pass(time.Hour)
 		require.False(t, c.isLost())
-		w.Stop()
+		c.closed()
 		pass(lostAfter)
 		require.True(t, c.isLost())
-		require.Zero(t, c.open)
+		require.ErrorIs(t, c.cause(), errLost)
+		for range 3 { // Too short to count.
+			c.opened()
+			pass(openAfter - 1)
+			c.closed()
+			pass(time.Minute)
+		}
+		require.Equal(t, []bool{true}, changes, "P3")
+		c.opened()
+		pass(openAfter)
+		require.Equal(t, []bool{true, false}, changes, "P12")
+		require.NoError(t, c.cause())
 	})
 }

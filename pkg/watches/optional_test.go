@@ -21,7 +21,7 @@ func TestOptionalKindIsNotServed(t *testing.T) {
 		w.want("one", reboot)
 		_, err := w.set.Mapping(reboot)
 		require.True(t, meta.IsNoMatchError(err), "1.3: %v", err)
-		require.Equal(t, []string{"one"}, w.toldTo())
+		require.Equal(t, []string{"one"}, w.notifiedOwners())
 		pass(time.Minute)
 		w.change(func() { w.looks = 0 })
 		pass(24 * time.Hour)
@@ -29,13 +29,13 @@ func TestOptionalKindIsNotServed(t *testing.T) {
 
 		// It is installed while the controller runs. Discovery follows a little later.
 		for _, delay := range []time.Duration{0, time.Second, 3 * time.Second} {
-			w.told()
+			w.notified()
 			w.set.Refresh(reboot.Group)
 			pass(delay)
 			w.change(func() { w.served.Insert(reboot) })
 			pass(5*time.Second - delay)
 			require.Equal(t, 1, w.running(reboot), "1.3 6.4: within 5 s of the change of a CRD, which is served %s later", delay)
-			require.Equal(t, []string{"one"}, w.toldTo())
+			require.Equal(t, []string{"one"}, w.notifiedOwners())
 
 			w.change(func() { w.served.Delete(reboot) })
 			w.set.Refresh(reboot.Group)
@@ -112,16 +112,16 @@ func TestForbiddenButReadable(t *testing.T) {
 		require.NoError(t, err, "6.7: as far as the CRs can be read")
 		require.Len(t, indexer.List(), 1)
 		pass(time.Minute)
-		w.told()
+		w.notified()
 		pass(time.Hour)
-		require.Empty(t, w.told(), "P3")
+		require.Empty(t, w.notified(), "P3")
 
 		w.change(func() { w.denied.Clear() })
 		pass(interval)
 		_, err = w.set.Mapping(reboot)
 		require.NoError(t, err, "6.4: within the poll")
 		require.Equal(t, 1, w.requests("list", reboot), "the informer goes on")
-		require.Equal(t, []string{"one"}, w.toldTo())
+		require.Equal(t, []string{"one"}, w.notifiedOwners())
 
 		w.change(func() {
 			w.denied.Insert("list reboottemplates")

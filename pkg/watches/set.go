@@ -25,13 +25,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 )
 
-// ErrPending is returned for a kind that was not looked at yet, or whose cache has
-// not caught up. The Changed callback tells when that is over. It comes wrapped
-// together with the cause where an attempt has failed already, or gets no answer, so
-// that nobody needs to wait for a kind that may never be readable.
+// ErrPending is returned for a kind that was not probed yet, or whose cache has not
+// caught up. The Changed callback is called when that is over. It comes wrapped together
+// with the cause where an attempt has failed already, or gets no answer: then no caller
+// needs to wait, because the kind may never be readable.
 var ErrPending = errors.New("not ready yet")
 
 // ForbiddenError is returned for a kind on which a needed permission is missing.
@@ -44,7 +43,7 @@ func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("no permission to %s %s", e.Verb, e.Resource)
 }
 
-// Discovery tells what the API server serves.
+// Discovery returns what the API server serves.
 type Discovery interface {
 	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
@@ -52,7 +51,7 @@ type Discovery interface {
 
 // Config is what a Set depends on. Fields are required unless they say otherwise.
 type Config struct {
-	// Name tells the sets apart in logs and metrics.
+	// Name is that of the set in logs and metrics.
 	Name      string
 	Client    dynamic.Interface
 	Discovery Discovery
@@ -63,13 +62,13 @@ type Config struct {
 	// Poll makes a kind usable that may be read but not watched: the wanted
 	// objects are then read one by one, at every Interval. Optional.
 	Poll bool
-	// Optional means that it is all right if a kind is not served: it is then looked
-	// at again only for some time after a CRD of its group has changed. Optional.
+	// Optional means that it is all right if a kind is not served: it is then probed
+	// again only for some time after a CRD of its group has changed. Optional.
 	Optional bool
 	// CRDs returns the names of the CustomResourceDefinitions of an API group, and false
-	// if they are not known yet. It is what Gone goes by. Optional.
+	// if they are not known yet. Gone depends on it. Optional.
 	CRDs func(group string) (names []string, known bool)
-	// Interval is the time between two looks at a kind that cannot be watched, and
+	// Interval is the time between two probes of a kind that cannot be watched, and
 	// that after which a list without an answer counts as failed.
 	Interval time.Duration
 	// Parse turns an object of the API into the one that is cached.
@@ -78,8 +77,8 @@ type Config struct {
 	Indexers cache.Indexers
 	// Handler receives the events of every watched kind.
 	Handler cache.ResourceEventHandler
-	// Changed is told the owners that want a kind whose state has changed, or one
-	// of whose polled objects has.
+	// Changed is called with the owners of a kind whose state has changed, or one of
+	// whose polled objects has.
 	Changed func(owners []string)
 }
 
@@ -87,7 +86,6 @@ type Config struct {
 // never wait.
 type Set struct {
 	config Config
-	clock  clock.PassiveClock
 	queue  workqueue.TypedRateLimitingInterface[schema.GroupVersionKind]
 	wg     sync.WaitGroup
 
@@ -107,13 +105,8 @@ type kind struct {
 	informer *informer
 	// polled holds what the last poll found.
 	polled map[types.NamespacedName]reading
-	// attempts is how often an optional kind that is not served is looked at again.
+	// attempts is how often an optional kind that is not served is probed again.
 	attempts int
-	// refusedAt is when a permission was refused that was not before, until that is
-	// confirmed or turns out to have been a mistake.
-	refusedAt time.Time
-	// abandon ends the look at the kind that is under way, if one is.
-	abandon context.CancelFunc
 }
 
 // reading is one object as a poll found it.
@@ -126,7 +119,6 @@ type reading struct {
 func NewSet(config Config) *Set {
 	return &Set{
 		config: config,
-		clock:  clock.RealClock{}, // As that of the queue.
 		kinds:  map[schema.GroupVersionKind]*kind{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[schema.GroupVersionKind](250*time.Millisecond, config.Interval),
@@ -135,7 +127,7 @@ func NewSet(config Config) *Set {
 	}
 }
 
-// Run looks after the kinds until ctx is done, and returns when every informer has
+// Run watches the wanted kinds until ctx is done, and returns when every informer has
 // stopped.
 func (s *Set) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), s.config.Name))
@@ -145,9 +137,9 @@ func (s *Set) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// dispatch has every kind that is due looked at, all of them side by side: one that
-// hangs holds up no other. The queue hands out no kind that is being looked at, so
-// there are never more looks than kinds.
+// dispatch reconciles the kinds in the queue side by side: one that hangs holds up no
+// other. The queue hands out no kind that is being reconciled, so there are never more
+// goroutines than kinds.
 func (s *Set) dispatch(ctx context.Context) {
 	for {
 		gvk, shutdown := s.queue.Get()
@@ -157,14 +149,13 @@ func (s *Set) dispatch(ctx context.Context) {
 		s.wg.Go(func() {
 			defer utilruntime.HandleCrashWithContext(ctx)
 			defer s.queue.Done(gvk)
-			s.attend(ctx, gvk)
+			s.reconcile(ctx, gvk)
 		})
 	}
 }
 
 // Want replaces what owner wants: for each kind the objects it refers to, which
-// matter only where the kind has to be polled. Kinds that nobody wants any more
-// are stopped.
+// matter only where the kind has to be polled. A kind without an owner is stopped.
 func (s *Set) Want(owner string, wants map[schema.GroupVersionKind][]types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +168,7 @@ func (s *Set) Want(owner string, wants map[schema.GroupVersionKind][]types.Names
 		}
 		delete(k.wants, owner)
 		if len(k.wants) == 0 {
-			k.end()
+			k.stop()
 			delete(s.kinds, gvk)
 			s.queue.Forget(gvk)
 		}
@@ -211,8 +202,8 @@ func (s *Set) Wanted(owner string) map[schema.GroupVersionKind][]types.Namespace
 	return wanted
 }
 
-// Refresh looks again at the kinds of an API group, because a CRD of it came, went
-// or changed.
+// Refresh probes the kinds of an API group again, because a CRD of it came, went or
+// changed.
 func (s *Set) Refresh(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,19 +215,19 @@ func (s *Set) Refresh(group string) {
 	}
 }
 
-// refreshAttempts is how often an optional kind is looked at after a CRD of its group
-// has changed. Discovery follows within seconds, and these attempts take longer.
+// refreshAttempts is how often an optional kind is probed after a CRD of its group has
+// changed. Discovery follows within seconds, and these attempts take longer.
 const refreshAttempts = 7
 
-// Recheck looks again at a kind, because a request for it was refused.
+// Recheck probes a kind again, because a request for it was refused.
 func (s *Set) Recheck(gvk schema.GroupVersionKind) {
 	s.queue.Forget(gvk)
 	s.queue.Add(gvk)
 }
 
 // Mapping returns where a kind is served. The error is ErrPending,
-// *meta.NoKindMatchError, *ForbiddenError, or what kept the kind from being looked
-// at; the mapping is given with an error too, unless the kind is not served or was
+// *meta.NoKindMatchError, *ForbiddenError, or what kept the kind from being probed; the
+// mapping is given with an error too, unless the kind is not served or was
 // never found.
 func (s *Set) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	s.mu.RLock()
@@ -291,8 +282,8 @@ func (s *Set) Caches() map[schema.GroupVersionKind]cache.Indexer {
 	return caches
 }
 
-// StoreOf returns the cache of a resource, in whatever version it is watched, and
-// false if it is not, or if it cannot be read: nobody should wait for that.
+// StoreOf returns the cache of a resource, in whatever version it is watched, and false
+// if it is not, or if it cannot be read: no caller should wait for that.
 func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -304,8 +295,8 @@ func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	return nil, false
 }
 
-// Relist has the objects of a resource listed anew, because its cache does not show what
-// was written long ago. Until that is done the kind counts as unreadable.
+// Relist replaces the cache of a resource by a new one, because it does not show what was
+// written long ago. Until the new one is filled the kind is pending, with that as the cause.
 func (s *Set) Relist(resource schema.GroupResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,8 +304,8 @@ func (s *Set) Relist(resource schema.GroupResource) {
 		if k.informer == nil || k.mapping.Resource.GroupResource() != resource || !k.informer.readable() {
 			continue
 		}
-		k.informer.failure.Store(&errLagging)
-		k.informer.lagging.Store(true)
+		k.stop()
+		k.err = fmt.Errorf("%w: %w", ErrPending, errLagging)
 		s.Recheck(gvk)
 	}
 }
@@ -352,14 +343,6 @@ func (s *Set) Get(gvk schema.GroupVersionKind, name types.NamespacedName) (runti
 
 // owners returns who wants the kind, sorted.
 func (k *kind) owners() []string { return slices.Sorted(maps.Keys(k.wants)) }
-
-// end stops whatever happens for the kind.
-func (k *kind) end() {
-	k.stop()
-	if k.abandon != nil {
-		k.abandon()
-	}
-}
 
 // stop stops the informer, if there is one.
 func (k *kind) stop() {

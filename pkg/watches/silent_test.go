@@ -19,11 +19,11 @@ func TestSilentList(t *testing.T) {
 		w.put(reboot, "1")
 		w.delay.Store(int64(24 * time.Hour))
 		w.want("one", reboot)
-		w.told()
+		w.notified()
 		pass(interval - 1)
 		_, err := w.set.Cache(reboot)
 		require.Equal(t, ErrPending, err, "21.2: nothing is decided before the cache has caught up")
-		require.Empty(t, w.told())
+		require.Empty(t, w.notified())
 		_, watched := w.set.StoreOf(resourceOf(reboot).GroupResource())
 		require.True(t, watched, "for a moment, a write is waited for")
 
@@ -31,7 +31,7 @@ func TestSilentList(t *testing.T) {
 		_, err = w.set.Cache(reboot)
 		require.ErrorIs(t, err, ErrPending, "P5: not an empty cache")
 		require.ErrorIs(t, err, errSilent, "with the cause, so that nobody waits for it")
-		require.Equal(t, [][]string{{"one"}}, w.told(), "P2: who waits is told")
+		require.Equal(t, [][]string{{"one"}}, w.notified(), "P2: who waits is told")
 		require.ErrorIs(t, w.seen, errSilent, "after the failure, not before")
 		_, err = w.value(reboot)
 		require.ErrorIs(t, err, errSilent)
@@ -42,27 +42,28 @@ func TestSilentList(t *testing.T) {
 		require.NoError(t, err, "it is known where the kind is")
 
 		pass(time.Hour - 2*interval)
-		require.Empty(t, w.told(), "P3: further attempts are no news")
+		require.Empty(t, w.notified(), "P3: further attempts are no news")
 		_, err = w.set.Cache(reboot)
-		require.ErrorIs(t, err, errSilent, "however often another informer has a try")
+		require.ErrorIs(t, err, ErrPending, "however often the list is repeated")
+		require.NotEqual(t, ErrPending, err)
 
 		w.delay.Store(0)
-		pass(maxPatience)
+		pass(listTimeout)
 		value, err := w.value(reboot)
 		require.NoError(t, err, "P12: although the old request is never answered")
 		require.Equal(t, "1", value)
-		require.Equal(t, [][]string{{"one"}}, w.told())
+		require.Equal(t, [][]string{{"one"}}, w.notified())
 		require.Equal(t, 1, w.running(reboot))
 	})
 }
 
-// TestSlowList: what takes its time is waited for all the same, longer each time.
+// TestSlowList: a list that takes its time is waited for all the same.
 func TestSlowList(t *testing.T) {
 	for delay, done := range map[time.Duration]time.Duration{
-		interval - 1:      interval - 1,
-		20 * time.Second:  20 * time.Second,
-		90 * time.Second:  time.Minute + 90*time.Second,
-		200 * time.Second: 3*time.Minute + 200*time.Second,
+		interval - 1:     interval - 1,
+		20 * time.Second: 20 * time.Second,
+		90 * time.Second: 90 * time.Second,
+		listTimeout - 1:  listTimeout - 1,
 	} {
 		for name, refused := range map[string]error{"fills": nil, "fails": errServer} {
 			t.Run(fmt.Sprintf("%s after %s", name, delay), func(t *testing.T) {
@@ -72,13 +73,13 @@ func TestSlowList(t *testing.T) {
 						w.change(func() { w.refused["list reboottemplates"] = refused })
 					}
 					w.want("one", reboot)
-					w.told()
+					w.notified()
 					pass(done - 1)
 					_, err := w.set.Cache(reboot)
 					require.ErrorIs(t, err, ErrPending)
 					if delay < interval {
 						require.Equal(t, ErrPending, err, "21.2")
-						require.Empty(t, w.told())
+						require.Empty(t, w.notified())
 					}
 					pass(1)
 					_, err = w.set.Cache(reboot)
@@ -91,25 +92,27 @@ func TestSlowList(t *testing.T) {
 							told = 2
 						}
 					}
-					require.Len(t, w.told(), told, "P2: not to wait any more, and of the end")
+					require.Len(t, w.notified(), told, "P2: not to wait any more, and of the end")
 				})
 			})
 		}
 	}
 }
 
-// TestNothingIsLeftOfAKind: what hangs for a kind ends when nobody wants the kind any
-// more. That nothing is left when the set stops, the bubble of every test shows.
+// TestNothingIsLeftOfAKind: what hangs for a kind ends when it has no owner any more, a
+// probe by its timeout. That nothing is left when the set stops, the bubble of every test
+// shows.
 func TestNothingIsLeftOfAKind(t *testing.T) {
 	inWorld(t, false, func(t *testing.T, w *world) {
 		w.change(func() { w.hanging.Insert(reboot.Group) })
 		w.delay.Store(int64(time.Hour))
 		w.want("one", reboot, fence)
-		require.Equal(t, int64(1), w.waiting.Load(), "a look that hangs")
+		require.Equal(t, int64(1), w.waiting.Load(), "a probe that hangs")
 		require.Equal(t, int64(1), w.listing.Load(), "a list that hangs")
 		w.want("one")
-		require.Zero(t, w.waiting.Load())
 		require.Zero(t, w.listing.Load())
+		pass(probeTimeout)
+		require.Zero(t, w.waiting.Load())
 	})
 }
 
@@ -130,17 +133,18 @@ func TestManyHang(t *testing.T) {
 		w.want("two", fence)
 		_, err := w.set.Cache(fence)
 		require.NoError(t, err, "21.2: it delays nobody else")
-		require.Equal(t, []string{"two"}, w.toldTo())
+		require.Equal(t, []string{"two"}, w.notifiedOwners())
 
 		for range 100 {
 			for _, gvk := range hanging {
 				w.set.Recheck(gvk)
 			}
 			pass(time.Second)
-			require.LessOrEqual(t, w.waiting.Load(), int64(len(hanging)), "never more looks than kinds")
+			require.LessOrEqual(t, w.waiting.Load(), int64(len(hanging)), "never more probes than kinds")
 		}
-		require.Equal(t, []string{"one"}, w.toldTo())
+		require.Equal(t, []string{"one"}, w.notifiedOwners())
 		w.want("one")
+		pass(probeTimeout)
 		require.Zero(t, w.waiting.Load())
 	})
 }

@@ -26,7 +26,7 @@ func TestWatchedKindComesAndGoes(t *testing.T) {
 		require.Equal(t, ErrPending, err, "nobody wants it yet")
 
 		w.want("one", reboot)
-		require.Equal(t, []string{"one"}, w.toldTo(), "21.2")
+		require.Equal(t, []string{"one"}, w.notifiedOwners(), "21.2")
 		require.NoError(t, w.seen, "21.2: told when the cache is full")
 		require.Equal(t, []string{"add x"}, w.events)
 		value, err := w.value(reboot)
@@ -49,7 +49,7 @@ func TestWatchedKindComesAndGoes(t *testing.T) {
 		_, err = w.value(reboot)
 		require.True(t, apierrors.IsNotFound(err), "%v", err)
 		require.Equal(t, []string{"add x", "update x", "delete x"}, w.events)
-		require.Empty(t, w.told(), "events of objects are the handler's")
+		require.Empty(t, w.notified(), "events of objects are the handler's")
 
 		w.want("one")
 		require.Zero(t, w.running(reboot), "21.2: informers stop with those who need them")
@@ -88,9 +88,9 @@ func TestSteadySetIsSilent(t *testing.T) {
 	inWorld(t, true, func(t *testing.T, w *world) {
 		w.want("one", reboot, global)
 		before := len(w.client.Actions())
-		w.told()
+		w.notified()
 		pass(3 * time.Hour)
-		require.Empty(t, w.told(), "P3")
+		require.Empty(t, w.notified(), "P3")
 		require.Len(t, w.client.Actions(), before, "P3")
 	})
 }
@@ -104,10 +104,10 @@ func TestNotServed(t *testing.T) {
 		_, err = w.value(reboot)
 		require.True(t, meta.IsNoMatchError(err), "%v", err)
 		require.Equal(t, 1, w.running(fence), "21.2: a kind that cannot be watched delays nobody else")
-		require.Equal(t, []string{"one"}, w.toldTo())
+		require.Equal(t, []string{"one"}, w.notifiedOwners())
 
 		pass(time.Hour)
-		require.Empty(t, w.told(), "P3: the same answer is no news")
+		require.Empty(t, w.notified(), "P3: the same answer is no news")
 
 		// The CRD is created; some seconds later it is served.
 		w.set.Refresh("a.example.com")
@@ -115,7 +115,7 @@ func TestNotServed(t *testing.T) {
 		w.change(func() { w.served.Insert(reboot) })
 		pass(3 * time.Second)
 		require.Equal(t, 1, w.running(reboot), "6.4: within 5 s of the change of a CRD")
-		require.Contains(t, w.told(), []string{"one"})
+		require.Contains(t, w.notified(), []string{"one"})
 		_, err = w.set.Cache(reboot)
 		require.NoError(t, err)
 	})
@@ -128,11 +128,11 @@ func TestNotServedIsPolled(t *testing.T) {
 				w.change(func() { w.served.Clear() })
 				w.want("one", reboot)
 				pass(after)
-				w.told()
+				w.notified()
 				w.change(func() { w.served.Insert(reboot) })
 				pass(interval)
 				require.Equal(t, 1, w.running(reboot), "6.4: within 15 s, without any event")
-				require.NotEmpty(t, w.told())
+				require.NotEmpty(t, w.notified())
 			})
 		})
 	}
@@ -169,13 +169,13 @@ func TestForbidden(t *testing.T) {
 				require.Empty(t, w.set.Caches()[reboot])
 				require.Equal(t, 1, w.running(fence), "21.2")
 
-				require.Equal(t, []string{"one", "two"}, w.toldTo())
+				require.Equal(t, []string{"one", "two"}, w.notifiedOwners())
 				pass(time.Hour)
-				require.Empty(t, w.told(), "P3: the same answer is no news")
+				require.Empty(t, w.notified(), "P3: the same answer is no news")
 				w.change(func() { w.denied.Clear() })
 				pass(interval)
 				require.Equal(t, 1, w.running(reboot), "6.4 P12: granted, and used within 15 s")
-				require.Contains(t, w.told(), []string{"one"})
+				require.Contains(t, w.notified(), []string{"one"})
 			})
 		})
 	}
@@ -185,7 +185,7 @@ func TestForbidden(t *testing.T) {
 func TestPermissionWithdrawn(t *testing.T) {
 	inWorld(t, false, func(t *testing.T, w *world) {
 		w.want("one", reboot)
-		w.told()
+		w.notified()
 		w.change(func() {
 			w.denied.Insert("list reboottemplates", "watch reboottemplates")
 			w.refused["list reboottemplates"] = apierrors.NewForbidden(resourceOf(reboot).GroupResource(), "", nil)
@@ -195,7 +195,7 @@ func TestPermissionWithdrawn(t *testing.T) {
 		pass(5 * time.Second)
 		_, err := w.set.Cache(reboot)
 		require.Equal(t, &ForbiddenError{Verb: "list", Resource: resourceOf(reboot).GroupResource()}, err)
-		require.Equal(t, [][]string{{"one"}, {"one"}}, w.told(), "of the doubt, and of the certainty")
+		require.Equal(t, [][]string{{"one"}}, w.notified())
 
 		w.change(func() { w.denied.Clear(); clear(w.refused) })
 		pass(interval)
@@ -210,7 +210,7 @@ func TestKindDisappears(t *testing.T) {
 	inWorld(t, false, func(t *testing.T, w *world) {
 		w.put(reboot, "1")
 		w.want("one", reboot)
-		w.told()
+		w.notified()
 		w.change(func() {
 			w.served.Delete(reboot)
 			w.refused["list reboottemplates"] = apierrors.NewNotFound(schema.GroupResource{}, "")
@@ -220,7 +220,7 @@ func TestKindDisappears(t *testing.T) {
 		pass(5 * time.Second)
 		_, err := w.set.Cache(reboot)
 		require.True(t, meta.IsNoMatchError(err), "1.3: %v", err)
-		require.Equal(t, [][]string{{"one"}}, w.told())
+		require.Equal(t, [][]string{{"one"}}, w.notified())
 
 		lists := w.requests("list", reboot)
 		pass(time.Hour)
@@ -231,13 +231,13 @@ func TestKindDisappears(t *testing.T) {
 func TestRecheckKeepsWhatRuns(t *testing.T) {
 	inWorld(t, false, func(t *testing.T, w *world) {
 		w.want("one", reboot)
-		w.told()
+		w.notified()
 		w.set.Recheck(reboot)
 		w.set.Recheck(fence) // Not wanted by anybody.
 		synctest.Wait()
 		require.Equal(t, 1, w.requests("list", reboot), "an informer that works goes on")
 		require.Equal(t, 1, w.running(reboot))
-		require.Empty(t, w.told())
+		require.Empty(t, w.notified())
 		_, err := w.set.Mapping(fence)
 		require.Equal(t, ErrPending, err)
 	})
@@ -269,23 +269,23 @@ func TestCacheThatDoesNotFill(t *testing.T) {
 		require.NotContains(t, w.set.Caches(), reboot)
 		_, err = w.value(reboot)
 		require.ErrorIs(t, err, ErrPending)
-		require.Contains(t, w.told(), []string{"one"}, "those who wait for the cache are told")
+		require.Contains(t, w.notified(), []string{"one"}, "those who wait for the cache are told")
 		require.ErrorContains(t, w.seen, "out of order", "after the failure, not before")
 		require.Equal(t, 1, w.running(fence), "21.2")
 
 		pass(10 * time.Minute)
-		require.Empty(t, w.told(), "P3: further attempts that fail are no news")
+		require.Empty(t, w.notified(), "P3: further attempts that fail are no news")
 		w.change(func() { clear(w.refused) })
 		pass(time.Minute)
 		_, err = w.set.Cache(reboot)
 		require.NoError(t, err, "P12")
-		require.Equal(t, [][]string{{"one"}}, w.told())
+		require.Equal(t, [][]string{{"one"}}, w.notified())
 	})
 }
 
-// TestWantedAgainDuringLook: a kind that is dropped and wanted again while it hangs
-// does not wait for the old look, and gets nothing from it.
-func TestWantedAgainDuringLook(t *testing.T) {
+// TestWantedAgainDuringProbe: a kind that is dropped and wanted again while a probe hangs
+// is probed again when that ends, and gets nothing from the old probe.
+func TestWantedAgainDuringProbe(t *testing.T) {
 	inWorld(t, false, func(t *testing.T, w *world) {
 		w.change(func() { w.hanging.Insert(reboot.Group) })
 		w.want("one", reboot)
@@ -293,10 +293,10 @@ func TestWantedAgainDuringLook(t *testing.T) {
 		w.set.Want("one", nil)
 		w.want("one", reboot)
 		_, err := w.set.Cache(reboot)
+		require.Equal(t, ErrPending, err)
+		pass(probeTimeout)
+		_, err = w.set.Cache(reboot)
 		require.NoError(t, err, "P2")
-		pass(lookTimeout)
-		_, err = w.set.Mapping(reboot)
-		require.NoError(t, err)
 		require.Equal(t, 1, w.requests("list", reboot))
 	})
 }

@@ -374,8 +374,8 @@ func (w *world) requests(verb string, gvk schema.GroupVersionKind) int {
 	return n
 }
 
-// told returns and forgets the owners that were told of a change.
-func (w *world) told() [][]string {
+// notified returns and forgets the owners that were notified of a change.
+func (w *world) notified() [][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	told := slices.Clone(w.changed)
@@ -383,10 +383,10 @@ func (w *world) told() [][]string {
 	return told
 }
 
-// toldTo is told without repetitions.
-func (w *world) toldTo() []string {
+// notifiedOwners is notified without repetitions.
+func (w *world) notifiedOwners() []string {
 	owners := sets.New[string]()
-	for _, told := range w.told() {
+	for _, told := range w.notified() {
 		owners.Insert(told...)
 	}
 	return sets.List(owners)

@@ -40,7 +40,7 @@ func TestShippedPermissions(t *testing.T) {
 		"status of nodes":                {resource: "nodes/status", cannot: "get patch update"},
 		"kubelets":                       {resource: "nodes/proxy", cannot: "get create"},
 		"NodeHealthChecks":               {group: "remediation.medik8s.io", resource: "nodehealthchecks", can: "list watch", cannot: "create update patch delete deletecollection"},
-		"status of NodeHealthChecks":     {group: "remediation.medik8s.io", resource: "nodehealthchecks/status", can: "update patch", cannot: "create delete"},
+		"status of NodeHealthChecks":     {group: "remediation.medik8s.io", resource: "nodehealthchecks/status", can: "update", cannot: "create patch delete"},
 		"finalizers of NodeHealthChecks": {group: "remediation.medik8s.io", resource: "nodehealthchecks/finalizers", cannot: "update patch"},
 		"CRDs":                           {group: "apiextensions.k8s.io", resource: "customresourcedefinitions", can: "list watch", cannot: "create update patch delete"},
 		"token reviews":                  {group: "authentication.k8s.io", resource: "tokenreviews", can: "create"},
@@ -94,7 +94,7 @@ func TestShippedPermissions(t *testing.T) {
 	everywhere := []string{
 		"get nodes", "list nodes", "watch nodes", "patch nodes",
 		"list nodehealthchecks.remediation.medik8s.io", "watch nodehealthchecks.remediation.medik8s.io",
-		"update nodehealthchecks/status.remediation.medik8s.io", "patch nodehealthchecks/status.remediation.medik8s.io",
+		"update nodehealthchecks/status.remediation.medik8s.io",
 		"list customresourcedefinitions.apiextensions.k8s.io", "watch customresourcedefinitions.apiextensions.k8s.io",
 		"create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io", "create selfsubjectaccessreviews.authorization.k8s.io",
 		// As every user may.

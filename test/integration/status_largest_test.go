@@ -71,10 +71,8 @@ func testLargestStatus(a *admission) {
 				status.Phase = reason
 				content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 				require.NoError(t, err)
-				apply := a.object("largest", nil)
-				apply.SetResourceVersion(stored.GetResourceVersion())
-				apply.Object["status"] = content
-				stored, err = a.client.ApplyStatus(t.Context(), "largest", apply, metav1.ApplyOptions{FieldManager: controller.Name, Force: true})
+				stored.Object["status"] = content
+				stored, err = a.client.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{FieldManager: controller.Name})
 				require.NoError(t, err)
 			}
 			encoded, err := json.Marshal(stored.Object) // As the API server stores it: managed fields and all.

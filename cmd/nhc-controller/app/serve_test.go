@@ -49,7 +49,7 @@ func fakeProcess(t *testing.T) *process {
 	p := &process{
 		options: NewOptions(),
 		clients: &clients{
-			kube: kubefake.NewClientset(), nhc: nhcfake.NewClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme),
+			kube: kubefake.NewClientset(), nhc: nhcfake.NewSimpleClientset(), metadata: metadatafake.NewSimpleMetadataClient(scheme),
 			dynamic: dynamicfake.NewSimpleDynamicClient(scheme),
 		},
 		registry: prometheus.NewRegistry(),

@@ -6,7 +6,5 @@
 // unchanged.
 //
 // +k8s:deepcopy-gen=package
-// +k8s:openapi-gen=true
-// +k8s:openapi-model-package=com.github.nhc-controller.nhc-controller.pkg.apis.remediation.v1alpha1
 // +groupName=remediation.medik8s.io
 package v1alpha1

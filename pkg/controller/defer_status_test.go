@@ -14,9 +14,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// TestPatience is when a status may wait, because the last one was slow to write and
+// TestDeferStatus is when a status may wait, because the last one was slow to write and
 // there is more to do.
-func TestPatience(t *testing.T) {
+func TestDeferStatus(t *testing.T) {
 	t.Parallel()
 	acts := func(p *part) { p.plan.Actions = []remediation.Action{remediation.WriteLease{}} }
 	second := writeLatency{ended: epoch.Add(-time.Millisecond), took: 800 * time.Millisecond}

@@ -18,41 +18,41 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// world is a handful of nodes to which things happen at random.
-type world struct {
+// simulation is a handful of nodes to which things happen at random.
+type simulation struct {
 	random *rand.Rand
 	now    time.Time
-	nodes  map[string]*patient
+	nodes  map[string]*simulatedNode
 	uids   int
 }
 
-type patient struct {
+type simulatedNode struct {
 	exists, selected bool
 	created          time.Time
 	state            health.State
 	since            time.Time
 	crs              []v1alpha1.Remediation
-	// gone are CRs that went since the last round.
+	// gone are CRs that went since the last sync.
 	gone              []v1alpha1.Remediation
 	failed, requested sets.Set[types.UID]
 	replaced          sets.Set[types.UID]
 	fenced            map[types.UID]time.Time
 }
 
-func newWorld(seed uint64, nodes int) *world {
-	w := &world{random: rand.New(rand.NewPCG(seed, seed)), now: at(0), nodes: map[string]*patient{}}
+func newSimulation(seed uint64, nodes int) *simulation {
+	w := &simulation{random: rand.New(rand.NewPCG(seed, seed)), now: at(0), nodes: map[string]*simulatedNode{}}
 	for i := range nodes {
-		w.nodes[fmt.Sprintf("node-%d", i)] = &patient{exists: true, selected: true, created: at(-60),
+		w.nodes[fmt.Sprintf("node-%d", i)] = &simulatedNode{exists: true, selected: true, created: at(-60),
 			failed: sets.New[types.UID](), requested: sets.New[types.UID](), replaced: sets.New[types.UID](), fenced: map[types.UID]time.Time{},
 		}
 	}
 	return w
 }
 
-func (w *world) one(chances int) bool { return w.random.IntN(chances) == 0 }
+func (w *simulation) one(chances int) bool { return w.random.IntN(chances) == 0 }
 
 // step lets time pass and something happen to some of the nodes.
-func (w *world) step() {
+func (w *simulation) step() {
 	w.now = w.now.Add(time.Duration(w.random.Int64N(int64(40 * time.Second))))
 	for _, name := range w.names() {
 		if w.one(2) {
@@ -61,7 +61,7 @@ func (w *world) step() {
 	}
 }
 
-func (w *world) names() []string {
+func (w *simulation) names() []string {
 	var names []string
 	for i := range len(w.nodes) {
 		names = append(names, fmt.Sprintf("node-%d", i))
@@ -69,7 +69,7 @@ func (w *world) names() []string {
 	return names
 }
 
-func (w *world) happen(p *patient) {
+func (w *simulation) happen(p *simulatedNode) {
 	switch w.random.IntN(13) {
 	case 0, 1, 2:
 		p.state, p.since = health.Unhealthy, w.past(30)
@@ -111,17 +111,17 @@ func (w *world) happen(p *patient) {
 }
 
 // drop has the first CRs go.
-func (p *patient) drop(n int) {
+func (p *simulatedNode) drop(n int) {
 	p.gone = slices.Concat(p.gone, p.crs[:n])
 	p.crs = slices.Clone(p.crs[n:])
 }
 
 // past returns an instant of the last seconds, in whole ones.
-func (w *world) past(seconds int) time.Time {
+func (w *simulation) past(seconds int) time.Time {
 	return w.now.Add(-time.Duration(w.random.IntN(seconds)) * time.Second).Truncate(time.Second)
 }
 
-func (w *world) cr() v1alpha1.Remediation {
+func (w *simulation) cr() v1alpha1.Remediation {
 	w.uids++
 	cr := cr([]string{"Reboot", "Fence"}[w.random.IntN(2)], 0)
 	cr.Resource.UID = types.UID(fmt.Sprint(w.uids))
@@ -130,7 +130,7 @@ func (w *world) cr() v1alpha1.Remediation {
 }
 
 // remediate lets something happen to a CR.
-func (w *world) remediate(p *patient, i int) {
+func (w *simulation) remediate(p *simulatedNode, i int) {
 	switch w.random.IntN(5) {
 	case 0:
 		p.crs[i].TimedOut = new(metav1.NewTime(w.past(3)))
@@ -146,9 +146,9 @@ func (w *world) remediate(p *patient, i int) {
 	}
 }
 
-// observe returns what a round sees of all nodes, in no order, and now and then not
+// observe returns what a sync sees of all nodes, in no order, and now and then not
 // of all of them or twice. A Node that is gone may be left out.
-func (w *world) observe() []Observation {
+func (w *simulation) observe() []Observation {
 	var observations []Observation
 	for _, i := range w.random.Perm(len(w.nodes)) {
 		name := fmt.Sprintf("node-%d", i)
@@ -164,7 +164,7 @@ func (w *world) observe() []Observation {
 	return observations
 }
 
-func (w *world) observation(name string, p *patient) Observation {
+func (w *simulation) observation(name string, p *simulatedNode) Observation {
 	o := Observation{Node: name, NodeDeleted: !p.exists}
 	for _, gone := range []bool{false, true} {
 		for _, cr := range map[bool][]v1alpha1.Remediation{false: p.crs, true: p.gone}[gone] {

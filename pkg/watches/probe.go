@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +21,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// found is what one look at a kind brought.
+// probeTimeout bounds one probe of a kind.
+const probeTimeout = 15 * time.Second
+
+// found is the result of one probe of a kind.
 type found struct {
 	mapping *meta.RESTMapping
 	// err is a *meta.NoKindMatchError or a *ForbiddenError.
@@ -36,14 +40,16 @@ type found struct {
 // readingVerbs are what a watch needs.
 var readingVerbs = []string{"get", "list", "watch"}
 
-// look asks the API server about a kind, and reads the named objects if the kind has
+// probe asks the API server about a kind, and reads the named objects if the kind has
 // to be polled. An error means that there was no answer.
-func (s *Set) look(ctx context.Context, gvk schema.GroupVersionKind, k *kind, names []types.NamespacedName) (found, error) {
+func (s *Set) probe(ctx context.Context, gvk schema.GroupVersionKind, k *kind, names []types.NamespacedName) (found, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
 	mapping, err := s.discover(ctx, gvk)
 	if meta.IsNoMatchError(err) {
 		gone, failure := s.hasGone(ctx, gvk)
 		if failure != nil {
-			utilruntime.HandleErrorWithContext(ctx, failure, "Cannot tell whether objects of a kind exist that is not served", "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
+			utilruntime.HandleErrorWithContext(ctx, failure, "Cannot find out whether objects of a kind exist that is not served", "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
 		}
 		return found{err: err, gone: gone}, nil
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // While thousands of nodes fail or recover, a status of half a megabyte changes with
-// every sync, and to write it takes the API server a second in which it could have done
-// what matters. So after a slow write the next one waits for twice as long as that took,
-// as long as syncs have something else to do.
+// every sync. To write it takes the API server half a second of CPU, which is missing
+// for remediations. So after a slow write the next one waits for twice as long as that
+// took, as long as syncs have something else to do.
 const (
 	// slowWrite is from when on a write is slow: several times what the status of a few
 	// nodes takes.

@@ -1,0 +1,197 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+)
+
+// confirmAfter is the time between a refusal that is news and the question whether it
+// is meant.
+const confirmAfter = 2 * time.Second
+
+// reconcile probes a kind, makes the result the state of the kind, and has it probed
+// again when that is due.
+func (s *Set) reconcile(ctx context.Context, gvk schema.GroupVersionKind) {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
+	k, names := s.wanted(gvk)
+	if k == nil {
+		return
+	}
+	found, err := s.probe(ctx, gvk, k, names)
+	if err == nil && s.newlyForbidden(k, found) {
+		logger.V(2).Info("A permission was refused, asking again", "after", confirmAfter)
+		found, err = s.debounceForbidden(ctx, gvk, k, names)
+	}
+	var settled bool
+	if err == nil {
+		settled, err = s.update(ctx, gvk, k, found)
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		if s.fail(gvk, k, err) {
+			utilruntime.HandleErrorWithLogger(logger, err, "Probing a kind failed, retrying")
+			s.queue.AddRateLimited(gvk)
+		}
+	case settled:
+		s.queue.Forget(gvk)
+	case found.polled != nil:
+		s.queue.Forget(gvk)
+		s.queue.AddAfter(gvk, s.config.Interval)
+	default:
+		// The first probes follow one another quickly: a CRD that was just created is
+		// not served yet. They end at one per Interval.
+		s.queue.AddRateLimited(gvk)
+	}
+}
+
+// wanted returns a kind and the objects of it that are wanted, or nil if no owner wants it.
+func (s *Set) wanted(gvk schema.GroupVersionKind) (*kind, []types.NamespacedName) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k := s.kinds[gvk]
+	if k == nil {
+		return nil, nil
+	}
+	var names []types.NamespacedName
+	for _, owned := range k.wants {
+		names = append(names, owned...)
+	}
+	slices.SortFunc(names, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	return k, slices.Compact(names)
+}
+
+// newlyForbidden reports whether something is forbidden that was not known to be.
+func (s *Set) newlyForbidden(k *kind, found found) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if found.polled != nil && k.informer != nil {
+		return true
+	}
+	for name, read := range found.polled {
+		if isForbidden(read.err) && !isForbidden(k.polled[name].err) {
+			return true
+		}
+	}
+	return isForbidden(found.err) && (!isForbidden(k.err) || k.err.Error() != found.err.Error())
+}
+
+// debounceForbidden probes a kind again after a moment. An API server that has just
+// started refuses everything until it has read who may do what. Until then the state of
+// the kind stays as it was.
+func (s *Set) debounceForbidden(ctx context.Context, gvk schema.GroupVersionKind, k *kind, names []types.NamespacedName) (found, error) {
+	select {
+	case <-ctx.Done():
+		return found{}, ctx.Err()
+	case <-time.After(confirmAfter):
+		return s.probe(ctx, gvk, k, names)
+	}
+}
+
+func isForbidden(err error) bool {
+	_, forbidden := errors.AsType[*ForbiddenError](err)
+	return forbidden
+}
+
+// update makes the result of a probe the state of the kind, and notifies the owners of a
+// change. It returns true if the kind need not be probed again before an event.
+func (s *Set) update(ctx context.Context, gvk schema.GroupVersionKind, k *kind, found found) (bool, error) {
+	s.mu.Lock()
+	if s.kinds[gvk] != k {
+		s.mu.Unlock()
+		return true, nil // Not wanted any more, or again: then Want has queued it.
+	}
+	before := *k
+	err := s.apply(ctx, gvk, k, found)
+	settled := s.settled(k, found)
+	changed := k.differs(&before)
+	s.mu.Unlock()
+	if changed {
+		if found.err != nil {
+			klog.FromContext(ctx).V(2).Info("Kind cannot be used", "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String(), "cause", found.err.Error())
+		}
+		s.notify(gvk)
+	}
+	return settled, err
+}
+
+// apply takes over the result of a probe, and starts or stops the informer to match. s.mu
+// must be held.
+func (s *Set) apply(ctx context.Context, gvk schema.GroupVersionKind, k *kind, found found) error {
+	if k.mapping == nil || !found.watchable || k.mapping.Resource != found.mapping.Resource {
+		k.stop()
+	}
+	var failure error
+	if errors.Is(k.err, errLagging) {
+		failure = errLagging
+	}
+	k.mapping, k.err, k.gone, k.polled = found.mapping, found.err, found.gone, found.polled
+	if !found.watchable || k.informer != nil {
+		return nil
+	}
+	started, err := s.watch(ctx, gvk, found.mapping, failure)
+	if err != nil {
+		k.err = err
+		return err
+	}
+	k.informer = started
+	return nil
+}
+
+// settled reports whether the kind need not be probed again before an event: it is
+// watched, or it is optional and not about to be served. s.mu must be held.
+func (s *Set) settled(k *kind, found found) bool {
+	if !s.config.Optional || !meta.IsNoMatchError(found.err) {
+		return found.watchable && found.err == nil
+	}
+	if k.attempts == 0 {
+		return true
+	}
+	k.attempts--
+	return false
+}
+
+// fail records why a kind could not be probed, and returns false if it is not wanted any
+// more. What was known before stays: an error is not an answer (spec P5).
+func (s *Set) fail(gvk schema.GroupVersionKind, k *kind, err error) bool {
+	s.mu.Lock()
+	current := s.kinds[gvk] == k
+	first := current && k.err == ErrPending //nolint:errorlint // the bare one, for which syncs wait
+	if current && errors.Is(k.err, ErrPending) {
+		k.err = fmt.Errorf("%w: %w", ErrPending, err)
+	}
+	s.mu.Unlock()
+	if first {
+		s.notify(gvk)
+	}
+	return current
+}
+
+// differs reports whether the state of the kind has changed for its owners. A cache that
+// is filling is no change before it is full.
+func (k *kind) differs(before *kind) bool {
+	if (k.err == nil) != (before.err == nil) || (k.err != nil && k.err.Error() != before.err.Error()) {
+		return true
+	}
+	if k.gone != before.gone || (k.polled == nil) != (before.polled == nil) {
+		return true
+	}
+	return !maps.EqualFunc(k.polled, before.polled, func(a, b reading) bool {
+		return reflect.DeepEqual(a.object, b.object) && fmt.Sprint(a.err) == fmt.Sprint(b.err)
+	})
+}
