@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // candidate is a process that wants to lead.
 type candidate struct {
 	lock     *leaseLock
-	fence    *fence
+	guard    *leaderGuard
 	watchdog *leaderelection.HealthzAdaptor
 	stop     context.CancelFunc
 	// err is what lead returned, after done is closed.
@@ -75,13 +75,13 @@ func (cl *cluster) start(t *testing.T, name string, run func(held context.Contex
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	c := &candidate{
-		lock: &leaseLock{leaseServer: cl.leaseServer, identity: name}, fence: &fence{tenure: NewOptions().LeaderElection.RenewDeadline.Duration}, watchdog: leaderelection.NewLeaderHealthzAdaptor(20 * time.Second),
+		lock: &leaseLock{leaseServer: cl.leaseServer, identity: name}, guard: &leaderGuard{validity: NewOptions().LeaderElection.RenewDeadline.Duration}, watchdog: leaderelection.NewLeaderHealthzAdaptor(20 * time.Second),
 		stop: cancel, done: make(chan struct{}),
 	}
 	cl.candidates = append(cl.candidates, c)
 	go func() {
 		defer close(c.done)
-		c.err = lead(ctx, &fencedLock{Interface: c.lock, fence: c.fence}, &NewOptions().LeaderElection, c.watchdog, func(held context.Context) error {
+		c.err = lead(ctx, &guardedLock{Interface: c.lock, guard: c.guard}, &NewOptions().LeaderElection, c.watchdog, func(held context.Context) error {
 			c.note(true)
 			defer c.note(false)
 			return run(held, ctx.Done())
@@ -108,8 +108,8 @@ func (c *candidate) isWorking() bool {
 	return c.working
 }
 
-// mayWrite tells whether the candidate works and its writes pass.
-func (c *candidate) mayWrite() bool { return c.isWorking() && c.fence.open() }
+// mayWrite reports whether the candidate works and its writes pass.
+func (c *candidate) mayWrite() bool { return c.isWorking() && c.guard.valid() }
 
 func (c *candidate) isDone() bool {
 	select {

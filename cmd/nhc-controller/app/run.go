@@ -40,9 +40,8 @@ import (
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 )
 
-// clients are all the clients of the process. They share a connection pool, the one
-// for writes if there is a fence, and the rate limit, but for leader election: a storm
-// must not cost the lease.
+// clients are all the clients of the process. They share a connection pool and the rate
+// limit. Leader election has no rate limit: a storm must not cost the lease.
 type clients struct {
 	kube     kubernetes.Interface
 	election kubernetes.Interface
@@ -74,9 +73,9 @@ func Run(ctx context.Context, options *Options) error {
 	}
 	config.Wrap(p.clock.wrap)
 	if options.LeaderElection.LeaderElect {
-		p.fence = &fence{tenure: options.LeaderElection.RenewDeadline.Duration}
+		p.guard = &leaderGuard{validity: options.LeaderElection.RenewDeadline.Duration}
 	}
-	if p.clients, err = newClients(config, p.fence); err != nil {
+	if p.clients, err = newClients(config, p.guard); err != nil {
 		return err
 	}
 	return p.run(ctx)
@@ -102,18 +101,18 @@ func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Confi
 	return config, nil
 }
 
-// newClients returns the clients. All but that of the election stand behind the
-// fence, if there is one.
-func newClients(config *rest.Config, fence *fence) (*clients, error) {
-	unfenced, err := rest.HTTPClientFor(config)
+// newClients returns the clients. All but that of the election are guarded, if there is a
+// guard.
+func newClients(config *rest.Config, guard *leaderGuard) (*clients, error) {
+	unguarded, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("configuring HTTP: %w", err)
 	}
-	httpClient := unfenced
-	if fence != nil {
-		if httpClient, err = fence.client(config, unfenced); err != nil {
-			return nil, err
-		}
+	httpClient := unguarded
+	if guard != nil {
+		guarded := *unguarded
+		guarded.Transport = guard.wrap(unguarded.Transport)
+		httpClient = &guarded
 	}
 	config.RateLimiter = newRateLimiter(config)
 	builtin := rest.CopyConfig(config)
@@ -125,7 +124,7 @@ func newClients(config *rest.Config, fence *fence) (*clients, error) {
 	}
 	election := rest.CopyConfig(builtin)
 	election.RateLimiter = nil
-	if c.election, err = kubernetes.NewForConfigAndClient(election, unfenced); err != nil {
+	if c.election, err = kubernetes.NewForConfigAndClient(election, unguarded); err != nil {
 		return nil, fmt.Errorf("making the leader election client: %w", err)
 	}
 	reporting := rest.CopyConfig(builtin)
@@ -151,8 +150,8 @@ type process struct {
 	clients  *clients
 	registry *prometheus.Registry
 	clock    *skewAdjustedClock
-	// fence is nil without leader election.
-	fence *fence
+	// guard is nil without leader election.
+	guard *leaderGuard
 
 	nodes      coreinformers.TypedNodeInformer
 	nhcs       nhcv1alpha1.TypedNodeHealthCheckInformer
@@ -297,5 +296,5 @@ func (p *process) leaderLock() (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the leader lease: %w", err)
 	}
-	return &fencedLock{Interface: lock, fence: p.fence}, nil
+	return &guardedLock{Interface: lock, guard: p.guard}, nil
 }
