@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -84,11 +84,11 @@ func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Cont
 	if err := localkube.WriteKubeconfig(kubeconfig, config); err != nil {
 		return nil, fmt.Errorf("writing a kubeconfig: %w", err)
 	}
-	args, err := deploymentArgs(ctx, cluster)
+	container, err := deployedContainer(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
-	args = slices.Concat(args, []string{
+	args := slices.Concat(container.Args, []string{
 		"--kubeconfig=" + kubeconfig,
 		"--metrics-bind-address=127.0.0.1:0",
 		"--health-probe-bind-address=127.0.0.1:0",
@@ -97,7 +97,7 @@ func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Cont
 		Name: controller.Name,
 		Path: executable,
 		Args: args,
-		Env:  append([]string{"POD_NAME=" + controller.Name, "DEPLOYMENT_NAMESPACE=" + Namespace}, controller.Env...),
+		Env:  slices.Concat(literalEnv(container), []string{"POD_NAME=" + controller.Name, "DEPLOYMENT_NAMESPACE=" + Namespace}, controller.Env),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting the controller: %w", err)
@@ -105,8 +105,8 @@ func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Cont
 	return process, nil
 }
 
-// deploymentArgs returns the arguments that the Deployment of the manifest gives.
-func deploymentArgs(ctx context.Context, cluster *localkube.ControlPlane) ([]string, error) {
+// deployedContainer returns the container of the Deployment of the manifest.
+func deployedContainer(ctx context.Context, cluster *localkube.ControlPlane) (*corev1.Container, error) {
 	kube, err := kubernetes.NewForConfig(cluster.AdminConfig())
 	if err != nil {
 		return nil, err
@@ -115,15 +115,22 @@ func deploymentArgs(ctx context.Context, cluster *localkube.ControlPlane) ([]str
 	if err != nil {
 		return nil, fmt.Errorf("reading the Deployment: %w", err)
 	}
-	return argsOf(deployment), nil
-}
-
-func argsOf(deployment *appsv1.Deployment) []string {
 	containers := deployment.Spec.Template.Spec.Containers
 	if len(containers) != 1 {
-		return nil
+		return nil, fmt.Errorf("the Deployment has %d containers, want 1", len(containers))
 	}
-	return containers[0].Args
+	return &containers[0], nil
+}
+
+// literalEnv returns the environment of a container that does not depend on its pod.
+func literalEnv(container *corev1.Container) []string {
+	var env []string
+	for _, variable := range container.Env {
+		if variable.ValueFrom == nil {
+			env = append(env, variable.Name+"="+variable.Value)
+		}
+	}
+	return env
 }
 
 // AwaitRBAC waits until the aggregated role has rules for an API group, which is a

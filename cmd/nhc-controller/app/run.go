@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
@@ -51,17 +49,8 @@ type clients struct {
 	metadata metadata.Interface
 }
 
-// gcPercent is how much of what is in use may be garbage before it is collected, in
-// percent. Half of the default: nearly all that is in use are the Nodes of the caches,
-// which are there to stay, and a collection of them is a few milliseconds, seldom.
-// GOGC and GOMEMLIMIT work as always.
-const gcPercent = 50
-
 // Run runs the controller until ctx is done or the leader lease is lost.
 func Run(ctx context.Context, options *Options) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	registry := prometheus.NewRegistry()
 	config, err := clientConfig(options, registry)
 	if err != nil {
@@ -195,7 +184,6 @@ func (p *process) run(ctx context.Context) error {
 	wg.Go(func() { p.leases.Informer().RunWithContext(background) })
 	wg.Go(func() { p.crds.RunWithContext(background) })
 	wg.Go(func() { p.controller.RunWatches(background) })
-	wg.Go(func() { p.tidyUp(background) })
 
 	work := func(held context.Context) error {
 		defer func() {
@@ -216,15 +204,6 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	return lead(ctx, lock, &p.options.LeaderElection, watchdog, work)
-}
-
-// tidyUp gives back what it took to fill the caches, which is more than is needed ever
-// after.
-func (p *process) tidyUp(ctx context.Context) {
-	filled := func(context.Context) (bool, error) { return p.controller.HasSynced(), nil }
-	if wait.PollUntilContextCancel(ctx, time.Second, false, filled) == nil {
-		debug.FreeOSMemory()
-	}
 }
 
 // prepare makes the informers and the controller, and starts nothing.
