@@ -117,7 +117,7 @@ func newClients(config *rest.Config, guard *leaderGuard) (*clients, error) {
 		return nil, fmt.Errorf("making the leader election client: %w", err)
 	}
 	reporting := rest.CopyConfig(builtin)
-	reporting.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // The recorder has the limit.
+	reporting.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // The reporter has the limit.
 	if c.events, err = kubernetes.NewForConfigAndClient(reporting, httpClient); err != nil {
 		return nil, fmt.Errorf("making the client for events: %w", err)
 	}
@@ -153,14 +153,13 @@ type process struct {
 // the controller, and the servers outlive both.
 func (p *process) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	recorder := newPacedRecorder(newEventLimiter(p.options))
-	broadcaster := events.NewBroadcaster(watchedSink{EventSink: &events.EventSinkImpl{Interface: p.clients.events.EventsV1()}, recorder: recorder})
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: p.clients.events.EventsV1()})
 	defer broadcaster.Shutdown()
-	recorder.next = broadcaster.NewRecorder(runtime.NewScheme(), controller.ReportingController).WithLogger(logger)
-	if err := p.prepare(ctx, recorder); err != nil {
+	reporter := newEventReporter(p.options)
+	reporter.next = broadcaster.NewRecorder(runtime.NewScheme(), controller.ReportingController).WithLogger(logger)
+	if err := p.prepare(ctx, reporter); err != nil {
 		return err
 	}
-	recorder.crowded = p.controller.Crowded
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
 	servers, err := p.listen(watchdog)
 	if err != nil {
@@ -175,7 +174,7 @@ func (p *process) run(ctx context.Context) error {
 	if err := broadcaster.StartRecordingToSinkWithContext(background); err != nil {
 		return fmt.Errorf("starting to record events: %w", err)
 	}
-	wg.Go(func() { recorder.run(background) })
+	wg.Go(func() { reporter.run(background) })
 	for _, server := range servers {
 		wg.Go(func() { server.serve(background) })
 	}
