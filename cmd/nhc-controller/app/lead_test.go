@@ -26,7 +26,9 @@ func TestMain(m *testing.M) {
 	utilruntime.ErrorHandlers = nil //nolint:reassign // before any test
 	// Whoever is told to end ends all that it has begun. What a failed start leaves behind
 	// ends with the process.
+	// A server that hangs up on a client sleeps for half a second.
 	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"),
 		goleak.IgnoreAnyFunction("k8s.io/client-go/util/workqueue.(*delayingType[...]).waitingLoop"),
 		goleak.IgnoreAnyFunction("k8s.io/client-go/util/workqueue.(*Typed[...]).updateUnfinishedWorkLoop"),
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_*
@@ -55,10 +56,14 @@ func (p *process) listen(watchdog *leaderelection.HealthzAdaptor) ([]*server, er
 	return servers, nil
 }
 
-// Limits of each server. Strangers can reach it, and what they cost must be little
-// whatever they do.
+// Limits of each server. Any client in the cluster may reach it, and must cost little
+// whatever it does.
 const (
-	maxConnections = 100
+	// Each connection gets one request, within requestTimeout. So a probe waits for at
+	// most requestTimeout for each maxConnections that were opened before it, whatever
+	// their clients do.
+	maxConnections = 2000
+	requestTimeout = 2 * time.Second
 	maxHeaderBytes = 64 << 10
 	// maxScrapes is how many answers of /metrics may be made at a time, which takes
 	// memory.
@@ -70,17 +75,17 @@ func newServer(name, address string, handler http.Handler) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w", name, err)
 	}
-	room := newRoom(listener, maxConnections)
-	return &server{name: name, listener: room, http: &http.Server{
-		Handler:           room.attend(handler),
-		ConnContext:       withGuest,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
+	s := &server{name: name, listener: netutil.LimitListener(listener, maxConnections), http: &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: requestTimeout, // Of handshakes, too.
+		ReadTimeout:       requestTimeout,
 		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       90 * time.Second,
+		IdleTimeout:       requestTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          log.New(&complaints{server: name}, "", 0),
-	}}, nil
+	}}
+	s.http.SetKeepAlivesEnabled(false)
+	return s, nil
 }
 
 // complaints takes what an HTTP server writes to its log. Most of it is about
