@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	// The default handlers slow down repeated errors by a clock that all tests
 	// share; in a bubble, where time starts anew, that would be for decades.
 	utilruntime.ErrorHandlers = nil //nolint:reassign // before any test
-	// Whoever is told to end ends all that it has begun. What a failed start leaves behind
+	// What runs ends all that it has begun when its context ends. What a failed start leaves behind
 	// ends with the process.
 	// A server that hangs up on a client sleeps for half a second.
 	goleak.VerifyTestMain(m,
@@ -225,7 +225,7 @@ func TestLeadLosesLease(t *testing.T) {
 	})
 }
 
-// TestLeadNeverTwo: the leader is cut off, and hears of it from nobody. Its writes
+// TestLeadNeverTwo: the leader is cut off, and no process tells it. Its writes
 // have to end before the lease runs out, because then the standby begins.
 func TestLeadNeverTwo(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {

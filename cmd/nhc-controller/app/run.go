@@ -80,7 +80,7 @@ func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Confi
 	config.Burst = options.Burst
 	config.UserAgent = "nhc-controller"
 	// A stored object that breaks a rule of today draws a warning at each status
-	// write. What is wrong with it is told by a condition and by events.
+	// write. A condition and events say what is wrong with it.
 	config.WarningHandler = rest.NoWarnings{}
 	counter, err := newErrorCounter(registry)
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *process) run(ctx context.Context) error {
 
 	work := func(held context.Context) error {
 		defer func() {
-			// Events are written by goroutines of the recorder, which nobody can wait for.
+			// The recorder writes events in goroutines that it does not wait for.
 			// The lease is kept for them, a standby has waited longer.
 			select {
 			case <-held.Done():
@@ -244,7 +244,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 // eventGrace is how long the events of the last syncs have to reach the API server.
 const eventGrace = time.Second
 
-// stripManagedFields drops what nobody reads.
+// stripManagedFields drops what the controller does not read.
 func stripManagedFields(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)

@@ -82,21 +82,21 @@ func newServer(name, address string, handler http.Handler) (*server, error) {
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       requestTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          log.New(&complaints{server: name}, "", 0),
+		ErrorLog:          log.New(&serverLog{server: name}, "", 0),
 	}}
 	s.http.SetKeepAlivesEnabled(false)
 	return s, nil
 }
 
-// complaints takes what an HTTP server writes to its log. Most of it is about
+// serverLog takes what an HTTP server writes to its log. Most of it is about
 // clients, who could fill the log.
-type complaints struct {
+type serverLog struct {
 	server string
 }
 
 // Write implements [io.Writer]: one line at a time.
-func (c *complaints) Write(line []byte) (int, error) {
-	logger := klog.LoggerWithValues(klog.FromContext(context.Background()), "server", c.server)
+func (l *serverLog) Write(line []byte) (int, error) {
+	logger := klog.LoggerWithValues(klog.FromContext(context.Background()), "server", l.server)
 	if text := strings.TrimSpace(string(line)); strings.HasPrefix(text, "http: panic") {
 		logger.Error(nil, "Answering a request failed", "cause", text)
 	} else {
@@ -109,7 +109,7 @@ func (c *complaints) Write(line []byte) (int, error) {
 func (s *server) serve(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	defer context.AfterFunc(ctx, func() {
-		// Nobody waits for a scrape at the end of the process.
+		// A scrape does not delay the end of the process.
 		if err := s.http.Close(); err != nil {
 			logger.V(2).Info("Closing a server failed", "server", s.name, "cause", err.Error())
 		}
@@ -161,7 +161,7 @@ func (p *process) metricsServer() (*server, error) {
 		return nil, err
 	}
 	// Ours, and what component-base registers on its own: the Go runtime and the
-	// process are among that, and must not be told of twice.
+	// process are among that, and must not be reported twice.
 	gatherer := prometheus.Gatherers{p.registry, legacyregistry.DefaultGatherer}
 	handler := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	mux := http.NewServeMux()
