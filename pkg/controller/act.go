@@ -42,6 +42,10 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 			c.writes.Wrote(nhc.Name, resource, version, c.clock.Now())
 		},
 	}
+	if countActing(plans) > sideBySide {
+		c.crowded.Add(1)
+		defer c.crowded.Add(-1)
+	}
 	for _, beginning := range []bool{false, true} {
 		var wg sync.WaitGroup
 		places := make(chan struct{}, sideBySide)
@@ -63,6 +67,20 @@ func (c *Controller) act(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, w *
 	}
 	c.remember(ctx, nhc.Name, memory, plans, outcomes)
 	return outcomes
+}
+
+// Crowded reports whether more nodes wait for their turn than can be acted on at the same
+// time: then whatever is not urgent is only in the way at the API server.
+func (c *Controller) Crowded() bool { return c.crowded.Load() > 0 }
+
+func countActing(plans []remediation.NodePlan) int {
+	acting := 0
+	for i := range plans {
+		if len(plans[i].Actions) > 0 {
+			acting++
+		}
+	}
+	return acting
 }
 
 // errOutdated ends a sync of which the plans do not hold any more. What it has done is

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -111,6 +112,8 @@ type Controller struct {
 	platformSeen platformSeen
 
 	place place
+	// crowded counts the syncs that act on more nodes than they can at the same time.
+	crowded atomic.Int32
 
 	selectors selectors
 	roster    roster

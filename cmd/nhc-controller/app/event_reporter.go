@@ -6,6 +6,7 @@ package app
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
@@ -23,12 +24,16 @@ const maxWaitingEvents = 50_000
 const (
 	eventQPS   = 50
 	eventBurst = 100
+	// crowdedInterval is the time between two events while nodes wait to be acted on.
+	crowdedInterval = 200 * time.Millisecond
 )
 
 // eventReporter hands events to a recorder at a limited rate. The recorder starts a
 // goroutine for every event it is given, and drops events that come too fast.
 type eventReporter struct {
-	next    events.EventRecorder
+	next events.EventRecorder
+	// crowded reports whether nodes wait to be acted on.
+	crowded func() bool
 	limiter flowcontrol.RateLimiter
 	waiting chan func()
 	dropped atomic.Int64
@@ -59,7 +64,7 @@ func (r *eventReporter) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case report := <-r.waiting:
-			if r.limiter.Wait(ctx) != nil {
+			if r.pace(ctx) != nil {
 				return
 			}
 			report()
@@ -68,4 +73,15 @@ func (r *eventReporter) run(ctx context.Context) {
 			klog.FromContext(ctx).Error(nil, "Dropped events: too many were waiting to be written", "dropped", dropped)
 		}
 	}
+}
+
+// pace waits until the next event may be handed on.
+func (r *eventReporter) pace(ctx context.Context) error {
+	if r.crowded() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(crowdedInterval):
+		}
+	}
+	return r.limiter.Wait(ctx)
 }

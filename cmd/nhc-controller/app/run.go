@@ -160,6 +160,7 @@ func (p *process) run(ctx context.Context) error {
 	if err := p.prepare(ctx, reporter); err != nil {
 		return err
 	}
+	reporter.crowded = p.controller.Crowded
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
 	servers, err := p.listen(watchdog)
 	if err != nil {
