@@ -4,11 +4,13 @@
 package integration
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -73,6 +75,13 @@ func TestShippedPod(t *testing.T) {
 	container := pod.Spec.Containers[0]
 	require.True(t, *container.SecurityContext.ReadOnlyRootFilesystem)
 	require.False(t, container.Resources.Limits.Memory().IsZero(), "a leak ends the controller, not the node")
+	for _, variable := range container.Env {
+		if variable.Name == "GOMEMLIMIT" {
+			soft, err := resource.ParseQuantity(strings.TrimSuffix(variable.Value, "B"))
+			require.NoError(t, err)
+			require.InDelta(t, 0.9, soft.AsApproximateFloat64()/container.Resources.Limits.Memory().AsApproximateFloat64(), 0.01, "garbage is collected before the limit is reached")
+		}
+	}
 	require.False(t, container.Resources.Requests.Memory().IsZero())
 	require.False(t, container.Resources.Requests.Cpu().IsZero())
 	require.NotNil(t, container.LivenessProbe)

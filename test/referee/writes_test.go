@@ -5,7 +5,6 @@ package referee
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,21 +96,30 @@ func TestStatusWrites(t *testing.T) {
 	require.NotEmpty(t, statusInOrder(&v1alpha1.NodeHealthCheckStatus{ObservedNodes: new(int32(1)), HealthyNodes: new(int32(2))}).text)
 }
 
-func TestLeaders(t *testing.T) {
+func TestLateWrites(t *testing.T) {
 	t.Parallel()
 	writer := func(request localkube.Request) string { return request.UserAgent }
 	tenures := []Tenure{
 		{Leader: "a", Taken: at(0), Until: at(20), Lost: at(25)},
 		{Leader: "b", Taken: at(25), Until: at(90)},
 	}
-	wrote := func(who string, when time.Time) []localkube.Request {
-		return []localkube.Request{{UserAgent: who, Time: when, Verb: "create", Resource: "reboots"}}
+	wrote := func(who string, seconds ...float64) []localkube.Request {
+		var requests []localkube.Request
+		for _, second := range seconds {
+			requests = append(requests, localkube.Request{UserAgent: who, Time: at(second), Verb: "create", Resource: "reboots"})
+		}
+		return requests
 	}
-	require.Empty(t, WritesOfOthers(wrote("a", at(10)), tenures, writer))
-	require.Empty(t, WritesOfOthers(wrote("", at(10)), tenures, writer), "a read, say")
-	require.Empty(t, WritesOfOthers(wrote("b", at(50)), tenures, writer))
-	require.NotEmpty(t, WritesOfOthers(wrote("a", at(30)), tenures, writer), "b leads")
-	require.NotEmpty(t, WritesOfOthers(wrote("c", at(30)), tenures, writer), "it never led")
-	require.Empty(t, WritesTooLate(wrote("a", at(20)), tenures, writer))
-	require.NotEmpty(t, WritesTooLate(wrote("a", at(21)), tenures, writer), "the lease has ended, though nobody has taken it")
+	late := func(requests []localkube.Request) int { return len(LateWrites(requests, tenures, writer)) }
+	require.Zero(t, late(wrote("a", 10, 20)))
+	require.Zero(t, late(wrote("", 10)), "a read, say")
+	require.Zero(t, late(wrote("b", 50)))
+	require.Zero(t, late(wrote("a", 21)), "a process that was stopped right before the system call")
+	require.Equal(t, 1, late(wrote("a", 21, 22)), "the lease has ended, though no other process has taken it")
+	require.Equal(t, 1, late(wrote("a", 30, 31)), "b leads")
+	require.Equal(t, 2, late(append(wrote("a", 30, 31), wrote("b", 91, 92)...)), "one is excused for each process")
+	require.Equal(t, 1, late(wrote("c", 10)), "it never led")
+
+	tenures[1].Lost = at(60)
+	require.Equal(t, 1, late(wrote("b", 59, 61, 62)), "it has released the lease")
 }

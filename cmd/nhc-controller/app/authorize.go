@@ -26,42 +26,35 @@ import (
 // long.
 const answerLifetime = 30 * time.Second
 
-// Anybody may come with tokens that nobody has seen, each of which costs requests to
-// the API server, of those that the controller may make. What all strangers together
-// get is limited: so many reviews per second, some more for a moment, and so many at
-// a time, those included that wait for their turn.
+// Reviews of unknown tokens are limited: each of them costs two requests to the API
+// server, and any client in the cluster may send one.
 const (
-	strangersPerSecond = 10
-	strangersBurst     = 20
-	strangersAtOnce    = 20
-	// strangersPatience is how long one waits for its turn at most.
-	strangersPatience = time.Second
+	unknownTokensPerSecond = 10
+	unknownTokensBurst     = 20
+	// knownFor is how long a token that may get the path is not limited: a flood of
+	// unknown tokens must not keep a scraper away.
+	knownFor = time.Hour
 	// reviewTimeout bounds a review, with both its requests.
 	reviewTimeout = 10 * time.Second
-	// acquaintance is how long after its last use a token that may get the path does
-	// not count as a stranger: those who try out tokens must not keep a scraper away.
-	acquaintance = time.Hour
 )
 
-// errCrowded is the error of a review for which there was no turn.
-var errCrowded = errors.New("too many tokens to check")
+// errTooManyTokens is the error of a review that the limit does not permit.
+var errTooManyTokens = errors.New("too many tokens to check")
 
 // reviewer asks the API server whether a bearer token may get a path.
 type reviewer struct {
 	kube kubernetes.Interface
-	// answers are the status codes of the last reviews, and acquaintances those whose
-	// last one was good. The limit of strangers bounds both.
-	answers, acquaintances *utilcache.Expiring
-	strangers              flowcontrol.RateLimiter
-	places                 chan struct{}
+	// answers are the status codes of the last reviews, and known those tokens whose
+	// last review was good. The limit of unknown tokens bounds both.
+	answers, known *utilcache.Expiring
+	unknownTokens  flowcontrol.PassiveRateLimiter
 }
 
 func newReviewer(kube kubernetes.Interface) *reviewer {
 	return &reviewer{
 		kube:    kube,
-		answers: utilcache.NewExpiring(), acquaintances: utilcache.NewExpiring(),
-		strangers: flowcontrol.NewTokenBucketRateLimiter(strangersPerSecond, strangersBurst),
-		places:    make(chan struct{}, strangersAtOnce),
+		answers: utilcache.NewExpiring(), known: utilcache.NewExpiring(),
+		unknownTokens: flowcontrol.NewTokenBucketPassiveRateLimiter(unknownTokensPerSecond, unknownTokensBurst),
 	}
 }
 
@@ -78,10 +71,10 @@ func authorized(kube kubernetes.Interface, next http.Handler) http.Handler {
 		}
 		status, err := r.review(request.Context(), token, request.URL.Path)
 		switch {
-		case errors.Is(err, errCrowded):
+		case errors.Is(err, errTooManyTokens):
 			http.Error(w, "too many tokens to check, try again later", http.StatusTooManyRequests)
 		case err != nil:
-			if request.Context().Err() == nil { // Else nobody waits for the answer.
+			if request.Context().Err() == nil { // Else the client has hung up.
 				klog.FromContext(request.Context()).Error(err, "Reviewing a token failed")
 			}
 			http.Error(w, "the token cannot be checked now", http.StatusInternalServerError)
@@ -100,12 +93,8 @@ func (r *reviewer) review(ctx context.Context, token, path string) (int, error) 
 	if answer, known := r.answers.Get(key); known {
 		return answer.(int), nil
 	}
-	if _, known := r.acquaintances.Get(key); !known {
-		leave, err := r.queue(ctx)
-		if err != nil {
-			return 0, err
-		}
-		defer leave()
+	if _, known := r.known.Get(key); !known && !r.unknownTokens.TryAccept() {
+		return 0, errTooManyTokens
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
@@ -115,28 +104,11 @@ func (r *reviewer) review(ctx context.Context, token, path string) (int, error) 
 	}
 	r.answers.Set(key, status, answerLifetime)
 	if status == http.StatusOK {
-		r.acquaintances.Set(key, nil, acquaintance)
+		r.known.Set(key, nil, knownFor)
 	} else {
-		r.acquaintances.Delete(key)
+		r.known.Delete(key)
 	}
 	return status, nil
-}
-
-// queue returns when it is a stranger's turn. Whoever got one calls leave at the end.
-func (r *reviewer) queue(ctx context.Context) (leave func(), err error) {
-	select {
-	case r.places <- struct{}{}:
-	default:
-		return nil, errCrowded
-	}
-	leave = func() { <-r.places }
-	waiting, cancel := context.WithTimeout(ctx, strangersPatience)
-	defer cancel()
-	if err := r.strangers.Wait(waiting); err != nil {
-		leave()
-		return nil, errCrowded
-	}
-	return leave, nil
 }
 
 func (r *reviewer) ask(ctx context.Context, token, path string) (int, error) {

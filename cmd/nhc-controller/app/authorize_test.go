@@ -132,7 +132,7 @@ func TestAuthorizedReviewFails(t *testing.T) {
 			})
 			answer := g.get(t, "/metrics", "Bearer good")
 			require.Equal(t, http.StatusInternalServerError, answer.Code, "P5")
-			require.NotContains(t, answer.Body.String(), "away", "no details for strangers")
+			require.NotContains(t, answer.Body.String(), "away", "no details for unknown clients")
 			broken = false
 			require.Equal(t, http.StatusOK, g.get(t, "/metrics", "Bearer good").Code, "P5: a failure is not remembered")
 		})

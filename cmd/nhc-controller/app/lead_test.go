@@ -24,9 +24,11 @@ func TestMain(m *testing.M) {
 	// The default handlers slow down repeated errors by a clock that all tests
 	// share; in a bubble, where time starts anew, that would be for decades.
 	utilruntime.ErrorHandlers = nil //nolint:reassign // before any test
-	// Whoever is told to end ends all that it has begun. What a failed start leaves behind
+	// What runs ends all that it has begun when its context ends. What a failed start leaves behind
 	// ends with the process.
+	// A server that hangs up on a client sleeps for half a second.
 	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"),
 		goleak.IgnoreAnyFunction("k8s.io/client-go/util/workqueue.(*delayingType[...]).waitingLoop"),
 		goleak.IgnoreAnyFunction("k8s.io/client-go/util/workqueue.(*Typed[...]).updateUnfinishedWorkLoop"),
 		goleak.IgnoreAnyFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 // candidate is a process that wants to lead.
 type candidate struct {
 	lock     *leaseLock
-	fence    *fence
+	guard    *leaderGuard
 	watchdog *leaderelection.HealthzAdaptor
 	stop     context.CancelFunc
 	// err is what lead returned, after done is closed.
@@ -75,13 +77,13 @@ func (cl *cluster) start(t *testing.T, name string, run func(held context.Contex
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	c := &candidate{
-		lock: &leaseLock{leaseServer: cl.leaseServer, identity: name}, fence: &fence{tenure: NewOptions().LeaderElection.RenewDeadline.Duration}, watchdog: leaderelection.NewLeaderHealthzAdaptor(20 * time.Second),
+		lock: &leaseLock{leaseServer: cl.leaseServer, identity: name}, guard: &leaderGuard{validity: NewOptions().LeaderElection.RenewDeadline.Duration}, watchdog: leaderelection.NewLeaderHealthzAdaptor(20 * time.Second),
 		stop: cancel, done: make(chan struct{}),
 	}
 	cl.candidates = append(cl.candidates, c)
 	go func() {
 		defer close(c.done)
-		c.err = lead(ctx, &fencedLock{Interface: c.lock, fence: c.fence}, &NewOptions().LeaderElection, c.watchdog, func(held context.Context) error {
+		c.err = lead(ctx, &guardedLock{Interface: c.lock, guard: c.guard}, &NewOptions().LeaderElection, c.watchdog, func(held context.Context) error {
 			c.note(true)
 			defer c.note(false)
 			return run(held, ctx.Done())
@@ -108,8 +110,8 @@ func (c *candidate) isWorking() bool {
 	return c.working
 }
 
-// mayWrite tells whether the candidate works and its writes pass.
-func (c *candidate) mayWrite() bool { return c.isWorking() && c.fence.open() }
+// mayWrite reports whether the candidate works and its writes pass.
+func (c *candidate) mayWrite() bool { return c.isWorking() && c.guard.valid() }
 
 func (c *candidate) isDone() bool {
 	select {
@@ -223,7 +225,7 @@ func TestLeadLosesLease(t *testing.T) {
 	})
 }
 
-// TestLeadNeverTwo: the leader is cut off, and hears of it from nobody. Its writes
+// TestLeadNeverTwo: the leader is cut off, and no process tells it. Its writes
 // have to end before the lease runs out, because then the standby begins.
 func TestLeadNeverTwo(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {

@@ -103,7 +103,7 @@ func listMetrics(t *testing.T, registry prometheus.Registerer) []listedMetric {
 		all = append(all, desc)
 	}
 
-	// What has series is told by them: the values, and the types of collectors that
+	// What has series is read from them: the values, and the types of collectors that
 	// have several metrics.
 	gatherer, ok := registry.(prometheus.Gatherer)
 	require.True(t, ok)

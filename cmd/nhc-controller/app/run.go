@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
@@ -40,9 +38,8 @@ import (
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 )
 
-// clients are all the clients of the process. They share a connection pool, the one
-// for writes if there is a fence, and the rate limit, but for leader election: a storm
-// must not cost the lease.
+// clients are all the clients of the process. They share a connection pool and the rate
+// limit. Leader election has no rate limit: a storm must not cost the lease.
 type clients struct {
 	kube     kubernetes.Interface
 	election kubernetes.Interface
@@ -52,17 +49,8 @@ type clients struct {
 	metadata metadata.Interface
 }
 
-// gcPercent is how much of what is in use may be garbage before it is collected, in
-// percent. Half of the default: nearly all that is in use are the Nodes of the caches,
-// which are there to stay, and a collection of them is a few milliseconds, seldom.
-// GOGC and GOMEMLIMIT work as always.
-const gcPercent = 50
-
 // Run runs the controller until ctx is done or the leader lease is lost.
 func Run(ctx context.Context, options *Options) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 	registry := prometheus.NewRegistry()
 	config, err := clientConfig(options, registry)
 	if err != nil {
@@ -74,9 +62,9 @@ func Run(ctx context.Context, options *Options) error {
 	}
 	config.Wrap(p.clock.wrap)
 	if options.LeaderElection.LeaderElect {
-		p.fence = &fence{tenure: options.LeaderElection.RenewDeadline.Duration}
+		p.guard = &leaderGuard{validity: options.LeaderElection.RenewDeadline.Duration}
 	}
-	if p.clients, err = newClients(config, p.fence); err != nil {
+	if p.clients, err = newClients(config, p.guard); err != nil {
 		return err
 	}
 	return p.run(ctx)
@@ -92,7 +80,7 @@ func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Confi
 	config.Burst = options.Burst
 	config.UserAgent = "nhc-controller"
 	// A stored object that breaks a rule of today draws a warning at each status
-	// write. What is wrong with it is told by a condition and by events.
+	// write. A condition and events say what is wrong with it.
 	config.WarningHandler = rest.NoWarnings{}
 	counter, err := newErrorCounter(registry)
 	if err != nil {
@@ -102,18 +90,18 @@ func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Confi
 	return config, nil
 }
 
-// newClients returns the clients. All but that of the election stand behind the
-// fence, if there is one.
-func newClients(config *rest.Config, fence *fence) (*clients, error) {
-	unfenced, err := rest.HTTPClientFor(config)
+// newClients returns the clients. All but that of the election are guarded, if there is a
+// guard.
+func newClients(config *rest.Config, guard *leaderGuard) (*clients, error) {
+	unguarded, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("configuring HTTP: %w", err)
 	}
-	httpClient := unfenced
-	if fence != nil {
-		if httpClient, err = fence.client(config, unfenced); err != nil {
-			return nil, err
-		}
+	httpClient := unguarded
+	if guard != nil {
+		guarded := *unguarded
+		guarded.Transport = guard.wrap(unguarded.Transport)
+		httpClient = &guarded
 	}
 	config.RateLimiter = newRateLimiter(config)
 	builtin := rest.CopyConfig(config)
@@ -125,11 +113,11 @@ func newClients(config *rest.Config, fence *fence) (*clients, error) {
 	}
 	election := rest.CopyConfig(builtin)
 	election.RateLimiter = nil
-	if c.election, err = kubernetes.NewForConfigAndClient(election, unfenced); err != nil {
+	if c.election, err = kubernetes.NewForConfigAndClient(election, unguarded); err != nil {
 		return nil, fmt.Errorf("making the leader election client: %w", err)
 	}
 	reporting := rest.CopyConfig(builtin)
-	reporting.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // The recorder has the limit.
+	reporting.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // The reporter has the limit.
 	if c.events, err = kubernetes.NewForConfigAndClient(reporting, httpClient); err != nil {
 		return nil, fmt.Errorf("making the client for events: %w", err)
 	}
@@ -151,8 +139,8 @@ type process struct {
 	clients  *clients
 	registry *prometheus.Registry
 	clock    *skewAdjustedClock
-	// fence is nil without leader election.
-	fence *fence
+	// guard is nil without leader election.
+	guard *leaderGuard
 
 	nodes      coreinformers.TypedNodeInformer
 	nhcs       nhcv1alpha1.TypedNodeHealthCheckInformer
@@ -165,14 +153,14 @@ type process struct {
 // the controller, and the servers outlive both.
 func (p *process) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	recorder := newPacedRecorder(newEventLimiter(p.options))
-	broadcaster := events.NewBroadcaster(watchedSink{EventSink: &events.EventSinkImpl{Interface: p.clients.events.EventsV1()}, recorder: recorder})
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: p.clients.events.EventsV1()})
 	defer broadcaster.Shutdown()
-	recorder.next = broadcaster.NewRecorder(runtime.NewScheme(), controller.ReportingController).WithLogger(logger)
-	if err := p.prepare(ctx, recorder); err != nil {
+	reporter := newEventReporter(p.options)
+	reporter.next = broadcaster.NewRecorder(runtime.NewScheme(), controller.ReportingController).WithLogger(logger)
+	if err := p.prepare(ctx, reporter); err != nil {
 		return err
 	}
-	recorder.crowded = p.controller.Crowded
+	reporter.crowded = p.controller.Crowded
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
 	servers, err := p.listen(watchdog)
 	if err != nil {
@@ -187,7 +175,7 @@ func (p *process) run(ctx context.Context) error {
 	if err := broadcaster.StartRecordingToSinkWithContext(background); err != nil {
 		return fmt.Errorf("starting to record events: %w", err)
 	}
-	wg.Go(func() { recorder.run(background) })
+	wg.Go(func() { reporter.run(background) })
 	for _, server := range servers {
 		wg.Go(func() { server.serve(background) })
 	}
@@ -196,11 +184,10 @@ func (p *process) run(ctx context.Context) error {
 	wg.Go(func() { p.leases.Informer().RunWithContext(background) })
 	wg.Go(func() { p.crds.RunWithContext(background) })
 	wg.Go(func() { p.controller.RunWatches(background) })
-	wg.Go(func() { p.tidyUp(background) })
 
 	work := func(held context.Context) error {
 		defer func() {
-			// Events are written by goroutines of the recorder, which nobody can wait for.
+			// The recorder writes events in goroutines that it does not wait for.
 			// The lease is kept for them, a standby has waited longer.
 			select {
 			case <-held.Done():
@@ -217,15 +204,6 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	return lead(ctx, lock, &p.options.LeaderElection, watchdog, work)
-}
-
-// tidyUp gives back what it took to fill the caches, which is more than is needed ever
-// after.
-func (p *process) tidyUp(ctx context.Context) {
-	filled := func(context.Context) (bool, error) { return p.controller.HasSynced(), nil }
-	if wait.PollUntilContextCancel(ctx, time.Second, false, filled) == nil {
-		debug.FreeOSMemory()
-	}
 }
 
 // prepare makes the informers and the controller, and starts nothing.
@@ -267,7 +245,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 // eventGrace is how long the events of the last syncs have to reach the API server.
 const eventGrace = time.Second
 
-// stripManagedFields drops what nobody reads.
+// stripManagedFields drops what the controller does not read.
 func stripManagedFields(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -297,5 +275,5 @@ func (p *process) leaderLock() (resourcelock.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the leader lease: %w", err)
 	}
-	return &fencedLock{Interface: lock, fence: p.fence}, nil
+	return &guardedLock{Interface: lock, guard: p.guard}, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_*
@@ -55,10 +56,14 @@ func (p *process) listen(watchdog *leaderelection.HealthzAdaptor) ([]*server, er
 	return servers, nil
 }
 
-// Limits of each server. Strangers can reach it, and what they cost must be little
-// whatever they do.
+// Limits of each server. Any client in the cluster may reach it, and must cost little
+// whatever it does.
 const (
-	maxConnections = 100
+	// Each connection gets one request, within requestTimeout. So a probe waits for at
+	// most requestTimeout for each maxConnections that were opened before it, whatever
+	// their clients do.
+	maxConnections = 2000
+	requestTimeout = 2 * time.Second
 	maxHeaderBytes = 64 << 10
 	// maxScrapes is how many answers of /metrics may be made at a time, which takes
 	// memory.
@@ -70,28 +75,28 @@ func newServer(name, address string, handler http.Handler) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening for %s: %w", name, err)
 	}
-	room := newRoom(listener, maxConnections)
-	return &server{name: name, listener: room, http: &http.Server{
-		Handler:           room.attend(handler),
-		ConnContext:       withGuest,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
+	s := &server{name: name, listener: netutil.LimitListener(listener, maxConnections), http: &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: requestTimeout, // Of handshakes, too.
+		ReadTimeout:       requestTimeout,
 		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       90 * time.Second,
+		IdleTimeout:       requestTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          log.New(&complaints{server: name}, "", 0),
-	}}, nil
+		ErrorLog:          log.New(&serverLog{server: name}, "", 0),
+	}}
+	s.http.SetKeepAlivesEnabled(false)
+	return s, nil
 }
 
-// complaints takes what an HTTP server writes to its log. Most of it is about
+// serverLog takes what an HTTP server writes to its log. Most of it is about
 // clients, who could fill the log.
-type complaints struct {
+type serverLog struct {
 	server string
 }
 
 // Write implements [io.Writer]: one line at a time.
-func (c *complaints) Write(line []byte) (int, error) {
-	logger := klog.LoggerWithValues(klog.FromContext(context.Background()), "server", c.server)
+func (l *serverLog) Write(line []byte) (int, error) {
+	logger := klog.LoggerWithValues(klog.FromContext(context.Background()), "server", l.server)
 	if text := strings.TrimSpace(string(line)); strings.HasPrefix(text, "http: panic") {
 		logger.Error(nil, "Answering a request failed", "cause", text)
 	} else {
@@ -104,7 +109,7 @@ func (c *complaints) Write(line []byte) (int, error) {
 func (s *server) serve(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	defer context.AfterFunc(ctx, func() {
-		// Nobody waits for a scrape at the end of the process.
+		// A scrape does not delay the end of the process.
 		if err := s.http.Close(); err != nil {
 			logger.V(2).Info("Closing a server failed", "server", s.name, "cause", err.Error())
 		}
@@ -156,7 +161,7 @@ func (p *process) metricsServer() (*server, error) {
 		return nil, err
 	}
 	// Ours, and what component-base registers on its own: the Go runtime and the
-	// process are among that, and must not be told of twice.
+	// process are among that, and must not be reported twice.
 	gatherer := prometheus.Gatherers{p.registry, legacyregistry.DefaultGatherer}
 	handler := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	mux := http.NewServeMux()

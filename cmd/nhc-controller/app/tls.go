@@ -17,7 +17,7 @@ import (
 )
 
 // tlsConfig returns how the metrics are served: with the certificate of the flags,
-// or with one made now, which nobody has signed.
+// or with one made now, which no authority has signed.
 func (o *Options) tlsConfig() (*tls.Config, error) {
 	version, err := cliflag.TLSVersion(o.TLSMinVersion)
 	if err != nil {
@@ -56,7 +56,7 @@ func makeCertificate() (tls.Certificate, error) {
 }
 
 // certificateInterval is the time between two looks at the files of a certificate.
-// Nobody looks while nobody connects.
+// Only a new connection has them looked at.
 const certificateInterval = 5 * time.Second
 
 // mountedCertificate is a certificate in files, as of a mounted Secret. It follows

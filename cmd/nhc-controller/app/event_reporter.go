@@ -1,0 +1,87 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+)
+
+// maxWaitingEvents is how many events may wait to be written. With 5,000 nodes that
+// fail at once there are 20,000. What exceeds it is dropped, and that is logged.
+const maxWaitingEvents = 50_000
+
+// The limits of the events, per second and at once. The events of some nodes are
+// written without delay. Those of thousands, six for each, follow in the minutes after:
+// they must not delay remediations at the API server.
+const (
+	eventQPS   = 50
+	eventBurst = 100
+	// crowdedInterval is the time between two events while nodes wait to be acted on.
+	crowdedInterval = 200 * time.Millisecond
+)
+
+// eventReporter hands events to a recorder at a limited rate. The recorder starts a
+// goroutine for every event it is given, and drops events that come too fast.
+type eventReporter struct {
+	next events.EventRecorder
+	// crowded reports whether nodes wait to be acted on.
+	crowded func() bool
+	limiter flowcontrol.RateLimiter
+	waiting chan func()
+	dropped atomic.Int64
+}
+
+// newEventReporter returns a reporter whose rate is never more than that of all other
+// requests.
+func newEventReporter(options *Options) *eventReporter {
+	return &eventReporter{
+		limiter: flowcontrol.NewTokenBucketRateLimiter(min(options.QPS, eventQPS), max(1, min(options.Burst, eventBurst))),
+		waiting: make(chan func(), maxWaitingEvents),
+	}
+}
+
+// Eventf implements [events.EventRecorder]. It never blocks.
+func (r *eventReporter) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	select {
+	case r.waiting <- func() { r.next.Eventf(regarding, related, eventType, reason, action, note, args...) }:
+	default:
+		r.dropped.Add(1)
+	}
+}
+
+// run hands the events on until ctx is done.
+func (r *eventReporter) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case report := <-r.waiting:
+			if r.pace(ctx) != nil {
+				return
+			}
+			report()
+		}
+		if dropped := r.dropped.Swap(0); dropped > 0 {
+			klog.FromContext(ctx).Error(nil, "Dropped events: too many were waiting to be written", "dropped", dropped)
+		}
+	}
+}
+
+// pace waits until the next event may be handed on.
+func (r *eventReporter) pace(ctx context.Context) error {
+	if r.crowded() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(crowdedInterval):
+		}
+	}
+	return r.limiter.Wait(ctx)
+}

@@ -1,0 +1,116 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+)
+
+// stubRecorder is the recorder behind the reporter.
+type stubRecorder struct {
+	events.EventRecorder
+	mu    sync.Mutex
+	notes []string
+}
+
+func (r *stubRecorder) Eventf(_, _ runtime.Object, _, _, _, note string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, fmt.Sprintf(note, args...))
+}
+
+func (r *stubRecorder) reported() []string {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string{}, r.notes...)
+}
+
+// withReporter runs a test with a reporter that may hand on ten events per second, two at
+// once. It runs from when the test calls start.
+func withReporter(t *testing.T, next events.EventRecorder, test func(r *eventReporter, start func())) {
+	t.Helper()
+	r := newEventReporter(NewOptions())
+	r.crowded = func() bool { return false }
+	r.next, r.limiter = next, flowcontrol.NewTokenBucketRateLimiter(10, 2)
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	test(r, func() { wg.Go(func() { r.run(ctx) }) })
+}
+
+func (r *eventReporter) recordOfNode(n int) {
+	nhc, node := &corev1.ObjectReference{Name: "nhc"}, &corev1.ObjectReference{Name: "node"}
+	r.Eventf(nhc, node, corev1.EventTypeNormal, "Reason", "Action", "node %d", n)
+}
+
+func TestEventsKeepTheRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		behind := &stubRecorder{}
+		withReporter(t, behind, func(r *eventReporter, start func()) {
+			start()
+			for i := range 12 {
+				r.recordOfNode(i)
+			}
+			require.Equal(t, []string{"node 0", "node 1"}, behind.reported(), "the burst")
+			time.Sleep(500 * time.Millisecond)
+			require.Len(t, behind.reported(), 2+5, "ten per second")
+			time.Sleep(time.Minute)
+			require.Len(t, behind.reported(), 12, "none is lost")
+			require.Equal(t, "node 11", behind.reported()[11], "in order")
+		})
+	})
+}
+
+func TestEventsStandBackWhileNodesWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		behind := &stubRecorder{}
+		withReporter(t, behind, func(r *eventReporter, start func()) {
+			var crowded atomic.Bool
+			crowded.Store(true)
+			r.crowded = crowded.Load
+			for i := range 200 {
+				r.recordOfNode(i)
+			}
+			start()
+			time.Sleep(10 * time.Second)
+			require.InDelta(t, 50, len(behind.reported()), 1, "five per second")
+			crowded.Store(false)
+			time.Sleep(10 * time.Second)
+			require.InDelta(t, 150, len(behind.reported()), 3, "ten per second again")
+		})
+	})
+}
+
+func TestTooManyEventsAreDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		behind := &stubRecorder{}
+		withReporter(t, behind, func(r *eventReporter, start func()) {
+			for i := range maxWaitingEvents + 7 {
+				r.recordOfNode(i)
+			}
+			require.EqualValues(t, 7, r.dropped.Load())
+			start()
+			require.Len(t, behind.reported(), 2)
+			require.Zero(t, r.dropped.Load(), "it was logged")
+		})
+	})
+}

@@ -1,0 +1,144 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/klog/v2"
+)
+
+// serving is a server that serves until the end of the test.
+func serving(t *testing.T, s *server) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+	var wg sync.WaitGroup
+	wg.Go(func() { s.serve(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return s.listener.Addr().String()
+}
+
+// connect opens a connection, says something, and leaves it at that.
+func connect(t *testing.T, address, words string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, _ = io.WriteString(conn, words) // It may be over already.
+	return conn
+}
+
+// Whatever slow clients hold open, a probe and a scrape are answered.
+func TestSlowClients(t *testing.T) { //nolint:paralleltest // thousands of connections at a time
+	const probes, metrics = 0, 1
+	for name, slow := range map[string]struct {
+		server int
+		words  string
+	}{
+		"nothing":           {probes, ""},
+		"half a header":     {probes, "GET /livez HTTP/1.1\r\nHost:"},
+		"no end of headers": {probes, "GET /livez HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("X-Slow: 1\r\n", 100)},
+		"a body to come":    {probes, "GET /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"},
+		"no next request":   {probes, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"},
+		"no handshake":      {metrics, ""},
+		"half a handshake":  {metrics, "\x16\x03\x01\x02\x00\x01"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servers := listening(t)
+			for range maxConnections + 100 {
+				connect(t, servers[slow.server].listener.Addr().String(), slow.words)
+			}
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is made at the start
+			defer client.CloseIdleConnections()
+			require.Equal(t, http.StatusOK, status(t, client, "http://"+servers[probes].listener.Addr().String()+"/livez", ""))
+			require.Equal(t, http.StatusOK, status(t, client, "https://"+servers[metrics].listener.Addr().String()+"/metrics", ""))
+		})
+	}
+}
+
+// Requests with more than they may have are refused, and read no further.
+func TestLargeHeaders(t *testing.T) {
+	t.Parallel()
+	servers := listening(t)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is made at the start
+	defer client.CloseIdleConnections()
+	for _, url := range []string{"http://" + servers[0].listener.Addr().String() + "/livez", "https://" + servers[1].listener.Addr().String() + "/metrics"} {
+		// The server hangs up, so the answer may be lost.
+		require.Contains(t, []int{0, http.StatusRequestHeaderFieldsTooLarge}, status(t, client, url, strings.Repeat("x", 1<<20)))
+		require.Equal(t, http.StatusOK, status(t, client, url, strings.Repeat("x", 16<<10)), "tokens may be long")
+	}
+}
+
+// The answers to those without a token, and of probes, tell nothing of the process.
+func TestAnswersTellNothing(t *testing.T) {
+	t.Parallel()
+	servers := listening(t)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is made at the start
+	defer client.CloseIdleConnections()
+	for url, want := range map[string]string{
+		"http://" + servers[0].listener.Addr().String() + "/livez?verbose": "ok",
+		"http://" + servers[0].listener.Addr().String() + "/":              "404 page not found\n",
+		"https://" + servers[1].listener.Addr().String() + "/livez":        "404 page not found\n",
+		"https://" + servers[1].listener.Addr().String() + "/metrics":      "a bearer token is needed\n",
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		require.NoError(t, err)
+		response, err := client.Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.Equal(t, want, string(body), url)
+		for name := range response.Header {
+			require.Contains(t, []string{"Content-Type", "Content-Length", "Date", "X-Content-Type-Options", "Connection"}, name)
+		}
+	}
+}
+
+// listening returns the servers of a process for the probes and the metrics.
+func listening(t *testing.T) []*server {
+	t.Helper()
+	kube := kubefake.NewClientset()
+	admits(kube, "good")
+	options := NewOptions()
+	options.MetricsAddress, options.ProbeAddress = "127.0.0.1:0", "127.0.0.1:0"
+	p := &process{options: options, clients: &clients{kube: kube}, registry: prometheus.NewRegistry()}
+	servers, err := p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
+	require.NoError(t, err)
+	require.Len(t, servers, 2)
+	for _, s := range servers {
+		serving(t, s)
+	}
+	return servers
+}
+
+// status asks with a good token and an extra header, and returns the status code, zero
+// without an answer.
+func status(t *testing.T, client *http.Client, url, extra string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer good")
+	request.Header.Set("X-Extra", extra)
+	response, err := client.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return 0
+	}
+	return response.StatusCode
+}
