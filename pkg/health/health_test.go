@@ -25,10 +25,6 @@ func condition(typ corev1.NodeConditionType, status corev1.ConditionStatus, sinc
 	return corev1.NodeCondition{Type: typ, Status: status, LastTransitionTime: metav1.NewTime(since)}
 }
 
-func node(name string, conditions ...corev1.NodeCondition) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: conditions}}
-}
-
 func TestJudge(t *testing.T) {
 	rules := []v1alpha1.UnhealthyCondition{
 		rule(corev1.NodeReady, corev1.ConditionFalse, 5*time.Minute),

@@ -227,7 +227,7 @@ func TestRefusalsAreDecisions(t *testing.T) {
 		v1alpha1.DecidedClockUntrusted, v1alpha1.DecidedClusterUpgrading, v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedStormActive, v1alpha1.DecidedExcluded, v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum,
 		v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken, v1alpha1.DecidedInvalidSpec, v1alpha1.DecidedTerminating, v1alpha1.DecidedDisabled, v1alpha1.DecidedUnselected,
 	} {
-		require.Contains(t, []v1alpha1.DecisionType{v1alpha1.DecisionHeld, v1alpha1.DecisionWaiting}, reasons[v1alpha1.DecisionReason(refusal)], refusal)
+		require.Contains(t, []v1alpha1.DecisionType{v1alpha1.DecisionHeld, v1alpha1.DecisionWaiting}, reasons[refusal], refusal)
 	}
 }
 

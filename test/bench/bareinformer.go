@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/nhc-controller/nhc-controller/pkg/controller"
+	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/meter"
 )
@@ -36,7 +36,7 @@ func runBareInformer(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	nodes := informers.NewSharedInformerFactoryWithOptions(by.kube, 0, informers.WithTransform(controller.TrimNode)).Core().V1().Nodes()
+	nodes := informers.NewSharedInformerFactoryWithOptions(by.kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
 	nodes.Informer().RunWithContext(ctx)
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/controller"
+	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
 )
 
@@ -59,7 +59,7 @@ func testLargestStatus(a *admission) {
 				entries[i] = largestEntry(tc.node(i), tc.remediations, tc.message)
 			}
 			status := &v1alpha1.NodeHealthCheckStatus{
-				UnhealthyNodes: controller.LimitEntries(entries, 5000), RemediationHistory: fullHistory(t), Reason: escapedText + escapedText,
+				UnhealthyNodes: nodehealthcheck.LimitEntries(entries, 5000), RemediationHistory: fullHistory(t), Reason: escapedText + escapedText,
 			}
 			for _, condition := range []string{"Disabled", "RemediationAllowed", "SelectorOverlap", "StormActive", "StormCooldownActive"} {
 				status.Conditions = append(status.Conditions, metav1.Condition{
@@ -72,7 +72,7 @@ func testLargestStatus(a *admission) {
 				content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 				require.NoError(t, err)
 				stored.Object["status"] = content
-				stored, err = a.client.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{FieldManager: controller.Name})
+				stored, err = a.client.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{FieldManager: nodehealthcheck.Name})
 				require.NoError(t, err)
 			}
 			encoded, err := json.Marshal(stored.Object) // As the API server stores it: managed fields and all.

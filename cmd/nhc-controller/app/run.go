@@ -32,7 +32,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
-	"github.com/nhc-controller/nhc-controller/pkg/controller"
+	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
@@ -146,7 +146,7 @@ type process struct {
 	nhcs       nhcv1alpha1.TypedNodeHealthCheckInformer
 	leases     coordinationinformers.TypedLeaseInformer
 	crds       cache.SharedIndexInformer
-	controller *controller.Controller
+	controller *nodehealthcheck.Controller
 }
 
 // run starts everything in order and stops it in reverse: the informers outlive
@@ -156,7 +156,7 @@ func (p *process) run(ctx context.Context) error {
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: p.clients.events.EventsV1()})
 	defer broadcaster.Shutdown()
 	reporter := newEventReporter(p.options)
-	reporter.next = broadcaster.NewRecorder(runtime.NewScheme(), controller.ReportingController).WithLogger(logger)
+	reporter.next = broadcaster.NewRecorder(runtime.NewScheme(), nodehealthcheck.ReportingController).WithLogger(logger)
 	if err := p.prepare(ctx, reporter); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (p *process) run(ctx context.Context) error {
 
 // prepare makes the informers and the controller, and starts nothing.
 func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) error {
-	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(controller.TrimNode)).Core().V1().Nodes()
+	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
 	p.leases = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithNamespace(p.options.LeaseNamespace), informers.WithTransform(stripManagedFields)).
 		Coordination().V1().Leases()
 	p.nhcs = nhcinformers.NewSharedInformerFactoryWithOptions(p.clients.nhc, 0, nhcinformers.WithTransform(stripManagedFields)).Remediation().V1alpha1().NodeHealthChecks()
@@ -221,7 +221,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 		return err
 	}
 	var err error
-	p.controller, err = controller.New(ctx, controller.Config{
+	p.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube:             p.clients.kube,
 		Client:           p.clients.nhc.RemediationV1alpha1(),
 		Dynamic:          p.clients.dynamic,

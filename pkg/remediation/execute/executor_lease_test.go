@@ -66,10 +66,10 @@ func TestExecuteNoCRWithoutLease(t *testing.T) {
 			outcome := th.run(t.Context(), actions(remediation.WriteLease{Lease: tc.lease}, remediation.Create{Object: rendered(sick("n"), reboot())}))
 			if errors.Is(tc.err, errServer) {
 				require.ErrorIs(t, outcome.Err, errServer)
-				require.False(t, outcome.Result == remediation.LeaseLost)
+				require.NotEqual(t, remediation.LeaseLost, outcome.Result)
 			} else {
 				require.NoError(t, outcome.Err, "a race that is lost is no failure")
-				require.True(t, outcome.Result == remediation.LeaseLost)
+				require.Equal(t, remediation.LeaseLost, outcome.Result)
 			}
 			require.Nil(t, outcome.NewCR())
 			require.Empty(t, th.writes(), "a CR is created only while the lease is held")

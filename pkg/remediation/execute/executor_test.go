@@ -164,7 +164,7 @@ func TestExecuteCreateLookFails(t *testing.T) {
 	th.nodeErr = errServer
 	outcome := th.create(t)
 	require.ErrorIs(t, outcome.Err, errServer)
-	require.False(t, outcome.Result == remediation.Recovered, "P5: no answer is not an answer")
+	require.NotEqual(t, remediation.Recovered, outcome.Result, "P5: no answer is not an answer")
 	require.Empty(t, th.writes())
 }
 

@@ -27,7 +27,7 @@ func TestActionTimesOut(t *testing.T) {
 		outcome := th.run(t.Context(), planToCreate())
 		require.ErrorIs(t, outcome.Err, context.DeadlineExceeded)
 		require.Nil(t, outcome.NewCR())
-		require.False(t, outcome.Result == remediation.Unknown, "nothing was sent")
+		require.NotEqual(t, remediation.Unknown, outcome.Result, "nothing was sent")
 		require.Equal(t, actionTimeout, time.Since(begin))
 	})
 }

@@ -39,6 +39,7 @@ func Template(changes ...func(*object.Template)) *object.Template {
 	return template
 }
 
+// SupportsMultiple has a template support several templates of its kind.
 func SupportsMultiple(t *object.Template) {
 	t.Annotations = map[string]string{v1alpha1.AnnotationMultipleTemplates: ""}
 }
@@ -58,18 +59,40 @@ func CR(name string, changes ...func(*object.CR)) *object.CR {
 	return cr
 }
 
-func Foreign(c *object.CR)                  { c.OwnerReferences = nil }
-func Deleting(c *object.CR)                 { c.DeletionTimestamp = new(metav1.NewTime(Epoch)) }
-func Succeeded(c *object.CR)                { c.Succeeded = "True" }
-func Failed(c *object.CR)                   { c.Succeeded = "False" }
-func AwaitsDeletion(c *object.CR)           { c.PermanentNodeDeletionExpected = "True" }
-func TimedOut(c *object.CR)                 { Annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:00:00Z")(c) }
-func OfKind(k string) func(*object.CR)      { return func(c *object.CR) { c.Kind = k } }
-func OfGroup(gv string) func(*object.CR)    { return func(c *object.CR) { c.APIVersion = gv } }
-func InNamespace(n string) func(*object.CR) { return func(c *object.CR) { c.Namespace = n } }
-func ForNode(n string) func(*object.CR)     { return Annotate(v1alpha1.AnnotationNodeName, n) }
-func From(t string) func(*object.CR)        { return Annotate(v1alpha1.AnnotationTemplateName, t) }
+// Foreign takes the owners from a CR.
+func Foreign(c *object.CR) { c.OwnerReferences = nil }
 
+// Deleting has the deletion of a CR requested.
+func Deleting(c *object.CR) { c.DeletionTimestamp = new(metav1.NewTime(Epoch)) }
+
+// Succeeded has a CR report success.
+func Succeeded(c *object.CR) { c.Succeeded = "True" }
+
+// Failed has a CR report a failure.
+func Failed(c *object.CR) { c.Succeeded = "False" }
+
+// AwaitsDeletion has a CR expect the deletion of its Node.
+func AwaitsDeletion(c *object.CR) { c.PermanentNodeDeletionExpected = "True" }
+
+// TimedOut marks a CR as timed out.
+func TimedOut(c *object.CR) { Annotate(v1alpha1.AnnotationTimedOut, "2026-01-01T00:00:00Z")(c) }
+
+// OfKind gives a CR another kind.
+func OfKind(k string) func(*object.CR) { return func(c *object.CR) { c.Kind = k } }
+
+// OfGroup gives a CR another API version.
+func OfGroup(gv string) func(*object.CR) { return func(c *object.CR) { c.APIVersion = gv } }
+
+// InNamespace puts a CR into another namespace.
+func InNamespace(n string) func(*object.CR) { return func(c *object.CR) { c.Namespace = n } }
+
+// ForNode names the node of a CR.
+func ForNode(n string) func(*object.CR) { return Annotate(v1alpha1.AnnotationNodeName, n) }
+
+// From names the template of a CR.
+func From(t string) func(*object.CR) { return Annotate(v1alpha1.AnnotationTemplateName, t) }
+
+// Annotate sets an annotation of a CR.
 func Annotate(key, value string) func(*object.CR) {
 	return func(c *object.CR) {
 		if c.Annotations == nil {
@@ -79,6 +102,7 @@ func Annotate(key, value string) func(*object.CR) {
 	}
 }
 
+// Named gives a template another name.
 func Named(namespace, name string) func(*object.Template) {
 	return func(t *object.Template) { t.Namespace, t.Name = namespace, name }
 }
@@ -98,12 +122,14 @@ func Live(name string, uid types.UID, changes ...func(*unstructured.Unstructured
 	return u
 }
 
+// OwnedBy has a NodeHealthCheck own a live object.
 func OwnedBy(nhc string) func(*unstructured.Unstructured) {
 	return func(u *unstructured.Unstructured) {
 		u.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc, UID: "another-uid"}})
 	}
 }
 
+// Annotated sets an annotation of a live object.
 func Annotated(key, value string) func(*unstructured.Unstructured) {
 	return func(u *unstructured.Unstructured) {
 		annotations := u.GetAnnotations()
@@ -115,6 +141,7 @@ func Annotated(key, value string) func(*unstructured.Unstructured) {
 	}
 }
 
+// WithCondition sets a condition of a live object.
 func WithCondition(typ, status string) func(*unstructured.Unstructured) {
 	return func(u *unstructured.Unstructured) {
 		list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")

@@ -1,0 +1,197 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// A sync acts on one batch of nodes where nothing begins, then on one batch of the others,
+// and is repeated at once while more wait (spec 8.4). So it notices in time what has changed
+// meanwhile, however many nodes there are.
+const (
+	maxBatch     = 256
+	maxBatchTime = time.Second
+	// maxActing is how many nodes a sync acts on at the same time. The client's rate limit
+	// bounds the whole process.
+	maxActing = 32
+)
+
+// act carries out the plans, as far as the batches reach, and returns what became of each in
+// the same order. The failure of one node leaves the others alone.
+func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans []remediation.NodePlan) []remediation.NodeResult {
+	results := make([]remediation.NodeResult, len(plans))
+	var ending, beginning, controlPlane []remediation.NodeResult
+	for i := range plans {
+		plan := &plans[i]
+		results[i] = remediation.NodeResult{Plan: plan, Outcome: &notActed}
+		if len(plan.Actions) == 0 {
+			continue
+		}
+		results[i].Outcome = &remediation.Outcome{}
+		switch {
+		case !plan.Begins():
+			ending = append(ending, results[i])
+		case takesSlot(plan):
+			controlPlane = append(controlPlane, results[i])
+		default:
+			beginning = append(beginning, results[i])
+		}
+	}
+	preflight := &preflight{Controller: c, snapshot: s, policy: &e.policy}
+	executor := c.newExecutor(s.nhc.Name, preflight)
+	execute := func(plan *remediation.NodePlan) remediation.Outcome { return preflight.execute(ctx, executor, plan) }
+	c.actOn(ending, execute)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, result := range controlPlane { // In order: the first one that may gets the slot.
+			*result.Outcome = execute(result.Plan)
+		}
+	})
+	c.actOn(beginning, execute)
+	wg.Wait()
+	c.remember(ctx, s, results)
+	c.metrics.countCreations(s.nhc.Name, results)
+	return results
+}
+
+// notActed is the outcome of plans without actions.
+var notActed remediation.Outcome
+
+// actOn carries out one batch of plans and defers the rest.
+func (c *Controller) actOn(results []remediation.NodeResult, execute func(*remediation.NodePlan) remediation.Outcome) {
+	if len(results) > maxActing {
+		c.crowded.Add(1)
+		defer c.crowded.Add(-1)
+	}
+	end := c.clock.Now().Add(maxBatchTime)
+	acting := make(chan struct{}, maxActing)
+	var wg sync.WaitGroup
+	for i, result := range results {
+		acting <- struct{}{}
+		if i >= maxBatch || !c.clock.Now().Before(end) {
+			<-acting
+			result.Outcome.Result = remediation.Deferred
+			continue
+		}
+		wg.Go(func() {
+			defer func() { <-acting }()
+			*result.Outcome = execute(result.Plan)
+		})
+	}
+	wg.Wait()
+}
+
+// Crowded reports whether more nodes wait than a sync can act on at the same time: then
+// what is not urgent only slows down the API server.
+func (c *Controller) Crowded() bool { return c.crowded.Load() > 0 }
+
+// newExecutor returns what carries out the plans of a NodeHealthCheck.
+func (c *Controller) newExecutor(nhc string, preflight *preflight) *execute.Executor {
+	return &execute.Executor{
+		Client:         c.dynamic,
+		Mapping:        c.locate,
+		StillUnhealthy: preflight.stillUnhealthy,
+		Kube:           c.kube,
+		LeaseNamespace: c.leaseNamespace,
+		Now:            c.clock.Now,
+		OnWrite: func(resource schema.GroupResource, version string) {
+			c.writes.Wrote(nhc, resource, version, c.clock.Now())
+		},
+	}
+}
+
+// locate returns where CRs of a kind are served. A missing permission, or the doubt
+// about one, does not keep the controller from what is still permitted: it ends what
+// runs (spec 6.7).
+func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapping, err := c.remediations.Mapping(gvk)
+	if mapping != nil {
+		return mapping, nil
+	}
+	return nil, err
+}
+
+// remember keeps what the next sync must know of the outcomes.
+func (c *Controller) remember(ctx context.Context, s *snapshot, results []remediation.NodeResult) {
+	now, state := c.clock.Now(), s.state
+	var failures failures
+	for _, result := range results {
+		node, outcome := result.Plan.Node, result.Outcome
+		acted := len(result.Plan.Actions) > 0 && outcome.Result != remediation.Deferred
+		if outcome.ReleaseFailed {
+			state.releasing.Insert(node.Name)
+		} else if node.Lease == nil || acted {
+			state.releasing.Delete(node.Name)
+		}
+		for _, cr := range outcome.Deleted {
+			state.deletionRequested[cr.UID] = true
+		}
+		switch {
+		case outcome.Err != nil:
+			state.attempts.failed(node, outcome, now)
+			failures.add(ctx, node.Name, outcome.Err)
+			if apierrors.IsForbidden(outcome.Err) {
+				// A missing permission is a matter of the whole kind, a quota or a
+				// webhook is not. The review of the permissions says which it was.
+				c.recheckKinds(result.Plan)
+			}
+		case acted:
+			state.attempts.succeeded(node)
+		}
+	}
+	failures.log(ctx)
+}
+
+// failures are those of the nodes in one sync. Thousands may fail for one cause, such as
+// a quota, which is one error.
+type failures struct {
+	nodes int
+	// first is the failure of the first node by name.
+	node  string
+	first error
+}
+
+func (f *failures) add(ctx context.Context, node string, err error) {
+	klog.FromContext(ctx).V(4).Info("Acting on a node failed, retrying", "node", node, "cause", err.Error())
+	if f.nodes++; f.nodes == 1 {
+		f.node, f.first = node, err
+	}
+}
+
+func (f *failures) log(ctx context.Context) {
+	if f.nodes > 0 {
+		klog.FromContext(ctx).Error(f.first, "Acting on nodes failed, retrying", "nodes", f.nodes, "first", f.node)
+	}
+}
+
+// recheckKinds has the kinds that a plan writes looked at again.
+func (c *Controller) recheckKinds(plan *remediation.NodePlan) {
+	kinds := sets.New[schema.GroupVersionKind]()
+	for _, action := range plan.Actions {
+		switch action := action.(type) {
+		case remediation.Create:
+			kinds.Insert(action.Object.GroupVersionKind())
+		case remediation.Delete:
+			kinds.Insert(action.CR.GroupVersionKind())
+		case remediation.MarkTimedOut:
+			kinds.Insert(action.CR.GroupVersionKind())
+		}
+	}
+	for kind := range kinds {
+		c.remediations.Recheck(kind)
+	}
+}

@@ -1,0 +1,120 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// failing returns the plans of so many nodes, and that all of them have failed.
+func failing(n int) []remediation.NodeResult {
+	results := make([]remediation.NodeResult, n)
+	for i := range n {
+		name := fmt.Sprintf("node-%04d", i)
+		results[i].Plan = &remediation.NodePlan{Node: &remediation.Node{Name: name}}
+		results[i].Outcome = &remediation.Outcome{Err: fmt.Errorf("creating remediation for node %s: %w", name, errors.New("exceeded quota"))}
+	}
+	return results
+}
+
+// TestFailuresAreOneError: one cause that fails thousands of nodes is one error per sync.
+func TestFailuresAreOneError(t *testing.T) {
+	t.Parallel()
+	c := &Controller{clock: clock.RealClock{}}
+	for n, want := range map[int][]string{
+		0:    nil,
+		1:    {"Acting on nodes failed, retrying nodes=1 first=node-0000: creating remediation for node node-0000: exceeded quota"},
+		5000: {"Acting on nodes failed, retrying nodes=5000 first=node-0000: creating remediation for node node-0000: exceeded quota"},
+	} {
+		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(1), ktesting.BufferLogs(true)))
+		s := &snapshot{nhc: testCheck(), state: (&nhcStates{}).of(testCheck())}
+		c.remember(klog.NewContext(t.Context(), logger), s, failing(n))
+		sink, ok := logger.GetSink().(ktesting.Underlier)
+		require.True(t, ok)
+		var lines []string
+		for _, entry := range sink.GetBuffer().Data() {
+			line := entry.Message
+			for i := 0; i+1 < len(entry.ParameterKVList); i += 2 {
+				line += fmt.Sprintf(" %v=%v", entry.ParameterKVList[i], entry.ParameterKVList[i+1])
+			}
+			lines = append(lines, fmt.Sprintf("%s: %v", line, entry.Err))
+		}
+		require.Equal(t, want, lines)
+	}
+}
+
+// TestBatch: a sync acts on so many nodes at most, or as many as begin within a second, and
+// looks again at once for the rest (spec 8.4).
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		nodes int
+		each  time.Duration
+		acted int
+	}{
+		"8.4 few":             {nodes: 40, acted: 40},
+		"8.4 many":            {nodes: 1000, acted: maxBatch},
+		"8.4 they take time":  {nodes: 1000, each: 100 * time.Millisecond, acted: 10 * maxActing},
+		"8.4 and too much":    {nodes: 1000, each: time.Minute, acted: maxActing},
+		"8.4 exactly a batch": {nodes: maxBatch, acted: maxBatch},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := &Controller{clock: clock.RealClock{}}
+				results := failing(tc.nodes)
+				acted := make([]bool, tc.nodes)
+				c.actOn(results, func(plan *remediation.NodePlan) remediation.Outcome {
+					var i int
+					_, err := fmt.Sscanf(plan.Node.Name, "node-%d", &i)
+					time.Sleep(tc.each)
+					acted[i] = err == nil
+					return remediation.Outcome{Result: remediation.Created}
+				})
+				for i := range results {
+					want := remediation.Deferred
+					if i < min(tc.acted, maxBatch) {
+						want = remediation.Created
+					}
+					require.Equal(t, want, results[i].Outcome.Result, "%s: in order of name", results[i].Plan.Node.Name)
+					require.Equal(t, want == remediation.Created, acted[i])
+				}
+			})
+		})
+	}
+	s := newStory(t)
+	deferred := sick("n", func(p *part) { p.outcome.Result = remediation.Deferred })
+	require.Equal(t, s.now, s.result(deferred).recheck(), "8.4: the sync is repeated at once")
+}
+
+// TestDeferredPlansAreNotAttempts: what was left to the next batch has neither succeeded nor
+// failed.
+func TestDeferredPlansAreNotAttempts(t *testing.T) {
+	t.Parallel()
+	c, s := &Controller{clock: clock.RealClock{}}, testSnapshot(testCheck(), testNode("n"))
+	node := &s.nodes[0]
+	s.state.attempts.failed(node, &remediation.Outcome{Err: errors.New("denied")}, epoch)
+	s.state.releasing.Insert("n")
+	node.Lease = &coordinationv1.Lease{}
+	plan := &remediation.NodePlan{Node: node, Actions: []remediation.Action{remediation.Create{}}}
+	c.remember(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}})
+	require.NotZero(t, s.state.attempts.of(node).due)
+	require.True(t, s.state.releasing.Has("n"))
+	c.remember(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Created}}})
+	require.Zero(t, s.state.attempts.of(node).due)
+	require.False(t, s.state.releasing.Has("n"))
+}

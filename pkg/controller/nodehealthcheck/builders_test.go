@@ -1,0 +1,320 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// testCheck returns a NodeHealthCheck.
+func testCheck(changes ...func(*v1alpha1.NodeHealthCheck)) *v1alpha1.NodeHealthCheck {
+	nhc := &v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "workers-uid", Generation: 3, ResourceVersion: "10"}}
+	for _, change := range changes {
+		change(nhc)
+	}
+	return nhc
+}
+
+// testNode returns a Node.
+func testNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid")}}
+	for _, change := range changes {
+		change(node)
+	}
+	return node
+}
+
+func labelled(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, key, value) }
+}
+
+func annotated(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value) }
+}
+
+// testCR returns a CR of a node.
+func testCR(node, uid string, changes ...func(*object.CR)) *object.CR {
+	cr := &object.CR{
+		TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "RebootRemediation"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "remediators", Name: node, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(epoch),
+			Annotations: map[string]string{v1alpha1.AnnotationNodeName: node, v1alpha1.AnnotationTemplateName: "reboot"},
+		},
+	}
+	for _, change := range changes {
+		change(cr)
+	}
+	return cr
+}
+
+func crSucceeded(cr *object.CR) { cr.Succeeded = "True" }
+func crDeleting(cr *object.CR)  { cr.DeletionTimestamp = new(metav1.NewTime(epoch)) }
+func crMarked(cr *object.CR) {
+	cr.Annotations[v1alpha1.AnnotationTimedOut] = "2026-01-01T00:05:00Z"
+}
+func crAt(at time.Time) func(*object.CR) {
+	return func(cr *object.CR) { cr.CreationTimestamp = metav1.NewTime(at) }
+}
+
+// entryOf is the entry of a CR in status.
+func entryOf(cr *object.CR, changes ...func(*v1alpha1.Remediation)) v1alpha1.Remediation {
+	entry := v1alpha1.Remediation{
+		Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootRemediation", Namespace: "remediators", Name: cr.Name, UID: cr.UID},
+		Started:  cr.CreationTimestamp, TemplateName: "reboot",
+	}
+	for _, change := range changes {
+		change(&entry)
+	}
+	return entry
+}
+
+func entryTimedOut(at time.Time) func(*v1alpha1.Remediation) {
+	return func(r *v1alpha1.Remediation) { r.TimedOut = new(metav1.NewTime(at)) }
+}
+
+// failsReady makes a NodeHealthCheck that nodes are unhealthy for that are not ready for a
+// minute.
+func failsReady(nhc *v1alpha1.NodeHealthCheck) {
+	nhc.Spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False", Duration: metav1.Duration{Duration: time.Minute}}}
+}
+
+// testSnapshot is a snapshot with these nodes, in order of name, all of them selected.
+func testSnapshot(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *snapshot {
+	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes)}
+	for _, node := range nodes {
+		s.nodes, s.objects = append(s.nodes, remediation.Node{Name: node.Name, UID: node.UID}), append(s.objects, node)
+	}
+	return s
+}
+
+// part is what a sync sees of one node, decides about it, and brings about.
+type part struct {
+	// node is nil for a Node that is deleted.
+	node    *corev1.Node
+	plan    remediation.NodePlan
+	outcome remediation.Outcome
+	// gone are CRs that went before the sync, as they were seen last.
+	gone []*object.CR
+}
+
+// seen returns a part for a node with this state.
+func seen(name string, state health.State, changes ...func(*part)) part {
+	p := part{node: testNode(name)}
+	p.plan.Node = &remediation.Node{Name: name, UID: p.node.UID}
+	p.plan.Node.Verdict.State = state
+	if state != health.Healthy {
+		p.plan.Node.Verdict = health.Verdict{State: state, Type: "Ready", Status: "Unknown", Since: epoch.Add(-time.Minute), Deadline: epoch}
+	}
+	for _, change := range changes {
+		change(&p)
+	}
+	return p
+}
+
+func sick(name string, changes ...func(*part)) part { return seen(name, health.Unhealthy, changes...) }
+func soon(name string, changes ...func(*part)) part {
+	return seen(name, health.SoonUnhealthy, changes...)
+}
+func well(name string, changes ...func(*part)) part { return seen(name, health.Healthy, changes...) }
+
+func own(crs ...*object.CR) func(*part) {
+	return func(p *part) {
+		p.plan.Node.Own = crs
+		if len(crs) > 0 {
+			p.plan.Reason, p.plan.Running = v1alpha1.DecidedStepRunning, crs[0]
+		}
+	}
+}
+func refused(why v1alpha1.DecisionReason) func(*part) {
+	return func(p *part) { p.plan.Refused, p.plan.Reason = why != "", why }
+}
+func gone(crs ...*object.CR) func(*part) { return func(p *part) { p.gone = crs } }
+func created(cr *object.CR) func(*part)  { return createdAt(cr, epoch) }
+func createdAt(cr *object.CR, at time.Time) func(*part) {
+	return func(p *part) { p.outcome.Result, p.outcome.CR, p.outcome.CreatedAt = remediation.Created, cr, at }
+}
+func deleted(crs ...*object.CR) func(*part) {
+	return func(p *part) { p.outcome.Deleted = crs }
+}
+func foundGone(crs ...*object.CR) func(*part) { return func(p *part) { p.outcome.Gone = crs } }
+func ended(at time.Time, crs ...*object.CR) func(*part) {
+	return func(p *part) {
+		p.outcome.TimedOut = map[types.UID]time.Time{}
+		for _, cr := range crs {
+			p.outcome.TimedOut[cr.UID] = at
+		}
+	}
+}
+func stepFailed(cr *object.CR) func(*part) {
+	return func(p *part) { p.plan.Failed, p.plan.Reason = cr, v1alpha1.DecidedStepFailed }
+}
+func exhausted(p *part)  { p.plan.Exhausted = true }
+func delayed(p *part)    { p.plan.Delayed = true }
+func unselected(p *part) { p.plan.Node.Constraints.Unselected = true }
+func nodeDeleted(p *part) {
+	p.node, p.plan.Node.UID, p.plan.Node.Verdict = nil, "", health.Verdict{}
+	p.plan.Node.Constraints.NodeDeleted = true
+}
+func unreadable(entries ...v1alpha1.Remediation) func(*part) {
+	return func(p *part) { p.plan.Node.Unreadable = entries }
+}
+func node(changes ...func(*corev1.Node)) func(*part) {
+	return func(p *part) {
+		for _, change := range changes {
+			change(p.node)
+		}
+	}
+}
+
+// story is a NodeHealthCheck over several syncs.
+type story struct {
+	nhc      *v1alpha1.NodeHealthCheck
+	now      time.Time
+	state    *nhcState
+	states   nhcStates
+	metrics  *metrics
+	registry *prometheus.Registry
+	// observe changes what a sync has observed.
+	observe func(*observed)
+}
+
+func newStory(t *testing.T, changes ...func(*v1alpha1.NodeHealthCheck)) *story {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	metrics, err := newMetrics(registry)
+	require.NoError(t, err)
+	s := &story{nhc: testCheck(changes...), now: epoch, metrics: metrics, registry: registry, observe: func(w *observed) { w.gate.Open = true }}
+	s.restart()
+	return s
+}
+
+// restart forgets what the process remembers.
+func (s *story) restart() {
+	s.states = nhcStates{}
+	s.state = s.states.of(s.nhc)
+}
+
+// observed is what a sync has observed and evaluated.
+type observed struct {
+	*snapshot
+	*evaluation
+}
+
+// result returns the result of a sync that sees these parts.
+func (s *story) result(parts ...part) *syncResult {
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.plan.Node.Name, b.plan.Node.Name) })
+	sn, e := &snapshot{nhc: s.nhc.DeepCopy(), state: s.state}, &evaluation{}
+	sn.templates.steps = remediation.Steps(&s.nhc.Spec)
+	for _, p := range parts {
+		if p.plan.Node.DeletionRequested == nil {
+			p.plan.Node.DeletionRequested = s.state.deletionRequested
+		}
+		sn.gone = append(sn.gone, p.gone...)
+		if p.node != nil {
+			if !p.plan.Node.Constraints.Unselected {
+				e.summary.Observed++
+			}
+			if p.plan.Node.Verdict.State == health.Unhealthy {
+				e.summary.Unhealthy++
+			}
+		}
+		sn.nodes, sn.objects = append(sn.nodes, *p.plan.Node), append(sn.objects, p.node)
+	}
+	for _, entry := range s.nhc.Status.UnhealthyNodes {
+		if node := sn.node(entry.Name); node != nil {
+			node.Recorded = entry.Remediations
+			if entry.ConditionsHealthyTimestamp != nil {
+				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
+			}
+		}
+	}
+	results := make([]remediation.NodeResult, len(parts))
+	for i := range parts {
+		parts[i].plan.Node = &sn.nodes[i]
+		results[i] = remediation.NodeResult{Plan: &parts[i].plan, Outcome: &parts[i].outcome}
+	}
+	s.observe(&observed{sn, e})
+	sn.objects = append(sn.objects, make([]*corev1.Node, len(sn.nodes)-len(sn.objects))...)
+	e.upgrading = e.upgrading || sn.platform.progressing
+	e.policy = newPolicy(sn)
+	e.constrain(sn)
+	return newSyncResult(sn, e, results, s.now)
+}
+
+// sync reports a sync in the order of Controller.report, and returns the events as
+// reason and note.
+func (s *story) sync(parts ...part) []string {
+	r := s.result(parts...)
+	for _, result := range r.results {
+		for _, cr := range result.Outcome.Deleted {
+			s.state.deletionRequested[cr.UID] = true // As Controller.remember does.
+		}
+	}
+	all := append(r.removals(), r.transitions()...)
+	s.metrics.initialize(r.nhc)
+	s.metrics.countCreations(r.nhc.Name, r.results)
+	s.metrics.update(r)
+	r.remember()
+	s.nhc.Status = *r.status.DeepCopy()
+	s.now = s.now.Add(time.Second)
+	var lines []string
+	for _, e := range all {
+		lines = append(lines, e.reason+": "+e.note)
+	}
+	return lines
+}
+
+// values returns the values of a metric by the values of its labels.
+func (s *story) values(t *testing.T, name string) map[string]float64 {
+	t.Helper()
+	values, _ := s.gather(t, name)
+	return values
+}
+
+// sums returns the sums of the samples of a histogram by the values of its labels.
+func (s *story) sums(t *testing.T, name string) map[string]float64 {
+	t.Helper()
+	_, sums := s.gather(t, name)
+	return sums
+}
+
+func (s *story) gather(t *testing.T, name string) (values, sums map[string]float64) {
+	t.Helper()
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	values, sums = map[string]float64{}, map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			key := ""
+			for _, label := range metric.GetLabel() {
+				key += "/" + label.GetValue()
+			}
+			// Only one of these is set; of a histogram, the number of samples counts.
+			values[key] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			sums[key] = metric.GetHistogram().GetSampleSum()
+		}
+	}
+	return values, sums
+}

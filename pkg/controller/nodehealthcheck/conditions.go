@@ -1,0 +1,95 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// ourConditions are the types of conditions in status. Others are removed.
+var ourConditions = []string{
+	v1alpha1.ConditionDisabled, v1alpha1.ConditionRemediationAllowed, v1alpha1.ConditionSelectorOverlap,
+	v1alpha1.ConditionStormActive, v1alpha1.ConditionStormCooldownActive,
+	v1alpha1.ConditionLeftoverRemediations, v1alpha1.ConditionPlatformAccess,
+}
+
+// newConditions returns the conditions, which keep the time of their last transition.
+func (r *syncResult) newConditions() []metav1.Condition {
+	nhc, now := r.nhc, r.now
+	var conditions []metav1.Condition
+	for _, conditionType := range ourConditions {
+		if old := meta.FindStatusCondition(nhc.Status.Conditions, conditionType); old != nil {
+			conditions = append(conditions, *old)
+		}
+	}
+	setDisabled(&conditions, nhc, &r.templates, now)
+	setRemediationAllowed(&conditions, nhc, &r.policy.Context, now)
+	setSelectorOverlap(&conditions, nhc, r.overlaps, now)
+	setStorm(&conditions, nhc, r.storm, now)
+	setLeftoverRemediations(&conditions, nhc, leftovers(r.nodes), now)
+	setPlatformAccess(&conditions, nhc, r.platform.access, now)
+	for i := range conditions {
+		conditions[i].Message = shorten(conditions[i].Message)
+	}
+	return conditions
+}
+
+// setRemediationAllowed reports whether anything may begin, as far as that is the same for
+// all nodes (spec 18.5).
+func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, context *remediation.Context, now time.Time) {
+	condition := metav1.Condition{
+		Type:               v1alpha1.ConditionRemediationAllowed,
+		Status:             metav1.ConditionFalse,
+		ObservedGeneration: nhc.Generation,
+		LastTransitionTime: seconds(now),
+	}
+	var allowed bool
+	allowed, condition.Reason, condition.Message = context.Allowance()
+	if allowed {
+		condition.Status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(conditions, condition)
+}
+
+// setPlatformAccess names what a NodeHealthCheck goes on without (spec 10.2).
+func setPlatformAccess(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, problem *remediation.Problem, now time.Time) {
+	if problem == nil {
+		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionPlatformAccess)
+		return
+	}
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type:               v1alpha1.ConditionPlatformAccess,
+		Status:             metav1.ConditionFalse,
+		Reason:             problem.Reason,
+		Message:            problem.Message + ". Until then, an upgrade of the cluster that was known counts as going on, and another one is not noticed.",
+		ObservedGeneration: nhc.Generation,
+		LastTransitionTime: seconds(now),
+	})
+}
+
+// setDisabled names the problem with the templates. As long as nothing is known of them
+// the condition stays as it was.
+func setDisabled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, templates *templateState, now time.Time) {
+	if templates.problem == nil && templates.unknown {
+		return
+	}
+	condition := metav1.Condition{
+		Type:               v1alpha1.ConditionDisabled,
+		Status:             metav1.ConditionFalse,
+		Reason:             v1alpha1.ReasonEnabled,
+		Message:            v1alpha1.MessageEnabled,
+		ObservedGeneration: nhc.Generation,
+		LastTransitionTime: seconds(now),
+	}
+	if templates.problem != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, templates.problem.Reason, templates.problem.Message
+	}
+	meta.SetStatusCondition(conditions, condition)
+}

@@ -1,0 +1,348 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package nodehealthcheck reconciles NodeHealthChecks. Handlers turn events into the
+// names of the NodeHealthChecks they concern; a sync of one of these goes one way:
+//
+//	snapshot ─► evaluate ─► plan ─► limits ─► act ─► report
+//
+// The snapshot comes from caches only. The decisions are pure: evaluate, and the packages
+// health, remediation and limits. What is about to begin passes preflight, which looks live.
+// The report is status, events, metrics and logs.
+package nodehealthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
+	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
+	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// Name is the name of the controller in metrics, logs and field management.
+const Name = execute.FieldManager
+
+// pollInterval is the time between two looks at a kind that cannot be watched
+// (spec 3).
+const pollInterval = 15 * time.Second
+
+// The backoff of a sync that fails.
+const (
+	syncRetryBase = 100 * time.Millisecond
+	syncRetryMax  = time.Minute
+)
+
+// Config is what a Controller depends on. Every field is required, but for ClockTrusted.
+type Config struct {
+	Kube             kubernetes.Interface
+	Client           nhcclient.NodeHealthChecksGetter
+	Dynamic          dynamic.Interface
+	NodeHealthChecks nhcinformers.TypedNodeHealthCheckInformer
+	Nodes            coreinformers.TypedNodeInformer
+	// Leases watches LeaseNamespace, where the leases of nodes are.
+	Leases         coordinationinformers.TypedLeaseInformer
+	LeaseNamespace string
+	// CRDs watches the metadata of CustomResourceDefinitions.
+	CRDs     cache.SharedIndexInformer
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	// ClockTrusted reports whether remediations may begin by Clock. Nil means always. Who
+	// changes the answer, or Clock, calls SyncAll.
+	ClockTrusted func() bool
+	// Metrics receives the collectors of the controller.
+	Metrics prometheus.Registerer
+}
+
+// Controller reconciles NodeHealthChecks.
+type Controller struct {
+	client   nhcclient.NodeHealthChecksGetter
+	kube     kubernetes.Interface
+	dynamic  dynamic.Interface
+	nhcs     nhclisters.NodeHealthCheckLister
+	nodes    corelisters.NodeLister
+	nhcStore cache.Store
+
+	nodeStore, leaseStore cache.Indexer
+	leaseNamespace        string
+	// liveLeases are those that were listed for the sync of a NodeHealthCheck, by name.
+	liveLeases sync.Map
+
+	synced []cache.DoneChecker
+	clock  clock.PassiveClock
+	// clockTrusted is that of Config.
+	clockTrusted func() bool
+	queue        workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// behind spaces out the syncs that wait for a cache to show our own write.
+	behind workqueue.TypedRateLimiter[cache.ObjectName]
+
+	// templates and remediations are the kinds that the NodeHealthChecks refer to,
+	// and the kinds of the CRs.
+	templates, remediations *watches.Set
+	// platform are the optional kinds of OpenShift and Cluster API.
+	platform     *watches.Set
+	platformSeen platformSeen
+
+	slot controlPlaneSlot
+	// crowded counts the syncs with more nodes than they can act on at the same time.
+	crowded atomic.Int32
+
+	index   *nodeindex.Index
+	waiters waiters
+	writes  staleness.Tracker
+	// lastStates has what CRs said that are gone.
+	lastStates lastStates
+	states     nhcStates
+	metrics    *metrics
+	events     eventReporter
+}
+
+// New returns a controller that watches through the given informers. It starts
+// nothing: the caller starts the informers, then RunWatches and Run.
+func New(ctx context.Context, config Config) (*Controller, error) {
+	metrics, err := newMetrics(config.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	if err := config.Nodes.Informer().AddIndexers(nodeIndexers); err != nil {
+		return nil, fmt.Errorf("indexing Nodes: %w", err)
+	}
+	if err := config.Leases.Informer().AddIndexers(leaseIndexers); err != nil {
+		return nil, fmt.Errorf("indexing Leases: %w", err)
+	}
+	c := &Controller{
+		client:         config.Client,
+		kube:           config.Kube,
+		dynamic:        config.Dynamic,
+		nhcs:           config.NodeHealthChecks.Lister(),
+		nodes:          config.Nodes.Lister(),
+		nhcStore:       config.NodeHealthChecks.Informer().GetStore(),
+		nodeStore:      config.Nodes.Informer().GetIndexer(),
+		leaseStore:     config.Leases.Informer().GetIndexer(),
+		leaseNamespace: config.LeaseNamespace,
+		index:          nodeindex.New(nodeCache{config.Nodes.Informer().GetIndexer()}),
+		clock:          config.Clock,
+		clockTrusted:   config.ClockTrusted,
+		metrics:        metrics,
+		events:         eventReporter{recorder: config.Recorder},
+		behind:         workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](staleBase, staleMax),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](syncRetryBase, syncRetryMax),
+			// Waits go by the monotonic clock of the machine, whatever Clock shows.
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
+		),
+	}
+	c.templates = watches.NewSet(watches.Config{
+		Name:      "templates",
+		Client:    config.Dynamic,
+		Discovery: config.Kube.Discovery(),
+		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs:     []string{"get", "list", "watch"},
+		Poll:      true,
+		Interval:  pollInterval,
+		Parse:     parseTemplate,
+		Handler:   c.templateHandler(),
+		Changed:   c.enqueue,
+	})
+	c.remediations = watches.NewSet(watches.Config{
+		Name:      "remediations",
+		CRDs:      crdsIn(config.CRDs),
+		Client:    config.Dynamic,
+		Discovery: config.Kube.Discovery(),
+		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs:     []string{"get", "list", "watch", "create", "patch", "delete"},
+		Interval:  pollInterval,
+		Parse:     c.parseCR,
+		Indexers:  crIndexers,
+		Handler:   c.remediationHandler(),
+		Changed: func(owners []string) {
+			c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == slotOwner }))
+			c.enqueue(c.waiters.of(controlPlaneTopic))
+		},
+	})
+	c.platform = watches.NewSet(watches.Config{
+		Name:      "platform",
+		Client:    config.Dynamic,
+		Discovery: config.Kube.Discovery(),
+		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs:     []string{"get", "list", "watch"},
+		Optional:  true,
+		Interval:  pollInterval,
+		Parse:     parsePlatform,
+		Handler:   c.platformHandler(),
+		Changed:   func([]string) { c.SyncAll() },
+	})
+	c.platform.Want(platformOwner, platformKinds)
+	if err := c.registerHandlers(ctx, config); err != nil {
+		return nil, err
+	}
+	uncovered := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "nhc_uncovered_nodes", Help: "Number of nodes that no NodeHealthCheck selects."}, c.uncoveredNodes)
+	if err := config.Metrics.Register(uncovered); err != nil {
+		return nil, fmt.Errorf("registering metrics: %w", err)
+	}
+	return c, nil
+}
+
+// RunWatches watches the kinds that the NodeHealthChecks refer to until ctx is
+// done. A standby runs it too, so that its caches are filled when it takes over.
+func (c *Controller) RunWatches(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.templates.Run(ctx) })
+	wg.Go(func() { c.remediations.Run(ctx) })
+	wg.Go(func() { c.platform.Run(ctx) })
+	wg.Wait()
+}
+
+// HasSynced tells whether the caches of NodeHealthChecks, Nodes and CRDs are
+// filled.
+func (c *Controller) HasSynced() bool {
+	for _, checker := range c.synced {
+		if !cache.IsDone(checker) {
+			return false
+		}
+	}
+	return true
+}
+
+// Run reconciles with this many workers. When drain is closed it finishes the
+// running syncs and returns. When ctx is done, which means that another process may
+// lead, even the requests under way are broken off. It is called once.
+func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
+	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
+	ctx = klog.NewContext(ctx, logger)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// begin ends before ctx does: it is for what has not begun yet.
+	begin, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-drain:
+			stop()
+		case <-begin.Done():
+		}
+	}()
+
+	var wg sync.WaitGroup
+	logger.Info("Waiting until the caches are filled")
+	if !cache.WaitFor(begin, "", c.synced...) { // Without a name it does not log.
+		return nil // Shut down before the caches were ready.
+	}
+	logger.Info("Started", "workers", workers)
+	for range workers {
+		wg.Go(func() { c.work(ctx, begin) })
+	}
+	wg.Go(func() {
+		utilwait.UntilWithContext(begin, func(context.Context) { c.metrics.expireSeries(c.nodeExists, c.clock.Now()) }, expireInterval)
+	})
+	<-begin.Done()
+	logger.Info("Stopping")
+	c.queue.ShutDown()
+	wg.Wait()
+	return nil
+}
+
+// work handles keys until begin is done. A queue that is shutting down still hands
+// out what it holds, so the queue alone would not stop it.
+func (c *Controller) work(ctx, begin context.Context) {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	for begin.Err() == nil && c.processNext(ctx) {
+	}
+}
+
+// processNext handles one key. It returns false once the queue has shut down.
+func (c *Controller) processNext(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "nodeHealthCheck", key.Name)
+	ctx = klog.NewContext(ctx, logger)
+
+	recheck, err := c.sync(ctx, key.Name)
+	stale, behind := errors.AsType[*staleness.Error](err)
+	if !behind {
+		c.behind.Forget(key)
+	}
+	switch {
+	case errors.Is(err, watches.ErrPending):
+		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
+		c.queue.Forget(key) // The watch calls when it is ready.
+	case behind:
+		c.queue.AddAfter(key, c.retryStale(logger, key, stale))
+	case errors.Is(err, errIndexBehind):
+		logger.V(4).Info("Waiting for the index of nodes")
+		c.queue.Forget(key)
+	case apierrors.IsConflict(err):
+		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
+		c.queue.AddRateLimited(key)
+	case err != nil:
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying")
+		c.queue.AddRateLimited(key)
+	default:
+		c.queue.Forget(key)
+		if !recheck.IsZero() {
+			c.queue.AddAfter(key, recheck.Sub(c.clock.Now()))
+		}
+	}
+	return true
+}
+
+// SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has
+// changed, and with it the instants that they wait for.
+func (c *Controller) SyncAll() { c.enqueue(c.index.Names()) }
+
+// enqueueAfter adds NodeHealthChecks to the queue after a while.
+func (c *Controller) enqueueAfter(names []string, after time.Duration) {
+	for _, name := range names {
+		c.queue.AddAfter(cache.ObjectName{Name: name}, after)
+	}
+}
+
+// enqueue adds NodeHealthChecks to the queue.
+func (c *Controller) enqueue(names []string) {
+	for _, name := range names {
+		c.queue.Add(cache.ObjectName{Name: name})
+	}
+}
+
+// storeOf returns the cache in which a write of the controller shows.
+func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bool) {
+	if resource == nhcResource {
+		return c.nhcStore, true
+	}
+	if resource == execute.LeaseResource {
+		return c.leaseStore, true
+	}
+	return c.remediations.StoreOf(resource)
+}
+
+var nhcResource = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural).GroupResource()

@@ -1,0 +1,218 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// ownCRs are the CRs of a NodeHealthCheck by node.
+type ownCRs struct {
+	read       map[string][]*object.CR
+	unreadable map[string][]v1alpha1.Remediation
+	// incomplete means that a kind could not be read: there may be CRs of it that
+	// status does not name.
+	incomplete bool
+	// lost are those of unreadable kinds whose deletion was requested.
+	lost []types.UID
+}
+
+// has reports whether a cache shows the CR.
+func (o *ownCRs) has(cr *object.CR) bool {
+	return slices.ContainsFunc(o.read[cr.Node()], func(other *object.CR) bool { return other.UID == cr.UID })
+}
+
+func (o *ownCRs) nodes() []string {
+	var names []string
+	for name := range o.read {
+		names = append(names, name)
+	}
+	for name := range o.unreadable {
+		if len(o.read[name]) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps, among the kinds of
+// its templates and those that its status points to. What status names and cannot
+// be read counts as existing (spec 6.8).
+func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*ownCRs, error) {
+	crs := &ownCRs{read: map[string][]*object.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
+	_, kinds := wantedKinds(nhc)
+	unread := map[schema.GroupVersionKind]bool{}
+	for kind := range kinds {
+		indexer, err := c.remediations.Cache(kind)
+		switch {
+		case err != nil && onlyPending(err):
+			return nil, err
+		case c.remediations.Gone(kind): // And so are its CRs.
+		case err != nil:
+			unread[kind] = true
+			crs.incomplete = crs.incomplete || !isNoMatch(err)
+		default:
+			if err := crs.addCached(indexer, nhc.Name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	crs.addRecorded(nhc, unread)
+	if len(unread) > 0 {
+		if err := crs.addLost(nhc.Name, unread, c.remediations.Caches(), state.deletionRequested); err != nil {
+			return nil, err
+		}
+	}
+	steps := remediation.Steps(&nhc.Spec)
+	for _, own := range crs.read {
+		remediation.Sort(steps, own)
+	}
+	return crs, nil
+}
+
+// addCached adds what a cache has.
+func (o *ownCRs) addCached(indexer cache.Indexer, nhc string) error {
+	cached, err := listCRs(indexer, byOwner, nhc)
+	if err != nil {
+		return fmt.Errorf("listing CRs: %w", err)
+	}
+	for _, cr := range cached {
+		o.read[cr.Node()] = append(o.read[cr.Node()], cr)
+	}
+	return nil
+}
+
+// addRecorded adds what status names of kinds that cannot be read, in that order.
+func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.GroupVersionKind]bool) {
+	for i := range nhc.Status.UnhealthyNodes {
+		node := &nhc.Status.UnhealthyNodes[i]
+		for j := range node.Remediations {
+			if unread[node.Remediations[j].Resource.GroupVersionKind()] {
+				o.unreadable[node.Name] = append(o.unreadable[node.Name], node.Remediations[j])
+			}
+		}
+	}
+}
+
+// addLost adds what the caches of kinds that cannot be read any more had last and status
+// does not name, for want of room or because it was not written yet. What was on its way
+// out is only there if status names it (spec 17.2).
+func (o *ownCRs) addLost(nhc string, unread map[schema.GroupVersionKind]bool, caches map[schema.GroupVersionKind]cache.Indexer, requested map[types.UID]bool) error {
+	named := sets.New[types.UID]()
+	for _, recorded := range o.unreadable {
+		for i := range recorded {
+			named.Insert(recorded[i].Resource.UID)
+		}
+	}
+	for kind := range unread {
+		indexer, ok := caches[kind]
+		if !ok {
+			continue
+		}
+		last, err := listCRs(indexer, byOwner, nhc)
+		if err != nil {
+			return fmt.Errorf("listing CRs: %w", err)
+		}
+		for _, cr := range last {
+			switch {
+			case requested[cr.UID]:
+				o.lost = append(o.lost, cr.UID)
+			case !named.Has(cr.UID) && !cr.Deleting():
+				o.unreadable[cr.Node()] = append(o.unreadable[cr.Node()], record(cr, nil))
+			}
+		}
+	}
+	return nil
+}
+
+// othersRemediate reports whether any NodeHealthCheck has a CR for the node, given that the
+// one that asks has none.
+func (c *Controller) othersRemediate(node string) bool {
+	return len(c.remediatingNode(node)) > 0 || c.namedUnread(node)
+}
+
+// namedUnread tells whether the status of a NodeHealthCheck names a CR for the node
+// that cannot be read: it counts as existing (spec 6.8).
+func (c *Controller) namedUnread(node string) bool {
+	nhcs, err := c.nhcs.List(labels.Everything())
+	if err != nil {
+		return true
+	}
+	unread := func(cr v1alpha1.Remediation) bool {
+		_, err := c.remediations.Cache(cr.Resource.GroupVersionKind())
+		return err != nil && !c.remediations.Gone(cr.Resource.GroupVersionKind())
+	}
+	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
+		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
+			return entry.Name == node && slices.ContainsFunc(entry.Remediations, unread)
+		})
+	})
+}
+
+// findForeign finds the CRs of others that may stand in the way of a CR.
+func (c *Controller) findForeign(s *snapshot) error {
+	owner := object.OwnerOf(s.nhc)
+	for i, step := range s.templates.steps {
+		if s.templates.templates[i] == nil || s.templates.problem != nil {
+			continue // It does not begin.
+		}
+		kind, _ := step.RemediationKind()
+		indexer, err := c.remediations.Cache(kind)
+		if err != nil {
+			return err
+		}
+		for j, obj := range s.objects {
+			if obj == nil || !health.Matches(s.nhc.Spec.UnhealthyConditions, obj.Status.Conditions) {
+				continue // It needs none.
+			}
+			foreign, err := foreignCRs(indexer, owner, obj.Name, s.templates.templates[i])
+			if err != nil {
+				return err
+			}
+			s.nodes[j].Foreign = append(s.nodes[j].Foreign, foreign...)
+		}
+	}
+	return nil
+}
+
+// foreignCRs returns the CRs of one kind that others have for the node, or that have
+// the name that is needed.
+func foreignCRs(indexer cache.Indexer, owner object.Owner, node string, template *object.Template) ([]*object.CR, error) {
+	candidates, err := listCRs(indexer, byNode, node)
+	if err != nil {
+		return nil, fmt.Errorf("listing CRs: %w", err)
+	}
+	namesake, exists, err := indexer.GetByKey(cache.NewObjectName(template.Namespace, object.Name(node, template)).String())
+	if err != nil {
+		return nil, fmt.Errorf("reading CR: %w", err)
+	}
+	if exists {
+		candidates = append(candidates, namesake.(*object.CR))
+	}
+	var foreign []*object.CR
+	for _, cr := range candidates {
+		if !cr.OwnedBy(owner) || cr.Node() != node {
+			foreign = append(foreign, cr)
+		}
+	}
+	// The first one is named as what is in the way: an index has no order.
+	slices.SortFunc(foreign, func(a, b *object.CR) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
+	})
+	return foreign, nil
+}

@@ -1,0 +1,152 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"testing"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// TestUnreadCRsCountAsExisting: what status names is there until it can be read
+// (spec 6.8, P5), and there may be more.
+func TestUnreadCRsCountAsExisting(t *testing.T) {
+	t.Parallel()
+	hidden := v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: hiddenKind.Kind, Namespace: "ns", Name: "a"}}
+	readable := v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: readableKind.Kind, Namespace: "ns", Name: "b"}}
+	own := slotCR("c", func(cr *unstructured.Unstructured) {
+		cr.SetOwnerReferences(object.Render(object.OwnerOf(testCheck()), object.Target{Node: "c"}, &object.Template{}).GetOwnerReferences())
+	})
+	world := remediationWorld{
+		crs:    []*unstructured.Unstructured{own},
+		status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{hidden}}, {Name: "b", Remediations: []v1alpha1.Remediation{readable}}},
+	}
+	withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
+		t.Helper()
+		nhc, err := c.nhcs.Get("workers")
+		require.NoError(t, err)
+		found, err := c.findCRs(nhc, &nhcState{})
+		require.NoError(t, err)
+		require.Equal(t, map[string][]v1alpha1.Remediation{"a": {hidden}}, found.unreadable)
+		require.True(t, found.incomplete)
+		require.True(t, remediated(found, "a"))
+		require.False(t, remediated(found, "b"), "an empty cache is an answer")
+		require.True(t, remediated(found, "c"), "P1: the other kind is read all the same")
+		require.True(t, c.namedUnread("a"), "16.6: of whichever NodeHealthCheck")
+		require.False(t, c.namedUnread("b"))
+		require.False(t, c.namedUnread("c"))
+	})
+}
+
+// TestUnreadCRsKeepTheirOrder: status lists them as before, whatever kinds they are of
+// (P3, spec 18.3).
+func TestUnreadCRsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	var recorded []v1alpha1.Remediation
+	for _, kind := range []string{hiddenKind.Kind, "NotServed", "NorIsThis", "NorThat"} {
+		recorded = append(recorded, v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: "ns", Name: "a"}})
+	}
+	world := remediationWorld{status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: recorded}}}
+	withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
+		t.Helper()
+		nhc, err := c.nhcs.Get("workers")
+		require.NoError(t, err)
+		for range 20 {
+			found, err := c.findCRs(nhc, &nhcState{})
+			require.NoError(t, err)
+			require.Equal(t, recorded, found.unreadable["a"])
+		}
+	})
+}
+
+// TestForeignCRsAreInOrder: of several CRs of others the same one is named every time
+// (P3).
+func TestForeignCRsAreInOrder(t *testing.T) {
+	t.Parallel()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, crIndexers)
+	for _, name := range []string{"d", "b", "a", "c"} {
+		cr := testCR("n", name)
+		cr.Name = name
+		require.NoError(t, indexer.Add(cr))
+	}
+	for range 20 {
+		foreign, err := foreignCRs(indexer, object.OwnerOf(testCheck()), "n", &object.Template{})
+		require.NoError(t, err)
+		require.Equal(t, "a", foreign[0].Name)
+	}
+}
+
+// TestCRsOfAKindThatIsGone: what status names of a kind that no CustomResourceDefinition
+// has does not exist (spec P12). Any other kind that is not served may have CRs (P5).
+func TestCRsOfAKindThatIsGone(t *testing.T) {
+	t.Parallel()
+	recorded := func(kind schema.GroupVersionKind) v1alpha1.Remediation {
+		return v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind.Kind, Namespace: "ns", Name: "a"}}
+	}
+	for _, defined := range []bool{false, true} {
+		world := remediationWorld{status: []v1alpha1.UnhealthyNode{
+			{Name: "a", Remediations: []v1alpha1.Remediation{recorded(goneKind)}},
+			{Name: "b", Remediations: []v1alpha1.Remediation{recorded(hiddenKind)}},
+		}, defined: defined}
+		withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
+			t.Helper()
+			nhc, err := c.nhcs.Get("workers")
+			require.NoError(t, err)
+			found, err := c.findCRs(nhc, &nhcState{})
+			require.NoError(t, err)
+			require.Equal(t, !defined, remediated(found, "a"))
+			require.Equal(t, !defined, c.namedUnread("a"))
+			require.True(t, remediated(found, "b"), "6.8: it is served")
+			require.True(t, c.namedUnread("b"))
+			cr := testCR("a", "1")
+			cr.Kind = goneKind.Kind
+			require.Equal(t, defined, c.isGone(cr), "P2: who waits for it is not kept waiting")
+		})
+	}
+}
+
+// TestLostCRsCountAsExisting: what a cache had last is there until the kind can be read
+// again, whether status names it or not (spec 6.8, P5).
+func TestLostCRsCountAsExisting(t *testing.T) {
+	t.Parallel()
+	named, unnamed := testCR("a", "1"), testCR("b", "2")
+	kind := named.GroupVersionKind()
+	foreign, deleting, requested := testCR("c", "3"), testCR("d", "4", crDeleting), testCR("e", "5")
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, crIndexers)
+	for _, cr := range []*object.CR{named, unnamed, deleting, requested} {
+		cr.OwnerReferences = object.Render(object.OwnerOf(testCheck()), object.Target{Node: cr.Name}, &object.Template{}).GetOwnerReferences()
+		require.NoError(t, indexer.Add(cr))
+	}
+	require.NoError(t, indexer.Add(foreign))
+	nhc := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
+		nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{entryOf(named)}}}
+	})
+	for _, unread := range []bool{true, false} {
+		crs := &ownCRs{unreadable: map[string][]v1alpha1.Remediation{}}
+		kinds := map[schema.GroupVersionKind]bool{kind: unread}
+		if !unread {
+			clear(kinds)
+		}
+		crs.addRecorded(nhc, kinds)
+		require.NoError(t, crs.addLost(nhc.Name, kinds, map[schema.GroupVersionKind]cache.Indexer{kind: indexer}, map[types.UID]bool{"5": true}))
+		require.Len(t, crs.unreadable["a"], len(kinds), "once")
+		require.Len(t, crs.unreadable["b"], len(kinds))
+		require.Len(t, crs.unreadable, 2*len(kinds), "17.2: neither what others own nor what is on its way out")
+		require.Len(t, crs.lost, len(kinds), "its deletion is not requested twice")
+	}
+}
+
+// remediated reports whether a node has an own CR.
+func remediated(crs *ownCRs, node string) bool {
+	return len(crs.read[node]) > 0 || len(crs.unreadable[node]) > 0
+}

@@ -1,0 +1,66 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// TestDeferStatus is when a status may wait, because the last one was slow to write and
+// there is more to do.
+func TestDeferStatus(t *testing.T) {
+	t.Parallel()
+	acts := func(p *part) { p.plan.Actions = []remediation.Action{remediation.WriteLease{}} }
+	second := writeLatency{ended: epoch.Add(-time.Millisecond), took: 800 * time.Millisecond}
+	tests := map[string]struct {
+		last  writeLatency
+		parts []part
+		check func(*v1alpha1.NodeHealthCheck)
+		round func(*syncResult)
+		want  time.Duration // From the end of the last write; zero: it may not wait.
+	}{
+		"18.2 the last one was slow":             {last: second, parts: []part{sick("n", acts)}, want: 1600 * time.Millisecond},
+		"18.2 the last one was very slow":        {last: writeLatency{ended: second.ended, took: time.Minute}, parts: []part{sick("n", acts)}, want: maxStatusDelay},
+		"18.2 the last one was fast":             {last: writeLatency{ended: second.ended, took: slowWrite - 1}, parts: []part{sick("n", acts)}},
+		"18.2 it is the first one":               {parts: []part{sick("n", acts)}},
+		"18.2 it has waited long enough":         {last: writeLatency{ended: epoch.Add(-1600 * time.Millisecond), took: second.took}, parts: []part{sick("n", acts)}},
+		"18.2 there is nothing else to do":       {last: second, parts: []part{sick("n")}},
+		"18.2 the clock was set back":            {last: writeLatency{ended: epoch.Add(time.Hour), took: second.took}, parts: []part{sick("n", acts)}},
+		"16.4 status has to remember since when": {last: second, parts: []part{sick("n", acts)}, check: func(n *v1alpha1.NodeHealthCheck) { n.Spec.HealthyDelay = &metav1.Duration{Duration: time.Minute} }},
+		"13.2 a step has ended":                  {last: second, parts: []part{sick("n", acts, own(testCR("n", "u")), ended(epoch, testCR("n", "u")))}},
+		"18.1 the phase is another one":          {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.Phase = v1alpha1.PhasePaused }},
+		"18.5 there is a new spec":               {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.ObservedGeneration-- }},
+		"9.8 a storm has begun":                  {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.StormRecoveryActive = new(true) }},
+		"6.3 a condition has changed": {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) {
+			r.status.Conditions = append(r.status.Conditions, metav1.Condition{Type: "Any", Status: metav1.ConditionTrue})
+		}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t)
+			if tc.check != nil {
+				tc.check(s.nhc)
+			}
+			s.sync() // The first status.
+			s.now = epoch
+			r := s.result(tc.parts...)
+			if tc.round != nil {
+				tc.round(r)
+			}
+			want := time.Time{}
+			if tc.want != 0 {
+				want = tc.last.ended.Add(tc.want)
+			}
+			require.Equal(t, want, r.deferStatus(tc.last))
+		})
+	}
+}

@@ -1,0 +1,146 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// newEntries returns the entries of all nodes that are to be listed (spec 18.4), in the
+// order of the plans.
+func (r *syncResult) newEntries() []v1alpha1.UnhealthyNode {
+	recorded := make(map[string]*v1alpha1.UnhealthyNode, len(r.nhc.Status.UnhealthyNodes))
+	for i := range r.nhc.Status.UnhealthyNodes {
+		recorded[r.nhc.Status.UnhealthyNodes[i].Name] = &r.nhc.Status.UnhealthyNodes[i]
+	}
+	var entries []v1alpha1.UnhealthyNode
+	for _, result := range r.results {
+		old := recorded[result.Plan.Node.Name]
+		entry := newEntry(result, old, r.now)
+		if entry == nil {
+			continue
+		}
+		if episode, open := r.ledger.Episode(entry.Name); open {
+			entry.Trigger, entry.Detected = episode.Trigger, &episode.Detected
+		}
+		entry.Decision = r.policy.Decision(result.Plan, result.Outcome)
+		dateDecision(entry, old, r.state.decisions, r.now)
+		entries = append(entries, *entry)
+	}
+	return entries
+}
+
+// dateDecision sets since when the decision of an entry has been the same. Status knows
+// best: what was decided last may have been written although the answer was lost. The
+// memory knows of nodes that status is too small for.
+func dateDecision(entry, old *v1alpha1.UnhealthyNode, before map[string]v1alpha1.Decision, now time.Time) {
+	if entry.Decision == nil {
+		return
+	}
+	remembered := before[entry.Name]
+	switch {
+	case old != nil && entry.Decision.SameReason(old.Decision):
+		entry.Decision.Since = old.Decision.Since
+	case entry.Decision.SameReason(&remembered):
+		entry.Decision.Since = remembered.Since
+	default:
+		entry.Decision.Since = seconds(now)
+	}
+}
+
+// decisionsIn returns the decisions of entries, by node.
+func decisionsIn(entries []v1alpha1.UnhealthyNode) map[string]v1alpha1.Decision {
+	decisions := make(map[string]v1alpha1.Decision, len(entries))
+	for i := range entries {
+		if entries[i].Decision != nil {
+			decisions[entries[i].Name] = *entries[i].Decision
+		}
+	}
+	return decisions
+}
+
+// newEntry returns the entry of a node, or nil if it is not listed (spec 18.4).
+func newEntry(result remediation.NodeResult, old *v1alpha1.UnhealthyNode, now time.Time) *v1alpha1.UnhealthyNode {
+	node := result.Plan.Node
+	remediations := remediationsOf(result)
+	entry := &v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediations[:min(len(remediations), maxRemediations)]}
+	unhealthy := node.Verdict.State == health.Unhealthy && !node.Constraints.Unselected
+	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Constraints.Unselected && old != nil
+	if len(entry.Remediations) == 0 && !unhealthy && !lingering {
+		return nil
+	}
+	if node.Verdict.State == health.Healthy && !node.Constraints.NodeDeleted {
+		entry.ConditionsHealthyTimestamp = new(seconds(now))
+		if !node.HealthySince.IsZero() {
+			entry.ConditionsHealthyTimestamp = new(metav1.NewTime(node.HealthySince))
+		}
+		if result.Plan.Delayed {
+			entry.HealthyDelayed = new(true)
+		}
+	}
+	return entry
+}
+
+// remediationsOf returns the CRs that exist for a node after the plan was carried
+// out. Those of a deleted Node count only until their deletion was requested (spec
+// 17.2, 17.4).
+func remediationsOf(result remediation.NodeResult) []v1alpha1.Remediation {
+	node, outcome := result.Plan.Node, result.Outcome
+	gone := map[types.UID]bool{}
+	for _, cr := range outcome.Gone {
+		gone[cr.UID] = true
+	}
+	if node.Constraints.NodeDeleted {
+		for _, cr := range outcome.Deleted {
+			gone[cr.UID] = true
+		}
+	}
+	var remediations []v1alpha1.Remediation
+	for _, cr := range node.Own {
+		ending := node.Constraints.NodeDeleted && (cr.Deleting() || node.DeletionRequested[cr.UID])
+		if !gone[cr.UID] && !ending {
+			remediations = append(remediations, record(cr, timedOut(node, outcome, cr)))
+		}
+	}
+	remediations = append(remediations, node.Unreadable...)
+	if created := outcome.NewCR(); created != nil {
+		remediations = append(remediations, record(created, nil))
+	}
+	return remediations
+}
+
+// maxRemediations is the number of remediations that the API accepts in an entry.
+const maxRemediations = 32
+
+// timedOut returns when the step of a CR ended without success: now, or as status
+// says, or else as the CR says, which is how status is rebuilt.
+func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *object.CR) *metav1.Time {
+	for i := range node.Recorded {
+		if known := &node.Recorded[i]; known.Resource.UID == cr.UID && known.TimedOut != nil {
+			return known.TimedOut
+		}
+	}
+	if at, ended := outcome.TimedOut[cr.UID]; ended {
+		return new(seconds(at))
+	}
+	if at, marked := cr.TimedOutAt(); marked && !cr.Deleting() {
+		return new(seconds(at))
+	}
+	return nil
+}
+
+func record(cr *object.CR, timedOut *metav1.Time) v1alpha1.Remediation {
+	entry := v1alpha1.Remediation{Resource: cr.Reference(), Started: cr.CreationTimestamp, TimedOut: timedOut}
+	entry.TemplateName, _ = cr.Template()
+	return entry
+}

@@ -1,0 +1,124 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// maxUnhealthyNodes is the number of entries that the API accepts.
+const maxUnhealthyNodes = 5000
+
+// maxEntriesSize is how many bytes the entries may take in the stored object. etcd
+// accepts 1.5 MiB by default; with the history and the rest it stays below 1 MiB.
+const maxEntriesSize = 780_000
+
+// LimitEntries returns the entries by name, at most limit of them and no more than an
+// object can hold, those with remediations first (spec 18.6). What is left out of the
+// entries before a node is left out is what says the same of thousands of nodes.
+func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
+	entries := slices.Clone(all)
+	byName := func(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
+	remediatedFirst := func(a, b v1alpha1.UnhealthyNode) int {
+		return cmp.Or(min(len(b.Remediations), 1)-min(len(a.Remediations), 1), byName(a, b))
+	}
+	slices.SortFunc(entries, remediatedFirst)
+	entries = entries[:min(len(entries), limit)]
+	for _, leaveOut := range dispensable {
+		if entriesSize(entries) <= maxEntriesSize {
+			break
+		}
+		for i := range entries {
+			leaveOut(&entries[i])
+		}
+	}
+	entries = entries[:fitting(entries, maxEntriesSize)]
+	slices.SortFunc(entries, byName)
+	return entries
+}
+
+// dispensable are the parts of entries that are left out one after the other where
+// there are too many of them. They do not change what is shared with other copies.
+var dispensable = []func(*v1alpha1.UnhealthyNode){
+	func(entry *v1alpha1.UnhealthyNode) {
+		if entry.Decision != nil {
+			short := *entry.Decision
+			short.Message = ""
+			entry.Decision = &short
+		}
+	},
+	func(entry *v1alpha1.UnhealthyNode) { entry.Trigger, entry.Detected = nil, nil },
+	func(entry *v1alpha1.UnhealthyNode) { entry.Decision = nil },
+}
+
+// fitting returns how many of the first entries fit into so many bytes.
+func fitting(entries []v1alpha1.UnhealthyNode, limit int) int {
+	size := 0
+	for i := range entries {
+		if size += entrySize(&entries[i]); size > limit {
+			return i
+		}
+	}
+	return len(entries)
+}
+
+func entriesSize(entries []v1alpha1.UnhealthyNode) int {
+	size := 0
+	for i := range entries {
+		size += entrySize(&entries[i])
+	}
+	return size
+}
+
+// entrySize estimates the stored size of an entry in bytes, rather too large than too
+// small: its JSON, and its part of metadata.managedFields. The API server keeps these for
+// an update as for an apply, and names each entry in them, because the list is a map.
+func entrySize(entry *v1alpha1.UnhealthyNode) int {
+	const fields, timestamps, remediationFields, decisionFields, triggerFields = 120, 80, 230, 130, 115
+	size := fields + 2*jsonSize(entry.Name)
+	if entry.ConditionsHealthyTimestamp != nil {
+		size += timestamps
+	}
+	if decision := entry.Decision; decision != nil {
+		size += decisionFields + jsonSize(string(decision.Type)) + jsonSize(string(decision.Reason)) + jsonSize(decision.Message)
+	}
+	if trigger := entry.Trigger; trigger != nil {
+		size += triggerFields + jsonSize(string(trigger.Type)) + jsonSize(string(trigger.Status)) + jsonSize(trigger.Reason)
+	}
+	for i := range entry.Remediations {
+		cr := &entry.Remediations[i]
+		size += remediationFields + jsonSize(cr.TemplateName)
+		for _, part := range []string{
+			cr.Resource.APIVersion, cr.Resource.Kind, cr.Resource.Namespace, cr.Resource.Name, string(cr.Resource.UID), cr.Resource.ResourceVersion, cr.Resource.FieldPath,
+		} {
+			size += jsonSize(part)
+		}
+	}
+	return size
+}
+
+// jsonSize returns how many bytes a text takes in JSON as the API server stores it,
+// without the quotes. It escapes what HTML does, too: a single < takes six bytes.
+func jsonSize(text string) int {
+	const escaped = len(`\u003c`)
+	size := len(text)
+	for _, char := range text {
+		switch {
+		case char == '"' || char == '\\' || char == '\n' || char == '\r' || char == '\t' || char == '\b' || char == '\f':
+			size += len(`\n`) - 1
+		case char < ' ' || char == '<' || char == '>' || char == '&':
+			size += escaped - 1
+		case char == '\u2028' || char == '\u2029':
+			size += escaped - utf8.RuneLen(char)
+		case char == utf8.RuneError: // Or a byte that belongs to no character.
+			size += escaped - 1
+		}
+	}
+	return size
+}

@@ -1,0 +1,85 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// observations returns what a sync saw of the nodes and left behind, for the history.
+func (r *syncResult) observations() []history.Observation {
+	gone := map[string][]*object.CR{}
+	for _, cr := range r.gone {
+		gone[cr.Node()] = append(gone[cr.Node()], cr)
+	}
+	observations := make([]history.Observation, 0, len(r.results))
+	for i, result := range r.results {
+		node := result.Plan.Node
+		observation := history.Observation{
+			Node:         node.Name,
+			State:        node.Verdict.State,
+			HealthySince: node.HealthySince,
+			NodeDeleted:  node.Constraints.NodeDeleted,
+			Selected:     !node.Constraints.Unselected,
+			Since:        node.Verdict.Since,
+			CRs:          historyCRs(result, gone[node.Name], r.now),
+		}
+		if obj := r.objects[i]; obj != nil {
+			observation.Created = obj.CreationTimestamp.Time
+		}
+		if node.Verdict.State != health.Healthy {
+			observation.Trigger = &v1alpha1.Trigger{Type: node.Verdict.Type, Status: node.Verdict.Status, Reason: node.Verdict.Reason}
+		}
+		observations = append(observations, observation)
+	}
+	return observations
+}
+
+// historyCRs returns what the history is to know of the own CRs of a node: those that
+// status shows after the sync, those that only the cache shows, and those that no cache
+// shows any more.
+func historyCRs(result remediation.NodeResult, gone []*object.CR, now time.Time) []history.CR {
+	var crs []history.CR
+	node, outcome := result.Plan.Node, result.Outcome
+	shown := remediationsOf(result)
+	for i := range shown {
+		crs = append(crs, history.CR{Remediation: shown[i]})
+	}
+	for _, cr := range node.Own {
+		i := slices.IndexFunc(shown, func(entry v1alpha1.Remediation) bool { return entry.Resource.UID == cr.UID })
+		if i < 0 {
+			// A CR of a deleted Node does not count. One that a live request has found to be
+			// gone is left until the watch brings its last state.
+			i = len(crs)
+			crs = append(crs, history.CR{Remediation: record(cr, timedOut(node, outcome, cr)), Gone: node.Constraints.NodeDeleted})
+		}
+		say(&crs[i], cr, node.DeletionRequested, now)
+	}
+	for _, cr := range gone {
+		crs = append(crs, history.CR{Remediation: record(cr, nil), Gone: true})
+		say(&crs[len(crs)-1], cr, node.DeletionRequested, now)
+	}
+	return crs
+}
+
+// say adds what a CR says of itself, and whether the controller has deleted it.
+func say(to *history.CR, cr *object.CR, requested map[types.UID]bool, now time.Time) {
+	to.Requested = requested[cr.UID]
+	to.Failed = cr.Succeeded == corev1.ConditionFalse
+	to.Replaced = cr.Succeeded == corev1.ConditionTrue && cr.PermanentNodeDeletionExpected == corev1.ConditionTrue
+	if at, fenced := cr.FencedAt(now); fenced {
+		to.Fenced = at
+	}
+}

@@ -1,0 +1,162 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
+)
+
+// instant returns the instant of the n-th sync of a story.
+func instant(n int) metav1.Time { return metav1.NewTime(epoch.Add(time.Duration(n) * time.Second)) }
+
+// onlyEpisode returns the only episode that status shows.
+func (s *story) onlyEpisode(t *testing.T) v1alpha1.Episode {
+	t.Helper()
+	require.Len(t, s.nhc.Status.RemediationHistory, 1)
+	return s.nhc.Status.RemediationHistory[0]
+}
+
+// TestEpisode follows one illness of a node through the status, and a restart in the
+// middle of it.
+func TestEpisode(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("a", refused(v1alpha1.DecidedPaused)))
+	open := s.onlyEpisode(t)
+	require.Equal(t, "a", open.Node)
+	require.Equal(t, &v1alpha1.Trigger{Type: "Ready", Status: "Unknown"}, open.Trigger)
+	require.Equal(t, instant(-60), open.Detected, "23b.1: when the condition came, not when its duration was over")
+	require.Nil(t, open.Started)
+	require.Nil(t, open.Finished)
+	require.Equal(t, open.Trigger, s.nhc.Status.UnhealthyNodes[0].Trigger)
+	require.Equal(t, &open.Detected, s.nhc.Status.UnhealthyNodes[0].Detected)
+
+	cr := testCR("a", "1", crAt(instant(1).Time))
+	s.sync(sick("a", created(cr)))
+	require.Equal(t, instant(1), *s.onlyEpisode(t).Started)
+	s.restart()
+	s.sync(well("a", own(cr), deleted(cr)))
+	healthy := s.onlyEpisode(t)
+	require.Equal(t, s.nhc.Status.UnhealthyNodes[0].ConditionsHealthyTimestamp, healthy.Finished, "23b.1: it shows as soon as the node is healthy")
+	require.Empty(t, healthy.Outcome, "its CR is left")
+	s.restart()
+	s.sync(well("a"))
+	closed := s.onlyEpisode(t)
+	require.Equal(t, v1alpha1.OutcomeRecovered, closed.Outcome)
+	require.Equal(t, instant(2), *closed.Finished, "23b.1: finalizers come after it")
+	require.Equal(t, []v1alpha1.EpisodeStep{{Kind: "RebootRemediation", TemplateName: "reboot", Started: instant(1), Ended: new(instant(3)), Result: v1alpha1.StepRecovered}}, closed.Steps)
+
+	s.restart()
+	s.sync(sick("a"), sick("b"))
+	require.Len(t, s.nhc.Status.RemediationHistory, 3, "it outlives recovery and restart")
+	require.Contains(t, s.nhc.Status.RemediationHistory, closed)
+}
+
+// TestEpisodeRelapse: a node that does not stay healthy has not finished, and what the
+// controller has deleted was not deleted by anybody else (spec 23b.4).
+func TestEpisodeRelapse(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	cr := testCR("a", "1")
+	s.sync(sick("a", own(cr)))
+	s.sync(well("a", own(cr), deleted(cr)))
+	require.Equal(t, instant(1), *s.onlyEpisode(t).Finished)
+	s.sync(sick("a", own(testCR("a", "1", crDeleting))))
+	require.Nil(t, s.onlyEpisode(t).Finished, "23b.1: it goes again if the node does not stay so")
+	s.sync(sick("a", gone(cr), created(testCR("a", "2", crAt(instant(3).Time)))))
+	steps := s.onlyEpisode(t).Steps
+	require.Equal(t, v1alpha1.StepRecovered, steps[0].Result, "23b.4")
+	require.Empty(t, steps[1].Result)
+	require.Empty(t, s.state.deletionRequested, "what has been reported is forgotten")
+}
+
+// TestFencedByACRThatIsGone: it may succeed and go between two syncs (spec 23b.1).
+func TestFencedByACRThatIsGone(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("a", own(testCR("a", "1"))))
+	s.sync(well("a", gone(testCR("a", "1", func(cr *object.CR) { cr.Fenced, cr.FencedSince = true, epoch.Add(time.Second) }))))
+	require.Equal(t, instant(1), *s.onlyEpisode(t).Fenced)
+}
+
+// TestEpisodeOfReturningNode: a Node that is deleted under remediation and registered
+// anew is one episode (spec 23b.2).
+func TestEpisodeOfReturningNode(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	first, second := testCR("a", "1"), testCR("a", "2", crAt(instant(4).Time))
+	again := node(func(n *corev1.Node) { n.CreationTimestamp = instant(3) })
+	s.sync(sick("a", own(first)))
+	s.sync(sick("a", nodeDeleted, own(first), deleted(first)), sick("b"))
+	gone := s.nhc.Status.RemediationHistory
+	require.Len(t, gone, 2)
+	require.Equal(t, "a", gone[0].Node)
+	require.Empty(t, gone[0].Outcome)
+	require.Equal(t, instant(1), *gone[0].Fenced)
+	require.Len(t, s.nhc.Status.UnhealthyNodes, 1, "17.2: b alone")
+	s.restart()
+	s.sync(sick("b", refused(v1alpha1.DecidedPaused))) // Nothing of a: it costs nothing as long as it does not exist.
+	s.sync(soon("a", again), sick("b", refused(v1alpha1.DecidedPaused)))
+	s.sync(sick("a", again, created(second)), sick("b"))
+	s.sync(well("a", again, own(second), deleted(second)), sick("b"))
+	s.sync(well("a", again), sick("b"))
+	require.Len(t, s.nhc.Status.RemediationHistory, 2)
+	episode := s.nhc.Status.RemediationHistory[0]
+	require.Equal(t, v1alpha1.OutcomeRecovered, episode.Outcome)
+	require.Equal(t, instant(5), *episode.Finished)
+	require.Equal(t, []v1alpha1.StepResult{v1alpha1.StepNodeDeleted, v1alpha1.StepRecovered}, []v1alpha1.StepResult{episode.Steps[0].Result, episode.Steps[1].Result})
+}
+
+// TestSyncAwaitsReturningNode: a Node that was deleted under remediation is not looked at
+// until it has returned, and the end of its hour wakes (spec 23b.2, P2).
+func TestSyncAwaitsReturningNode(t *testing.T) {
+	t.Parallel()
+	s := newSteadyCluster(t, benchNodes(3, noNode))
+	nhc, err := s.nhcs.Get("workers")
+	require.NoError(t, err)
+	gone := metav1.NewTime(time.Now().Truncate(time.Second))
+	state := s.states.of(nhc)
+	state.ledger = history.Recall(&v1alpha1.NodeHealthCheckStatus{RemediationHistory: []v1alpha1.Episode{{
+		Node: "gone", Detected: gone, Started: &gone,
+		Steps: []v1alpha1.EpisodeStep{{Kind: "RebootRemediation", Started: gone, Ended: &gone, Result: v1alpha1.StepNodeDeleted}},
+	}}})
+	for range 2 {
+		recheck, err := s.sync(t.Context(), "workers")
+		require.NoError(t, err)
+		require.Equal(t, gone.Add(time.Hour).UTC(), recheck.UTC())
+		further, err := s.furtherNodes(&snapshot{nhc: nhc, state: state}, &ownCRs{})
+		require.NoError(t, err)
+		require.Empty(t, further)
+	}
+	require.NoError(t, s.nodeStore.Add(testNode("gone")))
+	further, err := s.furtherNodes(&snapshot{nhc: nhc, state: state}, &ownCRs{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"gone"}, further)
+}
+
+// TestHistoryCostsNoWrite: what only the history could tell waits for the next write,
+// and a restart before that does not lose it.
+func TestHistoryCostsNoWrite(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	cr := testCR("a", "1")
+	s.sync(sick("a", own(cr)))
+	before := s.nhc.Status.DeepCopy()
+	down := testCR("a", "1", func(cr *object.CR) { cr.Fenced, cr.FencedSince = true, epoch.Add(time.Second) })
+	s.sync(sick("a", own(down)))
+	require.Equal(t, before, &s.nhc.Status, "P3")
+	s.restart()
+	s.sync(well("a", own(down)))
+	require.Equal(t, epoch.Add(time.Second), s.nhc.Status.RemediationHistory[0].Fenced.Time)
+}

@@ -1,0 +1,293 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// registerHandlers maps events to the NodeHealthChecks they concern (spec 21.1).
+func (c *Controller) registerHandlers(ctx context.Context, config Config) error {
+	logger := klog.FromContext(ctx)
+	options := cache.HandlerOptions{Logger: &logger}
+	nhcs, err := config.NodeHealthChecks.TypedInformer().AddTypedEventHandler(nhcinformers.NodeHealthCheckHandlerFuncs{
+		AddFunc:    func(nhc *v1alpha1.NodeHealthCheck) { c.nhcChanged(nil, nhc) },
+		UpdateFunc: c.nhcChanged,
+		DeleteFunc: func(nhc nhcinformers.DeletedNodeHealthCheck) { c.nhcDeleted(nhc.GetObjectName().Name) },
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching NodeHealthChecks: %w", err)
+	}
+	nodes, err := config.Nodes.TypedInformer().AddTypedEventHandler(coreinformers.NodeHandlerFuncs{
+		AddFunc:    func(node *corev1.Node) { c.nodeChanged(nil, node) },
+		UpdateFunc: c.nodeChanged,
+		DeleteFunc: func(deleted coreinformers.DeletedNode) { c.nodeDeleted(deleted.GetObjectName().Name) },
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching Nodes: %w", err)
+	}
+	crds, err := config.CRDs.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+		AddFunc:    c.crdChanged,
+		UpdateFunc: func(_, crd any) { c.crdChanged(crd) },
+		DeleteFunc: c.crdChanged,
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
+	}
+	leases, err := config.Leases.TypedInformer().AddTypedEventHandler(coordinationinformers.LeaseHandlerFuncs{
+		AddFunc:    func(lease *coordinationv1.Lease) { c.leaseChanged(nil, lease) },
+		UpdateFunc: c.leaseChanged,
+		DeleteFunc: func(deleted coordinationinformers.DeletedLease) {
+			c.enqueue(c.waiters.of(leaseTopic(deleted.GetObjectName().Name)))
+			if lease := deleted.OptionalObj; lease != nil {
+				c.enqueue(c.holderOf(lease))
+			}
+		},
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching Leases: %w", err)
+	}
+	c.synced = []cache.DoneChecker{nhcs.HasSyncedChecker(), nodes.HasSyncedChecker(), crds.HasSyncedChecker(), leases.HasSyncedChecker()}
+	return nil
+}
+
+// nhcChanged handles a NodeHealthCheck that was created (old is nil) or updated.
+func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
+	c.enqueue(c.index.SetCheck(checkOf(nhc)))
+	templates, crs := wantedKinds(nhc)
+	c.templates.Want(nhc.Name, templates)
+	c.wantRemediations(nhc.Name, crs)
+	if old != nil && countRemediations(old) != countRemediations(nhc) {
+		c.enqueue(c.waiters.of(controlPlaneTopic)) // Status decides where a kind cannot be read.
+	}
+	if old != nil && old.ResourceVersion == nhc.ResourceVersion {
+		return
+	}
+	specUnchanged := old != nil && old.UID == nhc.UID && old.Generation == nhc.Generation &&
+		maps.Equal(old.Annotations, nhc.Annotations) && old.DeletionTimestamp.Equal(nhc.DeletionTimestamp)
+	if specUnchanged && (c.writes.IsLast(nhc.Name, nhcResource, nhc.ResourceVersion) || equality.Semantic.DeepEqual(old.Status, nhc.Status)) {
+		return // The echo of our own status write, or nothing that matters here.
+	}
+	c.enqueue([]string{nhc.Name})
+}
+
+func (c *Controller) nhcDeleted(name string) {
+	c.enqueue(c.index.RemoveCheck(name))
+	c.lastStates.forget(name)
+	c.templates.Want(name, nil)
+	c.wantRemediations(name, nil)
+	c.enqueue([]string{name})
+}
+
+// wantRemediations replaces the kinds of CRs that a NodeHealthCheck needs. One that is no
+// longer needed may have been all that kept the control plane slot taken.
+func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupVersionKind][]types.NamespacedName) {
+	dropped := sets.KeySet(c.remediations.Wanted(nhc)).Difference(sets.KeySet(kinds)).Len() > 0
+	if dropped {
+		c.keepSlotKinds()
+	}
+	c.remediations.Want(nhc, kinds)
+	if dropped {
+		c.enqueue(c.waiters.of(controlPlaneTopic))
+	}
+}
+
+func countRemediations(nhc *v1alpha1.NodeHealthCheck) int {
+	count := 0
+	for i := range nhc.Status.UnhealthyNodes {
+		count += len(nhc.Status.UnhealthyNodes[i].Remediations)
+	}
+	return count
+}
+
+// wantedKinds returns the kinds that a NodeHealthCheck needs: those of its
+// templates with the templates it refers to, and those of its CRs, including CRs
+// that only status still points to (spec 6.8).
+func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates, crs map[schema.GroupVersionKind][]types.NamespacedName) {
+	templates = map[schema.GroupVersionKind][]types.NamespacedName{}
+	crs = map[schema.GroupVersionKind][]types.NamespacedName{}
+	for _, step := range remediation.Steps(&nhc.Spec) {
+		kind, ok := step.RemediationKind()
+		if !ok {
+			continue
+		}
+		name := types.NamespacedName{Namespace: step.Reference.Namespace, Name: step.Reference.Name}
+		templates[step.TemplateKind()] = append(templates[step.TemplateKind()], name)
+		crs[kind] = nil
+	}
+	for _, node := range nhc.Status.UnhealthyNodes {
+		for _, cr := range node.Remediations {
+			crs[cr.Resource.GroupVersionKind()] = nil
+		}
+	}
+	return templates, crs
+}
+
+// leaseChanged handles a lease that was created (old is nil) or updated: it concerns
+// who held it, who holds it, and who waits for it.
+func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
+	if old != nil && old.ResourceVersion == lease.ResourceVersion {
+		return
+	}
+	c.enqueue(c.waiters.of(leaseTopic(lease.Name)))
+	holders := c.holderOf(lease)
+	if len(holders) == 0 || !c.writes.IsLast(holders[0], execute.LeaseResource, lease.ResourceVersion) {
+		c.enqueue(holders) // Not the echo of our own write.
+	}
+	if old == nil {
+		return
+	}
+	if before := c.holderOf(old); !slices.Equal(before, holders) {
+		c.enqueue(before)
+	}
+}
+
+// holderOf returns the NodeHealthCheck that holds a lease, if one does.
+func (c *Controller) holderOf(lease *coordinationv1.Lease) []string {
+	if lease.Spec.HolderIdentity == nil {
+		return nil
+	}
+	if name, ok := object.NHCOfHolder(*lease.Spec.HolderIdentity); ok {
+		return []string{name}
+	}
+	return nil
+}
+
+// crdChanged handles any event of a CustomResourceDefinition, whose name is
+// <plural>.<group>.
+func (c *Controller) crdChanged(obj any) {
+	name, err := cache.DeletionHandlingObjectToName(obj)
+	if err != nil {
+		return
+	}
+	if _, group, ok := strings.Cut(name.Name, "."); ok {
+		c.templates.Refresh(group)
+		c.remediations.Refresh(group)
+		c.platform.Refresh(group)
+	}
+}
+
+// crdsIn returns a function that returns the names of the CustomResourceDefinitions of an
+// API group, and false before their cache is filled.
+func crdsIn(informer cache.SharedIndexInformer) func(group string) ([]string, bool) {
+	return func(group string) (names []string, known bool) {
+		if !informer.HasSynced() {
+			return nil, false
+		}
+		for _, name := range informer.GetStore().ListKeys() {
+			if _, of, ok := strings.Cut(name, "."); ok && of == group {
+				names = append(names, name)
+			}
+		}
+		return names, true
+	}
+}
+
+// templateHandler handles templates of all watched kinds.
+func (c *Controller) templateHandler() cache.ResourceEventHandler {
+	changed := func(template *object.Template) { c.enqueue(c.referringTo(template)) }
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { changed(obj.(*object.Template)) },
+		UpdateFunc: func(before, obj any) {
+			if template := obj.(*object.Template); !template.SameAs(before.(*object.Template)) {
+				changed(template)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if template, ok := lastKnown(obj).(*object.Template); ok {
+				changed(template)
+			}
+		},
+	}
+}
+
+func parseTemplate(obj *unstructured.Unstructured) runtime.Object {
+	return object.ParseTemplate(obj)
+}
+
+// referringTo returns the NodeHealthChecks that refer to a template.
+func (c *Controller) referringTo(template *object.Template) []string {
+	nhcs, err := c.nhcs.List(labels.Everything())
+	if err != nil {
+		return nil // A cache in memory has no errors.
+	}
+	gvk := template.GroupVersionKind()
+	var names []string
+	for _, nhc := range nhcs {
+		if slices.ContainsFunc(remediation.Steps(&nhc.Spec), func(step remediation.Step) bool {
+			return step.TemplateKind() == gvk && step.Reference.Name == template.Name &&
+				(step.Reference.Namespace == template.Namespace || template.Namespace == "")
+		}) {
+			names = append(names, nhc.Name)
+		}
+	}
+	return names
+}
+
+// remediationHandler handles CRs of all watched kinds.
+func (c *Controller) remediationHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { c.crChanged(obj.(*object.CR)) },
+		UpdateFunc: func(before, obj any) {
+			old, cr := before.(*object.CR), obj.(*object.CR)
+			if cr.SameAs(old) {
+				return
+			}
+			c.crChanged(old)
+			c.crChanged(cr)
+		},
+		DeleteFunc: func(obj any) {
+			cr, ok := lastKnown(obj).(*object.CR)
+			if !ok {
+				return
+			}
+			if hasKey(cr.Labels, v1alpha1.LabelControlPlane) && len(c.remediations.Wanted(slotOwner)) > 0 {
+				c.keepSlotKinds()
+			}
+			c.crChanged(cr)
+		},
+	}
+}
+
+// crChanged wakes the owners of a CR and those that wait for it.
+func (c *Controller) crChanged(cr *object.CR) {
+	c.enqueue(cr.Owners())
+	c.enqueue(c.waiters.of(crTopic(cr)))
+	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))
+	c.enqueue(c.waiters.of(controlPlaneTopic))
+}
+
+// lastKnown returns the object of a deletion event, which may be older than the
+// deletion.
+func lastKnown(obj any) any {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		return tombstone.Obj
+	}
+	return obj
+}

@@ -1,0 +1,85 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// checksOf returns a controller that knows a node, and so many NodeHealthChecks, each for
+// a pool of its own.
+func checksOf(n int, node *corev1.Node) *Controller {
+	nodes := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	_ = nodes.Add(node)
+	c := &Controller{
+		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+		index:        nodeindex.New(nodeCache{nodes}),
+		remediations: watches.NewSet(watches.Config{}),
+	}
+	for i := range n {
+		nhc := selecting(fmt.Sprintf("pool-%d", i), byRole(fmt.Sprintf("pool-%d", i)))
+		c.index.SetCheck(checkOf(nhc))
+	}
+	return c
+}
+
+// heartbeatOf returns a node of a pool, and what a heartbeat makes of it.
+func heartbeatOf() (before, after *corev1.Node) {
+	before = benchNodes(1, noNode)[0]
+	metav1.SetMetaDataLabel(&before.ObjectMeta, "role", "pool-1")
+	after = before.DeepCopy()
+	after.ResourceVersion = "8"
+	return before, after
+}
+
+// BenchmarkNodeHandler is an event of a Node, with so many NodeHealthChecks: a
+// heartbeat, and a failure.
+func BenchmarkNodeHandler(b *testing.B) {
+	for _, n := range []int{1, 50, 200} {
+		before, after := heartbeatOf()
+		failed := after.DeepCopy()
+		failed.Status.Conditions[4].Status = corev1.ConditionFalse
+		failed.Status.Conditions[4].LastTransitionTime = metav1.NewTime(epoch.Add(time.Hour))
+		for name, next := range map[string]*corev1.Node{"heartbeat": after, "failure": failed} {
+			b.Run(fmt.Sprintf("%s/checks=%d", name, n), func(b *testing.B) {
+				c := checksOf(n, next)
+				b.ReportAllocs()
+				for b.Loop() {
+					c.nodeChanged(before, next)
+				}
+			})
+		}
+	}
+}
+
+// TestHeartbeatsCostNoAllocation: what does not matter is dropped without an allocation,
+// and wakes no NodeHealthCheck.
+func TestHeartbeatsCostNoAllocation(t *testing.T) {
+	before, after := heartbeatOf()
+	c := checksOf(50, after)
+	require.Zero(t, testing.AllocsPerRun(100, func() { c.nodeChanged(before, after) }))
+	require.Zero(t, c.queue.Len())
+}
+
+// BenchmarkTrimNode is the transform of a Node that was read.
+func BenchmarkTrimNode(b *testing.B) {
+	before, _ := heartbeatOf()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := TrimNode(before); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// The indexes of the caches of CRs: by the NodeHealthChecks that own them, by the
+// node they are for, and by the control plane label.
+const (
+	byOwner        = "owner"
+	byNode         = "node"
+	byControlPlane = "controlPlane"
+
+	labelledControlPlane = "true"
+)
+
+var crIndexers = cache.Indexers{
+	byOwner: func(obj any) ([]string, error) { return obj.(*object.CR).Owners(), nil },
+	byNode:  func(obj any) ([]string, error) { return []string{obj.(*object.CR).Node()}, nil },
+	byControlPlane: func(obj any) ([]string, error) {
+		if hasKey(obj.(*object.CR).Labels, v1alpha1.LabelControlPlane) {
+			return []string{labelledControlPlane}, nil
+		}
+		return nil, nil
+	},
+}
+
+// The indexes of the cache of Nodes: those of the control plane, and those with the
+// annotation that confirms that they are healthy.
+const (
+	nodesByRole      = "role"
+	roleControlPlane = "control-plane"
+
+	nodesConfirmedHealthy = "confirmedHealthy"
+	confirmedHealthy      = "true"
+)
+
+var nodeIndexers = cache.Indexers{
+	nodesByRole: func(obj any) ([]string, error) {
+		if node, ok := obj.(*corev1.Node); ok && isControlPlane(node) {
+			return []string{roleControlPlane}, nil
+		}
+		return nil, nil
+	},
+	nodesConfirmedHealthy: func(obj any) ([]string, error) {
+		if node, ok := obj.(*corev1.Node); ok && hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
+			return []string{confirmedHealthy}, nil
+		}
+		return nil, nil
+	},
+}
+
+// The index of the cache of leases: by holder.
+const leasesByHolder = "holder"
+
+var leaseIndexers = cache.Indexers{
+	leasesByHolder: func(obj any) ([]string, error) {
+		if lease, ok := obj.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
+			return []string{*lease.Spec.HolderIdentity}, nil
+		}
+		return nil, nil
+	},
+}
+
+// listCRs returns the CRs under a key of an index.
+func listCRs(indexer cache.Indexer, index, key string) ([]*object.CR, error) {
+	objects, err := indexer.ByIndex(index, key)
+	if err != nil {
+		return nil, err
+	}
+	crs := make([]*object.CR, 0, len(objects))
+	for _, obj := range objects {
+		crs = append(crs, obj.(*object.CR))
+	}
+	return crs, nil
+}
+
+// remediatingNode returns the NodeHealthChecks that own a CR for the node.
+func (c *Controller) remediatingNode(node string) []string {
+	var owners []string
+	for _, indexer := range c.remediations.Caches() {
+		crs, err := listCRs(indexer, byNode, node)
+		if err != nil {
+			continue // The index exists: crIndexers has it.
+		}
+		for _, cr := range crs {
+			owners = append(owners, cr.Owners()...)
+		}
+	}
+	return owners
+}

@@ -1,0 +1,90 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"sync"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxLastStates is how many CRs of one NodeHealthCheck are remembered. It is as many as
+// status has room for, and only bounds what a standby, which reports nothing, keeps.
+const maxLastStates = maxUnhealthyNodes
+
+// lastStates holds the last state of every own CR, by the NodeHealthChecks that own it,
+// until a report has used that of one that is gone: a CR may succeed and be deleted
+// between two syncs, and only the history still asks what it said. A state is recorded
+// before any cache shows it, so a sync that misses a CR in the cache finds it here. The
+// zero value is ready to use, from any goroutine. A restart loses it.
+type lastStates struct {
+	mu     sync.Mutex
+	byName map[string]map[types.UID]*object.CR
+}
+
+// parseCR reads a CR that a watch reports, also one that was just deleted.
+func (c *Controller) parseCR(obj *unstructured.Unstructured) runtime.Object {
+	cr := object.ParseCR(obj)
+	for _, owner := range cr.Owners() {
+		if c.index.Has(owner) {
+			c.lastStates.record(owner, cr)
+		}
+	}
+	return cr
+}
+
+func (s *lastStates) record(nhc string, cr *object.CR) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName == nil {
+		s.byName = map[string]map[types.UID]*object.CR{}
+	}
+	crs := s.byName[nhc]
+	if crs == nil {
+		crs = map[types.UID]*object.CR{}
+		s.byName[nhc] = crs
+	}
+	if _, known := crs[cr.UID]; !known && len(crs) >= maxLastStates {
+		for uid := range crs { // Any one: the history can do without.
+			delete(crs, uid)
+			break
+		}
+	}
+	crs[cr.UID] = cr
+}
+
+// gone returns the CRs of a NodeHealthCheck that are not there any more. A CR that the
+// cache does not show yet may be among them.
+func (s *lastStates) gone(nhc string, there func(*object.CR) bool) []*object.CR {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var gone []*object.CR
+	for _, cr := range s.byName[nhc] {
+		if !there(cr) {
+			gone = append(gone, cr)
+		}
+	}
+	return gone
+}
+
+// used drops states that a report has used, unless there is a later one.
+func (s *lastStates) used(nhc string, crs []*object.CR) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, cr := range crs {
+		if s.byName[nhc][cr.UID] == cr {
+			delete(s.byName[nhc], cr.UID)
+		}
+	}
+}
+
+func (s *lastStates) forget(nhc string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byName, nhc)
+}

@@ -1,0 +1,124 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// What is logged at which level (spec 23c): 0 what happened to nodes and NodeHealthChecks,
+// the life of the process, and errors; 2 every decision that changed; 4 each sync with its
+// inputs; 5 each plan.
+
+// logSync logs what a sync saw and wants.
+func logSync(ctx context.Context, s *snapshot, e *evaluation, plans []remediation.NodePlan) {
+	logger := klog.FromContext(ctx)
+	logger.V(4).Info("Syncing", "observed", e.summary.Observed, "healthy", e.summary.Healthy, "soonUnhealthy", e.summary.SoonUnhealthy,
+		"unhealthy", e.summary.Unhealthy, "remediated", e.summary.Remediated, "gateOpen", e.gate.Open, "required", e.gate.Required,
+		"storm", e.storm.Active, "upgrading", e.upgrading, "disabled", s.templates.problem != nil)
+	if logger = logger.V(5); !logger.Enabled() {
+		return
+	}
+	for i := range plans {
+		logPlan(logger, &plans[i])
+	}
+}
+
+// logPlan logs what a plan for a node was made from, and what it is.
+func logPlan(logger klog.Logger, plan *remediation.NodePlan) {
+	node := plan.Node
+	actions := make([]string, 0, len(plan.Actions))
+	for _, action := range plan.Actions {
+		actions = append(actions, remediation.ActionName(action))
+	}
+	logger.Info("Planned", "node", node.Name, "state", node.Verdict.State.String(), "condition", conditionOf(node.Verdict), "since", timeOrNever(node.Verdict.Since),
+		"remediations", len(node.Own), "foreign", len(node.Foreign), "reason", string(plan.Reason), "actions", actions, "recheck", timeOrNever(plan.Recheck))
+}
+
+func conditionOf(verdict health.Verdict) string {
+	if verdict.Type == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s=%s", verdict.Type, verdict.Status)
+}
+
+func timeOrNever(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// logDecisions logs the decisions that have changed since the last report, and by
+// which checks.
+func (r *syncResult) logDecisions(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	for _, result := range r.results {
+		node := result.Plan.Node.Name
+		before, after := r.state.decisions[node], r.decisions[node]
+		switch {
+		case after.SameReason(&before):
+		case after.Reason == "":
+			logger.V(2).Info("Decision ended", "node", node, "before", string(before.Reason))
+		default:
+			logger.V(2).Info("Decision changed", "node", node, "decision", string(after.Type), "reason", string(after.Reason),
+				"before", string(before.Reason), "message", after.Message)
+			r.logChecks(logger, result.Plan)
+		}
+	}
+}
+
+// logChecks logs what a node had to pass to get its CR.
+func (r *syncResult) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
+	if !logger.V(4).Enabled() || plan.Node.Verdict.State != health.Unhealthy || plan.Node.Constraints.NodeDeleted {
+		return
+	}
+	passed, refused := []string{}, []string{}
+	for _, check := range r.policy.Checks(plan) {
+		if check.Passed {
+			passed = append(passed, string(check.Reason))
+		} else {
+			refused = append(refused, string(check.Reason)+": "+check.Message)
+		}
+	}
+	_, _, allowance := r.policy.Context.Allowance()
+	logger.V(4).Info("Checked", "node", plan.Node.Name, "passed", passed, "refused", refused, "gate", allowance)
+}
+
+// logTransitions logs what has changed for a NodeHealthCheck as a whole, and which nodes
+// were detected or have recovered. What is done for a node is logged where it is done.
+func (r *syncResult) logTransitions(ctx context.Context, transitions []event) {
+	logger := klog.FromContext(ctx)
+	if closed := !r.gate.Open; closed != r.state.gateClosed {
+		message := "Gate opened"
+		if closed {
+			message = "Gate closed"
+		}
+		logger.Info(message, "observed", r.gate.Observed, "healthy", r.gate.Healthy, "required", r.gate.Required)
+	}
+	for _, e := range transitions {
+		switch {
+		case e.node == nil:
+			logger.Info("NodeHealthCheck changed", "reason", e.reason, "note", e.note)
+		case e.reason == reasonDetectedUnhealthy:
+			logger.Info("Detected unhealthy node", "node", e.node.Name, "note", e.note)
+		}
+	}
+	for i := range r.ended {
+		episode := &r.ended[i]
+		message := "Episode ended"
+		if episode.Outcome == v1alpha1.OutcomeRecovered || episode.Outcome == v1alpha1.OutcomeRecoveredWithoutRemediation {
+			message = "Node recovered"
+		}
+		logger.Info(message, "node", episode.Node, "outcome", string(episode.Outcome), "detected", timeOrNever(episode.Detected.Time), "remediations", len(episode.Steps))
+	}
+}

@@ -1,0 +1,139 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// sharedGauge is a gauge whose labels do not name the NodeHealthCheck, so that several may
+// contribute to one series. It is deleted with the last contribution. Its methods may be
+// called from any goroutine.
+type sharedGauge struct {
+	vec *prometheus.GaugeVec
+	// max limits the value, which is the sum of the contributions. Zero means no limit.
+	max float64
+
+	mu sync.Mutex
+	// contributions are by the values of the labels, and by who makes them.
+	contributions map[string]map[string]float64
+}
+
+// set makes or changes a contribution.
+func (g *sharedGauge) set(from string, value float64, labels ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := strings.Join(labels, "/")
+	if g.contributions == nil {
+		g.contributions = map[string]map[string]float64{}
+	}
+	if g.contributions[key] == nil {
+		g.contributions[key] = map[string]float64{}
+	}
+	g.contributions[key][from] = value
+	g.show(key, labels)
+}
+
+// remove takes a contribution back.
+func (g *sharedGauge) remove(from string, labels ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := strings.Join(labels, "/")
+	delete(g.contributions[key], from)
+	g.show(key, labels)
+}
+
+func (g *sharedGauge) show(key string, labels []string) {
+	if len(g.contributions[key]) == 0 {
+		delete(g.contributions, key)
+		g.vec.DeleteLabelValues(labels...)
+		return
+	}
+	sum := 0.0
+	for _, value := range g.contributions[key] {
+		sum += value
+	}
+	if g.max > 0 {
+		sum = min(sum, g.max)
+	}
+	g.vec.WithLabelValues(labels...).Set(sum)
+}
+
+// nodeSeries are the nodes with series of their own that outlive what they are about. The
+// zero value is ready to use, from any goroutine.
+type nodeSeries struct {
+	mu sync.Mutex
+	// missing is since when the Node of a node has been missing, zero while it is there.
+	missing map[string]time.Time
+}
+
+// keepSeries is how long the series of a node are kept after its Node is gone (spec 20.1),
+// and expireInterval how often that is looked at.
+const (
+	keepSeries     = time.Hour
+	expireInterval = time.Minute
+)
+
+func (n *nodeSeries) add(node string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.missing == nil {
+		n.missing = map[string]time.Time{}
+	}
+	if _, known := n.missing[node]; !known {
+		n.missing[node] = time.Time{}
+	}
+}
+
+// expired forgets and returns the nodes whose Nodes have been gone for long enough.
+func (n *nodeSeries) expired(exists func(node string) bool, now time.Time) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var expired []string
+	for node, since := range n.missing {
+		switch {
+		case exists(node):
+			n.missing[node] = time.Time{}
+		case since.IsZero():
+			n.missing[node] = now
+		case now.Sub(since) >= keepSeries:
+			delete(n.missing, node)
+			expired = append(expired, node)
+		}
+	}
+	return expired
+}
+
+// expireSeries deletes the series of nodes that are gone.
+func (m *metrics) expireSeries(exists func(node string) bool, now time.Time) {
+	for _, node := range m.nodes.expired(exists, now) {
+		m.unhealthyTime.DeletePartialMatch(prometheus.Labels{"name": node})
+	}
+}
+
+// measure takes a sample of the duration of every sync, also of one that has failed, but
+// not of the one that finds the NodeHealthCheck gone and removes its series.
+func (c *Controller) measure(name string, begun time.Time) {
+	if _, err := c.nhcs.Get(name); err == nil {
+		c.metrics.syncDuration.WithLabelValues(name).Observe(max(0, c.clock.Since(begun).Seconds()))
+	}
+}
+
+// nodeExists reports whether the cache has a Node.
+func (c *Controller) nodeExists(name string) bool {
+	_, exists, err := c.nodeStore.GetByKey(name)
+	return exists || err != nil
+}
+
+// uncoveredNodes returns the number of nodes that no NodeHealthCheck selects.
+func (c *Controller) uncoveredNodes() float64 {
+	if !c.HasSynced() {
+		return 0 // Not all NodeHealthChecks are known yet.
+	}
+	return float64(max(0, len(c.nodeStore.ListKeys())-c.index.Covered()))
+}

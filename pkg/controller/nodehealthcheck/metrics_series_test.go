@@ -1,0 +1,130 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// TestSeriesFromTheFirstSync: what has not happened yet is 0, not missing.
+func TestSeriesFromTheFirstSync(t *testing.T) {
+	t.Parallel()
+	step := func(kind string) v1alpha1.EscalatingRemediation {
+		return v1alpha1.EscalatingRemediation{RemediationTemplate: corev1.ObjectReference{Kind: kind}}
+	}
+	s := newStory(t, func(nhc *v1alpha1.NodeHealthCheck) {
+		nhc.Spec.RemediationTemplate = nil
+		nhc.Spec.EscalatingRemediations = []v1alpha1.EscalatingRemediation{step("ATemplate"), step("BTemplate"), step("Broken")}
+	})
+	s.sync()
+	for _, counter := range []string{started, succeededTotal, timedOutTotal, cancelled, "nhc_remediations_failed_total"} {
+		require.Equal(t, map[string]float64{"/workers/A": 0, "/workers/B": 0}, s.values(t, counter), "20.3: for each of its kinds")
+	}
+	require.Equal(t, map[string]float64{"/workers/Recovered": 0, "/workers/RecoveredWithoutRemediation": 0, "/workers/Replaced": 0, "/workers/NodeDeleted": 0, "/workers/Cancelled": 0},
+		s.values(t, "nhc_episodes_total"), "20.3: for each outcome")
+	for _, metric := range []string{detection, "nhc_sync_duration_seconds", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total"} {
+		require.Equal(t, map[string]float64{"/workers": 0}, s.values(t, metric), "20.3: %s", metric)
+	}
+}
+
+// TestSharedSeries: two NodeHealthChecks have a CR of one kind for one node in one namespace.
+func TestSharedSeries(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.now = epoch.Add(49 * time.Hour)
+	s.sync(sick("n", own(testCR("n", "1"))))
+	one, memoryOfOne := s.nhc, s.state
+	s.nhc = testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Name, nhc.UID = "others", "others" })
+	s.state = s.states.of(s.nhc)
+	s.sync(sick("n", own(testCR("n", "2"))))
+	const series, count = "/n/remediators/RebootRemediation", "nhc_old_remediations"
+	require.Equal(t, map[string]float64{series: 1}, s.values(t, ongoing))
+	require.Equal(t, map[string]float64{"/n/": 2}, s.values(t, oldCRs))
+	require.Equal(t, map[string]float64{"/workers": 1, "/others": 1}, s.values(t, "nhc_ongoing_remediations"))
+	require.Equal(t, map[string]float64{"/workers": 1, "/others": 1}, s.values(t, count))
+
+	s.sync(well("n"))
+	require.Equal(t, map[string]float64{series: 1}, s.values(t, ongoing), "20.1: the other one goes on")
+	require.Equal(t, map[string]float64{"/n/": 1}, s.values(t, oldCRs), "20.1")
+	require.Equal(t, map[string]float64{"/workers": 1, "/others": 0}, s.values(t, count))
+
+	s.metrics.forget("others", s.state)
+	require.Equal(t, map[string]float64{series: 1}, s.values(t, ongoing), "20.1: nor does the end of a NodeHealthCheck end it")
+	s.nhc, s.state = one, memoryOfOne
+	s.sync(well("n"))
+	require.Empty(t, s.values(t, ongoing), "20.1: deleted when it has ended")
+	require.Empty(t, s.values(t, oldCRs))
+}
+
+// TestSeriesOfGoneNodes: names of nodes do not pile up.
+func TestSeriesOfGoneNodes(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("gone", own(testCR("gone", "1"))), sick("there", own(testCR("there", "2"))), sick("back", own(testCR("back", "3"))))
+	s.sync(well("gone"), well("there"), well("back"))
+	nodes := map[string]bool{"there": true}
+	expire := func(after time.Duration) []string {
+		s.metrics.expireSeries(func(node string) bool { return nodes[node] }, epoch.Add(after))
+		var left []string
+		for _, node := range []string{"gone", "there", "back"} {
+			if _, kept := s.values(t, unhealthySeconds)["/"+node+"/remediators/RebootRemediation"]; kept {
+				left = append(left, node)
+			}
+		}
+		return left
+	}
+	require.Equal(t, []string{"gone", "there", "back"}, expire(0))
+	nodes["back"] = true
+	require.Equal(t, []string{"gone", "there", "back"}, expire(time.Hour-1))
+	require.Equal(t, []string{"there", "back"}, expire(time.Hour), "20.1: one hour after its Node is gone")
+	delete(nodes, "back")
+	require.Equal(t, []string{"there", "back"}, expire(2*time.Hour), "20.1: it was there in the meantime")
+	require.Equal(t, []string{"there"}, expire(3*time.Hour))
+}
+
+func TestUncoveredNodes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newTestController(t, clock.RealClock{})
+		for _, name := range []string{"a", "b", "c"} {
+			require.NoError(t, c.nodeStore.Add(testNode(name, labelled("role", name))))
+		}
+		require.Zero(t, c.uncoveredNodes(), "nothing is known before the caches are filled")
+		c.synced = nil
+		require.InDelta(t, 3, c.uncoveredNodes(), 0, "20.3")
+		for _, name := range []string{"one", "other"} {
+			nhc := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
+				nhc.Name, nhc.Spec.Selector.MatchLabels = name, map[string]string{"role": "a"}
+			})
+			c.index.SetCheck(checkOf(nhc))
+		}
+		require.InDelta(t, 2, c.uncoveredNodes(), 0, "20.3: a node that two select is one")
+	})
+}
+
+// TestEverySyncIsMeasured: also one that fails.
+func TestEverySyncIsMeasured(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, registry := newTestController(t, clock.RealClock{})
+		s := &story{registry: registry}
+		require.NoError(t, c.nhcStore.Add(testCheck()))
+		_, err := c.sync(t.Context(), "workers")
+		require.ErrorIs(t, err, watches.ErrPending)
+		require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, "nhc_sync_duration_seconds"), "20.3")
+		require.NoError(t, c.nhcStore.Delete(testCheck()))
+		_, err = c.sync(t.Context(), "workers")
+		require.NoError(t, err)
+		require.Empty(t, s.values(t, "nhc_sync_duration_seconds"), "20.2: series of a deleted NHC are removed")
+	})
+}

@@ -1,0 +1,379 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+const (
+	started, succeededTotal   = "nhc_remediations_started_total", "nhc_remediations_succeeded_total"
+	timedOutTotal, cancelled  = "nhc_remediations_timed_out_total", "nhc_remediations_cancelled_total"
+	ongoing, unhealthySeconds = "nodehealthcheck_ongoing_remediation", "nodehealthcheck_unhealthy_node_duration_seconds"
+	oldCRs, detection         = "nodehealthcheck_old_remediation_cr", "nhc_detection_to_creation_seconds"
+)
+
+// TestMetricsOfAnEpisode ends a remediation in every way there is.
+func TestMetricsOfAnEpisode(t *testing.T) {
+	t.Parallel()
+	cr := testCR("n", "1")
+	tests := map[string]struct {
+		middle, end []part
+		counter     string
+	}{
+		"20.2 the node is healthy":                  {middle: []part{well("n", own(cr), deleted(cr))}, end: []part{well("n")}, counter: succeededTotal},
+		"20.2 the CR has succeeded":                 {middle: []part{sick("n", own(testCR("n", "1", crSucceeded)))}, end: []part{sick("n")}, counter: succeededTotal},
+		"20.2 timed out":                            {middle: []part{sick("n", own(testCR("n", "1", crMarked)))}, end: []part{sick("n")}, counter: timedOutTotal},
+		"20.2 timed out, and the node recovered":    {middle: []part{sick("n", own(testCR("n", "1", crMarked)))}, end: []part{well("n")}, counter: timedOutTotal},
+		"20.2 somebody has deleted it":              {end: []part{sick("n")}, counter: cancelled},
+		"20.2 the Node was deleted":                 {end: []part{sick("n", nodeDeleted, own(cr), deleted(cr))}, counter: cancelled},
+		"20.2 the Node was deleted after a success": {middle: []part{sick("n", own(testCR("n", "1", crSucceeded)))}, end: []part{sick("n", nodeDeleted, own(testCR("n", "1", crSucceeded)), deleted(cr))}, counter: succeededTotal},
+		"20.2 its success is only seen at the end":  {end: []part{sick("n", nodeDeleted, own(testCR("n", "1", crSucceeded)), deleted(cr))}, counter: succeededTotal},
+		"20.2 no longer selected, deleted by hand":  {middle: []part{sick("n", unselected, own(cr))}, end: []part{sick("n", unselected)}, counter: cancelled},
+		"11.6 replaced by a new one":                {end: []part{sick("n", created(testCR("n", "2")))}, counter: cancelled},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t)
+			s.sync(sick("n", created(cr)))
+			key := "/n/remediators/RebootRemediation"
+			require.Equal(t, map[string]float64{key: 1}, s.values(t, ongoing), "20.1: 1 while the remediation is in status")
+			require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, started))
+			if tc.middle != nil {
+				s.sync(tc.middle...)
+				s.sync(tc.middle...)
+			}
+			require.Empty(t, s.values(t, unhealthySeconds), "20.1: one sample at its end")
+			s.sync(tc.end...)
+			replaced := tc.end[0].outcome.NewCR() != nil
+			require.Equal(t, replaced, len(s.values(t, ongoing)) == 1, "20.1: the series is deleted when it has ended")
+			require.Equal(t, map[string]float64{key: 1}, s.values(t, unhealthySeconds), "20.1: series stay")
+			ends := map[string]map[string]float64{}
+			for _, counter := range []string{succeededTotal, timedOutTotal, cancelled} {
+				if values := s.values(t, counter); len(values) > 0 {
+					ends[counter] = values
+				}
+			}
+			require.Equal(t, map[string]map[string]float64{tc.counter: {"/workers/RebootRemediation": 1}}, ends, "20.2: in exactly one of them")
+		})
+	}
+}
+
+// TestUnhealthyTime: from the start of a remediation to its end, also across a restart.
+func TestUnhealthyTime(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))), sick("m", created(testCR("m", "2"))))
+	s.now = epoch.Add(100 * time.Second)
+	s.sync(well("n"), sick("m", own(testCR("m", "2", crMarked))))
+	require.Equal(t, map[string]float64{"/n/remediators/RebootRemediation": 100}, s.sums(t, unhealthySeconds), "20.1")
+	s.restart()
+	s.now = epoch.Add(200 * time.Second)
+	s.sync(sick("m"))
+	require.Equal(t, map[string]float64{"/n/remediators/RebootRemediation": 100, "/m/remediators/RebootRemediation": 200}, s.sums(t, unhealthySeconds), "20.1 P8")
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, timedOutTotal), "P8: status tells how it has ended")
+	require.Empty(t, s.values(t, ongoing))
+}
+
+func TestBucketsOfUpstream(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))))
+	s.sync(well("n"))
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	var buckets []float64
+	for _, family := range families {
+		if family.GetName() == unhealthySeconds {
+			for _, bucket := range family.GetMetric()[0].GetHistogram().GetBucket() {
+				buckets = append(buckets, bucket.GetUpperBound())
+			}
+		}
+	}
+	require.Equal(t, []float64{30, 60, 120, 180, 240, 300, 600, 1200, 2400, 3600}, buckets, "20.1")
+}
+
+// TestEndOfARemediationOutOfSight: its node is in no plan, as nothing is against it, or
+// as it does not exist.
+func TestEndOfARemediationOutOfSight(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("here", created(testCR("here", "1"))), sick("gone", created(testCR("gone", "2"))))
+	s.observe = func(w *observed) {
+		w.nodes, w.objects = []remediation.Node{{Name: "here"}}, []*corev1.Node{testNode("here")}
+	}
+	s.sync()
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, succeededTotal), "20.2: the node is healthy")
+	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, cancelled), "20.2: any other end")
+}
+
+func TestLastLookIsCounted(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", func(p *part) { p.outcome.Result = remediation.Recovered }), sick("m", created(testCR("m", "1"))), sick("o"))
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, "nhc_last_look_recovered_total"))
+}
+
+// TestEveryRemediationEndsOnce plays long random stories: what was started either
+// goes on or has ended in exactly one way, also across restarts.
+func TestEveryRemediationEndsOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		s := newStory(t)
+		running, uid := map[string]*object.CR{}, 0
+		for range 80 {
+			var parts []part
+			for _, name := range []string{"a", "b", "c"} {
+				cr := running[name]
+				if cr != nil && random.IntN(3) == 0 {
+					cr = testCR(name, string(cr.UID), []func(*object.CR){crSucceeded, crMarked, crDeleting}[random.IntN(3)])
+					running[name] = cr
+				}
+				switch {
+				case cr != nil && random.IntN(4) == 0:
+					delete(running, name)
+					parts = append(parts, []part{sick(name), well(name)}[random.IntN(2)])
+				case cr != nil:
+					parts = append(parts, []part{sick(name, own(cr)), well(name, own(cr)), soon(name, own(cr))}[random.IntN(3)])
+				case random.IntN(2) == 0:
+					uid++
+					running[name] = testCR(name, string(rune('0'+uid%10))+string(rune('a'+uid/10)))
+					parts = append(parts, sick(name, created(running[name])))
+				default:
+					parts = append(parts, well(name))
+				}
+			}
+			s.sync(parts...)
+			if random.IntN(10) == 0 {
+				s.restart()
+			}
+			sum := func(metrics ...string) float64 {
+				total := 0.0
+				for _, metric := range metrics {
+					for value := range maps.Values(s.values(t, metric)) {
+						total += value
+					}
+				}
+				return total
+			}
+			require.InDelta(t, uid, sum(started), 0, "20.2: started once, also after a restart")
+			require.InDelta(t, uid, sum(succeededTotal, timedOutTotal, cancelled)+float64(len(running)), 0, "20.2: each ends in exactly one of them")
+			require.InDelta(t, len(running), sum(ongoing), 0, "20.1")
+			require.InDelta(t, uid-len(running), sum(unhealthySeconds), 0, "20.1: one sample per remediation")
+		}
+	}
+}
+
+func TestGauges(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.observe = func(w *observed) {
+		w.summary.Observed, w.summary.Healthy, w.summary.Unhealthy, w.summary.SoonUnhealthy, w.gate = 9, 5, 3, 2, health.Gate{Open: true}
+	}
+	s.sync(sick("a", own(testCR("a", "1"))), sick("b"))
+	gauges := func() map[string]float64 {
+		values := map[string]float64{}
+		for _, name := range []string{"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_remediating_nodes", "nhc_soon_unhealthy_nodes", "nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled"} {
+			for key, value := range s.values(t, name) {
+				values[name+key] = value
+			}
+		}
+		return values
+	}
+	require.Equal(t, map[string]float64{
+		"nhc_observed_nodes/workers": 9, "nhc_healthy_nodes/workers": 5, "nhc_unhealthy_nodes/workers": 3, "nhc_remediating_nodes/workers": 1,
+		"nhc_soon_unhealthy_nodes/workers": 2, "nhc_gate_open/workers": 1, "nhc_storm_active/workers": 0, "nhc_paused/workers": 0, "nhc_disabled/workers": 0,
+	}, gauges(), "20.2")
+	s.observe = func(w *observed) { w.templates.problem, w.storm.Active = &remediation.Problem{}, true }
+	s.nhc.Spec.PauseRequests = []string{"x"}
+	s.sync()
+	require.Equal(t, map[string]float64{
+		"nhc_observed_nodes/workers": 0, "nhc_healthy_nodes/workers": 0, "nhc_unhealthy_nodes/workers": 0, "nhc_remediating_nodes/workers": 0,
+		"nhc_soon_unhealthy_nodes/workers": 0, "nhc_gate_open/workers": 0, "nhc_storm_active/workers": 1, "nhc_paused/workers": 1, "nhc_disabled/workers": 1,
+	}, gauges(), "20.2 P4")
+}
+
+// TestSeriesOfDeletedNHC: nothing is left of it but what is said to stay.
+func TestSeriesOfDeletedNHC(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))))
+	s.sync(well("n"))
+	s.now = epoch.Add(49 * time.Hour)
+	s.sync(sick("n", own(testCR("n", "2"))), sick("m", own(testCR("m", "3", crMarked))), sick("o", own(testCR("o", "4"))))
+	s.sync(sick("m"), sick("o"), sick("n", own(testCR("n", "2"))))
+	require.NotEmpty(t, s.values(t, ongoing))
+	require.NotEmpty(t, s.values(t, oldCRs))
+	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
+	s.metrics.forget("workers", s.states.forget("workers"))
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	var left []string
+	for _, family := range families {
+		left = append(left, family.GetName())
+	}
+	require.Equal(t, []string{unhealthySeconds}, left, "20.2: removed; 20.1: these series stay")
+	require.Nil(t, s.states.forget("workers"))
+	s.metrics.forget("unknown", nil)
+}
+
+// TestSeriesOfOtherNHCs: they are none of its business.
+func TestSeriesOfOtherNHCs(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))))
+	s.metrics.observedNodes.WithLabelValues("others").Set(7)
+	s.metrics.forget("workers", s.states.forget("workers"))
+	require.Equal(t, map[string]float64{"/others": 7}, s.values(t, "nhc_observed_nodes"), "20.2 P9")
+}
+
+// TestSeriesOfRecreatedNHC: the NodeHealthCheck was deleted and created again before
+// a sync has seen that, and its CRs are gone with it.
+func TestSeriesOfRecreatedNHC(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.sync(sick("n", created(testCR("n", "1"))))
+	s.nhc.UID, s.nhc.Status = "of-the-next-life", v1alpha1.NodeHealthCheckStatus{}
+	s.state = s.states.of(s.nhc)
+	s.sync(well("n"))
+	require.Empty(t, s.values(t, ongoing), "P4 20.1: the series goes with its cause")
+}
+
+func TestOldRemediationMetric(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	first, second, young := testCR("n", "1"), testCR("n", "2", crAt(epoch.Add(time.Hour))), testCR("m", "3", crAt(epoch.Add(47*time.Hour)))
+	s.now = epoch.Add(48*time.Hour - time.Second)
+	s.sync(sick("n", own(first, second)), sick("m", own(young)))
+	require.Empty(t, s.values(t, oldCRs))
+	s.now = epoch.Add(48*time.Hour + time.Second)
+	s.sync(sick("n", own(first, second)), sick("m", own(young)))
+	require.Equal(t, map[string]float64{"/n/": 1}, s.values(t, oldCRs), "17.6 20.1: by node, the namespace is empty")
+	s.now = epoch.Add(50 * time.Hour)
+	s.sync(sick("n", own(first, second)), sick("m", own(young)))
+	require.Equal(t, map[string]float64{"/n/": 2}, s.values(t, oldCRs), "20.1: the number of the node's own CRs")
+	s.sync(well("n", own(second), delayed), sick("m", own(young)))
+	require.Equal(t, map[string]float64{"/n/": 1}, s.values(t, oldCRs))
+	s.sync(well("n"), sick("m", own(young)))
+	require.Empty(t, s.values(t, oldCRs), "20.1: deleted with the last of them")
+}
+
+func TestDetectionToCreation(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	cr := testCR("n", "1")
+	s.sync(sick("n", createdAt(cr, epoch.Add(3*time.Second))))
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2")
+	s.sync(sick("n", own(cr)))
+	s.sync(sick("n", own(cr), created(testCR("n", "2"))))
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2: until its first CR")
+	s.now = epoch.Add(time.Hour)
+	s.sync(sick("n", created(testCR("n", "3"))))
+	s.sync(sick("m"), sick("o", own(testCR("o", "4")), created(testCR("o", "5"))), sick("p", created(testCR("p", "6")), func(p *part) { p.plan.Node.Verdict.Deadline = time.Time{} }))
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2: nor without a CR, nor one that status has lost, nor where nobody knows since when")
+	require.Equal(t, map[string]float64{"/workers": 3}, s.sums(t, detection), "20.2: in seconds")
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2 11.6: one that replaces a CR that has vanished is not the first")
+}
+
+func TestMetricsLint(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.now = epoch.Add(49 * time.Hour)
+	s.sync(sick("e", refused(v1alpha1.DecidedPaused)), sick("f", func(p *part) { p.outcome.Result = remediation.Recovered }))
+	s.sync(sick("a", created(testCR("a", "1"))), sick("b", own(testCR("b", "2", crMarked))), sick("c", own(testCR("c", "3"))), sick("d", own(testCR("d", "4"))))
+	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3")), stepFailed(testCR("c", "3"))), well("d"))
+	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
+	s.metrics.staleRetries.WithLabelValues("workers", "leases").Inc()
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	var names []string
+	for _, family := range families {
+		names = append(names, family.GetName())
+		require.NotEmpty(t, family.GetHelp())
+	}
+	want := []string{
+		ongoing, unhealthySeconds, oldCRs, started, succeededTotal, timedOutTotal, cancelled, "nhc_remediations_failed_total", detection, "nhc_sync_duration_seconds",
+		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_soon_unhealthy_nodes", "nhc_remediating_nodes",
+		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled",
+		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total", "nhc_leftover_remediations", "nhc_stale_cache_retries_total",
+		"nhc_ongoing_remediations", "nhc_old_remediations",
+	}
+	slices.Sort(want)
+	require.Equal(t, want, names, "20.1 20.2")
+	require.Len(t, s.metrics.all(), len(want))
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestMetricsAreRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	_, err := newMetrics(registry)
+	require.NoError(t, err)
+	_, err = newMetrics(registry)
+	require.ErrorContains(t, err, "registering metrics")
+}
+
+func TestNodesWaiting(t *testing.T) {
+	t.Parallel()
+	const waiting, waited = "nhc_nodes_waiting", "nhc_node_waiting_seconds"
+	s := newStory(t)
+	nonZero := func() map[string]float64 {
+		values := s.values(t, waiting)
+		maps.DeleteFunc(values, func(_ string, value float64) bool { return value == 0 })
+		return values
+	}
+	blocked := func(p *part) { p.plan.Reason = v1alpha1.DecidedPaused } // Its step is over, and may not end.
+	s.sync(sick("a", refused(v1alpha1.DecidedPaused)), sick("b", refused(v1alpha1.DecidedPaused)), sick("c", own(testCR("c", "1"))), sick("d", own(testCR("d", "2")), blocked))
+	require.Equal(t, map[string]float64{"/workers/Paused": 2}, nonZero(), "nodes under remediation do not wait")
+	require.Contains(t, s.values(t, waiting), "/workers/GateClosed", "series that are zero are there")
+	require.NotContains(t, s.values(t, waiting), "/workers/StepRunning")
+	require.Empty(t, s.values(t, waited))
+
+	s.sync(sick("a", refused(v1alpha1.DecidedGateClosed)), sick("b", refused(v1alpha1.DecidedPaused)), well("c"))
+	require.Equal(t, map[string]float64{"/workers/Paused": 1, "/workers/GateClosed": 1}, nonZero())
+	require.Equal(t, map[string]float64{"/workers/Paused": 1}, s.values(t, waited))
+	require.Equal(t, map[string]float64{"/workers/Paused": 1}, s.sums(t, waited), "one second")
+
+	s.restart()
+	s.sync(sick("b", own(testCR("b", "2"))))
+	require.Empty(t, nonZero())
+	require.Equal(t, map[string]float64{"/workers/Paused": 2, "/workers/GateClosed": 1}, s.values(t, waited), "P8: also after a restart")
+	require.Equal(t, map[string]float64{"/workers/Paused": 3, "/workers/GateClosed": 1}, s.sums(t, waited), "since the decision, not since the restart")
+	s.metrics.forget("workers", s.state)
+	require.Empty(t, s.values(t, waiting), "20.2: series of a deleted NHC are removed")
+	require.Empty(t, s.values(t, waited))
+}
+
+func TestEpisodesAreCounted(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.nhc.Spec.RemediationHistoryLimit = new(int32(0))
+	s.sync(sick("a", own(testCR("a", "1"))), sick("b"), sick("c"))
+	s.sync(well("a"), well("b"), sick("c", nodeDeleted))
+	require.Equal(t, map[string]float64{"/workers/Recovered": 1, "/workers/RecoveredWithoutRemediation": 1, "/workers/Replaced": 0, "/workers/NodeDeleted": 1, "/workers/Cancelled": 0}, s.values(t, "nhc_episodes_total"))
+	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"))
+	require.Equal(t, map[string]float64{"/workers": 3 * 61}, s.sums(t, "nhc_episode_duration_seconds"), "a minute as a condition, and a second more")
+	require.Empty(t, s.nhc.Status.RemediationHistory, "0 turns it off, and only the list")
+	s.sync(well("a"))
+	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"), "once")
+}

@@ -1,0 +1,240 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// update brings the metrics of a NodeHealthCheck in line with a reported sync.
+func (m *metrics) update(r *syncResult) {
+	m.updateState(r)
+	m.updateWaiting(r)
+	m.countEpisodes(r)
+	m.countFailures(r)
+	m.updateRemediations(r)
+	r.state.oldNodes = m.updateOld(r.nhc.Name, r.oldCRs(), r.state.oldNodes)
+}
+
+// updateState shows the present state.
+func (m *metrics) updateState(r *syncResult) {
+	name := r.nhc.Name
+	m.observedNodes.WithLabelValues(name).Set(float64(r.summary.Observed))
+	m.healthyNodes.WithLabelValues(name).Set(float64(r.summary.Healthy))
+	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.summary.Unhealthy))
+	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.summary.SoonUnhealthy))
+	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.status.RemediatingNodes))
+	m.leftovers.WithLabelValues(name).Set(float64(len(leftovers(r.nodes))))
+	m.gateOpen.WithLabelValues(name).Set(truth(r.gate.Open))
+	m.stormActive.WithLabelValues(name).Set(truth(r.storm.Active))
+	m.paused.WithLabelValues(name).Set(truth(len(r.nhc.Spec.PauseRequests) > 0))
+	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
+}
+
+func (m *metrics) countEpisodes(r *syncResult) {
+	for i := range r.ended {
+		episode := &r.ended[i]
+		m.episodes.WithLabelValues(r.nhc.Name, string(episode.Outcome)).Inc()
+		m.episodeDuration.WithLabelValues(r.nhc.Name).Observe(episode.Finished.Sub(episode.Detected.Time).Seconds())
+	}
+}
+
+// countCreations counts what the live reads found, and how long the nodes waited that
+// got their first CR. It is told at once: what began was begun, even if the sync is
+// broken off or its status cannot be written.
+func (m *metrics) countCreations(nhc string, results []remediation.NodeResult) {
+	for _, result := range results {
+		node, outcome := result.Plan.Node, result.Outcome
+		if outcome.Result == remediation.Recovered {
+			m.lastLookRecovered.WithLabelValues(nhc).Inc()
+		}
+		if outcome.NewCR() != nil && len(node.Own) == 0 && len(node.Recorded) == 0 && !node.Verdict.Deadline.IsZero() {
+			m.detectionToCreation.WithLabelValues(nhc).Observe(max(0, outcome.CreatedAt.Sub(node.Verdict.Deadline).Seconds()))
+		}
+	}
+}
+
+// updateRemediations compares the CRs before and after: it counts those that have begun
+// or ended, and shows those that go on.
+func (m *metrics) updateRemediations(r *syncResult) {
+	name, before, after := r.nhc.Name, r.state.remediations, r.track()
+	if before == nil {
+		before = shownIn(&r.nhc.Status) // After a restart, status tells what went on.
+	}
+	for uid, cr := range after {
+		if _, known := before[uid]; !known {
+			m.started.WithLabelValues(name, cr.kind).Inc()
+		}
+	}
+	healthy, succeeded := r.healthyNodes(), r.succeeded()
+	for uid, cr := range before {
+		if _, goesOn := after[uid]; goesOn {
+			continue
+		}
+		m.end(name, uid, cr, healthy[cr.node] || succeeded.Has(uid), r.now)
+	}
+	for uid, cr := range after {
+		m.ongoing.set(string(uid), 1, cr.node, cr.namespace, cr.kind)
+	}
+	m.ongoingRemediations.WithLabelValues(name).Set(float64(len(after)))
+	r.state.remediations = after
+}
+
+// countFailures counts the failures that no step follows, once for each CR.
+func (m *metrics) countFailures(r *syncResult) {
+	for _, result := range r.results {
+		if cr := result.Plan.Failed; cr != nil && !r.state.reported.failed.Has(cr.UID) {
+			m.failed.WithLabelValues(r.nhc.Name, cr.Kind).Inc()
+		}
+	}
+}
+
+// updateWaiting counts the nodes for which no remediation is at work, and how long
+// those waited whose reason has gone.
+func (m *metrics) updateWaiting(r *syncResult) {
+	waiting := map[v1alpha1.DecisionReason]int{}
+	for _, decision := range r.decisions {
+		if decision.Type != v1alpha1.DecisionRemediating {
+			waiting[decision.Reason]++
+		}
+	}
+	for reason, decisionType := range v1alpha1.DecisionReasons() {
+		if decisionType != v1alpha1.DecisionRemediating {
+			m.nodesWaiting.WithLabelValues(r.nhc.Name, string(reason)).Set(float64(waiting[reason]))
+		}
+	}
+	for node, before := range r.state.decisions {
+		if after := r.decisions[node]; before.Type != v1alpha1.DecisionRemediating && !after.SameReason(&before) {
+			m.nodeWaiting.WithLabelValues(r.nhc.Name, string(before.Reason)).Observe(max(0, r.now.Sub(before.Since.Time).Seconds()))
+		}
+	}
+}
+
+// updateOld counts the old CRs per node, and removes the series of nodes that had
+// some and have none left.
+func (m *metrics) updateOld(nhc string, old []*object.CR, before sets.Set[string]) sets.Set[string] {
+	perNode := map[string]int{}
+	for _, cr := range old {
+		perNode[cr.Node()]++
+	}
+	for node := range before {
+		if perNode[node] == 0 {
+			m.old.remove(nhc, node, "")
+		}
+	}
+	for node, n := range perNode {
+		m.old.set(nhc, float64(n), node, "")
+	}
+	m.oldRemediations.WithLabelValues(nhc).Set(float64(len(old)))
+	return sets.KeySet(perNode)
+}
+
+// end counts the end of a remediation, in exactly one way.
+func (m *metrics) end(nhc string, uid types.UID, cr tracked, succeeded bool, now time.Time) {
+	m.ongoing.remove(string(uid), cr.node, cr.namespace, cr.kind)
+	m.nodes.add(cr.node)
+	m.unhealthyTime.WithLabelValues(cr.node, cr.namespace, cr.kind).Observe(max(0, now.Sub(cr.started).Seconds()))
+	switch {
+	case cr.timedOut:
+		m.timedOut.WithLabelValues(nhc, cr.kind).Inc()
+	case succeeded || cr.succeeded:
+		m.succeeded.WithLabelValues(nhc, cr.kind).Inc()
+	default:
+		m.cancelled.WithLabelValues(nhc, cr.kind).Inc()
+	}
+}
+
+// forget removes the series of a NodeHealthCheck that is gone.
+func (m *metrics) forget(nhc string, state *nhcState) {
+	for _, metric := range m.perCheck() {
+		metric.DeletePartialMatch(prometheus.Labels{"nodehealthcheck": nhc})
+	}
+	if state == nil {
+		return
+	}
+	for node := range state.oldNodes {
+		m.old.remove(nhc, node, "")
+	}
+	for uid, cr := range state.remediations {
+		m.ongoing.remove(string(uid), cr.node, cr.namespace, cr.kind)
+	}
+}
+
+// shownIn returns the CRs that a status shows.
+func shownIn(status *v1alpha1.NodeHealthCheckStatus) map[types.UID]tracked {
+	crs := map[types.UID]tracked{}
+	for i := range status.UnhealthyNodes {
+		node := &status.UnhealthyNodes[i]
+		for j := range node.Remediations {
+			cr := &node.Remediations[j]
+			crs[cr.Resource.UID] = tracked{
+				node: node.Name, namespace: cr.Resource.Namespace, kind: cr.Resource.Kind,
+				started: cr.Started.Time, timedOut: cr.TimedOut != nil,
+			}
+		}
+	}
+	return crs
+}
+
+// track returns the CRs that exist after the sync, also those of nodes that status
+// is too small for.
+func (r *syncResult) track() map[types.UID]tracked {
+	crs := map[types.UID]tracked{}
+	for _, result := range r.results {
+		node := result.Plan.Node
+		succeeded := map[types.UID]bool{}
+		for _, own := range node.Own {
+			succeeded[own.UID] = own.Succeeded == corev1.ConditionTrue
+		}
+		for _, cr := range remediationsOf(result) {
+			crs[cr.Resource.UID] = tracked{
+				node: node.Name, namespace: cr.Resource.Namespace, kind: cr.Resource.Kind,
+				started: cr.Started.Time, timedOut: cr.TimedOut != nil, succeeded: succeeded[cr.Resource.UID],
+			}
+		}
+	}
+	return crs
+}
+
+// succeeded returns the CRs that have reported success, those that were just removed
+// among them.
+func (r *syncResult) succeeded() sets.Set[types.UID] {
+	crs := sets.New[types.UID]()
+	for _, result := range r.results {
+		for _, own := range result.Plan.Node.Own {
+			if own.Succeeded == corev1.ConditionTrue {
+				crs.Insert(own.UID)
+			}
+		}
+	}
+	return crs
+}
+
+// healthyNodes returns which nodes are healthy now, of those whose remediations may
+// have ended: a node that is in no plan but exists has nothing against it.
+func (r *syncResult) healthyNodes() map[string]bool {
+	healthy := map[string]bool{}
+	for i := range r.nhc.Status.UnhealthyNodes {
+		name := r.nhc.Status.UnhealthyNodes[i].Name
+		healthy[name] = r.nodeObject(name) != nil
+	}
+	for _, result := range r.results {
+		node := result.Plan.Node
+		healthy[node.Name] = node.Verdict.State == health.Healthy && !node.Constraints.NodeDeleted
+	}
+	return healthy
+}

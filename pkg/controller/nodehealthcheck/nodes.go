@@ -1,0 +1,157 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
+)
+
+const metaNamespaced = meta.RESTScopeNameNamespace
+
+func isNoMatch(err error) bool { return meta.IsNoMatchError(err) }
+
+func labelSet(node *corev1.Node) labels.Set { return labels.Set(node.Labels) }
+
+// isControlPlane reports whether the node has a control plane label (spec 12.1).
+func isControlPlane(node *corev1.Node) bool {
+	return hasKey(node.Labels, "node-role.kubernetes.io/control-plane") || hasKey(node.Labels, "node-role.kubernetes.io/master")
+}
+
+// nodeCache is the cache of Nodes, as the index of nodes reads it.
+type nodeCache struct{ cache.Store }
+
+// Get implements nodeindex.Nodes.
+func (c nodeCache) Get(name string) *corev1.Node {
+	object, exists, err := c.GetByKey(name)
+	if err != nil || !exists {
+		return nil // A cache in memory has no errors.
+	}
+	return object.(*corev1.Node)
+}
+
+// All implements nodeindex.Nodes.
+func (c nodeCache) All() iter.Seq[*corev1.Node] {
+	return func(yield func(*corev1.Node) bool) {
+		for _, object := range c.List() {
+			if !yield(object.(*corev1.Node)) {
+				return
+			}
+		}
+	}
+}
+
+// versionOf returns the version of a NodeHealthCheck as the index of nodes knows it.
+func versionOf(nhc *v1alpha1.NodeHealthCheck) nodeindex.Version {
+	return nodeindex.Version{Name: nhc.Name, UID: nhc.UID, Generation: nhc.Generation}
+}
+
+// checkOf returns what the index of nodes has to know of a NodeHealthCheck.
+func checkOf(nhc *v1alpha1.NodeHealthCheck) nodeindex.Check {
+	selector, rules := selectorOf(nhc), nhc.Spec.UnhealthyConditions
+	return nodeindex.Check{
+		Version:   versionOf(nhc),
+		Selects:   func(node *corev1.Node) bool { return selector.Matches(labelSet(node)) },
+		NeedsLook: func(node *corev1.Node) bool { return health.Matches(rules, node.Status.Conditions) },
+	}
+}
+
+// selectorOf returns the selector of a NodeHealthCheck. An invalid one, stored before
+// admission checked it, selects nothing.
+func selectorOf(nhc *v1alpha1.NodeHealthCheck) labels.Selector {
+	selector, err := metav1.LabelSelectorAsSelector(&nhc.Spec.Selector)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return selector
+}
+
+// selects reports whether the cache has a Node of this name that a selector matches.
+func (c *Controller) selects(selector labels.Selector, name string) bool {
+	node, err := c.nodes.Get(name)
+	return err == nil && selector.Matches(labelSet(node))
+}
+
+// nodeChanged handles a Node that was created (old is nil) or updated. A heartbeat costs
+// no allocation, and does not reach the index.
+func (c *Controller) nodeChanged(old, node *corev1.Node) {
+	matters := old == nil || nodeMatters(old, node)
+	if !matters && maps.Equal(old.Labels, node.Labels) {
+		return
+	}
+	c.enqueue(c.index.NodeChanged(node.Name, matters))
+	if matters {
+		c.nodeMattered(node.Name, isControlPlane(node) || (old != nil && isControlPlane(old)))
+	}
+}
+
+// nodeDeleted handles a Node that was deleted. What it was like may not be known.
+func (c *Controller) nodeDeleted(name string) {
+	c.enqueue(c.index.NodeChanged(name, true))
+	c.nodeMattered(name, true)
+}
+
+// nodeMattered wakes the NodeHealthChecks to which a node matters although they may not
+// select it: those with a CR for it, and if it may be one of the control plane, those that
+// wait for the control plane.
+func (c *Controller) nodeMattered(name string, controlPlane bool) {
+	c.enqueue(c.remediatingNode(name))
+	if controlPlane {
+		c.enqueue(c.waiters.of(controlPlaneTopic))
+		c.enqueue(c.waiters.of(controlPlaneNodesTopic))
+	}
+}
+
+// nodeMatters reports whether a node has changed in a way that may change a decision
+// about it, other than whether it is selected (spec 21.1).
+func nodeMatters(old, node *corev1.Node) bool {
+	if old.UID != node.UID || old.Labels[v1alpha1.LabelExclude] != node.Labels[v1alpha1.LabelExclude] || isControlPlane(old) != isControlPlane(node) {
+		return true
+	}
+	if hasKey(old.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) != hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
+		return true
+	}
+	if _, before := old.Labels[v1alpha1.LabelExclude]; before != hasKey(node.Labels, v1alpha1.LabelExclude) {
+		return true
+	}
+	return !sameConditions(old.Status.Conditions, node.Status.Conditions)
+}
+
+func hasKey(m map[string]string, key string) bool {
+	_, present := m[key]
+	return present
+}
+
+// sameConditions compares type, status and transition time, in any order.
+func sameConditions(a, b []corev1.NodeCondition) bool {
+	// The order hardly ever changes.
+	if slices.EqualFunc(a, b, sameCondition) {
+		return true
+	}
+	return containsConditions(a, b) && containsConditions(b, a)
+}
+
+func containsConditions(all, some []corev1.NodeCondition) bool {
+	for _, condition := range some {
+		if !slices.ContainsFunc(all, func(other corev1.NodeCondition) bool { return sameCondition(condition, other) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameCondition(a, b corev1.NodeCondition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.LastTransitionTime.Equal(&b.LastTransitionTime)
+}

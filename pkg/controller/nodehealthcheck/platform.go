@@ -1,0 +1,226 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// platformOwner is who wants the optional kinds: the controller itself.
+const platformOwner = "platform"
+
+// platformKinds are the optional kinds of OpenShift and Cluster API.
+var platformKinds = map[schema.GroupVersionKind][]types.NamespacedName{
+	remediation.MachineHealthCheckKind: nil,
+	remediation.OpenShiftMachineKind:   nil,
+	remediation.ClusterVersionKind:     nil,
+	remediation.ClusterAPIMachineKind:  nil,
+}
+
+// parsePlatform keeps of an optional object what is read of it: all of the metadata
+// that identifies it, and the conditions that a MachineHealthCheck looks at, or that
+// a ClusterVersion has.
+func parsePlatform(object *unstructured.Unstructured) runtime.Object {
+	trimmed := &unstructured.Unstructured{Object: map[string]any{}}
+	trimmed.SetGroupVersionKind(object.GroupVersionKind())
+	trimmed.SetNamespace(object.GetNamespace())
+	trimmed.SetName(object.GetName())
+	trimmed.SetUID(object.GetUID())
+	trimmed.SetResourceVersion(object.GetResourceVersion())
+	for kind, path := range map[string][]string{
+		remediation.MachineHealthCheckKind.Kind: {"spec", "unhealthyConditions"},
+		remediation.ClusterVersionKind.Kind:     {"status", "conditions"},
+	} {
+		if object.GetKind() != kind {
+			continue
+		}
+		if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, path...); found {
+			// A shape that cannot be copied is one that cannot be understood either.
+			_ = unstructured.SetNestedField(trimmed.Object, runtime.DeepCopyJSONValue(value), path...)
+		}
+	}
+	return trimmed
+}
+
+// platformHandler handles optional objects. A MachineHealthCheck or a ClusterVersion
+// concerns everybody, a Machine nobody: it is looked up when it is needed.
+func (c *Controller) platformHandler() cache.ResourceEventHandler {
+	changed := func(object any) {
+		if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() != remediation.OpenShiftMachineKind.Kind {
+			c.enqueue(c.index.Names())
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: changed,
+		UpdateFunc: func(before, object any) {
+			old, ok := before.(*unstructured.Unstructured)
+			current, also := object.(*unstructured.Unstructured)
+			if ok && also && equality.Semantic.DeepEqual(old.Object["spec"], current.Object["spec"]) && equality.Semantic.DeepEqual(old.Object["status"], current.Object["status"]) {
+				return
+			}
+			changed(object)
+		},
+		DeleteFunc: func(object any) { changed(lastKnown(object)) },
+	}
+}
+
+// platformState is what a sync observes of the platform.
+type platformState struct {
+	// conflict means that MachineHealthChecks look after the same machines, or did when
+	// they could be read last.
+	conflict bool
+	// problem is why that cannot be found out, if a permission is missing, unknown that
+	// it was never found out by this process: then status says whether it was before.
+	problem *remediation.Problem
+	unknown bool
+	// machineHealthChecks tells whether there is any.
+	machineHealthChecks bool
+	// progressing means that a ClusterVersion says so, or did when they could be read
+	// last.
+	progressing bool
+	// access is why ClusterVersions cannot be read, nil if they can or are not served.
+	// With unseen, this process never has, so that status says how it was before.
+	access *remediation.Problem
+	unseen bool
+	// openShiftMachines tells whether these are served.
+	openShiftMachines bool
+}
+
+// observePlatform observes the platform for a NodeHealthCheck. The error is
+// watches.ErrPending if something has not been read yet that is about to be.
+func (c *Controller) observePlatform(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (platformState, error) {
+	var s platformState
+	if err := c.observeMachineHealthChecks(&s); err != nil {
+		return s, err
+	}
+	if err := c.observeClusterVersions(&s); err != nil {
+		return s, err
+	}
+	for _, kind := range []schema.GroupVersionKind{remediation.OpenShiftMachineKind, remediation.ClusterAPIMachineKind} {
+		// A CR gets its owners when it is created, and never again.
+		if _, err := c.platform.Cache(kind); onlyPending(err) {
+			return s, err
+		}
+	}
+	mapping, _ := c.platform.Mapping(remediation.OpenShiftMachineKind)
+	s.openShiftMachines = mapping != nil
+	s.recall(nhc, state)
+	return s, nil
+}
+
+// observeMachineHealthChecks finds out about a conflict. A known one lasts until they can be
+// read again or are not served any more; a permission that is missing is a problem, because
+// a conflict that begins would not be noticed (spec 6.1, 6.9).
+func (c *Controller) observeMachineHealthChecks(s *platformState) error {
+	checks, err := c.platformObjects(remediation.MachineHealthCheckKind)
+	if onlyPending(err) {
+		return err
+	}
+	if err == nil {
+		c.platformSeen.checks.Store(&seenChecks{conflict: remediation.Conflicts(checks), exist: len(checks) > 0})
+	}
+	if last := c.platformSeen.checks.Load(); last != nil {
+		s.conflict, s.machineHealthChecks = last.conflict, last.exist
+	} else {
+		s.unknown = true
+	}
+	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied && !s.conflict {
+		s.problem = remediation.PlatformForbidden(forbidden.Verb, forbidden.Resource)
+	}
+	return nil
+}
+
+// observeClusterVersions finds out about an upgrade. A known one lasts until they can be
+// read again or are not served any more (spec 10.2).
+func (c *Controller) observeClusterVersions(s *platformState) error {
+	versions, err := c.platformObjects(remediation.ClusterVersionKind)
+	if onlyPending(err) {
+		return err
+	}
+	if err == nil {
+		c.platformSeen.progressing.Store(new(remediation.Progressing(versions)))
+	}
+	if last := c.platformSeen.progressing.Load(); last != nil {
+		s.progressing = *last
+	} else {
+		s.unseen = true
+	}
+	switch forbidden, denied := errors.AsType[*watches.ForbiddenError](err); {
+	case denied:
+		s.access = remediation.PlatformForbidden(forbidden.Verb, forbidden.Resource)
+	case err != nil:
+		s.access = remediation.PlatformUnreadable(remediation.ClusterVersionKind)
+	}
+	return nil
+}
+
+// platformObjects returns all objects of an optional kind, none if it is not served.
+func (c *Controller) platformObjects(kind schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
+	indexer, err := c.platform.Cache(kind)
+	if isNoMatch(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for _, object := range indexer.List() {
+		if u, ok := object.(*unstructured.Unstructured); ok {
+			objects = append(objects, u)
+		}
+	}
+	return objects, nil
+}
+
+// machinesOf returns the Machines of a Node, as far as there are any and they can be read:
+// without one, the NodeHealthCheck is the only owner and remediation goes on.
+func (c *Controller) machinesOf(node *corev1.Node) remediation.Machines {
+	openShift, clusterAPI := remediation.MachineNames(node.Annotations)
+	var machines remediation.Machines
+	machines.OpenShift, machines.UnreadOpenShift = c.machine(remediation.OpenShiftMachineKind, openShift)
+	machines.ClusterAPI, machines.UnreadClusterAPI = c.machine(remediation.ClusterAPIMachineKind, clusterAPI)
+	return machines
+}
+
+// machine returns a Machine, nil if there is none, and its namespace if it cannot be read
+// for now. What is not served, or must not be read, does not count.
+func (c *Controller) machine(kind schema.GroupVersionKind, name types.NamespacedName) (machine *unstructured.Unstructured, unread string) {
+	if name.Name == "" {
+		return nil, ""
+	}
+	object, err := c.platform.Get(kind, name)
+	_, forbidden := errors.AsType[*watches.ForbiddenError](err)
+	switch {
+	case err == nil:
+		machine, _ = object.(*unstructured.Unstructured)
+		return machine, ""
+	case forbidden, isNoMatch(err), apierrors.IsNotFound(err):
+		return nil, ""
+	default:
+		return nil, name.Namespace
+	}
+}
+
+// keptAnnotations are the annotations of Nodes that are read.
+var keptAnnotations = []string{
+	v1alpha1.AnnotationManuallyConfirmedHealthy,
+	remediation.AnnotationOpenShiftMachine,
+	remediation.AnnotationClusterAPIMachine,
+	remediation.AnnotationClusterAPINamespace,
+	remediation.AnnotationCurrentConfig,
+	remediation.AnnotationDesiredConfig,
+}

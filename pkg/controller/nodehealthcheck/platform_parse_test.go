@@ -1,0 +1,118 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// platformObject returns an object as the API server has it.
+func platformObject(text string) *unstructured.Unstructured {
+	var content map[string]any
+	if err := json.Unmarshal([]byte(text), &content); err != nil {
+		return nil
+	}
+	return &unstructured.Unstructured{Object: content}
+}
+
+const identity = `"metadata": {"namespace": "ns", "name": "n", "uid": "u", "resourceVersion": "7"}`
+
+// waste is what must not be kept.
+var waste = `"labels": {"waste": "waste"}, "annotations": {"waste": "` + strings.Repeat("waste", 1000) + `"}, "managedFields": [{"manager": "waste"}], "finalizers": ["waste"]`
+
+func TestParsePlatform(t *testing.T) {
+	t.Parallel()
+	metadata := strings.TrimSuffix(identity, "}") + ", " + waste + "}"
+	tests := map[string]struct{ object, want string }{
+		"6.9 a MachineHealthCheck": {
+			object: `{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", ` + metadata + `,
+				"spec": {"waste": 1, "unhealthyConditions": [{"type": "Terminating", "status": "True"}]}, "status": {"conditions": ["waste"]}}`,
+			want: `{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", ` + identity + `,
+				"spec": {"unhealthyConditions": [{"type": "Terminating", "status": "True"}]}}`,
+		},
+		"10.2 a ClusterVersion": {
+			object: `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", ` + metadata + `,
+				"spec": {"unhealthyConditions": ["waste"]}, "status": {"history": ["waste"], "conditions": [{"type": "Progressing", "status": "True"}]}}`,
+			want: `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", ` + identity + `,
+				"status": {"conditions": [{"type": "Progressing", "status": "True"}]}}`,
+		},
+		"11.3 a Machine": {
+			object: `{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", ` + metadata + `,
+				"spec": {"unhealthyConditions": ["waste"]}, "status": {"conditions": ["waste"]}}`,
+			want: `{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", ` + identity + `}`,
+		},
+		"6.9 one without conditions": {
+			object: `{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", ` + identity + `, "spec": {}}`,
+			want:   `{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", ` + identity + `}`,
+		},
+		"10.2 a malformed one": {
+			object: `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", ` + identity + `, "status": "waste"}`,
+			want:   `{"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion", ` + identity + `}`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := platformObject(tc.object)
+			require.NotNil(t, object)
+			before := object.DeepCopy()
+			parsed := parsePlatform(object).(*unstructured.Unstructured)
+			require.Equal(t, before, object, "reading changes nothing")
+			require.Equal(t, platformObject(tc.want), parsed)
+			require.Equal(t, parsed, parsePlatform(parsed), "what a cache gives back is parsed again")
+		})
+	}
+}
+
+func TestParsePlatformSharesNothing(t *testing.T) {
+	t.Parallel()
+	object := platformObject(`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [{"type": "Terminating"}]}}`)
+	parsed := parsePlatform(object).(*unstructured.Unstructured)
+	conditions, _, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "unhealthyConditions")
+	require.NoError(t, err)
+	conditions.([]any)[0].(map[string]any)["type"] = "Ready"
+	require.False(t, remediation.Conflicts([]*unstructured.Unstructured{parsed}))
+}
+
+// FuzzParsePlatform: any object can be read, and what is kept of it says the same as
+// all of it.
+func FuzzParsePlatform(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, `{"kind": "MachineHealthCheck"}`,
+		`{"kind": 5, "apiVersion": [], "metadata": "x"}`,
+		`{"kind": "ClusterVersion", "metadata": {"name": {}, "uid": 7}, "status": {"conditions": {}}}`,
+		`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [{"type": "Terminating"}]}}`,
+		`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [null]}}`,
+		`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [{"type": {}}, 1.5, [[]]]}}`,
+		`{"kind": "MachineHealthCheck", "spec": []}`, `{"kind": "MachineHealthCheck", "spec": null}`,
+		`{"kind": "ClusterVersion", "status": {"conditions": [{"type": "Progressing", "status": "True"}]}}`,
+		`{"kind": "ClusterVersion", "status": {"conditions": [{"type": "Progressing", "status": true}, null, 3, "x", {"type": []}]}}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		object := platformObject(text)
+		if object == nil {
+			return
+		}
+		before := object.DeepCopy()
+		parsed := parsePlatform(object).(*unstructured.Unstructured)
+		require.Equal(t, before, object, "reading changes nothing")
+		require.Equal(t, parsed, parsePlatform(parsed))
+		whole, kept := []*unstructured.Unstructured{object}, []*unstructured.Unstructured{parsed}
+		switch object.GetKind() {
+		case "MachineHealthCheck":
+			require.Equal(t, remediation.Conflicts(whole), remediation.Conflicts(kept), "6.9")
+		case "ClusterVersion":
+			require.Equal(t, remediation.Progressing(whole), remediation.Progressing(kept), "10.2")
+		}
+	})
+}

@@ -1,0 +1,129 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// newPreflight returns the preflight of a sync that has seen these nodes.
+func newPreflight(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes ...*corev1.Node) *preflight {
+	nhcStore := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	_ = nhcStore.Add(nhc)
+	c := &Controller{clock: clock, nodeStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers), nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
+	c.nodes = corelisters.NewNodeLister(c.nodeStore)
+	for _, node := range nodes {
+		_ = c.nodeStore.Add(node)
+	}
+	s := testSnapshot(nhc, nodes...)
+	s.selector = selectorOf(nhc)
+	return &preflight{Controller: c, snapshot: s, policy: &remediation.Policy{}}
+}
+
+// TestPreflightOfAnotherSpec: what was planned by another spec does not begin (spec 5.1,
+// 13.3).
+func TestPreflightOfAnotherSpec(t *testing.T) {
+	t.Parallel()
+	change := func(change func(*v1alpha1.NodeHealthCheck)) func(*testing.T, *preflight) {
+		return func(t *testing.T, p *preflight) {
+			t.Helper()
+			require.NoError(t, p.nhcStore.Update(testCheck(change)))
+		}
+	}
+	tests := map[string]struct {
+		event func(*testing.T, *preflight)
+		want  bool
+	}{
+		"nothing has happened":           {event: func(*testing.T, *preflight) {}},
+		"5.1 a status was written":       {event: change(func(n *v1alpha1.NodeHealthCheck) { n.ResourceVersion = "99" })},
+		"10.1 it was paused, or edited":  {event: change(func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }), want: true},
+		"5.1 it is being deleted":        {event: change(func(n *v1alpha1.NodeHealthCheck) { n.DeletionTimestamp = new(metav1.NewTime(epoch)) }), want: true},
+		"5.1 a namesake has replaced it": {event: change(func(n *v1alpha1.NodeHealthCheck) { n.UID = "other" }), want: true},
+		"5.1 it is gone":                 {event: func(t *testing.T, p *preflight) { t.Helper(); require.NoError(t, p.nhcStore.Delete(testCheck())) }, want: true},
+		"the clock is no longer trusted": {event: func(_ *testing.T, p *preflight) { p.clockTrusted = func() bool { return false } }, want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPreflight(testCheck(), clocktesting.NewFakePassiveClock(epoch))
+			require.False(t, p.outdated())
+			tc.event(t, p)
+			require.Equal(t, tc.want, p.outdated())
+			plan := &remediation.NodePlan{Node: &remediation.Node{}}
+			require.Equal(t, tc.want, p.execute(t.Context(), &execute.Executor{}, plan).Result == remediation.Deferred)
+		})
+	}
+}
+
+// TestStillUnhealthy is the live look at a node before its CR is created.
+func TestStillUnhealthy(t *testing.T) {
+	t.Parallel()
+	nhc := testCheck(func(n *v1alpha1.NodeHealthCheck) {
+		n.Spec.Selector.MatchLabels = map[string]string{"role": "worker"}
+		n.Spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False", Duration: metav1.Duration{Duration: time.Minute}}}
+	})
+	worker := func(changes ...func(*corev1.Node)) *corev1.Node {
+		return testNode("n", append([]func(*corev1.Node){labelled("role", "worker"), conditions(testCondition("Ready", "False", epoch))}, changes...)...)
+	}
+	unreachable := errors.New("no route to host")
+	tests := map[string]struct {
+		live *corev1.Node
+		// cached is what the watch has told since the node was planned for, nil for nothing.
+		cached *corev1.Node
+		err    error
+		now    time.Time
+		want   bool
+	}{
+		"7.3 it still is":                      {live: worker(), now: epoch.Add(time.Minute), want: true},
+		"7.3 not yet":                          {live: worker(), now: epoch.Add(time.Minute - 1)},
+		"7.3 it has recovered":                 {live: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour)},
+		"7.2 it has just relapsed":             {live: worker(conditions(testCondition("Ready", "False", epoch.Add(time.Hour)))), now: epoch.Add(time.Hour)},
+		"15.1 it was excluded":                 {live: worker(labelled(v1alpha1.LabelExclude, "true")), now: epoch.Add(time.Hour)},
+		"15.2 an empty label does not exclude": {live: worker(labelled(v1alpha1.LabelExclude, "")), now: epoch.Add(time.Hour), want: true},
+		"17.5 it is no longer selected":        {live: worker(labelled("role", "infra")), now: epoch.Add(time.Hour)},
+		"17.1 it is gone":                      {now: epoch.Add(time.Hour)},
+		"P9 it was replaced by a namesake":     {live: worker(func(n *corev1.Node) { n.UID = "another" }), now: epoch.Add(time.Hour)},
+		"P5 it cannot be read":                 {live: worker(), err: unreachable, now: epoch.Add(time.Hour)},
+		"16.1 the watch knows of a recovery":   {live: worker(), cached: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour)},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kube := kubefake.NewClientset()
+			if tc.live != nil {
+				require.NoError(t, kube.Tracker().Add(tc.live))
+			}
+			if tc.err != nil {
+				kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.err })
+			}
+			p := newPreflight(nhc, clocktesting.NewFakePassiveClock(tc.now), worker())
+			p.kube = kube
+			if tc.cached != nil {
+				require.NoError(t, p.nodeStore.Update(tc.cached))
+			}
+			got, err := p.stillUnhealthy(t.Context(), "n")
+			require.ErrorIs(t, err, tc.err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}

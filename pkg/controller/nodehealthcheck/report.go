@@ -1,0 +1,117 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// syncResult is one sync after it has acted: all that is to be reported.
+type syncResult struct {
+	*snapshot
+	*evaluation
+	results []remediation.NodeResult
+	// ledger has the episodes after the sync, and ended those that it has ended.
+	ledger *history.Ledger
+	ended  []v1alpha1.Episode
+	// entries are those of all nodes, also of those that status is too small for.
+	entries []v1alpha1.UnhealthyNode
+	// decisions are those of the entries, by node.
+	decisions map[string]v1alpha1.Decision
+	status    *v1alpha1.NodeHealthCheckStatus
+	now       time.Time
+}
+
+// newSyncResult computes what is to be reported.
+func newSyncResult(s *snapshot, e *evaluation, results []remediation.NodeResult, now time.Time) *syncResult {
+	r := &syncResult{snapshot: s, evaluation: e, results: results, now: now}
+	r.ledger, r.ended = s.state.ledger.Update(r.observations(), now)
+	r.entries = r.newEntries()
+	r.decisions = decisionsIn(r.entries)
+	r.status = r.newStatus()
+	return r
+}
+
+// report writes the status, and then reports the transitions by events, metrics and logs.
+// Deletion requests are reported in any case: no later sync knows of them. It returns the
+// instant at which to look again.
+func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation, results []remediation.NodeResult, now time.Time) (time.Time, error) {
+	e.settleStorm(s, results, now)
+	r := newSyncResult(s, e, results, now)
+	recheck := health.Earliest(r.recheck(), c.subscribe(s, results))
+	s.state.healthy = s.seesHealthy(r.entries)
+	c.events.record(s.nhc, r.removals())
+	if until := r.deferStatus(s.state.lastWrite); !until.IsZero() {
+		klog.FromContext(ctx).V(4).Info("Status waits, there is more to do", "until", until)
+		return health.Earliest(recheck, until), nil
+	}
+	begun := c.clock.Now()
+	written, err := c.writeStatus(ctx, s.nhc, r.status)
+	if err != nil {
+		s.state.conflicted = apierrors.IsConflict(err)
+		return time.Time{}, err
+	}
+	if written {
+		ended := c.clock.Now()
+		s.state.lastWrite = writeLatency{ended: ended, took: ended.Sub(begun)}
+	}
+	transitions := r.transitions()
+	c.metrics.update(r)
+	c.events.record(s.nhc, transitions)
+	r.logTransitions(ctx, transitions)
+	r.logDecisions(ctx)
+	r.remember()
+	c.lastStates.used(s.nhc.Name, s.gone)
+	return recheck, nil
+}
+
+// recheck returns the next instant at which time alone changes a verdict or a plan, makes a
+// CR old, or calls for another attempt. That is now, if plans were left to the next batch.
+func (r *syncResult) recheck() time.Time {
+	next := health.Earliest(r.evaluation.recheck, r.policy.Context.StormEnd)
+	next = health.Earliest(next, r.ledger.Recheck(r.now))
+	next = health.Earliest(next, r.state.attempts.recheck(r.results, r.now))
+	for _, result := range r.results {
+		next = health.Earliest(next, result.Plan.Recheck)
+		if result.Outcome.Result == remediation.Deferred {
+			next = health.Earliest(next, r.now)
+		}
+		for _, cr := range result.Plan.Node.Own {
+			if old := cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge); old.After(r.now) {
+				next = health.Earliest(next, old)
+			}
+		}
+	}
+	return next
+}
+
+// remember keeps what the next report compares with.
+func (r *syncResult) remember() {
+	state := r.state
+	state.reported = r.reportedNow()
+	state.decisions, state.ledger, state.gateClosed = r.decisions, r.ledger, !r.gate.Open
+	// The end of those that are gone has been reported, and that the controller deleted them.
+	requested := map[types.UID]bool{}
+	for _, result := range r.results {
+		for _, cr := range result.Plan.Node.Own {
+			if state.deletionRequested[cr.UID] {
+				requested[cr.UID] = true
+			}
+		}
+	}
+	for _, uid := range r.lost {
+		requested[uid] = true
+	}
+	state.deletionRequested = requested
+}

@@ -1,0 +1,77 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+)
+
+// TestReport: the status is written, and then all is told that it says; if it cannot be
+// written, only what no later sync would know of.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	cr := testCR("n", "1")
+	const (
+		removed = "Normal RemediationRemoved: [remediation] Deleted remediation CR of kind RebootRemediation with name n"
+		enabled = "Normal Enabled: [remediation] No issues found, NodeHealthCheck is enabled."
+		created = "Normal RemediationCreated: [remediation] Created remediation object for node n"
+	)
+	tests := map[string]struct {
+		failure error
+		told    []string
+		logged  []string
+		phase   string
+	}{
+		"19.1 written":     {told: []string{removed, removed, enabled, created, created}, logged: []string{"NodeHealthCheck changed", "Decision changed"}, phase: "Remediating"},
+		"19.1 not written": {failure: errors.New("the API server is gone"), told: []string{removed, removed}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t)
+			c, client := statusWriter(s.nhc)
+			recorder := &testRecorder{}
+			c.events, c.metrics = eventReporter{recorder: recorder}, s.metrics
+			if tc.failure != nil {
+				client.PrependReactor("update", "nodehealthchecks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.failure })
+			}
+			logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
+			before := *s.state
+			r := s.result(well("n", own(cr), deleted(cr)))
+			_, err := c.report(klog.NewContext(t.Context(), logger), r.snapshot, r.evaluation, r.results, r.now)
+			var told, logged []string
+			for _, event := range recorder.all {
+				told = append(told, event.line)
+			}
+			sink, ok := logger.GetSink().(ktesting.Underlier)
+			require.True(t, ok)
+			for _, entry := range sink.GetBuffer().Data() {
+				logged = append(logged, entry.Message)
+			}
+			require.Equal(t, tc.told, told)
+			require.Equal(t, tc.logged, logged)
+			stored, readErr := client.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), "workers", metav1.GetOptions{})
+			require.NoError(t, readErr)
+			require.EqualValues(t, tc.phase, stored.Status.Phase)
+			if tc.failure != nil {
+				require.ErrorIs(t, err, tc.failure, "18.2: the next sync repairs it")
+				before.healthy = s.state.healthy
+				require.Equal(t, before, *s.state, "P8: nothing counts as reported")
+				require.Empty(t, s.values(t, ongoing), "20.1: while the remediation is in status")
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, s.values(t, ongoing), 1)
+			require.Contains(t, s.state.decisions, "n")
+		})
+	}
+}

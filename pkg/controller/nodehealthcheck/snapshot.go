@@ -1,0 +1,275 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// snapshot is what one sync observes of a NodeHealthCheck: the caches, and what the process
+// remembers. It holds no verdicts.
+type snapshot struct {
+	nhc       *v1alpha1.NodeHealthCheck
+	state     *nhcState
+	selector  labels.Selector
+	templates templateState
+	platform  platformState
+	// clockUntrusted means that nothing may begin by the clock.
+	clockUntrusted bool
+	// specProblem is the rule of admission that the stored spec breaks, if any.
+	specProblem string
+	// observed is the number of selected nodes.
+	observed int
+	// nodes are those that may not be healthy, have CRs, or are otherwise of interest, by
+	// name. Their Verdict and Constraints are empty until evaluate sets them.
+	nodes []remediation.Node
+	// objects are the Nodes behind nodes, at the same indexes; nil for a deleted one.
+	objects []*corev1.Node
+	// gone are own CRs, as they were seen last, that no cache shows any more.
+	gone []*object.CR
+	// lost are the CRs whose deletion was requested and that cannot be read any more.
+	lost []types.UID
+	// overlaps are the numbers of nodes shared with other NodeHealthChecks, by their names.
+	overlaps map[string]int
+	limits   limits.Limits
+}
+
+// snapshot observes a NodeHealthCheck. It returns nil if there is none. The error is
+// watches.ErrPending if something that the decision depends on has not been read yet, and a
+// *staleness.Error if a cache does not show yet what the last sync has written.
+func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (*snapshot, error) {
+	nhc, err := c.nhcs.Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // nil is the answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading NodeHealthCheck %s: %w", name, err)
+	}
+	if nhc, err = c.caughtUp(ctx, nhc); err != nil {
+		return nil, err
+	}
+	s := &snapshot{
+		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(),
+		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(name),
+	}
+	if s.platform, err = c.observePlatform(nhc, s.state); err != nil {
+		return nil, err
+	}
+	if s.templates, err = c.observeTemplates(nhc, s.platform); err != nil {
+		return nil, err
+	}
+	if err := c.observeNodes(s, now); err != nil {
+		return nil, err
+	}
+	c.showMetrics(s)
+	c.observeControlPlane(s)
+	return s, nil
+}
+
+// showMetrics has the metrics of a spec that is new begin with 0.
+func (c *Controller) showMetrics(s *snapshot) {
+	if s.state.generation != s.nhc.Generation {
+		s.state.generation = s.nhc.Generation
+		c.metrics.initialize(s.nhc)
+		c.showRetries(s.nhc)
+	}
+}
+
+// clockUntrusted reports whether nothing may begin by the clock.
+func (c *Controller) clockUntrusted() bool { return c.clockTrusted != nil && !c.clockTrusted() }
+
+// errIndexBehind ends a sync whose spec the index of nodes has not got yet. The handler that
+// is about to set it wakes the NodeHealthCheck.
+var errIndexBehind = errors.New("the index of nodes does not have the spec yet")
+
+// observeNodes adds the nodes that a decision is due about: those that may not be healthy,
+// those with CRs, also if they are healthy, no longer selected or gone; those whose lease is
+// held and may have to be released; those that were unhealthy last; and those that somebody
+// has confirmed to be healthy.
+func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
+	candidates, err := c.observeCandidates(s)
+	if err != nil {
+		return err
+	}
+	crs, err := c.findCRs(s.nhc, s.state)
+	if err != nil {
+		return err
+	}
+	s.gone, s.lost = c.lastStates.gone(s.nhc.Name, crs.has), crs.lost
+	further, err := c.furtherNodes(s, crs)
+	if err != nil {
+		return err
+	}
+	names := slices.Concat(candidates, further)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	s.nodes, s.objects = make([]remediation.Node, 0, len(names)), make([]*corev1.Node, 0, len(names))
+	for _, name := range names {
+		obj, exists, err := c.nodeStore.GetByKey(name)
+		if err != nil {
+			return fmt.Errorf("reading node %s: %w", name, err)
+		}
+		node, _ := obj.(*corev1.Node)
+		if !exists {
+			node = nil
+		}
+		s.nodes, s.objects = append(s.nodes, c.observeNode(name, node, crs)), append(s.objects, node)
+	}
+	if err := c.observeLeases(s); err != nil {
+		return err
+	}
+	s.observeStatus(now)
+	return c.findForeign(s)
+}
+
+// observeCandidates counts the selected nodes, and returns those of them that may be anything
+// but healthy.
+func (c *Controller) observeCandidates(s *snapshot) (names []string, err error) {
+	candidates, selected, known := c.index.Candidates(versionOf(s.nhc))
+	if !known {
+		return nil, errIndexBehind
+	}
+	s.observed, names = selected, make([]string, 0, len(candidates))
+	for _, name := range candidates {
+		if c.selects(s.selector, name) {
+			names = append(names, name)
+		} else {
+			s.observed-- // The handler is about to notice.
+		}
+	}
+	return names, nil
+}
+
+// observeNode returns what is known of a node. The object is nil if there is none.
+func (c *Controller) observeNode(name string, obj *corev1.Node, crs *ownCRs) remediation.Node {
+	node := remediation.Node{Name: name, Own: crs.read[name], Unreadable: crs.unreadable[name], Incomplete: crs.incomplete}
+	if obj == nil {
+		return node
+	}
+	node.UID, node.Created = obj.UID, obj.CreationTimestamp.Time
+	node.ControlPlane = isControlPlane(obj)
+	node.ConfirmedHealthy = hasKey(obj.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
+	node.Machines = c.machinesOf(obj)
+	if node.ConfirmedHealthy && len(node.Own) == 0 {
+		node.OthersRemediate = c.othersRemediate(name)
+	}
+	return node
+}
+
+// furtherNodes returns the nodes that matter besides the candidates, some of them twice.
+func (c *Controller) furtherNodes(s *snapshot, crs *ownCRs) ([]string, error) {
+	names := slices.Concat(crs.nodes(), s.state.ledger.Nodes(c.nodeExists), s.state.releasing.UnsortedList())
+	held, err := c.leases(s.nhc.Name).ByIndex(leasesByHolder, object.OwnerOf(s.nhc).LeaseHolder())
+	if err != nil {
+		return nil, fmt.Errorf("listing leases: %w", err)
+	}
+	for _, obj := range held {
+		if name, ok := object.NodeOfLease(obj.(*coordinationv1.Lease)); ok {
+			names = append(names, name)
+		}
+	}
+	for i := range s.nhc.Status.UnhealthyNodes {
+		names = append(names, s.nhc.Status.UnhealthyNodes[i].Name)
+	}
+	for _, cr := range s.gone {
+		names = append(names, cr.Node())
+	}
+	confirmed, err := c.nodeStore.ByIndex(nodesConfirmedHealthy, confirmedHealthy)
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	for _, obj := range confirmed {
+		if node := obj.(*corev1.Node); s.selector.Matches(labelSet(node)) {
+			names = append(names, node.Name)
+		}
+	}
+	return names, nil
+}
+
+// observeLeases adds the leases of the nodes.
+func (c *Controller) observeLeases(s *snapshot) error {
+	leases := c.leases(s.nhc.Name)
+	for i := range s.nodes {
+		lease, exists, err := leases.GetByKey(c.leaseNamespace + "/" + object.LeaseName(s.nodes[i].Name))
+		if err != nil {
+			return fmt.Errorf("reading lease: %w", err)
+		}
+		if exists {
+			s.nodes[i].Lease = lease.(*coordinationv1.Lease)
+		}
+	}
+	return nil
+}
+
+// observeStatus adds what status and the process know of the nodes.
+func (s *snapshot) observeStatus(now time.Time) {
+	entries := s.nhc.Status.UnhealthyNodes
+	for i := range entries {
+		node := s.node(entries[i].Name) // furtherNodes has them all.
+		node.Recorded = entries[i].Remediations
+		if healthy := entries[i].ConditionsHealthyTimestamp; healthy != nil {
+			node.HealthySince = healthy.Time
+		}
+	}
+	machineUnread := map[string]time.Time{}
+	for i := range s.nodes {
+		node := &s.nodes[i]
+		node.DeletionRequested = s.state.deletionRequested
+		node.ReleasingLease = s.state.releasing.Has(node.Name)
+		seen := s.state.healthy[node.Name]
+		if node.HealthySince.IsZero() {
+			node.HealthySince = seen.since
+		}
+		if obj := s.objects[i]; obj != nil && !node.HealthySince.IsZero() {
+			node.HealthySince = health.HealthySince(node.HealthySince, s.nhc.Spec.UnhealthyConditions, seen.conditions, obj.Status.Conditions, now)
+		}
+		if node.Machines.Unread() {
+			since, known := s.state.machineUnread[node.Name]
+			if !known {
+				since = now
+			}
+			machineUnread[node.Name] = since
+			node.MachineDeadline = since.Add(v1alpha1.MachineReadTimeout)
+		}
+	}
+	s.state.machineUnread = machineUnread
+}
+
+// node returns a node by name, nil if the snapshot has none.
+func (s *snapshot) node(name string) *remediation.Node {
+	if i, found := s.index(name); found {
+		return &s.nodes[i]
+	}
+	return nil
+}
+
+// nodeObject returns the Node of this name, nil if it does not exist or the snapshot has none.
+func (s *snapshot) nodeObject(name string) *corev1.Node {
+	if i, found := s.index(name); found {
+		return s.objects[i]
+	}
+	return nil
+}
+
+func (s *snapshot) index(name string) (i int, found bool) {
+	return slices.BinarySearchFunc(s.nodes, name, func(node remediation.Node, name string) int { return cmp.Compare(node.Name, name) })
+}

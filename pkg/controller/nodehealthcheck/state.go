@@ -1,0 +1,178 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/history"
+)
+
+// nhcState is what the process remembers of one NodeHealthCheck between syncs. No
+// decision depends on it, only whether something is said or asked for twice; it may
+// be lost at any time. A NodeHealthCheck is synced by one worker at a time, so it
+// needs no lock.
+type nhcState struct {
+	uid types.UID
+	// generation is that of the spec whose metrics are shown.
+	generation int64
+	// upgrading means that an upgrade was under way when the process began.
+	upgrading bool
+	// deletionRequested holds the CRs whose deletion was requested, until a report
+	// has shown that they are gone.
+	deletionRequested map[types.UID]bool
+	// reported is what events have said and status does not show.
+	reported reported
+	// healthy is what the last sync saw of the nodes that are healthy and have CRs.
+	healthy map[string]seenHealthy
+	// remediations are the CRs that status showed last, nil before the first sync.
+	remediations map[types.UID]tracked
+	// ledger has the episodes as of the last report.
+	ledger *history.Ledger
+	// decisions are those of the nodes in the last report.
+	decisions map[string]v1alpha1.Decision
+	// conflicted means that the status has changed since it was read: another process may
+	// have ended what is open here, and only the new status shows that.
+	conflicted bool
+	// releasing are the nodes whose lease could not be released. One without holder is
+	// found in no other way.
+	releasing sets.Set[string]
+	// attempts are the next ones for nodes for which a write has failed.
+	attempts attempts
+	// machineUnread is since when the Machine of a node cannot be read.
+	machineUnread map[string]time.Time
+	// gateClosed is whether the gate was closed in the last report.
+	gateClosed bool
+	// lastWrite is how long the last write of the status took.
+	lastWrite writeLatency
+	// oldNodes are the nodes with a series for old CRs.
+	oldNodes sets.Set[string]
+}
+
+// reported is what events have said, so that they report transitions only.
+type reported struct {
+	gateClosed, storm, paused, upgrading bool
+	specProblem                          string
+	detected                             sets.Set[string]
+	// exhausted holds the nodes whose last step was reported as over in this episode.
+	exhausted sets.Set[string]
+	// failed holds the CRs whose failure was reported.
+	failed sets.Set[types.UID]
+	// refused holds the refusals of single nodes.
+	refused      map[string]v1alpha1.DecisionReason
+	invalidLabel sets.Set[string]
+	// old holds the CRs that were reported as old.
+	old sets.Set[types.UID]
+}
+
+// seenHealthy is a node that is healthy and has CRs: since when it is, and its conditions.
+// Status has the former, but not for the nodes that it has no room for.
+type seenHealthy struct {
+	since      time.Time
+	conditions []corev1.NodeCondition
+}
+
+// seesHealthy returns the nodes of these entries that are healthy.
+func (s *snapshot) seesHealthy(entries []v1alpha1.UnhealthyNode) map[string]seenHealthy {
+	healthy := map[string]seenHealthy{}
+	for i := range entries {
+		entry := &entries[i]
+		if node := s.nodeObject(entry.Name); node != nil && entry.ConditionsHealthyTimestamp != nil {
+			healthy[entry.Name] = seenHealthy{since: entry.ConditionsHealthyTimestamp.Time, conditions: node.Status.Conditions}
+		}
+	}
+	return healthy
+}
+
+// tracked is a CR that status shows.
+type tracked struct {
+	node, namespace, kind string
+	started               time.Time
+	succeeded, timedOut   bool
+}
+
+// nhcStates are the states of all NodeHealthChecks. The zero value is ready to
+// use, from any goroutine.
+type nhcStates struct {
+	mu     sync.Mutex
+	byName map[string]*nhcState
+}
+
+// of returns the state of a NodeHealthCheck, a new one if it is unknown or was
+// created again.
+func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byName == nil {
+		m.byName = map[string]*nhcState{}
+	}
+	known := m.byName[nhc.Name]
+	if known == nil || known.uid != nhc.UID {
+		before := known
+		known = &nhcState{
+			uid:               nhc.UID,
+			upgrading:         wasUpgrading(nhc),
+			deletionRequested: map[types.UID]bool{},
+			releasing:         sets.New[string](),
+			attempts:          newAttempts(),
+			machineUnread:     map[string]time.Time{},
+			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonGateClosed,
+			reported:          reported{detected: sets.New[string](), failed: failedIn(&nhc.Status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
+		}
+		if before != nil {
+			// What the namesake had has ended, and its series with it.
+			known.remediations, known.oldNodes = before.remediations, before.oldNodes
+		}
+		known.recall(nhc)
+		m.byName[nhc.Name] = known
+	}
+	if known.conflicted {
+		known.recall(nhc)
+	}
+	return known
+}
+
+// failedIn returns the CRs of the nodes whose decision in a status is that a step has failed.
+func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
+	failed := sets.New[types.UID]()
+	for i := range status.UnhealthyNodes {
+		entry := &status.UnhealthyNodes[i]
+		if entry.Decision == nil || entry.Decision.Reason != v1alpha1.DecidedStepFailed {
+			continue
+		}
+		for j := range entry.Remediations {
+			failed.Insert(entry.Remediations[j].Resource.UID)
+		}
+	}
+	return failed
+}
+
+// recall takes what is open from status, as after a restart.
+func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
+	m.ledger, m.decisions, m.conflicted = history.Recall(&nhc.Status), decisionsIn(nhc.Status.UnhealthyNodes), false
+}
+
+// forget drops and returns the state of a NodeHealthCheck, nil if there is none.
+func (m *nhcStates) forget(name string) *nhcState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.byName[name]
+	delete(m.byName, name)
+	return known
+}
+
+// remediationAllowedReason returns the reason of the condition that has the gate in it.
+func remediationAllowedReason(nhc *v1alpha1.NodeHealthCheck) string {
+	if condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionRemediationAllowed); condition != nil {
+		return condition.Reason
+	}
+	return ""
+}

@@ -1,0 +1,158 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// TestStates: one for each NodeHealthCheck, as long as it lives.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	var all nhcStates
+	require.Nil(t, all.forget("workers"), "there was none")
+	nhc := testCheck()
+	nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "n", Decision: &v1alpha1.Decision{Type: "Held", Reason: "Paused"}}, {Name: "m"}}
+	first := all.of(nhc)
+	require.Equal(t, map[string]v1alpha1.Decision{"n": {Type: "Held", Reason: "Paused"}}, first.decisions, "P8: after a restart, status tells")
+	require.Nil(t, first.remediations, "before the first sync")
+	require.NotNil(t, first.deletionRequested)
+	require.Same(t, first, all.of(testCheck()))
+	require.NotSame(t, first, all.of(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Name = "others" })))
+
+	first.reported.gateClosed, first.deletionRequested = true, map[types.UID]bool{"1": true}
+	first.remediations, first.oldNodes = map[types.UID]tracked{"1": {node: "n"}}, sets.New("n")
+	again := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.UID = "of-the-next-life" })
+	next := all.of(again)
+	require.NotSame(t, first, next)
+	require.False(t, next.reported.gateClosed, "P9: what was said of a namesake says nothing")
+	require.Empty(t, next.deletionRequested, "P9")
+	require.Empty(t, next.decisions, "P9")
+	require.Equal(t, first.remediations, next.remediations, "20.1: its series are still to be removed")
+	require.Equal(t, first.oldNodes, next.oldNodes, "20.1")
+	require.Same(t, next, all.of(again))
+
+	require.Same(t, next, all.forget("workers"))
+	require.Nil(t, all.forget("workers"))
+	require.NotSame(t, next, all.of(again))
+}
+
+// TestConflictedState: a status write that lost against another one was made from an old
+// status. What the other one has ended does not end twice (spec 23b, P8).
+func TestConflictedState(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	s.sync(sick("n", refused(v1alpha1.DecidedGateClosed)))
+	open := func() []string { return s.state.ledger.Nodes(func(string) bool { return true }) }
+	require.Equal(t, []string{"n"}, open())
+	after := s.nhc.DeepCopy()
+	after.Status.UnhealthyNodes = nil
+	for i := range after.Status.RemediationHistory {
+		after.Status.RemediationHistory[i].Finished, after.Status.RemediationHistory[i].Outcome = new(metav1.NewTime(s.now)), v1alpha1.OutcomeRecoveredWithoutRemediation
+	}
+	history := after.Status.RemediationHistory
+	require.Len(t, history, 1)
+
+	fake := nhcfake.NewSimpleClientset()
+	fake.PrependReactor("*", "nodehealthchecks", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewConflict(nhcResource, "workers", nil)
+	})
+	c := &Controller{client: fake.RemediationV1alpha1(), clock: clock.RealClock{}}
+	r := s.result(well("n"))
+	require.Len(t, r.ended, 1)
+	_, err := c.report(t.Context(), r.snapshot, r.evaluation, r.results, r.now)
+	require.True(t, apierrors.IsConflict(err))
+	require.Same(t, s.state, s.states.of(after))
+	require.Empty(t, open(), "the new status tells")
+	s.nhc = after
+	r = s.result(well("n"))
+	require.Empty(t, r.ended, "it has ended before")
+	require.Equal(t, history, r.status.RemediationHistory)
+}
+
+// TestDelayOfUnlistedNode: healthyDelay goes on for a node that status has no room for
+// (spec 16.4).
+func TestDelayOfUnlistedNode(t *testing.T) {
+	t.Parallel()
+	s := testSnapshot(testCheck(), testNode("n"), testNode("sick"))
+	s.state.healthy = s.seesHealthy([]v1alpha1.UnhealthyNode{
+		{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch))}, {Name: "sick"}, {Name: "gone", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch))},
+	})
+	require.Len(t, s.state.healthy, 1)
+	s.observeStatus(epoch.Add(time.Hour))
+	require.Equal(t, epoch, s.node("n").HealthySince)
+}
+
+// TestLeaseReleaseIsRepeated: a lease without holder is found by its node only, and that is
+// in no list any more when its release has failed (spec 14.9, P5).
+func TestLeaseReleaseIsRepeated(t *testing.T) {
+	t.Parallel()
+	c := &Controller{
+		clock: clock.RealClock{}, nodeStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers),
+		leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers), leaseNamespace: "leases",
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "leases", Name: "node-n"}}
+	require.NoError(t, c.leaseStore.Add(lease))
+	s := testSnapshot(testCheck(), testNode("n"))
+	require.NoError(t, c.observeLeases(s))
+	s.observeStatus(epoch)
+	release := []remediation.Action{remediation.ReleaseLease{Lease: lease}}
+	remember := func(outcome remediation.Outcome) {
+		c.remember(t.Context(), s, []remediation.NodeResult{{Plan: &remediation.NodePlan{Node: &s.nodes[0], Actions: release}, Outcome: &outcome}})
+	}
+	remember(remediation.Outcome{ReleaseFailed: true, Err: errors.New("out of order")})
+	names, err := c.furtherNodes(s, &ownCRs{})
+	require.NoError(t, err)
+	require.Contains(t, names, "n", "it is looked at again")
+	s.observeStatus(epoch)
+	require.Equal(t, release, remediation.NewPlan(new(newPolicy(s)), s.nodes, epoch)[0].Actions)
+	remember(remediation.Outcome{})
+	names, err = c.furtherNodes(s, &ownCRs{})
+	require.NoError(t, err)
+	require.NotContains(t, names, "n", "P12")
+}
+
+// TestSecondLifeIsToldAnew: what was said of a NodeHealthCheck is said again of one
+// that was created under its name.
+func TestSecondLifeIsToldAnew(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	closed := sick("n", refused(v1alpha1.DecidedGateClosed))
+	require.Len(t, s.sync(closed), 2)
+	s.quiet(t, closed)
+	s.nhc.UID, s.nhc.Status = "of-the-next-life", v1alpha1.NodeHealthCheckStatus{}
+	s.state = s.states.of(s.nhc)
+	require.Len(t, s.sync(closed), 3, "19.1: Enabled, DetectedUnhealthy, RemediationSkipped")
+	s.quiet(t, closed)
+}
+
+// TestOldSeriesOfRecreatedNHC: as TestSeriesOfRecreatedNHC, for old CRs.
+func TestOldSeriesOfRecreatedNHC(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.now = epoch.Add(49 * time.Hour)
+	s.sync(sick("n", own(testCR("n", "1"))))
+	require.Len(t, s.values(t, oldCRs), 1)
+	s.nhc.UID, s.nhc.Status = "of-the-next-life", v1alpha1.NodeHealthCheckStatus{}
+	s.state = s.states.of(s.nhc)
+	s.sync(well("n"))
+	require.Empty(t, s.values(t, oldCRs), "P4 20.1: the series goes with its cause")
+}

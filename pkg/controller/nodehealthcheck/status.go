@@ -1,0 +1,72 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// newStatus computes the whole status from what was observed and done (spec 18).
+// Where nothing has changed, the status is the old one. Of the entries, as many are listed as
+// fit. The history goes with a status that is written anyway, and is never worth a write by
+// itself.
+func (r *syncResult) newStatus() *v1alpha1.NodeHealthCheckStatus {
+	nhc, old := r.nhc, &r.nhc.Status
+	remediating := 0
+	for i := range r.entries {
+		if len(r.entries[i].Remediations) > 0 {
+			remediating++
+		}
+	}
+	status := &v1alpha1.NodeHealthCheckStatus{
+		ObservedGeneration:  nhc.Generation,
+		ObservedNodes:       new(int32(r.summary.Observed)),
+		HealthyNodes:        new(int32(r.summary.Healthy)),
+		UnhealthyNodeCount:  new(int32(r.summary.Unhealthy)),
+		RemediationsAllowed: new(int32(max(0, r.gate.Healthy-r.gate.Required))),
+		SoonUnhealthyNodes:  new(int32(r.summary.SoonUnhealthy)),
+		RemediatingNodes:    new(int32(remediating)),
+		UnhealthyNodes:      LimitEntries(r.entries, maxUnhealthyNodes),
+		Conditions:          r.newConditions(),
+		RemediationHistory:  old.RemediationHistory,
+		LastUpdateTime:      old.LastUpdateTime,
+	}
+	status.StormRecoveryActive, status.StormRecoveryStartTime = stormFields(nhc, r.storm)
+	status.Phase, status.Reason = phaseOf(nhc, status.Conditions, remediating)
+	status.Reason = shorten(status.Reason)
+	if unlisted := len(r.entries) - len(status.UnhealthyNodes); unlisted > 0 {
+		status.Reason += fmt.Sprintf(", %d more not listed", unlisted)
+	}
+	if !equality.Semantic.DeepEqual(old, status) {
+		status.RemediationHistory = r.ledger.List(nhc.Spec.RemediationHistoryLimit)
+		status.LastUpdateTime = new(seconds(r.now))
+	}
+	return status
+}
+
+// seconds returns an instant as the API stores it.
+func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+
+// phaseOf returns the phase and its reason (spec 18.1).
+func phaseOf(nhc *v1alpha1.NodeHealthCheck, conditions []metav1.Condition, remediating int) (v1alpha1.Phase, string) {
+	disabled := meta.FindStatusCondition(conditions, v1alpha1.ConditionDisabled)
+	switch {
+	case disabled != nil && disabled.Status == metav1.ConditionTrue:
+		return v1alpha1.PhaseDisabled, fmt.Sprintf("NHC is disabled: %s: %s", disabled.Reason, disabled.Message)
+	case len(nhc.Spec.PauseRequests) > 0:
+		return v1alpha1.PhasePaused, "NHC is paused: " + strings.Join(nhc.Spec.PauseRequests, ",")
+	case remediating > 0:
+		return v1alpha1.PhaseRemediating, fmt.Sprintf("NHC is remediating %d nodes", remediating)
+	default:
+		return v1alpha1.PhaseEnabled, "NHC is enabled, no ongoing remediation"
+	}
+}

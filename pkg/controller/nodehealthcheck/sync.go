@@ -1,0 +1,40 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"context"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// sync brings one NodeHealthCheck up to date. It returns the instant at which to
+// look again even if nothing changes; zero means never.
+func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
+	now := c.clock.Now()
+	defer c.measure(name, now)
+	snapshot, err := c.snapshot(ctx, name, now)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if snapshot == nil {
+		c.forget(name)
+		return time.Time{}, nil
+	}
+	evaluation := evaluate(snapshot, now)
+	plans := remediation.NewPlan(&evaluation.policy, snapshot.nodes, now)
+	snapshot.limits.Admit(&evaluation.policy, plans, now)
+	logSync(ctx, snapshot, evaluation, plans)
+	results := c.act(ctx, snapshot, evaluation, plans)
+	return c.report(ctx, snapshot, evaluation, results, now)
+}
+
+// forget drops all that is remembered about a NodeHealthCheck that is gone.
+func (c *Controller) forget(name string) {
+	c.writes.Forget(name)
+	c.liveLeases.Delete(name)
+	c.waiters.unsubscribe(name)
+	c.metrics.forget(name, c.states.forget(name))
+}
