@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,11 +15,10 @@ import (
 	nhcac "github.com/nhc-controller/nhc-controller/pkg/generated/applyconfiguration/remediation/v1alpha1"
 )
 
-// writeStatus writes the status if it differs from what nhc already says, bound to
-// the resourceVersion that it was computed from. It returns whether there was anything
-// to write.
+// writeStatus writes the status, bound to the resourceVersion that it was computed from,
+// unless it is the one that nhc has. It returns whether there was anything to write.
 func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.NodeHealthCheckStatus) (bool, error) {
-	if equality.Semantic.DeepEqual(&nhc.Status, status) {
+	if status == &nhc.Status {
 		return false, nil
 	}
 	ac, err := statusApplyConfiguration(status)
@@ -40,7 +38,7 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 	default:
 		c.writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion, c.clock.Now())
 	}
-	if equality.Semantic.DeepEqual(&written.Status, status) {
+	if sameStatus(&written.Status, status) {
 		return true, nil
 	}
 	// Applying leaves alone what somebody else has written: the operator that was
