@@ -28,19 +28,19 @@ func (r *syncResult) newEntries() []v1alpha1.UnhealthyNode {
 		if episode := r.ledger.Episode(entry.Name); episode != nil {
 			entry.Trigger, entry.Detected = episode.Trigger, &episode.Detected
 		}
-		entry.Decision = r.policy.Decision(result.Plan, result.Outcome)
-		dateDecision(entry.Decision, r.listed[i], decisionIn(r.state.entries, entry.Name), r.now)
+		entry.Decision = dateDecision(r.policy.Decision(result.Plan, result.Outcome), r.listed[i], decisionIn(r.state.entries, entry.Name), r.now)
 		entries = append(entries, entry)
 	}
 	return entries
 }
 
-// dateDecision sets since when a decision has been the same. Status knows best: what was
-// decided last may have been written although the answer was lost. The memory knows of nodes
-// that status is too small for.
-func dateDecision(decision *v1alpha1.Decision, old *v1alpha1.UnhealthyNode, remembered *v1alpha1.Decision, now time.Time) {
+// dateDecision returns a decision with since when it has been the same, nil if there is none.
+// Status knows best: what was decided last may have been written although the answer was lost.
+// The memory knows of nodes that status is too small for; it is shared if nothing differs.
+func dateDecision(decision v1alpha1.Decision, old *v1alpha1.UnhealthyNode, remembered *v1alpha1.Decision, now time.Time) *v1alpha1.Decision {
 	switch {
-	case decision == nil:
+	case decision.Reason == "":
+		return nil
 	case old != nil && decision.SameReason(old.Decision):
 		decision.Since = old.Decision.Since
 	case decision.SameReason(remembered):
@@ -48,6 +48,11 @@ func dateDecision(decision *v1alpha1.Decision, old *v1alpha1.UnhealthyNode, reme
 	default:
 		decision.Since = seconds(now)
 	}
+	if sameDecision(&decision, remembered) {
+		return remembered
+	}
+	changed := decision // Allocated only here.
+	return &changed
 }
 
 // decisionIn returns the decision about a node in entries that are in order of name, nil if

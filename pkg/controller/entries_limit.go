@@ -48,7 +48,7 @@ func byName(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.
 // there are too many of them. They do not change what is shared with other copies.
 var dispensable = []func(*v1alpha1.UnhealthyNode){
 	func(entry *v1alpha1.UnhealthyNode) {
-		if entry.Decision != nil {
+		if entry.Decision != nil && entry.Decision.Message != "" {
 			short := *entry.Decision
 			short.Message = ""
 			entry.Decision = &short

@@ -163,7 +163,7 @@ func TestDecision(t *testing.T) {
 			plan := planWithheld(s, tc.node, tc.withheld, epoch.Add(tc.now))
 			got := s.Decision(&plan, &tc.outcome)
 			if tc.want == "" {
-				require.Nil(t, got)
+				require.Empty(t, got)
 				return
 			}
 			require.NotNil(t, got)

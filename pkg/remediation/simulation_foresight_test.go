@@ -26,7 +26,7 @@ func (w *world) foresee(nhc *v1alpha1.NodeHealthCheck, at time.Time) outlook {
 	s, plans := w.lookAgain(nhc, at)
 	found := outlook{}
 	for i := range plans {
-		found[plans[i].Node.Name] = prospect{decision: s.policy.Decision(&plans[i], &Outcome{}), plan: plans[i]}
+		found[plans[i].Node.Name] = prospect{decision: s.decision(&plans[i], &Outcome{}), plan: plans[i]}
 	}
 	return found
 }
@@ -89,7 +89,7 @@ const far = 100 * time.Hour
 func (w *world) checkForesight(s *sight, plans []NodePlan) {
 	timed, untimed := outlook{}, outlook{}
 	for i := range plans {
-		decision := s.policy.Decision(&plans[i], &Outcome{})
+		decision := s.decision(&plans[i], &Outcome{})
 		switch {
 		case decision == nil || begins(plans[i]) || plans[i].waits() || s.now.Before(plans[i].Node.RetryAt):
 		case decision.NextCheckTime != nil:
