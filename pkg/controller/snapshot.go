@@ -253,7 +253,7 @@ func (s *snapshot) observeStatus(now time.Time) {
 				since = now
 			}
 			machineUnread[node.Name] = since
-			node.MachineDeadline = since.Add(v1alpha1.MachineReadTimeout)
+			node.Machines.Deadline = since.Add(v1alpha1.MachineReadTimeout)
 		}
 	}
 	s.state.machineUnread = machineUnread

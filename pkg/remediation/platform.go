@@ -6,6 +6,7 @@ package remediation
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -66,15 +67,20 @@ type Machines struct {
 	// UnreadOpenShift and UnreadClusterAPI are the namespaces of Machines that the Node
 	// names and that cannot be read for now, empty if there are none.
 	UnreadOpenShift, UnreadClusterAPI string
+	// Deadline is until when one that cannot be read is waited for: a CR gets its owners when
+	// it is created, and never again.
+	Deadline time.Time
 }
 
 // Unread reports whether a Machine cannot be read for now.
-func (m Machines) Unread() bool { return m.UnreadOpenShift != "" || m.UnreadClusterAPI != "" }
+func (m *Machines) Unread() bool {
+	return m != nil && (m.UnreadOpenShift != "" || m.UnreadClusterAPI != "")
+}
 
 // mayOwn reports whether a Machine that cannot be read for now would own a CR from the
 // template.
-func (m Machines) mayOwn(template *Template) bool {
-	if template.Namespace == "" || (m.OpenShift != nil && m.OpenShift.GetNamespace() == template.Namespace) {
+func (m *Machines) mayOwn(template *Template) bool {
+	if m == nil || template.Namespace == "" || (m.OpenShift != nil && m.OpenShift.GetNamespace() == template.Namespace) {
 		return false
 	}
 	return m.UnreadOpenShift == template.Namespace ||
@@ -82,7 +88,10 @@ func (m Machines) mayOwn(template *Template) bool {
 }
 
 // owner returns the Machine that owns a CR as its second owner, or nil (spec 11.3).
-func (m Machines) owner(template *Template) *metav1.OwnerReference {
+func (m *Machines) owner(template *Template) *metav1.OwnerReference {
+	if m == nil {
+		return nil
+	}
 	machine := m.OpenShift
 	if machine == nil || machine.GetNamespace() != template.Namespace {
 		machine = m.ClusterAPI
