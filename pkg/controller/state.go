@@ -93,7 +93,10 @@ func (s *snapshot) seesHealthy(entries []v1alpha1.UnhealthyNode) map[string]seen
 	healthy := map[string]seenHealthy{}
 	for i := range entries {
 		entry := &entries[i]
-		if node := s.object(entry.Name); node != nil && entry.ConditionsHealthyTimestamp != nil {
+		if entry.ConditionsHealthyTimestamp == nil {
+			continue
+		}
+		if node := s.object(entry.Name); node != nil {
 			healthy[entry.Name] = seenHealthy{since: entry.ConditionsHealthyTimestamp.Time, conditions: node.Status.Conditions}
 		}
 	}

@@ -34,12 +34,16 @@ func TestEqual(t *testing.T) {
 	}
 	for i := range fields(v1alpha1.Episode{}) {
 		changed := episode()
-		reflect.ValueOf(&changed.Episode).Elem().Field(i).SetZero()
+		field := reflect.ValueOf(&changed.Episode).Elem().Field(i)
+		require.False(t, field.IsZero(), "all fields are set")
+		field.SetZero()
 		require.False(t, episode().equal(changed), "%+v", changed)
 	}
 	for i := range fields(v1alpha1.EpisodeStep{}) {
 		changed := episode()
-		reflect.ValueOf(&changed.Steps[0]).Elem().Field(i).SetZero()
+		field := reflect.ValueOf(&changed.Steps[0]).Elem().Field(i)
+		require.False(t, field.IsZero(), "all fields are set")
+		field.SetZero()
 		require.False(t, episode().equal(changed), "%+v", changed)
 	}
 	other := episode()
