@@ -5,6 +5,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -15,10 +16,10 @@ func BenchmarkStorm(b *testing.B) {
 	for i := range 5000 {
 		seen = append(seen, unhealthy(named(fmt.Sprintf("node-%d", i)), with(reboot(6))))
 	}
-	l, _ := Recall(nil).Update(seen, at(7))
+	l, _ := Recall(nil).Update(slices.Values(seen), at(7))
 	b.Run("update", func(b *testing.B) {
 		for b.Loop() {
-			l.Update(seen, at(8))
+			l.Update(slices.Values(seen), at(8))
 		}
 	})
 	b.Run("list", func(b *testing.B) {

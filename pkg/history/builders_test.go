@@ -32,7 +32,7 @@ func notReady() *v1alpha1.Trigger {
 func unhealthy(changes ...func(*Observation)) Observation {
 	o := Observation{
 		Node: "node-1", Created: at(-1000), State: health.Unhealthy, Selected: true,
-		Trigger: notReady(), Since: at(5),
+		Trigger: *notReady(), Since: at(5),
 	}
 	for _, change := range changes {
 		change(&o)
@@ -44,7 +44,9 @@ func healthy(changes ...func(*Observation)) Observation {
 	return unhealthy(append([]func(*Observation){well}, changes...)...)
 }
 
-func well(o *Observation) { o.State, o.Trigger, o.Since = health.Healthy, nil, time.Time{} }
+func well(o *Observation) {
+	o.State, o.Trigger, o.Since = health.Healthy, v1alpha1.Trigger{}, time.Time{}
+}
 func soon(o *Observation) { o.State = health.SoonUnhealthy }
 func gone(o *Observation) {
 	well(o)
@@ -163,12 +165,12 @@ func releasedAt(m float64) func(*v1alpha1.Episode) {
 // ledger returns one with these open episodes. Their CRs are left unless their steps say
 // that they went.
 func ledger(episodes ...v1alpha1.Episode) *Ledger {
-	l := &Ledger{open: map[string]openEpisode{}}
+	l := &Ledger{open: map[string]*openEpisode{}}
 	for _, episode := range episodes {
 		left := slices.ContainsFunc(episode.Steps, func(step v1alpha1.EpisodeStep) bool {
 			return !departed(&step) && step.Result != v1alpha1.StepNodeDeleted
 		})
-		l.open[episode.Node] = openEpisode{Episode: episode, remediated: left, deleted: lastLoss(episode.Steps)}
+		l.open[episode.Node] = &openEpisode{Episode: episode, remediated: left, deleted: lastLoss(episode.Steps)}
 	}
 	return l
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -28,6 +29,18 @@ type openEpisode struct {
 	deleted time.Time
 	// returned reports that a Node of that name has been seen since.
 	returned bool
+}
+
+// equal reports whether two episodes are the same.
+func (e *openEpisode) equal(other *openEpisode) bool {
+	return e.remediated == other.remediated && e.deleted.Equal(other.deleted) && e.returned == other.returned &&
+		e.Node == other.Node && ptr.Equal(e.Trigger, other.Trigger) && e.Detected.Equal(&other.Detected) &&
+		e.Started.Equal(other.Started) && e.Fenced.Equal(other.Fenced) && e.Finished.Equal(other.Finished) &&
+		e.Released.Equal(other.Released) && e.Outcome == other.Outcome && slices.EqualFunc(e.Steps, other.Steps, sameStep)
+}
+
+func sameStep(a, b v1alpha1.EpisodeStep) bool {
+	return a.Kind == b.Kind && a.TemplateName == b.TemplateName && a.Started.Equal(&b.Started) && a.Ended.Equal(b.Ended) && a.Result == b.Result
 }
 
 // advance returns the episode after a sync, with an outcome if it ended there. Nothing
@@ -58,7 +71,9 @@ func detect(episode *v1alpha1.Episode, o *Observation, now time.Time) {
 	}
 	detected := now
 	if !o.NodeDeleted && o.State == health.Unhealthy {
-		episode.Trigger = triggerOf(o.Trigger)
+		if o.Trigger != (v1alpha1.Trigger{}) {
+			episode.Trigger = triggerOf(&o.Trigger)
+		}
 		if storable(o.Since) {
 			detected = earlier(o.Since, now)
 		}

@@ -5,6 +5,7 @@ package history
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,16 +37,16 @@ func FuzzObservation(f *testing.F) {
 			Node: "n", Selected: true, State: health.Unhealthy, Created: at(float64(created)),
 			Since: time.Unix(since, 0), HealthySince: time.Unix(fenced, 0), CRs: []CR{{Remediation: remediation, Fenced: time.Unix(fenced, 0)}},
 		}}
-		ledger, ended := (&Ledger{}).Update(seen, at(0))
+		ledger, ended := (&Ledger{}).Update(slices.Values(seen), at(0))
 		requireStorable(t, ended)
 		requireStorable(t, ledger.List(nil))
 		seen[0].State = []health.State{health.Healthy, health.SoonUnhealthy, health.Unhealthy}[state%3]
 		seen[0].CRs[0].Gone, seen[0].NodeDeleted = true, state >= 3
-		ledger, ended = ledger.Update(seen, at(1))
+		ledger, ended = ledger.Update(slices.Values(seen), at(1))
 		requireSound(t, ended)
 		requireStorable(t, ended)
 		requireStorable(t, ledger.List(nil))
-		_, ended = ledger.Update(nil, at(1).Add(returnTime))
+		_, ended = ledger.Update(slices.Values[[]Observation](nil), at(1).Add(returnTime))
 		requireStorable(t, ended)
 	})
 }

@@ -5,10 +5,13 @@ package history
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -40,16 +43,16 @@ func FuzzStatus(f *testing.F) {
 		for i, seen := range [][]Observation{sights(status, health.Unhealthy), sights(status, health.Healthy), sights(status, health.SoonUnhealthy), nil} {
 			var ended []v1alpha1.Episode
 			now := at(float64(i))
-			l, ended = l.Update(seen, now)
+			l, ended = l.Update(slices.Values(seen), now)
 			requireSound(t, ended)
 			requireSound(t, l.List(new(int32(100))))
 			requireWakes(t, l, now)
-			again, ended := l.Update(seen, now.Add(time.Second))
+			again, ended := l.Update(slices.Values(seen), now.Add(time.Second))
 			require.Empty(t, ended)
 			require.Equal(t, l.List(nil), again.List(nil), "no news")
 		}
-		require.Empty(t, l.Nodes(func(string) bool { return false }))
-		l, _ = l.Update(nil, at(3).Add(returnTime))
+		require.Empty(t, slices.Sorted(l.Nodes(func(string) bool { return false })))
+		l, _ = l.Update(slices.Values[[]Observation](nil), at(3).Add(returnTime))
 		require.Empty(t, names(l))
 	})
 }
@@ -59,14 +62,15 @@ func sights(status *v1alpha1.NodeHealthCheckStatus, state health.State) []Observ
 	var seen []Observation
 	for i := range status.UnhealthyNodes {
 		node := &status.UnhealthyNodes[i]
-		o := Observation{Node: node.Name, State: state, Selected: true, Trigger: node.Trigger}
+		o := Observation{Node: node.Name, State: state, Selected: true, Trigger: ptr.Deref(node.Trigger, v1alpha1.Trigger{})}
 		with(node.Remediations...)(&o)
 		seen = append(seen, o)
 	}
 	for i := range status.RemediationHistory {
 		seen = append(seen, Observation{Node: status.RemediationHistory[i].Node, State: state, Created: status.RemediationHistory[i].Detected.Time})
 	}
-	return seen
+	slices.SortStableFunc(seen, func(a, b Observation) int { return strings.Compare(a.Node, b.Node) })
+	return slices.CompactFunc(seen, func(a, b Observation) bool { return a.Node == b.Node })
 }
 
 func requireSound(t *testing.T, episodes []v1alpha1.Episode) {

@@ -4,6 +4,8 @@
 package history
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,55 +17,81 @@ import (
 // the last ones that ended. It is immutable, and nil is an empty one. What it gives
 // away is shared and must not be changed.
 type Ledger struct {
-	open map[string]openEpisode
+	open map[string]*openEpisode
 	// closed are sorted by keptLongest.
 	closed []v1alpha1.Episode
 }
 
 // Update returns the ledger after a sync, and the episodes that ended in it, by
-// node. Every open episode either stays open or is among those that ended. A second
-// observation of the same node is ignored.
-func (l *Ledger) Update(observations []Observation, now time.Time) (next *Ledger, over []v1alpha1.Episode) {
+// node. Every open episode either stays open or is among those that ended. There must be
+// no two observations of one node. The ledgers share the episodes that stay the same.
+func (l *Ledger) Update(observations iter.Seq[Observation], now time.Time) (next *Ledger, over []v1alpha1.Episode) {
 	if l == nil {
 		l = &Ledger{}
 	}
-	next = &Ledger{open: make(map[string]openEpisode, len(l.open))}
-	observed := make(map[string]bool, len(observations))
-	for i := range observations {
-		o := &observations[i]
-		if o.Node == "" || observed[o.Node] {
-			continue
+	r := round{open: l.open, before: l.open}
+	known := 0
+	for o := range observations {
+		if l.open[o.Node] != nil {
+			known++
 		}
-		observed[o.Node] = true
-		over = append(over, next.add(l.follow(o, now))...)
+		r.follow(&o, now)
 	}
-	for node, episode := range l.open {
-		if !observed[node] {
-			over = append(over, next.add([]openEpisode{unattended(episode, now)})...)
+	if known < len(l.open) {
+		others := maps.Clone(l.open)
+		for o := range observations {
+			delete(others, o.Node)
+		}
+		for _, episode := range others {
+			r.set(episode, unattended(*episode, now))
 		}
 	}
-	slices.SortFunc(over, byNode)
-	next.closed = latest(l.closed, over)
-	return next, over
+	slices.SortFunc(r.over, byNode)
+	return &Ledger{open: r.open, closed: latest(l.closed, r.over)}, r.over
 }
 
-// follow returns what became of the episode of a node, and after it the one that
-// has begun, if that is a new one.
-func (l *Ledger) follow(o *Observation, now time.Time) []openEpisode {
-	var episodes []openEpisode
-	episode, known := l.open[o.Node]
-	if known && episode.namesake(o) {
-		episode.lose(now)
-		episodes = append(episodes, episode)
-		known = false
+// round is what becomes of the open episodes in one round.
+type round struct {
+	before map[string]*openEpisode
+	// open is the same map as before until something has changed.
+	open    map[string]*openEpisode
+	changed bool
+	over    []v1alpha1.Episode
+}
+
+// follow brings the episode of a node up to date, and begins one if it is a new one.
+func (r *round) follow(o *Observation, now time.Time) {
+	episode := r.before[o.Node]
+	if episode != nil && episode.namesake(o) {
+		lost := *episode
+		lost.lose(now)
+		r.set(episode, lost)
+		episode = nil
 	}
-	if !known {
-		if !o.begins() {
-			return episodes
-		}
-		episode = openEpisode{Episode: v1alpha1.Episode{Node: o.Node}}
+	switch {
+	case episode != nil:
+		r.set(episode, advance(*episode, o, now))
+	case o.Node != "" && o.begins():
+		r.set(nil, advance(openEpisode{Episode: v1alpha1.Episode{Node: o.Node}}, o, now))
 	}
-	return append(episodes, advance(episode, o, now))
+}
+
+// set records what has become of an open episode, which is nil for one that has begun.
+func (r *round) set(before *openEpisode, after openEpisode) {
+	if before != nil && before.equal(&after) {
+		return
+	}
+	if !r.changed {
+		r.changed, r.open = true, make(map[string]*openEpisode, len(r.before))
+		maps.Copy(r.open, r.before)
+	}
+	if after.Outcome != "" {
+		r.over = append(r.over, after.Episode)
+		delete(r.open, after.Node)
+		return
+	}
+	changed := after // Allocated only here.
+	r.open[after.Node] = &changed
 }
 
 // unattended returns an episode after a sync that did not observe its node. If that was
@@ -81,45 +109,31 @@ func unattended(episode openEpisode, now time.Time) openEpisode {
 	return episode
 }
 
-// add takes up the episodes that go on and returns the others.
-func (l *Ledger) add(episodes []openEpisode) (over []v1alpha1.Episode) {
-	for _, episode := range episodes {
-		if episode.Outcome != "" {
-			over = append(over, episode.Episode)
-		} else {
-			l.open[episode.Node] = episode
-		}
+// Episode returns the open episode of a node, nil if there is none. Its Trigger and
+// Detected are those of the entry of the node in unhealthyNodes. It is complete once the
+// ledger comes from Update.
+func (l *Ledger) Episode(node string) *v1alpha1.Episode {
+	if l == nil || l.open[node] == nil {
+		return nil
 	}
-	return over
+	return &l.open[node].Episode
 }
 
-// Episode returns the open episode of a node, and whether there is one. Its Trigger
-// and Detected are those of the entry of the node in unhealthyNodes. It is complete
-// once the ledger comes from Update.
-func (l *Ledger) Episode(node string) (v1alpha1.Episode, bool) {
-	if l == nil {
-		return v1alpha1.Episode{}, false
-	}
-	episode, open := l.open[node]
-	return episode.Episode, open
-}
-
-// Nodes returns the names, sorted, of the nodes that are to be observed in the next
+// Nodes returns the names, in any order, of the nodes that are to be observed in the next
 // sync, or their episodes are cancelled: those with an open episode. One whose Node was
 // deleted under remediation and has no CR any more is among them only if that Node
 // has returned, so that it costs next to nothing until then.
-func (l *Ledger) Nodes(exists func(node string) bool) []string {
-	if l == nil {
-		return nil
-	}
-	var names []string
-	for node, episode := range l.open {
-		if !episode.awaited() || episode.returned || exists(node) {
-			names = append(names, node)
+func (l *Ledger) Nodes(exists func(node string) bool) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if l == nil {
+			return
+		}
+		for node, episode := range l.open {
+			if (!episode.awaited() || episode.returned || exists(node)) && !yield(node) {
+				return
+			}
 		}
 	}
-	slices.Sort(names)
-	return names
 }
 
 // Recheck returns the next instant after now at which time alone ends an episode, zero

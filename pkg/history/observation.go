@@ -28,8 +28,8 @@ type Observation struct {
 	NodeDeleted bool
 	// Selected reports that the selector matches the Node.
 	Selected bool
-	// Trigger is the condition that the verdict names, nil if it names none.
-	Trigger *v1alpha1.Trigger
+	// Trigger is the condition that the verdict names, empty if it names none.
+	Trigger v1alpha1.Trigger
 	// Since is when that condition took its status, zero if that is not known.
 	Since time.Time
 	// CRs are the own CRs.

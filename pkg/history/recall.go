@@ -16,7 +16,7 @@ import (
 // server would refuse is ignored, so that it cannot stand in the way of a write.
 // The ledger is complete, and fit to be listed, after the first [Ledger.Update].
 func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
-	ledger := &Ledger{open: map[string]openEpisode{}}
+	ledger := &Ledger{open: map[string]*openEpisode{}}
 	if status == nil {
 		return ledger
 	}
@@ -38,12 +38,10 @@ func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
 			continue
 		}
 		listed[entry.Name] = true
-		episode, open := ledger.open[entry.Name]
-		if open {
+		if episode := ledger.open[entry.Name]; episode != nil {
 			episode.remediated, episode.returned = len(entry.Remediations) > 0, !episode.deleted.IsZero()
-			ledger.open[entry.Name] = episode
 		} else if made := fromEntry(entry); !made.Detected.IsZero() || len(made.Steps) > 0 {
-			ledger.open[entry.Name] = openEpisode{Episode: made, remediated: len(made.Steps) > 0}
+			ledger.open[entry.Name] = &openEpisode{Episode: made, remediated: len(made.Steps) > 0}
 		}
 	}
 	ledger.closed = latest(nil, closed)
@@ -61,7 +59,7 @@ func (l *Ledger) reopen(episode *v1alpha1.Episode) {
 		episode.Finished = nil
 	}
 	episode.Released, episode.Outcome = nil, ""
-	l.open[episode.Node] = openEpisode{Episode: *episode, remediated: len(episode.Steps) > 0, deleted: lastLoss(episode.Steps)}
+	l.open[episode.Node] = &openEpisode{Episode: *episode, remediated: len(episode.Steps) > 0, deleted: lastLoss(episode.Steps)}
 }
 
 // fromEntry returns the episode of a listed node. Where the entry does not tell when

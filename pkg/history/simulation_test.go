@@ -157,9 +157,6 @@ func (w *simulation) observe() []Observation {
 			continue
 		}
 		observations = append(observations, w.observation(name, p))
-		if w.one(20) {
-			observations = append(observations, Observation{Node: name, NodeDeleted: true})
-		}
 	}
 	return observations
 }
@@ -181,7 +178,7 @@ func (w *simulation) observation(name string, p *simulatedNode) Observation {
 	o.Created, o.State, o.Selected = p.created, p.state, p.selected
 	if p.state != health.Healthy {
 		o.Since = p.since
-		o.Trigger = &v1alpha1.Trigger{Type: corev1.NodeReady, Status: "False", Reason: p.since.Format(time.TimeOnly)}
+		o.Trigger = v1alpha1.Trigger{Type: corev1.NodeReady, Status: "False", Reason: p.since.Format(time.TimeOnly)}
 	}
 	return o
 }

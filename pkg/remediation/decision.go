@@ -20,13 +20,13 @@ import (
 )
 
 // Decision says what was decided about a node, once its plan has been carried out,
-// and why. It is nil for a node that there is nothing to be said about. Its since is
+// and why. It has no reason for a node that there is nothing to be said about. Its since is
 // not set. The same plan and outcome give the same decision, so that it can be told
 // from the one before.
-func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) *v1alpha1.Decision {
+func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 	reason, until := plan.Reason, plan.Until
 	if reason == "" {
-		return nil
+		return v1alpha1.Decision{}
 	}
 	message := ""
 	switch outcome.Result {
@@ -51,7 +51,7 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) *v1alpha1.Decision {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
 	}
-	decision := &v1alpha1.Decision{Type: reason.Type(), Reason: reason}
+	decision := v1alpha1.Decision{Type: reason.Type(), Reason: reason}
 	if outcome.NewCR() != nil || plan.works(outcome) {
 		decision.Type = v1alpha1.DecisionRemediating
 	}

@@ -97,7 +97,7 @@ func TestDecision(t *testing.T) {
 		"7.5":                            {node: sick("n", soon, with(cr("n")), func(n *Node) { n.Verdict.Deadline = epoch.Add(m) }), works: true, want: "SoonUnhealthy", next: m},
 		"4.2":                            {grounds: grounds, node: sick("n", func(n *Node) { n.Verdict = health.Verdict{State: health.SoonUnhealthy} }, with(cr("n"))), works: true, want: "InvalidSpec", message: "one of minHealthy"},
 		"11.3": {node: sick("n", func(n *Node) {
-			n.Machines.UnreadOpenShift, n.MachineDeadline = testNamespace, epoch.Add(30*time.Second)
+			n.Machines = &Machines{UnreadOpenShift: testNamespace, Deadline: epoch.Add(30 * time.Second)}
 		}), want: "MachineUnreadable", message: "The Machine that would own", next: 30 * time.Second},
 		"the clock":                         {node: sick("n", under(func(c *Constraints) { c.ClockUntrusted = true })), want: "ClockUntrusted"},
 		"7.2":                               {node: sick("n", soon, func(n *Node) { n.Verdict.Since, n.Verdict.Deadline = time.Time{}, time.Time{} }), want: "SoonUnhealthy", message: "has no lastTransitionTime"},
@@ -165,7 +165,7 @@ func TestDecision(t *testing.T) {
 			plan := planWithheld(s, tc.node, tc.withheld, epoch.Add(tc.now))
 			got := s.Decision(&plan, &tc.outcome)
 			if tc.want == "" {
-				require.Nil(t, got)
+				require.Empty(t, got)
 				return
 			}
 			require.NotNil(t, got)

@@ -213,9 +213,9 @@ func (p *planner) begin(step int, end ...Action) {
 		p.refuse(v1alpha1.DecidedForeignRemediation)
 		return
 	}
-	if p.Node.Machines.mayOwn(p.Templates[step]) && p.now.Before(p.Node.MachineDeadline) {
+	if p.Node.Machines.mayOwn(p.Templates[step]) && p.now.Before(p.Node.Machines.Deadline) {
 		p.refuse(v1alpha1.DecidedMachineUnreadable)
-		p.Until = p.Node.MachineDeadline
+		p.Until = p.Node.Machines.Deadline
 		p.recheckAt(p.Until)
 		return
 	}

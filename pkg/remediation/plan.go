@@ -23,17 +23,22 @@ type Node struct {
 	// creationTimestamp, zero if that is not known.
 	UID     types.UID
 	Created time.Time
-	// ControlPlane tells whether the node carries a control plane label (spec 12.1).
-	ControlPlane bool
 	// Verdict is that of the node's conditions, also where it is not selected.
 	Verdict health.Verdict
 	// Constraints are those of the owner and of the node.
 	Constraints Constraints
+	// ControlPlane tells whether the node carries a control plane label (spec 12.1).
+	ControlPlane bool
 	// ConfirmedHealthy tells whether somebody has confirmed by hand that the node
 	// is healthy (spec 16.6).
 	ConfirmedHealthy bool
 	// OthersRemediate tells whether anybody else has a CR for the node.
 	OthersRemediate bool
+	// Incomplete means that CRs of some kind cannot be read: there may be more than
+	// those that are known.
+	Incomplete bool
+	// ReleasingLease means that an earlier attempt to release the lease has failed.
+	ReleasingLease bool
 	// Own are the CRs that the NodeHealthCheck owns for the node, in the order of Sort.
 	Own []*object.CR
 	// DeletionRequested holds the uids of those whose deletion was requested,
@@ -47,19 +52,12 @@ type Node struct {
 	// Unreadable are the CRs that status names and that cannot be read: they count
 	// as existing (spec 6.8).
 	Unreadable []v1alpha1.Remediation
-	// Incomplete means that CRs of some kind cannot be read: there may be more than
-	// those that are known.
-	Incomplete bool
 	// Foreign are CRs of others, for the node or with its name.
 	Foreign []*object.CR
-	// Machines are those behind the node. One that cannot be read is waited for until
-	// MachineDeadline: a CR gets its owners when it is created, and never again.
-	Machines        Machines
-	MachineDeadline time.Time
+	// Machines are those behind the node, nil if there are none.
+	Machines *Machines
 	// Lease is the lease of the node, nil if there is none.
 	Lease *coordinationv1.Lease
-	// ReleasingLease means that an earlier attempt to release the lease has failed.
-	ReleasingLease bool
 	// RetryAt is when the next attempt is due after a failed one; zero after none.
 	RetryAt time.Time
 	// LastFailure says what has failed then, and LastFailed as what it counts, empty if

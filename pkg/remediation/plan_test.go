@@ -267,7 +267,7 @@ func TestPlanWaitsForMachine(t *testing.T) {
 					template.APIVersion = tc.group + "/v1"
 				}
 			}))
-			plan := planBy(s, sick("n", func(n *Node) { n.Machines, n.MachineDeadline = tc.machines, deadline }), tc.now)
+			plan := planBy(s, sick("n", func(n *Node) { n.Machines = new(tc.machines); n.Machines.Deadline = deadline }), tc.now)
 			require.Equal(t, tc.want, describe(plan.Actions))
 			if tc.want == nil {
 				require.Equal(t, v1alpha1.DecidedMachineUnreadable, plan.Refusal())

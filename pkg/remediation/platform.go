@@ -6,6 +6,7 @@ package remediation
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 
@@ -68,15 +69,20 @@ type Machines struct {
 	// UnreadOpenShift and UnreadClusterAPI are the namespaces of Machines that the Node
 	// names and that cannot be read for now, empty if there are none.
 	UnreadOpenShift, UnreadClusterAPI string
+	// Deadline is until when one that cannot be read is waited for: a CR gets its owners when
+	// it is created, and never again.
+	Deadline time.Time
 }
 
 // Unread reports whether a Machine cannot be read for now.
-func (m Machines) Unread() bool { return m.UnreadOpenShift != "" || m.UnreadClusterAPI != "" }
+func (m *Machines) Unread() bool {
+	return m != nil && (m.UnreadOpenShift != "" || m.UnreadClusterAPI != "")
+}
 
 // mayOwn reports whether a Machine that cannot be read for now would own a CR from the
 // template.
-func (m Machines) mayOwn(template *object.Template) bool {
-	if template.Namespace == "" || (m.OpenShift != nil && m.OpenShift.GetNamespace() == template.Namespace) {
+func (m *Machines) mayOwn(template *object.Template) bool {
+	if m == nil || template.Namespace == "" || (m.OpenShift != nil && m.OpenShift.GetNamespace() == template.Namespace) {
 		return false
 	}
 	return m.UnreadOpenShift == template.Namespace ||
@@ -84,7 +90,10 @@ func (m Machines) mayOwn(template *object.Template) bool {
 }
 
 // owner returns the Machine that owns a CR as its second owner, or nil (spec 11.3).
-func (m Machines) owner(template *object.Template) *metav1.OwnerReference {
+func (m *Machines) owner(template *object.Template) *metav1.OwnerReference {
+	if m == nil {
+		return nil
+	}
 	machine := m.OpenShift
 	if machine == nil || machine.GetNamespace() != template.Namespace {
 		machine = m.ClusterAPI

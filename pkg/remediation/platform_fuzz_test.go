@@ -36,7 +36,7 @@ func FuzzPlatformObjects(f *testing.F) {
 		require.True(t, Conflicts(two), "6.9")
 		require.Equal(t, Progressing(one), Progressing(two), "10.2")
 		require.Equal(t, before, object, "reading changes nothing")
-		node := sick("n", func(n *Node) { n.Machines = Machines{OpenShift: object, ClusterAPI: object} })
+		node := sick("n", func(n *Node) { n.Machines = &Machines{OpenShift: object, ClusterAPI: object} })
 		require.LessOrEqual(t, len(rendered(node, reboot()).GetOwnerReferences()), 2, "11.3")
 	})
 }

@@ -78,7 +78,7 @@ func TestSecondOwner(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			owners := rendered(sick("n", func(n *Node) { n.Machines = tc.machines }), tc.template).GetOwnerReferences()
+			owners := rendered(sick("n", func(n *Node) { n.Machines = &tc.machines }), tc.template).GetOwnerReferences()
 			require.Equal(t, "NodeHealthCheck", owners[0].Kind, "11.3: the first owner")
 			if tc.want == "" {
 				require.Len(t, owners, 1)

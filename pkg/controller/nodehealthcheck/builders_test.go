@@ -239,14 +239,7 @@ func (s *story) result(parts ...part) *syncResult {
 		}
 		sn.nodes, sn.objects = append(sn.nodes, *p.plan.Node), append(sn.objects, p.node)
 	}
-	for _, entry := range s.nhc.Status.UnhealthyNodes {
-		if node := sn.node(entry.Name); node != nil {
-			node.Recorded = entry.Remediations
-			if entry.ConditionsHealthyTimestamp != nil {
-				node.HealthySince = entry.ConditionsHealthyTimestamp.Time
-			}
-		}
-	}
+	sn.observeEntries()
 	results := make([]remediation.NodeResult, len(parts))
 	for i := range parts {
 		parts[i].plan.Node = &sn.nodes[i]

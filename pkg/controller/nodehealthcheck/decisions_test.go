@@ -50,7 +50,7 @@ func TestDecisionSince(t *testing.T) {
 			s.nhc.Spec.PauseRequests = []string{"x"}
 			s.nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "n", Decision: tc.shown}}
 			if tc.remembered != nil {
-				s.state.decisions = map[string]v1alpha1.Decision{"n": *tc.remembered}
+				s.state.entries = []v1alpha1.UnhealthyNode{{Name: "n", Decision: tc.remembered}}
 			}
 			entries := s.result(tc.part).status.UnhealthyNodes
 			require.Len(t, entries, 1)

@@ -4,6 +4,8 @@
 package nodehealthcheck
 
 import (
+	"sort"
+	"strings"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -19,65 +21,61 @@ import (
 // newEntries returns the entries of all nodes that are to be listed (spec 18.4), in the
 // order of the plans.
 func (r *syncResult) newEntries() []v1alpha1.UnhealthyNode {
-	recorded := make(map[string]*v1alpha1.UnhealthyNode, len(r.nhc.Status.UnhealthyNodes))
-	for i := range r.nhc.Status.UnhealthyNodes {
-		recorded[r.nhc.Status.UnhealthyNodes[i].Name] = &r.nhc.Status.UnhealthyNodes[i]
-	}
-	var entries []v1alpha1.UnhealthyNode
-	for _, result := range r.results {
-		old := recorded[result.Plan.Node.Name]
-		entry := newEntry(result, old, r.now)
-		if entry == nil {
+	entries := make([]v1alpha1.UnhealthyNode, 0, len(r.results))
+	for i, result := range r.results {
+		entry, listed := newEntry(result, r.listed[i], r.now)
+		if !listed {
 			continue
 		}
-		if episode, open := r.ledger.Episode(entry.Name); open {
+		if episode := r.ledger.Episode(entry.Name); episode != nil {
 			entry.Trigger, entry.Detected = episode.Trigger, &episode.Detected
 		}
-		entry.Decision = r.policy.Decision(result.Plan, result.Outcome)
-		dateDecision(entry, old, r.state.decisions, r.now)
-		entries = append(entries, *entry)
+		entry.Decision = dateDecision(r.policy.Decision(result.Plan, result.Outcome), r.listed[i], decisionIn(r.state.entries, entry.Name), r.now)
+		entries = append(entries, entry)
 	}
 	return entries
 }
 
-// dateDecision sets since when the decision of an entry has been the same. Status knows
-// best: what was decided last may have been written although the answer was lost. The
-// memory knows of nodes that status is too small for.
-func dateDecision(entry, old *v1alpha1.UnhealthyNode, before map[string]v1alpha1.Decision, now time.Time) {
-	if entry.Decision == nil {
-		return
-	}
-	remembered := before[entry.Name]
+// dateDecision returns a decision with since when it has been the same, nil if there is none.
+// Status knows best: what was decided last may have been written although the answer was lost.
+// The memory knows of nodes that status is too small for; it is shared if nothing differs.
+func dateDecision(decision v1alpha1.Decision, old *v1alpha1.UnhealthyNode, remembered *v1alpha1.Decision, now time.Time) *v1alpha1.Decision {
 	switch {
-	case old != nil && entry.Decision.SameReason(old.Decision):
-		entry.Decision.Since = old.Decision.Since
-	case entry.Decision.SameReason(&remembered):
-		entry.Decision.Since = remembered.Since
+	case decision.Reason == "":
+		return nil
+	case old != nil && decision.SameReason(old.Decision):
+		decision.Since = old.Decision.Since
+	case decision.SameReason(remembered):
+		decision.Since = remembered.Since
 	default:
-		entry.Decision.Since = seconds(now)
+		decision.Since = seconds(now)
 	}
+	if sameDecision(&decision, remembered) {
+		return remembered
+	}
+	changed := decision // Allocated only here.
+	return &changed
 }
 
-// decisionsIn returns the decisions of entries, by node.
-func decisionsIn(entries []v1alpha1.UnhealthyNode) map[string]v1alpha1.Decision {
-	decisions := make(map[string]v1alpha1.Decision, len(entries))
-	for i := range entries {
-		if entries[i].Decision != nil {
-			decisions[entries[i].Name] = *entries[i].Decision
-		}
+// decisionIn returns the decision about a node in entries that are in order of name, nil if
+// there is none.
+func decisionIn(entries []v1alpha1.UnhealthyNode, node string) *v1alpha1.Decision {
+	i, found := sort.Find(len(entries), func(i int) int { return strings.Compare(node, entries[i].Name) })
+	if !found {
+		return nil
 	}
-	return decisions
+	return entries[i].Decision
 }
 
-// newEntry returns the entry of a node, or nil if it is not listed (spec 18.4).
-func newEntry(result remediation.NodeResult, old *v1alpha1.UnhealthyNode, now time.Time) *v1alpha1.UnhealthyNode {
+// newEntry returns the entry of a node, and whether it is listed (spec 18.4).
+func newEntry(result remediation.NodeResult, old *v1alpha1.UnhealthyNode, now time.Time) (entry v1alpha1.UnhealthyNode, listed bool) {
 	node := result.Plan.Node
 	remediations := remediationsOf(result)
-	entry := &v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediations[:min(len(remediations), maxRemediations)]}
+	entry = v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediations[:min(len(remediations), maxRemediations)]}
 	unhealthy := node.Verdict.State == health.Unhealthy && !node.Constraints.Unselected
 	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Constraints.Unselected && old != nil
 	if len(entry.Remediations) == 0 && !unhealthy && !lingering {
-		return nil
+		return entry, false
 	}
 	if node.Verdict.State == health.Healthy && !node.Constraints.NodeDeleted {
 		entry.ConditionsHealthyTimestamp = new(seconds(now))
@@ -88,7 +86,7 @@ func newEntry(result remediation.NodeResult, old *v1alpha1.UnhealthyNode, now ti
 			entry.HealthyDelayed = new(true)
 		}
 	}
-	return entry
+	return entry, true
 }
 
 // remediationsOf returns the CRs that exist for a node after the plan was carried

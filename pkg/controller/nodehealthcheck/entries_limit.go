@@ -24,7 +24,6 @@ const maxEntriesSize = 780_000
 // entries before a node is left out is what says the same of thousands of nodes.
 func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
 	entries := slices.Clone(all)
-	byName := func(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
 	remediatedFirst := func(a, b v1alpha1.UnhealthyNode) int {
 		return cmp.Or(min(len(b.Remediations), 1)-min(len(a.Remediations), 1), byName(a, b))
 	}
@@ -43,11 +42,13 @@ func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyN
 	return entries
 }
 
+func byName(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
+
 // dispensable are the parts of entries that are left out one after the other where
 // there are too many of them. They do not change what is shared with other copies.
 var dispensable = []func(*v1alpha1.UnhealthyNode){
 	func(entry *v1alpha1.UnhealthyNode) {
-		if entry.Decision != nil {
+		if entry.Decision != nil && entry.Decision.Message != "" {
 			short := *entry.Decision
 			short.Message = ""
 			entry.Decision = &short

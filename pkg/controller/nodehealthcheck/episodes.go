@@ -18,13 +18,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// observations returns what a sync saw of the nodes and left behind, for the history.
-func (r *syncResult) observations() []history.Observation {
+// observations yields what a sync saw of the nodes and left behind, for the history.
+func (r *syncResult) observations(yield func(history.Observation) bool) {
 	gone := map[string][]*object.CR{}
 	for _, cr := range r.gone {
 		gone[cr.Node()] = append(gone[cr.Node()], cr)
 	}
-	observations := make([]history.Observation, 0, len(r.results))
 	for i, result := range r.results {
 		node := result.Plan.Node
 		observation := history.Observation{
@@ -40,11 +39,12 @@ func (r *syncResult) observations() []history.Observation {
 			observation.Created = obj.CreationTimestamp.Time
 		}
 		if node.Verdict.State != health.Healthy {
-			observation.Trigger = &v1alpha1.Trigger{Type: node.Verdict.Type, Status: node.Verdict.Status, Reason: node.Verdict.Reason}
+			observation.Trigger = v1alpha1.Trigger{Type: node.Verdict.Type, Status: node.Verdict.Status, Reason: node.Verdict.Reason}
 		}
-		observations = append(observations, observation)
+		if !yield(observation) {
+			return
+		}
 	}
-	return observations
 }
 
 // historyCRs returns what the history is to know of the own CRs of a node: those that

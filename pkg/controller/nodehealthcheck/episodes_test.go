@@ -135,12 +135,12 @@ func TestSyncAwaitsReturningNode(t *testing.T) {
 		recheck, err := s.sync(t.Context(), "workers")
 		require.NoError(t, err)
 		require.Equal(t, gone.Add(time.Hour).UTC(), recheck.UTC())
-		further, err := s.furtherNodes(&snapshot{nhc: nhc, state: state}, &ownCRs{})
+		further, err := s.addFurtherNodes(nil, &snapshot{nhc: nhc, state: state}, &ownCRs{})
 		require.NoError(t, err)
 		require.Empty(t, further)
 	}
 	require.NoError(t, s.nodeStore.Add(testNode("gone")))
-	further, err := s.furtherNodes(&snapshot{nhc: nhc, state: state}, &ownCRs{})
+	further, err := s.addFurtherNodes(nil, &snapshot{nhc: nhc, state: state}, &ownCRs{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"gone"}, further)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -62,16 +63,19 @@ func timeOrNever(t time.Time) string {
 // which checks.
 func (r *syncResult) logDecisions(ctx context.Context) {
 	logger := klog.FromContext(ctx)
+	if !logger.V(2).Enabled() {
+		return
+	}
 	for _, result := range r.results {
 		node := result.Plan.Node.Name
-		before, after := r.state.decisions[node], r.decisions[node]
+		before, after := decisionIn(r.state.entries, node), decisionIn(r.entries, node)
 		switch {
-		case after.SameReason(&before):
-		case after.Reason == "":
+		case before == after, after.SameReason(before):
+		case after == nil:
 			logger.V(2).Info("Decision ended", "node", node, "before", string(before.Reason))
 		default:
 			logger.V(2).Info("Decision changed", "node", node, "decision", string(after.Type), "reason", string(after.Reason),
-				"before", string(before.Reason), "message", after.Message)
+				"before", string(ptr.Deref(before, v1alpha1.Decision{}).Reason), "message", after.Message)
 			r.logChecks(logger, result.Plan)
 		}
 	}

@@ -80,12 +80,12 @@ func (m *metrics) updateRemediations(r *syncResult) {
 			m.started.WithLabelValues(name, cr.kind).Inc()
 		}
 	}
-	healthy, succeeded := r.healthyNodes(), r.succeeded()
+	succeeded := r.succeeded()
 	for uid, cr := range before {
 		if _, goesOn := after[uid]; goesOn {
 			continue
 		}
-		m.end(name, uid, cr, healthy[cr.node] || succeeded.Has(uid), r.now)
+		m.end(name, uid, cr, r.isHealthy(cr.node) || succeeded.Has(uid), r.now)
 	}
 	for uid, cr := range after {
 		m.ongoing.set(string(uid), 1, cr.node, cr.namespace, cr.kind)
@@ -107,8 +107,8 @@ func (m *metrics) countFailures(r *syncResult) {
 // those waited whose reason has gone.
 func (m *metrics) updateWaiting(r *syncResult) {
 	waiting := map[v1alpha1.DecisionReason]int{}
-	for _, decision := range r.decisions {
-		if decision.Type != v1alpha1.DecisionRemediating {
+	for i := range r.entries {
+		if decision := r.entries[i].Decision; decision != nil && decision.Type != v1alpha1.DecisionRemediating {
 			waiting[decision.Reason]++
 		}
 	}
@@ -117,8 +117,9 @@ func (m *metrics) updateWaiting(r *syncResult) {
 			m.nodesWaiting.WithLabelValues(r.nhc.Name, string(reason)).Set(float64(waiting[reason]))
 		}
 	}
-	for node, before := range r.state.decisions {
-		if after := r.decisions[node]; before.Type != v1alpha1.DecisionRemediating && !after.SameReason(&before) {
+	for i := range r.state.entries {
+		before := r.state.entries[i].Decision
+		if before != nil && before.Type != v1alpha1.DecisionRemediating && !before.SameReason(decisionIn(r.entries, r.state.entries[i].Name)) {
 			m.nodeWaiting.WithLabelValues(r.nhc.Name, string(before.Reason)).Observe(max(0, r.now.Sub(before.Since.Time).Seconds()))
 		}
 	}
@@ -224,17 +225,9 @@ func (r *syncResult) succeeded() sets.Set[types.UID] {
 	return crs
 }
 
-// healthyNodes returns which nodes are healthy now, of those whose remediations may
-// have ended: a node that is in no plan but exists has nothing against it.
-func (r *syncResult) healthyNodes() map[string]bool {
-	healthy := map[string]bool{}
-	for i := range r.nhc.Status.UnhealthyNodes {
-		name := r.nhc.Status.UnhealthyNodes[i].Name
-		healthy[name] = r.nodeObject(name) != nil
-	}
-	for _, result := range r.results {
-		node := result.Plan.Node
-		healthy[node.Name] = node.Verdict.State == health.Healthy && !node.Constraints.NodeDeleted
-	}
-	return healthy
+// isHealthy reports whether a node exists and is healthy. The sync has seen all nodes whose
+// remediations may have ended.
+func (r *syncResult) isHealthy(name string) bool {
+	node := r.node(name)
+	return node != nil && node.Verdict.State == health.Healthy && !node.Constraints.NodeDeleted
 }

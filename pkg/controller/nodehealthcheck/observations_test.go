@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestObservations(t *testing.T) {
 		})
 	}
 	born := node(func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Hour)) })
-	ready := &v1alpha1.Trigger{Type: "Ready", Status: "Unknown", Reason: "NodeStatusUnknown"}
+	ready := v1alpha1.Trigger{Type: "Ready", Status: "Unknown", Reason: "NodeStatusUnknown"}
 	because := func(p *part) { p.plan.Node.Verdict.Reason = "NodeStatusUnknown" }
 	came := epoch.Add(-time.Minute)
 	shows := func(cr *object.CR, changes ...func(*history.CR)) history.CR {
@@ -115,7 +116,7 @@ func TestObservations(t *testing.T) {
 				s.state.deletionRequested[cr.UID] = true
 			}
 			r := s.result(tc.part)
-			require.Equal(t, []history.Observation{tc.want}, r.observations())
+			require.Equal(t, []history.Observation{tc.want}, slices.Collect[history.Observation](r.observations))
 		})
 	}
 }

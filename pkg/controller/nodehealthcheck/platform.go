@@ -186,11 +186,14 @@ func (c *Controller) platformObjects(kind schema.GroupVersionKind) ([]*unstructu
 	return objects, nil
 }
 
-// machinesOf returns the Machines of a Node, as far as there are any and they can be read:
-// without one, the NodeHealthCheck is the only owner and remediation goes on.
-func (c *Controller) machinesOf(node *corev1.Node) remediation.Machines {
+// machinesOf returns the Machines of a Node, as far as they can be read, and nil if it names
+// none: without one, the NodeHealthCheck is the only owner and remediation goes on.
+func (c *Controller) machinesOf(node *corev1.Node) *remediation.Machines {
 	openShift, clusterAPI := remediation.MachineNames(node.Annotations)
-	var machines remediation.Machines
+	if openShift.Name == "" && clusterAPI.Name == "" {
+		return nil
+	}
+	machines := &remediation.Machines{}
 	machines.OpenShift, machines.UnreadOpenShift = c.machine(remediation.OpenShiftMachineKind, openShift)
 	machines.ClusterAPI, machines.UnreadClusterAPI = c.machine(remediation.ClusterAPIMachineKind, clusterAPI)
 	return machines

@@ -199,7 +199,7 @@ func TestMachinesOf(t *testing.T) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Annotations: annotations}}
 	}
 	both := map[string]string{"machine.openshift.io/machine": "ns/m", "cluster.x-k8s.io/machine": "m", "cluster.x-k8s.io/cluster-namespace": "ns"}
-	uids := func(machines remediation.Machines) []types.UID {
+	uids := func(machines *remediation.Machines) []types.UID {
 		var all []types.UID
 		for _, machine := range []*unstructured.Unstructured{machines.OpenShift, machines.ClusterAPI} {
 			if machine == nil {
@@ -212,12 +212,12 @@ func TestMachinesOf(t *testing.T) {
 	}
 	inPlatform(t, func(*platformWorld) {}, func(t *testing.T, w *platformWorld, c *Controller) {
 		t.Helper()
-		require.Equal(t, remediation.Machines{}, c.machinesOf(node(both)), "11.3: they do not exist")
+		require.Equal(t, &remediation.Machines{}, c.machinesOf(node(both)), "11.3: they do not exist")
 		w.create(t, remediation.OpenShiftMachineKind, "m", `{}`)
 		w.create(t, clusterAPIMachine(), "m", `{}`)
 		require.Equal(t, []types.UID{"machine.openshift.io-m", "cluster.x-k8s.io-m"}, uids(c.machinesOf(node(both))), "11.3")
-		require.Equal(t, remediation.Machines{}, c.machinesOf(node(nil)), "11.3")
-		require.Equal(t, remediation.Machines{}, c.machinesOf(node(map[string]string{
+		require.Nil(t, c.machinesOf(node(nil)), "11.3")
+		require.Equal(t, &remediation.Machines{}, c.machinesOf(node(map[string]string{
 			"machine.openshift.io/machine": "other/m", "cluster.x-k8s.io/machine": "m", "cluster.x-k8s.io/cluster-namespace": "other",
 		})), "11.3: in another namespace")
 	})
@@ -242,7 +242,7 @@ func TestMachineUnread(t *testing.T) {
 			t.Parallel()
 			inPlatform(t, tc.prepare, func(t *testing.T, _ *platformWorld, c *Controller) {
 				t.Helper()
-				require.Equal(t, tc.want, c.machinesOf(named))
+				require.Equal(t, &tc.want, c.machinesOf(named))
 			})
 		})
 	}

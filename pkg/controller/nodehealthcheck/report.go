@@ -25,20 +25,17 @@ type syncResult struct {
 	// ledger has the episodes after the sync, and ended those that it has ended.
 	ledger *history.Ledger
 	ended  []v1alpha1.Episode
-	// entries are those of all nodes, also of those that status is too small for.
+	// entries are those of all nodes, by name, also of those that status is too small for.
 	entries []v1alpha1.UnhealthyNode
-	// decisions are those of the entries, by node.
-	decisions map[string]v1alpha1.Decision
-	status    *v1alpha1.NodeHealthCheckStatus
-	now       time.Time
+	status  *v1alpha1.NodeHealthCheckStatus
+	now     time.Time
 }
 
 // newSyncResult computes what is to be reported.
 func newSyncResult(s *snapshot, e *evaluation, results []remediation.NodeResult, now time.Time) *syncResult {
 	r := &syncResult{snapshot: s, evaluation: e, results: results, now: now}
-	r.ledger, r.ended = s.state.ledger.Update(r.observations(), now)
+	r.ledger, r.ended = s.state.ledger.Update(r.observations, now)
 	r.entries = r.newEntries()
-	r.decisions = decisionsIn(r.entries)
 	r.status = r.newStatus()
 	return r
 }
@@ -100,7 +97,7 @@ func (r *syncResult) recheck() time.Time {
 func (r *syncResult) remember() {
 	state := r.state
 	state.reported = r.reportedNow()
-	state.decisions, state.ledger, state.gateClosed = r.decisions, r.ledger, !r.gate.Open
+	state.entries, state.ledger, state.gateClosed = r.entries, r.ledger, !r.gate.Open
 	// The end of those that are gone has been reported, and that the controller deleted them.
 	requested := map[types.UID]bool{}
 	for _, result := range r.results {

@@ -4,11 +4,12 @@
 package nodehealthcheck
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
+	"strings"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -44,6 +45,8 @@ type snapshot struct {
 	nodes []remediation.Node
 	// objects are the Nodes behind nodes, at the same indexes; nil for a deleted one.
 	objects []*corev1.Node
+	// listed are their entries in status, at the same indexes; nil where there is none.
+	listed []*v1alpha1.UnhealthyNode
 	// gone are own CRs, as they were seen last, that no cache shows any more.
 	gone []*object.CR
 	// lost are the CRs whose deletion was requested and that cannot be read any more.
@@ -115,13 +118,10 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 		return err
 	}
 	s.gone, s.lost = c.lastStates.gone(s.nhc.Name, crs.has), crs.lost
-	further, err := c.furtherNodes(s, crs)
+	names, err := c.addFurtherNodes(candidates, s, crs)
 	if err != nil {
 		return err
 	}
-	names := slices.Concat(candidates, further)
-	slices.Sort(names)
-	names = slices.Compact(names)
 	s.nodes, s.objects = make([]remediation.Node, 0, len(names)), make([]*corev1.Node, 0, len(names))
 	for _, name := range names {
 		obj, exists, err := c.nodeStore.GetByKey(name)
@@ -142,7 +142,7 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 }
 
 // observeCandidates counts the selected nodes, and returns those of them that may be anything
-// but healthy.
+// but healthy, in order of name.
 func (c *Controller) observeCandidates(s *snapshot) (names []string, err error) {
 	candidates, selected, known := c.index.Candidates(versionOf(s.nhc))
 	if !known {
@@ -175,23 +175,37 @@ func (c *Controller) observeNode(name string, obj *corev1.Node, crs *ownCRs) rem
 	return node
 }
 
-// furtherNodes returns the nodes that matter besides the candidates, some of them twice.
-func (c *Controller) furtherNodes(s *snapshot, crs *ownCRs) ([]string, error) {
-	names := slices.Concat(crs.nodes(), s.state.ledger.Nodes(c.nodeExists), s.state.releasing.UnsortedList())
+// addFurtherNodes returns the candidates and the other nodes that matter, in order of name.
+func (c *Controller) addFurtherNodes(candidates []string, s *snapshot, crs *ownCRs) ([]string, error) {
+	names := candidates
+	add := func(name string) {
+		if _, known := slices.BinarySearch(candidates, name); !known {
+			names = append(names, name)
+		}
+	}
+	for _, name := range crs.nodes() {
+		add(name)
+	}
+	for name := range s.state.ledger.Nodes(c.nodeExists) {
+		add(name)
+	}
+	for name := range s.state.releasing {
+		add(name)
+	}
 	held, err := c.leases(s.nhc.Name).ByIndex(leasesByHolder, object.OwnerOf(s.nhc).LeaseHolder())
 	if err != nil {
 		return nil, fmt.Errorf("listing leases: %w", err)
 	}
 	for _, obj := range held {
 		if name, ok := object.NodeOfLease(obj.(*coordinationv1.Lease)); ok {
-			names = append(names, name)
+			add(name)
 		}
 	}
 	for i := range s.nhc.Status.UnhealthyNodes {
-		names = append(names, s.nhc.Status.UnhealthyNodes[i].Name)
+		add(s.nhc.Status.UnhealthyNodes[i].Name)
 	}
 	for _, cr := range s.gone {
-		names = append(names, cr.Node())
+		add(cr.Node())
 	}
 	confirmed, err := c.nodeStore.ByIndex(nodesConfirmedHealthy, confirmedHealthy)
 	if err != nil {
@@ -199,10 +213,11 @@ func (c *Controller) furtherNodes(s *snapshot, crs *ownCRs) ([]string, error) {
 	}
 	for _, obj := range confirmed {
 		if node := obj.(*corev1.Node); s.selector.Matches(labelSet(node)) {
-			names = append(names, node.Name)
+			add(node.Name)
 		}
 	}
-	return names, nil
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // observeLeases adds the leases of the nodes.
@@ -222,14 +237,7 @@ func (c *Controller) observeLeases(s *snapshot) error {
 
 // observeStatus adds what status and the process know of the nodes.
 func (s *snapshot) observeStatus(now time.Time) {
-	entries := s.nhc.Status.UnhealthyNodes
-	for i := range entries {
-		node := s.node(entries[i].Name) // furtherNodes has them all.
-		node.Recorded = entries[i].Remediations
-		if healthy := entries[i].ConditionsHealthyTimestamp; healthy != nil {
-			node.HealthySince = healthy.Time
-		}
-	}
+	s.observeEntries()
 	machineUnread := map[string]time.Time{}
 	for i := range s.nodes {
 		node := &s.nodes[i]
@@ -248,10 +256,25 @@ func (s *snapshot) observeStatus(now time.Time) {
 				since = now
 			}
 			machineUnread[node.Name] = since
-			node.MachineDeadline = since.Add(v1alpha1.MachineReadTimeout)
+			node.Machines.Deadline = since.Add(v1alpha1.MachineReadTimeout)
 		}
 	}
 	s.state.machineUnread = machineUnread
+}
+
+// observeEntries adds the entries that status has for the nodes. In a sync, it has none for
+// other nodes.
+func (s *snapshot) observeEntries() {
+	s.listed = make([]*v1alpha1.UnhealthyNode, len(s.nodes))
+	for i := range s.nhc.Status.UnhealthyNodes {
+		entry := &s.nhc.Status.UnhealthyNodes[i]
+		if j, found := s.index(entry.Name); found {
+			s.listed[j], s.nodes[j].Recorded = entry, entry.Remediations
+			if healthy := entry.ConditionsHealthyTimestamp; healthy != nil {
+				s.nodes[j].HealthySince = healthy.Time
+			}
+		}
+	}
 }
 
 // node returns a node by name, nil if the snapshot has none.
@@ -271,5 +294,6 @@ func (s *snapshot) nodeObject(name string) *corev1.Node {
 }
 
 func (s *snapshot) index(name string) (i int, found bool) {
-	return slices.BinarySearchFunc(s.nodes, name, func(node remediation.Node, name string) int { return cmp.Compare(node.Name, name) })
+	// It takes no copies of nodes, as a search in the slice does.
+	return sort.Find(len(s.nodes), func(i int) int { return strings.Compare(name, s.nodes[i].Name) })
 }

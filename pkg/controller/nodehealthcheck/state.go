@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -37,8 +38,8 @@ type nhcState struct {
 	remediations map[types.UID]tracked
 	// ledger has the episodes as of the last report.
 	ledger *history.Ledger
-	// decisions are those of the nodes in the last report.
-	decisions map[string]v1alpha1.Decision
+	// entries are those of all nodes in the last report, by name.
+	entries []v1alpha1.UnhealthyNode
 	// conflicted means that the status has changed since it was read: another process may
 	// have ended what is open here, and only the new status shows that.
 	conflicted bool
@@ -61,16 +62,23 @@ type nhcState struct {
 type reported struct {
 	gateClosed, storm, paused, upgrading bool
 	specProblem                          string
-	detected                             sets.Set[string]
+	// detected holds the nodes whose episodes go on, in order of name.
+	detected []string
 	// exhausted holds the nodes whose last step was reported as over in this episode.
 	exhausted sets.Set[string]
 	// failed holds the CRs whose failure was reported.
 	failed sets.Set[types.UID]
-	// refused holds the refusals of single nodes.
+	// refused holds the refusals that have events of their own.
 	refused      map[string]v1alpha1.DecisionReason
 	invalidLabel sets.Set[string]
 	// old holds the CRs that were reported as old.
 	old sets.Set[types.UID]
+}
+
+// wasDetected reports whether it was reported that a node is unhealthy.
+func (r *reported) wasDetected(node string) bool {
+	_, found := slices.BinarySearch(r.detected, node)
+	return found
 }
 
 // seenHealthy is a node that is healthy and has CRs: since when it is, and its conditions.
@@ -85,7 +93,10 @@ func (s *snapshot) seesHealthy(entries []v1alpha1.UnhealthyNode) map[string]seen
 	healthy := map[string]seenHealthy{}
 	for i := range entries {
 		entry := &entries[i]
-		if node := s.nodeObject(entry.Name); node != nil && entry.ConditionsHealthyTimestamp != nil {
+		if entry.ConditionsHealthyTimestamp == nil {
+			continue
+		}
+		if node := s.nodeObject(entry.Name); node != nil {
 			healthy[entry.Name] = seenHealthy{since: entry.ConditionsHealthyTimestamp.Time, conditions: node.Status.Conditions}
 		}
 	}
@@ -125,7 +136,7 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 			attempts:          newAttempts(),
 			machineUnread:     map[string]time.Time{},
 			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonGateClosed,
-			reported:          reported{detected: sets.New[string](), failed: failedIn(&nhc.Status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
+			reported:          reported{failed: failedIn(&nhc.Status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
 		}
 		if before != nil {
 			// What the namesake had has ended, and its series with it.
@@ -157,7 +168,7 @@ func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
 
 // recall takes what is open from status, as after a restart.
 func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
-	m.ledger, m.decisions, m.conflicted = history.Recall(&nhc.Status), decisionsIn(nhc.Status.UnhealthyNodes), false
+	m.ledger, m.entries, m.conflicted = history.Recall(&nhc.Status), slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), byName), false
 }
 
 // forget drops and returns the state of a NodeHealthCheck, nil if there is none.

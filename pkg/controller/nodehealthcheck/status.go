@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -46,10 +45,11 @@ func (r *syncResult) newStatus() *v1alpha1.NodeHealthCheckStatus {
 	if unlisted := len(r.entries) - len(status.UnhealthyNodes); unlisted > 0 {
 		status.Reason += fmt.Sprintf(", %d more not listed", unlisted)
 	}
-	if !equality.Semantic.DeepEqual(old, status) {
-		status.RemediationHistory = r.ledger.List(nhc.Spec.RemediationHistoryLimit)
-		status.LastUpdateTime = new(seconds(r.now))
+	if sameStatus(old, status) {
+		return old
 	}
+	status.RemediationHistory = r.ledger.List(nhc.Spec.RemediationHistoryLimit)
+	status.LastUpdateTime = new(seconds(r.now))
 	return status
 }
 

@@ -7,16 +7,15 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// writeStatus replaces the status as a whole if it differs from the one of nhc (spec 18.2),
+// writeStatus replaces the status as a whole, unless it is the one that nhc has (spec 18.2),
 // bound to the resourceVersion from which it was computed. It reports whether it wrote.
 func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.NodeHealthCheckStatus) (bool, error) {
-	if equality.Semantic.DeepEqual(&nhc.Status, status) {
+	if status == &nhc.Status {
 		return false, nil
 	}
 	updated := *nhc

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
@@ -99,7 +100,7 @@ func (s *steadyCluster) mustSync(t require.TestingT) {
 func (s *steadyCluster) statusClient(tb testing.TB) nhcclient.NodeHealthChecksGetter {
 	tb.Helper()
 	client := nhcfake.NewSimpleClientset()
-	client.PrependReactor("update", v1alpha1.Plural, func(action clienttesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("update", v1alpha1.Plural, func(action clienttesting.Action) (bool, apiruntime.Object, error) {
 		s.writes++
 		encoded, err := json.Marshal(action.(clienttesting.UpdateAction).GetObject())
 		require.NoError(tb, err)
@@ -124,7 +125,7 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 	for gvk, resource := range served {
 		listKinds[gvk.GroupVersion().WithResource(resource)] = gvk.Kind + "List"
 	}
-	w := &platformWorld{served: served, client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds, template)}
+	w := &platformWorld{served: served, client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), listKinds, template)}
 	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Interval: pollInterval, Changed: func([]string) {}}
 	templates, remediations, platform := config, config, config
 	templates.Name, templates.Poll, templates.Parse, templates.Handler = "templates", true, parseTemplate, s.templateHandler()
@@ -178,6 +179,21 @@ func BenchmarkSync(b *testing.B) {
 			})
 		}
 	}
+}
+
+// TestSyncAllocatesLittleForWaitingNodes: a sync after which nothing has changed costs less
+// than 850 bytes for each node that waits, of which status lists most. That is what holds
+// nodes, plans and entries; each copy of one of these is too many.
+func TestSyncAllocatesLittleForWaitingNodes(t *testing.T) {
+	s := newSteadyCluster(t, benchNodes(10_000, func(i int) bool { return i%5 < 3 }))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const syncs = 3
+	for range syncs {
+		s.mustSync(t)
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/syncs, uint64(5_000_000), "bytes for 6,000 waiting nodes")
 }
 
 // TestSyncAllocatesNothingForHealthyNodes: a healthy node costs a sync no allocation.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,10 +97,9 @@ func (r *syncResult) disabledTransition() []event {
 
 // nodeTransitions reports which nodes became unhealthy, got a CR, or are exempt.
 func (r *syncResult) nodeTransitions() []event {
-	listed, shown, ended := sets.New[string](), sets.New[types.UID](), sets.New[types.UID]()
+	shown, ended := sets.New[types.UID](), sets.New[types.UID]()
 	for i := range r.nhc.Status.UnhealthyNodes {
 		entry := &r.nhc.Status.UnhealthyNodes[i]
-		listed.Insert(entry.Name)
 		for j := range entry.Remediations {
 			shown.Insert(entry.Remediations[j].Resource.UID)
 			if entry.Remediations[j].TimedOut != nil {
@@ -108,13 +108,12 @@ func (r *syncResult) nodeTransitions() []event {
 		}
 	}
 	var all []event
-	for _, result := range r.results {
-		plan := result.Plan
-		node := r.nodeObject(plan.Node.Name)
+	for i, result := range r.results {
+		plan, node := result.Plan, r.objects[i]
 		if node == nil {
 			continue // A deleted Node gets no events.
 		}
-		if r.detects(plan) && !listed.Has(node.Name) && !r.state.reported.detected.Has(node.Name) {
+		if detects(plan) && r.listed[i] == nil && !r.state.reported.wasDetected(node.Name) {
 			all = append(all, detectedUnhealthy(node, plan.Node.Verdict))
 		}
 		if skipped, reports := skippedForNode(node, plan.Refusal()); reports && r.state.reported.refused[node.Name] != plan.Refusal() {
@@ -126,7 +125,7 @@ func (r *syncResult) nodeTransitions() []event {
 		if cr := plan.Failed; cr != nil && !r.state.reported.failed.Has(cr.UID) {
 			all = append(all, remediationFailed(node, cr))
 		}
-		if r.ignoresLabel(plan) && !r.state.reported.invalidLabel.Has(node.Name) {
+		if ignoresLabel(plan, node) && !r.state.reported.invalidLabel.Has(node.Name) {
 			all = append(all, invalidNodeLabel(node))
 		}
 		for _, cr := range existing(result) {
@@ -147,7 +146,7 @@ func existing(result remediation.NodeResult) []*object.CR {
 }
 
 // detects reports whether the node is unhealthy and ours to say so.
-func (r *syncResult) detects(plan *remediation.NodePlan) bool {
+func detects(plan *remediation.NodePlan) bool {
 	return plan.Node.Verdict.State == health.Unhealthy && !plan.Node.Constraints.Unselected
 }
 
@@ -174,9 +173,8 @@ func (r *syncResult) oldCRs() []*object.CR {
 
 // ignoresLabel reports whether the node carries the exclusion label with an empty
 // value, which has no effect (spec 15.2).
-func (r *syncResult) ignoresLabel(plan *remediation.NodePlan) bool {
-	node := r.nodeObject(plan.Node.Name)
-	if node == nil || plan.Node.Verdict.State != health.Unhealthy {
+func ignoresLabel(plan *remediation.NodePlan, node *corev1.Node) bool {
+	if plan.Node.Verdict.State != health.Unhealthy {
 		return false
 	}
 	value, present := node.Labels[v1alpha1.LabelExclude]
@@ -201,7 +199,7 @@ func (r *syncResult) reportedNow() reported {
 		storm:        r.refused(v1alpha1.DecidedStormActive),
 		paused:       len(r.nhc.Spec.PauseRequests) > 0 && !r.upgrading,
 		upgrading:    r.upgrading,
-		detected:     sets.New[string](),
+		detected:     make([]string, 0, len(r.results)),
 		exhausted:    sets.New[string](),
 		failed:       sets.New[types.UID](),
 		refused:      map[string]v1alpha1.DecisionReason{},
@@ -214,12 +212,12 @@ func (r *syncResult) reportedNow() reported {
 	if r.refused(v1alpha1.DecidedInvalidSpec) {
 		now.specProblem = r.specProblem
 	}
-	for _, result := range r.results {
-		plan := result.Plan
+	for i, result := range r.results {
+		plan, node := result.Plan, r.objects[i]
 		name := plan.Node.Name
 		// An episode goes on while the node hesitates, and while it has a CR.
-		if r.detects(plan) || (r.state.reported.detected.Has(name) && r.lasts(plan)) {
-			now.detected.Insert(name)
+		if detects(plan) || (r.state.reported.wasDetected(name) && lasts(plan)) {
+			now.detected = append(now.detected, name)
 			if plan.ExhaustedBy(result.Outcome) || r.state.reported.exhausted.Has(name) {
 				now.exhausted.Insert(name)
 			}
@@ -229,16 +227,19 @@ func (r *syncResult) reportedNow() reported {
 				now.failed.Insert(cr.UID)
 			}
 		}
-		if reason := plan.Refusal(); reason != "" {
-			now.refused[name] = reason
+		if node == nil {
+			continue // As in nodeTransitions.
 		}
-		if r.ignoresLabel(plan) {
+		if _, reports := skippedForNode(node, plan.Refusal()); reports {
+			now.refused[name] = plan.Refusal()
+		}
+		if ignoresLabel(plan, node) {
 			now.invalidLabel.Insert(name)
 		}
 	}
 	return now
 }
 
-func (r *syncResult) lasts(plan *remediation.NodePlan) bool {
+func lasts(plan *remediation.NodePlan) bool {
 	return plan.Node.Verdict.State == health.SoonUnhealthy || len(plan.Node.Own) > 0
 }

@@ -21,7 +21,7 @@ import (
 
 // decide is what controller.newEntries does about decisions.
 func (p *process) decide(s *sight, entry *v1alpha1.UnhealthyNode, plan *remediation.NodePlan, outcome *remediation.Outcome) {
-	entry.Decision = s.policy.Decision(plan, outcome)
+	entry.Decision = s.decision(plan, outcome)
 	if entry.Decision == nil {
 		return
 	}
@@ -33,6 +33,14 @@ func (p *process) decide(s *sight, entry *v1alpha1.UnhealthyNode, plan *remediat
 	case entry.Decision.SameReason(&remembered):
 		entry.Decision.Since = remembered.Since
 	}
+}
+
+// decision returns the decision about a node, nil if there is none.
+func (s *sight) decision(plan *remediation.NodePlan, outcome *remediation.Outcome) *v1alpha1.Decision {
+	if decision := s.policy.Decision(plan, outcome); decision.Reason != "" {
+		return &decision
+	}
+	return nil
 }
 
 // decisionsIn is controller.decisionsIn.

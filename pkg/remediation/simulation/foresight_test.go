@@ -28,7 +28,7 @@ func (w *world) foresee(nhc *v1alpha1.NodeHealthCheck, at time.Time) outlook {
 	s, plans := w.lookAgain(nhc, at)
 	found := outlook{}
 	for i := range plans {
-		found[plans[i].Node.Name] = prospect{decision: s.policy.Decision(&plans[i], &remediation.Outcome{}), plan: plans[i]}
+		found[plans[i].Node.Name] = prospect{decision: s.decision(&plans[i], &remediation.Outcome{}), plan: plans[i]}
 	}
 	return found
 }
@@ -91,7 +91,7 @@ const far = 100 * time.Hour
 func (w *world) checkForesight(s *sight, plans []remediation.NodePlan) {
 	timed, untimed := outlook{}, outlook{}
 	for i := range plans {
-		decision := s.policy.Decision(&plans[i], &remediation.Outcome{})
+		decision := s.decision(&plans[i], &remediation.Outcome{})
 		switch {
 		case decision == nil || plans[i].Begins() || waits(&plans[i]) || s.now.Before(plans[i].Node.RetryAt):
 		case decision.NextCheckTime != nil:

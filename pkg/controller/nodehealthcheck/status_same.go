@@ -1,0 +1,38 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// sameStatus reports whether two statuses say the same. Of thousands of entries, reflection
+// would cost more than all the rest of a sync.
+func sameStatus(a, b *v1alpha1.NodeHealthCheckStatus) bool {
+	restA, restB := *a, *b
+	restA.UnhealthyNodes, restB.UnhealthyNodes = nil, nil
+	return slices.EqualFunc(a.UnhealthyNodes, b.UnhealthyNodes, sameEntry) && equality.Semantic.DeepEqual(&restA, &restB)
+}
+
+func sameEntry(a, b v1alpha1.UnhealthyNode) bool {
+	return a.Name == b.Name && slices.EqualFunc(a.Remediations, b.Remediations, sameRemediation) &&
+		a.ConditionsHealthyTimestamp.Equal(b.ConditionsHealthyTimestamp) && ptr.Equal(a.HealthyDelayed, b.HealthyDelayed) &&
+		ptr.Equal(a.Trigger, b.Trigger) && a.Detected.Equal(b.Detected) && sameDecision(a.Decision, b.Decision)
+}
+
+func sameRemediation(a, b v1alpha1.Remediation) bool {
+	return a.Resource == b.Resource && a.Started.Equal(&b.Started) && a.TimedOut.Equal(b.TimedOut) && a.TemplateName == b.TemplateName
+}
+
+func sameDecision(a, b *v1alpha1.Decision) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Type == b.Type && a.Reason == b.Reason && a.Message == b.Message && a.Since.Equal(&b.Since) && a.NextCheckTime.Equal(b.NextCheckTime)
+}
