@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -34,9 +33,13 @@ type openEpisode struct {
 // equal reports whether two episodes are the same.
 func (e *openEpisode) equal(other *openEpisode) bool {
 	return e.remediated == other.remediated && e.deleted.Equal(other.deleted) && e.returned == other.returned &&
-		e.Node == other.Node && ptr.Equal(e.Trigger, other.Trigger) && e.Detected.Equal(&other.Detected) &&
+		e.Node == other.Node && sameTrigger(e.Trigger, other.Trigger) && e.Detected.Equal(&other.Detected) &&
 		e.Started.Equal(other.Started) && e.Fenced.Equal(other.Fenced) && e.Finished.Equal(other.Finished) &&
 		e.Released.Equal(other.Released) && e.Outcome == other.Outcome && slices.EqualFunc(e.Steps, other.Steps, sameStep)
+}
+
+func sameTrigger(a, b *v1alpha1.Trigger) bool {
+	return a == b || (a != nil && b != nil && *a == *b)
 }
 
 func sameStep(a, b v1alpha1.EpisodeStep) bool {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -62,7 +61,10 @@ func sights(status *v1alpha1.NodeHealthCheckStatus, state health.State) []Observ
 	var seen []Observation
 	for i := range status.UnhealthyNodes {
 		node := &status.UnhealthyNodes[i]
-		o := Observation{Node: node.Name, State: state, Selected: true, Trigger: ptr.Deref(node.Trigger, v1alpha1.Trigger{})}
+		o := Observation{Node: node.Name, State: state, Selected: true}
+		if node.Trigger != nil {
+			o.Trigger = *node.Trigger
+		}
 		with(node.Remediations...)(&o)
 		seen = append(seen, o)
 	}

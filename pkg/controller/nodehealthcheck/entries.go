@@ -4,7 +4,7 @@
 package nodehealthcheck
 
 import (
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +60,7 @@ func dateDecision(decision v1alpha1.Decision, old *v1alpha1.UnhealthyNode, remem
 // decisionIn returns the decision about a node in entries that are in order of name, nil if
 // there is none.
 func decisionIn(entries []v1alpha1.UnhealthyNode, node string) *v1alpha1.Decision {
-	i, found := sort.Find(len(entries), func(i int) int { return strings.Compare(node, entries[i].Name) })
+	i, found := slices.BinarySearchFunc(entries, node, func(entry v1alpha1.UnhealthyNode, name string) int { return strings.Compare(entry.Name, name) })
 	if !found {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -68,14 +67,18 @@ func (r *syncResult) logDecisions(ctx context.Context) {
 	}
 	for _, result := range r.results {
 		node := result.Plan.Node.Name
+		var reasonBefore v1alpha1.DecisionReason
 		before, after := decisionIn(r.state.entries, node), decisionIn(r.entries, node)
+		if before != nil {
+			reasonBefore = before.Reason
+		}
 		switch {
 		case before == after, after.SameReason(before):
 		case after == nil:
-			logger.V(2).Info("Decision ended", "node", node, "before", string(before.Reason))
+			logger.V(2).Info("Decision ended", "node", node, "before", string(reasonBefore))
 		default:
 			logger.V(2).Info("Decision changed", "node", node, "decision", string(after.Type), "reason", string(after.Reason),
-				"before", string(ptr.Deref(before, v1alpha1.Decision{}).Reason), "message", after.Message)
+				"before", string(reasonBefore), "message", after.Message)
 			r.logChecks(logger, result.Plan)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
+	"sort" //nolint:depguard // A search of package slices copies the nodes that it compares.
 	"strings"
 	"time"
 
@@ -294,6 +294,5 @@ func (s *snapshot) nodeObject(name string) *corev1.Node {
 }
 
 func (s *snapshot) index(name string) (i int, found bool) {
-	// It takes no copies of nodes, as a search in the slice does.
 	return sort.Find(len(s.nodes), func(i int) int { return strings.Compare(name, s.nodes[i].Name) })
 }

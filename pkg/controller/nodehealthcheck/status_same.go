@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -22,8 +21,13 @@ func sameStatus(a, b *v1alpha1.NodeHealthCheckStatus) bool {
 
 func sameEntry(a, b v1alpha1.UnhealthyNode) bool {
 	return a.Name == b.Name && slices.EqualFunc(a.Remediations, b.Remediations, sameRemediation) &&
-		a.ConditionsHealthyTimestamp.Equal(b.ConditionsHealthyTimestamp) && ptr.Equal(a.HealthyDelayed, b.HealthyDelayed) &&
-		ptr.Equal(a.Trigger, b.Trigger) && a.Detected.Equal(b.Detected) && sameDecision(a.Decision, b.Decision)
+		a.ConditionsHealthyTimestamp.Equal(b.ConditionsHealthyTimestamp) && sameValue(a.HealthyDelayed, b.HealthyDelayed) &&
+		sameValue(a.Trigger, b.Trigger) && a.Detected.Equal(b.Detected) && sameDecision(a.Decision, b.Decision)
+}
+
+// sameValue reports whether two pointers are nil, or point to equal values.
+func sameValue[T comparable](a, b *T) bool {
+	return a == b || (a != nil && b != nil && *a == *b)
 }
 
 func sameRemediation(a, b v1alpha1.Remediation) bool {
