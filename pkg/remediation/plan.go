@@ -29,6 +29,9 @@ type Node struct {
 	Constraints Constraints
 	// ControlPlane tells whether the node carries a control plane label (spec 12.1).
 	ControlPlane bool
+	// ExclusionIgnored means that the Node carries the exclusion label with an empty value,
+	// which has no effect (spec 15.2).
+	ExclusionIgnored bool
 	// ConfirmedHealthy tells whether somebody has confirmed by hand that the node
 	// is healthy (spec 16.6).
 	ConfirmedHealthy bool

@@ -230,6 +230,8 @@ func (s *story) result(parts ...part) *syncResult {
 		}
 		sn.gone = append(sn.gone, p.gone...)
 		if p.node != nil {
+			exclusion, labelled := p.node.Labels[v1alpha1.LabelExclude]
+			p.plan.Node.ExclusionIgnored = labelled && exclusion == ""
 			if !p.plan.Node.Constraints.Unselected {
 				e.summary.Observed++
 			}

@@ -64,7 +64,8 @@ func (e *evaluation) judge(s *snapshot, node *remediation.Node, obj *corev1.Node
 		// (spec 4.2).
 		node.Verdict = health.Verdict{State: health.SoonUnhealthy}
 	}
-	node.Constraints.Excluded = obj.Labels[v1alpha1.LabelExclude] == "true"
+	exclusion, labelled := obj.Labels[v1alpha1.LabelExclude]
+	node.Constraints.Excluded, node.ExclusionIgnored = exclusion == "true", labelled && exclusion == ""
 	node.Constraints.Unselected = !s.selector.Matches(labelSet(obj))
 	if !node.Constraints.Unselected {
 		e.summary.Add(node.Verdict, remediated)

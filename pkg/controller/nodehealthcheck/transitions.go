@@ -8,7 +8,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -125,7 +124,7 @@ func (r *syncResult) nodeTransitions() []event {
 		if cr := plan.Failed; cr != nil && !r.state.reported.failed.Has(cr.UID) {
 			all = append(all, remediationFailed(node, cr))
 		}
-		if ignoresLabel(plan, node) && !r.state.reported.invalidLabel.Has(node.Name) {
+		if ignoresLabel(plan) && !r.state.reported.invalidLabel.Has(node.Name) {
 			all = append(all, invalidNodeLabel(node))
 		}
 		for _, cr := range existing(result) {
@@ -171,14 +170,9 @@ func (r *syncResult) oldCRs() []*object.CR {
 	return old
 }
 
-// ignoresLabel reports whether the node carries the exclusion label with an empty
-// value, which has no effect (spec 15.2).
-func ignoresLabel(plan *remediation.NodePlan, node *corev1.Node) bool {
-	if plan.Node.Verdict.State != health.Unhealthy {
-		return false
-	}
-	value, present := node.Labels[v1alpha1.LabelExclude]
-	return present && value == ""
+// ignoresLabel reports whether an unhealthy node carries the exclusion label in vain.
+func ignoresLabel(plan *remediation.NodePlan) bool {
+	return plan.Node.Verdict.State == health.Unhealthy && plan.Node.ExclusionIgnored
 }
 
 // refused reports whether some node without CR is kept waiting for this reason.
@@ -233,7 +227,7 @@ func (r *syncResult) reportedNow() reported {
 		if _, reports := skippedForNode(node, plan.Refusal()); reports {
 			now.refused[name] = plan.Refusal()
 		}
-		if ignoresLabel(plan, node) {
+		if ignoresLabel(plan) {
 			now.invalidLabel.Insert(name)
 		}
 	}
