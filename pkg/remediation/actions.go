@@ -6,11 +6,11 @@ package remediation
 import (
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // An Action is one step of a plan. The set of actions is closed: Confirm, Create,

@@ -7,9 +7,9 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-
 	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // columns are those of the table in spec 5.2, with 4.7 and 4.8, in the order of spec 5.4, 10.5 and 18.5. What a column does not name is not allowed.

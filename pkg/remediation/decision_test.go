@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 func retryIn(d time.Duration, failure string) func(*Node) {

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // held returns a lease of node n for 660 s.

@@ -6,10 +6,9 @@ package remediation
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // remind marks anew what is still being deleted a while after its Node has returned: some

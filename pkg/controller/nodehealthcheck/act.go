@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
 // A sync acts on one batch of nodes where nothing begins, then on one batch of the others,

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // observations yields what a sync saw of the nodes and left behind, for the history.

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // ReportingController is the name under which events are reported (spec 19.1).

@@ -10,9 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -30,6 +27,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // registerHandlers maps events to the NodeHealthChecks they concern (spec 21.1).

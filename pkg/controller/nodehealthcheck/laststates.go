@@ -6,11 +6,11 @@ package nodehealthcheck
 import (
 	"sync"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // maxLastStates is how many CRs of one NodeHealthCheck are remembered. It is as many as

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +15,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // TestObservations: what the history hears of a node.

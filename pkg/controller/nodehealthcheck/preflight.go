@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
 // preflight is all that is looked at live right before something that cannot be undone: a
@@ -62,6 +61,9 @@ func takesSlot(plan *remediation.NodePlan) bool {
 	return plan.Candidate && plan.Node.ControlPlane && plan.Begins()
 }
 
+// controlPlaneTimeout bounds what is asked before a control plane node begins.
+const controlPlaneTimeout = 30 * time.Second
+
 // acquireControlPlane reserves the control plane slot for a node, and asks the API server
 // whether the node may have it. It returns why not, or what gives the reservation back.
 func (p *preflight) acquireControlPlane(ctx context.Context, node string) (v1alpha1.DecisionReason, func(unknown bool)) {
@@ -73,6 +75,8 @@ func (p *preflight) acquireControlPlane(ctx context.Context, node string) (v1alp
 		p.enqueueAfter(p.waiters.of(controlPlaneTopic), raceRetry)
 	}
 	logger := klog.FromContext(ctx)
+	ctx, cancel := context.WithTimeout(ctx, controlPlaneTimeout)
+	defer cancel()
 	if allowed, err := p.etcdAllows(ctx, node); err != nil || !allowed {
 		if err != nil {
 			logger.Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", node)

@@ -6,9 +6,9 @@ package nodehealthcheck
 import (
 	"sync"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // topic is something whose change a NodeHealthCheck waits for.

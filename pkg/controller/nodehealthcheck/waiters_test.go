@@ -6,10 +6,10 @@ package nodehealthcheck
 import (
 	"testing"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 func TestWaiters(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 func TestName(t *testing.T) {

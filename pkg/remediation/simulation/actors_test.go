@@ -8,16 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 const (

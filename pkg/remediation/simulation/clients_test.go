@@ -11,9 +11,6 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +25,8 @@ import (
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // dynamicClient serves the CRs. Methods that the Executor does not use are nil.

@@ -8,15 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // decide is what controller.newEntries does about decisions.

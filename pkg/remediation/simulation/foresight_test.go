@@ -6,12 +6,11 @@ package simulation
 import (
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // outlook is what would be decided and done about each node at some instant if nothing

@@ -7,10 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // checkOutcomes checks what became of the plans.

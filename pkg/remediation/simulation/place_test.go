@@ -8,10 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 func retryOf(nhc string, node *remediation.Node) retryID {

@@ -7,10 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -18,6 +14,8 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // view is what a sync looks at: the caches, or the world itself.

@@ -11,16 +11,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // status is controller.newStatus, as far as plans depend on it.

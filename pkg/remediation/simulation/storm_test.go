@@ -6,13 +6,12 @@ package simulation
 import (
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // What package controller does about storms, which cannot be imported here. Between

@@ -6,12 +6,11 @@ package simulation
 import (
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // The rules of storms in the words of the specification. The world knows of every

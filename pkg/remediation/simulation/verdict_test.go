@@ -6,12 +6,10 @@ package simulation
 import (
 	"slices"
 
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // checkDecisions checks that every listed node has one decision, and that it is true.
