@@ -23,7 +23,7 @@ import (
 // meanwhile, however many nodes there are.
 const (
 	maxBatch     = 256
-	maxBatchTime = time.Second
+	maxBatchTime = 500 * time.Millisecond
 	// maxActing is how many nodes a sync acts on at the same time. The client's rate limit
 	// bounds the whole process.
 	maxActing = 32

@@ -23,8 +23,8 @@ import (
 // about five seconds, the log says so.
 const (
 	staleBase         = 20 * time.Millisecond
-	staleMax          = time.Second
-	noteworthyRetries = 10
+	staleMax          = 250 * time.Millisecond
+	noteworthyRetries = 22
 )
 
 // liveAfter is how long a NodeHealthCheck waits for a cache to show its own write. Then
