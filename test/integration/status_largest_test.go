@@ -20,6 +20,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // The texts that fill a status. What is escaped in JSON takes six bytes for one.
@@ -59,7 +60,7 @@ func testLargestStatus(a *admission) {
 				entries[i] = largestEntry(tc.node(i), tc.remediations, tc.message)
 			}
 			status := &v1alpha1.NodeHealthCheckStatus{
-				UnhealthyNodes: nodehealthcheck.LimitEntries(entries, 5000), RemediationHistory: fullHistory(t), Reason: escapedText + escapedText,
+				UnhealthyNodes: status.LimitEntries(entries, 5000), RemediationHistory: fullHistory(t), Reason: escapedText + escapedText,
 			}
 			for _, condition := range []string{"Disabled", "RemediationAllowed", "SelectorOverlap", "StormActive", "StormCooldownActive"} {
 				status.Conditions = append(status.Conditions, metav1.Condition{

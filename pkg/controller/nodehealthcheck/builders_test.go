@@ -229,6 +229,7 @@ func (s *story) result(parts ...part) *syncResult {
 		}
 		sn.gone = append(sn.gone, p.gone...)
 		if p.node != nil {
+			p.plan.Node.Created = p.node.CreationTimestamp.Time
 			exclusion, labelled := p.node.Labels[v1alpha1.LabelExclude]
 			p.plan.Node.ExclusionIgnored = labelled && exclusion == ""
 			if !p.plan.Node.Constraints.Unselected {
@@ -263,16 +264,16 @@ func (s *story) sync(parts ...part) []string {
 			s.state.deletionRequested[cr.UID] = true // As Controller.remember does.
 		}
 	}
-	all := append(r.removals(), r.transitions()...)
+	all := append(r.Removals(), r.Transitions()...)
 	s.metrics.initialize(r.nhc)
 	s.metrics.countCreations(r.nhc.Name, r.results)
 	s.metrics.update(r)
 	r.remember()
-	s.nhc.Status = *r.status.DeepCopy()
+	s.nhc.Status = *r.Status.DeepCopy()
 	s.now = s.now.Add(time.Second)
 	var lines []string
 	for _, e := range all {
-		lines = append(lines, e.reason+": "+e.note)
+		lines = append(lines, e.Reason+": "+e.Note)
 	}
 	return lines
 }

@@ -118,7 +118,7 @@ func TestRemediationAllowedByAll(t *testing.T) {
 			tc.change(w)
 		}
 		s.observe(&observed{&snapshot{}, &evaluation{}}) // For what changes the spec.
-		condition := meta.FindStatusCondition(s.result().status.Conditions, "RemediationAllowed")
+		condition := meta.FindStatusCondition(s.result().Status.Conditions, "RemediationAllowed")
 		require.Equal(t, metav1.ConditionFalse, condition.Status, tc.reason)
 		require.Equal(t, tc.reason, condition.Reason)
 		require.Equal(t, tc.message, condition.Message)
@@ -131,13 +131,13 @@ func TestTextsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.nhc.Spec.PauseRequests = []string{"first", strings.Repeat("<", 100_000)}
-	status := s.result().status
+	status := s.result().Status
 	require.LessOrEqual(t, len(status.Reason), 1024)
 	require.True(t, strings.HasPrefix(status.Reason, "NHC is paused: first,<<<"))
 	s.observe = func(w *observed) {
 		w.templates.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: strings.Repeat("x", 100_000)}
 	}
-	status = s.result(manyNodes(5001, 0)...).status
+	status = s.result(manyNodes(5001, 0)...).Status
 	require.True(t, strings.HasSuffix(status.Reason, "xxx..., 1 more not listed"), "18.6: however long the rest is")
 	for _, condition := range status.Conditions {
 		require.LessOrEqual(t, len(condition.Message), 1024, condition.Type)
@@ -152,11 +152,11 @@ func TestConditionsOfTheWorld(t *testing.T) {
 		w.gate.Open, w.overlaps = true, map[string]int{"infra": 2}
 		w.templates.unknown, w.templates.problem = true, &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
 	}
-	conditions := s.result().status.Conditions
+	conditions := s.result().Status.Conditions
 	overlap := meta.FindStatusCondition(conditions, "SelectorOverlap")
 	require.NotNil(t, overlap)
 	require.Equal(t, metav1.ConditionTrue, overlap.Status)
-	require.Equal(t, overlapMessage(map[string]int{"infra": 2}), overlap.Message)
+	require.Contains(t, overlap.Message, `"infra" (2)`)
 	disabled := meta.FindStatusCondition(conditions, "Disabled")
 	require.NotNil(t, disabled, "6.1: one template is known to be a problem, whatever is not known of others")
 	require.Equal(t, metav1.ConditionTrue, disabled.Status)

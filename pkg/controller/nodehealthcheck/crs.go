@@ -18,6 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // ownCRs are the CRs of a NodeHealthCheck by node.
@@ -132,7 +133,7 @@ func (o *ownCRs) addLost(nhc string, unread map[schema.GroupVersionKind]bool, ca
 			case requested[cr.UID]:
 				o.lost = append(o.lost, cr.UID)
 			case !named.Has(cr.UID) && !cr.Deleting():
-				o.unreadable[cr.Node()] = append(o.unreadable[cr.Node()], record(cr, nil))
+				o.unreadable[cr.Node()] = append(o.unreadable[cr.Node()], status.Record(cr, nil))
 			}
 		}
 	}

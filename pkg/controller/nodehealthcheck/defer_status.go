@@ -55,7 +55,7 @@ func (r *syncResult) busy() bool {
 // mustWriteNow reports whether the sync has found anything that decides what happens next and
 // that only status remembers, or that changes the state of the whole NodeHealthCheck.
 func (r *syncResult) mustWriteNow() bool {
-	before, after := &r.nhc.Status, r.status
+	before, after := &r.nhc.Status, r.Status
 	ended := slices.ContainsFunc(r.results, func(result remediation.NodeResult) bool { return len(result.Outcome.TimedOut) > 0 })
 	return ended || r.nhc.Spec.HealthyDelay != nil ||
 		before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase ||

@@ -40,7 +40,7 @@ func TestDeferStatus(t *testing.T) {
 		"18.5 there is a new spec":               {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.ObservedGeneration-- }},
 		"9.8 a storm has begun":                  {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.StormRecoveryActive = new(true) }},
 		"6.3 a condition has changed": {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) {
-			r.status.Conditions = append(r.status.Conditions, metav1.Condition{Type: "Any", Status: metav1.ConditionTrue})
+			r.Status.Conditions = append(r.Status.Conditions, metav1.Condition{Type: "Any", Status: metav1.ConditionTrue})
 		}},
 	}
 	for name, tc := range tests {

@@ -5,17 +5,14 @@ package nodehealthcheck
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // recorded is one event as it was recorded.
@@ -37,111 +34,20 @@ func (r *testRecorder) Eventf(regarding, related runtime.Object, eventType, reas
 	r.all = append(r.all, event)
 }
 
-func refusal(node *corev1.Node, why v1alpha1.DecisionReason) event {
-	e, tells := skippedForNode(node, why)
-	if !tells {
-		return event{}
-	}
-	return e
-}
-
-// TestEvents is the table of spec 19.1.
-func TestEvents(t *testing.T) {
+// TestEventsAreRecorded: those about a node on both, each related to the other. A note is no
+// format (spec 19.1).
+func TestEventsAreRecorded(t *testing.T) {
 	t.Parallel()
-	n := testNode("n")
-	tests := map[string]struct {
-		event event
-		line  string
-		both  bool
-	}{
-		"19.1 Enabled":            {event: enabled(), line: "Normal Enabled: No issues found, NodeHealthCheck is enabled."},
-		"19.1 Disabled":           {event: disabled("RemediationTemplateInvalid", "it is broken"), line: "Warning Disabled: Disabling NHC. Reason: RemediationTemplateInvalid, Message: it is broken"},
-		"19.1 Disabled, conflict": {event: disabled("ConflictingMachineHealthCheckDetected", remediation.Conflict().Message), line: "Warning Disabled: Custom MachineHealthCheck(s) detected, disabling NodeHealthCheck to avoid conflicts"},
-		"19.1 DetectedUnhealthy": {
-			event: detectedUnhealthy(n, health.Verdict{Type: "Ready", Status: "Unknown"}), both: true,
-			line: `Normal DetectedUnhealthy: Node matches unhealthy condition. Node "n", condition type "Ready", condition status "Unknown"`,
-		},
-		"19.1 RemediationCreated":                   {event: remediationCreated(n, "RebootRemediation"), both: true, line: "Normal RemediationCreated: Created remediation object for node n"},
-		"19.1 RemediationRemoved":                   {event: remediationRemoved(n, testCR("n", "1")), both: true, line: "Normal RemediationRemoved: Deleted remediation CR of kind RebootRemediation with name n"},
-		"19.1 RemediationRemoved of a deleted Node": {event: remediationRemoved(nil, testCR("n", "1")), line: "Normal RemediationRemoved: Deleted remediation CR of kind RebootRemediation with name n"},
-		"8.6 gate": {
-			event: skippedForGate(health.Gate{Healthy: 4, Required: 6}),
-			line:  "Warning RemediationSkipped: Skipped remediation because the number of healthy nodes selected by the selector is 4 and should equal or exceed 6",
-		},
-		"8.6 gate, other numbers": {
-			event: skippedForGate(health.Gate{Healthy: 5, Required: 6}),
-			line:  "Warning RemediationSkipped: Skipped remediation because the number of healthy nodes selected by the selector is 5 and should equal or exceed 6",
-		},
-		"8.6 gate, another spec": {
-			event: skippedForGate(health.Gate{Healthy: 4, Required: 7}),
-			line:  "Warning RemediationSkipped: Skipped remediation because the number of healthy nodes selected by the selector is 4 and should equal or exceed 7",
-		},
-		"4.7 stored spec": {event: skippedForSpec("Selector is mandatory"), line: "Warning RemediationSkipped: Selector is mandatory"},
-		"12.4 control plane": {
-			event: refusal(n, v1alpha1.DecidedControlPlaneBusy), both: true,
-			line: "Warning RemediationSkipped: Skipping remediation of n for preventing control plane / etcd quorum loss, going to retry in a minute",
-		},
-		"12.4 etcd": {
-			event: refusal(n, v1alpha1.DecidedEtcdQuorum), both: true,
-			line: "Warning RemediationSkipped: Skipping remediation of n for preventing control plane / etcd quorum loss, going to retry in a minute",
-		},
-		"14.3 lease":     {event: refusal(n, v1alpha1.DecidedLeaseTaken), both: true, line: "Warning RemediationSkipped: Skipped remediation of node: n, because node lease is already taken"},
-		"15.1 exclusion": {event: refusal(n, v1alpha1.DecidedExcluded), both: true, line: "Warning RemediationSkipped: Remediation skipped on node n: node has Exclude from Remediation label"},
-		"10.4 pause":     {event: skippedForPause(), line: "Normal RemediationSkipped: Postponing potential remediations because of pause requests"},
-		"10.4 upgrade":   {event: skippedForUpgrade(), line: "Normal RemediationSkipped: Postponing potential remediations because of ongoing cluster upgrade"},
-		"13.6 exhausted": {event: noTemplateLeft("workers", n), both: true, line: "Warning NoTemplateLeft: Remediation timed out, and no template left to try. didn't find a template to use for NHC workers and node n"},
-		"19.1 StormRecoveryStarted": {
-			event: stormStarted(),
-			line:  "Warning StormRecoveryStarted: Storm recovery mode activated - delaying remediation until threshold is reached",
-		},
-		"19.1 StormRecoveryCooldownStarted": {event: stormCooldownStarted(), line: "Warning StormRecoveryCooldownStarted: Storm recovery mode will exit after cooldown delay"},
-		"19.1 StormRecoveryEnded":           {event: stormEnded(), line: "Normal StormRecoveryEnded: Storm recovery mode deactivated - normal remediation resumed"},
-		"19.2 storm":                        {event: skippedForStorm(), line: "Warning RemediationSkipped: Storm recovery active: skipping creation of new remediations"},
-		"17.6 old CR":                       {event: oldRemediation(n, testCR("n", "1")), both: true, line: "Warning OldRemediationCR: Remediation CR of kind RebootRemediation with name n for node n is older than 48h"},
-		"15.2 empty label": {
-			event: invalidNodeLabel(n), both: true,
-			line: "Warning InvalidNodeLabel: Node n has exclude-from-remediation label with empty value, label will be ignored. Set value to 'true' to exclude node from remediation",
-		},
-	}
 	onNHC := corev1.ObjectReference{APIVersion: "remediation.medik8s.io/v1alpha1", Kind: "NodeHealthCheck", Name: "workers", UID: "workers-uid"}
 	onNode := corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: "n-uid"}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			recorder := &testRecorder{}
-			eventReporter{recorder: recorder}.record(testCheck(), []event{tc.event})
-			line := strings.Replace(tc.line, ": ", ": [remediation] ", 1)
-			want := []recorded{{regarding: onNHC, line: line}}
-			if tc.both {
-				want = []recorded{{regarding: onNHC, related: onNode, line: line}, {regarding: onNode, related: onNHC, line: line}}
-			}
-			require.Equal(t, want, recorder.all)
-		})
-	}
-	notes := map[string]string{}
-	for name, tc := range tests {
-		key := tc.event.reason + "/" + tc.event.action
-		require.True(t, notes[key] == "" || notes[key] == tc.event.note, "19.1 %s: events that differ in nothing but the note are taken for one", name)
-		notes[key] = tc.event.note
-	}
-	for _, quiet := range []v1alpha1.DecisionReason{"", v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDisabled} {
-		_, tells := skippedForNode(n, quiet)
-		require.False(t, tells, "19.1 %q is not told of per node", quiet)
-	}
-}
-
-// Notes contain what users write: it is no format, and may be long.
-func TestEventNotes(t *testing.T) {
-	t.Parallel()
 	recorder := &testRecorder{}
-	long := strings.Repeat("ü%d", 600)
-	eventReporter{recorder: recorder}.record(testCheck(), []event{skippedForSpec("100%d"), skippedForSpec(long)})
-	require.Equal(t, "Warning RemediationSkipped: [remediation] 100%d", recorder.all[0].line)
-	note := strings.TrimPrefix(recorder.all[1].line, "Warning RemediationSkipped: ")
-	require.LessOrEqual(t, len(note), 1024, "the API accepts no more")
-	require.Greater(t, len(note), 1000)
-	require.True(t, utf8.ValidString(note), "19.1: cut between characters")
-	require.True(t, strings.HasSuffix(note, "..."))
-	require.Equal(t, strings.Repeat("x", 1024), shorten(strings.Repeat("x", 1024)), "as long as it may be")
-	require.Equal(t, strings.Repeat("ü", 510)+"...", shorten(strings.Repeat("ü", 513)))
+	eventReporter{recorder: recorder}.record(testCheck(), []status.Event{
+		{Type: "Warning", Reason: "Of the check", Action: "A", Note: "100%d"},
+		{Type: "Normal", Reason: "Of a node", Action: "B", Note: "note", Node: &remediation.Node{Name: "n", UID: "n-uid"}},
+	})
+	require.Equal(t, []recorded{
+		{regarding: onNHC, line: "Warning Of the check: [remediation] 100%d"},
+		{regarding: onNHC, related: onNode, line: "Normal Of a node: [remediation] note"},
+		{regarding: onNode, related: onNHC, line: "Normal Of a node: [remediation] note"},
+	}, recorder.all)
 }

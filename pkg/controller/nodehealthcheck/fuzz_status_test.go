@@ -62,7 +62,7 @@ func FuzzStatusTimes(f *testing.F) {
 				Verdict: health.Judge(s.nhc.Spec.UnhealthyConditions, conditions, s.now),
 			}}
 			p.plan = remediation.NewPlan(policy, nodes, s.now)[0]
-			after := s.result(p).status
+			after := s.result(p).Status
 			encoded, err := json.Marshal(after)
 			require.NoError(t, err)
 			var read v1alpha1.NodeHealthCheckStatus

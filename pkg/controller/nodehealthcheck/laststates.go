@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // maxLastStates is how many CRs of one NodeHealthCheck are remembered. It is as many as
 // status has room for, and only bounds what a standby, which reports nothing, keeps.
-const maxLastStates = maxUnhealthyNodes
+const maxLastStates = status.MaxEntries
 
 // lastStates holds the last state of every own CR, by the NodeHealthChecks that own it,
 // until a report has used that of one that is gone: a CR may succeed and be deleted

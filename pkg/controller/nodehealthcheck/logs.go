@@ -13,6 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // What is logged at which level (spec 23c): 0 what happened to nodes and NodeHealthChecks,
@@ -68,7 +69,7 @@ func (r *syncResult) logDecisions(ctx context.Context) {
 	for _, result := range r.results {
 		node := result.Plan.Node.Name
 		var reasonBefore v1alpha1.DecisionReason
-		before, after := decisionIn(r.state.entries, node), decisionIn(r.entries, node)
+		before, after := status.DecisionIn(r.state.entries, node), status.DecisionIn(r.Entries, node)
 		if before != nil {
 			reasonBefore = before.Reason
 		}
@@ -103,7 +104,7 @@ func (r *syncResult) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
 
 // logTransitions logs what has changed for a NodeHealthCheck as a whole, and which nodes
 // were detected or have recovered. What is done for a node is logged where it is done.
-func (r *syncResult) logTransitions(ctx context.Context, transitions []event) {
+func (r *syncResult) logTransitions(ctx context.Context, transitions []status.Event) {
 	logger := klog.FromContext(ctx)
 	if closed := !r.gate.Open; closed != r.state.gateClosed {
 		message := "Gate opened"
@@ -114,14 +115,14 @@ func (r *syncResult) logTransitions(ctx context.Context, transitions []event) {
 	}
 	for _, e := range transitions {
 		switch {
-		case e.node == nil:
-			logger.Info("NodeHealthCheck changed", "reason", e.reason, "note", e.note)
-		case e.reason == reasonDetectedUnhealthy:
-			logger.Info("Detected unhealthy node", "node", e.node.Name, "note", e.note)
+		case e.Node == nil:
+			logger.Info("NodeHealthCheck changed", "reason", e.Reason, "note", e.Note)
+		case e.Reason == status.ReasonDetectedUnhealthy:
+			logger.Info("Detected unhealthy node", "node", e.Node.Name, "note", e.Note)
 		}
 	}
-	for i := range r.ended {
-		episode := &r.ended[i]
+	for i := range r.Ended {
+		episode := &r.Ended[i]
 		message := "Episode ended"
 		if episode.Outcome == v1alpha1.OutcomeRecovered || episode.Outcome == v1alpha1.OutcomeRecoveredWithoutRemediation {
 			message = "Node recovered"

@@ -30,7 +30,7 @@ func (s *story) logged(t *testing.T, verbosity int, parts ...part) []string {
 		plans = append(plans, *result.Plan)
 	}
 	logSync(ctx, r.snapshot, r.evaluation, plans)
-	r.logTransitions(ctx, r.transitions())
+	r.logTransitions(ctx, r.Transitions())
 	r.logDecisions(ctx)
 	s.sync(parts...)
 	sink, ok := logger.GetSink().(ktesting.Underlier)

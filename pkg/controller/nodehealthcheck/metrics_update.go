@@ -17,6 +17,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // update brings the metrics of a NodeHealthCheck in line with a reported sync.
@@ -26,7 +27,7 @@ func (m *metrics) update(r *syncResult) {
 	m.countEpisodes(r)
 	m.countFailures(r)
 	m.updateRemediations(r)
-	r.state.oldNodes = m.updateOld(r.nhc.Name, r.oldCRs(), r.state.oldNodes)
+	r.state.oldNodes = m.updateOld(r.nhc.Name, r.OldCRs(), r.state.oldNodes)
 }
 
 // updateState shows the present state.
@@ -36,17 +37,17 @@ func (m *metrics) updateState(r *syncResult) {
 	m.healthyNodes.WithLabelValues(name).Set(float64(r.summary.Healthy))
 	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.summary.Unhealthy))
 	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.summary.SoonUnhealthy))
-	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.status.RemediatingNodes))
-	m.leftovers.WithLabelValues(name).Set(float64(len(leftovers(r.nodes))))
+	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.Status.RemediatingNodes))
+	m.leftovers.WithLabelValues(name).Set(float64(len(r.Leftovers())))
 	m.gateOpen.WithLabelValues(name).Set(truth(r.gate.Open))
 	m.stormActive.WithLabelValues(name).Set(truth(r.storm.Active))
 	m.paused.WithLabelValues(name).Set(truth(len(r.nhc.Spec.PauseRequests) > 0))
-	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
+	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.Status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
 }
 
 func (m *metrics) countEpisodes(r *syncResult) {
-	for i := range r.ended {
-		episode := &r.ended[i]
+	for i := range r.Ended {
+		episode := &r.Ended[i]
 		m.episodes.WithLabelValues(r.nhc.Name, string(episode.Outcome)).Inc()
 		m.episodeDuration.WithLabelValues(r.nhc.Name).Observe(episode.Finished.Sub(episode.Detected.Time).Seconds())
 	}
@@ -96,7 +97,7 @@ func (m *metrics) updateRemediations(r *syncResult) {
 // countFailures counts the failures that no step follows, once for each CR.
 func (m *metrics) countFailures(r *syncResult) {
 	for _, result := range r.results {
-		if cr := result.Plan.Failed; cr != nil && !r.state.reported.failed.Has(cr.UID) {
+		if cr := result.Plan.Failed; cr != nil && !r.state.reported.Failed(cr.UID) {
 			m.failed.WithLabelValues(r.nhc.Name, cr.Kind).Inc()
 		}
 	}
@@ -106,8 +107,8 @@ func (m *metrics) countFailures(r *syncResult) {
 // those waited whose reason has gone.
 func (m *metrics) updateWaiting(r *syncResult) {
 	waiting := map[v1alpha1.DecisionReason]int{}
-	for i := range r.entries {
-		if decision := r.entries[i].Decision; decision != nil && decision.Type != v1alpha1.DecisionRemediating {
+	for i := range r.Entries {
+		if decision := r.Entries[i].Decision; decision != nil && decision.Type != v1alpha1.DecisionRemediating {
 			waiting[decision.Reason]++
 		}
 	}
@@ -118,7 +119,7 @@ func (m *metrics) updateWaiting(r *syncResult) {
 	}
 	for i := range r.state.entries {
 		before := r.state.entries[i].Decision
-		if before != nil && before.Type != v1alpha1.DecisionRemediating && !before.SameReason(decisionIn(r.entries, r.state.entries[i].Name)) {
+		if before != nil && before.Type != v1alpha1.DecisionRemediating && !before.SameReason(status.DecisionIn(r.Entries, r.state.entries[i].Name)) {
 			m.nodeWaiting.WithLabelValues(r.nhc.Name, string(before.Reason)).Observe(max(0, r.now.Sub(before.Since.Time).Seconds()))
 		}
 	}
@@ -200,7 +201,7 @@ func (r *syncResult) track() map[types.UID]tracked {
 		for _, own := range node.Own {
 			succeeded[own.UID] = own.Succeeded == corev1.ConditionTrue
 		}
-		for _, cr := range remediationsOf(result) {
+		for _, cr := range status.RemediationsOf(result) {
 			crs[cr.Resource.UID] = tracked{
 				node: node.Name, namespace: cr.Resource.Namespace, kind: cr.Resource.Kind,
 				started: cr.Started.Time, timedOut: cr.TimedOut != nil, succeeded: succeeded[cr.Resource.UID],

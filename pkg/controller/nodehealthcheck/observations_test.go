@@ -115,7 +115,7 @@ func TestObservations(t *testing.T) {
 				s.state.deletionRequested[cr.UID] = true
 			}
 			r := s.result(tc.part)
-			require.Equal(t, []history.Observation{tc.want}, slices.Collect[history.Observation](r.observations))
+			require.Equal(t, []history.Observation{tc.want}, slices.Collect[history.Observation](r.Observations))
 		})
 	}
 }

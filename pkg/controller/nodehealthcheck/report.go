@@ -13,31 +13,28 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
-// syncResult is one sync after it has acted: all that is to be reported.
+// syncResult is one sync after it has acted, and what is to be reported of it.
 type syncResult struct {
 	*snapshot
 	*evaluation
+	*status.Report
 	results []remediation.NodeResult
-	// ledger has the episodes after the sync, and ended those that it has ended.
-	ledger *history.Ledger
-	ended  []v1alpha1.Episode
-	// entries are those of all nodes, by name, also of those that status is too small for.
-	entries []v1alpha1.UnhealthyNode
-	status  *v1alpha1.NodeHealthCheckStatus
 	now     time.Time
 }
 
 // newSyncResult computes what is to be reported.
 func newSyncResult(s *snapshot, e *evaluation, results []remediation.NodeResult, now time.Time) *syncResult {
-	r := &syncResult{snapshot: s, evaluation: e, results: results, now: now}
-	r.ledger, r.ended = s.state.ledger.Update(r.observations, now)
-	r.entries = r.newEntries()
-	r.status = r.newStatus()
-	return r
+	report := status.New(&status.Input{
+		Check: s.nhc, Policy: &e.policy, Summary: e.summary, Results: results, Listed: s.listed, Gone: s.gone,
+		TemplateProblem: s.templates.problem, TemplatesUnknown: s.templates.unknown, PlatformProblem: s.platform.access,
+		Overlaps: s.overlaps, Now: now,
+		Before: status.Known{Ledger: s.state.ledger, Entries: s.state.entries, Reported: s.state.reported, Tracks: s.state.tracks},
+	})
+	return &syncResult{snapshot: s, evaluation: e, Report: report, results: results, now: now}
 }
 
 // report writes the status, and then reports the transitions by events, metrics and logs.
@@ -47,14 +44,14 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation, res
 	e.settleStorm(s, results, now)
 	r := newSyncResult(s, e, results, now)
 	recheck := health.Earliest(r.recheck(), c.subscribe(s, results))
-	s.state.healthy = s.seesHealthy(r.entries)
-	c.events.record(s.nhc, r.removals())
+	s.state.healthy = s.seesHealthy(r.Entries)
+	c.events.record(s.nhc, r.Removals())
 	if until := r.deferStatus(s.state.lastWrite); !until.IsZero() {
 		klog.FromContext(ctx).V(4).Info("Status waits, there is more to do", "until", until)
 		return health.Earliest(recheck, until), nil
 	}
 	begun := c.clock.Now()
-	written, err := c.writeStatus(ctx, s.nhc, r.status)
+	written, err := c.writeStatus(ctx, s.nhc, r.Status)
 	if err != nil {
 		s.state.conflicted = apierrors.IsConflict(err)
 		return time.Time{}, err
@@ -63,7 +60,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation, res
 		ended := c.clock.Now()
 		s.state.lastWrite = writeLatency{ended: ended, took: ended.Sub(begun)}
 	}
-	transitions := r.transitions()
+	transitions := r.Transitions()
 	c.metrics.update(r)
 	c.events.record(s.nhc, transitions)
 	r.logTransitions(ctx, transitions)
@@ -77,7 +74,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation, res
 // CR old, or calls for another attempt. That is now, if plans were left to the next batch.
 func (r *syncResult) recheck() time.Time {
 	next := health.Earliest(r.evaluation.recheck, r.policy.Context.StormEnd)
-	next = health.Earliest(next, r.ledger.Recheck(r.now))
+	next = health.Earliest(next, r.Ledger.Recheck(r.now))
 	next = health.Earliest(next, r.state.attempts.recheck(r.results, r.now))
 	for _, result := range r.results {
 		next = health.Earliest(next, result.Plan.Recheck)
@@ -96,8 +93,8 @@ func (r *syncResult) recheck() time.Time {
 // remember keeps what the next report compares with.
 func (r *syncResult) remember() {
 	state := r.state
-	state.reported = r.reportedNow()
-	state.entries, state.ledger, state.gateClosed = r.entries, r.ledger, !r.gate.Open
+	state.reported = r.Reported()
+	state.entries, state.ledger, state.gateClosed = r.Entries, r.Ledger, !r.gate.Open
 	// The end of those that are gone has been reported, and that the controller deleted them.
 	requested := map[types.UID]bool{}
 	for _, result := range r.results {

@@ -13,6 +13,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
+
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // TestReport: the status is written, and then all is told that it says; if it cannot be
@@ -71,7 +73,7 @@ func TestReport(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Len(t, s.values(t, ongoing), 1)
-			require.NotNil(t, decisionIn(s.state.entries, "n"))
+			require.NotNil(t, status.DecisionIn(s.state.entries, "n"))
 		})
 	}
 }

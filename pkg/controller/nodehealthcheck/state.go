@@ -15,6 +15,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // nhcState is what the process remembers of one NodeHealthCheck between syncs. No
@@ -31,7 +32,7 @@ type nhcState struct {
 	// has shown that they are gone.
 	deletionRequested map[types.UID]bool
 	// reported is what events have said and status does not show.
-	reported reported
+	reported status.Reported
 	// healthy is what the last sync saw of the nodes that are healthy and have CRs.
 	healthy map[string]seenHealthy
 	// remediations are the CRs that status showed last, nil before the first sync.
@@ -56,29 +57,6 @@ type nhcState struct {
 	lastWrite writeLatency
 	// oldNodes are the nodes with a series for old CRs.
 	oldNodes sets.Set[string]
-}
-
-// reported is what events have said, so that they report transitions only.
-type reported struct {
-	gateClosed, storm, paused, upgrading bool
-	specProblem                          string
-	// detected holds the nodes whose episodes go on, in order of name.
-	detected []string
-	// exhausted holds the nodes whose last step was reported as over in this episode.
-	exhausted sets.Set[string]
-	// failed holds the CRs whose failure was reported.
-	failed sets.Set[types.UID]
-	// refused holds the refusals that have events of their own.
-	refused      map[string]v1alpha1.DecisionReason
-	invalidLabel sets.Set[string]
-	// old holds the CRs that were reported as old.
-	old sets.Set[types.UID]
-}
-
-// wasDetected reports whether it was reported that a node is unhealthy.
-func (r *reported) wasDetected(node string) bool {
-	_, found := slices.BinarySearch(r.detected, node)
-	return found
 }
 
 // seenHealthy is a node that is healthy and has CRs: since when it is, and its conditions.
@@ -110,6 +88,12 @@ type tracked struct {
 	succeeded, timedOut   bool
 }
 
+// tracks reports whether the last report showed a CR.
+func (m *nhcState) tracks(cr types.UID) bool {
+	_, known := m.remediations[cr]
+	return known
+}
+
 // nhcStates are the states of all NodeHealthChecks. The zero value is ready to
 // use, from any goroutine.
 type nhcStates struct {
@@ -136,7 +120,7 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 			attempts:          newAttempts(),
 			machineUnread:     map[string]time.Time{},
 			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonGateClosed,
-			reported:          reported{failed: failedIn(&nhc.Status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()},
+			reported:          status.RecallReported(&nhc.Status),
 		}
 		if before != nil {
 			// What the namesake had has ended, and its series with it.
@@ -151,24 +135,9 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 	return known
 }
 
-// failedIn returns the CRs of the nodes whose decision in a status is that a step has failed.
-func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
-	failed := sets.New[types.UID]()
-	for i := range status.UnhealthyNodes {
-		entry := &status.UnhealthyNodes[i]
-		if entry.Decision == nil || entry.Decision.Reason != v1alpha1.DecidedStepFailed {
-			continue
-		}
-		for j := range entry.Remediations {
-			failed.Insert(entry.Remediations[j].Resource.UID)
-		}
-	}
-	return failed
-}
-
 // recall takes what is open from status, as after a restart.
 func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
-	m.ledger, m.entries, m.conflicted = history.Recall(&nhc.Status), slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), byName), false
+	m.ledger, m.entries, m.conflicted = history.Recall(&nhc.Status), slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), false
 }
 
 // forget drops and returns the state of a NodeHealthCheck, nil if there is none.

@@ -23,6 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // TestStates: one for each NodeHealthCheck, as long as it lives.
@@ -33,18 +34,22 @@ func TestStates(t *testing.T) {
 	nhc := testCheck()
 	nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "n", Decision: &v1alpha1.Decision{Type: "Held", Reason: "Paused"}}, {Name: "m"}, {Name: "a"}}
 	first := all.of(nhc)
-	require.Equal(t, &v1alpha1.Decision{Type: "Held", Reason: "Paused"}, decisionIn(first.entries, "n"), "P8: after a restart, status tells")
+	require.Equal(t, &v1alpha1.Decision{Type: "Held", Reason: "Paused"}, status.DecisionIn(first.entries, "n"), "P8: after a restart, status tells")
 	require.Nil(t, first.remediations, "before the first sync")
 	require.NotNil(t, first.deletionRequested)
 	require.Same(t, first, all.of(testCheck()))
 	require.NotSame(t, first, all.of(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Name = "others" })))
 
-	first.reported.gateClosed, first.deletionRequested = true, map[types.UID]bool{"1": true}
+	first.reported = status.RecallReported(&v1alpha1.NodeHealthCheckStatus{UnhealthyNodes: []v1alpha1.UnhealthyNode{{
+		Name: "n", Decision: &v1alpha1.Decision{Reason: v1alpha1.DecidedStepFailed}, Remediations: []v1alpha1.Remediation{entryOf(testCR("n", "1"))},
+	}}})
+	require.True(t, first.reported.Failed("1"))
+	first.deletionRequested = map[types.UID]bool{"1": true}
 	first.remediations, first.oldNodes = map[types.UID]tracked{"1": {node: "n"}}, sets.New("n")
 	again := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.UID = "of-the-next-life" })
 	next := all.of(again)
 	require.NotSame(t, first, next)
-	require.False(t, next.reported.gateClosed, "P9: what was said of a namesake says nothing")
+	require.False(t, next.reported.Failed("1"), "P9: what was said of a namesake says nothing")
 	require.Empty(t, next.deletionRequested, "P9")
 	require.Empty(t, next.entries, "P9")
 	require.Equal(t, first.remediations, next.remediations, "20.1: its series are still to be removed")
@@ -78,15 +83,15 @@ func TestConflictedState(t *testing.T) {
 	})
 	c := &Controller{client: fake.RemediationV1alpha1(), clock: clock.RealClock{}}
 	r := s.result(well("n"))
-	require.Len(t, r.ended, 1)
+	require.Len(t, r.Ended, 1)
 	_, err := c.report(t.Context(), r.snapshot, r.evaluation, r.results, r.now)
 	require.True(t, apierrors.IsConflict(err))
 	require.Same(t, s.state, s.states.of(after))
 	require.Empty(t, open(), "the new status tells")
 	s.nhc = after
 	r = s.result(well("n"))
-	require.Empty(t, r.ended, "it has ended before")
-	require.Equal(t, history, r.status.RemediationHistory)
+	require.Empty(t, r.Ended, "it has ended before")
+	require.Equal(t, history, r.Status.RemediationHistory)
 }
 
 // TestDelayOfUnlistedNode: healthyDelay goes on for a node that status has no room for

@@ -4,66 +4,11 @@
 package nodehealthcheck
 
 import (
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
-
-func TestLimitEntries(t *testing.T) {
-	t.Parallel()
-	remediated := []v1alpha1.Remediation{{}}
-	entries := func(names ...string) []v1alpha1.UnhealthyNode {
-		var all []v1alpha1.UnhealthyNode
-		for _, name := range names {
-			entry := v1alpha1.UnhealthyNode{Name: strings.TrimSuffix(name, "*")}
-			if strings.HasSuffix(name, "*") {
-				entry.Remediations = remediated
-			}
-			all = append(all, entry)
-		}
-		return all
-	}
-	tests := map[string]struct {
-		limit int
-		given []v1alpha1.UnhealthyNode
-		want  []v1alpha1.UnhealthyNode
-	}{
-		"18.4 sorted by name":                      {limit: 9, given: entries("c", "a*", "b"), want: entries("a*", "b", "c")},
-		"18.6 as many as there may be":             {limit: 3, given: entries("c", "a*", "b"), want: entries("a*", "b", "c")},
-		"18.6 those with remediations come first":  {limit: 2, given: entries("a", "b", "d*", "c*"), want: entries("c*", "d*")},
-		"18.6 and are sorted by name all the same": {limit: 3, given: entries("z*", "a", "b", "y*"), want: entries("a", "y*", "z*")},
-		"18.6 too many with remediations":          {limit: 1, given: entries("b*", "a*", "c"), want: entries("a*")},
-		"18.6 none":                                {limit: 1},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, LimitEntries(tc.given, tc.limit))
-		})
-	}
-}
-
-// Two remediations are not more than one: only the name ranks.
-func TestLimitEntriesIsStable(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	var given []v1alpha1.UnhealthyNode
-	for i := range 100 {
-		given = append(given, v1alpha1.UnhealthyNode{Name: fmt.Sprintf("n-%03d", i), Remediations: make([]v1alpha1.Remediation, i%3)})
-	}
-	want := LimitEntries(append([]v1alpha1.UnhealthyNode(nil), given...), 50)
-	for range 20 {
-		shuffled := append([]v1alpha1.UnhealthyNode(nil), given...)
-		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		require.Equal(t, want, LimitEntries(shuffled, 50), "P3: whatever the order, the same are listed")
-	}
-}
 
 // manyNodes are more nodes than status can list, of which some have a CR.
 func manyNodes(nodes, remediated int) []part {
@@ -82,7 +27,7 @@ func manyNodes(nodes, remediated int) []part {
 func TestStatusOfTooManyNodes(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	status := s.result(manyNodes(5100, 200)...).status
+	status := s.result(manyNodes(5100, 200)...).Status
 	require.Len(t, status.UnhealthyNodes, 5000, "18.6 23")
 	require.EqualValues(t, 5100, *status.ObservedNodes, "18.6: counts are not affected")
 	require.EqualValues(t, 200, *status.RemediatingNodes, "18.6")
@@ -108,72 +53,6 @@ func TestNothingIsToldTwiceOfTooManyNodes(t *testing.T) {
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 5010}, s.values(t, "nhc_remediations_started_total"), "20.2 18.6")
 }
 
-// TestStatusFitsAnObject has as many nodes as status may list, under remediation or
-// not, with names of all lengths. Half of the object goes to managedFields, which name
-// every entry.
-func TestStatusFitsAnObject(t *testing.T) {
-	t.Parallel()
-	const nodes, maxObjectSize = 5000, 1 << 20
-	cloud := func(i int) string {
-		return fmt.Sprintf("ip-10-120-%03d-%03d.eu-central-1.compute.internal", i/250, i%250)
-	}
-	long := func(i int) string { return fmt.Sprintf("%0253d", i) }
-	short := func(i int) string { return fmt.Sprintf("n%d", i) }
-	for name, tc := range map[string]struct {
-		node       func(int) string
-		remediated bool
-		listed     int // At least.
-	}{
-		"short names, waiting":     {node: short, listed: nodes},
-		"cloud names, waiting":     {node: cloud, listed: 3500},
-		"long names, waiting":      {node: long, listed: 1200},
-		"short names, remediation": {node: short, remediated: true, listed: 1500},
-		"cloud names, remediation": {node: cloud, remediated: true, listed: 1300},
-		"long names, remediation":  {node: long, remediated: true, listed: 650},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var parts []part
-			for i := range nodes {
-				node := tc.node(i)
-				if tc.remediated {
-					parts = append(parts, sick(node, own(testCR(node, fmt.Sprintf("00000000-0000-0000-0000-%012d", i)))))
-				} else {
-					parts = append(parts, sick(node, refused(v1alpha1.DecidedGateClosed)))
-				}
-			}
-			s := newStory(t)
-			s.nhc.Spec.RemediationHistoryLimit = new(int32(100))
-			r := s.result(parts...)
-			require.NotEmpty(t, r.status.RemediationHistory)
-			encoded, err := json.Marshal(r.status)
-			require.NoError(t, err)
-			managed := managedFieldsOf(r.status.UnhealthyNodes)
-			require.LessOrEqual(t, len(encoded)+managed, maxObjectSize-20_000, "18.6: %d entries, %d bytes and %d of managedFields; the rest is for the spec", len(r.status.UnhealthyNodes), len(encoded), managed)
-			require.GreaterOrEqual(t, len(r.status.UnhealthyNodes), tc.listed, "18.6: and no less than fits, %d bytes", len(encoded)+managed)
-			require.EqualValues(t, nodes, *r.status.ObservedNodes, "18.6: counts are exact")
-			for i := range r.entries {
-				require.Equal(t, tc.remediated, r.entries[i].Decision.Message != "", "23b.5; what is left out of status is not forgotten")
-			}
-		})
-	}
-}
-
-// managedFieldsOf returns how many bytes the managed fields of entries take.
-func managedFieldsOf(entries []v1alpha1.UnhealthyNode) int {
-	size := 0
-	for _, entry := range entries {
-		size += len(fmt.Sprintf(`"k:{\"name\":\"%s\"}":{".":{},"f:name":{},"f:remediations":{}},`, entry.Name))
-		if entry.Decision != nil {
-			size += len(`"f:decision":{},`)
-		}
-		if entry.Trigger != nil {
-			size += len(`"f:trigger":{},"f:detected":{},`)
-		}
-	}
-	return size
-}
-
 // TestStatusOfTooManyRemediations has a node with more own CRs than an entry may
 // list: a status that is refused would be one for no node at all.
 func TestStatusOfTooManyRemediations(t *testing.T) {
@@ -183,7 +62,7 @@ func TestStatusOfTooManyRemediations(t *testing.T) {
 	for i := range 40 {
 		many.plan.Node.Own = append(many.plan.Node.Own, testCR("n", fmt.Sprint(i)))
 	}
-	status := s.result(many, sick("m")).status
+	status := s.result(many, sick("m")).Status
 	require.Len(t, status.UnhealthyNodes, 2)
 	require.Len(t, status.UnhealthyNodes[1].Remediations, 32, "23 P1")
 }

@@ -50,7 +50,7 @@ func TestPhase(t *testing.T) {
 			if tc.world != nil {
 				s.observe = tc.world
 			}
-			status := s.result(tc.parts...).status
+			status := s.result(tc.parts...).Status
 			require.Equal(t, tc.phase, status.Phase)
 			require.Equal(t, tc.reason, status.Reason)
 		})
@@ -75,7 +75,7 @@ func TestRemediationsAllowed(t *testing.T) {
 			s := newStory(t)
 			s.nhc.Spec.PauseRequests = []string{"whatever else holds"}
 			s.observe = func(w *observed) { w.gate = tc.gate }
-			status := s.result(sick("a"), sick("b", own(testCR("b", "1"))), well("c", own(testCR("c", "2")))).status
+			status := s.result(sick("a"), sick("b", own(testCR("b", "1"))), well("c", own(testCR("c", "2")))).Status
 			require.Equal(t, tc.want, *status.RemediationsAllowed)
 			require.EqualValues(t, 2, *status.UnhealthyNodeCount, "23: unhealthy by 7.3, remediated or not")
 		})
@@ -150,7 +150,7 @@ func TestEntries(t *testing.T) {
 			if tc.before != nil {
 				s.nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{*tc.before}
 			}
-			status := s.result(tc.part).status
+			status := s.result(tc.part).Status
 			var want []v1alpha1.UnhealthyNode
 			remediating := int32(0)
 			if tc.want != nil {
@@ -181,7 +181,7 @@ func TestListedInEveryPhase(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
 			change(s)
-			status := s.result(sick("b"), sick("a", own(testCR("a", "1"))), well("c", own(testCR("c", "2")))).status
+			status := s.result(sick("b"), sick("a", own(testCR("a", "1"))), well("c", own(testCR("c", "2")))).Status
 			var names []string
 			for _, entry := range status.UnhealthyNodes {
 				names = append(names, entry.Name)
@@ -207,9 +207,9 @@ func TestStatusOfUnchangedWorld(t *testing.T) {
 	before := s.nhc.Status.DeepCopy()
 	require.Equal(t, new(metav1.NewTime(epoch)), before.LastUpdateTime)
 	s.now = epoch.Add(time.Hour)
-	require.Equal(t, before, s.result(parts()...).status, "P3 18.2: nothing differs, not even lastUpdateTime")
+	require.Equal(t, before, s.result(parts()...).Status, "P3 18.2: nothing differs, not even lastUpdateTime")
 
-	after := s.result(append(parts(), sick("g"))...).status
+	after := s.result(append(parts(), sick("g"))...).Status
 	require.Equal(t, new(metav1.NewTime(epoch.Add(time.Hour))), after.LastUpdateTime, "18.2: only together with another field")
 }
 
@@ -223,7 +223,7 @@ func TestStatusLeavesNothingOfOthers(t *testing.T) {
 		Conditions:             []metav1.Condition{{Type: "Foreign", Status: "True"}},
 		UnhealthyNodes:         []v1alpha1.UnhealthyNode{{Name: "of-the-past"}},
 	}
-	status := s.result(well("a")).status
+	status := s.result(well("a")).Status
 	require.Nil(t, status.InFlightRemediations, "18.5")
 	require.Nil(t, status.StormRecoveryActive, "9.10")
 	require.Nil(t, status.StormRecoveryStartTime, "9.10")
@@ -281,5 +281,5 @@ func TestUnknownBeforeAnyAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.observe = func(w *observed) { w.templates.unknown = true }
-	require.Nil(t, meta.FindStatusCondition(s.result().status.Conditions, "Disabled"), "6.5 P5: no answer is not an answer")
+	require.Nil(t, meta.FindStatusCondition(s.result().Status.Conditions, "Disabled"), "6.5 P5: no answer is not an answer")
 }

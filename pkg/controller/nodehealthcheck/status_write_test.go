@@ -56,7 +56,7 @@ func TestWriteStatusSilence(t *testing.T) {
 	s.sync(sick("a", own(testCR("a", "1"))))
 	r := s.result(sick("a", own(testCR("a", "1"))))
 	c, client := statusWriter(r.nhc)
-	written, err := c.writeStatus(t.Context(), r.nhc, r.status)
+	written, err := c.writeStatus(t.Context(), r.nhc, r.Status)
 	require.NoError(t, err)
 	require.False(t, written)
 	require.Empty(t, client.Actions(), "P3 18.2: nothing differs, nothing is written")

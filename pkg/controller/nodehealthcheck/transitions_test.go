@@ -104,9 +104,9 @@ func TestRemovedOfDeletedNode(t *testing.T) {
 	s, cr := begun(t), testCR("n", "1")
 	s.sync(sick("n", created(cr)))
 	r := s.result(sick("n", nodeDeleted, own(cr), deleted(cr)))
-	removals := r.removals()
+	removals := r.Removals()
 	require.Len(t, removals, 1)
-	require.Nil(t, removals[0].node, "19.1: a deleted Node gets none")
+	require.Nil(t, removals[0].Node, "19.1: a deleted Node gets none")
 	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")
 	s.quiet(t, sick("n", nodeDeleted, own(testCR("n", "1", crDeleting))))
 	s.quiet(t)
@@ -355,7 +355,7 @@ func TestOldRemediationIsNotMissed(t *testing.T) {
 		s.now = epoch.Add(age)
 		r := s.result(sick("n", own(cr)))
 		recheck := r.recheck()
-		if len(r.oldCRs()) == 0 {
+		if len(r.OldCRs()) == 0 {
 			require.True(t, recheck.After(s.now), "P2 17.6: at an age of %s", age)
 			require.WithinDuration(t, epoch.Add(48*time.Hour), recheck, time.Minute, "17.6: at most 1 min late")
 		} else {

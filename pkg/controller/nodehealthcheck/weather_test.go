@@ -50,7 +50,7 @@ func TestCounts(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.observe = func(w *observed) { w.summary.Observed, w.summary.Healthy, w.summary.SoonUnhealthy = 9, 5, 2 }
-	status := s.result(sick("a", own(testCR("a", "1"))), sick("b", refused(v1alpha1.DecidedPaused))).status
+	status := s.result(sick("a", own(testCR("a", "1"))), sick("b", refused(v1alpha1.DecidedPaused))).Status
 	require.EqualValues(t, 9, *status.ObservedNodes, "7.1")
 	require.EqualValues(t, 5, *status.HealthyNodes, "7.6")
 	require.EqualValues(t, 2, *status.SoonUnhealthyNodes)

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package nodehealthcheck
+package status
 
 import (
 	"fmt"
@@ -18,38 +18,38 @@ import (
 // Where nothing has changed, the status is the old one. Of the entries, as many are listed as
 // fit. The history goes with a status that is written anyway, and is never worth a write by
 // itself.
-func (r *syncResult) newStatus() *v1alpha1.NodeHealthCheckStatus {
-	nhc, old := r.nhc, &r.nhc.Status
+func (r *Report) newStatus() *v1alpha1.NodeHealthCheckStatus {
+	nhc, old, context := r.in.Check, &r.in.Check.Status, &r.in.Policy.Context
 	remediating := 0
-	for i := range r.entries {
-		if len(r.entries[i].Remediations) > 0 {
+	for i := range r.Entries {
+		if len(r.Entries[i].Remediations) > 0 {
 			remediating++
 		}
 	}
 	status := &v1alpha1.NodeHealthCheckStatus{
 		ObservedGeneration:  nhc.Generation,
-		ObservedNodes:       new(int32(r.summary.Observed)),
-		HealthyNodes:        new(int32(r.summary.Healthy)),
-		UnhealthyNodeCount:  new(int32(r.summary.Unhealthy)),
-		RemediationsAllowed: new(int32(max(0, r.gate.Healthy-r.gate.Required))),
-		SoonUnhealthyNodes:  new(int32(r.summary.SoonUnhealthy)),
+		ObservedNodes:       new(int32(r.in.Summary.Observed)),
+		HealthyNodes:        new(int32(r.in.Summary.Healthy)),
+		UnhealthyNodeCount:  new(int32(r.in.Summary.Unhealthy)),
+		RemediationsAllowed: new(int32(max(0, context.Gate.Healthy-context.Gate.Required))),
+		SoonUnhealthyNodes:  new(int32(r.in.Summary.SoonUnhealthy)),
 		RemediatingNodes:    new(int32(remediating)),
-		UnhealthyNodes:      LimitEntries(r.entries, maxUnhealthyNodes),
+		UnhealthyNodes:      LimitEntries(r.Entries, MaxEntries),
 		Conditions:          r.newConditions(),
 		RemediationHistory:  old.RemediationHistory,
 		LastUpdateTime:      old.LastUpdateTime,
 	}
-	status.StormRecoveryActive, status.StormRecoveryStartTime = stormFields(nhc, r.storm)
+	status.StormRecoveryActive, status.StormRecoveryStartTime = stormFields(nhc, context.Storm)
 	status.Phase, status.Reason = phaseOf(nhc, status.Conditions, remediating)
 	status.Reason = shorten(status.Reason)
-	if unlisted := len(r.entries) - len(status.UnhealthyNodes); unlisted > 0 {
+	if unlisted := len(r.Entries) - len(status.UnhealthyNodes); unlisted > 0 {
 		status.Reason += fmt.Sprintf(", %d more not listed", unlisted)
 	}
 	if sameStatus(old, status) {
 		return old
 	}
-	status.RemediationHistory = r.ledger.List(nhc.Spec.RemediationHistoryLimit)
-	status.LastUpdateTime = new(seconds(r.now))
+	status.RemediationHistory = r.Ledger.List(nhc.Spec.RemediationHistoryLimit)
+	status.LastUpdateTime = new(seconds(r.in.Now))
 	return status
 }
 

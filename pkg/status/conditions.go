@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package nodehealthcheck
+package status
 
 import (
 	"time"
@@ -21,20 +21,20 @@ var ourConditions = []string{
 }
 
 // newConditions returns the conditions, which keep the time of their last transition.
-func (r *syncResult) newConditions() []metav1.Condition {
-	nhc, now := r.nhc, r.now
+func (r *Report) newConditions() []metav1.Condition {
+	nhc, now := r.in.Check, r.in.Now
 	var conditions []metav1.Condition
 	for _, conditionType := range ourConditions {
 		if old := meta.FindStatusCondition(nhc.Status.Conditions, conditionType); old != nil {
 			conditions = append(conditions, *old)
 		}
 	}
-	setDisabled(&conditions, nhc, &r.templates, now)
-	setRemediationAllowed(&conditions, nhc, &r.policy.Context, now)
-	setSelectorOverlap(&conditions, nhc, r.overlaps, now)
-	setStorm(&conditions, nhc, r.storm, now)
-	setLeftoverRemediations(&conditions, nhc, leftovers(r.nodes), now)
-	setPlatformAccess(&conditions, nhc, r.platform.access, now)
+	setDisabled(&conditions, nhc, r.in.TemplateProblem, r.in.TemplatesUnknown, now)
+	setRemediationAllowed(&conditions, nhc, &r.in.Policy.Context, now)
+	setSelectorOverlap(&conditions, nhc, r.in.Overlaps, now)
+	setStorm(&conditions, nhc, r.in.Policy.Context.Storm, now)
+	setLeftoverRemediations(&conditions, nhc, r.Leftovers(), now)
+	setPlatformAccess(&conditions, nhc, r.in.PlatformProblem, now)
 	for i := range conditions {
 		conditions[i].Message = shorten(conditions[i].Message)
 	}
@@ -76,8 +76,8 @@ func setPlatformAccess(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthC
 
 // setDisabled names the problem with the templates. As long as nothing is known of them
 // the condition stays as it was.
-func setDisabled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, templates *templateState, now time.Time) {
-	if templates.problem == nil && templates.unknown {
+func setDisabled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, problem *remediation.Problem, unknown bool, now time.Time) {
+	if problem == nil && unknown {
 		return
 	}
 	condition := metav1.Condition{
@@ -88,8 +88,8 @@ func setDisabled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, 
 		ObservedGeneration: nhc.Generation,
 		LastTransitionTime: seconds(now),
 	}
-	if templates.problem != nil {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, templates.problem.Reason, templates.problem.Message
+	if problem != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, problem.Reason, problem.Message
 	}
 	meta.SetStatusCondition(conditions, condition)
 }

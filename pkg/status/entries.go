@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package nodehealthcheck
+package status
 
 import (
 	"slices"
@@ -19,17 +19,17 @@ import (
 
 // newEntries returns the entries of all nodes that are to be listed (spec 18.4), in the
 // order of the plans.
-func (r *syncResult) newEntries() []v1alpha1.UnhealthyNode {
-	entries := make([]v1alpha1.UnhealthyNode, 0, len(r.results))
-	for i, result := range r.results {
-		entry, listed := newEntry(result, r.listed[i], r.now)
+func (r *Report) newEntries() []v1alpha1.UnhealthyNode {
+	entries := make([]v1alpha1.UnhealthyNode, 0, len(r.in.Results))
+	for i, result := range r.in.Results {
+		entry, listed := newEntry(result, r.in.Listed[i], r.in.Now)
 		if !listed {
 			continue
 		}
-		if episode := r.ledger.Episode(entry.Name); episode != nil {
+		if episode := r.Ledger.Episode(entry.Name); episode != nil {
 			entry.Trigger, entry.Detected = episode.Trigger, &episode.Detected
 		}
-		entry.Decision = dateDecision(r.policy.Decision(result.Plan, result.Outcome), r.listed[i], decisionIn(r.state.entries, entry.Name), r.now)
+		entry.Decision = dateDecision(r.in.Policy.Decision(result.Plan, result.Outcome), r.in.Listed[i], DecisionIn(r.in.Before.Entries, entry.Name), r.in.Now)
 		entries = append(entries, entry)
 	}
 	return entries
@@ -56,9 +56,9 @@ func dateDecision(decision v1alpha1.Decision, old *v1alpha1.UnhealthyNode, remem
 	return &changed
 }
 
-// decisionIn returns the decision about a node in entries that are in order of name, nil if
+// DecisionIn returns the decision about a node in entries that are in order of name, nil if
 // there is none.
-func decisionIn(entries []v1alpha1.UnhealthyNode, node string) *v1alpha1.Decision {
+func DecisionIn(entries []v1alpha1.UnhealthyNode, node string) *v1alpha1.Decision {
 	i, found := slices.BinarySearchFunc(entries, node, func(entry v1alpha1.UnhealthyNode, name string) int { return strings.Compare(entry.Name, name) })
 	if !found {
 		return nil
@@ -69,7 +69,7 @@ func decisionIn(entries []v1alpha1.UnhealthyNode, node string) *v1alpha1.Decisio
 // newEntry returns the entry of a node, and whether it is listed (spec 18.4).
 func newEntry(result remediation.NodeResult, old *v1alpha1.UnhealthyNode, now time.Time) (entry v1alpha1.UnhealthyNode, listed bool) {
 	node := result.Plan.Node
-	remediations := remediationsOf(result)
+	remediations := RemediationsOf(result)
 	entry = v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediations[:min(len(remediations), maxRemediations)]}
 	unhealthy := node.Verdict.State == health.Unhealthy && !node.Constraints.Unselected
 	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Constraints.Unselected && old != nil
@@ -88,10 +88,10 @@ func newEntry(result remediation.NodeResult, old *v1alpha1.UnhealthyNode, now ti
 	return entry, true
 }
 
-// remediationsOf returns the CRs that exist for a node after the plan was carried
+// RemediationsOf returns the CRs that exist for a node after the plan was carried
 // out. Those of a deleted Node count only until their deletion was requested (spec
 // 17.2, 17.4).
-func remediationsOf(result remediation.NodeResult) []v1alpha1.Remediation {
+func RemediationsOf(result remediation.NodeResult) []v1alpha1.Remediation {
 	node, outcome := result.Plan.Node, result.Outcome
 	gone := map[types.UID]bool{}
 	for _, cr := range outcome.Gone {
@@ -106,12 +106,12 @@ func remediationsOf(result remediation.NodeResult) []v1alpha1.Remediation {
 	for _, cr := range node.Own {
 		ending := node.Constraints.NodeDeleted && (cr.Deleting() || node.DeletionRequested[cr.UID])
 		if !gone[cr.UID] && !ending {
-			remediations = append(remediations, record(cr, timedOut(node, outcome, cr)))
+			remediations = append(remediations, Record(cr, timedOut(node, outcome, cr)))
 		}
 	}
 	remediations = append(remediations, node.Unreadable...)
 	if created := outcome.NewCR(); created != nil {
-		remediations = append(remediations, record(created, nil))
+		remediations = append(remediations, Record(created, nil))
 	}
 	return remediations
 }
@@ -136,7 +136,8 @@ func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *object.C
 	return nil
 }
 
-func record(cr *object.CR, timedOut *metav1.Time) v1alpha1.Remediation {
+// Record returns the entry of a CR, which timed out at this time, nil if it did not.
+func Record(cr *object.CR, timedOut *metav1.Time) v1alpha1.Remediation {
 	entry := v1alpha1.Remediation{Resource: cr.Reference(), Started: cr.CreationTimestamp, TimedOut: timedOut}
 	entry.TemplateName, _ = cr.Template()
 	return entry

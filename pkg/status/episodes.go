@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package nodehealthcheck
+package status
 
 import (
 	"slices"
@@ -17,13 +17,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// observations yields what a sync saw of the nodes and left behind, for the history.
-func (r *syncResult) observations(yield func(history.Observation) bool) {
+// Observations yields what the sync saw of the nodes and left behind, for the history.
+func (r *Report) Observations(yield func(history.Observation) bool) {
 	gone := map[string][]*object.CR{}
-	for _, cr := range r.gone {
+	for _, cr := range r.in.Gone {
 		gone[cr.Node()] = append(gone[cr.Node()], cr)
 	}
-	for i, result := range r.results {
+	for _, result := range r.in.Results {
 		node := result.Plan.Node
 		observation := history.Observation{
 			Node:         node.Name,
@@ -32,10 +32,8 @@ func (r *syncResult) observations(yield func(history.Observation) bool) {
 			NodeDeleted:  node.Constraints.NodeDeleted,
 			Selected:     !node.Constraints.Unselected,
 			Since:        node.Verdict.Since,
-			CRs:          historyCRs(result, gone[node.Name], r.now),
-		}
-		if obj := r.objects[i]; obj != nil {
-			observation.Created = obj.CreationTimestamp.Time
+			CRs:          historyCRs(result, gone[node.Name], r.in.Now),
+			Created:      node.Created,
 		}
 		if node.Verdict.State != health.Healthy {
 			observation.Trigger = v1alpha1.Trigger{Type: node.Verdict.Type, Status: node.Verdict.Status, Reason: node.Verdict.Reason}
@@ -52,7 +50,7 @@ func (r *syncResult) observations(yield func(history.Observation) bool) {
 func historyCRs(result remediation.NodeResult, gone []*object.CR, now time.Time) []history.CR {
 	var crs []history.CR
 	node, outcome := result.Plan.Node, result.Outcome
-	shown := remediationsOf(result)
+	shown := RemediationsOf(result)
 	for i := range shown {
 		crs = append(crs, history.CR{Remediation: shown[i]})
 	}
@@ -62,12 +60,12 @@ func historyCRs(result remediation.NodeResult, gone []*object.CR, now time.Time)
 			// A CR of a deleted Node does not count. One that a live request has found to be
 			// gone is left until the watch brings its last state.
 			i = len(crs)
-			crs = append(crs, history.CR{Remediation: record(cr, timedOut(node, outcome, cr)), Gone: node.Constraints.NodeDeleted})
+			crs = append(crs, history.CR{Remediation: Record(cr, timedOut(node, outcome, cr)), Gone: node.Constraints.NodeDeleted})
 		}
 		say(&crs[i], cr, node.DeletionRequested, now)
 	}
 	for _, cr := range gone {
-		crs = append(crs, history.CR{Remediation: record(cr, nil), Gone: true})
+		crs = append(crs, history.CR{Remediation: Record(cr, nil), Gone: true})
 		say(&crs[len(crs)-1], cr, node.DeletionRequested, now)
 	}
 	return crs

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package nodehealthcheck
+package status
 
 import (
 	"fmt"
@@ -12,20 +12,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // maxLeftoversNamed is how many leftovers the condition names.
 const maxLeftoversNamed = 5
 
-// leftovers returns the own CRs that are being deleted although their Node is gone, in the
+// Leftovers returns the own CRs that are being deleted although their Node is gone, in the
 // order of the nodes' names. They count for nothing else (spec 17.4).
-func leftovers(nodes []remediation.Node) []*object.CR {
+func (r *Report) Leftovers() []*object.CR {
 	var all []*object.CR
-	for i := range nodes {
-		for _, cr := range nodes[i].Own {
-			if nodes[i].Constraints.NodeDeleted && cr.Deleting() {
+	for _, result := range r.in.Results {
+		node := result.Plan.Node
+		for _, cr := range node.Own {
+			if node.Constraints.NodeDeleted && cr.Deleting() {
 				all = append(all, cr)
 			}
 		}

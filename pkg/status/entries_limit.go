@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package nodehealthcheck
+package status
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// maxUnhealthyNodes is the number of entries that the API accepts.
-const maxUnhealthyNodes = 5000
+// MaxEntries is the number of entries that the API accepts in a status (spec 18.6).
+const MaxEntries = 5000
 
 // maxEntriesSize is how many bytes the entries may take in the stored object. etcd
 // accepts 1.5 MiB by default; with the history and the rest it stays below 1 MiB.
@@ -25,7 +25,7 @@ const maxEntriesSize = 780_000
 func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
 	entries := slices.Clone(all)
 	remediatedFirst := func(a, b v1alpha1.UnhealthyNode) int {
-		return cmp.Or(min(len(b.Remediations), 1)-min(len(a.Remediations), 1), byName(a, b))
+		return cmp.Or(min(len(b.Remediations), 1)-min(len(a.Remediations), 1), ByName(a, b))
 	}
 	slices.SortFunc(entries, remediatedFirst)
 	entries = entries[:min(len(entries), limit)]
@@ -38,11 +38,12 @@ func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyN
 		}
 	}
 	entries = entries[:fitting(entries, maxEntriesSize)]
-	slices.SortFunc(entries, byName)
+	slices.SortFunc(entries, ByName)
 	return entries
 }
 
-func byName(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
+// ByName orders entries by the names of their nodes, as LimitEntries does (spec 18.4).
+func ByName(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
 
 // dispensable are the parts of entries that are left out one after the other where
 // there are too many of them. They do not change what is shared with other copies.

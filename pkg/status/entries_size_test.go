@@ -1,0 +1,141 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// TestEntriesLeaveOut: what is left out of all entries, one after the other, before an
+// entry is left out.
+func TestEntriesLeaveOut(t *testing.T) {
+	t.Parallel()
+	detected := metav1.NewTime(epoch)
+	many := func(n, name, message int) []v1alpha1.UnhealthyNode {
+		all := make([]v1alpha1.UnhealthyNode, n)
+		for i := range all {
+			all[i] = v1alpha1.UnhealthyNode{
+				Name:    strings.Repeat("n", name-4) + string(rune('a'+i/26/26%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26)),
+				Trigger: &v1alpha1.Trigger{Type: "Ready", Status: "Unknown", Reason: "NodeStatusUnknown"}, Detected: &detected,
+				Decision: &v1alpha1.Decision{Type: "Held", Reason: "Paused", Message: strings.Repeat("m", message)},
+			}
+		}
+		return all
+	}
+	tests := map[string]struct {
+		given                               []v1alpha1.UnhealthyNode
+		message, decision, trigger, trimmed bool
+	}{
+		"nothing":                    {given: many(900, 63, 300), message: true, decision: true, trigger: true},
+		"the messages":               {given: many(1400, 63, 300), decision: true, trigger: true},
+		"and what began it":          {given: many(2000, 63, 300), decision: true},
+		"and the decisions":          {given: many(3000, 63, 300)},
+		"and then nodes":             {given: many(4000, 63, 300), trimmed: true},
+		"what there is not, as well": {given: make([]v1alpha1.UnhealthyNode, 7000), trimmed: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, err := json.Marshal(tc.given)
+			require.NoError(t, err)
+			entries := LimitEntries(tc.given, 10_000)
+			require.Equal(t, tc.trimmed, len(entries) < len(tc.given))
+			require.Greater(t, entriesSize(entries), maxEntriesSize*7/10, "18.6: no more than that")
+			require.LessOrEqual(t, entriesSize(entries), maxEntriesSize, "18.6")
+			if tc.trimmed {
+				require.Greater(t, entriesSize(entries), maxEntriesSize-1000, "18.6: as many as fit")
+			}
+			for i := range entries {
+				require.Equal(t, tc.decision, entries[i].Decision != nil)
+				require.Equal(t, tc.message, entries[i].Decision != nil && entries[i].Decision.Message != "")
+				require.Equal(t, tc.trigger, entries[i].Trigger != nil && entries[i].Detected != nil)
+				require.Equal(t, tc.trigger, entries[i].Trigger != nil || entries[i].Detected != nil)
+				if tc.decision {
+					require.Equal(t, v1alpha1.DecidedPaused, entries[i].Decision.Reason)
+				}
+			}
+			after, err := json.Marshal(tc.given)
+			require.NoError(t, err)
+			require.Equal(t, string(before), string(after), "the entries of all nodes stay as they are")
+		})
+	}
+}
+
+// TestEntriesThatJustFit: nothing is left out as long as there is room.
+func TestEntriesThatJustFit(t *testing.T) {
+	t.Parallel()
+	given := func(message int) []v1alpha1.UnhealthyNode {
+		all := make([]v1alpha1.UnhealthyNode, 4999)
+		for i := range all {
+			all[i].Name = fmt.Sprintf("%018d", i)
+		}
+		all[0].Decision = &v1alpha1.Decision{Type: "Held", Reason: "Paused", Message: strings.Repeat("m", message)}
+		return all
+	}
+	require.Equal(t, maxEntriesSize, entriesSize(given(16)))
+	require.NotEmpty(t, LimitEntries(given(16), 5000)[0].Decision.Message, "18.6")
+	require.Empty(t, LimitEntries(given(17), 5000)[0].Decision.Message, "18.6")
+}
+
+func FuzzJSONSize(f *testing.F) {
+	for _, text := range []string{"", "a", "<>&", "\"\\/\n\r\t\b\f\x00\x1f\x7f", "ä€😀\u2028\u2029\ufffd", "\xff\xc3", strings.Repeat("<", 512)} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		encoded, err := json.Marshal(text)
+		require.NoError(t, err)
+		size, actual := jsonSize(text), len(encoded)-len(`""`)
+		require.GreaterOrEqual(t, size, actual, "18.6: rather too many: %s", encoded)
+		require.LessOrEqual(t, size, actual+5*strings.Count(text, "\ufffd"), "18.6: %s", encoded)
+	})
+}
+
+func TestFitting(t *testing.T) {
+	t.Parallel()
+	entries := []v1alpha1.UnhealthyNode{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	one := entrySize(&entries[0])
+	require.Equal(t, 3*one, entriesSize(entries))
+	for limit, want := range map[int]int{0: 0, one - 1: 0, one: 1, 2*one - 1: 1, 2 * one: 2, 3*one - 1: 2, 3 * one: 3, 9 * one: 3} {
+		require.Equal(t, want, fitting(entries, limit), "18.6: %d bytes of %d each", limit, one)
+	}
+}
+
+// TestEntrySize: rather too many bytes than too few, with every part that an entry
+// may have.
+func TestEntrySize(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 300)
+	cr := timedOutEntry(strings.Repeat("n", 253), strings.Repeat("u", 36))
+	cr.TemplateName, cr.Resource.Kind, cr.Resource.Namespace, cr.Resource.APIVersion = long, long, long, long
+	at := metav1.NewTime(epoch)
+	for name, entry := range map[string]v1alpha1.UnhealthyNode{
+		"a name":            {Name: "n"},
+		"a message of <":    {Name: "n", Decision: &v1alpha1.Decision{Type: v1alpha1.DecisionWaiting, Reason: v1alpha1.DecidedLeaseTaken, Message: strings.Repeat("<", 512), Since: at}},
+		"control signs":     {Name: "n", Trigger: &v1alpha1.Trigger{Type: "\x00\x1f", Status: "\u2028\u2029", Reason: strings.Repeat("\xff&>\"\\\n", 20)}, Detected: &at},
+		"a long name":       {Name: strings.Repeat("n", 253)},
+		"recovering":        {Name: "n", ConditionsHealthyTimestamp: &at, HealthyDelayed: new(true)},
+		"a decision":        {Name: "n", Decision: &v1alpha1.Decision{Type: v1alpha1.DecisionRemediating, Reason: v1alpha1.DecidedAwaitingReplacement, Message: long, Since: at, NextCheckTime: &at}},
+		"a trigger":         {Name: "n", Trigger: &v1alpha1.Trigger{Type: "Ready", Status: "Unknown", Reason: long}, Detected: &at},
+		"a remediation":     {Name: "n", Remediations: []v1alpha1.Remediation{cr}},
+		"remediations":      {Name: "n", Remediations: []v1alpha1.Remediation{cr, cr, cr}},
+		"short, remediated": {Name: "n", Remediations: []v1alpha1.Remediation{timedOutEntry("n", "1")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			encoded, err := json.Marshal(entry)
+			require.NoError(t, err)
+			actual := len(encoded) + managedFieldsOf([]v1alpha1.UnhealthyNode{entry})
+			require.GreaterOrEqual(t, entrySize(&entry), actual, "18.6: %s", encoded)
+			require.LessOrEqual(t, entrySize(&entry), actual+250, "18.6: nor far too many")
+		})
+	}
+}

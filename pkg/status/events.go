@@ -1,0 +1,211 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// notePrefix starts every note.
+const notePrefix = "[remediation] "
+
+// Reasons of events (spec 19.1).
+const (
+	ReasonEnabled            = "Enabled"
+	ReasonDisabled           = "Disabled"
+	ReasonDetectedUnhealthy  = "DetectedUnhealthy"
+	ReasonRemediationCreated = "RemediationCreated"
+	ReasonRemediationRemoved = "RemediationRemoved"
+	ReasonRemediationSkipped = "RemediationSkipped"
+	ReasonNoTemplateLeft     = "NoTemplateLeft"
+	ReasonRemediationFailed  = "RemediationFailed"
+	ReasonInvalidNodeLabel   = "InvalidNodeLabel"
+	ReasonOldRemediationCR   = "OldRemediationCR"
+	ReasonStormStarted       = "StormRecoveryStarted"
+	ReasonStormCooldown      = "StormRecoveryCooldownStarted"
+	ReasonStormEnded         = "StormRecoveryEnded"
+)
+
+// Event is one event to record.
+type Event struct {
+	// Type is that of Kubernetes: Normal or Warning.
+	Type, Reason string
+	// Action says what was done, or as the reason of the decision, why it was not. The
+	// API server's clients take events that differ in nothing but the note for one, so
+	// the action tells apart what must not be taken for the same.
+	Action string
+	// Note is the text without prefix, however long: Text is what is recorded.
+	Note string
+	// Node is set for events about a node that exists. They are recorded on the
+	// NodeHealthCheck and on the Node.
+	Node *remediation.Node
+}
+
+// Text returns the note as it is recorded (spec 19.1).
+func (e *Event) Text() string { return shorten(notePrefix + e.Note) }
+
+func enabled() Event {
+	return Event{Type: corev1.EventTypeNormal, Reason: ReasonEnabled, Action: "Enable", Note: v1alpha1.MessageEnabled}
+}
+
+func disabled(reason, message string) Event {
+	note := message
+	if reason != v1alpha1.ReasonConflict {
+		note = fmt.Sprintf("Disabling NHC. Reason: %s, Message: %s", reason, message)
+	}
+	return Event{Type: corev1.EventTypeWarning, Reason: ReasonDisabled, Action: "Disable-" + reason, Note: note}
+}
+
+func detectedUnhealthy(node *remediation.Node) Event {
+	verdict := node.Verdict
+	return Event{
+		Type: corev1.EventTypeNormal, Reason: ReasonDetectedUnhealthy, Action: "Detect", Node: node,
+		Note: fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type %q, condition status %q", node.Name, verdict.Type, verdict.Status),
+	}
+}
+
+func remediationCreated(node *remediation.Node, kind string) Event {
+	return Event{
+		Type: corev1.EventTypeNormal, Reason: ReasonRemediationCreated, Action: "Create-" + kind, Node: node,
+		Note: "Created remediation object for node " + node.Name,
+	}
+}
+
+// remediationRemoved reports a deletion request.
+func remediationRemoved(node *remediation.Node, cr *object.CR) Event {
+	return Event{
+		Type: corev1.EventTypeNormal, Reason: ReasonRemediationRemoved, Action: "Delete-" + cr.Kind, Node: existing(node),
+		Note: fmt.Sprintf("Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name),
+	}
+}
+
+func skippedForGate(gate health.Gate) Event {
+	return Event{
+		Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: fmt.Sprintf("%s-%d-of-%d", v1alpha1.DecidedGateClosed, gate.Healthy, gate.Required),
+		Note: fmt.Sprintf("Skipped remediation because the number of healthy nodes selected by the selector is %d and should equal or exceed %d", gate.Healthy, gate.Required),
+	}
+}
+
+func skippedForSpec(problem string) Event {
+	return Event{Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedInvalidSpec), Note: problem}
+}
+
+func skippedForPause() Event {
+	return Event{
+		Type: corev1.EventTypeNormal, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedPaused),
+		Note: "Postponing potential remediations because of pause requests",
+	}
+}
+
+func skippedForUpgrade() Event {
+	return Event{
+		Type: corev1.EventTypeNormal, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedClusterUpgrading),
+		Note: "Postponing potential remediations because of ongoing cluster upgrade",
+	}
+}
+
+func skippedForStorm() Event {
+	return Event{
+		Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedStormActive),
+		Note: "Storm recovery active: skipping creation of new remediations",
+	}
+}
+
+func stormStarted() Event {
+	return Event{
+		Type: corev1.EventTypeWarning, Reason: ReasonStormStarted, Action: "StartStorm",
+		Note: "Storm recovery mode activated - delaying remediation until threshold is reached",
+	}
+}
+
+func stormCooldownStarted() Event {
+	return Event{
+		Type: corev1.EventTypeWarning, Reason: ReasonStormCooldown, Action: "StartCooldown",
+		Note: "Storm recovery mode will exit after cooldown delay",
+	}
+}
+
+func stormEnded() Event {
+	return Event{
+		Type: corev1.EventTypeNormal, Reason: ReasonStormEnded, Action: "EndStorm",
+		Note: "Storm recovery mode deactivated - normal remediation resumed",
+	}
+}
+
+// skippedForNode returns why one node gets no CR. The second result is false for
+// reasons that are reported in another way, or not at all.
+func skippedForNode(node *remediation.Node, reason v1alpha1.DecisionReason) (Event, bool) {
+	var note string
+	switch reason {
+	case v1alpha1.DecidedExcluded:
+		note = fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name)
+	case v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum:
+		note = fmt.Sprintf("Skipping remediation of %s for preventing control plane / etcd quorum loss, going to retry in a minute", node.Name)
+	case v1alpha1.DecidedLeaseTaken:
+		note = fmt.Sprintf("Skipped remediation of node: %s, because node lease is already taken", node.Name)
+	default:
+		return Event{}, false
+	}
+	return Event{Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: string(reason), Node: node, Note: note}, true
+}
+
+func noTemplateLeft(nhc string, node *remediation.Node) Event {
+	return Event{
+		Type: corev1.EventTypeWarning, Reason: ReasonNoTemplateLeft, Action: string(v1alpha1.DecidedNoTemplateLeft), Node: node,
+		Note: fmt.Sprintf("Remediation timed out, and no template left to try. didn't find a template to use for NHC %s and node %s", nhc, node.Name),
+	}
+}
+
+// remediationFailed reports a failure that no step follows.
+func remediationFailed(node *remediation.Node, cr *object.CR) Event {
+	return Event{
+		Type: corev1.EventTypeWarning, Reason: ReasonRemediationFailed, Action: "Fail-" + cr.Kind, Node: node,
+		Note: cr.Failure(),
+	}
+}
+
+// oldRemediation reports an old CR.
+func oldRemediation(node *remediation.Node, cr *object.CR) Event {
+	return Event{
+		Type: corev1.EventTypeWarning, Reason: ReasonOldRemediationCR, Action: "Report-" + cr.Kind, Node: existing(node),
+		Note: fmt.Sprintf("Remediation CR of kind %s with name %s for node %s is older than 48h", cr.Kind, cr.Name, cr.Node()),
+	}
+}
+
+func invalidNodeLabel(node *remediation.Node) Event {
+	return Event{
+		Type: corev1.EventTypeWarning, Reason: ReasonInvalidNodeLabel, Action: "IgnoreLabel", Node: node,
+		Note: fmt.Sprintf("Node %s has exclude-from-remediation label with empty value, label will be ignored. Set value to 'true' to exclude node from remediation", node.Name),
+	}
+}
+
+// maxTextLength is the number of bytes that the API accepts in the note of an event. The
+// reason of a status and the messages of its conditions have the same bound, which keeps
+// the object small: they quote what a spec says.
+const maxTextLength = 1024
+
+// shorten returns no more of a text than maxTextLength, and does not cut a character.
+func shorten(text string) string {
+	if len(text) <= maxTextLength {
+		return text
+	}
+	const ellipsis = "..."
+	return strings.ToValidUTF8(text[:maxTextLength-len(ellipsis)], "") + ellipsis
+}
+
+// existing returns a node, nil if its Node is deleted: there is nothing to record events on.
+func existing(node *remediation.Node) *remediation.Node {
+	if node.Constraints.NodeDeleted {
+		return nil
+	}
+	return node
+}

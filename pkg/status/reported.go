@@ -1,0 +1,117 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// Reported is what events have said, so that they report transitions only.
+type Reported struct {
+	gateClosed, storm, paused, upgrading bool
+	specProblem                          string
+	// detected holds the nodes whose episodes go on, in order of name.
+	detected []string
+	// exhausted holds the nodes whose last step was reported as over in this episode.
+	exhausted sets.Set[string]
+	// failed holds the CRs whose failure was reported.
+	failed sets.Set[types.UID]
+	// refused holds the refusals that have events of their own.
+	refused      map[string]v1alpha1.DecisionReason
+	invalidLabel sets.Set[string]
+	// old holds the CRs that were reported as old.
+	old sets.Set[types.UID]
+}
+
+// wasDetected reports whether it was reported that a node is unhealthy.
+func (r *Reported) wasDetected(node string) bool {
+	_, found := slices.BinarySearch(r.detected, node)
+	return found
+}
+
+// RecallReported returns what events have said as far as a status shows it, as after a
+// restart.
+func RecallReported(status *v1alpha1.NodeHealthCheckStatus) Reported {
+	return Reported{failed: failedIn(status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()}
+}
+
+// Failed reports whether the failure of a CR was reported.
+func (r *Reported) Failed(cr types.UID) bool { return r.failed.Has(cr) }
+
+// failedIn returns the CRs of the nodes whose decision in a status is that a step has failed.
+func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
+	failed := sets.New[types.UID]()
+	for i := range status.UnhealthyNodes {
+		entry := &status.UnhealthyNodes[i]
+		if entry.Decision == nil || entry.Decision.Reason != v1alpha1.DecidedStepFailed {
+			continue
+		}
+		for j := range entry.Remediations {
+			failed.Insert(entry.Remediations[j].Resource.UID)
+		}
+	}
+	return failed
+}
+
+// Reported returns what has been reported once this sync is. What no longer holds is
+// forgotten, so that it is reported again when it comes back.
+func (r *Report) Reported() Reported {
+	context, before := &r.in.Policy.Context, &r.in.Before.Reported
+	now := Reported{
+		gateClosed:   r.refused(v1alpha1.DecidedGateClosed),
+		storm:        r.refused(v1alpha1.DecidedStormActive),
+		paused:       len(r.in.Check.Spec.PauseRequests) > 0 && !context.Constraints.Upgrading,
+		upgrading:    context.Constraints.Upgrading,
+		detected:     make([]string, 0, len(r.in.Results)),
+		exhausted:    sets.New[string](),
+		failed:       sets.New[types.UID](),
+		refused:      map[string]v1alpha1.DecisionReason{},
+		invalidLabel: sets.New[string](),
+		old:          sets.New[types.UID](),
+	}
+	for _, cr := range r.oldCRs {
+		now.old.Insert(cr.UID)
+	}
+	if r.refused(v1alpha1.DecidedInvalidSpec) {
+		now.specProblem = context.SpecProblem
+	}
+	for _, result := range r.in.Results {
+		plan, node := result.Plan, result.Plan.Node
+		name := node.Name
+		// An episode goes on while the node hesitates, and while it has a CR.
+		if detects(plan) || (before.wasDetected(name) && lasts(plan)) {
+			now.detected = append(now.detected, name)
+			if plan.ExhaustedBy(result.Outcome) || before.exhausted.Has(name) {
+				now.exhausted.Insert(name)
+			}
+		}
+		for _, cr := range node.Own {
+			if cr == plan.Failed || before.failed.Has(cr.UID) {
+				now.failed.Insert(cr.UID)
+			}
+		}
+		if node.Constraints.NodeDeleted {
+			continue // As in nodeTransitions.
+		}
+		if _, reports := skippedForNode(node, plan.Refusal()); reports {
+			now.refused[name] = plan.Refusal()
+		}
+		if ignoresLabel(plan) {
+			now.invalidLabel.Insert(name)
+		}
+	}
+	return now
+}
+
+// lasts reports whether the episode of a node goes on although it is not unhealthy.
+func lasts(plan *remediation.NodePlan) bool {
+	return plan.Node.Verdict.State == health.SoonUnhealthy || len(plan.Node.Own) > 0
+}

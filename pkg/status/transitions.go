@@ -1,0 +1,195 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// Removals returns the events of all deletion requests that were issued (spec 19.1).
+func (r *Report) Removals() []Event {
+	var all []Event
+	for _, result := range r.in.Results {
+		for _, cr := range result.Outcome.Deleted {
+			all = append(all, remediationRemoved(result.Plan.Node, cr))
+		}
+	}
+	return all
+}
+
+// Transitions returns the events that follow from the status before and after, and where
+// that does not show it, from what was reported before (spec 19.1).
+func (r *Report) Transitions() []Event {
+	var all []Event
+	context, before := &r.in.Policy.Context, &r.in.Before.Reported
+	all = append(all, r.disabledTransition()...)
+	switch paused := len(r.in.Check.Spec.PauseRequests) > 0; {
+	case context.Constraints.Upgrading:
+		if !before.upgrading {
+			all = append(all, skippedForUpgrade())
+		}
+	case paused && !before.paused && r.in.Check.Status.Phase != v1alpha1.PhasePaused:
+		all = append(all, skippedForPause())
+	}
+	all = append(all, r.nodeTransitions()...)
+	for node, cr := range r.oldCRs {
+		if !before.old.Has(cr.UID) {
+			all = append(all, oldRemediation(node, cr))
+		}
+	}
+	if context.SpecProblem != "" && context.SpecProblem != before.specProblem && r.refused(v1alpha1.DecidedInvalidSpec) {
+		all = append(all, skippedForSpec(context.SpecProblem))
+	}
+	if !before.gateClosed && r.refused(v1alpha1.DecidedGateClosed) {
+		all = append(all, skippedForGate(context.Gate))
+	}
+	all = append(all, r.stormTransitions()...)
+	if !before.storm && r.refused(v1alpha1.DecidedStormActive) {
+		all = append(all, skippedForStorm())
+	}
+	return all
+}
+
+// stormTransitions compares the storm before and after (spec 9).
+func (r *Report) stormTransitions() []Event {
+	before, after := health.StormOf(&r.in.Check.Status), r.in.Policy.Context.Storm
+	var all []Event
+	if !before.Active && after.Active {
+		all = append(all, stormStarted())
+	}
+	if before.CalmSince.IsZero() && !after.CalmSince.IsZero() {
+		all = append(all, stormCooldownStarted())
+	}
+	if before.Active && !after.Active {
+		all = append(all, stormEnded())
+	}
+	return all
+}
+
+// disabledTransition compares the condition Disabled (spec 6.3).
+func (r *Report) disabledTransition() []Event {
+	before := meta.FindStatusCondition(r.in.Check.Status.Conditions, v1alpha1.ConditionDisabled)
+	after := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionDisabled)
+	switch {
+	case after == nil:
+		return nil
+	case after.Status == metav1.ConditionTrue:
+		if before == nil || before.Status != metav1.ConditionTrue || before.Reason != after.Reason {
+			return []Event{disabled(after.Reason, after.Message)}
+		}
+	case before == nil || before.Status == metav1.ConditionTrue:
+		return []Event{enabled()}
+	}
+	return nil
+}
+
+// nodeTransitions reports which nodes became unhealthy, got a CR, or are exempt.
+func (r *Report) nodeTransitions() []Event {
+	shown, ended := sets.New[types.UID](), sets.New[types.UID]()
+	for i := range r.in.Check.Status.UnhealthyNodes {
+		entry := &r.in.Check.Status.UnhealthyNodes[i]
+		for j := range entry.Remediations {
+			shown.Insert(entry.Remediations[j].Resource.UID)
+			if entry.Remediations[j].TimedOut != nil {
+				ended.Insert(entry.Remediations[j].Resource.UID)
+			}
+		}
+	}
+	var all []Event
+	before := &r.in.Before.Reported
+	for i, result := range r.in.Results {
+		plan, node := result.Plan, result.Plan.Node
+		if node.Constraints.NodeDeleted {
+			continue // A deleted Node gets no events.
+		}
+		if detects(plan) && r.in.Listed[i] == nil && !before.wasDetected(node.Name) {
+			all = append(all, detectedUnhealthy(node))
+		}
+		if skipped, reports := skippedForNode(node, plan.Refusal()); reports && before.refused[node.Name] != plan.Refusal() {
+			all = append(all, skipped)
+		}
+		if plan.ExhaustedBy(result.Outcome) && endedNow(result, ended) && !before.exhausted.Has(node.Name) {
+			all = append(all, noTemplateLeft(r.in.Check.Name, node))
+		}
+		if cr := plan.Failed; cr != nil && !before.failed.Has(cr.UID) {
+			all = append(all, remediationFailed(node, cr))
+		}
+		if ignoresLabel(plan) && !before.invalidLabel.Has(node.Name) {
+			all = append(all, invalidNodeLabel(node))
+		}
+		for _, cr := range remediationsAfter(result) {
+			if !r.in.Before.tracks(cr.UID) && !shown.Has(cr.UID) && !cr.Deleting() {
+				all = append(all, remediationCreated(node, cr.Kind))
+			}
+		}
+	}
+	return all
+}
+
+// remediationsAfter returns the own CRs of a node, with the one that is new.
+func remediationsAfter(result remediation.NodeResult) []*object.CR {
+	if cr := result.Outcome.NewCR(); cr != nil {
+		return append(slices.Clip(result.Plan.Node.Own), cr)
+	}
+	return result.Plan.Node.Own
+}
+
+// detects reports whether the node is unhealthy and ours to say so.
+func detects(plan *remediation.NodePlan) bool {
+	return plan.Node.Verdict.State == health.Unhealthy && !plan.Node.Constraints.Unselected
+}
+
+// endedNow reports whether a step of a node ended that status did not show as ended.
+func endedNow(result remediation.NodeResult, ended sets.Set[types.UID]) bool {
+	return slices.ContainsFunc(result.Plan.Node.Own, func(cr *object.CR) bool {
+		_, now := result.Outcome.TimedOut[cr.UID]
+		return (now || cr.TimedOut()) && !ended.Has(cr.UID)
+	})
+}
+
+// OldCRs returns the own CRs that are older than 48 hours (spec 17.6).
+func (r *Report) OldCRs() []*object.CR {
+	var old []*object.CR
+	for _, cr := range r.oldCRs {
+		old = append(old, cr)
+	}
+	return old
+}
+
+// oldCRs yields the own CRs that are older than 48 hours, with their nodes.
+func (r *Report) oldCRs(yield func(*remediation.Node, *object.CR) bool) {
+	for _, result := range r.in.Results {
+		for _, cr := range result.Plan.Node.Own {
+			old := !r.in.Now.Before(cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge))
+			if old && !yield(result.Plan.Node, cr) {
+				return
+			}
+		}
+	}
+}
+
+// ignoresLabel reports whether an unhealthy node carries the exclusion label in vain.
+func ignoresLabel(plan *remediation.NodePlan) bool {
+	return plan.Node.Verdict.State == health.Unhealthy && plan.Node.ExclusionIgnored
+}
+
+// refused reports whether some node without CR is kept waiting for this reason.
+func (r *Report) refused(reason v1alpha1.DecisionReason) bool {
+	for _, result := range r.in.Results {
+		if result.Plan.Refusal() == reason && len(result.Plan.Node.Own) == 0 {
+			return true
+		}
+	}
+	return false
+}
