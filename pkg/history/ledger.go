@@ -29,13 +29,13 @@ func (l *Ledger) Update(observations iter.Seq[Observation], now time.Time) (next
 	if l == nil {
 		l = &Ledger{}
 	}
-	r := round{open: l.open, before: l.open}
+	u := update{open: l.open, before: l.open}
 	known := 0
 	for o := range observations {
 		if l.open[o.Node] != nil {
 			known++
 		}
-		r.follow(&o, now)
+		u.follow(&o, now)
 	}
 	if known < len(l.open) {
 		others := maps.Clone(l.open)
@@ -43,15 +43,15 @@ func (l *Ledger) Update(observations iter.Seq[Observation], now time.Time) (next
 			delete(others, o.Node)
 		}
 		for _, episode := range others {
-			r.set(episode, unattended(*episode, now))
+			u.set(episode, unattended(*episode, now))
 		}
 	}
-	slices.SortFunc(r.over, byNode)
-	return &Ledger{open: r.open, closed: latest(l.closed, r.over)}, r.over
+	slices.SortFunc(u.over, byNode)
+	return &Ledger{open: u.open, closed: latest(l.closed, u.over)}, u.over
 }
 
-// round is what becomes of the open episodes in one round.
-type round struct {
+// update is what becomes of the open episodes in one sync.
+type update struct {
 	before map[string]*openEpisode
 	// open is the same map as before until something has changed.
 	open    map[string]*openEpisode
@@ -60,38 +60,38 @@ type round struct {
 }
 
 // follow brings the episode of a node up to date, and begins one if it is a new one.
-func (r *round) follow(o *Observation, now time.Time) {
-	episode := r.before[o.Node]
+func (u *update) follow(o *Observation, now time.Time) {
+	episode := u.before[o.Node]
 	if episode != nil && episode.namesake(o) {
 		lost := *episode
 		lost.lose(now)
-		r.set(episode, lost)
+		u.set(episode, lost)
 		episode = nil
 	}
 	switch {
 	case episode != nil:
-		r.set(episode, advance(*episode, o, now))
+		u.set(episode, advance(*episode, o, now))
 	case o.Node != "" && o.begins():
-		r.set(nil, advance(openEpisode{Episode: v1alpha1.Episode{Node: o.Node}}, o, now))
+		u.set(nil, advance(openEpisode{Episode: v1alpha1.Episode{Node: o.Node}}, o, now))
 	}
 }
 
 // set records what has become of an open episode, which is nil for one that has begun.
-func (r *round) set(before *openEpisode, after openEpisode) {
+func (u *update) set(before *openEpisode, after openEpisode) {
 	if before != nil && before.equal(&after) {
 		return
 	}
-	if !r.changed {
-		r.changed, r.open = true, make(map[string]*openEpisode, len(r.before))
-		maps.Copy(r.open, r.before)
+	if !u.changed {
+		u.changed, u.open = true, make(map[string]*openEpisode, len(u.before))
+		maps.Copy(u.open, u.before)
 	}
 	if after.Outcome != "" {
-		r.over = append(r.over, after.Episode)
-		delete(r.open, after.Node)
+		u.over = append(u.over, after.Episode)
+		delete(u.open, after.Node)
 		return
 	}
 	changed := after // Allocated only here.
-	r.open[after.Node] = &changed
+	u.open[after.Node] = &changed
 }
 
 // unattended returns an episode after a sync that did not observe its node. If that was

@@ -28,7 +28,7 @@ type ControlPlane struct {
 	Remediated []string
 	// Unknown means that it is not known which nodes these are.
 	Unknown bool
-	// Members are all control plane nodes, where their conditions tell whether etcd has a
+	// Members are all control plane nodes, where their conditions report whether etcd has a
 	// quorum (spec 12.5). Nil where etcd itself is asked before a remediation begins.
 	Members []*corev1.Node
 }

@@ -171,7 +171,7 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	}
 }
 
-// explainStep tells of a step that is under way.
+// explainStep describes a step that is under way.
 func (p *Policy) explainStep(plan *NodePlan, reason v1alpha1.DecisionReason) string {
 	switch {
 	case plan.Running == nil:

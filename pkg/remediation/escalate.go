@@ -14,7 +14,7 @@ import (
 )
 
 // remediate plans what an unhealthy node needs next: its first CR, the end of a step
-// and the CR of the next one, or patience (spec 13).
+// and the CR of the next one, or time (spec 13).
 //
 //	          created + timeout, or Succeeded=False        none left
 //	step 1 ─────────────────────────────────────► step 2 ─────────────► exhausted
@@ -103,7 +103,7 @@ func (p *planner) wait() {
 	switch {
 	case cr.Succeeded == corev1.ConditionTrue:
 		p.setReason(v1alpha1.DecidedStepSucceeded, due)
-	case !step.Escalating() && p.fails(cr, step, due): // Nothing follows, so it is told (spec 13.7).
+	case !step.Escalating() && p.fails(cr, step, due): // Nothing follows, so it is reported (spec 13.7).
 	default:
 		p.setReason(v1alpha1.DecidedStepRunning, due)
 	}

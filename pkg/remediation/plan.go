@@ -26,15 +26,15 @@ type Node struct {
 	Verdict health.Verdict
 	// Constraints are those of the owner and of the node.
 	Constraints Constraints
-	// ControlPlane tells whether the node carries a control plane label (spec 12.1).
+	// ControlPlane reports whether the node carries a control plane label (spec 12.1).
 	ControlPlane bool
 	// ExclusionIgnored means that the Node carries the exclusion label with an empty value,
 	// which has no effect (spec 15.2).
 	ExclusionIgnored bool
-	// ConfirmedHealthy tells whether somebody has confirmed by hand that the node
+	// ConfirmedHealthy reports whether somebody has confirmed by hand that the node
 	// is healthy (spec 16.6).
 	ConfirmedHealthy bool
-	// OthersRemediate tells whether anybody else has a CR for the node.
+	// OthersRemediate reports whether anybody else has a CR for the node.
 	OthersRemediate bool
 	// Incomplete means that CRs of some kind cannot be read: there may be more than
 	// those that are known.
@@ -216,7 +216,7 @@ func (p *planner) recover() {
 	}
 }
 
-// delays tells whether the node has to stay healthy for longer (spec 16.4). The
+// delays reports whether the node has to stay healthy for longer (spec 16.4). The
 // current value of the field counts.
 func (p *planner) delays() bool {
 	switch {
@@ -327,7 +327,7 @@ func (p *planner) renewalDuration() time.Duration {
 	return p.Steps[p.progress.reached].Duration()
 }
 
-// remains tells whether an own CR will be left that counts. One that is on its way
+// remains reports whether an own CR will be left that counts. One that is on its way
 // counts unless its Node is gone (spec 17.4).
 func (p *planner) remains() bool {
 	if len(p.Node.Unreadable) > 0 {

@@ -105,7 +105,7 @@ func (m *Machines) owner(template *object.Template) *metav1.OwnerReference {
 	}
 }
 
-// Conflicts tells whether MachineHealthChecks look after the same machines: two or
+// Conflicts reports whether MachineHealthChecks look after the same machines: two or
 // more do, and one that acts on anything else than terminating nodes (spec 6.9).
 func Conflicts(machineHealthChecks []*unstructured.Unstructured) bool {
 	switch len(machineHealthChecks) {
@@ -132,7 +132,7 @@ func Conflict() *Problem {
 	}
 }
 
-// Terminating tells whether the node has the condition of one that is about to go
+// Terminating reports whether the node has the condition of one that is about to go
 // (spec 7.7).
 func Terminating(conditions []corev1.NodeCondition) bool {
 	for i := range conditions {
@@ -143,7 +143,7 @@ func Terminating(conditions []corev1.NodeCondition) bool {
 	return false
 }
 
-// Progressing tells whether some ClusterVersion says that the cluster is being
+// Progressing reports whether some ClusterVersion says that the cluster is being
 // upgraded (spec 10.2). What cannot be understood says no.
 func Progressing(clusterVersions []*unstructured.Unstructured) bool {
 	for _, version := range clusterVersions {
@@ -159,7 +159,7 @@ func Progressing(clusterVersions []*unstructured.Unstructured) bool {
 	return false
 }
 
-// Reconfiguring tells whether the machine configuration of a Node with these
+// Reconfiguring reports whether the machine configuration of a Node with these
 // annotations is being changed (spec 10.2).
 func Reconfiguring(annotations map[string]string) bool {
 	desired := annotations[AnnotationDesiredConfig]
@@ -200,7 +200,7 @@ func QuorumWithout(controlPlane []*corev1.Node, node string) bool {
 	return known && others >= len(controlPlane)/2+1
 }
 
-// EtcdAllows tells whether etcd can do without the member on a node: its budget
+// EtcdAllows reports whether etcd can do without the member on a node: its budget
 // permits a disruption, or the member there does not work anyway (spec 12.3). Other
 // than exactly one budget, or one with a selector that is none, allow nothing.
 func EtcdAllows(budgets []policyv1.PodDisruptionBudget, pods []corev1.Pod, node string) bool {

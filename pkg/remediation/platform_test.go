@@ -218,7 +218,7 @@ func TestEtcdAllows(t *testing.T) {
 	}
 }
 
-// TestQuorumWithout: without OpenShift's API the control plane nodes tell whether etcd can
+// TestQuorumWithout: without OpenShift's API the control plane nodes report whether etcd can
 // do without one of them (spec 12.5).
 func TestQuorumWithout(t *testing.T) {
 	t.Parallel()

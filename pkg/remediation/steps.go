@@ -53,7 +53,7 @@ func (s Step) RemediationKind() (schema.GroupVersionKind, bool) {
 	return gvk, ok && kind != ""
 }
 
-// Escalating tells whether the step ends by a timeout or by a failure.
+// Escalating reports whether the step ends by a timeout or by a failure.
 func (s Step) Escalating() bool { return s.Timeout > 0 }
 
 // Duration returns T of spec 1.4: what the lease of the node is measured by.
@@ -111,7 +111,7 @@ type progress struct {
 	latest int
 	// reached is that of the last step that has any CR, or -1.
 	reached int
-	// spent tells that the last step was over before its CR was deleted.
+	// spent means that the last step was over before its CR was deleted.
 	spent bool
 	// unknown means that there are CRs of no step at all.
 	unknown bool

@@ -175,7 +175,7 @@ func (t *timeline) phaseSeen(phase v1alpha1.Phase) bool {
 	return t.phases.Has(phase)
 }
 
-// remediated tells whether a remediation was ever seen, remediating whether there
+// remediated reports whether a remediation was ever seen, remediating whether there
 // is one now.
 func (t *timeline) remediated() bool {
 	t.mu.Lock()
@@ -189,7 +189,7 @@ func (t *timeline) remediating() bool {
 	return t.remediations.Len() > 0
 }
 
-// told tells whether events with all of these reasons were seen.
+// told reports whether events with all of these reasons were seen.
 func (t *timeline) told(reasons ...string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

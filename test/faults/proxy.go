@@ -135,7 +135,7 @@ func (p *Proxy) Faults() map[string]int {
 	return maps.Clone(p.faults)
 }
 
-// chance tells whether something happens, and counts it. p.mu must be held.
+// chance reports whether something happens, and counts it. p.mu must be held.
 func (p *Proxy) chance(percent int, what string) bool {
 	happens := percent > 0 && p.random.IntN(100) < percent
 	if happens {
@@ -244,7 +244,7 @@ func replace(response *http.Response, code int) {
 	response.Body, response.ContentLength = io.NopCloser(strings.NewReader(string(body))), int64(len(body))
 }
 
-// isStateWrite tells whether a request is meant to change what counts: reviews ask, and
+// isStateWrite reports whether a request is meant to change what counts: reviews ask, and
 // events only tell.
 func isStateWrite(r *http.Request) bool {
 	return !slices.Contains([]string{http.MethodGet, http.MethodHead}, r.Method) &&

@@ -20,7 +20,7 @@ import (
 // it does then, it knows better.
 var outOfSight = referee.Quiet.Cache + time.Second
 
-// outOfAnySight is the same for what only a sync tells of whose beginning nobody sees.
+// outOfAnySight is the same for what only a sync reports whose beginning nobody sees.
 var outOfAnySight = outOfSight + referee.Quiet.Sync
 
 // TestQuiet has random load and no fault at all.

@@ -67,7 +67,7 @@ func (m *mortal) startProxy() {
 	m.t.Cleanup(func() { require.NoError(m.t, m.proxy.Stop()) })
 }
 
-// isStateWrite tells whether a request is meant to change what counts: reviews ask,
+// isStateWrite reports whether a request is meant to change what counts: reviews ask,
 // and events only tell.
 func isStateWrite(r *http.Request) bool {
 	return r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "accessreviews") && !strings.Contains(r.URL.Path, "/events")

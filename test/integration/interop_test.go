@@ -254,7 +254,7 @@ func testCURRunsAtEveryWrite(t *testing.T, c *cluster, manifests string) {
 	cur.eventuallyCROf("c")
 	require.Equal(t, cr.GetResourceVersion(), cur.crOf("a").GetResourceVersion(), "11.2: a CR is written once")
 	require.Equal(t, 1, ran(cr), "11.2")
-	// CUR never tells how it ended: somebody else's Succeeded stands for the timeout.
+	// CUR never reports how it ended: somebody else's Succeeded stands for the timeout.
 	s.patch(cur.crClient(), cr.GetName(), map[string]any{"metadata": map[string]any{"annotations": map[string]any{v1alpha1.AnnotationTimedOut: metav1.Now().UTC().Format(time.RFC3339)}}})
 	steps[1].eventuallyCROf("a")
 	s.heal("b")

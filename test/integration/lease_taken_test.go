@@ -121,7 +121,7 @@ func TestLeaseOfTwoNodeHealthChecks(t *testing.T) {
 	for _, name := range names {
 		l.fail(name)
 	}
-	// theirs tells whether the other one has a CR for a node of the first.
+	// theirs reports whether the other one has a CR for a node of the first.
 	theirs := func(name string) bool {
 		_, err := other.crClient().Get(t.Context(), l.node(name), metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {

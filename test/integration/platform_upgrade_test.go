@@ -87,7 +87,7 @@ func testUpgradeOfNode(t *testing.T, c *cluster, _ *localkube.Process) {
 	s.catchUpNodes()
 	s.requireNeverCreated("b", "c")
 
-	// No event tells of an annotation. It is noticed when it is looked at again.
+	// No event reports an annotation. It is noticed when it is looked at again.
 	s.configure("b", "rendered-2", "rendered-2")
 	s.eventuallyCR("b")
 	s.eventuallyCR("c")

@@ -149,7 +149,7 @@ func (c *cluster) audited(t *testing.T, want func(localkube.Request) bool) []loc
 	return slices.DeleteFunc(all, func(r localkube.Request) bool { return !want(r) })
 }
 
-// isWrite tells whether a request changes an object. A review changes nothing.
+// isWrite reports whether a request changes an object. A review changes nothing.
 func isWrite(r localkube.Request) bool {
 	return !slices.Contains([]string{"get", "list", "watch"}, r.Verb) &&
 		r.Group != "authorization.k8s.io" && r.Group != "authentication.k8s.io" && r.Resource != ""

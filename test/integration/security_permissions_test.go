@@ -35,7 +35,7 @@ func (p permission) String() string {
 	return `cannot ` + p.verb + ` resource "` + p.resource + `" in API group "` + p.group + `" ` + scope
 }
 
-// permits tells whether a request needs the permission.
+// permits reports whether a request needs the permission.
 func (p permission) permits(r localkube.Request) bool {
 	resource := r.Resource
 	if r.Subresource != "" {

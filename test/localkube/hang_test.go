@@ -44,7 +44,7 @@ func TestHang(t *testing.T) {
 	require.NoError(t, cluster.StartAPIServer(t.Context()))
 }
 
-// frozen tells whether the kernel has stopped a process.
+// frozen reports whether the kernel has stopped a process.
 func frozen(t *testing.T, p *Process) bool {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))

@@ -171,7 +171,7 @@ func (c *ControlPlane) StartProcess(cmd Command) (*Process, error) {
 }
 
 // Stop ends all processes and removes the working directory if it is a temporary
-// one. The error tells of components that had died before, which may be why a
+// one. The error reports components that had died before, which may be why a
 // test fails. Further calls do nothing and return the same.
 func (c *ControlPlane) Stop() error { return c.stop() }
 

@@ -61,7 +61,7 @@ func newCatalogue(metrics []Metric) catalogue {
 	return c
 }
 
-// own tells whether nobody else has metrics of this name.
+// own reports whether nobody else has metrics of this name.
 func own(name string) bool {
 	return strings.HasPrefix(name, "nhc_") || strings.HasPrefix(name, "nodehealthcheck_")
 }

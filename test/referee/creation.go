@@ -52,7 +52,7 @@ func (c *court) creationWindow(event change, cr *CR) window {
 	return w
 }
 
-// anyStanding tells whether the node was under remediation by another CR that was not
+// anyStanding reports whether the node was under remediation by another CR that was not
 // being deleted.
 func (c *court) anyStanding(w window, created *CR) bool {
 	for _, cr := range c.crsAt(w.node, w.rv) {
@@ -87,7 +87,7 @@ func (c *court) selectors(w window) int {
 	return max(1, count)
 }
 
-// leaseHeld tells whether the lease was held at some time of the sync (spec 14.2).
+// leaseHeld reports whether the lease was held at some time of the sync (spec 14.2).
 func (c *court) leaseHeld(w window) finding {
 	held := false
 	var last *coordinationv1.Lease
@@ -98,7 +98,7 @@ func (c *court) leaseHeld(w window) finding {
 	return verdict("14.2", !held, "a CR without the lease, which has holder %q", holderOf(last))
 }
 
-// unique tells whether there is another CR of the same step, or a foreign one for the
+// unique reports whether there is another CR of the same step, or a foreign one for the
 // same node and template. A CR of the controller's own making is no surprise to it; one
 // of somebody else may have come too late to be seen.
 func (c *court) unique(w window, created *CR) finding {
@@ -119,7 +119,7 @@ func (c *court) unique(w window, created *CR) finding {
 	return finding{rule: "P9"}
 }
 
-// placeFree tells whether another control plane node was under remediation (spec 12.2).
+// placeFree reports whether another control plane node was under remediation (spec 12.2).
 func (c *court) placeFree(w window, before uint64) finding {
 	controlPlane := func(node *Node) bool { return node != nil && node.ControlPlane() }
 	if !w.first || !all(c.nodes[w.node].during(w.looked, w.rv), controlPlane) {
@@ -161,7 +161,7 @@ func (c *court) quorum(w window) finding {
 	return verdict("12.5", 2*others <= members, "control plane node %s is Ready, and so are %d others of %d", w.node, others, members)
 }
 
-// referenced tells whether some NodeHealthCheck referred to the kind of a CR all the
+// referenced reports whether some NodeHealthCheck referred to the kind of a CR all the
 // time.
 func (c *court) referenced(cr *CR, w window) bool {
 	for _, versions := range c.nhcs {
@@ -182,7 +182,7 @@ func (c *court) referenced(cr *CR, w window) bool {
 	return false
 }
 
-// stepInTurn tells whether a CR is of the step whose turn it is (spec 13.1, 13.2, P9),
+// stepInTurn reports whether a CR is of the step whose turn it is (spec 13.1, 13.2, P9),
 // by any version of the NodeHealthCheck.
 func (c *court) stepInTurn(w window, created *CR) []finding {
 	var findings []finding

@@ -13,7 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Excuse tells that somebody else than the controller deletes a CR: it is not judged
+// Excuse means that somebody else than the controller deletes a CR: it is not judged
 // who was right.
 func (r *Referee) Excuse(uid types.UID) {
 	r.mu.Lock()
@@ -36,7 +36,7 @@ func (c *court) judgeDeletion(event change, cr *CR) {
 	c.charge(cr.Node, w.nhc, c.recovered(w, cr), c.delayOver(w, sight))
 }
 
-// recovered tells whether the node was healthy or gone by what the sync may have gone
+// recovered reports whether the node was healthy or gone by what the sync may have gone
 // by.
 func (c *court) recovered(w window, cr *CR) finding {
 	versions := c.nhcs[w.nhc].during(w.sees, w.rv)
@@ -46,7 +46,7 @@ func (c *court) recovered(w window, cr *CR) finding {
 	return verdict("16.1", !fine, "%s is deleted though the node is neither healthy nor gone", cr)
 }
 
-// delayOver tells whether healthyDelay permitted a deletion (spec 16.4 to 16.6).
+// delayOver reports whether healthyDelay permitted a deletion (spec 16.4 to 16.6).
 func (c *court) delayOver(w window, sight Sight) finding {
 	versions := c.nhcs[w.nhc].during(w.sees, w.rv)
 	confirmed := func(node *Node) bool {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package referee watches a cluster from outside while the controller works in it,
-// and tells which rules of the specification were broken. It knows nothing of the
+// and reports which rules of the specification were broken. It knows nothing of the
 // controller's code: health, the gate, steps and leases are judged by what the
 // specification says, from the objects that the API server has stored.
 //

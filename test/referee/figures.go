@@ -63,7 +63,7 @@ func (r *Referee) Violations() []Violation {
 	return slices.Concat(r.violations, r.complaints)
 }
 
-// Fault counts a fault and tells of it in the timelines.
+// Fault counts a fault and reports it in the timelines.
 func (r *Referee) Fault(format string, args ...any) {
 	r.Remark(format, args...)
 	r.mu.Lock()

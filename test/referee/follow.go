@@ -68,7 +68,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// list tells of everything that is not as it was when the last watch ended.
+// list reports everything that is not as it was when the last watch ended.
 func (f *follower) list(ctx context.Context) error {
 	list, err := f.client.List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) { // The kind is not installed: there are no objects.
@@ -180,7 +180,7 @@ func (f *follower) take(eventType watch.EventType, object *unstructured.Unstruct
 	return nil
 }
 
-// caughtUp tells whether all changes up to those that a list shows have been told of.
+// caughtUp reports whether all changes up to those that a list shows have been told of.
 func (f *follower) caughtUp(listed map[string]uint64, version uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

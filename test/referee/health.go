@@ -13,7 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Matches tells whether a condition of the node is one of those that make it
+// Matches reports whether a condition of the node is one of those that make it
 // unhealthy in time, and Unhealthy whether it has lasted for long enough by now (spec
 // 7.2, 7.3). A node is healthy if nothing matches.
 func Matches(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
@@ -21,7 +21,7 @@ func Matches(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
 	return matches
 }
 
-// Unhealthy tells whether the node is unhealthy by now.
+// Unhealthy reports whether the node is unhealthy by now.
 func Unhealthy(rules []v1alpha1.UnhealthyCondition, node *Node, now time.Time) bool {
 	first, matches := deadline(rules, node)
 	return matches && !first.After(now)
@@ -56,11 +56,11 @@ type Census struct {
 	// SickMin is the number of nodes that were certainly not healthy, and HealthyMax
 	// that of those that may have been healthy and without own CR (spec 7.6).
 	SickMin, HealthyMax int
-	// Unhealthy tells whether some node may have been unhealthy.
+	// Unhealthy reports whether some node may have been unhealthy.
 	Unhealthy bool
 }
 
-// MayBeOpen tells whether the gate can have been open (spec 8).
+// MayBeOpen reports whether the gate can have been open (spec 8).
 func (c Census) MayBeOpen(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	switch {
 	case spec.MinHealthy != nil && spec.MaxUnhealthy == nil:
@@ -92,7 +92,7 @@ func share(value intstr.IntOrString, observed int) int {
 	return quotient
 }
 
-// Calm tells whether a storm can have been calm (spec 9.2 to 9.4).
+// Calm reports whether a storm can have been calm (spec 9.2 to 9.4).
 func (c Census) Calm(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	if spec.StormRecoveryThreshold != nil && c.SickMin > int(*spec.StormRecoveryThreshold) {
 		return false
@@ -100,7 +100,7 @@ func (c Census) Calm(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	return spec.StormCooldownDuration == nil || c.MayBeOpen(spec)
 }
 
-// Stormy tells whether a storm is configured.
+// Stormy reports whether a storm is configured.
 func Stormy(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	return spec.StormRecoveryThreshold != nil || spec.StormCooldownDuration != nil
 }

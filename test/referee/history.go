@@ -50,17 +50,17 @@ func (t track[T]) during(since time.Time, until uint64) []*T {
 	return append(during, nil)
 }
 
-// all tells whether something holds for every version.
+// all reports whether something holds for every version.
 func all[T any](versions []*T, holds func(*T) bool) bool {
 	return !slices.ContainsFunc(versions, func(v *T) bool { return !holds(v) })
 }
 
-// some tells whether something holds for any version.
+// some reports whether something holds for any version.
 func some[T any](versions []*T, holds func(*T) bool) bool {
 	return slices.ContainsFunc(versions, holds)
 }
 
-// existed tells whether there was an object in all versions.
+// existed reports whether there was an object in all versions.
 func existed[T any](versions []*T) bool { return all(versions, func(v *T) bool { return v != nil }) }
 
 // History is all that was seen of a cluster.
@@ -166,7 +166,7 @@ func (h *History) census(nhcs []*NHC, since time.Time, until uint64, now time.Ti
 	return c
 }
 
-// remediated tells whether a node had an own CR of the NodeHealthCheck all the time.
+// remediated reports whether a node had an own CR of the NodeHealthCheck all the time.
 func (h *History) remediated(node string, nhcs []*NHC, since time.Time, until uint64) bool {
 	name := ""
 	for _, nhc := range nhcs {

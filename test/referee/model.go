@@ -32,7 +32,7 @@ type Node struct {
 	Conditions  []corev1.NodeCondition
 }
 
-// ControlPlane tells whether it is a control plane node (spec 12.1).
+// ControlPlane reports whether it is a control plane node (spec 12.1).
 func (n *Node) ControlPlane() bool {
 	return n.Labels.Has("node-role.kubernetes.io/control-plane") || n.Labels.Has("node-role.kubernetes.io/master")
 }
@@ -59,7 +59,7 @@ func NewNHC(object *v1alpha1.NodeHealthCheck) *NHC {
 	return nhc
 }
 
-// Selects tells whether the node is a selected one.
+// Selects reports whether the node is a selected one.
 func (n *NHC) Selects(node *Node) bool { return n.selector.Matches(node.Labels) }
 
 // CR is what counts of a remediation CR.
@@ -71,20 +71,20 @@ type CR struct {
 	NamesTemplate  bool
 	// Owners are the NodeHealthChecks that own it.
 	Owners []string
-	// ByController tells whether the controller has created it.
+	// ByController reports whether the controller has created it.
 	ByController bool
-	// ControlPlane tells whether it has the label of those for control plane nodes.
+	// ControlPlane reports whether it has the label of those for control plane nodes.
 	ControlPlane bool
 	Created      time.Time
 	Deleting     bool
-	// TimedOut is the annotation nhc-timed-out; Marked tells whether it is there.
+	// TimedOut is the annotation nhc-timed-out; Marked reports whether it is there.
 	TimedOut string
 	Marked   bool
 	// Succeeded and Permanent are conditions Succeeded and PermanentNodeDeletionExpected.
 	Succeeded, Permanent string
 }
 
-// OwnedBy tells whether the NodeHealthCheck of this name owns it.
+// OwnedBy reports whether the NodeHealthCheck of this name owns it.
 func (c *CR) OwnedBy(nhc string) bool { return slices.Contains(c.Owners, nhc) }
 
 // String names the CR.

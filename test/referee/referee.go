@@ -94,7 +94,7 @@ func (i *inbox) take(horizon uint64) []change {
 	return due
 }
 
-// hasAny tells whether there are changes of some resources.
+// hasAny reports whether there are changes of some resources.
 func (i *inbox) hasAny(resources []schema.GroupVersionResource) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

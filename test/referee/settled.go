@@ -185,7 +185,7 @@ func (p *present) placeTaken(node string) bool {
 	return false
 }
 
-// othersCR tells whether somebody else has a CR for the node, or its name.
+// othersCR reports whether somebody else has a CR for the node, or its name.
 func (p *present) othersCR(node, nhc string) bool {
 	for _, versions := range p.crs {
 		if cr := versions.at(p.rv); cr != nil && !cr.OwnedBy(nhc) && (cr.Node == node || cr.Name == node) {
@@ -195,7 +195,7 @@ func (p *present) othersCR(node, nhc string) bool {
 	return false
 }
 
-// leaseTaken tells whether somebody else holds a valid lease of the node.
+// leaseTaken reports whether somebody else holds a valid lease of the node.
 func (p *present) leaseTaken(node, nhc string) bool {
 	for key := range p.leasesOf[node] {
 		if lease := p.leases[key].at(p.rv); lease != nil && holderOf(lease) != holderPrefix+nhc && LeaseValid(lease, p.now) {

@@ -151,7 +151,7 @@ func (s *survey) judgeEntries(complain complaint) {
 	}
 }
 
-// unselected tells whether a node is gone or no longer selected.
+// unselected reports whether a node is gone or no longer selected.
 func (s *survey) unselected(node string) bool {
 	return !s.unhealthy.Has(node) && !s.soon.Has(node) && !s.well.Has(node)
 }

@@ -16,7 +16,7 @@ type turn struct {
 	// standing tells for each step whether it may have had a CR, and stood whether it had
 	// one all the time; those being deleted do not count.
 	standing, stood []bool
-	// over tells whether the step may have been over by itself (spec 13.2, 13.3).
+	// over reports whether the step may have been over by itself (spec 13.2, 13.3).
 	over []bool
 	// going is a CR that was being deleted all the time.
 	going *CR
@@ -51,7 +51,7 @@ func (c *court) turnOf(w window, nhc *NHC, created *CR) *turn {
 	return t
 }
 
-// isOver tells whether a step may be ended by its CR (spec 13.2 to 13.5).
+// isOver reports whether a step may be ended by its CR (spec 13.2 to 13.5).
 func isOver(s step, cr *CR, now time.Time) bool {
 	return cr.Marked || cr.Succeeded == "False" || (cr.Succeeded == "True" && !now.Before(cr.Created.Add(s.timeout)))
 }
@@ -98,7 +98,7 @@ func (t *turn) findings(created *CR) []finding {
 	return findings
 }
 
-// laterStanding tells whether a later step than the i-th may have had a CR.
+// laterStanding reports whether a later step than the i-th may have had a CR.
 func (t *turn) laterStanding(i int) bool {
 	for j := i + 1; j < len(t.steps); j++ {
 		if t.standing[j] {

@@ -81,7 +81,7 @@ func (h *History) nodeHindrances(w window, versions []*NHC) []finding {
 	}
 }
 
-// templateMissing tells whether some template was missing (spec 6.7), as far as
+// templateMissing reports whether some template was missing (spec 6.7), as far as
 // templates are followed.
 func (h *History) templateMissing(w window, versions []*NHC) finding {
 	missing := ""
@@ -98,7 +98,7 @@ func (h *History) templateMissing(w window, versions []*NHC) finding {
 	return verdict("6.7", !some(versions, usable), "template %s is missing", missing)
 }
 
-// stormRages tells whether status showed a storm that cannot have ended (spec 9.5, 9.6).
+// stormRages reports whether status showed a storm that cannot have ended (spec 9.5, 9.6).
 func stormRages(versions []*NHC, census Census, now time.Time) bool {
 	return all(versions, func(nhc *NHC) bool {
 		return nhc != nil && Stormy(&nhc.Spec) && meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionStormActive)
@@ -107,7 +107,7 @@ func stormRages(versions []*NHC, census Census, now time.Time) bool {
 	})
 }
 
-// cooledDown tells whether the cooldown of a storm is over, of which status tells.
+// cooledDown reports whether the cooldown of a storm is over, of which status tells.
 func cooledDown(spec *v1alpha1.NodeHealthCheckSpec, status *v1alpha1.NodeHealthCheckStatus, now time.Time) bool {
 	if spec.StormCooldownDuration == nil {
 		return true
@@ -149,7 +149,7 @@ func (s step) templateKey() string {
 	return strings.ToLower(s.template.Kind) + "s " + key
 }
 
-// has tells whether a CR belongs to the step (spec 1.4).
+// has reports whether a CR belongs to the step (spec 1.4).
 func (s step) has(cr *CR) bool {
 	if cr.Kind != s.kind() || (cr.Namespace != "" && cr.Namespace != s.template.Namespace) {
 		return false

@@ -25,7 +25,7 @@ func (p path) String() string { return strings.Join(p, ".") }
 // markPath is that of the one annotation that the controller writes to an existing CR.
 var markPath = path{"metadata", "annotations", v1alpha1.AnnotationTimedOut}
 
-// onlyMarked tells whether the controller has changed nothing of a CR but that
+// onlyMarked reports whether the controller has changed nothing of a CR but that
 // annotation, and has not changed it again (spec 11.2, 13.8).
 func onlyMarked(before, after *unstructured.Unstructured) finding {
 	_, marked := before.GetAnnotations()[v1alpha1.AnnotationTimedOut]
@@ -42,7 +42,7 @@ func onlyMarked(before, after *unstructured.Unstructured) finding {
 	return finding{rule: "11.2"}
 }
 
-// onlyStatus tells whether the controller has changed nothing of a NodeHealthCheck but
+// onlyStatus reports whether the controller has changed nothing of a NodeHealthCheck but
 // its status (spec 22.3).
 func onlyStatus(before, after *unstructured.Unstructured) finding {
 	for _, p := range changed(before.Object, after.Object, nil) {
@@ -53,7 +53,7 @@ func onlyStatus(before, after *unstructured.Unstructured) finding {
 	return finding{rule: "22.3"}
 }
 
-// statusIsNews tells whether a write of the status said anything new (spec 18.2).
+// statusIsNews reports whether a write of the status said anything new (spec 18.2).
 func statusIsNews(before, after *unstructured.Unstructured) finding {
 	paths := changed(before.Object, after.Object, nil)
 	silent := len(paths) == 1 && paths[0].String() == "status.lastUpdateTime"
@@ -113,7 +113,7 @@ func hasField(object map[string]any, p path) bool {
 	return found && err == nil
 }
 
-// wrote tells whether the controller, and nobody else, has written a field last.
+// wrote reports whether the controller, and nobody else, has written a field last.
 func wrote(object *unstructured.Unstructured, p path) bool {
 	owned := false
 	for _, entry := range object.GetManagedFields() {
@@ -128,7 +128,7 @@ func wrote(object *unstructured.Unstructured, p path) bool {
 	return owned
 }
 
-// owns tells whether an entry of managedFields has a field.
+// owns reports whether an entry of managedFields has a field.
 func owns(entry metav1.ManagedFieldsEntry, p path) bool {
 	var fields map[string]any
 	if json.Unmarshal(raw(entry), &fields) != nil {
@@ -178,7 +178,7 @@ func firstOf(names []string) string {
 	return names[0]
 }
 
-// stepMayEnd tells whether the step of a CR may have been over (spec 13.3, 14.7).
+// stepMayEnd reports whether the step of a CR may have been over (spec 13.3, 14.7).
 func (c *court) stepMayEnd(w window, event change, marked *CR) finding {
 	versions := c.crs[event.resource.Resource+" "+event.key].during(w.sees, w.rv)
 	for _, nhc := range c.nhcs[w.nhc].during(w.sees, w.rv) {

@@ -144,8 +144,8 @@ func TestTextsAreBounded(t *testing.T) {
 	}
 }
 
-// TestConditionsOfTheWorld: what a sync saw is what status tells.
-func TestConditionsOfTheWorld(t *testing.T) {
+// TestConditionsOfAReport: what a sync saw is what status tells.
+func TestConditionsOfAReport(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.observe = func(w *observed) {

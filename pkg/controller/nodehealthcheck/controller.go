@@ -219,7 +219,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 	wg.Wait()
 }
 
-// HasSynced tells whether the caches of NodeHealthChecks, Nodes and CRDs are
+// HasSynced reports whether the caches of NodeHealthChecks, Nodes and CRDs are
 // filled.
 func (c *Controller) HasSynced() bool {
 	for _, checker := range c.synced {

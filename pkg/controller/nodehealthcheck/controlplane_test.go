@@ -42,8 +42,8 @@ var (
 	goneKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "GoneRemediation"}
 )
 
-// remediationWorld is what decides who takes the control plane slot.
-type remediationWorld struct {
+// fakeRemediators is what decides who takes the control plane slot.
+type fakeRemediators struct {
 	nodes []*corev1.Node
 	// crs are those of the kind that can be read.
 	crs []*unstructured.Unstructured
@@ -68,7 +68,7 @@ func slotCR(name string, change func(*unstructured.Unstructured)) *unstructured.
 
 // withRemediations runs a test with a controller that sees such a world. Before that,
 // nothing has been read.
-func withRemediations(t *testing.T, w remediationWorld, before, test func(t *testing.T, c *Controller)) {
+func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *testing.T, c *Controller)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		reboots, fences := readableKind.GroupVersion().WithResource("reboots"), hiddenKind.GroupVersion().WithResource("fences")
@@ -80,7 +80,7 @@ func withRemediations(t *testing.T, w remediationWorld, before, test func(t *tes
 			_, err := client.Resource(reboots).Namespace(cr.GetNamespace()).Create(t.Context(), cr, metav1.CreateOptions{})
 			require.NoError(t, err)
 		}
-		server := &platformWorld{
+		server := &fakePlatform{
 			served: map[schema.GroupVersionKind]string{readableKind: reboots.Resource, hiddenKind: fences.Resource},
 			denied: map[schema.GroupResource]bool{fences.GroupResource(): true},
 		}
@@ -180,7 +180,7 @@ func TestControlPlaneRemediations(t *testing.T) {
 				t.Helper()
 				require.True(t, busy(c, "cp"), "P5 12.2: nothing has been read yet")
 			}
-			withRemediations(t, remediationWorld{nodes: all, crs: tc.crs, status: tc.status, defined: tc.defined}, before, func(t *testing.T, c *Controller) {
+			withRemediations(t, fakeRemediators{nodes: all, crs: tc.crs, status: tc.status, defined: tc.defined}, before, func(t *testing.T, c *Controller) {
 				t.Helper()
 				require.Equal(t, tc.taken, busy(c, "cp"))
 			})
@@ -265,7 +265,7 @@ func TestAcquireControlPlane(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withRemediations(t, remediationWorld{nodes: []*corev1.Node{testNode("cp", controlPlane), testNode("other", controlPlane), testNode("worker")}}, nil, func(t *testing.T, c *Controller) {
+			withRemediations(t, fakeRemediators{nodes: []*corev1.Node{testNode("cp", controlPlane), testNode("other", controlPlane), testNode("worker")}}, nil, func(t *testing.T, c *Controller) {
 				t.Helper()
 				c.queue, c.clock, c.platform = newPlatformController().queue, clocktesting.NewFakePassiveClock(epoch), watches.NewSet(watches.Config{}) // Of which nothing is known.
 				defer c.queue.ShutDown()
@@ -300,7 +300,7 @@ func TestAcquireControlPlane(t *testing.T) {
 func TestSlotOfDroppedKind(t *testing.T) {
 	t.Parallel()
 	byLabel := func(cr *unstructured.Unstructured) { cr.SetLabels(map[string]string{v1alpha1.LabelControlPlane: ""}) }
-	w := remediationWorld{nodes: []*corev1.Node{testNode("cp")}, crs: []*unstructured.Unstructured{slotCR("gone", byLabel)}}
+	w := fakeRemediators{nodes: []*corev1.Node{testNode("cp")}, crs: []*unstructured.Unstructured{slotCR("gone", byLabel)}}
 	withRemediations(t, w, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
 		c.queue, c.templates = newPlatformController().queue, watches.NewSet(watches.Config{})

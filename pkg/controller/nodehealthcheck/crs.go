@@ -146,7 +146,7 @@ func (c *Controller) othersRemediate(node string) bool {
 	return len(c.remediatingNode(node)) > 0 || c.namedUnread(node)
 }
 
-// namedUnread tells whether the status of a NodeHealthCheck names a CR for the node
+// namedUnread reports whether the status of a NodeHealthCheck names a CR for the node
 // that cannot be read: it counts as existing (spec 6.8).
 func (c *Controller) namedUnread(node string) bool {
 	nhcs, err := c.nhcs.List(labels.Everything())

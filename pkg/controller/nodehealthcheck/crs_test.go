@@ -26,7 +26,7 @@ func TestUnreadCRsCountAsExisting(t *testing.T) {
 	own := slotCR("c", func(cr *unstructured.Unstructured) {
 		cr.SetOwnerReferences(object.Render(object.OwnerOf(testCheck()), object.Target{Node: "c"}, &object.Template{}).GetOwnerReferences())
 	})
-	world := remediationWorld{
+	world := fakeRemediators{
 		crs:    []*unstructured.Unstructured{own},
 		status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{hidden}}, {Name: "b", Remediations: []v1alpha1.Remediation{readable}}},
 	}
@@ -55,7 +55,7 @@ func TestUnreadCRsKeepTheirOrder(t *testing.T) {
 	for _, kind := range []string{hiddenKind.Kind, "NotServed", "NorIsThis", "NorThat"} {
 		recorded = append(recorded, v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: "ns", Name: "a"}})
 	}
-	world := remediationWorld{status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: recorded}}}
+	world := fakeRemediators{status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: recorded}}}
 	withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
 		nhc, err := c.nhcs.Get("workers")
@@ -93,7 +93,7 @@ func TestCRsOfAKindThatIsGone(t *testing.T) {
 		return v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind.Kind, Namespace: "ns", Name: "a"}}
 	}
 	for _, defined := range []bool{false, true} {
-		world := remediationWorld{status: []v1alpha1.UnhealthyNode{
+		world := fakeRemediators{status: []v1alpha1.UnhealthyNode{
 			{Name: "a", Remediations: []v1alpha1.Remediation{recorded(goneKind)}},
 			{Name: "b", Remediations: []v1alpha1.Remediation{recorded(hiddenKind)}},
 		}, defined: defined}

@@ -58,7 +58,7 @@ func TestLastStateOfADeletedCR(t *testing.T) {
 	})
 	foreign := slotCR("m", func(cr *unstructured.Unstructured) { cr.SetUID("2") })
 	before := func(_ *testing.T, c *Controller) { c.index.SetCheck(checkOf(nhc)) }
-	withRemediations(t, remediationWorld{crs: []*unstructured.Unstructured{cr, foreign}}, before, func(t *testing.T, c *Controller) {
+	withRemediations(t, fakeRemediators{crs: []*unstructured.Unstructured{cr, foreign}}, before, func(t *testing.T, c *Controller) {
 		t.Helper()
 		client := c.dynamic.Resource(readableKind.GroupVersion().WithResource("reboots")).Namespace(cr.GetNamespace())
 		done := cr.DeepCopy()

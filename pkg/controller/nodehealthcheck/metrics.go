@@ -25,7 +25,7 @@ type metrics struct {
 	gateOpen, stormActive, paused, disabled                                           *prometheus.GaugeVec
 	nodesWaiting, leftovers, ongoingRemediations, oldRemediations                     *prometheus.GaugeVec
 	started, succeeded, timedOut, cancelled, failed                                   *prometheus.CounterVec
-	lastLookRecovered, episodes, staleRetries                                         *prometheus.CounterVec
+	preflightRecovered, episodes, staleRetries                                        *prometheus.CounterVec
 	detectionToCreation, syncDuration, nodeWaiting, episodeDuration                   *prometheus.HistogramVec
 }
 
@@ -63,7 +63,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		timedOut:            counter("nhc_remediations_timed_out_total", "Remediations that ended after they had timed out or failed.", nhc, "remediation"),
 		cancelled:           counter("nhc_remediations_cancelled_total", "Remediations that ended in any other way.", nhc, "remediation"),
 		failed:              counter("nhc_remediations_failed_total", "Remediations whose remediator reported a failure that no step follows.", nhc, "remediation"),
-		lastLookRecovered:   counter("nhc_last_look_recovered_total", "Remediations that were not created because a live read found the node no longer unhealthy.", nhc),
+		preflightRecovered:  counter("nhc_last_look_recovered_total", "Remediations that were not created because a live read found the node no longer unhealthy.", nhc),
 		staleRetries:        counter("nhc_stale_cache_retries_total", "Syncs put off because a cache did not show the own write of an earlier one, by the resource that was written.", nhc, "resource"),
 		episodes:            counter("nhc_episodes_total", "Episodes of unhealthy nodes that have ended, by outcome.", nhc, "outcome"),
 		episodeDuration: histogram("nhc_episode_duration_seconds", "Time from the condition that made a node unhealthy until the node was healthy again, or the episode ended otherwise.",
@@ -93,7 +93,7 @@ func (m *metrics) perCheck() []series {
 		m.observedNodes, m.healthyNodes, m.unhealthyNodes, m.soonUnhealthyNodes, m.remediatingNodes,
 		m.gateOpen, m.stormActive, m.paused, m.disabled, m.nodesWaiting, m.leftovers,
 		m.ongoingRemediations, m.oldRemediations,
-		m.started, m.succeeded, m.timedOut, m.cancelled, m.failed, m.lastLookRecovered, m.episodes, m.staleRetries,
+		m.started, m.succeeded, m.timedOut, m.cancelled, m.failed, m.preflightRecovered, m.episodes, m.staleRetries,
 		m.detectionToCreation, m.syncDuration, m.nodeWaiting, m.episodeDuration,
 	}
 }
@@ -127,7 +127,7 @@ func (m *metrics) initialize(nhc *v1alpha1.NodeHealthCheck) {
 	for _, outcome := range episodeOutcomes {
 		m.episodes.WithLabelValues(nhc.Name, string(outcome))
 	}
-	m.lastLookRecovered.WithLabelValues(nhc.Name)
+	m.preflightRecovered.WithLabelValues(nhc.Name)
 	for _, histogram := range []*prometheus.HistogramVec{m.detectionToCreation, m.syncDuration, m.episodeDuration} {
 		histogram.WithLabelValues(nhc.Name)
 	}

@@ -54,13 +54,13 @@ func (m *metrics) countEpisodes(r *syncResult) {
 }
 
 // countCreations counts what the live reads found, and how long the nodes waited that
-// got their first CR. It is told at once: what began was begun, even if the sync is
+// got their first CR. It is counted at once: what has begun has begun, even if the sync is
 // broken off or its status cannot be written.
 func (m *metrics) countCreations(nhc string, results []remediation.NodeResult) {
 	for _, result := range results {
 		node, outcome := result.Plan.Node, result.Outcome
 		if outcome.Result == remediation.Recovered {
-			m.lastLookRecovered.WithLabelValues(nhc).Inc()
+			m.preflightRecovered.WithLabelValues(nhc).Inc()
 		}
 		if outcome.NewCR() != nil && len(node.Own) == 0 && len(node.Recorded) == 0 && !node.Verdict.Deadline.IsZero() {
 			m.detectionToCreation.WithLabelValues(nhc).Observe(max(0, outcome.CreatedAt.Sub(node.Verdict.Deadline).Seconds()))

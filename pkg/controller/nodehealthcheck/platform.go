@@ -57,7 +57,7 @@ func parsePlatform(object *unstructured.Unstructured) runtime.Object {
 }
 
 // platformHandler handles optional objects. A MachineHealthCheck or a ClusterVersion
-// concerns everybody, a Machine nobody: it is looked up when it is needed.
+// concerns all NodeHealthChecks, a Machine none: it is looked up when it is needed.
 func (c *Controller) platformHandler() cache.ResourceEventHandler {
 	changed := func(object any) {
 		if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() != remediation.OpenShiftMachineKind.Kind {
@@ -87,7 +87,7 @@ type platformState struct {
 	// it was never found out by this process: then status says whether it was before.
 	problem *remediation.Problem
 	unknown bool
-	// machineHealthChecks tells whether there is any.
+	// machineHealthChecks reports whether there is any.
 	machineHealthChecks bool
 	// progressing means that a ClusterVersion says so, or did when they could be read
 	// last.
@@ -96,7 +96,7 @@ type platformState struct {
 	// With unseen, this process never has, so that status says how it was before.
 	access *remediation.Problem
 	unseen bool
-	// openShiftMachines tells whether these are served.
+	// openShiftMachines reports whether these are served.
 	openShiftMachines bool
 }
 

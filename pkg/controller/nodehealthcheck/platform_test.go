@@ -77,32 +77,32 @@ func TestLookAround(t *testing.T) {
 	clusterAPIMachines := schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machines"}
 	clusterVersions := schema.GroupResource{Group: "config.openshift.io", Resource: "clusterversions"}
 	tests := map[string]struct {
-		prepare func(*platformWorld)
+		prepare func(*fakePlatform)
 		// objects are created afterwards.
-		objects func(t *testing.T, w *platformWorld)
+		objects func(t *testing.T, w *fakePlatform)
 		// pending means that a sync has to wait, and goes on once it is known that
 		// there is no answer.
 		pending bool
 		want    platformState
 	}{
-		"1.3 nothing is served": {prepare: func(w *platformWorld) { clear(w.served) }},
+		"1.3 nothing is served": {prepare: func(w *fakePlatform) { clear(w.served) }},
 		"1.3 nothing exists":    {want: platformState{openShiftMachines: true}},
 		"7.7 a MachineHealthCheck": {
-			objects: func(t *testing.T, w *platformWorld) {
+			objects: func(t *testing.T, w *fakePlatform) {
 				t.Helper()
 				w.create(t, remediation.MachineHealthCheckKind, "a", terminating)
 			},
 			want: platformState{openShiftMachines: true, machineHealthChecks: true},
 		},
 		"6.9 a MachineHealthCheck of another type": {
-			objects: func(t *testing.T, w *platformWorld) {
+			objects: func(t *testing.T, w *fakePlatform) {
 				t.Helper()
 				w.create(t, remediation.MachineHealthCheckKind, "a", ready)
 			},
 			want: platformState{openShiftMachines: true, machineHealthChecks: true, conflict: true},
 		},
 		"6.9 two MachineHealthChecks": {
-			objects: func(t *testing.T, w *platformWorld) {
+			objects: func(t *testing.T, w *fakePlatform) {
 				t.Helper()
 				w.create(t, remediation.MachineHealthCheckKind, "a", terminating)
 				w.create(t, remediation.MachineHealthCheckKind, "b", terminating)
@@ -110,56 +110,56 @@ func TestLookAround(t *testing.T) {
 			want: platformState{openShiftMachines: true, machineHealthChecks: true, conflict: true},
 		},
 		"10.2 an upgrade": {
-			objects: func(t *testing.T, w *platformWorld) {
+			objects: func(t *testing.T, w *fakePlatform) {
 				t.Helper()
 				w.create(t, remediation.ClusterVersionKind, "version", progressing)
 			},
 			want: platformState{openShiftMachines: true, progressing: true},
 		},
 		"6.1 forbidden MachineHealthChecks": {
-			prepare: func(w *platformWorld) { w.denied[machineHealthChecks] = true },
+			prepare: func(w *fakePlatform) { w.denied[machineHealthChecks] = true },
 			want:    platformState{openShiftMachines: true, problem: remediation.PlatformForbidden("get", machineHealthChecks), unknown: true},
 		},
 		"6.9 MachineHealthChecks that cannot be read": {
-			prepare: func(w *platformWorld) { w.refuse("machinehealthchecks", errors.New("out of order")) },
+			prepare: func(w *fakePlatform) { w.refuse("machinehealthchecks", errors.New("out of order")) },
 			want:    platformState{openShiftMachines: true, unknown: true},
 		},
 		"6.9 MachineHealthChecks that are not read yet": {
-			prepare: func(w *platformWorld) { w.hanging[machineHealthChecks] = true },
+			prepare: func(w *fakePlatform) { w.hanging[machineHealthChecks] = true },
 			pending: true,
 			want:    platformState{openShiftMachines: true, unknown: true},
 		},
 		"10.2 forbidden ClusterVersions": {
-			prepare: func(w *platformWorld) { w.denied[clusterVersions] = true },
+			prepare: func(w *fakePlatform) { w.denied[clusterVersions] = true },
 			want:    platformState{openShiftMachines: true, access: remediation.PlatformForbidden("get", clusterVersions), unseen: true},
 		},
 		"10.2 ClusterVersions that cannot be read": {
-			prepare: func(w *platformWorld) { w.refuse("clusterversions", errors.New("out of order")) },
+			prepare: func(w *fakePlatform) { w.refuse("clusterversions", errors.New("out of order")) },
 			want:    platformState{openShiftMachines: true, access: remediation.PlatformUnreadable(remediation.ClusterVersionKind), unseen: true},
 		},
 		"21.2 ClusterVersions that are not read yet": {
-			prepare: func(w *platformWorld) { w.hanging[clusterVersions] = true },
+			prepare: func(w *fakePlatform) { w.hanging[clusterVersions] = true },
 			pending: true,
 			want:    platformState{openShiftMachines: true, access: remediation.PlatformUnreadable(remediation.ClusterVersionKind), unseen: true},
 		},
 		"6.1 forbidden Machines are served": {
-			prepare: func(w *platformWorld) { w.denied[openShiftMachines] = true },
+			prepare: func(w *fakePlatform) { w.denied[openShiftMachines] = true },
 			want:    platformState{openShiftMachines: true},
 		},
 		"6.1 Machines of Cluster API alone": {
-			prepare: func(w *platformWorld) { delete(w.served, remediation.OpenShiftMachineKind) },
+			prepare: func(w *fakePlatform) { delete(w.served, remediation.OpenShiftMachineKind) },
 		},
 		"21.2 Machines that are not read yet": {
-			prepare: func(w *platformWorld) { w.hanging[openShiftMachines] = true },
+			prepare: func(w *fakePlatform) { w.hanging[openShiftMachines] = true },
 			pending: true,
 		},
 		"21.2 Machines of Cluster API that are not read yet": {
-			prepare: func(w *platformWorld) { w.hanging[clusterAPIMachines] = true },
+			prepare: func(w *fakePlatform) { w.hanging[clusterAPIMachines] = true },
 			pending: true,
 			want:    platformState{openShiftMachines: true},
 		},
 		"P1 Machines that cannot be read": {
-			prepare: func(w *platformWorld) { w.refuse("machines", errors.New("out of order")) },
+			prepare: func(w *fakePlatform) { w.refuse("machines", errors.New("out of order")) },
 			want:    platformState{openShiftMachines: true},
 		},
 	}
@@ -167,9 +167,9 @@ func TestLookAround(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if tc.prepare == nil {
-				tc.prepare = func(*platformWorld) {}
+				tc.prepare = func(*fakePlatform) {}
 			}
-			inPlatform(t, tc.prepare, func(t *testing.T, w *platformWorld, c *Controller) {
+			inPlatform(t, tc.prepare, func(t *testing.T, w *fakePlatform, c *Controller) {
 				t.Helper()
 				if tc.objects != nil {
 					tc.objects(t, w)
@@ -210,7 +210,7 @@ func TestMachinesOf(t *testing.T) {
 		}
 		return all
 	}
-	inPlatform(t, func(*platformWorld) {}, func(t *testing.T, w *platformWorld, c *Controller) {
+	inPlatform(t, func(*fakePlatform) {}, func(t *testing.T, w *fakePlatform, c *Controller) {
 		t.Helper()
 		require.Equal(t, &remediation.Machines{}, c.machinesOf(node(both)), "11.3: they do not exist")
 		w.create(t, remediation.OpenShiftMachineKind, "m", `{}`)
@@ -229,18 +229,18 @@ func TestMachineUnread(t *testing.T) {
 	t.Parallel()
 	named := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Annotations: map[string]string{"machine.openshift.io/machine": "ns/m"}}}
 	for name, tc := range map[string]struct {
-		prepare func(*platformWorld)
+		prepare func(*fakePlatform)
 		want    remediation.Machines
 	}{
-		"P5 the list fails": {prepare: func(w *platformWorld) { w.refuse("machines", apierrors.NewInternalError(errors.New("etcd"))) }, want: remediation.Machines{UnreadOpenShift: "ns"}},
-		"11.3 it must not be read": {prepare: func(w *platformWorld) {
+		"P5 the list fails": {prepare: func(w *fakePlatform) { w.refuse("machines", apierrors.NewInternalError(errors.New("etcd"))) }, want: remediation.Machines{UnreadOpenShift: "ns"}},
+		"11.3 it must not be read": {prepare: func(w *fakePlatform) {
 			w.denied[schema.GroupResource{Group: "machine.openshift.io", Resource: "machines"}] = true
 		}},
-		"11.3 it is not served": {prepare: func(w *platformWorld) { delete(w.served, remediation.OpenShiftMachineKind) }},
+		"11.3 it is not served": {prepare: func(w *fakePlatform) { delete(w.served, remediation.OpenShiftMachineKind) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inPlatform(t, tc.prepare, func(t *testing.T, _ *platformWorld, c *Controller) {
+			inPlatform(t, tc.prepare, func(t *testing.T, _ *fakePlatform, c *Controller) {
 				t.Helper()
 				require.Equal(t, &tc.want, c.machinesOf(named))
 			})
@@ -329,7 +329,7 @@ func TestPlatformTakenAway(t *testing.T) {
 	const ready, progressing = `{"spec": {"unhealthyConditions": [{"type": "Ready"}]}}`, `{"status": {"conditions": [{"type": "Progressing", "status": "True"}]}}`
 	checks := schema.GroupResource{Group: "machine.openshift.io", Resource: "machinehealthchecks"}
 	versions := schema.GroupResource{Group: "config.openshift.io", Resource: "clusterversions"}
-	deny := func(w *platformWorld, c *Controller, denied bool) {
+	deny := func(w *fakePlatform, c *Controller, denied bool) {
 		w.mu.Lock()
 		w.denied[checks], w.denied[versions] = denied, denied
 		w.mu.Unlock()
@@ -341,7 +341,7 @@ func TestPlatformTakenAway(t *testing.T) {
 	for name, known := range map[string]bool{"known": true, "nothing known": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inPlatform(t, func(*platformWorld) {}, func(t *testing.T, w *platformWorld, c *Controller) {
+			inPlatform(t, func(*fakePlatform) {}, func(t *testing.T, w *fakePlatform, c *Controller) {
 				t.Helper()
 				if known {
 					w.create(t, remediation.MachineHealthCheckKind, "a", ready)

@@ -99,7 +99,7 @@ func TestCacheStaysBehind(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withRemediations(t, remediationWorld{}, nil, func(t *testing.T, c *Controller) {
+			withRemediations(t, fakeRemediators{}, nil, func(t *testing.T, c *Controller) {
 				t.Helper()
 				nhc, err := c.nhcs.Get("workers")
 				require.NoError(t, err)
@@ -139,7 +139,7 @@ func failsWith(want error) func(*testing.T, *Controller, *v1alpha1.NodeHealthChe
 // NodeHealthCheck (spec 20.2).
 func TestStaleRetriesAreCounted(t *testing.T) {
 	t.Parallel()
-	withRemediations(t, remediationWorld{}, nil, func(t *testing.T, c *Controller) {
+	withRemediations(t, fakeRemediators{}, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
 		s := &story{registry: prometheus.NewRegistry()}
 		var err error

@@ -125,7 +125,7 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 	for gvk, resource := range served {
 		listKinds[gvk.GroupVersion().WithResource(resource)] = gvk.Kind + "List"
 	}
-	w := &platformWorld{served: served, client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), listKinds, template)}
+	w := &fakePlatform{served: served, client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), listKinds, template)}
 	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Interval: pollInterval, Changed: func([]string) {}}
 	templates, remediations, platform := config, config, config
 	templates.Name, templates.Poll, templates.Parse, templates.Handler = "templates", true, parseTemplate, s.templateHandler()

@@ -70,8 +70,8 @@ func (f *templateState) unusable(nhc *v1alpha1.NodeHealthCheck) bool {
 	return f.problem != nil || (f.unknown && (!known || meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionDisabled)))
 }
 
-// onlyPending tells whether an answer is about to come. An ErrPending with a cause
-// means that attempts have failed: then nobody waits.
+// onlyPending reports whether an answer is about to come. An ErrPending with a cause
+// means that attempts have failed: then a sync goes on without.
 func onlyPending(err error) bool { return err == watches.ErrPending } //nolint:errorlint // the bare one is meant
 
 func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Step) (*object.Template, *remediation.Problem, error) {

@@ -45,7 +45,7 @@ type Executor struct {
 	LeaseNamespace string
 	// Now reads the clock that latencies are measured by.
 	Now func() time.Time
-	// OnWrite is told the resource version of every CR and lease that was written.
+	// OnWrite gets the resource version of every CR and lease that was written.
 	OnWrite func(resource schema.GroupResource, resourceVersion string)
 }
 

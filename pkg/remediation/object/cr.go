@@ -103,7 +103,7 @@ func (c *CR) Failure() string {
 }
 
 // addFencing takes note of a condition that says that the node is safely down. One
-// of a remediator that tells of success alone is as good: that comes no sooner.
+// of a remediator that reports only success is as good: it comes no sooner.
 func (c *CR) addFencing(condition map[string]any) {
 	switch condition["type"] {
 	case v1alpha1.RemediationSucceeded, v1alpha1.RemediationFenceAgentActionSucceeded, v1alpha1.RemediationFencingSucceeded:

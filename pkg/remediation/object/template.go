@@ -56,14 +56,14 @@ func (t *Template) DeepCopyObject() runtime.Object {
 // GetObjectKind implements [runtime.Object].
 func (t *Template) GetObjectKind() schema.ObjectKind { return &t.TypeMeta }
 
-// SupportsMultiple tells whether the remediator accepts CRs that are not named
+// SupportsMultiple reports whether the remediator accepts CRs that are not named
 // like their node.
 func (t *Template) SupportsMultiple() bool {
 	_, present := t.Annotations[v1alpha1.AnnotationMultipleTemplates]
 	return present
 }
 
-// SameAs tells whether CRs rendered from both templates, and the judgement on
+// SameAs reports whether CRs rendered from both templates, and the judgement on
 // them, are the same. The status of a template is no part of that.
 func (t *Template) SameAs(other *Template) bool {
 	return t.UID == other.UID && maps.Equal(t.Annotations, other.Annotations) && reflect.DeepEqual(t.Spec, other.Spec)

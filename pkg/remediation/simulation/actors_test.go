@@ -121,7 +121,7 @@ func metal3(w *world, cr *object.CR) {
 	}
 }
 
-// holdsOn puts the finalizer on a CR, and tells whether it was there before.
+// holdsOn puts the finalizer on a CR, and reports whether it was there before.
 func (w *world) holdsOn(cr *object.CR) bool {
 	raw := w.remediations[cr.Kind].live[crKey(cr)].raw
 	if len(raw.GetFinalizers()) > 0 {

@@ -78,7 +78,7 @@ type evidence struct {
 	node    *remediation.Node
 	outcome *remediation.Outcome
 	// standing are the CRs of the node that are not on their way, with one that was just
-	// created; leaving tells whether there are others.
+	// created; leaving reports whether there are others.
 	standing []*object.CR
 	leaving  bool
 }
@@ -101,16 +101,16 @@ func (w *world) evidenceOf(s *sight, plan *remediation.NodePlan, outcome *remedi
 
 func (e *evidence) exists() bool { return e.s.objects[e.node.Name] != nil }
 
-// is tells whether there is a Node with that verdict.
+// is reports whether there is a Node with that verdict.
 func (e *evidence) is(state health.State) bool { return e.exists() && e.node.Verdict.State == state }
 
-// failing tells whether an attempt has failed and the next one is not due.
+// failing reports whether an attempt has failed and the next one is not due.
 func (e *evidence) failing() bool { return e.outcome.Err != nil || e.s.now.Before(e.node.RetryAt) }
 
-// begun tells whether the next CR would not be the node's first.
+// begun reports whether the next CR would not be the node's first.
 func (e *evidence) begun() bool { return len(e.node.Own) > 0 }
 
-// held tells whether the node is unhealthy and its step may not end, or not begin: one
+// held reports whether the node is unhealthy and its step may not end, or not begin: one
 // that has time left is not held.
 func (e *evidence) held() bool {
 	if !e.is(health.Unhealthy) {
@@ -139,7 +139,7 @@ func (e *evidence) crOf(step int) *object.CR {
 	return its
 }
 
-// due tells whether the time of a step's CR is up, or it has failed (spec 13.3, 14.7).
+// due reports whether the time of a step's CR is up, or it has failed (spec 13.3, 14.7).
 func (e *evidence) due(cr *object.CR, step int) bool {
 	if timeout := e.s.policy.Steps[step].Timeout; timeout > 0 {
 		return cr.Succeeded == corev1.ConditionFalse || !e.s.now.Before(cr.CreationTimestamp.Add(timeout))
@@ -148,7 +148,7 @@ func (e *evidence) due(cr *object.CR, step int) bool {
 	return lease != nil && leaseHolder(lease) == ownerNamed(e.s.nhc.Name).LeaseHolder() && lease.Spec.AcquireTime != nil && e.s.now.Sub(lease.Spec.AcquireTime.Time) >= 30*time.Minute
 }
 
-// blocked tells whether somebody else's CR is in the way of the one for a step.
+// blocked reports whether somebody else's CR is in the way of the one for a step.
 func (e *evidence) blocked(step int) bool {
 	template := e.s.policy.Templates[step]
 	return template != nil && slices.ContainsFunc(e.node.Foreign, func(cr *object.CR) bool {
@@ -162,12 +162,12 @@ func (e *evidence) leaseTaken() bool {
 	return lease != nil && leaseHolder(lease) != ownerNamed(e.s.nhc.Name).LeaseHolder() && leaseValidReference(lease, e.s.now)
 }
 
-// stranger tells whether a CR of no step is at work.
+// stranger reports whether a CR of no step is at work.
 func (e *evidence) stranger() bool {
 	return slices.ContainsFunc(e.standing, func(cr *object.CR) bool { return stepOf(e.s.policy.Steps, cr) < 0 })
 }
 
-// succeeded tells whether the remediator of the step that goes on reports success. A CR
+// succeeded reports whether the remediator of the step that goes on reports success. A CR
 // that was just created is not asked.
 func (e *evidence) succeeded() bool {
 	for i := range e.s.policy.Steps {
@@ -179,7 +179,7 @@ func (e *evidence) succeeded() bool {
 	return false
 }
 
-// spent tells whether the last step is over.
+// spent reports whether the last step is over.
 func (e *evidence) spent() bool {
 	steps := e.s.policy.Steps
 	last := len(steps) - 1
@@ -247,7 +247,7 @@ var proofs = map[v1alpha1.DecisionReason]func(e *evidence) bool{
 	},
 }
 
-// delayed tells whether healthyDelay keeps the CRs of a healthy node (spec 16.4).
+// delayed reports whether healthyDelay keeps the CRs of a healthy node (spec 16.4).
 func (e *evidence) delayed() bool {
 	delay := e.s.nhc.Spec.HealthyDelay
 	switch {

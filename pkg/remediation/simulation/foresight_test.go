@@ -75,7 +75,7 @@ func (w *world) checkStay(s, again *sight, plans, next []remediation.NodePlan, o
 	w.seen["a second sync"]++
 }
 
-// incomplete tells whether a lease that is renewed starts anew, whereby a classic step
+// incomplete reports whether a lease that is renewed starts anew, whereby a classic step
 // gains time (spec 14.5).
 func incomplete(lease *coordinationv1.Lease) bool {
 	return lease != nil && (lease.Spec.AcquireTime == nil || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil)
@@ -136,7 +136,7 @@ func (w *world) checkUndated(s *sight, undated outlook) {
 	}
 }
 
-// like tells whether the decision is the same, and nothing comes up but a lease that is
+// like reports whether the decision is the same, and nothing comes up but a lease that is
 // renewed in the meantime.
 func (p prospect) like(other prospect) bool {
 	return sameDecision(p.decision, other.decision) && !waits(&p.plan) && !begins(p.plan)

@@ -71,7 +71,7 @@ func newInformer(t *table, position int) *informer {
 	return i
 }
 
-// advance takes in up to n more changes, and tells whether there were any.
+// advance takes in up to n more changes, and reports whether there were any.
 func (i *informer) advance(n int) bool {
 	end := min(i.position+n, len(i.table.changes))
 	for _, change := range i.table.changes[i.position:end] {
@@ -138,7 +138,7 @@ func (p *process) current() bool {
 	return !slices.ContainsFunc(p.informers(), func(i *informer) bool { return !i.current() })
 }
 
-// behind tells whether a cache does not show yet what a sync of nhc has written.
+// behind reports whether a cache does not show yet what a sync of nhc has written.
 func (p *process) behind(nhc string) bool {
 	for _, i := range p.informers() {
 		if p.written[nhc][i.table] > i.version {

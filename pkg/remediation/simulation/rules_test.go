@@ -34,12 +34,12 @@ func stepOf(steps []remediation.Step, cr *object.CR) int {
 	})
 }
 
-// going tells whether a CR is on its way, as the caches show or as we have asked for.
+// going reports whether a CR is on its way, as the caches show or as we have asked for.
 func going(node *remediation.Node, cr *object.CR) bool {
 	return cr.DeletionTimestamp != nil || node.DeletionRequested[cr.UID]
 }
 
-// over tells whether a step is over, from its CR and those of later steps (spec 13.2).
+// over reports whether a step is over, from its CR and those of later steps (spec 13.2).
 func over(node *remediation.Node, steps []remediation.Step, step int) bool {
 	var its *object.CR
 	for _, cr := range node.Own {
@@ -56,7 +56,7 @@ func over(node *remediation.Node, steps []remediation.Step, step int) bool {
 	return its != nil && (its.TimedOut() || recordedTimeout(node, its) != nil)
 }
 
-// holdsOn tells whether a NodeHealthCheck holds a lease that has not ended.
+// holdsOn reports whether a NodeHealthCheck holds a lease that has not ended.
 func holdsOn(lease *coordinationv1.Lease, nhc string, now time.Time) bool {
 	if leaseHolder(lease) != ownerNamed(nhc).LeaseHolder() || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return false

@@ -148,13 +148,13 @@ func (w *world) checkExhausted() {
 	}
 }
 
-// heldAtWork tells whether a lease is held by a NodeHealthCheck that has a CR.
+// heldAtWork reports whether a lease is held by a NodeHealthCheck that has a CR.
 func (w *world) heldAtWork(lease *coordinationv1.Lease, node string) bool {
 	nhc, ok := object.NHCOfHolder(leaseHolder(lease))
 	return ok && len(w.ownCRs(nhc, node)) > 0
 }
 
-// keepsOn tells whether there is a storm that goes on because of its threshold: an open
+// keepsOn reports whether there is a storm that goes on because of its threshold: an open
 // gate alone does not end that (spec 9.4).
 func (w *world) keepsOn(s *sight) bool {
 	byThreshold, _ := restless(&s.nhc.Spec, s.climate)

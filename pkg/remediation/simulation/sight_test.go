@@ -240,7 +240,7 @@ func foreignCRs(v *view, policy *remediation.Policy, nhc, node string) []*object
 	return foreign
 }
 
-// anyCR tells whether some NodeHealthCheck has a CR for the node, of a kind that is
+// anyCR reports whether some NodeHealthCheck has a CR for the node, of a kind that is
 // watched.
 func anyCR(v *view, node string) bool {
 	watched := map[string]bool{}

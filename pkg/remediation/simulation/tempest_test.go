@@ -78,7 +78,7 @@ func (t tempest) equal(other tempest) bool {
 	return t.raging == other.raging && t.begun.Equal(other.begun) && t.calm.Equal(other.calm)
 }
 
-// restless tells whether one of the rules keeps a storm from being calm (spec 9.2 to 9.4).
+// restless reports whether one of the rules keeps a storm from being calm (spec 9.2 to 9.4).
 func restless(spec *v1alpha1.NodeHealthCheckSpec, c climate) (byThreshold, byGate bool) {
 	byThreshold = spec.StormRecoveryThreshold != nil && c.notHealthy > int(*spec.StormRecoveryThreshold)
 	byGate = spec.StormCooldownDuration != nil && !c.open

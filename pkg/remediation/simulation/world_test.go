@@ -65,7 +65,7 @@ type world struct {
 	fate func(what string) fate
 	// denied are kinds whose webhook denies changes.
 	denied map[string]bool
-	// moves counts what others have done, so that a check can tell whether a sync still
+	// moves counts what others have done, so that a check can report whether a sync still
 	// knows the world.
 	moves int
 
@@ -91,7 +91,7 @@ type world struct {
 	planned map[string]string
 	// told are the decisions that the timeline shows, in the same way.
 	told map[string]string
-	// seen counts what has happened, so that the test can tell whether it tests
+	// seen counts what has happened, so that the test can report whether it tests
 	// anything.
 	seen map[string]int
 }

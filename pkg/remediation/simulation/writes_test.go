@@ -59,7 +59,7 @@ func (w *world) checkPlace(node *remediation.Node) {
 	}
 }
 
-// undisturbed tells whether the caches were up to date when the plan was made and
+// undisturbed reports whether the caches were up to date when the plan was made and
 // nobody has moved since.
 func (w *world) undisturbed(s *sight) bool { return s.moves == w.moves }
 

@@ -43,8 +43,8 @@ func newPlatformController() *Controller {
 	return c
 }
 
-// platformWorld is an API server that serves optional kinds, or not.
-type platformWorld struct {
+// fakePlatform is an API server that serves optional kinds, or not.
+type fakePlatform struct {
 	authorizationclient.SelfSubjectAccessReviewInterface
 	client *dynamicfake.FakeDynamicClient
 
@@ -56,7 +56,7 @@ type platformWorld struct {
 	denied  map[schema.GroupResource]bool
 }
 
-func (w *platformWorld) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList, error) {
+func (w *fakePlatform) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := &metav1.APIGroupList{}
@@ -66,7 +66,7 @@ func (w *platformWorld) ServerGroupsWithContext(context.Context) (*metav1.APIGro
 	return list, nil
 }
 
-func (w *platformWorld) ServerResourcesForGroupVersionWithContext(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+func (w *fakePlatform) ServerResourcesForGroupVersionWithContext(_ context.Context, groupVersion string) (*metav1.APIResourceList, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := &metav1.APIResourceList{GroupVersion: groupVersion}
@@ -81,7 +81,7 @@ func (w *platformWorld) ServerResourcesForGroupVersionWithContext(_ context.Cont
 	return list, nil
 }
 
-func (w *platformWorld) Create(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error) {
+func (w *fakePlatform) Create(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error) {
 	attributes := review.Spec.ResourceAttributes
 	resource := schema.GroupResource{Group: attributes.Group, Resource: attributes.Resource}
 	w.mu.Lock()
@@ -105,7 +105,7 @@ var platformResources = map[schema.GroupVersionKind]string{
 
 // inPlatform runs a test with a controller that looks at such an API server. Time
 // does not pass but in the test.
-func inPlatform(t *testing.T, prepare func(*platformWorld), test func(t *testing.T, w *platformWorld, c *Controller)) {
+func inPlatform(t *testing.T, prepare func(*fakePlatform), test func(t *testing.T, w *fakePlatform, c *Controller)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		listKinds := map[schema.GroupVersionResource]string{}
@@ -114,7 +114,7 @@ func inPlatform(t *testing.T, prepare func(*platformWorld), test func(t *testing
 			listKinds[gvk.GroupVersion().WithResource(resource)] = gvk.Kind + "List"
 			served[gvk] = resource
 		}
-		w := &platformWorld{
+		w := &fakePlatform{
 			client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds),
 			served: served, hanging: map[schema.GroupResource]bool{}, denied: map[schema.GroupResource]bool{},
 		}
@@ -149,7 +149,7 @@ func awaitAnswers() {
 	wait()
 }
 
-func (w *platformWorld) create(t *testing.T, kind schema.GroupVersionKind, name, content string) {
+func (w *fakePlatform) create(t *testing.T, kind schema.GroupVersionKind, name, content string) {
 	t.Helper()
 	object := platformObject(content)
 	require.NotNil(t, object)
@@ -162,7 +162,7 @@ func (w *platformWorld) create(t *testing.T, kind schema.GroupVersionKind, name,
 	wait()
 }
 
-func (w *platformWorld) refuse(resource string, err error) {
+func (w *fakePlatform) refuse(resource string, err error) {
 	w.client.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
 }
 
