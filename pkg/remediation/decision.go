@@ -150,7 +150,7 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		}
 		return fmt.Sprintf("Condition %s=%s has not lasted for its duration yet", node.Verdict.Type, node.Verdict.Status)
 	case v1alpha1.DecidedNextBatch:
-		return "Many remediations begin at the same time, and this one is next"
+		return "It begins with the next sync, which follows at once: there are many, or the plan was outdated"
 	case v1alpha1.DecidedRecovering:
 		return "The Node itself is no longer unhealthy, the watch is about to tell"
 	case v1alpha1.DecidedUnreadable:

@@ -62,7 +62,7 @@ func TestDecisionMessages(t *testing.T) {
 		"7.5":                            {node: sick("n", soon), reason: "SoonUnhealthy", want: "Condition Ready=Unknown has not lasted for its duration yet"},
 		"the last look":                  {node: sick("n"), outcome: Outcome{Result: Recovered}, reason: "Recovering", want: "The Node itself is no longer unhealthy, the watch is about to tell"},
 		"6.8":                            {node: sick("n", unreadable), reason: "RemediationUnreadable", want: "Remediation objects that status names cannot be read, so they may be at work"},
-		"8.4":                            {node: sick("n"), outcome: Outcome{Result: Deferred}, reason: "NextBatch", want: "Many remediations begin at the same time, and this one is next"},
+		"8.4":                            {node: sick("n"), outcome: Outcome{Result: Deferred}, reason: "NextBatch", want: "It begins with the next sync, which follows at once: there are many, or the plan was outdated"},
 		"creation failed":                {node: sick("n"), outcome: denied, reason: "CreateFailed", want: "denied by quota"},
 		"4.7":                            {grounds: Context{SpecProblem: "Selector is mandatory"}, node: sick("n", under(func(c *Constraints) { c.InvalidSpec = true })), reason: "InvalidSpec", want: "Selector is mandatory"},
 		"4.8":                            {node: sick("n", under(func(c *Constraints) { c.Terminating = true })), reason: "Terminating", want: "The NodeHealthCheck is being deleted"},

@@ -58,7 +58,7 @@ func TestClockOfTheAPIServer(t *testing.T) {
 		require.NotNil(t, condition)
 		return condition.Reason
 	}
-	s.eventually("the clock is not trusted", func() bool { return allowed() == v1alpha1.ReasonClockUntrusted })
+	s.eventually("the clock is not trusted", func() bool { return allowed() == string(v1alpha1.DecidedClockUntrusted) })
 	require.Equal(t, http.StatusServiceUnavailable, probe(t, process, "/readyz"))
 	s.setCondition("b", corev1.NodeReady, corev1.ConditionUnknown, time.Now().Add(-time.Hour)) // The clock is held back.
 	s.eventually("the decision", func() bool {

@@ -18,8 +18,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
-// A sync acts on one batch of nodes where nothing begins, then on one batch of the others,
-// and is repeated at once while more wait (spec 8.4). So it notices in time what has changed
+// A sync acts on one batch of nodes where nothing begins, then on one batch of the others
+// (spec 8.4), beside which the few control plane nodes are tried one after the other. It is
+// repeated at once while more wait. So it notices in time what has changed
 // meanwhile, however many nodes there are.
 const (
 	maxBatch     = 256

@@ -6,7 +6,7 @@
 //
 //	snapshot ─► evaluate ─► plan ─► limits ─► act ─► report
 //
-// The snapshot comes from caches only. The decisions are pure: evaluate, and the packages
+// The snapshot comes from caches, but for what a cache has not shown for 30 s. The decisions are pure: evaluate, and the packages
 // health, remediation and limits. What is about to begin passes preflight, which looks live.
 // The report is status, events, metrics and logs.
 package nodehealthcheck
@@ -219,7 +219,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 	wg.Wait()
 }
 
-// HasSynced reports whether the caches of NodeHealthChecks, Nodes and CRDs are
+// HasSynced reports whether the caches of NodeHealthChecks, Nodes, CRDs and leases are
 // filled.
 func (c *Controller) HasSynced() bool {
 	for _, checker := range c.synced {

@@ -27,7 +27,8 @@ type evaluation struct {
 }
 
 // evaluate judges the nodes of a snapshot at the instant now, and by their numbers gate and
-// storm. It sets Verdict and Constraints of each node, and depends on nothing else.
+// storm. It completes each node of the snapshot by its verdict, its constraints and
+// the next attempt, and depends on nothing else.
 func evaluate(s *snapshot, now time.Time) *evaluation {
 	e := &evaluation{summary: health.NewSummary(s.observed), upgrading: s.platform.progressing}
 	for i := range s.nodes {

@@ -18,10 +18,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
-// nhcState is what the process remembers of one NodeHealthCheck between syncs. No
-// decision depends on it, only whether something is said or asked for twice; it may
-// be lost at any time. A NodeHealthCheck is synced by one worker at a time, so it
-// needs no lock.
+// nhcState is what the process remembers of one NodeHealthCheck between syncs: what was
+// reported and requested, and when what has failed is tried again. It may be lost at any time.
+// Then an event or a request may be repeated, or an attempt be made too early. A
+// NodeHealthCheck is synced by one worker at a time, so it needs no lock.
 type nhcState struct {
 	uid types.UID
 	// generation is that of the spec whose metrics are shown.
@@ -119,7 +119,7 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 			releasing:         sets.New[string](),
 			attempts:          newAttempts(),
 			machineUnread:     map[string]time.Time{},
-			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonGateClosed,
+			gateClosed:        remediationAllowedReason(nhc) == string(v1alpha1.DecidedGateClosed),
 			reported:          status.RecallReported(&nhc.Status),
 		}
 		if before != nil {

@@ -117,29 +117,9 @@ const (
 // NodeHealthCheck keeps an unhealthy Node from its first remediation.
 const ConditionRemediationAllowed = "RemediationAllowed"
 
-// Reasons of the condition RemediationAllowed.
-const (
-	// ReasonGateOpen is the reason while the condition is True. While it is False, the
-	// reason is the first of those that follow.
-	ReasonGateOpen = "GateOpen"
-	// ReasonDisabled means that condition Disabled is True, or is not known yet.
-	ReasonDisabled = "Disabled"
-	// ReasonInvalidSpec means that the stored spec breaks a rule of admission.
-	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonTerminating means that the NodeHealthCheck is being deleted.
-	ReasonTerminating = "Terminating"
-	// ReasonClusterUpgrading means that the cluster is being upgraded.
-	ReasonClusterUpgrading = "ClusterUpgrading"
-	// ReasonPaused means that there are pauseRequests.
-	ReasonPaused = "Paused"
-	// ReasonGateClosed means that too few Nodes are healthy.
-	ReasonGateClosed = "GateClosed"
-	// ReasonStormActive means that the gate is open and a storm is not over.
-	ReasonStormActive = "StormActive"
-	// ReasonClockUntrusted means that the clock of the controller is too far ahead of that
-	// of the API server.
-	ReasonClockUntrusted = "ClockUntrusted"
-)
+// ReasonGateOpen is the reason of the condition RemediationAllowed while it is True. While it
+// is False, the reason is the [DecisionReason] that holds for all nodes.
+const ReasonGateOpen = "GateOpen"
 
 // ConditionSelectorOverlap is True while another NodeHealthCheck selects some of
 // the same Nodes.
