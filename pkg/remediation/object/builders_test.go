@@ -23,7 +23,7 @@ var (
 	reboot, supportsMultiple, named = objecttest.Template, objecttest.SupportsMultiple, objecttest.Named
 
 	cr, foreign, deleting, succeeded, failed, awaitsDelete, timedOut = objecttest.CR, objecttest.Foreign, objecttest.Deleting, objecttest.Succeeded, objecttest.Failed, objecttest.AwaitsDeletion, objecttest.TimedOut
-	inNamespace, forNode, from, annotate                             = objecttest.InNamespace, objecttest.ForNode, objecttest.From, objecttest.Annotate
+	forNode, from, annotate                                          = objecttest.ForNode, objecttest.From, objecttest.Annotate
 
 	ownerNamed = objecttest.Owner
 )
