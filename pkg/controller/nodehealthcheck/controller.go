@@ -29,7 +29,6 @@ import (
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -86,11 +85,11 @@ type Controller struct {
 	kube     kubernetes.Interface
 	dynamic  dynamic.Interface
 	nhcs     nhclisters.NodeHealthCheckLister
-	nodes    corelisters.NodeLister
 	nhcStore cache.Store
+	nodes    nodeCache
 
-	nodeStore, leaseStore cache.Indexer
-	leaseNamespace        string
+	leaseStore     cache.Indexer
+	leaseNamespace string
 	// liveLeases are those that were listed for the sync of a NodeHealthCheck, by name.
 	liveLeases sync.Map
 
@@ -136,17 +135,17 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if err := config.Leases.Informer().AddIndexers(leaseIndexers); err != nil {
 		return nil, fmt.Errorf("indexing Leases: %w", err)
 	}
+	nodes := nodeCache{config.Nodes.Informer().GetIndexer()}
 	c := &Controller{
 		client:         config.Client,
 		kube:           config.Kube,
 		dynamic:        config.Dynamic,
 		nhcs:           config.NodeHealthChecks.Lister(),
-		nodes:          config.Nodes.Lister(),
 		nhcStore:       config.NodeHealthChecks.Informer().GetStore(),
-		nodeStore:      config.Nodes.Informer().GetIndexer(),
+		nodes:          nodes,
 		leaseStore:     config.Leases.Informer().GetIndexer(),
 		leaseNamespace: config.LeaseNamespace,
-		index:          nodeindex.New(nodeCache{config.Nodes.Informer().GetIndexer()}),
+		index:          nodeindex.New(nodes),
 		clock:          config.Clock,
 		clockTrusted:   config.ClockTrusted,
 		metrics:        metrics,

@@ -31,8 +31,8 @@ func (c *Controller) keepsSlot(cr *object.CR) bool {
 	if hasKey(cr.Labels, v1alpha1.LabelControlPlane) {
 		return true
 	}
-	node, err := c.nodes.Get(cr.Node())
-	return err == nil && isControlPlane(node)
+	node := c.nodes.Get(cr.Node())
+	return node != nil && isControlPlane(node)
 }
 
 // observeControlPlane adds what limits control plane nodes, if one of them is of interest.
@@ -104,7 +104,7 @@ func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schem
 		if !slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind }) {
 			continue
 		}
-		if node, err := c.nodes.Get(entry.Name); err != nil || isControlPlane(node) {
+		if node := c.nodes.Get(entry.Name); node == nil || isControlPlane(node) {
 			nodes = append(nodes, entry.Name)
 		}
 	}
@@ -186,7 +186,7 @@ func (c *Controller) keepSlotKinds() {
 
 // controlPlaneNodes returns all control plane nodes.
 func (c *Controller) controlPlaneNodes() []*corev1.Node {
-	objects, _ := c.nodeStore.ByIndex(nodesByRole, roleControlPlane) // The index exists: nodeIndexers has it.
+	objects, _ := c.nodes.ByIndex(nodesByRole, roleControlPlane) // The index exists: nodeIndexers has it.
 	nodes := make([]*corev1.Node, 0, len(objects))
 	for _, obj := range objects {
 		nodes = append(nodes, obj.(*corev1.Node))

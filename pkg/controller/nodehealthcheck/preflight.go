@@ -106,9 +106,8 @@ func (p *preflight) stillUnhealthy(ctx context.Context, name string) (bool, erro
 	if err != nil {
 		return false, fmt.Errorf("reading node: %w", err)
 	}
-	cached, err := p.nodes.Get(name)
-	now := p.clock.Now()
-	return err == nil && p.snapshot.remains(live, now) && p.snapshot.remains(cached, now), nil
+	cached, now := p.nodes.Get(name), p.clock.Now()
+	return cached != nil && p.snapshot.remains(live, now) && p.snapshot.remains(cached, now), nil
 }
 
 // remains reports whether a Node is the one that was planned for, is selected and not

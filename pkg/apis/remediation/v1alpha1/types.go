@@ -286,8 +286,7 @@ type NodeHealthCheckStatus struct {
 	// object, by name. If there are more than fit, those with remediation
 	// objects come first, and reason says how many are not listed.
 	// +optional
-	// +listType=map
-	// +listMapKey=name
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5000
 	UnhealthyNodes []UnhealthyNode `json:"unhealthyNodes,omitempty"`
 
