@@ -36,9 +36,10 @@ func (r *Report) newEntries() []v1alpha1.UnhealthyNode {
 	return entries
 }
 
-// dateDecision returns a decision with since when it has been the same, nil if there is none.
-// Status knows best: what was decided last may have been written although the answer was lost.
-// The memory knows of nodes that status is too small for; it is shared if nothing differs.
+// dateDecision returns a decision with the time since when it has been the same, nil if there
+// is none. The time is that of status if it has the node, because a write may have succeeded
+// although its answer was lost, or else that of the last report. The decision of that report
+// is returned itself if it equals the new one.
 func dateDecision(decision v1alpha1.Decision, old *v1alpha1.UnhealthyNode, remembered *v1alpha1.Decision, now time.Time) *v1alpha1.Decision {
 	switch {
 	case decision.Reason == "":

@@ -6,9 +6,9 @@
 //
 //	snapshot ─► evaluate ─► plan ─► limits ─► act ─► report
 //
-// The snapshot comes from caches, but for what a cache has not shown for 30 s. The decisions are pure: evaluate, and the packages
-// health, remediation and limits. What is about to begin passes preflight, which looks live.
-// The report is status, events, metrics and logs.
+// The snapshot comes from caches, but for what a cache has not shown for 30 s. The decisions
+// are pure: evaluate, and the packages health, remediation and limits. What is about to begin
+// passes preflight, which looks live. The report is status, events, metrics and logs.
 package nodehealthcheck
 
 import (
@@ -157,47 +157,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
 		),
 	}
-	c.templates = watches.NewSet(watches.Config{
-		Name:      "templates",
-		Client:    config.Dynamic,
-		Discovery: config.Kube.Discovery(),
-		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs:     []string{"get", "list", "watch"},
-		Poll:      true,
-		Interval:  pollInterval,
-		Parse:     parseTemplate,
-		Handler:   c.templateHandler(),
-		Changed:   c.enqueue,
-	})
-	c.remediations = watches.NewSet(watches.Config{
-		Name:      "remediations",
-		CRDs:      crdsIn(config.CRDs),
-		Client:    config.Dynamic,
-		Discovery: config.Kube.Discovery(),
-		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs:     []string{"get", "list", "watch", "create", "patch", "delete"},
-		Interval:  pollInterval,
-		Parse:     c.parseCR,
-		Indexers:  crIndexers,
-		Handler:   c.remediationHandler(),
-		Changed: func(owners []string) {
-			c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == slotOwner }))
-			c.enqueue(c.waiters.of(controlPlaneTopic))
-		},
-	})
-	c.platform = watches.NewSet(watches.Config{
-		Name:      "platform",
-		Client:    config.Dynamic,
-		Discovery: config.Kube.Discovery(),
-		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs:     []string{"get", "list", "watch"},
-		Optional:  true,
-		Interval:  pollInterval,
-		Parse:     parsePlatform,
-		Handler:   c.platformHandler(),
-		Changed:   func([]string) { c.SyncAll() },
-	})
-	c.platform.Want(platformOwner, platformKinds)
+	c.watchKinds(config)
 	if err := c.registerHandlers(ctx, config); err != nil {
 		return nil, err
 	}
@@ -206,6 +166,38 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return c, nil
+}
+
+// watchKinds sets up the watches of the kinds that the NodeHealthChecks refer to.
+func (c *Controller) watchKinds(config Config) {
+	readOnly := watches.Config{
+		Client:    config.Dynamic,
+		Discovery: config.Kube.Discovery(),
+		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs:     []string{"get", "list", "watch"},
+		Interval:  pollInterval,
+	}
+
+	templates := readOnly
+	templates.Name, templates.Poll = "templates", true
+	templates.Parse, templates.Handler, templates.Changed = parseTemplate, c.templateHandler(), c.enqueue
+	c.templates = watches.NewSet(templates)
+
+	remediations := readOnly
+	remediations.Name, remediations.CRDs, remediations.Indexers = "remediations", crdsIn(config.CRDs), crIndexers
+	remediations.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"}
+	remediations.Parse, remediations.Handler = c.parseCR, c.remediationHandler()
+	remediations.Changed = func(owners []string) {
+		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == slotOwner }))
+		c.enqueue(c.waiters.of(controlPlaneTopic))
+	}
+	c.remediations = watches.NewSet(remediations)
+
+	platform := readOnly
+	platform.Name, platform.Optional = "platform", true
+	platform.Parse, platform.Handler, platform.Changed = parsePlatform, c.platformHandler(), func([]string) { c.SyncAll() }
+	c.platform = watches.NewSet(platform)
+	c.platform.Want(platformOwner, platformKinds)
 }
 
 // RunWatches watches the kinds that the NodeHealthChecks refer to until ctx is

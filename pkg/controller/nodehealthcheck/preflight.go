@@ -27,10 +27,10 @@ type preflight struct {
 	policy   *remediation.Policy
 }
 
-// execute carries out a plan, unless it was made by a spec that is no longer the present one.
+// carryOut carries out a plan, unless it was made by a spec that is no longer the present one.
 // A control plane node keeps all other control plane nodes from beginning until the outcome of
 // its creation is known.
-func (p *preflight) execute(ctx context.Context, executor *execute.Executor, plan *remediation.NodePlan) remediation.Outcome {
+func (p *preflight) carryOut(ctx context.Context, executor *execute.Executor, plan *remediation.NodePlan) remediation.Outcome {
 	if p.outdated() {
 		return remediation.Outcome{Result: remediation.Deferred}
 	}

@@ -67,7 +67,7 @@ func TestPreflightOfAnotherSpec(t *testing.T) {
 			tc.event(t, p)
 			require.Equal(t, tc.want, p.outdated())
 			plan := &remediation.NodePlan{Node: &remediation.Node{}}
-			require.Equal(t, tc.want, p.execute(t.Context(), &execute.Executor{}, plan).Result == remediation.Deferred)
+			require.Equal(t, tc.want, p.carryOut(t.Context(), &execute.Executor{}, plan).Result == remediation.Deferred)
 		})
 	}
 }
