@@ -34,16 +34,16 @@ func main() {
 	flag.BoolVar(&o.faults, "faults", true, "run the failure tests where the simulation notices nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, o); err != nil {
+	err := run(ctx, o)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		stop()
 		os.Exit(1)
 	}
 }
 
 // run plants the bugs one after the other.
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, o options) (err error) {
 	root, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("finding the repository: %w", err)
@@ -56,7 +56,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("making a directory for the builds: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	planted, survivors := 0, []string{}
 	for i := range bugs {
 		bug := &bugs[i]
