@@ -6,7 +6,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,7 +18,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
-	"github.com/nhc-controller/nhc-controller/test/referee"
+	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
 // shortLease lets another replica take over soon.
@@ -68,7 +67,7 @@ type replicas struct {
 	running map[string]*replica
 	started int
 	ahead   map[string]time.Duration
-	tenures []referee.Tenure
+	tenures []rules.Tenure
 }
 
 // replica is a controller with a way to the API server of its own, by which the audit
@@ -124,7 +123,7 @@ func (r *replicas) observe(lease *coordinationv1.Lease) {
 		return
 	}
 	if n := len(r.tenures); n == 0 || !r.tenures[n-1].Lost.IsZero() {
-		r.tenures = append(r.tenures, referee.Tenure{Leader: holder, Taken: time.Now()})
+		r.tenures = append(r.tenures, rules.Tenure{Leader: holder, Taken: time.Now()})
 		r.w.referee.Remark("%s leads", holder)
 	}
 	last := &r.tenures[len(r.tenures)-1]
@@ -196,17 +195,15 @@ func (r *replicas) requireLost(old *replica) {
 // requireOneWriter requires that only the leader wrote.
 func (r *replicas) requireOneWriter() {
 	r.w.t.Helper()
-	requests, err := r.w.requests()
+	requests, err := r.w.referee.Requests()
 	require.NoError(r.w.t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	writers := map[string]bool{}
-	writer := func(request localkube.Request) string {
+	writer := func(request rules.Request) string {
 		name, _, _ := strings.Cut(request.UserAgent, "/")
-		reads := slices.Contains([]string{"get", "list", "watch"}, request.Verb)
-		review := strings.HasSuffix(request.Group, "authorization.k8s.io") || strings.HasSuffix(request.Group, "authentication.k8s.io")
 		// Events only tell of what was done while it led.
-		if reads || review || request.Resource == "" || request.Group == "events.k8s.io" || (request.Resource == "leases" && request.Namespace == deploy.Namespace) {
+		if request.Reads() || request.Group == "events.k8s.io" || (request.Resource == "leases" && request.Namespace == deploy.Namespace) {
 			return ""
 		}
 		writers[name] = true
@@ -217,6 +214,6 @@ func (r *replicas) requireOneWriter() {
 		const clock = "15:04:05.000"
 		fmt.Fprintf(&tenures, "\n%s led from %s until %s, lost it at %s", t.Leader, t.Taken.Format(clock), t.Until.Format(clock), t.Lost.Format(clock))
 	}
-	require.Empty(r.w.t, referee.LateWrites(requests, r.tenures, writer), "22.5: writes after the end of the lease%s", &tenures)
+	require.Empty(r.w.t, rules.LateWrites(requests, r.tenures, writer), "22.5: writes after the end of the lease%s", &tenures)
 	require.GreaterOrEqual(r.w.t, len(writers), 3, "each of them has written")
 }

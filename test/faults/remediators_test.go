@@ -79,7 +79,7 @@ func (w *world) testGoing() {
 	require.NoError(w.t, w.changeNHC(w.t.Context(), "ladder", map[string]any{"pauseRequests": []string{"test"}}))
 	w.referee.Fault("somebody deletes the CRs of node %s", nodeName(i))
 	for kind, cr := range map[string]*unstructured.Unstructured{kindNames[0]: first, kindNames[1]: second} {
-		w.referee.Excuse(cr.GetUID())
+		w.referee.DeletedByOthers(cr.GetUID())
 		require.NoError(w.t, w.dynamic.Resource(remediationsOf(kind)).Namespace(namespace).Delete(w.t.Context(), cr.GetName(), metav1.DeleteOptions{}))
 	}
 	// Who has not waited for it goes on as soon as it may.

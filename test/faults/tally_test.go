@@ -12,7 +12,7 @@ import (
 	"sync"
 	"text/tabwriter"
 
-	"github.com/nhc-controller/nhc-controller/test/referee"
+	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
 // tally sums up what the worlds of each test have seen. Its methods may be called from
@@ -40,7 +40,7 @@ func (t *tally) of(name string) *sum {
 }
 
 // add adds a world.
-func (t *tally) add(name string, figures referee.Figures) {
+func (t *tally) add(name string, figures rules.Figures) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.of(name)

@@ -20,6 +20,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/referee"
+	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
 // world is a test with its referee, its nodes and its NodeHealthChecks.
@@ -193,7 +194,7 @@ func (w *world) requireOrder() {
 	w.requireNone(w.referee.Violations())
 }
 
-func (w *world) requireNone(violations []referee.Violation) {
+func (w *world) requireNone(violations []rules.Violation) {
 	w.t.Helper()
 	const shown = 5
 	for i, violation := range violations {

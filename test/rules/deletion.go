@@ -1,54 +1,45 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Excuse means that somebody else than the controller deletes a CR: it is not judged
-// who was right.
-func (r *Referee) Excuse(uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.excused.Insert(uid)
-}
-
 // judgeDeletion judges the deletion of a CR, if the audit log has a request of the
 // controller for it (spec 16.1, 16.4, 17.2, 7.5).
-func (c *court) judgeDeletion(event change, cr *CR) {
-	key := requestKey("delete", event.resource.Resource, cr.Namespace, cr.Name)
+func (j *Judge) judgeDeletion(event Change, cr *CR) {
+	key := requestKey("delete", event.Resource.Resource, cr.Namespace, cr.Name)
 	// A creationTimestamp is cut to whole seconds, so this is not too late.
-	sent, requested := c.audit.last(key, cr.Created, event.seen)
-	if !requested || c.excused.Has(cr.UID) || len(cr.Owners) == 0 {
+	sent, requested := j.requests.last(key, cr.Created, event.Time)
+	if !requested || j.deletedByOthers.Has(cr.UID) || len(cr.Owners) == 0 {
 		return
 	}
-	c.figures.Deletions++
-	sight := c.sightAt(event.seen)
-	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.rv, at: sent, sees: sent.Add(-sight.Sync - sight.Cache)}
-	c.charge(cr.Node, w.nhc, c.recovered(w, cr), c.delayOver(w, sight))
+	j.figures.Deletions++
+	tolerance := j.toleranceAt(event.Time)
+	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion, at: sent, known: sent.Add(-tolerance.Sync - tolerance.Cache)}
+	j.record(cr.Node, w.nhc, j.recovered(w, cr), j.delayOver(w, tolerance))
 }
 
 // recovered reports whether the node was healthy or gone by what the sync may have gone
 // by.
-func (c *court) recovered(w window, cr *CR) finding {
-	versions := c.nhcs[w.nhc].during(w.sees, w.rv)
-	fine := some(c.nodes[w.node].during(w.sees, w.rv), func(node *Node) bool {
+func (j *Judge) recovered(w window, cr *CR) finding {
+	versions := j.nhcs[w.nhc].during(w.known, w.rv)
+	fine := some(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool {
 		return node == nil || some(versions, func(nhc *NHC) bool { return nhc == nil || !Matches(nhc.Spec.UnhealthyConditions, node) })
 	})
-	return verdict("16.1", !fine, "%s is deleted though the node is neither healthy nor gone", cr)
+	return check("16.1", !fine, "%s is deleted though the node is neither healthy nor gone", cr)
 }
 
 // delayOver reports whether healthyDelay permitted a deletion (spec 16.4 to 16.6).
-func (c *court) delayOver(w window, sight Sight) finding {
-	versions := c.nhcs[w.nhc].during(w.sees, w.rv)
+func (j *Judge) delayOver(w window, tolerance Tolerance) finding {
+	versions := j.nhcs[w.nhc].during(w.known, w.rv)
 	confirmed := func(node *Node) bool {
 		if node == nil {
 			return true
@@ -56,7 +47,7 @@ func (c *court) delayOver(w window, sight Sight) finding {
 		_, says := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
 		return says
 	}
-	if some(c.nodes[w.node].during(w.sees, w.rv), confirmed) {
+	if some(j.nodes[w.node].during(w.known, w.rv), confirmed) {
 		return finding{rule: "16.4"}
 	}
 	for _, nhc := range versions {
@@ -67,7 +58,7 @@ func (c *court) delayOver(w window, sight Sight) finding {
 		if delay < 0 {
 			continue
 		}
-		if since := c.healthySince(w, versions); !w.at.Before(since.Add(delay - sight.Cache)) {
+		if since := j.healthySince(w, versions); !w.at.Before(since.Add(delay - tolerance.Cache)) {
 			return finding{rule: "16.4"}
 		}
 	}
@@ -75,17 +66,17 @@ func (c *court) delayOver(w window, sight Sight) finding {
 }
 
 // healthySince returns since when the node had been healthy without interruption.
-func (c *court) healthySince(w window, versions []*NHC) time.Time {
+func (j *Judge) healthySince(w window, versions []*NHC) time.Time {
 	var since time.Time
-	for _, version := range c.nodes[w.node] {
+	for _, version := range j.nodes[w.node] {
 		if version.rv > w.rv {
 			break
 		}
-		sick := version.object == nil || all(versions, func(nhc *NHC) bool {
+		notHealthy := version.object == nil || all(versions, func(nhc *NHC) bool {
 			return nhc != nil && Matches(nhc.Spec.UnhealthyConditions, version.object)
 		})
 		switch {
-		case sick:
+		case notHealthy:
 			since = time.Time{}
 		case since.IsZero():
 			since = version.seen
@@ -96,31 +87,31 @@ func (c *court) healthySince(w window, versions []*NHC) time.Time {
 
 // confirmationRemoved judges that the annotation manually-confirmed-healthy was taken
 // off a Node, which nobody but the controller does (spec 16.6).
-func (c *court) confirmationRemoved(before, after *Node, event change) finding {
+func (j *Judge) confirmationRemoved(before, after *Node, event Change) finding {
 	_, had := before.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
 	_, has := after.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
 	if !had || has {
 		return finding{rule: "16.6"}
 	}
-	sight := c.sightAt(event.seen)
-	since := event.seen.Add(-sight.Sync - sight.Cache)
-	for key := range c.crsOf[event.key] {
-		if existed(c.crs[key].during(since, event.rv)) {
+	tolerance := j.toleranceAt(event.Time)
+	since := event.Time.Add(-tolerance.Sync - tolerance.Cache)
+	for key := range j.crsOf[event.Key] {
+		if existed(j.crs[key].during(since, event.ResourceVersion)) {
 			return finding{"16.6", "the confirmation is removed while a CR is left"}
 		}
 	}
-	healthy := some(c.nodes[event.key].during(since, event.rv), func(node *Node) bool {
+	healthy := some(j.nodes[event.Key].during(since, event.ResourceVersion), func(node *Node) bool {
 		if node == nil {
 			return true
 		}
-		for _, track := range c.nhcs { // It need not be selected any more (spec 17.5).
-			if some(track.during(since, event.rv), func(nhc *NHC) bool { return nhc != nil && !Matches(nhc.Spec.UnhealthyConditions, node) }) {
+		for _, track := range j.nhcs { // It need not be selected any more (spec 17.5).
+			if some(track.during(since, event.ResourceVersion), func(nhc *NHC) bool { return nhc != nil && !Matches(nhc.Spec.UnhealthyConditions, node) }) {
 				return true
 			}
 		}
 		return false
 	})
-	return verdict("16.6", !healthy, "the confirmation is removed though the node is not healthy")
+	return check("16.6", !healthy, "the confirmation is removed though the node is not healthy")
 }
 
 // takenOver judges a change of the holder of a lease: one that is valid is respected
@@ -131,5 +122,5 @@ func takenOver(before, after *coordinationv1.Lease, seen time.Time) finding {
 		return finding{rule: "14.4"}
 	}
 	valid := LeaseValid(before, seen) && before.Spec.RenewTime.Before(after.Spec.RenewTime)
-	return verdict("14.4", valid, "%s takes a valid lease of %q", taker, holder)
+	return check("14.4", valid, "%s takes a valid lease of %q", taker, holder)
 }

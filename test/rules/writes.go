@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"encoding/json"
@@ -57,7 +57,7 @@ func onlyStatus(before, after *unstructured.Unstructured) finding {
 func statusIsNews(before, after *unstructured.Unstructured) finding {
 	paths := changed(before.Object, after.Object, nil)
 	silent := len(paths) == 1 && paths[0].String() == "status.lastUpdateTime"
-	return verdict("18.2", silent, "lastUpdateTime alone is written")
+	return check("18.2", silent, "lastUpdateTime alone is written")
 }
 
 // statusInOrder checks what holds for every status (spec 18.3 to 18.5).
@@ -148,27 +148,27 @@ func owns(entry metav1.ManagedFieldsEntry, p path) bool {
 }
 
 // judgeMark judges that the controller has told a remediator to stop (spec 13.3, 13.8).
-func (c *court) judgeMark(event change, before, after *CR) {
-	c.figures.Marks++
-	sight := c.sightAt(event.seen)
-	sent, known := c.audit.last(requestKey("patch", event.resource.Resource, after.Namespace, after.Name), before.Created, event.seen)
+func (j *Judge) judgeMark(event Change, before, after *CR) {
+	j.figures.Marks++
+	tolerance := j.toleranceAt(event.Time)
+	sent, known := j.requests.last(requestKey("patch", event.Resource.Resource, after.Namespace, after.Name), before.Created, event.Time)
 	if !known {
-		sent = event.seen
+		sent = event.Time
 	}
-	since := sent.Add(-sight.Sync - sight.Cache)
-	w := window{nhc: firstOf(after.Owners), node: after.Node, sees: since, looked: since, rv: event.rv, at: sent}
+	since := sent.Add(-tolerance.Sync - tolerance.Cache)
+	w := window{nhc: firstOf(after.Owners), node: after.Node, known: since, nodeKnown: since, rv: event.ResourceVersion, at: sent}
 	at, err := time.Parse(time.RFC3339, after.TimedOut)
 	inForm := err == nil && at.UTC().Format(time.RFC3339) == after.TimedOut
 	findings := []finding{
-		verdict("13.8", before.Succeeded == "True", "%s has succeeded and is told to stop", after),
-		verdict("13.8", !inForm, "nhc-timed-out is %q", after.TimedOut),
+		check("13.8", before.Succeeded == "True", "%s has succeeded and is told to stop", after),
+		check("13.8", !inForm, "nhc-timed-out is %q", after.TimedOut),
 	}
-	gone := some(c.nodes[w.node].during(since, w.rv), func(node *Node) bool { return node == nil })
+	gone := some(j.nodes[w.node].during(since, w.rv), func(node *Node) bool { return node == nil })
 	if !before.Deleting && !gone { // Else it is told to give up its finalizer.
-		findings = append(findings, c.stepMayEnd(w, event, after))
-		findings = append(findings, c.hindrances(w)...)
+		findings = append(findings, j.stepMayEnd(w, event, after))
+		findings = append(findings, j.constraints(w)...)
 	}
-	c.charge(after.Node, w.nhc, findings...)
+	j.record(after.Node, w.nhc, findings...)
 }
 
 func firstOf(names []string) string {
@@ -179,9 +179,9 @@ func firstOf(names []string) string {
 }
 
 // stepMayEnd reports whether the step of a CR may have been over (spec 13.3, 14.7).
-func (c *court) stepMayEnd(w window, event change, marked *CR) finding {
-	versions := c.crs[event.resource.Resource+" "+event.key].during(w.sees, w.rv)
-	for _, nhc := range c.nhcs[w.nhc].during(w.sees, w.rv) {
+func (j *Judge) stepMayEnd(w window, event Change, marked *CR) finding {
+	versions := j.crs[event.Resource.Resource+" "+event.Key].during(w.known, w.rv)
+	for _, nhc := range j.nhcs[w.nhc].during(w.known, w.rv) {
 		if nhc == nil {
 			return finding{rule: "13.3"}
 		}

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"testing"
@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // written returns an object with fields and their owners.
@@ -98,19 +97,19 @@ func TestStatusWrites(t *testing.T) {
 
 func TestLateWrites(t *testing.T) {
 	t.Parallel()
-	writer := func(request localkube.Request) string { return request.UserAgent }
+	writer := func(request Request) string { return request.UserAgent }
 	tenures := []Tenure{
 		{Leader: "a", Taken: at(0), Until: at(20), Lost: at(25)},
 		{Leader: "b", Taken: at(25), Until: at(90)},
 	}
-	wrote := func(who string, seconds ...float64) []localkube.Request {
-		var requests []localkube.Request
+	wrote := func(who string, seconds ...float64) []Request {
+		var requests []Request
 		for _, second := range seconds {
-			requests = append(requests, localkube.Request{UserAgent: who, Time: at(second), Verb: "create", Resource: "reboots"})
+			requests = append(requests, Request{UserAgent: who, Time: at(second), Verb: "create", Resource: "reboots"})
 		}
 		return requests
 	}
-	late := func(requests []localkube.Request) int { return len(LateWrites(requests, tenures, writer)) }
+	late := func(requests []Request) int { return len(LateWrites(requests, tenures, writer)) }
 	require.Zero(t, late(wrote("a", 10, 20)))
 	require.Zero(t, late(wrote("", 10)), "a read, say")
 	require.Zero(t, late(wrote("b", 50)))

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"fmt"
@@ -14,22 +14,22 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// survey is what the present world means to one NodeHealthCheck: what its status has to
+// settledCheck is what a snapshot means to one NodeHealthCheck: what its status has to
 // say, and what has to be done.
-type survey struct {
-	*present
+type settledCheck struct {
+	*snapshot
 	nhc *NHC
-	// observed and healthy are the counts (spec 7.1, 7.6).
-	observed, healthy int
-	// unhealthy and soon are selected nodes (spec 7.3), well those without any match.
-	unhealthy, soon, well sets.Set[string]
+	// observedCount and healthyCount are the counts (spec 7.1, 7.6).
+	observedCount, healthyCount int
+	// unhealthy and soon are selected nodes (spec 7.3), healthy those without any match.
+	unhealthy, soon, healthy sets.Set[string]
 	// own are the CRs by node. Those of deleted nodes that are going do not count.
 	own  map[string][]*CR
 	gate bool
 }
 
-func newSurvey(p *present, nhc *NHC) *survey {
-	s := &survey{present: p, nhc: nhc, unhealthy: sets.New[string](), soon: sets.New[string](), well: sets.New[string](), own: map[string][]*CR{}}
+func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
+	s := &settledCheck{snapshot: p, nhc: nhc, unhealthy: sets.New[string](), soon: sets.New[string](), healthy: sets.New[string](), own: map[string][]*CR{}}
 	for _, versions := range p.crs {
 		cr := versions.at(p.rv)
 		if cr != nil && cr.OwnedBy(nhc.Name) && (!cr.Deleting || p.nodes[cr.Node].at(p.rv) != nil) {
@@ -41,59 +41,59 @@ func newSurvey(p *present, nhc *NHC) *survey {
 		if node == nil || !nhc.Selects(node) {
 			continue
 		}
-		s.observed++
+		s.observedCount++
 		switch {
 		case Unhealthy(nhc.Spec.UnhealthyConditions, node, p.now):
 			s.unhealthy.Insert(name)
 		case Matches(nhc.Spec.UnhealthyConditions, node):
 			s.soon.Insert(name)
 		default:
-			s.well.Insert(name)
+			s.healthy.Insert(name)
 			if !p.hasOwn(name, nhc.Name) {
-				s.healthy++
+				s.healthyCount++
 			}
 		}
 	}
-	s.gate = s.census().MayBeOpen(&nhc.Spec)
+	s.gate = s.nodeCounts().MayBeOpen(&nhc.Spec)
 	return s
 }
 
-func (s *survey) census() Census {
-	return Census{ObservedMin: s.observed, ObservedMax: s.observed, SickMin: s.observed - s.healthy, HealthyMax: s.healthy, Unhealthy: len(s.unhealthy) > 0}
+func (s *settledCheck) nodeCounts() NodeCounts {
+	return NodeCounts{ObservedMin: s.observedCount, ObservedMax: s.observedCount, NotHealthyMin: s.observedCount - s.healthyCount, HealthyMax: s.healthyCount, Unhealthy: len(s.unhealthy) > 0}
 }
 
-func (s *survey) judge() []Violation {
+func (s *settledCheck) violations() []Violation {
 	var left []Violation
-	complain := func(rule, node, format string, args ...any) {
+	report := func(rule, node, format string, args ...any) {
 		left = append(left, Violation{Rule: rule, Node: node, Text: fmt.Sprintf(format, args...)})
 	}
-	s.judgeStatus(complain)
-	s.judgeEntries(complain)
-	s.judgeStorm(complain)
+	s.judgeStatus(report)
+	s.judgeEntries(report)
+	s.judgeStorm(report)
 	for _, node := range sets.List(s.unhealthy) {
 		if len(s.own[node]) == 0 && s.refusal(node) == "" {
-			complain("P12", node, "the node is unhealthy and nothing is in the way, but there is no CR")
+			report("P12", node, "the node is unhealthy and nothing is in the way, but there is no CR")
 		}
 	}
 	for node, crs := range s.own {
-		s.judgeOwn(node, crs, complain)
+		s.judgeOwn(node, crs, report)
 	}
 	return left
 }
 
-// complaint notes something that must not stay.
-type complaint func(rule, node, format string, args ...any)
+// reportFunc notes something that must not stay.
+type reportFunc func(rule, node, format string, args ...any)
 
-func (s *survey) judgeStatus(complain complaint) {
+func (s *settledCheck) judgeStatus(report reportFunc) {
 	status := &s.nhc.Status
 	switch {
 	case status.ObservedNodes == nil || status.HealthyNodes == nil:
-		complain("7.8", "", "status has no counts")
-	case int(*status.ObservedNodes) != s.observed || int(*status.HealthyNodes) != s.healthy:
-		complain("7.8", "", "status has %d of %d nodes healthy, there are %d of %d", *status.HealthyNodes, *status.ObservedNodes, s.healthy, s.observed)
+		report("7.8", "", "status has no counts")
+	case int(*status.ObservedNodes) != s.observedCount || int(*status.HealthyNodes) != s.healthyCount:
+		report("7.8", "", "status has %d of %d nodes healthy, there are %d of %d", *status.HealthyNodes, *status.ObservedNodes, s.healthyCount, s.observedCount)
 	}
 	if status.ObservedGeneration != s.nhc.Generation {
-		complain("18.5", "", "observedGeneration is %d of %d", status.ObservedGeneration, s.nhc.Generation)
+		report("18.5", "", "observedGeneration is %d of %d", status.ObservedGeneration, s.nhc.Generation)
 	}
 	remediating := 0
 	for i := range status.UnhealthyNodes {
@@ -104,7 +104,7 @@ func (s *survey) judgeStatus(complain complaint) {
 	phase, reason := v1alpha1.PhaseEnabled, "NHC is enabled, no ongoing remediation"
 	switch disabled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDisabled); {
 	case disabled == nil:
-		complain("6.2", "", "there is no condition Disabled")
+		report("6.2", "", "there is no condition Disabled")
 		return
 	case disabled.Status == "True":
 		phase, reason = v1alpha1.PhaseDisabled, "NHC is disabled: "+disabled.Reason+": "+disabled.Message
@@ -114,12 +114,12 @@ func (s *survey) judgeStatus(complain complaint) {
 		phase, reason = v1alpha1.PhaseRemediating, fmt.Sprintf("NHC is remediating %d nodes", remediating)
 	}
 	if status.Phase != phase || status.Reason != reason {
-		complain("18.1", "", "phase is %s, %q, not %s, %q", status.Phase, status.Reason, phase, reason)
+		report("18.1", "", "phase is %s, %q, not %s, %q", status.Phase, status.Reason, phase, reason)
 	}
 }
 
-// judgeEntries compares unhealthyNodes with the world (spec 18.3, 18.4).
-func (s *survey) judgeEntries(complain complaint) {
+// judgeEntries compares unhealthyNodes with what exists (spec 18.3, 18.4).
+func (s *settledCheck) judgeEntries(report reportFunc) {
 	want := s.unhealthy.Clone()
 	for node := range s.own {
 		want.Insert(node)
@@ -136,48 +136,48 @@ func (s *survey) judgeEntries(complain complaint) {
 			stated.Insert(string(remediation.Resource.UID))
 		}
 		if !uids.Equal(stated) {
-			complain("18.3", entry.Name, "status has the CRs %s, there are %s", names(stated), names(uids))
+			report("18.3", entry.Name, "status has the CRs %s, there are %s", names(stated), names(uids))
 		}
-		if s.well.Has(entry.Name) != (entry.ConditionsHealthyTimestamp != nil) && !s.unselected(entry.Name) {
-			complain("16.2", entry.Name, "conditionsHealthyTimestamp is %v", entry.ConditionsHealthyTimestamp)
+		if s.healthy.Has(entry.Name) != (entry.ConditionsHealthyTimestamp != nil) && !s.unselected(entry.Name) {
+			report("16.2", entry.Name, "conditionsHealthyTimestamp is %v", entry.ConditionsHealthyTimestamp)
 		}
 	}
 	if missing := want.Difference(listed); len(missing) > 0 {
-		complain("18.4", sets.List(missing)[0], "status does not list %s", names(missing))
+		report("18.4", sets.List(missing)[0], "status does not list %s", names(missing))
 	}
 	// An entry of a node that is soon unhealthy may stay (spec 7.5).
 	if wrong := listed.Difference(want).Difference(s.soon); len(wrong) > 0 {
-		complain("18.4", sets.List(wrong)[0], "status lists %s", names(wrong))
+		report("18.4", sets.List(wrong)[0], "status lists %s", names(wrong))
 	}
 }
 
 // unselected reports whether a node is gone or no longer selected.
-func (s *survey) unselected(node string) bool {
-	return !s.unhealthy.Has(node) && !s.soon.Has(node) && !s.well.Has(node)
+func (s *settledCheck) unselected(node string) bool {
+	return !s.unhealthy.Has(node) && !s.soon.Has(node) && !s.healthy.Has(node)
 }
 
 // judgeStorm compares the conditions of the storm with its rules, as far as the present
 // alone decides (spec 9.2 to 9.5).
-func (s *survey) judgeStorm(complain complaint) {
+func (s *settledCheck) judgeStorm(report reportFunc) {
 	spec, status := &s.nhc.Spec, &s.nhc.Status
 	active := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStormActive)
-	census := s.census()
-	begins := spec.StormCooldownDuration != nil && !s.gate && census.Unhealthy
-	if spec.StormRecoveryThreshold != nil && census.SickMin > int(*spec.StormRecoveryThreshold) && census.Unhealthy && !s.gate {
+	counts := s.nodeCounts()
+	begins := spec.StormCooldownDuration != nil && !s.gate && counts.Unhealthy
+	if spec.StormRecoveryThreshold != nil && counts.NotHealthyMin > int(*spec.StormRecoveryThreshold) && counts.Unhealthy && !s.gate {
 		begins = true
 	}
 	switch {
 	case !Stormy(spec) && active:
-		complain("9.10", "", "a storm is active without being configured")
+		report("9.10", "", "a storm is active without being configured")
 	case begins && !active:
-		complain("9.2", "", "no storm, with %+v", census)
-	case active && census.Calm(spec): // A cooldown ends by itself.
-		complain("9.5", "", "the storm is not over, with %+v", census)
+		report("9.2", "", "no storm, with %+v", counts)
+	case active && counts.Calm(spec): // A cooldown ends by itself.
+		report("9.5", "", "the storm is not over, with %+v", counts)
 	}
 }
 
 // refusal says why an unhealthy node need not get its first CR (spec 5.4), or "".
-func (s *survey) refusal(name string) string {
+func (s *settledCheck) refusal(name string) string {
 	node := s.nodes[name].at(s.rv)
 	status := &s.nhc.Status
 	switch {
@@ -191,7 +191,7 @@ func (s *survey) refusal(name string) string {
 		return "storm"
 	case node.Labels[v1alpha1.LabelExclude] == "true":
 		return "excluded"
-	case node.ControlPlane() && s.placeTaken(name):
+	case node.ControlPlane() && s.slotTaken(name):
 		return "control plane"
 	case node.ControlPlane() && !s.quorumWithout(name):
 		return "etcd"
@@ -207,7 +207,7 @@ func (s *survey) refusal(name string) string {
 }
 
 // judgeOwn judges the CRs of a node that is healthy or gone.
-func (s *survey) judgeOwn(name string, crs []*CR, complain complaint) {
+func (s *settledCheck) judgeOwn(name string, crs []*CR, report reportFunc) {
 	node := s.nodes[name].at(s.rv)
 	_, confirmed := map[string]string{}, false
 	if node != nil {
@@ -220,9 +220,9 @@ func (s *survey) judgeOwn(name string, crs []*CR, complain complaint) {
 	case node == nil:
 		awaited := func(cr *CR) bool { return cr.Permanent == "True" && cr.Succeeded != "True" }
 		if slices.ContainsFunc(crs, func(cr *CR) bool { return !cr.Deleting && !awaited(cr) }) {
-			complain("17.2", name, "the Node is gone and its CR stays")
+			report("17.2", name, "the Node is gone and its CR stays")
 		}
 	case standing && !delayed && !Matches(s.nhc.Spec.UnhealthyConditions, node):
-		complain("16.1", name, "the node is healthy and its CR stays")
+		report("16.1", name, "the node is healthy and its CR stays")
 	}
 }

@@ -1,14 +1,12 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // Tenure is a time in which the leader lease names a process.
@@ -38,9 +36,9 @@ func (t *Tenure) end() time.Time {
 // when it continues. Whether a request is of that kind cannot be seen from outside, so
 // the first late one of each process is permitted. It is harmless only if it is bound to the
 // name, the uid or the resourceVersion of its object, which other rules check.
-func LateWrites(requests []localkube.Request, tenures []Tenure, writer func(localkube.Request) string) []string {
+func LateWrites(requests []Request, tenures []Tenure, writer func(Request) string) []string {
 	var found []string
-	excused := map[string]bool{}
+	permitted := map[string]bool{}
 	for _, request := range requests {
 		name := writer(request)
 		if name == "" {
@@ -51,8 +49,8 @@ func LateWrites(requests []localkube.Request, tenures []Tenure, writer func(loca
 		if slices.ContainsFunc(tenures, inTime) {
 			continue
 		}
-		if slices.ContainsFunc(tenures, led) && !excused[name] {
-			excused[name] = true
+		if slices.ContainsFunc(tenures, led) && !permitted[name] {
+			permitted[name] = true
 			continue
 		}
 		found = append(found, fmt.Sprintf("%s by %s at %s", request, name, request.Time.Format("15:04:05.000000")))

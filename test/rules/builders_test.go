@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"time"
@@ -24,33 +24,33 @@ func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * fl
 // past is the time of what was there from the beginning.
 var past time.Time
 
-// scene is a history in the making. Everything happens one resource version later than
+// fixture is a history in the making. Everything happens one resource version later than
 // what was before.
-type scene struct {
-	*court
+type fixture struct {
+	*Judge
 	rv uint64
 }
 
-func newScene() *scene { return &scene{court: newCourt(Quiet)} }
+func newFixture() *fixture { return &fixture{Judge: NewJudge(Config{Tolerance: Quiet})} }
 
-func (s *scene) next() uint64 {
+func (s *fixture) next() uint64 {
 	s.rv++
 	return s.rv
 }
 
-func (s *scene) node(seen time.Time, node *Node) {
+func (s *fixture) node(seen time.Time, node *Node) {
 	add(s.nodes, node.Name, s.next(), seen, node)
 }
 
-func (s *scene) noNode(seen time.Time, name string) { add(s.nodes, name, s.next(), seen, nil) }
+func (s *fixture) noNode(seen time.Time, name string) { add(s.nodes, name, s.next(), seen, nil) }
 
-func (s *scene) nhc(seen time.Time, nhc *NHC) { add(s.nhcs, nhc.Name, s.next(), seen, nhc) }
+func (s *fixture) nhc(seen time.Time, nhc *NHC) { add(s.nhcs, nhc.Name, s.next(), seen, nhc) }
 
-func (s *scene) cr(seen time.Time, cr *CR) { s.addCR(crKey(cr), s.next(), seen, cr) }
+func (s *fixture) cr(seen time.Time, cr *CR) { s.addCR(crKey(cr), s.next(), seen, cr) }
 
-func (s *scene) noCR(seen time.Time, cr *CR) { s.addCR(crKey(cr), s.next(), seen, nil) }
+func (s *fixture) noCR(seen time.Time, cr *CR) { s.addCR(crKey(cr), s.next(), seen, nil) }
 
-func (s *scene) lease(seen time.Time, lease *coordinationv1.Lease) {
+func (s *fixture) lease(seen time.Time, lease *coordinationv1.Lease) {
 	s.addLease(lease.Name, s.next(), seen, lease)
 }
 
@@ -74,14 +74,16 @@ func annotated(key string) func(*Node) { return func(node *Node) { node.Annotati
 
 var controlPlane = labelled("node-role.kubernetes.io/control-plane", "")
 
-func failed(name string, change ...func(*Node)) *Node {
+func failedNode(name string, change ...func(*Node)) *Node {
 	return newNode(name, "False", epoch, change...)
 }
 
-func well(name string, change ...func(*Node)) *Node { return newNode(name, "True", epoch, change...) }
+func healthyNode(name string, change ...func(*Node)) *Node {
+	return newNode(name, "True", epoch, change...)
+}
 
 // check returns NodeHealthCheck "nhc", which finds a node unhealthy after a second.
-func check(change ...func(*v1alpha1.NodeHealthCheck)) *NHC {
+func healthCheck(change ...func(*v1alpha1.NodeHealthCheck)) *NHC {
 	object := &v1alpha1.NodeHealthCheck{
 		ObjectMeta: metav1.ObjectMeta{Name: "nhc", Generation: 1},
 		Spec: v1alpha1.NodeHealthCheckSpec{

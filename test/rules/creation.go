@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"time"
@@ -14,48 +14,48 @@ import (
 const longestSync = 40 * time.Second
 
 // judgeCreation judges a CR that the controller has created.
-func (c *court) judgeCreation(event change, cr *CR) {
-	c.figures.Creations++
+func (j *Judge) judgeCreation(event Change, cr *CR) {
+	j.figures.Creations++
 	if len(cr.Owners) == 0 {
-		c.charge(cr.Node, "", finding{"11.3", "a CR without owner"})
+		j.record(cr.Node, "", finding{"11.3", "a CR without owner"})
 		return
 	}
-	w := c.creationWindow(event, cr)
-	before := event.rv - 1
-	findings := c.hindrances(w)
-	findings = append(findings, c.leaseHeld(w), c.unique(w, cr), c.placeFree(w, before), c.quorum(w))
-	findings = append(findings, c.stepInTurn(w, cr)...)
-	c.charge(cr.Node, w.nhc, findings...)
+	w := j.creationWindow(event, cr)
+	before := event.ResourceVersion - 1
+	findings := j.constraints(w)
+	findings = append(findings, j.leaseHeld(w), j.unique(w, cr), j.slotFree(w, before), j.quorum(w))
+	findings = append(findings, j.stepInOrder(w, cr)...)
+	j.record(cr.Node, w.nhc, findings...)
 }
 
 // creationWindow returns what the sync that created a CR may have gone by.
-func (c *court) creationWindow(event change, cr *CR) window {
-	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.rv}
-	key := requestKey("create", event.resource.Resource, cr.Namespace, cr.Name)
-	sent, known := c.audit.last(key, time.Time{}, event.seen)
-	sight := c.sightAt(event.seen)
+func (j *Judge) creationWindow(event Change, cr *CR) window {
+	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion}
+	key := requestKey("create", event.Resource.Resource, cr.Namespace, cr.Name)
+	sent, known := j.requests.last(key, time.Time{}, event.Time)
+	tolerance := j.toleranceAt(event.Time)
 	w.at = sent
-	if !known || event.seen.Sub(sent) > longestSync {
-		c.figures.Unaudited++
-		w.at, sent = event.seen, event.seen.Add(-sight.Look)
+	if !known || event.Time.Sub(sent) > longestSync {
+		j.figures.Unaudited++
+		w.at, sent = event.Time, event.Time.Add(-tolerance.LiveRead)
 	}
-	w.first = !c.anyStanding(w, cr)
-	began := sent.Add(-sight.Sync)
-	if acquired, ok := c.acquired(w); ok && w.first && acquired.After(began) {
+	w.first = !j.anyStanding(w, cr)
+	began := sent.Add(-tolerance.Sync)
+	if acquired, ok := j.acquired(w); ok && w.first && acquired.After(began) {
 		began = acquired // Or the lease is one of an earlier sync.
 	}
-	w.sees = began.Add(-sight.Cache)
-	w.looked = sent.Add(-sight.Look)
-	if looked, ok := c.audit.lastOf(requestKey("get", "nodes", "", cr.Node), c.selectors(w), sent); ok && looked.After(w.sees) {
-		w.looked = looked
+	w.known = began.Add(-tolerance.Cache)
+	w.nodeKnown = sent.Add(-tolerance.LiveRead)
+	if nodeKnown, ok := j.requests.lastOf(requestKey("get", "nodes", "", cr.Node), j.selectors(w), sent); ok && nodeKnown.After(w.known) {
+		w.nodeKnown = nodeKnown
 	}
 	return w
 }
 
 // anyStanding reports whether the node was under remediation by another CR that was not
 // being deleted.
-func (c *court) anyStanding(w window, created *CR) bool {
-	for _, cr := range c.crsAt(w.node, w.rv) {
+func (j *Judge) anyStanding(w window, created *CR) bool {
+	for _, cr := range j.crsAt(w.node, w.rv) {
 		if cr.UID != created.UID && cr.OwnedBy(w.nhc) && !cr.Deleting {
 			return true
 		}
@@ -65,9 +65,9 @@ func (c *court) anyStanding(w window, created *CR) bool {
 
 // acquired returns when the NodeHealthCheck acquired the lease of the node, which is
 // the time of the sync that decided on a first CR (spec 14.2).
-func (c *court) acquired(w window) (time.Time, bool) {
+func (j *Judge) acquired(w window) (time.Time, bool) {
 	var last time.Time
-	for _, lease := range c.leasesDuring(w.node, w.at, w.rv) {
+	for _, lease := range j.leasesDuring(w.node, w.at, w.rv) {
 		if holderOf(lease) == holderPrefix+w.nhc && lease.Spec.AcquireTime != nil && !lease.Spec.AcquireTime.After(w.at) && lease.Spec.AcquireTime.After(last) {
 			last = lease.Spec.AcquireTime.Time
 		}
@@ -75,11 +75,11 @@ func (c *court) acquired(w window) (time.Time, bool) {
 	return last, w.at.Sub(last) < longestSync
 }
 
-// selectors returns the number of NodeHealthChecks that may have looked at the node.
-func (c *court) selectors(w window) int {
-	node := c.nodes[w.node].at(w.rv)
+// selectors returns the number of NodeHealthChecks that may have nodeKnown at the node.
+func (j *Judge) selectors(w window) int {
+	node := j.nodes[w.node].at(w.rv)
 	count := 0
-	for _, versions := range c.nhcs {
+	for _, versions := range j.nhcs {
 		if nhc := versions.at(w.rv); nhc != nil && node != nil && nhc.Selects(node) {
 			count++
 		}
@@ -88,26 +88,26 @@ func (c *court) selectors(w window) int {
 }
 
 // leaseHeld reports whether the lease was held at some time of the sync (spec 14.2).
-func (c *court) leaseHeld(w window) finding {
+func (j *Judge) leaseHeld(w window) finding {
 	held := false
 	var last *coordinationv1.Lease
-	for _, lease := range c.leasesDuring(w.node, w.sees, w.rv) {
+	for _, lease := range j.leasesDuring(w.node, w.known, w.rv) {
 		held = held || holderOf(lease) == holderPrefix+w.nhc
 		last = lease
 	}
-	return verdict("14.2", !held, "a CR without the lease, which has holder %q", holderOf(last))
+	return check("14.2", !held, "a CR without the lease, which has holder %q", holderOf(last))
 }
 
 // unique reports whether there is another CR of the same step, or a foreign one for the
 // same node and template. A CR of the controller's own making is no surprise to it; one
 // of somebody else may have come too late to be seen.
-func (c *court) unique(w window, created *CR) finding {
-	for key, cr := range c.crsAt(w.node, w.rv) {
+func (j *Judge) unique(w window, created *CR) finding {
+	for key, cr := range j.crsAt(w.node, w.rv) {
 		same := cr.Kind == created.Kind && cr.Namespace == created.Namespace && (cr.NamesTemplate && cr.Template == created.Template)
 		if cr.UID == created.UID || !same {
 			continue
 		}
-		if !cr.ByController && !existed(c.crs[key].during(w.sees, w.rv)) {
+		if !cr.ByController && !existed(j.crs[key].during(w.known, w.rv)) {
 			continue
 		}
 		rule := "11.4"
@@ -119,20 +119,20 @@ func (c *court) unique(w window, created *CR) finding {
 	return finding{rule: "P9"}
 }
 
-// placeFree reports whether another control plane node was under remediation (spec 12.2).
-func (c *court) placeFree(w window, before uint64) finding {
+// slotFree reports whether another control plane node was under remediation (spec 12.2).
+func (j *Judge) slotFree(w window, before uint64) finding {
 	controlPlane := func(node *Node) bool { return node != nil && node.ControlPlane() }
-	if !w.first || !all(c.nodes[w.node].during(w.looked, w.rv), controlPlane) {
+	if !w.first || !all(j.nodes[w.node].during(w.nodeKnown, w.rv), controlPlane) {
 		return finding{rule: "12.2"}
 	}
-	for key, versions := range c.crs {
+	for key, versions := range j.crs {
 		cr := versions.at(before)
-		if cr == nil || cr.Node == w.node || !c.referenced(cr, w) {
+		if cr == nil || cr.Node == w.node || !j.referenced(cr, w) {
 			continue
 		}
-		others := c.nodes[cr.Node].during(w.sees, w.rv)
+		others := j.nodes[cr.Node].during(w.known, w.rv)
 		takes := cr.ControlPlane || all(others, controlPlane)
-		seen := cr.ByController || existed(c.crs[key].during(w.sees, w.rv))
+		seen := cr.ByController || existed(j.crs[key].during(w.known, w.rv))
 		if takes && seen {
 			return finding{"12.2", "control plane node " + w.node + " gets a CR while " + cr.String() + " is for another one"}
 		}
@@ -142,15 +142,15 @@ func (c *court) placeFree(w window, before uint64) finding {
 
 // quorum reports a first CR for a control plane node that was Ready all the time, although
 // too few others can have been (spec 12.5).
-func (c *court) quorum(w window) finding {
+func (j *Judge) quorum(w window) finding {
 	member := func(node *Node) bool { return node != nil && node.ControlPlane() }
 	ready := func(node *Node) bool { return member(node) && node.Ready() }
-	if !w.first || !all(c.nodes[w.node].during(w.looked, w.rv), ready) {
+	if !w.first || !all(j.nodes[w.node].during(w.nodeKnown, w.rv), ready) {
 		return finding{rule: "12.5"}
 	}
 	members, others := 0, 0
-	for name, versions := range c.nodes {
-		during := versions.during(w.sees, w.rv)
+	for name, versions := range j.nodes {
+		during := versions.during(w.known, w.rv)
 		if all(during, member) {
 			members++
 		}
@@ -158,14 +158,14 @@ func (c *court) quorum(w window) finding {
 			others++
 		}
 	}
-	return verdict("12.5", 2*others <= members, "control plane node %s is Ready, and so are %d others of %d", w.node, others, members)
+	return check("12.5", 2*others <= members, "control plane node %s is Ready, and so are %d others of %d", w.node, others, members)
 }
 
 // referenced reports whether some NodeHealthCheck referred to the kind of a CR all the
 // time.
-func (c *court) referenced(cr *CR, w window) bool {
-	for _, versions := range c.nhcs {
-		if all(versions.during(w.sees, w.rv), func(nhc *NHC) bool {
+func (j *Judge) referenced(cr *CR, w window) bool {
+	for _, versions := range j.nhcs {
+		if all(versions.during(w.known, w.rv), func(nhc *NHC) bool {
 			if nhc == nil {
 				return false
 			}
@@ -182,15 +182,15 @@ func (c *court) referenced(cr *CR, w window) bool {
 	return false
 }
 
-// stepInTurn reports whether a CR is of the step whose turn it is (spec 13.1, 13.2, P9),
+// stepInOrder reports whether a CR is of the step whose turn it is (spec 13.1, 13.2, P9),
 // by any version of the NodeHealthCheck.
-func (c *court) stepInTurn(w window, created *CR) []finding {
+func (j *Judge) stepInOrder(w window, created *CR) []finding {
 	var findings []finding
-	for _, nhc := range c.nhcs[w.nhc].during(w.sees, w.rv) {
+	for _, nhc := range j.nhcs[w.nhc].during(w.known, w.rv) {
 		if nhc == nil {
 			continue
 		}
-		if findings = c.turnOf(w, nhc, created).findings(created); !broken(findings) {
+		if findings = j.stepOrderOf(w, nhc, created).findings(created); !broken(findings) {
 			return findings
 		}
 	}
