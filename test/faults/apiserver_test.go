@@ -13,14 +13,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nhc-controller/nhc-controller/test/referee"
+	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
 // trouble is a fault of the API server.
 type trouble struct {
 	name string
 	// extra is what the controller cannot see because of it, beyond what is so anyway.
-	extra referee.Sight
+	extra rules.Tolerance
 	// begin begins it, and returns how it ends.
 	begin func() (end func())
 	// longer is how much longer than others it goes on.
@@ -39,7 +39,7 @@ func TestAPIServer(t *testing.T) {
 		w.random.Shuffle(len(troubles), func(i, j int) { troubles[i], troubles[j] = troubles[j], troubles[i] })
 		for range numberOf(1, 3) {
 			for _, trouble := range troubles {
-				end := w.referee.Disturb(trouble.name, trouble.extra)
+				end := w.referee.BeginFault(trouble.name, trouble.extra)
 				stop := trouble.begin()
 				l.run(t.Context(), lasting(700*time.Millisecond, 8*time.Second)+trouble.longer)
 				stop()
@@ -62,7 +62,7 @@ const lateBy = 3 * time.Second
 
 // weathers are faults on the way to the API server.
 func (w *world) weathers(proxy *Proxy) []trouble {
-	weather := func(name string, extra referee.Sight, now Weather) trouble {
+	weather := func(name string, extra rules.Tolerance, now Weather) trouble {
 		return trouble{name: name, extra: extra, begin: func() func() {
 			proxy.Set(now)
 			return func() { proxy.Set(Weather{}) }
@@ -70,22 +70,22 @@ func (w *world) weathers(proxy *Proxy) []trouble {
 	}
 	// An answer that comes after an attempt or two makes syncs longer: client-go waits for
 	// a second when it is told to.
-	retried := referee.Sight{Sync: 5 * time.Second}
+	retried := rules.Tolerance{Sync: 5 * time.Second}
 	late := func(resource string) trouble {
 		// Only caches are late. The last look at a node is not.
-		return weather("events of "+resource+" are late", referee.Sight{Cache: lateBy}, Weather{Late: map[string]time.Duration{resource: lateBy}})
+		return weather("events of "+resource+" are late", rules.Tolerance{Cache: lateBy}, Weather{Late: map[string]time.Duration{resource: lateBy}})
 	}
 	lateNodes := late("nodes") // Whoever goes by the cache alone creates CRs for nodes that have recovered.
 	lateNodes.longer = lateBy
 	once := func(name string, do func()) trouble {
-		return trouble{name: name, extra: referee.Sight{Cache: 2 * time.Second}, begin: func() func() { do(); return func() {} }}
+		return trouble{name: name, extra: rules.Tolerance{Cache: 2 * time.Second}, begin: func() func() { do(); return func() {} }}
 	}
 	return []trouble{
 		weather("errors", retried, Weather{Refuse: 30, Codes: []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}),
 		weather("conflicts", retried, Weather{Refuse: 30, Codes: []int{http.StatusConflict}}),
 		weather("broken connections", retried, Weather{Break: 25}),
 		weather("lost answers", retried, Weather{Lose: 30}),
-		weather("cut off", referee.Sight{Cache: lasting(3*time.Second, 10*time.Second), Sync: 5 * time.Second}, Weather{Cut: true}),
+		weather("cut off", rules.Tolerance{Cache: lasting(3*time.Second, 10*time.Second), Sync: 5 * time.Second}, Weather{Cut: true}),
 		lateNodes, late("nodehealthchecks"), late("leases"), late("rebuilds"), late("reboots"),
 		once("dropped watches", proxy.DropWatches),
 		once("expired watches", proxy.ExpireWatches),
@@ -96,7 +96,7 @@ func (w *world) weathers(proxy *Proxy) []trouble {
 func (w *world) outages(proxy *Proxy) []trouble {
 	longest := lasting(3*time.Second, 10*time.Second)
 	// Whoever hangs sends nothing, and finishes late what it has received.
-	hanging := referee.Sight{Cache: longest, Look: longest, Sync: longest}
+	hanging := rules.Tolerance{Cache: longest, LiveRead: longest, Sync: longest}
 	hang := func(component string, stop func() (goOn func(), err error)) trouble {
 		return trouble{name: component + " hangs", extra: hanging, begin: func() func() {
 			goOn, err := stop()
@@ -105,11 +105,11 @@ func (w *world) outages(proxy *Proxy) []trouble {
 			return goOn
 		}}
 	}
-	restarting := referee.Sight{Cache: 5 * time.Second, Look: time.Second, Sync: 5 * time.Second}
+	restarting := rules.Tolerance{Cache: 5 * time.Second, LiveRead: time.Second, Sync: 5 * time.Second}
 	restart := func(name string, do func(context.Context) error) trouble {
 		return trouble{name: name, extra: restarting, begin: func() func() { return w.meanwhile(name, do) }}
 	}
-	compacting := referee.Sight{Cache: 2 * longest, Look: time.Second, Sync: 5 * time.Second}
+	compacting := rules.Tolerance{Cache: 2 * longest, LiveRead: time.Second, Sync: 5 * time.Second}
 	return []trouble{
 		restart("the API server restarts", w.RestartAPIServer),
 		restart("etcd crashes and comes back", w.RestartEtcd),

@@ -6,7 +6,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,7 +18,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
-	"github.com/nhc-controller/nhc-controller/test/referee"
+	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
 // shortLease lets another replica take over soon.
@@ -68,7 +67,7 @@ type replicas struct {
 	running map[string]*replica
 	started int
 	ahead   map[string]time.Duration
-	tenures []referee.Tenure
+	tenures []rules.Tenure
 }
 
 // replica is a controller with a way to the API server of its own, by which the audit
@@ -124,11 +123,20 @@ func (r *replicas) observe(lease *coordinationv1.Lease) {
 		return
 	}
 	if n := len(r.tenures); n == 0 || !r.tenures[n-1].Lost.IsZero() {
-		r.tenures = append(r.tenures, referee.Tenure{Leader: holder, Taken: time.Now()})
+		r.tenures = append(r.tenures, rules.Tenure{Leader: holder, Taken: acquired(lease).Add(-r.ahead[holder])})
 		r.w.referee.Remark("%s leads", holder)
 	}
 	last := &r.tenures[len(r.tenures)-1]
 	last.Until = lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second - r.ahead[holder])
+}
+
+// acquired returns when the holder of the leader lease says that it has acquired it, which
+// is before it was written.
+func acquired(lease *coordinationv1.Lease) time.Time {
+	if lease.Spec.AcquireTime == nil {
+		return time.Now()
+	}
+	return lease.Spec.AcquireTime.Time
 }
 
 // eventuallyLeader waits until somebody leads that is running, but not this one.
@@ -151,8 +159,13 @@ func (r *replicas) gone(old *replica) {
 	r.mu.Lock()
 	delete(r.running, old.name)
 	r.mu.Unlock()
+	r.w.referee.Restarted()
 	r.start()
 }
+
+// unresponsive is what a process may do late that was frozen or cut off until another one
+// leads: a request that it has decided on before.
+var unresponsive = rules.Tolerance{Cache: 5 * time.Second, LiveRead: 5 * time.Second, Sync: 5 * time.Second}
 
 func (r *replicas) killLeader(leader *replica) {
 	r.w.referee.Fault("leader %s is killed", leader.name)
@@ -163,7 +176,7 @@ func (r *replicas) killLeader(leader *replica) {
 
 // freezeLeader stops the leader until another one leads, and lets it go on.
 func (r *replicas) freezeLeader(leader *replica) {
-	r.w.referee.Fault("leader %s is frozen", leader.name)
+	defer r.w.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is frozen", unresponsive)()
 	require.NoError(r.w.t, leader.process.Signal(syscall.SIGSTOP))
 	defer func() { _ = leader.process.Signal(syscall.SIGCONT) }()
 	r.eventuallyLeader(leader.name)
@@ -174,7 +187,7 @@ func (r *replicas) freezeLeader(leader *replica) {
 
 // cutLeader cuts the leader off until another one leads, and heals its connection.
 func (r *replicas) cutLeader(leader *replica) {
-	r.w.referee.Fault("leader %s is cut off", leader.name)
+	defer r.w.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is cut off", unresponsive)()
 	leader.proxy.Set(Weather{Cut: true})
 	r.eventuallyLeader(leader.name)
 	r.w.referee.Remark("%s is connected again", leader.name)
@@ -196,17 +209,15 @@ func (r *replicas) requireLost(old *replica) {
 // requireOneWriter requires that only the leader wrote.
 func (r *replicas) requireOneWriter() {
 	r.w.t.Helper()
-	requests, err := r.w.requests()
+	requests, err := r.w.referee.Requests()
 	require.NoError(r.w.t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	writers := map[string]bool{}
-	writer := func(request localkube.Request) string {
+	writer := func(request rules.Request) string {
 		name, _, _ := strings.Cut(request.UserAgent, "/")
-		reads := slices.Contains([]string{"get", "list", "watch"}, request.Verb)
-		review := strings.HasSuffix(request.Group, "authorization.k8s.io") || strings.HasSuffix(request.Group, "authentication.k8s.io")
 		// Events only tell of what was done while it led.
-		if reads || review || request.Resource == "" || request.Group == "events.k8s.io" || (request.Resource == "leases" && request.Namespace == deploy.Namespace) {
+		if request.Reads() || request.Group == "events.k8s.io" || (request.Resource == "leases" && request.Namespace == deploy.Namespace) {
 			return ""
 		}
 		writers[name] = true
@@ -217,6 +228,6 @@ func (r *replicas) requireOneWriter() {
 		const clock = "15:04:05.000"
 		fmt.Fprintf(&tenures, "\n%s led from %s until %s, lost it at %s", t.Leader, t.Taken.Format(clock), t.Until.Format(clock), t.Lost.Format(clock))
 	}
-	require.Empty(r.w.t, referee.LateWrites(requests, r.tenures, writer), "22.5: writes after the end of the lease%s", &tenures)
+	require.Empty(r.w.t, rules.LateWrites(requests, r.tenures, writer), "22.5: writes after the end of the lease%s", &tenures)
 	require.GreaterOrEqual(r.w.t, len(writers), 3, "each of them has written")
 }

@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/referee"
+	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
 // outOfSight is longer than what the controller may not have seen in quiet times: what
 // it does then, it knows better.
-var outOfSight = referee.Quiet.Cache + time.Second
+var outOfSight = rules.Quiet.Cache + time.Second
 
 // outOfAnySight is the same for what only a sync reports whose beginning nobody sees.
-var outOfAnySight = outOfSight + referee.Quiet.Sync
+var outOfAnySight = outOfSight + rules.Quiet.Sync
 
 // TestQuiet has random load and no fault at all.
 func TestQuiet(t *testing.T) {

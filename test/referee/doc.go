@@ -1,37 +1,10 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package referee watches a cluster from outside while the controller works in it,
-// and reports which rules of the specification were broken. It knows nothing of the
-// controller's code: health, the gate, steps and leases are judged by what the
-// specification says, from the objects that the API server has stored.
+// Package referee watches a cluster from outside while the controller works in it, and
+// has package rules judge what happens.
 //
-//	API server ──watches──► followers ──changes──► Judge, in the order of resourceVersion
+//	API server ──watches──► followers ──changes──► rules.Judge, in the order of resourceVersion
 //	     └─── audit log: when the controller has asked for what ──────┘      │
 //	                                                     violations, with the timeline of the node
-//
-// # What the controller could not have seen
-//
-// A rule such as "no remediation while paused" is about what the controller knew, not
-// about what was stored an instant before its request arrived. So every rule looks at
-// all versions of an object that the controller may have gone by: the one that was in
-// effect at the beginning of a window, and all that came after it. Only if each of them
-// forbade what was done, it is a violation. How long the window is says Sight: as short
-// as three requests of the controller allow to tell it.
-//
-//   - The lease that is written before a first CR has the clock reading of the sync
-//     that has decided (acquireTime): what had been visible for Sight.Cache by then
-//     was known.
-//   - The Node is read live before the CR is created. The audit log has the instant:
-//     what had been stored before it was seen, without any tolerance.
-//   - The creation itself arrived when the audit log says so.
-//
-// What is stored at once and in order has no window: two CRs of one step, two control
-// plane nodes under remediation.
-//
-// # Order
-//
-// Resource versions come from one counter of etcd, so that those of different kinds
-// can be compared. That is true of the clusters of the tests (one etcd) and is no
-// promise of Kubernetes.
 package referee

@@ -17,21 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
-)
 
-// change is one event of a watch.
-type change struct {
-	resource schema.GroupVersionResource
-	key      string // Namespace and name.
-	rv       uint64
-	// seen is when the watch told of it: it was stored before. It is zero for what was
-	// there from the beginning.
-	seen time.Time
-	// object is nil if it is gone.
-	object *unstructured.Unstructured
-	// gap means that changes before this one may have been missed.
-	gap bool
-}
+	"github.com/nhc-controller/nhc-controller/test/rules"
+)
 
 // follower follows all objects of a resource. It misses nothing as long as the API
 // server can tell from where it was; otherwise it says that there is a gap.
@@ -40,7 +28,7 @@ type follower struct {
 	namespace string
 	client    dynamic.ResourceInterface
 	// sink takes the changes, in order.
-	sink func(change)
+	sink func(rules.Change)
 
 	mu     sync.Mutex
 	state  map[string]uint64
@@ -91,7 +79,7 @@ func (f *follower) list(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		object := &list.Items[i]
-		key := keyOf(object)
+		key := rules.KeyOf(object)
 		delete(gone, key)
 		version, err := parseVersion(object.GetResourceVersion())
 		if err != nil {
@@ -101,11 +89,11 @@ func (f *follower) list(ctx context.Context) error {
 			continue
 		}
 		f.state[key] = version
-		f.sink(change{resource: f.resource, key: key, rv: version, seen: seen, object: object, gap: f.listed})
+		f.sink(rules.Change{Resource: f.resource, Key: key, ResourceVersion: version, Time: seen, Object: object, Gap: f.listed})
 	}
 	for key := range gone {
 		delete(f.state, key)
-		f.sink(change{resource: f.resource, key: key, rv: rv, seen: seen, gap: true})
+		f.sink(rules.Change{Resource: f.resource, Key: key, ResourceVersion: rv, Time: seen, Gap: true})
 	}
 	f.last, f.listed = rv, true
 	return nil
@@ -169,12 +157,12 @@ func (f *follower) take(eventType watch.EventType, object *unstructured.Unstruct
 	if eventType == watch.Bookmark {
 		return nil
 	}
-	c := change{resource: f.resource, key: keyOf(object), rv: rv, seen: time.Now(), object: object}
+	c := rules.Change{Resource: f.resource, Key: rules.KeyOf(object), ResourceVersion: rv, Time: time.Now(), Object: object}
 	if eventType == watch.Deleted {
-		c.object = nil
-		delete(f.state, c.key)
+		c.Object = nil
+		delete(f.state, c.Key)
 	} else {
-		f.state[c.key] = rv
+		f.state[c.Key] = rv
 	}
 	f.sink(c)
 	return nil
@@ -198,14 +186,6 @@ func (f *follower) caughtUp(listed map[string]uint64, version uint64) bool {
 		}
 	}
 	return true
-}
-
-// keyOf returns the name of an object, with its namespace if it has one.
-func keyOf(object metav1.Object) string {
-	if object.GetNamespace() == "" {
-		return object.GetName()
-	}
-	return object.GetNamespace() + "/" + object.GetName()
 }
 
 func parseVersion(text string) (uint64, error) {

@@ -11,26 +11,18 @@ import (
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// The resources that every referee follows.
-var (
-	nodes  = corev1.SchemeGroupVersion.WithResource("nodes")
-	nhcs   = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)
-	leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
-)
-
-// Config says what a referee watches. All fields but Requests, Sight and Log are
-// required.
+// Config says what a referee watches. All fields but Tolerance and Log are required.
 type Config struct {
 	// Client is the configuration of a client that may read everything, straight from
 	// the API server.
@@ -40,10 +32,11 @@ type Config struct {
 	// LeaseNamespace has the leases of nodes.
 	LeaseNamespace string
 	// Requests returns the requests of the controller so far, as
-	// localkube.ControlPlane.Requests does. Without it some rules have more tolerance.
+	// localkube.ControlPlane.Requests does with Options.AuditResponses.
 	Requests func() ([]localkube.Request, error)
-	// Sight is what the controller could not have seen in quiet times; zero means Quiet.
-	Sight Sight
+	// Tolerance is what the controller could not have seen when nothing is wrong; zero
+	// means rules.Quiet.
+	Tolerance rules.Tolerance
 	// Log is told what Settled waits for. It may be nil.
 	Log func(format string, args ...any)
 }
@@ -58,32 +51,33 @@ type Referee struct {
 
 	inbox inbox
 
-	mu sync.Mutex // Guards everything below.
-	*court
-	// judged are the changes that were, in order, and complaints what did not settle.
-	judged     []change
-	complaints []Violation
+	mu    sync.Mutex // Guards everything below.
+	judge *rules.Judge
+	// judged are the changes that were, in order.
+	judged []rules.Change
+	// notSettled is what Settled has returned.
+	notSettled []rules.Violation
 }
 
 // inbox has the changes that have not been judged yet.
 type inbox struct {
 	mu      sync.Mutex
-	changes []change
+	changes []rules.Change
 }
 
-func (i *inbox) put(c change) {
+func (i *inbox) put(c rules.Change) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.changes = append(i.changes, c)
 }
 
 // take removes the changes up to a resource version and returns them in order.
-func (i *inbox) take(horizon uint64) []change {
+func (i *inbox) take(horizon uint64) []rules.Change {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var due, rest []change
+	var due, rest []rules.Change
 	for _, c := range i.changes {
-		if c.rv <= horizon {
+		if c.ResourceVersion <= horizon {
 			due = append(due, c)
 		} else {
 			rest = append(rest, c)
@@ -98,17 +92,17 @@ func (i *inbox) take(horizon uint64) []change {
 func (i *inbox) hasAny(resources []schema.GroupVersionResource) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return slices.ContainsFunc(i.changes, func(c change) bool { return slices.Contains(resources, c.resource) })
+	return slices.ContainsFunc(i.changes, func(c rules.Change) bool { return slices.Contains(resources, c.Resource) })
 }
 
-func sortChanges(changes []change) {
-	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.rv, b.rv) })
+func sortChanges(changes []rules.Change) {
+	slices.SortStableFunc(changes, func(a, b rules.Change) int { return cmp.Compare(a.ResourceVersion, b.ResourceVersion) })
 }
 
 // Start starts a referee. What exists already it takes as given. It watches until Stop.
 func Start(ctx context.Context, config Config) (*Referee, error) {
-	if config.Sight == (Sight{}) {
-		config.Sight = Quiet
+	if config.Tolerance == (rules.Tolerance{}) {
+		config.Tolerance = rules.Quiet
 	}
 	if config.Log == nil {
 		config.Log = func(string, ...any) {}
@@ -121,17 +115,17 @@ func Start(ctx context.Context, config Config) (*Referee, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client of the referee: %w", err)
 	}
-	r := &Referee{config: config, metadata: metadataClient, court: newCourt(config.Sight)}
-	for _, resource := range slices.Concat([]schema.GroupVersionResource{nodes, nhcs}, config.Remediations, config.Templates) {
+	r := &Referee{config: config, metadata: metadataClient, judge: rules.NewJudge(rules.Config{
+		Remediations: config.Remediations, Templates: config.Templates, LeaseNamespace: config.LeaseNamespace,
+		Tolerance: config.Tolerance, Begin: time.Now(),
+	})}
+	for _, resource := range slices.Concat([]schema.GroupVersionResource{rules.Nodes, rules.NodeHealthChecks}, config.Remediations, config.Templates) {
 		r.followers = append(r.followers, &follower{resource: resource, client: client.Resource(resource)})
 	}
-	r.followers = append(r.followers, &follower{resource: leases, namespace: config.LeaseNamespace, client: client.Resource(leases).Namespace(config.LeaseNamespace)})
-	for _, gvr := range config.Remediations {
-		r.remediations[gvr] = true
+	for _, resource := range []schema.GroupVersionResource{rules.Events, rules.CRDs, rules.ClusterRoles} {
+		r.followers = append(r.followers, &follower{resource: resource, client: client.Resource(resource)})
 	}
-	for _, gvr := range config.Templates {
-		r.templates[gvr] = true
-	}
+	r.followers = append(r.followers, &follower{resource: rules.Leases, namespace: config.LeaseNamespace, client: client.Resource(rules.Leases).Namespace(config.LeaseNamespace)})
 	watchCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop
 	for _, f := range r.followers {
@@ -154,48 +148,77 @@ func (r *Referee) Stop() {
 // Judge judges all that has happened until now, and returns when that is done. An
 // error means that the API server could not be asked; nothing is lost by it.
 func (r *Referee) Judge(ctx context.Context) error {
+	before := len(r.Violations())
+	if err := r.judgeUntilNow(ctx); err != nil {
+		return err
+	}
+	if len(r.Violations()) == before {
+		return nil
+	}
+	// A watch may be behind with what came and went: then all is judged again.
+	pause(ctx, watchDelay)
+	return r.judgeUntilNow(ctx)
+}
+
+// watchDelay is how long a watch may take to tell of an object that is not there any
+// more.
+const watchDelay = 3 * time.Second
+
+func (r *Referee) judgeUntilNow(ctx context.Context) error {
 	horizon, err := r.catchUp(ctx)
 	if err != nil {
 		return err
 	}
-	log, err := r.readAudit(ctx)
+	requests, err := r.requestsUntilNow(ctx)
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.audit = log
+	if requests != nil {
+		r.judge.SetRequests(requests)
+	}
 	due := r.inbox.take(horizon)
 	// What came and went before its watch told of it is in no list, so that nobody has
 	// waited for it: all is judged once more.
-	if n := len(r.judged); n > 0 && len(due) > 0 && due[0].rv < r.judged[n-1].rv {
+	if n := len(r.judged); n > 0 && len(due) > 0 && due[0].ResourceVersion < r.judged[n-1].ResourceVersion {
 		due = append(r.judged, due...)
 		sortChanges(due)
-		r.court, r.judged = r.afresh(), nil
-		r.audit = log
+		r.judge, r.judged = r.judge.Again(), nil
 	}
 	for _, c := range due {
-		r.judge(c)
+		r.judge.Apply(c)
 	}
 	r.judged = append(r.judged, due...)
-	r.horizon = max(r.horizon, horizon)
 	return nil
 }
 
-// readAudit returns the requests of the controller so far. It reads them only if there
-// is a CR to be judged: the log is long.
-func (r *Referee) readAudit(ctx context.Context) (audit, error) {
-	if r.config.Requests == nil || !r.inbox.hasAny(r.config.Remediations) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.audit, nil
+// requestsUntilNow returns the requests of the controller so far, or nil if there is no
+// change that the controller may have made: the log is long.
+func (r *Referee) requestsUntilNow(ctx context.Context) ([]rules.Request, error) {
+	written := slices.Concat(r.config.Remediations, []schema.GroupVersionResource{rules.Nodes, rules.NodeHealthChecks, rules.Leases})
+	if !r.inbox.hasAny(written) {
+		return nil, nil
 	}
 	pause(ctx, auditDelay)
+	requests, err := r.Requests()
+	if err != nil {
+		return nil, fmt.Errorf("reading the requests: %w", err)
+	}
+	return requests, nil
+}
+
+// Requests returns the requests of the controller so far in the form of package rules.
+func (r *Referee) Requests() ([]rules.Request, error) {
 	requests, err := r.config.Requests()
 	if err != nil {
-		return audit{}, fmt.Errorf("reading the requests: %w", err)
+		return nil, err
 	}
-	return newAudit(requests), nil
+	converted := make([]rules.Request, 0, len(requests))
+	for _, request := range requests {
+		converted = append(converted, rules.Request(request))
+	}
+	return converted, nil
 }
 
 // auditDelay is how long a request may take into the audit log after its effect is
@@ -222,4 +245,25 @@ func (r *Referee) catchUp(ctx context.Context) (uint64, error) {
 		}
 	}
 	return horizon, nil
+}
+
+// list lists the resource of a follower, as of now.
+func (r *Referee) list(ctx context.Context, f *follower) (versions map[string]uint64, version uint64, err error) {
+	list, err := r.metadata.Resource(f.resource).Namespace(f.namespace).List(ctx, metav1.ListOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, 0, nil // Not installed.
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("listing %s: %w", f.resource.Resource, err)
+	}
+	if version, err = parseVersion(list.ResourceVersion); err != nil {
+		return nil, 0, err
+	}
+	versions = map[string]uint64{}
+	for i := range list.Items {
+		if versions[rules.KeyOf(&list.Items[i])], err = parseVersion(list.Items[i].ResourceVersion); err != nil {
+			return nil, 0, err
+		}
+	}
+	return versions, version, nil
 }

@@ -101,7 +101,7 @@ func TestRemovedOfDeletedNode(t *testing.T) {
 	r := s.result(sick("n", nodeDeleted, own(cr), deleted(cr)))
 	removals := r.Removals()
 	require.Len(t, removals, 1)
-	require.Nil(t, removals[0].Node, "19.1: a deleted Node gets none")
+	require.True(t, removals[0].Node.Constraints.NodeDeleted, "19.1: a deleted Node gets none, the NodeHealthCheck does")
 	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")
 	s.quiet(t, sick("n", nodeDeleted, own(testCR("n", "1", crDeleting))))
 	s.quiet(t)

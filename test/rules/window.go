@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"fmt"
@@ -19,9 +19,9 @@ import (
 // window is what a sync of a NodeHealthCheck may have gone by when it acted on a node.
 type window struct {
 	nhc, node string
-	// sees is the time of which it has surely seen everything, but for the Node, of which
-	// it has seen everything of the time looked.
-	sees, looked time.Time
+	// known is the time of which it has surely seen everything, but for the Node, of which
+	// it has seen everything of the time nodeKnown.
+	known, nodeKnown time.Time
 	// rv is that of its act, made by a request that arrived at the time at.
 	rv uint64
 	at time.Time
@@ -30,38 +30,45 @@ type window struct {
 }
 
 // verdict counts a check of a rule, broken or not.
-func verdict(rule string, broken bool, format string, args ...any) finding {
+func check(rule string, broken bool, format string, args ...any) finding {
 	if !broken {
 		return finding{rule: rule}
 	}
 	return finding{rule: rule, text: fmt.Sprintf(format, args...)}
 }
 
-// hindrances tells what forbade to begin or to end a step (spec 5.2): whatever version
+// windowOf returns what a sync may have gone by that has made a request.
+func (j *Judge) windowOf(event Change, by *Request, nhc, node string) window {
+	tolerance := j.toleranceAt(by)
+	known := by.Time.Add(-tolerance.Sync - tolerance.Cache)
+	return window{nhc: nhc, node: node, known: known, nodeKnown: known, rv: event.ResourceVersion, at: by.Time}
+}
+
+// constraints tells what forbade to begin or to end a step (spec 5.2): whatever version
 // of everything the sync may have gone by.
-func (h *History) hindrances(w window) []finding {
-	versions := h.nhcs[w.nhc].during(w.sees, w.rv)
+func (h *history) constraints(w window) []finding {
+	versions := h.nhcs[w.nhc].during(w.known, w.rv)
 	alive := func(nhc *NHC) bool { return nhc != nil && nhc.DeletionTimestamp == nil }
 	working := func(nhc *NHC) bool { return alive(nhc) && len(nhc.Spec.PauseRequests) == 0 }
-	census := h.census(versions, w.sees, w.rv, w.at)
-	open := func(nhc *NHC) bool { return nhc == nil || census.MayBeOpen(&nhc.Spec) }
+	counts := h.nodeCounts(versions, w.known, w.rv, w.at)
+	open := func(nhc *NHC) bool { return nhc == nil || counts.MayBeOpen(&nhc.Spec) }
 	findings := []finding{
-		verdict("4.8", !some(versions, alive), "the NodeHealthCheck is deleted"),
-		verdict("10.1", some(versions, alive) && !some(versions, working), "the NodeHealthCheck is paused"),
-		verdict("8.5", !some(versions, open), "the gate is closed: %+v", census),
+		check("4.8", !some(versions, alive), "the NodeHealthCheck is deleted"),
+		check("10.1", some(versions, alive) && !some(versions, working), "the NodeHealthCheck is paused"),
+		check("8.5", !some(versions, open), "the gate is closed: %+v", counts),
 	}
-	findings = append(findings, h.nodeHindrances(w, versions)...)
+	findings = append(findings, h.nodeConstraints(w, versions)...)
 	findings = append(findings, h.templateMissing(w, versions))
 	if w.first {
-		findings = append(findings, verdict("9.6", stormRages(versions, census, w.at), "a storm is active: %+v", census))
+		findings = append(findings, check("9.6", stormRages(versions, counts, w.at), "a storm is active: %+v", counts))
 	}
 	return findings
 }
 
-// nodeHindrances judges the versions of the Node. Where the Node alone forbids, one
+// nodeConstraints judges the versions of the Node. Where the Node alone forbids, one
 // reason is told.
-func (h *History) nodeHindrances(w window, versions []*NHC) []finding {
-	seen := h.nodes[w.node].during(w.looked, w.rv)
+func (h *history) nodeConstraints(w window, versions []*NHC) []finding {
+	seen := h.nodes[w.node].during(w.nodeKnown, w.rv)
 	exists := func(node *Node) bool { return node != nil }
 	eligible := func(node *Node) bool { return exists(node) && node.Labels[v1alpha1.LabelExclude] != "true" }
 	selected := func(node *Node) bool {
@@ -74,36 +81,36 @@ func (h *History) nodeHindrances(w window, versions []*NHC) []finding {
 	}
 	nobody := all(versions, func(nhc *NHC) bool { return nhc == nil })
 	return []finding{
-		verdict("17.1", !some(seen, exists), "the Node is gone"),
-		verdict("15.1", some(seen, exists) && !some(seen, eligible), "the node is excluded"),
-		verdict("17.5", !nobody && some(seen, eligible) && !some(seen, selected), "the node is not selected"),
-		verdict("7.3", !nobody && some(seen, selected) && !some(seen, unhealthy), "the node is not unhealthy"),
+		check("17.1", !some(seen, exists), "the Node is gone"),
+		check("15.1", some(seen, exists) && !some(seen, eligible), "the node is excluded"),
+		check("17.5", !nobody && some(seen, eligible) && !some(seen, selected), "the node is not selected"),
+		check("7.3", !nobody && some(seen, selected) && !some(seen, unhealthy), "the node is not unhealthy"),
 	}
 }
 
 // templateMissing reports whether some template was missing (spec 6.7), as far as
 // templates are followed.
-func (h *History) templateMissing(w window, versions []*NHC) finding {
+func (h *history) templateMissing(w window, versions []*NHC) finding {
 	missing := ""
 	usable := func(nhc *NHC) bool {
 		return nhc == nil || !slices.ContainsFunc(stepsOf(nhc), func(s step) bool {
 			track, known := h.templates[s.templateKey()]
-			gone := known && all(track.during(w.sees, w.rv), func(v *struct{}) bool { return v == nil })
+			gone := known && all(track.during(w.known, w.rv), func(template *Template) bool { return template == nil })
 			if gone {
 				missing = s.templateKey()
 			}
 			return gone
 		})
 	}
-	return verdict("6.7", !some(versions, usable), "template %s is missing", missing)
+	return check("6.7", !some(versions, usable), "template %s is missing", missing)
 }
 
 // stormRages reports whether status showed a storm that cannot have ended (spec 9.5, 9.6).
-func stormRages(versions []*NHC, census Census, now time.Time) bool {
+func stormRages(versions []*NHC, counts NodeCounts, now time.Time) bool {
 	return all(versions, func(nhc *NHC) bool {
 		return nhc != nil && Stormy(&nhc.Spec) && meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionStormActive)
 	}) && !some(versions, func(spec *NHC) bool {
-		return census.Calm(&spec.Spec) && some(versions, func(status *NHC) bool { return cooledDown(&spec.Spec, &status.Status, now) })
+		return counts.Calm(&spec.Spec) && some(versions, func(status *NHC) bool { return cooledDown(&spec.Spec, &status.Status, now) })
 	})
 }
 
@@ -139,14 +146,24 @@ func stepsOf(nhc *NHC) []step {
 // kind is that of the CRs of the step.
 func (s step) kind() string { return strings.TrimSuffix(s.template.Kind, v1alpha1.TemplateKindSuffix) }
 
-// templateKey is where the history has the template. All kinds of the tests have the
-// usual plural.
+// templateKey is where the history has the template.
 func (s step) templateKey() string {
 	key := s.template.Name
 	if s.template.Namespace != "" {
 		key = s.template.Namespace + "/" + key
 	}
-	return strings.ToLower(s.template.Kind) + "s " + key
+	return plural(s.template.Kind) + " " + key
+}
+
+// plural returns the resource of a kind. All kinds of the tests have the usual one.
+func plural(kind string) string { return strings.ToLower(kind) + "s" }
+
+// end returns how long after its beginning the step is over by its time (spec 13.3, 14.7).
+func (s step) end() time.Duration {
+	if s.timeout == 0 {
+		return v1alpha1.ClassicLeaseOverdue
+	}
+	return s.timeout
 }
 
 // has reports whether a CR belongs to the step (spec 1.4).

@@ -1,32 +1,37 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
+	"time"
 )
 
-// Figures tell how much a referee has seen: a test that has seen little proves little.
+// Figures tell how much a judge has seen: a test that has seen little proves little.
 type Figures struct {
 	// Events is the number of changes that were judged, and Gaps how many of these came
 	// after others that may have been missed.
 	Events, Gaps int
 	// Creations, Deletions and Marks are what the controller did to CRs.
 	Creations, Deletions, Marks int
-	// Unaudited is the number of creations of which the audit log does not tell.
-	Unaudited int
+	// Unattributed is the number of writes that only the controller makes and that no
+	// request explains, and Unjudged that of those whose cause is not followed.
+	Unattributed, Unjudged int
+	// Unexplained names the first few of those writes.
+	Unexplained []string
 	// Replays is how often all was judged again because of a change that came late.
 	Replays int
-	// Faults is the number of disturbances.
+	// Faults is the number of faults.
 	Faults int
 	// Checks is how often each rule was checked.
 	Checks map[string]int
 	// Violations is the number of broken rules.
 	Violations int
 }
+
+// BlindSpots returns how often something was not judged that should have been.
+func (f Figures) BlindSpots() int { return f.Gaps + f.Unattributed + f.Unjudged }
 
 // Total returns the number of checks of all rules.
 func (f Figures) Total() int {
@@ -47,26 +52,15 @@ func (f Figures) JSON() string {
 }
 
 // Figures returns what was judged so far.
-func (r *Referee) Figures() Figures {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	figures := r.figures
-	figures.Checks = maps.Clone(r.figures.Checks)
-	figures.Violations = len(r.violations) + len(r.complaints)
+func (j *Judge) Figures() Figures {
+	figures := j.figures
+	figures.Checks = j.Checked()
+	figures.Violations = len(j.violations)
 	return figures
 }
 
-// Violations returns what was broken so far.
-func (r *Referee) Violations() []Violation {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Concat(r.violations, r.complaints)
-}
-
 // Fault counts a fault and reports it in the timelines.
-func (r *Referee) Fault(format string, args ...any) {
-	r.Remark(format, args...)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.figures.Faults++
+func (j *Judge) Fault(now time.Time, format string, args ...any) {
+	j.Remark(now, format, args...)
+	j.figures.Faults++
 }

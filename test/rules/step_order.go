@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"time"
@@ -10,7 +10,7 @@ import (
 )
 
 // turn is what a sync may have known about the steps of a node when it created a CR.
-type turn struct {
+type stepOrder struct {
 	steps []step
 	step  int
 	// standing tells for each step whether it may have had a CR, and stood whether it had
@@ -22,14 +22,14 @@ type turn struct {
 	going *CR
 }
 
-// turnOf looks at the CRs that the NodeHealthCheck had for the node besides the new one.
-func (c *court) turnOf(w window, nhc *NHC, created *CR) *turn {
-	t := &turn{steps: stepsOf(nhc)}
+// stepOrderOf looks at the CRs that the NodeHealthCheck had for the node besides the new one.
+func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
+	t := &stepOrder{steps: stepsOf(nhc)}
 	t.step = stepOf(t.steps, created)
 	t.standing, t.stood, t.over = make([]bool, len(t.steps)), make([]bool, len(t.steps)), make([]bool, len(t.steps))
-	recorded := c.recordedTimeouts(w)
-	for key := range c.crsOf[w.node] {
-		versions := c.crs[key].during(w.sees, w.rv)
+	recorded := j.recordedTimeouts(w)
+	for key := range j.crsOf[w.node] {
+		versions := j.crs[key].during(w.known, w.rv)
 		own := func(cr *CR) bool { return cr != nil && cr.UID != created.UID && cr.OwnedBy(w.nhc) }
 		stands := func(cr *CR) bool { return own(cr) && !cr.Deleting }
 		if all(versions, func(cr *CR) bool { return own(cr) && cr.Deleting }) {
@@ -57,9 +57,9 @@ func isOver(s step, cr *CR, now time.Time) bool {
 }
 
 // recordedTimeouts returns the CRs that status may have shown as timed out.
-func (c *court) recordedTimeouts(w window) map[types.UID]bool {
+func (j *Judge) recordedTimeouts(w window) map[types.UID]bool {
 	recorded := map[types.UID]bool{}
-	for _, nhc := range c.nhcs[w.nhc].during(w.sees, w.rv) {
+	for _, nhc := range j.nhcs[w.nhc].during(w.known, w.rv) {
 		if nhc == nil {
 			continue
 		}
@@ -75,7 +75,7 @@ func (c *court) recordedTimeouts(w window) map[types.UID]bool {
 }
 
 // findings judges the turn.
-func (t *turn) findings(created *CR) []finding {
+func (t *stepOrder) findings(created *CR) []finding {
 	if t.step < 0 {
 		return []finding{{"13.1", created.String() + " is of no step of its NodeHealthCheck"}}
 	}
@@ -84,22 +84,22 @@ func (t *turn) findings(created *CR) []finding {
 		anyStanding = anyStanding || stands
 	}
 	findings := []finding{
-		verdict("P9", !anyStanding && t.going != nil, "a new beginning while %s is going", t.going),
-		verdict("13.1", !anyStanding && t.step > 0, "the first CR is of step %d", t.step),
+		check("P9", !anyStanding && t.going != nil, "a new beginning while %s is going", t.going),
+		check("13.1", !anyStanding && t.step > 0, "the first CR is of step %d", t.step),
 	}
 	for i := range t.steps {
 		switch {
 		case i < t.step:
-			findings = append(findings, verdict("13.2", !t.over[i] && !t.laterStanding(i), "step %d begins and step %d is not over", t.step, i))
+			findings = append(findings, check("13.2", !t.over[i] && !t.laterStanding(i), "step %d begins and step %d is not over", t.step, i))
 		case i > t.step:
-			findings = append(findings, verdict("13.2", t.stood[i], "step %d begins again, step %d has a CR", t.step, i))
+			findings = append(findings, check("13.2", t.stood[i], "step %d begins again, step %d has a CR", t.step, i))
 		}
 	}
 	return findings
 }
 
 // laterStanding reports whether a later step than the i-th may have had a CR.
-func (t *turn) laterStanding(i int) bool {
+func (t *stepOrder) laterStanding(i int) bool {
 	for j := i + 1; j < len(t.steps); j++ {
 		if t.standing[j] {
 			return true

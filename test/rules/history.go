@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package referee
+package rules
 
 import (
 	"slices"
@@ -63,23 +63,27 @@ func some[T any](versions []*T, holds func(*T) bool) bool {
 // existed reports whether there was an object in all versions.
 func existed[T any](versions []*T) bool { return all(versions, func(v *T) bool { return v != nil }) }
 
-// History is all that was seen of a cluster.
-type History struct {
+// history is all that was seen of a cluster.
+type history struct {
 	nodes map[string]track[Node]
 	nhcs  map[string]track[NHC]
 	crs   map[string]track[CR] // By kind and name.
 	// leases are those of nodes, by the name of the Lease.
 	leases map[string]track[coordinationv1.Lease]
-	// templates exist, or not, by kind and name.
-	templates map[string]track[struct{}]
+	// templates are by resource and name, and kinds by group and kind. No kinds at all
+	// means that they are not followed.
+	templates map[string]track[Template]
+	kinds     map[string]track[Kind]
+	// role are the versions of the aggregated role, none if it is not followed.
+	role track[Role]
 	// crsOf and leasesOf are the keys of those of a node.
 	crsOf, leasesOf map[string]sets.Set[string]
 }
 
-func newHistory() *History {
-	return &History{
+func newHistory() *history {
+	return &history{
 		nodes: map[string]track[Node]{}, nhcs: map[string]track[NHC]{}, crs: map[string]track[CR]{},
-		leases: map[string]track[coordinationv1.Lease]{}, templates: map[string]track[struct{}]{},
+		leases: map[string]track[coordinationv1.Lease]{}, templates: map[string]track[Template]{}, kinds: map[string]track[Kind]{},
 		crsOf: map[string]sets.Set[string]{}, leasesOf: map[string]sets.Set[string]{},
 	}
 }
@@ -89,14 +93,14 @@ func add[T any](tracks map[string]track[T], key string, rv uint64, seen time.Tim
 	tracks[key] = append(tracks[key], version[T]{rv: rv, seen: seen, object: object})
 }
 
-func (h *History) addCR(key string, rv uint64, seen time.Time, cr *CR) {
+func (h *history) addCR(key string, rv uint64, seen time.Time, cr *CR) {
 	add(h.crs, key, rv, seen, cr)
 	if cr != nil {
 		index(h.crsOf, cr.Node, key)
 	}
 }
 
-func (h *History) addLease(key string, rv uint64, seen time.Time, lease *coordinationv1.Lease) {
+func (h *history) addLease(key string, rv uint64, seen time.Time, lease *coordinationv1.Lease) {
 	add(h.leases, key, rv, seen, lease)
 	if lease != nil {
 		index(h.leasesOf, nodeOfLease(lease), key)
@@ -111,7 +115,7 @@ func index(keys map[string]sets.Set[string], node, key string) {
 }
 
 // crsAt returns the CRs for a node at a resource version, in the order of their keys.
-func (h *History) crsAt(node string, rv uint64) map[string]*CR {
+func (h *history) crsAt(node string, rv uint64) map[string]*CR {
 	found := map[string]*CR{}
 	for key := range h.crsOf[node] {
 		if cr := h.crs[key].at(rv); cr != nil && cr.Node == node {
@@ -122,7 +126,7 @@ func (h *History) crsAt(node string, rv uint64) map[string]*CR {
 }
 
 // leasesDuring returns all versions of the lease of a node, see track.during.
-func (h *History) leasesDuring(node string, since time.Time, until uint64) []*coordinationv1.Lease {
+func (h *history) leasesDuring(node string, since time.Time, until uint64) []*coordinationv1.Lease {
 	var found []*coordinationv1.Lease
 	for key := range h.leasesOf[node] {
 		found = append(found, h.leases[key].during(since, until)...)
@@ -133,9 +137,9 @@ func (h *History) leasesDuring(node string, since time.Time, until uint64) []*co
 	return found
 }
 
-// census counts the selected nodes of a NodeHealthCheck as they may have been seen.
-func (h *History) census(nhcs []*NHC, since time.Time, until uint64, now time.Time) Census {
-	var c Census
+// counts counts the selected nodes of a NodeHealthCheck as they may have been seen.
+func (h *history) nodeCounts(nhcs []*NHC, since time.Time, until uint64, now time.Time) NodeCounts {
+	var c NodeCounts
 	for name, versions := range h.nodes {
 		nodes := versions.during(since, until)
 		selected := func(node *Node) bool {
@@ -149,16 +153,12 @@ func (h *History) census(nhcs []*NHC, since time.Time, until uint64, now time.Ti
 		matches := func(node *Node) bool {
 			return node != nil && all(nhcs, func(nhc *NHC) bool { return nhc == nil || Matches(nhc.Spec.UnhealthyConditions, node) })
 		}
-		sick := all(nodes, matches) || h.remediated(name, nhcs, since, until)
-		if always {
-			c.ObservedMin++
-		}
-		if always && sick {
-			c.SickMin++
-		}
-		if !sick {
-			c.HealthyMax++
-		}
+		remediated, everRemediated := h.remediated(name, nhcs, since, until)
+		notHealthy := all(nodes, matches) || remediated
+		everNotHealthy := everRemediated || some(nodes, func(node *Node) bool {
+			return selected(node) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && Matches(nhc.Spec.UnhealthyConditions, node) })
+		})
+		c.add(always, notHealthy, everNotHealthy, everRemediated)
 		c.Unhealthy = c.Unhealthy || some(nodes, func(node *Node) bool {
 			return selected(node) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && Unhealthy(nhc.Spec.UnhealthyConditions, node, now) })
 		})
@@ -166,8 +166,32 @@ func (h *History) census(nhcs []*NHC, since time.Time, until uint64, now time.Ti
 	return c
 }
 
-// remediated reports whether a node had an own CR of the NodeHealthCheck all the time.
-func (h *History) remediated(node string, nhcs []*NHC, since time.Time, until uint64) bool {
+// add adds a node that may have been selected. Always means that it was for certain,
+// notHealthy that it was for certain not healthy, and the others that it may have been.
+func (c *NodeCounts) add(always, notHealthy, everNotHealthy, everRemediated bool) {
+	if always {
+		c.ObservedMin++
+		if notHealthy {
+			c.NotHealthyMin++
+		}
+		if !everNotHealthy {
+			c.HealthyMin++
+		}
+	}
+	if !notHealthy {
+		c.HealthyMax++
+	}
+	if everNotHealthy {
+		c.NotHealthyMax++
+	}
+	if everRemediated {
+		c.RemediatedMax++
+	}
+}
+
+// remediated reports whether a node had an own CR of the NodeHealthCheck all the time,
+// and whether it had one at any time.
+func (h *history) remediated(node string, nhcs []*NHC, since time.Time, until uint64) (always, ever bool) {
 	name := ""
 	for _, nhc := range nhcs {
 		if nhc != nil {
@@ -176,9 +200,8 @@ func (h *History) remediated(node string, nhcs []*NHC, since time.Time, until ui
 	}
 	for key := range h.crsOf[node] {
 		own := func(cr *CR) bool { return cr != nil && cr.Node == node && cr.OwnedBy(name) }
-		if all(h.crs[key].during(since, until), own) {
-			return true
-		}
+		versions := h.crs[key].during(since, until)
+		always, ever = always || all(versions, own), ever || some(versions, own)
 	}
-	return false
+	return always, ever
 }

@@ -1,0 +1,72 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package referee
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/test/rules"
+)
+
+// Violations returns what was broken so far.
+func (r *Referee) Violations() []rules.Violation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Concat(r.judge.Violations(), r.notSettled)
+}
+
+// Figures returns what was judged so far.
+func (r *Referee) Figures() rules.Figures {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	figures := r.judge.Figures()
+	figures.Violations += len(r.notSettled)
+	return figures
+}
+
+// BeginFault adds to the tolerance from now on, until the returned function is called.
+// What is the reason is told in the timelines.
+func (r *Referee) BeginFault(what string, extra rules.Tolerance) (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ending(r.judge.BeginFault(time.Now(), what, extra))
+}
+
+// BeginFaultOf is BeginFault for the requests of one process.
+func (r *Referee) BeginFaultOf(process, what string, extra rules.Tolerance) (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ending(r.judge.BeginFaultOf(time.Now(), process, what, extra))
+}
+
+// ending returns what ends a fault.
+func (r *Referee) ending(window *rules.FaultWindow) (end func()) {
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.judge.EndFault(time.Now(), window)
+	}
+}
+
+// Fault counts a fault and reports it in the timelines.
+func (r *Referee) Fault(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judge.Fault(time.Now(), format, args...)
+}
+
+// Remark adds something to all timelines.
+func (r *Referee) Remark(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judge.Remark(time.Now(), format, args...)
+}
+
+// Restarted tells that another process goes on for the controller.
+func (r *Referee) Restarted() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judge.Restarted()
+}

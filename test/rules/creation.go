@@ -1,0 +1,232 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+)
+
+// longestSync is how long a sync that has written a lease may take until it creates the
+// CR: requests that hang are given up before.
+const longestSync = 40 * time.Second
+
+// judgeCreation judges a CR that the controller has created.
+func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
+	j.figures.Creations++
+	if len(cr.Owners) == 0 {
+		j.record(cr.Node, "", finding{"11.3", "a CR without owner"})
+		return
+	}
+	w := j.creationWindow(event, cr, by)
+	before := event.ResourceVersion - 1
+	findings := j.constraints(w)
+	findings = append(findings, j.readLive(w), j.leaseHeld(w), j.unique(w, cr), j.foreign(w, cr), j.slotFree(w, before), j.quorum(w))
+	findings = append(findings, j.stepInOrder(w, cr)...)
+	findings = append(findings, j.crContent(w, cr, event.Object)...)
+	j.record(cr.Node, w.nhc, findings...)
+}
+
+// creationWindow returns what the sync that created a CR may have gone by.
+func (j *Judge) creationWindow(event Change, cr *CR, by *Request) window {
+	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion, at: by.Time}
+	tolerance := j.toleranceAt(by)
+	w.first = !j.anyStanding(w, cr)
+	began := w.at.Add(-tolerance.Sync)
+	if acquired, ok := j.acquired(w); ok && w.first && acquired.After(began) {
+		began = acquired // Or the lease is one of an earlier sync.
+	}
+	w.known = began.Add(-tolerance.Cache)
+	w.nodeKnown = w.at.Add(-tolerance.LiveRead)
+	if read, ok := j.requests.lastOf(requestKey("get", Nodes.Resource, "", cr.Node), j.selectors(w), w.at); ok && read.After(w.known) {
+		w.nodeKnown = read
+	}
+	return w
+}
+
+// readLive reports whether the Node was read live before the CR was created (spec 5.4).
+func (j *Judge) readLive(w window) finding {
+	_, read := j.requests.lastOf(requestKey("get", Nodes.Resource, "", w.node), 1, w.at)
+	return check("5.4", !read, "a CR is created, and the Node was never read live")
+}
+
+// anyStanding reports whether the node was under remediation by another CR that was not
+// being deleted.
+func (j *Judge) anyStanding(w window, created *CR) bool {
+	for _, cr := range j.crsAt(w.node, w.rv) {
+		if cr.UID != created.UID && cr.OwnedBy(w.nhc) && !cr.Deleting {
+			return true
+		}
+	}
+	return false
+}
+
+// acquired returns when the NodeHealthCheck acquired the lease of the node, which is
+// the time of the sync that decided on a first CR (spec 14.2).
+func (j *Judge) acquired(w window) (time.Time, bool) {
+	var last time.Time
+	for _, lease := range j.leasesDuring(w.node, w.at, w.rv) {
+		if holderOf(lease) == holderPrefix+w.nhc && lease.Spec.AcquireTime != nil && !lease.Spec.AcquireTime.After(w.at) && lease.Spec.AcquireTime.After(last) {
+			last = lease.Spec.AcquireTime.Time
+		}
+	}
+	return last, w.at.Sub(last) < longestSync
+}
+
+// selectors returns the number of NodeHealthChecks that may have nodeKnown at the node.
+func (j *Judge) selectors(w window) int {
+	node := j.nodes[w.node].at(w.rv)
+	count := 0
+	for _, versions := range j.nhcs {
+		if nhc := versions.at(w.rv); nhc != nil && node != nil && nhc.Selects(node) {
+			count++
+		}
+	}
+	return max(1, count)
+}
+
+// leaseHeld reports whether the lease was held at some time of the sync (spec 14.2).
+func (j *Judge) leaseHeld(w window) finding {
+	held := false
+	var last *coordinationv1.Lease
+	for _, lease := range j.leasesDuring(w.node, w.known, w.rv) {
+		held = held || holderOf(lease) == holderPrefix+w.nhc
+		last = lease
+	}
+	return check("14.2", !held, "a CR without the lease, which has holder %q", holderOf(last))
+}
+
+// unique reports whether there is another own CR of the same step. A CR of the
+// controller's own making is no surprise to it.
+func (j *Judge) unique(w window, created *CR) finding {
+	return j.other("P9", w, created, func(cr *CR) bool { return cr.OwnedBy(w.nhc) })
+}
+
+// foreign reports whether there is a foreign CR for the same node and template.
+func (j *Judge) foreign(w window, created *CR) finding {
+	return j.other("11.4", w, created, func(cr *CR) bool { return !cr.OwnedBy(w.nhc) })
+}
+
+// other judges that there is no other CR of some kind for the same node and template. One
+// of somebody else may have come too late to be seen.
+func (j *Judge) other(rule string, w window, created *CR, counts func(*CR) bool) finding {
+	for key, cr := range j.crsAt(w.node, w.rv) {
+		same := cr.Kind == created.Kind && cr.Namespace == created.Namespace && cr.NamesTemplate && cr.Template == created.Template
+		if cr.UID == created.UID || !same || !counts(cr) {
+			continue
+		}
+		if cr.ByController || existed(j.crs[key].during(w.known, w.rv)) {
+			return finding{rule, created.String() + " is created while " + cr.String() + " exists"}
+		}
+	}
+	return finding{rule: rule}
+}
+
+// slotFree reports whether another control plane node was under remediation (spec 12.2).
+func (j *Judge) slotFree(w window, before uint64) finding {
+	controlPlane := func(node *Node) bool { return node != nil && node.ControlPlane() }
+	if !w.first || !all(j.nodes[w.node].during(w.nodeKnown, w.rv), controlPlane) {
+		return finding{rule: "12.2"}
+	}
+	for key, versions := range j.crs {
+		cr := versions.at(before)
+		if cr == nil || cr.Node == w.node || !j.referenced(cr, w) {
+			continue
+		}
+		others := j.nodes[cr.Node].during(w.known, w.rv)
+		takes := cr.ControlPlane || all(others, controlPlane)
+		seen := cr.ByController || existed(j.crs[key].during(w.known, w.rv))
+		if takes && seen {
+			return finding{"12.2", "control plane node " + w.node + " gets a CR while " + cr.String() + " is for another one"}
+		}
+	}
+	return finding{rule: "12.2"}
+}
+
+// quorum reports a first CR for a control plane node that was Ready all the time, although
+// too few others can have been (spec 12.5).
+func (j *Judge) quorum(w window) finding {
+	member := func(node *Node) bool { return node != nil && node.ControlPlane() }
+	ready := func(node *Node) bool { return member(node) && node.Ready() }
+	if !w.first || !all(j.nodes[w.node].during(w.nodeKnown, w.rv), ready) {
+		return finding{rule: "12.5"}
+	}
+	members, others := 0, 0
+	for name, versions := range j.nodes {
+		during := versions.during(w.known, w.rv)
+		if all(during, member) {
+			members++
+		}
+		if name != w.node && some(during, ready) {
+			others++
+		}
+	}
+	return check("12.5", 2*others <= members, "control plane node %s is Ready, and so are %d others of %d", w.node, others, members)
+}
+
+// referenced reports whether some NodeHealthCheck referred to the kind of a CR all the
+// time.
+func (j *Judge) referenced(cr *CR, w window) bool {
+	for _, versions := range j.nhcs {
+		if all(versions.during(w.known, w.rv), func(nhc *NHC) bool {
+			if nhc == nil {
+				return false
+			}
+			for _, s := range stepsOf(nhc) {
+				if s.kind() == cr.Kind {
+					return true
+				}
+			}
+			return false
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// stepInOrder reports whether a CR is of the step that is due (spec 13.1, 13.2, P9), and
+// whether the last one was told to stop before (spec 13.3), by any version of the
+// NodeHealthCheck.
+func (j *Judge) stepInOrder(w window, created *CR) []finding {
+	var findings []finding
+	for _, nhc := range j.nhcs[w.nhc].during(w.known, w.rv) {
+		if nhc == nil {
+			continue
+		}
+		order := j.stepOrderOf(w, nhc, created)
+		findings = order.findings(created)
+		if order.step >= 0 {
+			findings = append(findings, j.lastsForStep(w, order.steps[order.step]), j.toldBefore(w, order))
+		}
+		if !broken(findings) {
+			return findings
+		}
+	}
+	return findings
+}
+
+// toldBefore reports whether the CR of the step before was told to stop when the next one
+// began (spec 13.3 to 13.5).
+func (j *Judge) toldBefore(w window, order *stepOrder) finding {
+	recorded := j.recordedTimeouts(w)
+	for key, cr := range j.crsAt(w.node, w.rv-1) {
+		if !cr.OwnedBy(w.nhc) || cr.Deleting || stepOf(order.steps, cr) != order.step-1 {
+			continue
+		}
+		told := cr.Marked || recorded[cr.UID] || j.requests.denied[key]
+		succeeded := some(j.crs[key].during(w.known, w.rv), func(version *CR) bool { return version != nil && version.Succeeded == "True" })
+		if !told && !succeeded {
+			return finding{"13.3", fmt.Sprintf("step %d begins and %s is not told to stop", order.step, cr)}
+		}
+	}
+	return finding{rule: "13.3"}
+}
+
+func broken(findings []finding) bool {
+	return slices.ContainsFunc(findings, func(f finding) bool { return f.text != "" })
+}

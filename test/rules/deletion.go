@@ -1,0 +1,130 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// judgeDeletion judges that the controller has deleted a CR (spec 16.1, 16.4, 17.2, 7.5).
+func (j *Judge) judgeDeletion(event Change, cr *CR, by *Request) {
+	if len(cr.Owners) == 0 {
+		j.record(cr.Node, "", finding{"16.1", "a foreign CR is deleted"})
+		return
+	}
+	j.figures.Deletions++
+	w := j.windowOf(event, by, cr.Owners[0], cr.Node)
+	j.record(cr.Node, w.nhc, j.recovered(w, cr), j.delayOver(w, j.toleranceAt(by)), j.replacementAwaited(event, w))
+}
+
+// replacementAwaited reports whether a remediator that replaces the Node was still at work
+// (spec 17.3).
+func (j *Judge) replacementAwaited(event Change, w window) finding {
+	gone := all(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool { return node == nil })
+	versions := j.crs[event.Resource.Resource+" "+event.Key].during(w.known, w.rv-1)
+	awaited := gone && all(versions, func(cr *CR) bool { return cr != nil && cr.Permanent == "True" && cr.Succeeded != "True" })
+	return check("17.3", awaited, "a CR is deleted while its remediator replaces the Node")
+}
+
+// recovered reports whether the node was healthy or gone by what the sync may have gone
+// by.
+func (j *Judge) recovered(w window, cr *CR) finding {
+	versions := j.nhcs[w.nhc].during(w.known, w.rv)
+	fine := some(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool {
+		return node == nil || some(versions, func(nhc *NHC) bool { return nhc == nil || !Matches(nhc.Spec.UnhealthyConditions, node) })
+	})
+	return check("16.1", !fine, "%s is deleted though the node is neither healthy nor gone", cr)
+}
+
+// delayOver reports whether healthyDelay permitted a deletion (spec 16.4 to 16.6).
+func (j *Judge) delayOver(w window, tolerance Tolerance) finding {
+	versions := j.nhcs[w.nhc].during(w.known, w.rv)
+	confirmed := func(node *Node) bool {
+		if node == nil {
+			return true
+		}
+		_, says := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
+		return says
+	}
+	if some(j.nodes[w.node].during(w.known, w.rv), confirmed) {
+		return finding{rule: "16.4"}
+	}
+	for _, nhc := range versions {
+		if nhc == nil || nhc.Spec.HealthyDelay == nil || nhc.Spec.HealthyDelay.Duration == 0 {
+			return finding{rule: "16.4"}
+		}
+		delay := nhc.Spec.HealthyDelay.Duration
+		if delay < 0 {
+			continue
+		}
+		if since := j.healthySince(w, versions); !w.at.Before(since.Add(delay - tolerance.Cache)) {
+			return finding{rule: "16.4"}
+		}
+	}
+	return finding{"16.4", "a CR is deleted before healthyDelay is over"}
+}
+
+// healthySince returns since when the node had been healthy without interruption.
+func (j *Judge) healthySince(w window, versions []*NHC) time.Time {
+	var since time.Time
+	for _, version := range j.nodes[w.node] {
+		if version.rv > w.rv {
+			break
+		}
+		notHealthy := version.object == nil || all(versions, func(nhc *NHC) bool {
+			return nhc != nil && Matches(nhc.Spec.UnhealthyConditions, version.object)
+		})
+		switch {
+		case notHealthy:
+			since = time.Time{}
+		case since.IsZero():
+			since = version.seen
+		}
+	}
+	return since
+}
+
+// confirmationRemoved judges that the controller has taken the annotation
+// manually-confirmed-healthy off a Node (spec 16.6).
+func (j *Judge) confirmationRemoved(before, after *Node, event Change, by *Request) finding {
+	_, had := before.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
+	_, has := after.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
+	if !had || has {
+		return finding{rule: "16.6"}
+	}
+	since := j.windowOf(event, by, "", event.Key).known
+	for key := range j.crsOf[event.Key] {
+		if existed(j.crs[key].during(since, event.ResourceVersion)) {
+			return finding{"16.6", "the confirmation is removed while a CR is left"}
+		}
+	}
+	healthy := some(j.nodes[event.Key].during(since, event.ResourceVersion), func(node *Node) bool {
+		if node == nil {
+			return true
+		}
+		for _, track := range j.nhcs { // It need not be selected any more (spec 17.5).
+			if some(track.during(since, event.ResourceVersion), func(nhc *NHC) bool { return nhc != nil && !Matches(nhc.Spec.UnhealthyConditions, node) }) {
+				return true
+			}
+		}
+		return false
+	})
+	return check("16.6", !healthy, "the confirmation is removed though the node is not healthy")
+}
+
+// takenOver judges a change of the holder of a lease: one that is valid is respected
+// (spec 14.3, 14.4). It was written before it was seen.
+func takenOver(before, after *coordinationv1.Lease, seen time.Time) finding {
+	holder, taker := holderOf(before), holderOf(after)
+	if taker == holder || !strings.HasPrefix(taker, holderPrefix) {
+		return finding{rule: "14.4"}
+	}
+	valid := LeaseValid(before, seen) && before.Spec.RenewTime.Before(after.Spec.RenewTime)
+	return check("14.4", valid, "%s takes a valid lease of %q", taker, holder)
+}

@@ -1,0 +1,119 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// settledCheck is what a snapshot means to one NodeHealthCheck: what its status has to
+// say, and what has to be done.
+type settledCheck struct {
+	*snapshot
+	nhc *NHC
+	// observedCount and healthyCount are the counts (spec 7.1, 7.6).
+	observedCount, healthyCount int
+	// unhealthy and soon are selected nodes (spec 7.3), healthy those without any match.
+	unhealthy, soon, healthy sets.Set[string]
+	// own are the CRs by node. Those of deleted nodes that are being deleted do not count:
+	// they are leftovers (spec 17.4).
+	own       map[string][]*CR
+	leftovers []*CR
+	counts    NodeCounts
+	// gate reports whether it is open.
+	gate bool
+	left []Violation
+}
+
+func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
+	s := &settledCheck{snapshot: p, nhc: nhc, unhealthy: sets.New[string](), soon: sets.New[string](), healthy: sets.New[string](), own: map[string][]*CR{}}
+	for _, key := range slices.Sorted(maps.Keys(p.crs)) {
+		cr := p.crs[key].at(p.rv)
+		switch {
+		case cr == nil || !cr.OwnedBy(nhc.Name):
+		case cr.Deleting && p.nodes[cr.Node].at(p.rv) == nil:
+			s.leftovers = append(s.leftovers, cr)
+		default:
+			s.own[cr.Node] = append(s.own[cr.Node], cr)
+		}
+	}
+	remediated := 0
+	for name, versions := range p.nodes {
+		node := versions.at(p.rv)
+		if node == nil || !nhc.Selects(node) {
+			continue
+		}
+		s.observedCount++
+		if len(s.own[name]) > 0 {
+			remediated++
+		}
+		switch {
+		case Unhealthy(nhc.Spec.UnhealthyConditions, node, p.now):
+			s.unhealthy.Insert(name)
+		case Matches(nhc.Spec.UnhealthyConditions, node):
+			s.soon.Insert(name)
+		default:
+			s.healthy.Insert(name)
+			if len(s.own[name]) == 0 {
+				s.healthyCount++
+			}
+		}
+	}
+	not := s.observedCount - s.healthyCount
+	s.counts = NodeCounts{
+		ObservedMin: s.observedCount, ObservedMax: s.observedCount, NotHealthyMin: not, NotHealthyMax: not,
+		HealthyMin: s.healthyCount, HealthyMax: s.healthyCount, RemediatedMax: remediated, Unhealthy: len(s.unhealthy) > 0,
+	}
+	s.gate = s.counts.MayBeOpen(&nhc.Spec)
+	return s
+}
+
+// check counts a check of a rule, and notes it if it is broken.
+func (s *settledCheck) check(rule, node string, broken bool, format string, args ...any) {
+	s.checks[rule]++
+	if broken {
+		s.left = append(s.left, Violation{Rule: rule, Node: node, NHC: s.nhc.Name, Text: fmt.Sprintf(format, args...)})
+	}
+}
+
+// violations returns what is not as it has to be.
+func (s *settledCheck) violations() []Violation {
+	s.checkCounts()
+	s.checkPhase()
+	s.checkEntries()
+	s.checkConditions()
+	s.checkStorm()
+	for _, node := range sets.List(s.unhealthy) {
+		s.checkUnhealthy(node)
+	}
+	for _, node := range slices.Sorted(maps.Keys(s.own)) {
+		s.checkOwn(node, s.own[node])
+		s.checkLease(node)
+	}
+	for _, cr := range s.leftovers {
+		s.check("13.8", cr.Node, !cr.Marked && cr.Succeeded != "True", "%s is being deleted, its Node is gone, and its remediator is not told to stop", cr)
+	}
+	return s.left
+}
+
+// unselected reports whether a node is gone or no longer selected.
+func (s *settledCheck) unselected(node string) bool {
+	return !s.unhealthy.Has(node) && !s.soon.Has(node) && !s.healthy.Has(node)
+}
+
+// entry returns what status says about a node, nil if nothing.
+func (s *settledCheck) entry(node string) *v1alpha1.UnhealthyNode {
+	for i := range s.nhc.Status.UnhealthyNodes {
+		if s.nhc.Status.UnhealthyNodes[i].Name == node {
+			return &s.nhc.Status.UnhealthyNodes[i]
+		}
+	}
+	return nil
+}
