@@ -51,7 +51,6 @@ func TestOpenShift(t *testing.T) {
 // testKindsComeAndGo: the controller was started without any of the kinds (spec
 // 1.3, 6.4, 6.9, 10.3).
 func testKindsComeAndGo(t *testing.T, c *cluster, controller *localkube.Process) {
-	requireManifests(t, machineHealthCheck)
 	s := newOnPlatform(t, c)
 	s.createNodes("a", "b", "c")
 	s.createNHC()
