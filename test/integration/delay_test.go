@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -368,7 +367,7 @@ func (s *scenario) setFinalizersOf(cr string, finalizers ...string) {
 // TestHealthyDelayCrash: a delay goes on in the next process (spec P8).
 func TestHealthyDelayCrash(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	s := newScenario(t, c)
 	first := c.startController(t, "delay-1", "--leader-elect=false")
 	s.createNodes("a", "b")

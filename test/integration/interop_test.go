@@ -20,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // TestInterop has the real kinds of the remediators that users run, and small
@@ -29,7 +27,7 @@ import (
 // wrong with them).
 func TestInterop(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	installRealRemediators(t, c)
 	takeOver := prepareTakeOver(t, c)
 	c.startController(t, "interop", "--leader-elect=false")

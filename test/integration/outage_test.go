@@ -26,7 +26,7 @@ import (
 // 22.6).
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 
 	// The API server cannot read the objects of one kind. This comes first: after an
 	// outage of everything, other controllers are slow to follow.

@@ -23,7 +23,7 @@ import (
 // take turns.
 func TestOpenShift(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	for _, namespace := range []string{"openshift-etcd", machineNamespace} {
 		_, err := c.Kubectl(t.Context(), "create", "namespace", namespace)
 		require.NoError(t, err)
@@ -102,7 +102,7 @@ func (s *onPlatform) kubeNode(name string) *corev1.Node {
 // where parts of the platforms appear later.
 func TestPlatformLater(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	_, err := c.Kubectl(t.Context(), "create", "namespace", "openshift-etcd")
 	require.NoError(t, err)
 	controller := c.startController(t, "vanilla")

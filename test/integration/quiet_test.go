@@ -29,7 +29,7 @@ import (
 // are (spec P3, 21.1).
 func TestQuietCluster(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	controller := c.startController(t, "quiet")
 
 	nodes := make([]string, 40)

@@ -14,8 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 func stormThreshold(n int32) func(*v1alpha1.NodeHealthCheckSpec) {
@@ -211,7 +209,7 @@ func TestStormSteps(t *testing.T) {
 // TestStormRestart: a storm and its cooldown outlive the process (P8).
 func TestStormRestart(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	s := newScenario(t, c)
 	first := c.startController(t, "storm-1", "--leader-elect=false")
 	s.createNodes("a", "b", "c")
