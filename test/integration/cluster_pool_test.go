@@ -19,7 +19,7 @@ import (
 
 // maxExclusive is how many clusters there are besides the shared one. To start one costs
 // more CPU than most tests, so tests take turns with them.
-const maxExclusive = 3
+const maxExclusive = 4
 
 // exclusive are the clusters of tests that need a controller of their own, or that do
 // something to the cluster that others must not notice.

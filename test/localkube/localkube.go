@@ -51,6 +51,7 @@ type ControlPlane struct {
 	socketDir  string // For the path of a socket, dir may be too long.
 	identities identities
 
+	choosePort         func() (int, error)
 	port               int
 	servingCertificate []byte
 	audit              auditReader
@@ -89,7 +90,7 @@ func newControlPlane(opts Options) *ControlPlane {
 	if opts.Log == nil {
 		opts.Log = io.Discard
 	}
-	c := &ControlPlane{opts: opts, identities: newIdentities(), logs: map[string]bool{}}
+	c := &ControlPlane{opts: opts, identities: newIdentities(), logs: map[string]bool{}, choosePort: freePort}
 	c.stop = sync.OnceValue(c.stopAll)
 	return c
 }
@@ -102,7 +103,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := c.startEtcd(ctx); err != nil {
 		return err
 	}
-	if err := c.startFirstAPIServer(ctx, freePort); err != nil {
+	if err := c.startFirstAPIServer(ctx); err != nil {
 		return err
 	}
 	if err := WriteKubeconfig(c.AdminKubeconfig(), c.AdminConfig()); err != nil {
