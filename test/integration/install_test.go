@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 var installManifest = filepath.Join("..", "..", "manifests", "install.yaml")
@@ -25,7 +24,7 @@ var installManifest = filepath.Join("..", "..", "manifests", "install.yaml")
 // remediators gave it (spec P10, 22.2).
 func TestInstallAgain(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{}) // Elsewhere other tests grant permissions.
+	c := exclusiveCluster(t) // Elsewhere other tests grant permissions.
 	roles := c.kube.RbacV1().ClusterRoles()
 	const name = "nhc-controller-aggregation"
 	aggregated, err := roles.Get(t.Context(), name, metav1.GetOptions{})
