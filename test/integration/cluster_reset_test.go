@@ -133,7 +133,7 @@ func (c *cluster) reset(ctx context.Context, initial snapshot) error {
 	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var current snapshot
 		if current, last = c.snapshot(ctx); last != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // Tried again. The end reports the last one.
 		}
 		left, last = c.restore(ctx, initial, current)
 		return len(left) == 0 && last == nil, nil

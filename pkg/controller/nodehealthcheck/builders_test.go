@@ -266,9 +266,9 @@ func (s *story) sync(parts ...part) []string {
 	}
 	all := append(r.Removals(), r.Transitions()...)
 	s.metrics.initialize(r.nhc)
-	s.metrics.countCreations(r.nhc.Name, r.results)
+	s.metrics.countOutcomes(r.nhc.Name, r.results)
 	s.metrics.update(r)
-	r.remember()
+	r.rememberReport()
 	s.nhc.Status = *r.Status.DeepCopy()
 	s.now = s.now.Add(time.Second)
 	var lines []string
