@@ -30,11 +30,15 @@ func TestInstallAgain(t *testing.T) {
 	aggregated, err := roles.Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.NotEmpty(t, aggregated.Rules, "the demo remediator is installed")
+	// A version that the API server still has: in a cluster that was used before, the role may
+	// not have changed for long.
+	roleList, err := roles.List(t.Context(), metav1.ListOptions{Limit: 1})
+	require.NoError(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	changes, err := roles.Watch(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: aggregated.ResourceVersion,
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: roleList.ResourceVersion,
 	})
 	require.NoError(t, err)
 	defer changes.Stop()
