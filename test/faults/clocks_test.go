@@ -74,6 +74,13 @@ func TestClocks(t *testing.T) {
 			w.testUntrustedClock()
 		})
 	})
+	t.Run("set", func(t *testing.T) {
+		forEachSeed(t, func(t *testing.T, seed uint64) {
+			w := newWorld(t, seed)
+			w.executable = executable
+			w.testSetClock()
+		})
+	})
 	t.Run("replicas", func(t *testing.T) {
 		forEachSeed(t, func(t *testing.T, seed uint64) {
 			w := newWorld(t, seed)
@@ -83,13 +90,27 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// setClock has those that are started from now on be ahead of all others.
-func (w *world) setClock(off time.Duration) { w.env = []string{clockEnv + "=" + off.String()} }
+// setClock has those that are started from now on be ahead of all others, and returns their
+// clock.
+func (w *world) setClock(off time.Duration) clock {
+	w.t.Helper()
+	c := newClock(w.t)
+	c.set(w.t, off)
+	w.env = []string{clockEnv + "=" + string(c)}
+	return c
+}
 
 // startAhead starts a controller with a clock that is ahead, and makes sure that it is.
 func (w *world) startAhead(off time.Duration) *localkube.Process {
 	w.t.Helper()
-	w.setClock(off)
+	process, _ := w.startByClock(off)
+	return process
+}
+
+// startByClock does the same and returns the clock as well.
+func (w *world) startByClock(off time.Duration) (*localkube.Process, clock) {
+	w.t.Helper()
+	c := w.setClock(off)
 	name := w.processName("ahead")
 	if off < 0 {
 		name = w.processName("behind")
@@ -104,7 +125,7 @@ func (w *world) startAhead(off time.Duration) *localkube.Process {
 		require.Less(w.t, wrong.Abs(), 20*time.Second, "the clock of the controller")
 		return true
 	})
-	return process
+	return process, c
 }
 
 // byAnyClock are NodeHealthChecks whose steps end by what remediators say alone.
@@ -272,6 +293,32 @@ func (w *world) testHandoverByClock(off time.Duration) {
 	time.Sleep(outOfAnySight)
 	require.Len(w.t, w.crsFor(contested), 1, "11.5: who remediates a node goes on")
 	w.requireOrder()
+	w.staff.rest(false)
+	w.requireSettled()
+}
+
+// testSetClock has the clock be set while nodes fail: neither a jump nor the way back ends a
+// duration sooner.
+func (w *world) testSetClock() {
+	_, clock := w.startByClock(0)
+	w.staff.rest(true)
+	const n, lasting = 6, 15 * time.Second
+	w.createNodes(n)
+	patient := newNHC("patient", pools)
+	patient.Spec.UnhealthyConditions = unhealthyAfter(lasting)
+	w.createNHCs(patient)
+	for j, off := range []time.Duration{ahead, behind, 0} {
+		i := len(pools) + j // The first ones are of the control plane.
+		failed := time.Now()
+		w.fail(i)
+		time.Sleep(time.Second)
+		w.referee.Fault("the clock is ahead by %v", off)
+		clock.set(w.t, off)
+		cr := w.eventuallyCR(kindNames[2], nodeName(i))
+		created := cr.GetCreationTimestamp()
+		require.GreaterOrEqual(w.t, created.Sub(failed.Truncate(time.Second)), lasting, "7.3: a condition has to last")
+		w.requireOrder()
+	}
 	w.staff.rest(false)
 	w.requireSettled()
 }

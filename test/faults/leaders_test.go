@@ -25,7 +25,7 @@ import (
 var shortLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=300ms"}
 
 // TestLeaders runs replicas of which the leader is killed, frozen until another one
-// leads, and cut off. No write begins when the lease of its process is not valid.
+// leads, cut off, and cut off without noticing. No write begins when the lease of its process is not valid.
 func TestLeaders(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed)
@@ -41,7 +41,7 @@ func TestLeaders(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { l.run(ctx, time.Hour) })
 		for range numberOf(1, 5) {
-			for _, fault := range []func(*replica){r.killLeader, r.freezeLeader, r.cutLeader} {
+			for _, fault := range []func(*replica){r.killLeader, r.freezeLeader, r.cutLeader, r.silenceLeader} {
 				leader := r.eventuallyLeader("")
 				time.Sleep(time.Second) // Let it work.
 				fault(leader)
@@ -187,8 +187,17 @@ func (r *replicas) freezeLeader(leader *replica) {
 
 // cutLeader cuts the leader off until another one leads, and heals its connection.
 func (r *replicas) cutLeader(leader *replica) {
-	defer r.w.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is cut off", unresponsive)()
-	leader.proxy.Set(Weather{Cut: true})
+	r.disconnectLeader(leader, "cut off", Weather{Cut: true})
+}
+
+// silenceLeader does the same by packets that vanish: no connection breaks.
+func (r *replicas) silenceLeader(leader *replica) {
+	r.disconnectLeader(leader, "silent", Weather{Silent: true})
+}
+
+func (r *replicas) disconnectLeader(leader *replica, how string, weather Weather) {
+	defer r.w.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is "+how, unresponsive)()
+	leader.proxy.Set(weather)
 	r.eventuallyLeader(leader.name)
 	r.w.referee.Remark("%s is connected again", leader.name)
 	leader.proxy.Set(Weather{})

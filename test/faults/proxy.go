@@ -40,6 +40,9 @@ type Weather struct {
 	Lose int
 	// Cut breaks all connections, also those of watches.
 	Cut bool
+	// Silent has nothing get through in either direction, while no connection breaks: as if
+	// packets vanished. What had been sent arrives afterwards, but for requests.
+	Silent bool
 	// Late is by how much the events of watches are late, by resource.
 	Late map[string]time.Duration
 }
@@ -54,7 +57,9 @@ type Proxy struct {
 	random  *rand.Rand
 	weather Weather
 	// cut is closed to end all watches, expired are resources whose next watch is too old.
-	cut     chan struct{}
+	cut chan struct{}
+	// heard is closed when the silence ends.
+	heard   chan struct{}
 	expired map[string]bool
 	watched map[string]bool
 	writes  int
@@ -76,7 +81,7 @@ const tooOld = "watch too old"
 // StartProxy starts a proxy with fine weather.
 func StartProxy(config *rest.Config, name string, seed uint64) (*Proxy, error) {
 	p := &Proxy{
-		name: name, random: rand.New(rand.NewPCG(seed, 1)), cut: make(chan struct{}),
+		name: name, random: rand.New(rand.NewPCG(seed, 1)), cut: make(chan struct{}), heard: make(chan struct{}),
 		expired: map[string]bool{}, watched: map[string]bool{}, faults: map[string]int{},
 	}
 	var err error
@@ -90,6 +95,10 @@ func StartProxy(config *rest.Config, name string, seed uint64) (*Proxy, error) {
 func (p *Proxy) Set(weather Weather) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.weather.Silent && !weather.Silent {
+		close(p.heard)
+		p.heard = make(chan struct{})
+	}
 	p.weather = weather
 	if weather.Cut {
 		p.endWatches()
@@ -147,8 +156,13 @@ func (p *Proxy) chance(percent int, what string) bool {
 func (p *Proxy) before(r *http.Request) bool {
 	r.Header.Set("User-Agent", p.name+"/"+r.Header.Get("User-Agent"))
 	p.mu.Lock()
-	w := p.weather
+	w, heard := p.weather, p.heard
 	write := isStateWrite(r)
+	if w.Silent {
+		p.faults["request unheard"]++
+		p.mu.Unlock()
+		return await(r, heard)
+	}
 	if w.Cut || p.chance(w.Break, "connection broken") {
 		p.mu.Unlock()
 		return false
@@ -190,6 +204,11 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 	}
 	p.mu.Lock()
 	write := isStateWrite(r)
+	if heard := p.heard; p.weather.Silent {
+		p.faults["answer unheard"]++
+		p.mu.Unlock()
+		return await(r, heard)
+	}
 	lost := p.weather.Cut || (write && p.chance(p.weather.Lose, "answer lost"))
 	notify, cut := p.onWrite, p.cut
 	p.mu.Unlock()
@@ -201,6 +220,15 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 		response.Body = newStream(response.Body, cut, func() time.Duration { return p.late(resourceOf(r)) }, p.inspect)
 	}
 	return true
+}
+
+// await waits for the end of the silence or of the request, which fails.
+func await(r *http.Request, heard <-chan struct{}) bool {
+	select {
+	case <-heard:
+	case <-r.Context().Done():
+	}
+	return false
 }
 
 // inspect looks at what a watch has sent: what it cannot begin with is told in an event,
@@ -217,6 +245,9 @@ func (p *Proxy) inspect(content []byte) {
 func (p *Proxy) late(resource string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.weather.Silent {
+		return time.Hour // As long as it lasts: it is asked again and again.
+	}
 	return p.weather.Late[resource]
 }
 
