@@ -8,8 +8,6 @@ package status
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
@@ -54,12 +52,7 @@ type Known struct {
 	Entries []v1alpha1.UnhealthyNode
 	// Reported is what events have said.
 	Reported Reported
-	// Tracks reports whether a CR existed at the last report, also where the status was too
-	// small for it; nil if there was none.
-	Tracks func(cr types.UID) bool
 }
-
-func (k *Known) tracks(cr types.UID) bool { return k.Tracks != nil && k.Tracks(cr) }
 
 // Report is what is to be reported of a sync.
 type Report struct {

@@ -20,6 +20,8 @@ type Reported struct {
 	specProblem                          string
 	// detected holds the nodes whose episodes go on, in order of name.
 	detected []string
+	// created holds the CRs that existed, also those that the status was too small for.
+	created sets.Set[types.UID]
 	// exhausted holds the nodes whose last step was reported as over in this episode.
 	exhausted sets.Set[string]
 	// failed holds the CRs whose failure was reported.
@@ -71,6 +73,7 @@ func (r *Report) Reported() Reported {
 		paused:       len(r.in.Check.Spec.PauseRequests) > 0 && !context.Constraints.Upgrading,
 		upgrading:    context.Constraints.Upgrading,
 		detected:     make([]string, 0, len(r.in.Results)),
+		created:      sets.New[types.UID](),
 		exhausted:    sets.New[string](),
 		failed:       sets.New[types.UID](),
 		refused:      map[string]v1alpha1.DecisionReason{},
@@ -92,6 +95,9 @@ func (r *Report) Reported() Reported {
 			if plan.ExhaustedBy(result.Outcome) || before.exhausted.Has(name) {
 				now.exhausted.Insert(name)
 			}
+		}
+		for _, cr := range remediationsAfter(result) {
+			now.created.Insert(cr.UID)
 		}
 		for _, cr := range node.Own {
 			if cr == plan.Failed || before.failed.Has(cr.UID) {

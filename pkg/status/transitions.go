@@ -106,6 +106,10 @@ func (r *Report) nodeTransitions() []Event {
 			}
 		}
 	}
+	gone := map[string][]*object.CR{} // Some were created since the last report, too.
+	for _, cr := range r.in.Gone {
+		gone[cr.Node()] = append(gone[cr.Node()], cr)
+	}
 	var all []Event
 	before := &r.in.Before.Reported
 	for i, result := range r.in.Results {
@@ -128,8 +132,9 @@ func (r *Report) nodeTransitions() []Event {
 		if ignoresLabel(plan) && !before.invalidLabel.Has(node.Name) {
 			all = append(all, invalidNodeLabel(node))
 		}
-		for _, cr := range remediationsAfter(result) {
-			if !r.in.Before.tracks(cr.UID) && !shown.Has(cr.UID) && !cr.Deleting() {
+		for _, cr := range slices.Concat(remediationsAfter(result), gone[node.Name]) {
+			ours := !cr.Deleting() || node.DeletionRequested[cr.UID] // Since this process watches it.
+			if ours && !before.created.Has(cr.UID) && !shown.Has(cr.UID) {
 				all = append(all, remediationCreated(node, cr.Kind))
 			}
 		}

@@ -32,7 +32,7 @@ func newSyncResult(s *snapshot, e *evaluation, results []remediation.NodeResult,
 		Check: s.nhc, Policy: &e.policy, Summary: e.summary, Results: results, Listed: s.listed, Gone: s.gone,
 		TemplateProblem: s.templates.problem, TemplatesUnknown: s.templates.unknown, PlatformProblem: s.platform.access,
 		Overlaps: s.overlaps, Now: now,
-		Before: status.Known{Ledger: s.state.ledger, Entries: s.state.entries, Reported: s.state.reported, Tracks: s.state.tracks},
+		Before: status.Known{Ledger: s.state.ledger, Entries: s.state.entries, Reported: s.state.reported},
 	})
 	return &syncResult{snapshot: s, evaluation: e, Report: report, results: results, now: now}
 }

@@ -88,12 +88,6 @@ type tracked struct {
 	succeeded, timedOut   bool
 }
 
-// tracks reports whether the last report showed a CR.
-func (m *nhcState) tracks(cr types.UID) bool {
-	_, known := m.remediations[cr]
-	return known
-}
-
 // nhcStates are the states of all NodeHealthChecks. The zero value is ready to
 // use, from any goroutine.
 type nhcStates struct {

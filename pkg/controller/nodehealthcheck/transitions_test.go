@@ -11,6 +11,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 const (
@@ -92,6 +93,41 @@ func TestCreatedIsToldAfterAll(t *testing.T) {
 	s.restart()
 	s.quiet(t, sick("n", own(cr)))
 	require.Equal(t, []string{saidCreated}, s.sync(sick("n", created(testCR("n", "2")))), "11.6: a new CR in the same episode")
+}
+
+// The status was not written between the creation of a CR and its end.
+func TestCreatedAndRemovedBetweenReports(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]struct {
+		seen *object.CR
+		part func(*part)
+	}{
+		"removed by its remediator": {seen: testCR("n", "1"), part: gone(testCR("n", "1"))},
+		"we have deleted it":        {seen: testCR("n", "1", crDeleting), part: gone(testCR("n", "1", crDeleting))},
+		"it waits for a finalizer":  {seen: testCR("n", "1", crDeleting), part: own(testCR("n", "1", crDeleting))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := begun(t)
+			s.result(sick("n", created(testCR("n", "1")))) // Its status was never written.
+			if end.seen.Deleting() {
+				s.state.deletionRequested[end.seen.UID] = true
+			}
+			require.Equal(t, []string{saidDetected, saidCreated}, s.sync(sick("n", end.part)), "19.1: once for each CR")
+			s.quiet(t, sick("n"))
+		})
+	}
+}
+
+// A Node that goes and comes back does not begin the remediation anew.
+func TestCreatedIsToldOnce(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1")
+	require.Equal(t, []string{saidDetected, saidCreated}, s.sync(sick("n", created(cr))))
+	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))))
+	s.quiet(t, sick("n", nodeDeleted, own(testCR("n", "1", crDeleting))))
+	require.NotContains(t, s.sync(sick("n", own(testCR("n", "1", crDeleting)))), saidCreated)
+	require.NotContains(t, s.sync(sick("n", gone(testCR("n", "1", crDeleting)))), saidCreated)
 }
 
 func TestRemovedOfDeletedNode(t *testing.T) {
