@@ -175,7 +175,9 @@ func (h *history) remediated(node string, nhcs []*NHC, since time.Time, until ui
 		}
 	}
 	for key := range h.crsOf[node] {
-		own := func(cr *CR) bool { return cr != nil && cr.Node == node && cr.OwnedBy(name) }
+		own := func(cr *CR) bool {
+			return cr != nil && cr.Node == node && cr.OwnedBy(name) && all(nhcs, func(nhc *NHC) bool { return nhc == nil || lookedFor(nhc, cr) })
+		}
 		if all(h.crs[key].during(since, until), own) {
 			return true
 		}

@@ -243,7 +243,7 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured) {
 		j.judgeDeletion(event, last)
 	}
 	if before != nil && cr != nil && !event.Gap {
-		j.record(cr.Node, "", onlyMarked(before, event.Object))
+		j.record(cr.Node, "", j.onlyMarked(event, before))
 		if cr.Marked && !last.Marked && wrote(event.Object, markPath) {
 			j.judgeMark(event, last, cr)
 		}

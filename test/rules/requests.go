@@ -57,10 +57,12 @@ func (r Request) String() string {
 type requestLog struct {
 	// times are those at which they arrived, by verb, resource and object.
 	times map[string][]time.Time
+	// denied are those at which patches arrived that had no success.
+	denied map[string][]time.Time
 }
 
 func newRequestLog(requests []Request) requestLog {
-	log := requestLog{times: map[string][]time.Time{}}
+	log := requestLog{times: map[string][]time.Time{}, denied: map[string][]time.Time{}}
 	log.add(requests)
 	return log
 }
@@ -69,12 +71,21 @@ func newRequestLog(requests []Request) requestLog {
 func (l requestLog) add(requests []Request) {
 	for i := range requests {
 		r := &requests[i]
+		key := requestKey(r.Verb, r.Resource, r.Namespace, r.Name)
+		if r.Verb == "patch" && !r.Succeeded() {
+			l.denied[key] = append(l.denied[key], r.Time)
+		}
 		if !r.Succeeded() || r.Subresource != "" {
 			continue
 		}
-		key := requestKey(r.Verb, r.Resource, r.Namespace, r.Name)
 		l.times[key] = append(l.times[key], r.Time)
 	}
+}
+
+// wasDenied reports whether a patch of an object was refused after an instant.
+func (l requestLog) wasDenied(resource, namespace, name string, since time.Time) bool {
+	times := l.denied[requestKey("patch", resource, namespace, name)]
+	return len(times) > 0 && times[len(times)-1].After(since)
 }
 
 func requestKey(verb, resource, namespace, name string) string {

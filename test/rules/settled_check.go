@@ -32,7 +32,7 @@ func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
 	s := &settledCheck{snapshot: p, nhc: nhc, unhealthy: sets.New[string](), soon: sets.New[string](), healthy: sets.New[string](), own: map[string][]*CR{}}
 	for _, versions := range p.crs {
 		cr := versions.at(p.rv)
-		if cr != nil && cr.OwnedBy(nhc.Name) && (!cr.Deleting || p.nodes[cr.Node].at(p.rv) != nil) {
+		if cr != nil && cr.OwnedBy(nhc.Name) && lookedFor(nhc, cr) && (!cr.Deleting || p.nodes[cr.Node].at(p.rv) != nil) {
 			s.own[cr.Node] = append(s.own[cr.Node], cr)
 		}
 	}
@@ -49,7 +49,7 @@ func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
 			s.soon.Insert(name)
 		default:
 			s.healthy.Insert(name)
-			if !p.hasOwn(name, nhc.Name) {
+			if len(s.own[name]) == 0 {
 				s.healthyCount++
 			}
 		}

@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,7 +31,7 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 	recorded := j.recordedTimeouts(w)
 	for key := range j.crsOf[w.node] {
 		versions := j.crs[key].during(w.known, w.rv)
-		own := func(cr *CR) bool { return cr != nil && cr.UID != created.UID && cr.OwnedBy(w.nhc) }
+		own := func(cr *CR) bool { return cr != nil && cr.UID != created.UID && cr.OwnedBy(w.nhc) && lookedFor(nhc, cr) }
 		stands := func(cr *CR) bool { return own(cr) && !cr.Deleting }
 		if all(versions, func(cr *CR) bool { return own(cr) && cr.Deleting }) {
 			t.going = versions[0]
@@ -45,7 +46,7 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 			}
 			t.standing[i] = t.standing[i] || stands(cr)
 			t.stood[i] = t.stood[i] || all(versions, stands)
-			t.over[i] = t.over[i] || recorded[cr.UID] || isOver(t.steps[i], cr, w.at)
+			t.over[i] = t.over[i] || recorded[cr.UID] || isOver(t.steps[i], cr, w.at) || j.endedUnmarked(key, t.steps[i], cr, w.at)
 		}
 	}
 	return t
@@ -54,6 +55,13 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 // isOver reports whether a step may be ended by its CR (spec 13.2 to 13.5).
 func isOver(s step, cr *CR, now time.Time) bool {
 	return cr.Marked || cr.Succeeded == "False" || (cr.Succeeded == "True" && !now.Before(cr.Created.Add(s.timeout)))
+}
+
+// endedUnmarked reports whether a step may have been ended without the annotation, because
+// admission denies it (spec 13.5).
+func (j *Judge) endedUnmarked(key string, s step, cr *CR, now time.Time) bool {
+	resource, _, _ := strings.Cut(key, " ")
+	return !now.Before(cr.Created.Add(s.timeout)) && j.requests.wasDenied(resource, cr.Namespace, cr.Name, cr.Created)
 }
 
 // recordedTimeouts returns the CRs that status may have shown as timed out.

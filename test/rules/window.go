@@ -109,7 +109,7 @@ func stormRages(versions []*NHC, counts NodeCounts, now time.Time) bool {
 
 // cooledDown reports whether the cooldown of a storm is over, of which status tells.
 func cooledDown(spec *v1alpha1.NodeHealthCheckSpec, status *v1alpha1.NodeHealthCheckStatus, now time.Time) bool {
-	if spec.StormCooldownDuration == nil {
+	if spec.StormCooldownDuration == nil || spec.StormCooldownDuration.Duration <= 0 {
 		return true
 	}
 	cooling := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormCooldownActive)

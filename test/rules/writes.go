@@ -27,12 +27,14 @@ var markPath = path{"metadata", "annotations", v1alpha1.AnnotationTimedOut}
 
 // onlyMarked reports whether the controller has changed nothing of a CR but that
 // annotation, and has not changed it again (spec 11.2, 13.8).
-func onlyMarked(before, after *unstructured.Unstructured) finding {
+func (j *Judge) onlyMarked(event Change, before *unstructured.Unstructured) finding {
+	after := event.Object
 	_, marked := before.GetAnnotations()[v1alpha1.AnnotationTimedOut]
 	for _, p := range changed(before.Object, after.Object, nil) {
 		switch {
 		case !wrote(after, p) && (hasField(after.Object, p) || !wrote(before, p)):
 		case slices.Equal(p, markPath) && !marked:
+		case slices.Equal(p, markPath) && j.mayRemind(event, before):
 		case slices.Equal(p, markPath):
 			return finding{"13.8", "nhc-timed-out is changed or removed"}
 		default:
@@ -40,6 +42,26 @@ func onlyMarked(before, after *unstructured.Unstructured) finding {
 		}
 	}
 	return finding{rule: "11.2"}
+}
+
+// mayRemind reports whether the annotation may be written anew, once for each return of
+// the Node (spec 13.8).
+func (j *Judge) mayRemind(event Change, before *unstructured.Unstructured) bool {
+	cr := ParseCR(before)
+	node := j.raw[Nodes.Resource+" "+cr.Node]
+	marked, err := time.Parse(time.RFC3339, cr.TimedOut)
+	if node == nil || err != nil || !cr.Deleting {
+		return false
+	}
+	due := later(before.GetDeletionTimestamp().Time, node.GetCreationTimestamp().Time).Add(time.Minute)
+	return !event.Time.Before(due) && !marked.After(node.GetCreationTimestamp().Time)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // onlyStatus reports whether the controller has changed nothing of a NodeHealthCheck but
@@ -195,7 +217,7 @@ func (j *Judge) stepMayEnd(w window, event Change, marked *CR) finding {
 		if steps[i].timeout > 0 && (failed || timeUp) {
 			return finding{rule: "13.3"}
 		}
-		if steps[i].timeout == 0 && !w.at.Before(marked.Created.Add(v1alpha1.ClassicLeaseOverdue)) {
+		if steps[i].timeout == 0 && !w.at.Before(marked.Created.Add(v1alpha1.ClassicLeaseOverdue-longestSync)) {
 			return finding{rule: "14.7"}
 		}
 	}

@@ -57,7 +57,7 @@ func TestOnlyMarked(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := onlyMarked(tc.before, tc.after)
+			found := NewJudge(Config{}).onlyMarked(Change{Object: tc.after}, tc.before)
 			if tc.want == "" {
 				require.Empty(t, found.text)
 				return

@@ -121,7 +121,7 @@ func (c *cluster) disturb(what string, until time.Duration) {
 func (c *cluster) quietSince() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.faults > 0 {
+	if c.faults > 0 || c.lagging != nil {
 		return time.Now()
 	}
 	return c.disturbed
@@ -196,7 +196,7 @@ func (c *cluster) anyLag() bool { return c.lagging != nil }
 func (c *cluster) reap() {
 	c.replicas = slices.DeleteFunc(c.replicas, func(r *replica) bool {
 		if r.client.Dead() {
-			r.die()
+			r.die(c.ctx)
 			c.log("%s is dead", r.name)
 			c.excused("death", 5*time.Second)
 			return true

@@ -64,7 +64,7 @@ func (c *cluster) handOver() {
 		c.mu.Unlock()
 		return // It dies at one of its next requests.
 	case 1:
-		leader.die()
+		leader.die(c.ctx)
 		c.happened["death between requests"]++
 	default:
 		leader.stop()
@@ -107,7 +107,7 @@ func (c *cluster) shutDown() {
 		if r.leading && !r.client.Dead() {
 			r.stop()
 		}
-		r.die()
+		r.die(c.ctx)
 	}
 	c.replicas = nil
 }

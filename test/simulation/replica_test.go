@@ -41,7 +41,8 @@ type replica struct {
 
 	cancel  context.CancelFunc
 	drain   chan struct{}
-	leading bool
+	// leading is whether it leads, and led whether it ever did.
+	leading, led bool
 	// done ends when everything of the process has ended, and worked when Run has.
 	done, worked sync.WaitGroup
 }
@@ -86,7 +87,7 @@ func (r *replica) start(ctx context.Context) {
 // lead has the process reconcile.
 func (r *replica) lead(t *testing.T, ctx context.Context, workers int) {
 	t.Helper()
-	r.leading = true
+	r.leading, r.led = true, true
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName(r.name)))
 	stop := r.cancel
 	r.cancel = func() { cancel(); stop() }
@@ -108,10 +109,15 @@ func (r *replica) stop() {
 
 // die ends the process at once: nothing that it sends arrives any more. It may be called
 // again, and after the client was killed.
-func (r *replica) die() {
+func (r *replica) die(ctx context.Context) {
 	r.client.Kill()
 	r.leading = false
 	r.cancel()
+	if !r.led { // Run ends what New has begun.
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = r.controller.Run(ended, r.drain, 1)
+	}
 	r.worked.Wait()
 	r.done.Wait()
 }
