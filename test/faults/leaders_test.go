@@ -123,11 +123,20 @@ func (r *replicas) observe(lease *coordinationv1.Lease) {
 		return
 	}
 	if n := len(r.tenures); n == 0 || !r.tenures[n-1].Lost.IsZero() {
-		r.tenures = append(r.tenures, rules.Tenure{Leader: holder, Taken: time.Now()})
+		r.tenures = append(r.tenures, rules.Tenure{Leader: holder, Taken: acquired(lease).Add(-r.ahead[holder])})
 		r.w.referee.Remark("%s leads", holder)
 	}
 	last := &r.tenures[len(r.tenures)-1]
 	last.Until = lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second - r.ahead[holder])
+}
+
+// acquired returns when the holder of the leader lease says that it has acquired it, which
+// is before it was written.
+func acquired(lease *coordinationv1.Lease) time.Time {
+	if lease.Spec.AcquireTime == nil {
+		return time.Now()
+	}
+	return lease.Spec.AcquireTime.Time
 }
 
 // eventuallyLeader waits until somebody leads that is running, but not this one.
@@ -150,8 +159,13 @@ func (r *replicas) gone(old *replica) {
 	r.mu.Lock()
 	delete(r.running, old.name)
 	r.mu.Unlock()
+	r.w.referee.Restarted()
 	r.start()
 }
+
+// unresponsive is what a process may do late that was frozen or cut off until another one
+// leads: a request that it has decided on before.
+var unresponsive = rules.Tolerance{Cache: 5 * time.Second, LiveRead: 5 * time.Second, Sync: 5 * time.Second}
 
 func (r *replicas) killLeader(leader *replica) {
 	r.w.referee.Fault("leader %s is killed", leader.name)
@@ -162,7 +176,7 @@ func (r *replicas) killLeader(leader *replica) {
 
 // freezeLeader stops the leader until another one leads, and lets it go on.
 func (r *replicas) freezeLeader(leader *replica) {
-	r.w.referee.Fault("leader %s is frozen", leader.name)
+	defer r.w.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is frozen", unresponsive)()
 	require.NoError(r.w.t, leader.process.Signal(syscall.SIGSTOP))
 	defer func() { _ = leader.process.Signal(syscall.SIGCONT) }()
 	r.eventuallyLeader(leader.name)
@@ -173,7 +187,7 @@ func (r *replicas) freezeLeader(leader *replica) {
 
 // cutLeader cuts the leader off until another one leads, and heals its connection.
 func (r *replicas) cutLeader(leader *replica) {
-	r.w.referee.Fault("leader %s is cut off", leader.name)
+	defer r.w.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is cut off", unresponsive)()
 	leader.proxy.Set(Weather{Cut: true})
 	r.eventuallyLeader(leader.name)
 	r.w.referee.Remark("%s is connected again", leader.name)

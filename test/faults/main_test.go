@@ -74,7 +74,7 @@ func sharedCluster(t *testing.T) *cluster {
 }
 
 func startCluster(ctx context.Context) (*cluster, error) {
-	c, err := deploy.NewCluster(ctx, localkube.Options{AuditUsers: []string{deploy.User}}, deploy.Kinds{Manifest: manifest(), Group: group.Group})
+	c, err := deploy.NewCluster(ctx, localkube.Options{AuditUsers: []string{deploy.User}, AuditResponses: true}, deploy.Kinds{Manifest: manifest(), Group: group.Group})
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,9 @@ type mortal struct {
 func (m *mortal) start() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lives++
+	if m.lives++; m.lives > 1 {
+		m.w.referee.Restarted()
+	}
 	var err error
 	m.process, err = m.w.launch(m.w.processName(fmt.Sprintf("life-%d", m.lives)), m.proxy, "--leader-elect=false")
 	return err

@@ -41,6 +41,7 @@ func TestRemediators(t *testing.T) {
 			allow()
 			w.removeTemplates()
 			run()
+			w.requireNone(w.referee.Settled(t.Context(), patience)) // Disabled, and what runs finishes.
 			require.NoError(t, w.createTemplates(t.Context()))
 			install := w.removeKind(kindNames[2])
 			run()
@@ -79,7 +80,6 @@ func (w *world) testGoing() {
 	require.NoError(w.t, w.changeNHC(w.t.Context(), "ladder", map[string]any{"pauseRequests": []string{"test"}}))
 	w.referee.Fault("somebody deletes the CRs of node %s", nodeName(i))
 	for kind, cr := range map[string]*unstructured.Unstructured{kindNames[0]: first, kindNames[1]: second} {
-		w.referee.DeletedByOthers(cr.GetUID())
 		require.NoError(w.t, w.dynamic.Resource(remediationsOf(kind)).Namespace(namespace).Delete(w.t.Context(), cr.GetName(), metav1.DeleteOptions{}))
 	}
 	// Who has not waited for it goes on as soon as it may.

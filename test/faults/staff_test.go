@@ -176,7 +176,6 @@ func (s *staff) act(ctx context.Context, gvr schema.GroupVersionResource, cr *un
 	case babbles:
 		s.report(ctx, gvr, cr, map[string]any{"conditions": []any{42, "x", map[string]any{"type": 7}, map[string]any{"type": "Succeeded"}}})
 	case deletes:
-		s.w.referee.DeletedByOthers(cr.GetUID())
 		_ = s.w.dynamic.Resource(gvr).Namespace(namespace).Delete(ctx, cr.GetName(), *metav1.NewPreconditionDeleteOptions(string(cr.GetUID())))
 	case hangs, sleeps, manners:
 	}

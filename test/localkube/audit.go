@@ -5,6 +5,7 @@ package localkube
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,12 @@ type Request struct {
 	Group, Resource, Subresource, Namespace, Name string
 
 	Code int32 // The HTTP status code.
+
+	// UID and ResourceVersion are those of the object in the answer to a write, with
+	// Options.AuditResponses. The answer to a deletion has no resourceVersion if nothing is
+	// left of the object.
+	UID             types.UID
+	ResourceVersion string
 }
 
 // auditEvent is what Request needs of an audit.k8s.io/v1 Event, which client-go
@@ -47,8 +54,19 @@ type auditEvent struct {
 	User                     struct{ Username string }
 	ObjectRef                struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 	ResponseStatus           struct{ Code int32 }
+	ResponseObject           responseObject
 	RequestReceivedTimestamp metav1.MicroTime
 	StageTimestamp           metav1.MicroTime
+}
+
+// responseObject is what Request needs of the object in an answer. The answer to a
+// deletion may be a Status, whose details say what is gone.
+type responseObject struct {
+	Metadata struct {
+		UID             types.UID
+		ResourceVersion string
+	}
+	Details struct{ UID types.UID }
 }
 
 // stageStarted is the stage of the event for the beginning of a watch.
@@ -69,6 +87,9 @@ func (e *auditEvent) request() Request {
 		Namespace:   e.ObjectRef.Namespace,
 		Name:        e.ObjectRef.Name,
 		Code:        e.ResponseStatus.Code,
+
+		UID:             cmp.Or(e.ResponseObject.Metadata.UID, e.ResponseObject.Details.UID),
+		ResourceVersion: e.ResponseObject.Metadata.ResourceVersion,
 	}
 }
 
@@ -165,18 +186,25 @@ func (a *auditReader) add(event *auditEvent) {
 	a.requests = slices.Insert(a.requests, after, request)
 }
 
-// auditPolicy records the users' requests without their content. Two stages
-// remain: watches are long known by the time they are complete.
-func auditPolicy(users []string) ([]byte, error) {
+// auditPolicy records the users' requests without their content, but the answers to
+// writes where they are wanted. Two stages remain: watches are long known by the time
+// they are complete.
+func auditPolicy(users []string, responses bool) ([]byte, error) {
 	type rule struct {
 		Level string   `json:"level"`
 		Users []string `json:"users,omitempty"`
+		Verbs []string `json:"verbs,omitempty"`
+	}
+	rules := []rule{{Level: "Metadata", Users: users}, {Level: "None"}}
+	if responses {
+		writes := rule{Level: "RequestResponse", Users: users, Verbs: []string{"create", "update", "patch", "delete"}}
+		rules = slices.Insert(rules, 0, writes)
 	}
 	return json.Marshal(map[string]any{
 		"apiVersion": "audit.k8s.io/v1",
 		"kind":       "Policy",
 		"omitStages": []string{"RequestReceived"},
-		"rules":      []rule{{Level: "Metadata", Users: users}, {Level: "None"}},
+		"rules":      rules,
 	})
 }
 

@@ -33,6 +33,9 @@ type Options struct {
 	Heartbeat time.Duration
 	// AuditUsers are the users whose requests ControlPlane.Requests returns.
 	AuditUsers []string
+	// AuditResponses has Requests tell which object a write was answered with. The API
+	// server then writes all answers to its audit log.
+	AuditResponses bool
 	// Dir is the working directory, with the logs of all processes. It is made if
 	// missing, and stays. Empty means a temporary directory that Stop removes.
 	Dir string
@@ -140,7 +143,7 @@ func (c *ControlPlane) prepare() error {
 	if err != nil {
 		return err
 	}
-	policy, err := auditPolicy(c.opts.AuditUsers)
+	policy, err := auditPolicy(c.opts.AuditUsers, c.opts.AuditResponses)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // serve carries out a request, unless refusal says what happens instead. It returns nil if
@@ -129,7 +130,7 @@ func (s *Server) versionAt(instant time.Time) uint64 {
 // write carries out a request that changes an object.
 func (c *Client) write(t *table, call *call) (*http.Response, error) {
 	s, key := c.server, Key{Namespace: call.Namespace, Name: call.Name}
-	status, by := call.Subresource == "status", author{user: c.user, manager: call.query.Get("fieldManager")}
+	status, user := call.Subresource == "status", c.user
 	code := http.StatusOK
 	var change *Change
 	var err error
@@ -137,13 +138,13 @@ func (c *Client) write(t *table, call *call) (*http.Response, error) {
 	case "create":
 		var object *unstructured.Unstructured
 		if object, err = call.object(t); err == nil {
-			change, err = s.create(t, by, object)
+			change, err = s.create(t, user, object)
 		}
 		code, call.Name = http.StatusCreated, nameOf(object)
 	case "update":
 		var object *unstructured.Unstructured
 		if object, err = call.object(t); err == nil {
-			change, err = s.update(t, by, object, status)
+			change, err = s.update(t, user, object, status)
 		}
 	case "patch":
 		if call.contentType != "application/merge-patch+json" {
@@ -151,7 +152,7 @@ func (c *Client) write(t *table, call *call) (*http.Response, error) {
 		}
 		var patch map[string]any
 		if err = utiljson.Unmarshal(call.Body, &patch); err == nil {
-			change, err = s.patch(t, by, key, patch, status)
+			change, err = s.patch(t, user, key, patch, status)
 		}
 	case "delete":
 		var options metav1.DeleteOptions
@@ -159,7 +160,7 @@ func (c *Client) write(t *table, call *call) (*http.Response, error) {
 			err = json.Unmarshal(call.Body, &options)
 		}
 		if err == nil {
-			change, err = s.delete(t, by, key, options.Preconditions)
+			change, err = s.delete(t, user, key, options.Preconditions)
 		}
 	default:
 		return nil, apierrors.NewMethodNotSupported(t.GroupResource(), call.Verb)
@@ -167,7 +168,10 @@ func (c *Client) write(t *table, call *call) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	call.Version = change.Version
+	call.UID = change.Object.GetUID()
+	if change.Type != watch.Deleted {
+		call.Version = change.Version
+	}
 	return answer(code, change.encoded(call.metadataOnly)), nil
 }
 

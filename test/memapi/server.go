@@ -64,7 +64,9 @@ type Request struct {
 	Received, Answered time.Time
 	// Code is the HTTP status. Whether the client has got the answer does not show.
 	Code int
-	// Version is that of the object after a write.
+	// UID and Version are those of the object after a write. Version is 0 if nothing is left
+	// of the object.
+	UID     types.UID
 	Version uint64
 }
 
@@ -93,12 +95,6 @@ type table struct {
 	// withdrawn is closed when the resource is no longer served.
 	withdrawn chan struct{}
 }
-
-// author is who makes a change.
-type author struct{ user, manager string }
-
-// name returns what managedFields call the author.
-func (a author) name() string { return cmp.Or(a.manager, a.user) }
 
 // New returns a server that serves CustomResourceDefinitions and these resources.
 func New(resources ...Resource) *Server {
@@ -138,6 +134,7 @@ func (s *Server) Install(user string, resource Resource) {
 			"group": resource.Group,
 			"names": map[string]any{"kind": resource.Kind, "plural": resource.plural()},
 		},
+		"status": map[string]any{"conditions": []any{map[string]any{"type": "Established", "status": "True"}}},
 	}}
 	_, _ = s.Create(user, CustomResourceDefinitions, definition) // It may be there already.
 }
@@ -154,11 +151,11 @@ func (s *Server) Uninstall(user string, gvr schema.GroupVersionResource) {
 		return
 	}
 	for _, key := range t.keys() {
-		s.remove(t, key, author{user: user})
+		s.remove(t, key, user)
 	}
 	definitions := s.tables[CustomResourceDefinitions]
 	if key := (Key{Name: gvr.GroupResource().String()}); definitions.objects[key] != nil {
-		s.remove(definitions, key, author{user: user})
+		s.remove(definitions, key, user)
 	}
 	delete(s.tables, gvr)
 	close(t.withdrawn)
@@ -250,15 +247,10 @@ func (t *table) at(version uint64) map[Key]*Change {
 }
 
 // put stores an object and has the watches look.
-func (s *Server) put(t *table, object *unstructured.Unstructured, by author) *Change {
+func (s *Server) put(t *table, object *unstructured.Unstructured, user string) *Change {
 	s.version++
-	var before *unstructured.Unstructured
-	if stored := t.objects[keyOf(object)]; stored != nil {
-		before = stored.Object
-	}
-	manage(before, object, by.name())
 	object.SetResourceVersion(strconv.FormatUint(s.version, 10))
-	change := &Change{Resource: t.GroupVersionResource, Type: watch.Modified, Object: object, Version: s.version, Time: time.Now(), User: by.user}
+	change := &Change{Resource: t.GroupVersionResource, Type: watch.Modified, Object: object, Version: s.version, Time: time.Now(), User: user}
 	if t.objects[keyOf(object)] == nil {
 		change.Type = watch.Added
 	}
@@ -268,11 +260,11 @@ func (s *Server) put(t *table, object *unstructured.Unstructured, by author) *Ch
 }
 
 // remove deletes an object at once.
-func (s *Server) remove(t *table, key Key, by author) *Change {
+func (s *Server) remove(t *table, key Key, user string) *Change {
 	s.version++
 	last := t.objects[key].Object.DeepCopy()
 	last.SetResourceVersion(strconv.FormatUint(s.version, 10))
-	change := &Change{Resource: t.GroupVersionResource, Type: watch.Deleted, Object: last, Version: s.version, Time: time.Now(), User: by.user}
+	change := &Change{Resource: t.GroupVersionResource, Type: watch.Deleted, Object: last, Version: s.version, Time: time.Now(), User: user}
 	delete(t.objects, key)
 	s.record(t, change)
 	return change
@@ -301,5 +293,3 @@ func keyOf(object metav1.Object) Key {
 
 // seconds is the present as the API stores it.
 func seconds() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -33,14 +33,14 @@ func (s *Server) Create(user string, gvr schema.GroupVersionResource, object *un
 	if t == nil {
 		return nil, errNotServed(gvr)
 	}
-	change, err := s.create(t, author{user: user}, object)
+	change, err := s.create(t, user, object)
 	if err != nil {
 		return nil, err
 	}
 	return change.Object, nil
 }
 
-func (s *Server) create(t *table, by author, object *unstructured.Unstructured) (*Change, error) {
+func (s *Server) create(t *table, user string, object *unstructured.Unstructured) (*Change, error) {
 	if t.objects[keyOf(object)] != nil {
 		return nil, apierrors.NewAlreadyExists(t.GroupResource(), object.GetName())
 	}
@@ -57,7 +57,7 @@ func (s *Server) create(t *table, by author, object *unstructured.Unstructured) 
 	object.SetCreationTimestamp(seconds())
 	object.SetDeletionTimestamp(nil)
 	object.SetGeneration(1)
-	return s.put(t, object, by), nil
+	return s.put(t, object, user), nil
 }
 
 // Modify changes an object on behalf of a user, status included. It returns false if there
@@ -71,12 +71,12 @@ func (s *Server) Modify(user string, gvr schema.GroupVersionResource, key Key, c
 	}
 	object := t.objects[key].Object.DeepCopy()
 	change(object)
-	_, err := s.replace(t, author{user: user}, t.objects[key].Object, object, false)
+	_, err := s.replace(t, user, t.objects[key].Object, object, false)
 	return err == nil
 }
 
 // update carries out an update or a patch of an object, or of its status alone.
-func (s *Server) update(t *table, by author, object *unstructured.Unstructured, status bool) (*Change, error) {
+func (s *Server) update(t *table, user string, object *unstructured.Unstructured, status bool) (*Change, error) {
 	key := keyOf(object)
 	stored := t.objects[key]
 	if stored == nil {
@@ -93,7 +93,7 @@ func (s *Server) update(t *table, by author, object *unstructured.Unstructured, 
 	} else {
 		object = allButStatusOf(stored.Object, object)
 	}
-	return s.replace(t, by, stored.Object, object, status)
+	return s.replace(t, user, stored.Object, object, status)
 }
 
 // onlyStatusOf returns the stored object with the status of the other one.
@@ -131,7 +131,7 @@ func setOrDelete(object map[string]any, key string, value any) {
 
 // replace stores a new version of an object, unless nothing has changed. An object that is
 // being deleted goes with its last finalizer.
-func (s *Server) replace(t *table, by author, stored, object *unstructured.Unstructured, status bool) (*Change, error) {
+func (s *Server) replace(t *table, user string, stored, object *unstructured.Unstructured, status bool) (*Change, error) {
 	keepServerFields(stored, object)
 	if equality.Semantic.DeepEqual(stored.Object, object.Object) {
 		return t.objects[keyOf(stored)], nil
@@ -145,9 +145,9 @@ func (s *Server) replace(t *table, by author, stored, object *unstructured.Unstr
 		object.SetGeneration(stored.GetGeneration() + 1)
 	}
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
-		return s.remove(t, keyOf(stored), by), nil
+		return s.remove(t, keyOf(stored), user), nil
 	}
-	return s.put(t, object, by), nil
+	return s.put(t, object, user), nil
 }
 
 // keepServerFields sets what only the server writes to what is stored.
@@ -175,7 +175,7 @@ func withoutMetadata(object *unstructured.Unstructured) map[string]any {
 }
 
 // patch carries out a JSON merge patch (RFC 7386).
-func (s *Server) patch(t *table, by author, key Key, patch map[string]any, status bool) (*Change, error) {
+func (s *Server) patch(t *table, user string, key Key, patch map[string]any, status bool) (*Change, error) {
 	stored := t.objects[key]
 	if stored == nil {
 		return nil, apierrors.NewNotFound(t.GroupResource(), key.Name)
@@ -184,7 +184,7 @@ func (s *Server) patch(t *table, by author, key Key, patch map[string]any, statu
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: t.Group, Kind: t.Kind}, key.Name, nil)
 	}
 	object := &unstructured.Unstructured{Object: merge(stored.Object.Object, patch).(map[string]any)}
-	return s.update(t, by, object, status)
+	return s.update(t, user, object, status)
 }
 
 // merge returns the target with a merge patch applied. Neither is modified.
@@ -214,11 +214,11 @@ func (s *Server) Delete(user string, gvr schema.GroupVersionResource, key Key) b
 	if t == nil {
 		return false
 	}
-	_, err := s.delete(t, author{user: user}, key, nil)
+	_, err := s.delete(t, user, key, nil)
 	return err == nil
 }
 
-func (s *Server) delete(t *table, by author, key Key, preconditions *metav1.Preconditions) (*Change, error) {
+func (s *Server) delete(t *table, user string, key Key, preconditions *metav1.Preconditions) (*Change, error) {
 	stored := t.objects[key]
 	if stored == nil {
 		return nil, apierrors.NewNotFound(t.GroupResource(), key.Name)
@@ -238,7 +238,7 @@ func (s *Server) delete(t *table, by author, key Key, preconditions *metav1.Prec
 		}
 	}
 	if len(object.GetFinalizers()) == 0 {
-		return s.remove(t, key, by), nil
+		return s.remove(t, key, user), nil
 	}
 	if object.GetDeletionTimestamp() != nil {
 		return stored, nil
@@ -246,7 +246,7 @@ func (s *Server) delete(t *table, by author, key Key, preconditions *metav1.Prec
 	going := object.DeepCopy()
 	going.SetDeletionTimestamp(new(seconds()))
 	going.SetGeneration(object.GetGeneration() + 1)
-	return s.put(t, going, by), nil
+	return s.put(t, going, user), nil
 }
 
 // parseVersion returns a resourceVersion as a number, 0 for none.

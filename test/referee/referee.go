@@ -22,8 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// Config says what a referee watches. Client, Remediations, Templates and LeaseNamespace
-// are required.
+// Config says what a referee watches. All fields but Tolerance and Log are required.
 type Config struct {
 	// Client is the configuration of a client that may read everything, straight from
 	// the API server.
@@ -33,7 +32,7 @@ type Config struct {
 	// LeaseNamespace has the leases of nodes.
 	LeaseNamespace string
 	// Requests returns the requests of the controller so far, as
-	// localkube.ControlPlane.Requests does. Without it some rules have more tolerance.
+	// localkube.ControlPlane.Requests does with Options.AuditResponses.
 	Requests func() ([]localkube.Request, error)
 	// Tolerance is what the controller could not have seen when nothing is wrong; zero
 	// means rules.Quiet.
@@ -123,6 +122,9 @@ func Start(ctx context.Context, config Config) (*Referee, error) {
 	for _, resource := range slices.Concat([]schema.GroupVersionResource{rules.Nodes, rules.NodeHealthChecks}, config.Remediations, config.Templates) {
 		r.followers = append(r.followers, &follower{resource: resource, client: client.Resource(resource)})
 	}
+	for _, resource := range []schema.GroupVersionResource{rules.Events, rules.CRDs, rules.ClusterRoles} {
+		r.followers = append(r.followers, &follower{resource: resource, client: client.Resource(resource)})
+	}
 	r.followers = append(r.followers, &follower{resource: rules.Leases, namespace: config.LeaseNamespace, client: client.Resource(rules.Leases).Namespace(config.LeaseNamespace)})
 	watchCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop
@@ -146,6 +148,23 @@ func (r *Referee) Stop() {
 // Judge judges all that has happened until now, and returns when that is done. An
 // error means that the API server could not be asked; nothing is lost by it.
 func (r *Referee) Judge(ctx context.Context) error {
+	before := len(r.Violations())
+	if err := r.judgeUntilNow(ctx); err != nil {
+		return err
+	}
+	if len(r.Violations()) == before {
+		return nil
+	}
+	// A watch may be behind with what came and went: then all is judged again.
+	pause(ctx, watchDelay)
+	return r.judgeUntilNow(ctx)
+}
+
+// watchDelay is how long a watch may take to tell of an object that is not there any
+// more.
+const watchDelay = 3 * time.Second
+
+func (r *Referee) judgeUntilNow(ctx context.Context) error {
 	horizon, err := r.catchUp(ctx)
 	if err != nil {
 		return err
@@ -175,9 +194,10 @@ func (r *Referee) Judge(ctx context.Context) error {
 }
 
 // requestsUntilNow returns the requests of the controller so far, or nil if there is no
-// CR to be judged: the log is long.
+// change that the controller may have made: the log is long.
 func (r *Referee) requestsUntilNow(ctx context.Context) ([]rules.Request, error) {
-	if r.config.Requests == nil || !r.inbox.hasAny(r.config.Remediations) {
+	written := slices.Concat(r.config.Remediations, []schema.GroupVersionResource{rules.Nodes, rules.NodeHealthChecks, rules.Leases})
+	if !r.inbox.hasAny(written) {
 		return nil, nil
 	}
 	pause(ctx, auditDelay)

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
@@ -33,7 +31,18 @@ func (r *Referee) Figures() rules.Figures {
 func (r *Referee) BeginFault(what string, extra rules.Tolerance) (end func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	window := r.judge.BeginFault(time.Now(), what, extra)
+	return r.ending(r.judge.BeginFault(time.Now(), what, extra))
+}
+
+// BeginFaultOf is BeginFault for the requests of one process.
+func (r *Referee) BeginFaultOf(process, what string, extra rules.Tolerance) (end func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ending(r.judge.BeginFaultOf(time.Now(), process, what, extra))
+}
+
+// ending returns what ends a fault.
+func (r *Referee) ending(window *rules.FaultWindow) (end func()) {
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -55,9 +64,9 @@ func (r *Referee) Remark(format string, args ...any) {
 	r.judge.Remark(time.Now(), format, args...)
 }
 
-// DeletedByOthers means that somebody else than the controller deletes a CR.
-func (r *Referee) DeletedByOthers(uid types.UID) {
+// Restarted tells that another process goes on for the controller.
+func (r *Referee) Restarted() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.judge.DeletedByOthers(uid)
+	r.judge.Restarted()
 }

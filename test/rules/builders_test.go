@@ -4,11 +4,13 @@
 package rules
 
 import (
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -31,7 +33,47 @@ type fixture struct {
 	rv uint64
 }
 
-func newFixture() *fixture { return &fixture{Judge: NewJudge(Config{Tolerance: Quiet})} }
+// newFixture has the templates of all steps.
+func newFixture() *fixture {
+	f := &fixture{Judge: NewJudge(Config{Tolerance: Quiet})}
+	for _, name := range []string{"one", "two", "three"} {
+		for _, kind := range []string{"Reboot", "Rebuild"} {
+			f.template(past, kind, name, &Template{Spec: how(name), HasSpec: true, Multiple: true})
+		}
+	}
+	return f
+}
+
+// how is the spec of the CRs of a template.
+func how(name string) map[string]any { return map[string]any{"how": name} }
+
+func (s *fixture) template(seen time.Time, kind, name string, template *Template) {
+	add(s.history.templates, strings.ToLower(kind)+"templates ns/"+name, s.next(), seen, template)
+}
+
+// snapshotAt returns the state of now.
+func (s *fixture) snapshotAt(now time.Time) *snapshot {
+	return &snapshot{history: s.history, rv: s.rv, now: now, checks: map[string]int{}}
+}
+
+// objectOf returns a CR as it is stored.
+func objectOf(cr *CR) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": how(cr.Template)}}
+	object.SetAPIVersion(cr.APIVersion)
+	object.SetKind(cr.Kind)
+	object.SetNamespace(cr.Namespace)
+	object.SetName(cr.Name)
+	object.SetUID(cr.UID)
+	object.SetLabels(map[string]string{v1alpha1.LabelPartOf: v1alpha1.PartOf})
+	object.SetAnnotations(map[string]string{v1alpha1.AnnotationNodeName: cr.Node, v1alpha1.AnnotationTemplateName: cr.Template})
+	object.SetOwnerReferences([]metav1.OwnerReference{
+		{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: cr.Owners[0], UID: "uid of nhc", Controller: new(false)},
+	})
+	return object
+}
+
+// request is one of the controller.
+func request(seconds float64) *Request { return &Request{Time: at(seconds), UserAgent: "test/1"} }
 
 func (s *fixture) next() uint64 {
 	s.rv++
@@ -85,7 +127,7 @@ func healthyNode(name string, change ...func(*Node)) *Node {
 // check returns NodeHealthCheck "nhc", which finds a node unhealthy after a second.
 func healthCheck(change ...func(*v1alpha1.NodeHealthCheck)) *NHC {
 	object := &v1alpha1.NodeHealthCheck{
-		ObjectMeta: metav1.ObjectMeta{Name: "nhc", Generation: 1},
+		ObjectMeta: metav1.ObjectMeta{Name: "nhc", UID: "uid of nhc", Generation: 1},
 		Spec: v1alpha1.NodeHealthCheckSpec{
 			Selector:            metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}},
 			MinHealthy:          new(intstr.FromInt32(0)),
@@ -125,7 +167,7 @@ func escalating(nhc *v1alpha1.NodeHealthCheck) {
 // newCR returns a CR of NodeHealthCheck "nhc" that the controller has created.
 func newCR(node, kind, template string, change ...func(*CR)) *CR {
 	cr := &CR{
-		Kind: kind, Namespace: "ns", Name: node + "-" + template, UID: types.UID(node + kind + template), Node: node,
+		APIVersion: "test/v1", Kind: kind, Namespace: "ns", Name: node + "-" + hash("ns/"+template), UID: types.UID(node + kind + template), Node: node,
 		Template: template, NamesTemplate: true, Owners: []string{"nhc"}, ByController: true, Created: epoch,
 	}
 	for _, c := range change {

@@ -4,6 +4,8 @@
 package rules
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,42 +16,42 @@ import (
 const longestSync = 40 * time.Second
 
 // judgeCreation judges a CR that the controller has created.
-func (j *Judge) judgeCreation(event Change, cr *CR) {
+func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 	j.figures.Creations++
 	if len(cr.Owners) == 0 {
 		j.record(cr.Node, "", finding{"11.3", "a CR without owner"})
 		return
 	}
-	w := j.creationWindow(event, cr)
+	w := j.creationWindow(event, cr, by)
 	before := event.ResourceVersion - 1
 	findings := j.constraints(w)
-	findings = append(findings, j.leaseHeld(w), j.unique(w, cr), j.slotFree(w, before), j.quorum(w))
+	findings = append(findings, j.readLive(w), j.leaseHeld(w), j.unique(w, cr), j.foreign(w, cr), j.slotFree(w, before), j.quorum(w))
 	findings = append(findings, j.stepInOrder(w, cr)...)
+	findings = append(findings, j.crContent(w, cr, event.Object)...)
 	j.record(cr.Node, w.nhc, findings...)
 }
 
 // creationWindow returns what the sync that created a CR may have gone by.
-func (j *Judge) creationWindow(event Change, cr *CR) window {
-	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion}
-	key := requestKey("create", event.Resource.Resource, cr.Namespace, cr.Name)
-	sent, known := j.requests.last(key, time.Time{}, event.Time)
-	tolerance := j.toleranceAt(event.Time)
-	w.at = sent
-	if !known || event.Time.Sub(sent) > longestSync {
-		j.figures.Unaudited++
-		w.at, sent = event.Time, event.Time.Add(-tolerance.LiveRead)
-	}
+func (j *Judge) creationWindow(event Change, cr *CR, by *Request) window {
+	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion, at: by.Time}
+	tolerance := j.toleranceAt(by)
 	w.first = !j.anyStanding(w, cr)
-	began := sent.Add(-tolerance.Sync)
+	began := w.at.Add(-tolerance.Sync)
 	if acquired, ok := j.acquired(w); ok && w.first && acquired.After(began) {
 		began = acquired // Or the lease is one of an earlier sync.
 	}
 	w.known = began.Add(-tolerance.Cache)
-	w.nodeKnown = sent.Add(-tolerance.LiveRead)
-	if nodeKnown, ok := j.requests.lastOf(requestKey("get", "nodes", "", cr.Node), j.selectors(w), sent); ok && nodeKnown.After(w.known) {
-		w.nodeKnown = nodeKnown
+	w.nodeKnown = w.at.Add(-tolerance.LiveRead)
+	if read, ok := j.requests.lastOf(requestKey("get", Nodes.Resource, "", cr.Node), j.selectors(w), w.at); ok && read.After(w.known) {
+		w.nodeKnown = read
 	}
 	return w
+}
+
+// readLive reports whether the Node was read live before the CR was created (spec 5.4).
+func (j *Judge) readLive(w window) finding {
+	_, read := j.requests.lastOf(requestKey("get", Nodes.Resource, "", w.node), 1, w.at)
+	return check("5.4", !read, "a CR is created, and the Node was never read live")
 }
 
 // anyStanding reports whether the node was under remediation by another CR that was not
@@ -98,25 +100,30 @@ func (j *Judge) leaseHeld(w window) finding {
 	return check("14.2", !held, "a CR without the lease, which has holder %q", holderOf(last))
 }
 
-// unique reports whether there is another CR of the same step, or a foreign one for the
-// same node and template. A CR of the controller's own making is no surprise to it; one
-// of somebody else may have come too late to be seen.
+// unique reports whether there is another own CR of the same step. A CR of the
+// controller's own making is no surprise to it.
 func (j *Judge) unique(w window, created *CR) finding {
+	return j.other("P9", w, created, func(cr *CR) bool { return cr.OwnedBy(w.nhc) })
+}
+
+// foreign reports whether there is a foreign CR for the same node and template.
+func (j *Judge) foreign(w window, created *CR) finding {
+	return j.other("11.4", w, created, func(cr *CR) bool { return !cr.OwnedBy(w.nhc) })
+}
+
+// other judges that there is no other CR of some kind for the same node and template. One
+// of somebody else may have come too late to be seen.
+func (j *Judge) other(rule string, w window, created *CR, counts func(*CR) bool) finding {
 	for key, cr := range j.crsAt(w.node, w.rv) {
-		same := cr.Kind == created.Kind && cr.Namespace == created.Namespace && (cr.NamesTemplate && cr.Template == created.Template)
-		if cr.UID == created.UID || !same {
+		same := cr.Kind == created.Kind && cr.Namespace == created.Namespace && cr.NamesTemplate && cr.Template == created.Template
+		if cr.UID == created.UID || !same || !counts(cr) {
 			continue
 		}
-		if !cr.ByController && !existed(j.crs[key].during(w.known, w.rv)) {
-			continue
+		if cr.ByController || existed(j.crs[key].during(w.known, w.rv)) {
+			return finding{rule, created.String() + " is created while " + cr.String() + " exists"}
 		}
-		rule := "11.4"
-		if cr.OwnedBy(w.nhc) {
-			rule = "P9"
-		}
-		return finding{rule, created.String() + " is created while " + cr.String() + " exists"}
 	}
-	return finding{rule: "P9"}
+	return finding{rule: rule}
 }
 
 // slotFree reports whether another control plane node was under remediation (spec 12.2).
@@ -182,26 +189,44 @@ func (j *Judge) referenced(cr *CR, w window) bool {
 	return false
 }
 
-// stepInOrder reports whether a CR is of the step whose turn it is (spec 13.1, 13.2, P9),
-// by any version of the NodeHealthCheck.
+// stepInOrder reports whether a CR is of the step that is due (spec 13.1, 13.2, P9), and
+// whether the last one was told to stop before (spec 13.3), by any version of the
+// NodeHealthCheck.
 func (j *Judge) stepInOrder(w window, created *CR) []finding {
 	var findings []finding
 	for _, nhc := range j.nhcs[w.nhc].during(w.known, w.rv) {
 		if nhc == nil {
 			continue
 		}
-		if findings = j.stepOrderOf(w, nhc, created).findings(created); !broken(findings) {
+		order := j.stepOrderOf(w, nhc, created)
+		findings = order.findings(created)
+		if order.step >= 0 {
+			findings = append(findings, j.lastsForStep(w, order.steps[order.step]), j.toldBefore(w, order))
+		}
+		if !broken(findings) {
 			return findings
 		}
 	}
 	return findings
 }
 
-func broken(findings []finding) bool {
-	for _, f := range findings {
-		if f.text != "" {
-			return true
+// toldBefore reports whether the CR of the step before was told to stop when the next one
+// began (spec 13.3 to 13.5).
+func (j *Judge) toldBefore(w window, order *stepOrder) finding {
+	recorded := j.recordedTimeouts(w)
+	for key, cr := range j.crsAt(w.node, w.rv-1) {
+		if !cr.OwnedBy(w.nhc) || cr.Deleting || stepOf(order.steps, cr) != order.step-1 {
+			continue
+		}
+		told := cr.Marked || recorded[cr.UID] || j.requests.denied[key]
+		succeeded := some(j.crs[key].during(w.known, w.rv), func(version *CR) bool { return version != nil && version.Succeeded == "True" })
+		if !told && !succeeded {
+			return finding{"13.3", fmt.Sprintf("step %d begins and %s is not told to stop", order.step, cr)}
 		}
 	}
-	return false
+	return finding{rule: "13.3"}
+}
+
+func broken(findings []finding) bool {
+	return slices.ContainsFunc(findings, func(f finding) bool { return f.text != "" })
 }

@@ -31,14 +31,18 @@ func TestCreation(t *testing.T) {
 		"13.1 of no step":            {base, newCR("n", "Reboot", "unknown"), []string{"13.1"}},
 		"13.2 the next step after a failure": {func(s *fixture) {
 			base(s)
-			s.cr(past, newCR("n", "Reboot", "one", func(cr *CR) { cr.Succeeded = "False" }))
+			s.cr(past, newCR("n", "Reboot", "one", marked, func(cr *CR) { cr.Succeeded = "False" }))
 		}, newCR("n", "Reboot", "two"), nil},
+		"13.3 a failure, not told": {func(s *fixture) {
+			base(s)
+			s.cr(past, newCR("n", "Reboot", "one", func(cr *CR) { cr.Succeeded = "False" }))
+		}, newCR("n", "Reboot", "two"), []string{"13.3"}},
 		"13.2 the next step after a mark": {func(s *fixture) {
 			base(s)
 			s.cr(past, newCR("n", "Reboot", "one"))
 			s.cr(at(99), newCR("n", "Reboot", "one", marked))
 		}, newCR("n", "Reboot", "two"), nil},
-		"13.2 the next step too early": {func(s *fixture) { base(s); s.cr(past, newCR("n", "Reboot", "one")) }, newCR("n", "Reboot", "two"), []string{"13.2"}},
+		"13.2 the next step too early": {func(s *fixture) { base(s); s.cr(past, newCR("n", "Reboot", "one")) }, newCR("n", "Reboot", "two"), []string{"13.2", "13.3"}},
 		"13.2 a step is skipped": {func(s *fixture) {
 			base(s)
 			s.cr(past, newCR("n", "Reboot", "one", marked))
@@ -75,8 +79,9 @@ func TestCreation(t *testing.T) {
 			s := newFixture()
 			tc.setup(s)
 			s.cr(at(100), tc.created)
-			event := Change{Resource: schema.GroupVersionResource{Resource: "reboots"}, Key: tc.created.Name, ResourceVersion: s.rv, Time: at(100)}
-			s.judgeCreation(event, tc.created)
+			s.SetRequests([]Request{{Time: at(99.5), Verb: "get", Resource: "nodes", Name: "n", Code: 200}})
+			event := Change{Resource: schema.GroupVersionResource{Resource: "reboots"}, Key: tc.created.Name, ResourceVersion: s.rv, Time: at(100), Object: objectOf(tc.created)}
+			s.judgeCreation(event, tc.created, request(100))
 			var rules []string
 			for _, violation := range s.violations {
 				rules = append(rules, violation.Rule)
@@ -154,8 +159,8 @@ func TestQuorum(t *testing.T) {
 	}
 }
 
-// TestCreationWindow: the lease says when the sync began, the audit log when the node was
-// nodeKnown at, and when the request arrived.
+// TestCreationWindow: the lease says when the sync began, the requests when the node was
+// read, and when the creation arrived.
 func TestCreationWindow(t *testing.T) {
 	t.Parallel()
 	s := newFixture()
@@ -166,20 +171,20 @@ func TestCreationWindow(t *testing.T) {
 	s.cr(at(100), cr)
 	event := Change{Resource: schema.GroupVersionResource{Resource: "reboots"}, ResourceVersion: s.rv, Time: at(100)}
 
-	w := s.creationWindow(event, cr)
+	w := s.creationWindow(event, cr, request(99))
 	require.Equal(t, at(97-2), w.known, "what was visible when the sync began")
-	require.Equal(t, at(100), w.at)
-	require.Equal(t, at(98), w.nodeKnown, "without an audit log: LiveRead before the request, itself LiveRead before it was seen")
+	require.Equal(t, at(99), w.at)
+	require.Equal(t, at(98), w.nodeKnown, "LiveRead before the request")
+	require.NotEmpty(t, s.readLive(w).text, "5.4: it was never read")
 
-	s.requests = newRequestLog([]Request{
+	s.SetRequests([]Request{
 		{Time: at(90), Verb: "get", Resource: "nodes", Name: "n", Code: 200},
 		{Time: at(98.5), Verb: "get", Resource: "nodes", Name: "n", Code: 200},
 		{Time: at(98.6), Verb: "get", Resource: "nodes", Name: "n", Code: 500},
 		{Time: at(98.7), Verb: "get", Resource: "nodes", Name: "m", Code: 200},
-		{Time: at(99), Verb: "create", Resource: "reboots", Namespace: "ns", Name: cr.Name, Code: 201},
 		{Time: at(99.5), Verb: "get", Resource: "nodes", Name: "n", Code: 200},
 	})
-	w = s.creationWindow(event, cr)
-	require.Equal(t, at(99), w.at)
+	w = s.creationWindow(event, cr, request(99))
 	require.Equal(t, at(98.5), w.nodeKnown)
+	require.Empty(t, s.readLive(w).text)
 }

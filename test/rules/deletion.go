@@ -12,19 +12,24 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// judgeDeletion judges the deletion of a CR, if the audit log has a request of the
-// controller for it (spec 16.1, 16.4, 17.2, 7.5).
-func (j *Judge) judgeDeletion(event Change, cr *CR) {
-	key := requestKey("delete", event.Resource.Resource, cr.Namespace, cr.Name)
-	// A creationTimestamp is cut to whole seconds, so this is not too late.
-	sent, requested := j.requests.last(key, cr.Created, event.Time)
-	if !requested || j.deletedByOthers.Has(cr.UID) || len(cr.Owners) == 0 {
+// judgeDeletion judges that the controller has deleted a CR (spec 16.1, 16.4, 17.2, 7.5).
+func (j *Judge) judgeDeletion(event Change, cr *CR, by *Request) {
+	if len(cr.Owners) == 0 {
+		j.record(cr.Node, "", finding{"16.1", "a foreign CR is deleted"})
 		return
 	}
 	j.figures.Deletions++
-	tolerance := j.toleranceAt(event.Time)
-	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion, at: sent, known: sent.Add(-tolerance.Sync - tolerance.Cache)}
-	j.record(cr.Node, w.nhc, j.recovered(w, cr), j.delayOver(w, tolerance))
+	w := j.windowOf(event, by, cr.Owners[0], cr.Node)
+	j.record(cr.Node, w.nhc, j.recovered(w, cr), j.delayOver(w, j.toleranceAt(by)), j.replacementAwaited(event, w))
+}
+
+// replacementAwaited reports whether a remediator that replaces the Node was still at work
+// (spec 17.3).
+func (j *Judge) replacementAwaited(event Change, w window) finding {
+	gone := all(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool { return node == nil })
+	versions := j.crs[event.Resource.Resource+" "+event.Key].during(w.known, w.rv-1)
+	awaited := gone && all(versions, func(cr *CR) bool { return cr != nil && cr.Permanent == "True" && cr.Succeeded != "True" })
+	return check("17.3", awaited, "a CR is deleted while its remediator replaces the Node")
 }
 
 // recovered reports whether the node was healthy or gone by what the sync may have gone
@@ -85,16 +90,15 @@ func (j *Judge) healthySince(w window, versions []*NHC) time.Time {
 	return since
 }
 
-// confirmationRemoved judges that the annotation manually-confirmed-healthy was taken
-// off a Node, which nobody but the controller does (spec 16.6).
-func (j *Judge) confirmationRemoved(before, after *Node, event Change) finding {
+// confirmationRemoved judges that the controller has taken the annotation
+// manually-confirmed-healthy off a Node (spec 16.6).
+func (j *Judge) confirmationRemoved(before, after *Node, event Change, by *Request) finding {
 	_, had := before.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
 	_, has := after.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
 	if !had || has {
 		return finding{rule: "16.6"}
 	}
-	tolerance := j.toleranceAt(event.Time)
-	since := event.Time.Add(-tolerance.Sync - tolerance.Cache)
+	since := j.windowOf(event, by, "", event.Key).known
 	for key := range j.crsOf[event.Key] {
 		left := func(cr *CR) bool { return cr != nil && j.known(cr, event.ResourceVersion) }
 		if all(j.crs[key].during(since, event.ResourceVersion), left) {

@@ -61,10 +61,15 @@ func TestDeletion(t *testing.T) {
 			s.node(past, healthyNode("n", annotated(v1alpha1.AnnotationManuallyConfirmedHealthy)))
 			s.nhc(past, healthCheck(healthyDelay(-1)))
 		}, nil},
-		"16.1 somebody else deletes": {func(s *fixture) {
-			s.node(past, failedNode("n"))
+		"17.3 its replacement is awaited": {func(s *fixture) {
+			s.noNode(past, "n")
 			s.nhc(past, healthCheck())
-			s.DeletedByOthers(newCR("n", "Reboot", "one").UID)
+			s.cr(past, newCR("n", "Reboot", "one", func(cr *CR) { cr.Permanent = "True" }))
+		}, []string{"17.3"}},
+		"17.3 it has succeeded": {func(s *fixture) {
+			s.noNode(past, "n")
+			s.nhc(past, healthCheck())
+			s.cr(past, newCR("n", "Reboot", "one", func(cr *CR) { cr.Permanent, cr.Succeeded = "True", "True" }))
 		}, nil},
 	}
 	for name, tc := range tests {
@@ -73,22 +78,14 @@ func TestDeletion(t *testing.T) {
 			s := newFixture()
 			tc.setup(s)
 			cr := newCR("n", "Reboot", "one")
-			s.requests = newRequestLog([]Request{{Time: at(100), Verb: "delete", Resource: "reboots", Namespace: "ns", Name: cr.Name, Code: 200}})
-			s.cr(past, cr)
+			if len(s.crs) == 0 {
+				s.cr(past, cr)
+			}
 			s.noCR(at(100.1), cr)
-			s.judgeDeletion(Change{Resource: schema.GroupVersionResource{Resource: "reboots"}, ResourceVersion: s.rv, Time: at(100.1)}, cr)
+			s.judgeDeletion(Change{Resource: schema.GroupVersionResource{Resource: "Reboot"}, Key: "ns/" + cr.Name, ResourceVersion: s.rv, Time: at(100.1)}, cr, request(100))
 			require.Equal(t, tc.want, brokenRules(s.violations))
 		})
 	}
-	t.Run("not by the controller", func(t *testing.T) {
-		t.Parallel()
-		s := newFixture()
-		s.node(past, failedNode("n"))
-		s.nhc(past, healthCheck())
-		s.judgeDeletion(Change{Resource: schema.GroupVersionResource{Resource: "reboots"}, ResourceVersion: s.next(), Time: at(100.1)}, newCR("n", "Reboot", "one"))
-		require.Empty(t, s.violations)
-		require.Zero(t, s.figures.Deletions)
-	})
 }
 
 func brokenRules(violations []Violation) []string {
@@ -148,7 +145,7 @@ func TestConfirmation(t *testing.T) {
 			s.node(past, tc.before)
 			tc.setup(s)
 			s.node(at(100), tc.after)
-			found := s.confirmationRemoved(tc.before, tc.after, Change{Key: "n", ResourceVersion: s.rv, Time: at(100)})
+			found := s.confirmationRemoved(tc.before, tc.after, Change{Key: "n", ResourceVersion: s.rv, Time: at(100)}, request(100))
 			require.Equal(t, tc.broken, found.text != "", found.text)
 		})
 	}
@@ -183,7 +180,7 @@ func TestMark(t *testing.T) {
 			after.Marked, after.TimedOut = true, "2026-01-01T00:01:40Z"
 			event.ResourceVersion = s.next()
 			s.addCR(id, event.ResourceVersion, at(100), &after)
-			s.judgeMark(event, tc.before, &after)
+			s.judgeMark(event, tc.before, &after, request(100))
 			require.Equal(t, tc.want, brokenRules(s.violations), "%v", s.violations)
 		})
 	}

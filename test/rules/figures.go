@@ -15,8 +15,9 @@ type Figures struct {
 	Events, Gaps int
 	// Creations, Deletions and Marks are what the controller did to CRs.
 	Creations, Deletions, Marks int
-	// Unaudited is the number of creations of which the requests do not tell.
-	Unaudited int
+	// Unattributed is the number of writes that only the controller makes and that no
+	// request explains, and Unjudged that of those whose cause is not followed.
+	Unattributed, Unjudged int
 	// Replays is how often all was judged again because of a change that came late.
 	Replays int
 	// Faults is the number of faults.
@@ -26,6 +27,9 @@ type Figures struct {
 	// Violations is the number of broken rules.
 	Violations int
 }
+
+// BlindSpots returns how often something was not judged that should have been.
+func (f Figures) BlindSpots() int { return f.Gaps + f.Unattributed + f.Unjudged }
 
 // Total returns the number of checks of all rules.
 func (f Figures) Total() int {

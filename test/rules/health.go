@@ -49,29 +49,6 @@ func deadline(rules []v1alpha1.UnhealthyCondition, node *Node) (first time.Time,
 	return first, matches
 }
 
-// NodeCounts is what is known of the selected nodes: at least and at most so many. If
-// nothing has changed for long enough both are the same.
-type NodeCounts struct {
-	ObservedMin, ObservedMax int
-	// NotHealthyMin is the number of nodes that were certainly not healthy, and HealthyMax
-	// that of those that may have been healthy and without own CR (spec 7.6).
-	NotHealthyMin, HealthyMax int
-	// Unhealthy reports whether some node may have been unhealthy.
-	Unhealthy bool
-}
-
-// MayBeOpen reports whether the gate can have been open (spec 8).
-func (c NodeCounts) MayBeOpen(spec *v1alpha1.NodeHealthCheckSpec) bool {
-	switch {
-	case spec.MinHealthy != nil && spec.MaxUnhealthy == nil:
-		return c.HealthyMax >= share(*spec.MinHealthy, c.ObservedMin)
-	case spec.MaxUnhealthy != nil && spec.MinHealthy == nil:
-		return c.NotHealthyMin <= share(*spec.MaxUnhealthy, c.ObservedMax)
-	default:
-		return false
-	}
-}
-
 // share returns the number of nodes that a value stands for (spec 8.2).
 func share(value intstr.IntOrString, observed int) int {
 	if value.Type == intstr.Int {
@@ -90,17 +67,4 @@ func share(value intstr.IntOrString, observed int) int {
 		quotient++
 	}
 	return quotient
-}
-
-// Calm reports whether a storm can have been calm (spec 9.2 to 9.4).
-func (c NodeCounts) Calm(spec *v1alpha1.NodeHealthCheckSpec) bool {
-	if spec.StormRecoveryThreshold != nil && c.NotHealthyMin > int(*spec.StormRecoveryThreshold) {
-		return false
-	}
-	return spec.StormCooldownDuration == nil || c.MayBeOpen(spec)
-}
-
-// Stormy reports whether a storm is configured.
-func Stormy(spec *v1alpha1.NodeHealthCheckSpec) bool {
-	return spec.StormRecoveryThreshold != nil || spec.StormCooldownDuration != nil
 }

@@ -70,8 +70,12 @@ type history struct {
 	crs   map[string]track[CR] // By kind and name.
 	// leases are those of nodes, by the name of the Lease.
 	leases map[string]track[coordinationv1.Lease]
-	// templates exist, or not, by kind and name.
-	templates map[string]track[struct{}]
+	// templates are by resource and name, and kinds by group and kind. No kinds at all
+	// means that they are not followed.
+	templates map[string]track[Template]
+	kinds     map[string]track[Kind]
+	// role are the versions of the aggregated role, none if it is not followed.
+	role track[Role]
 	// crsOf and leasesOf are the keys of those of a node.
 	crsOf, leasesOf map[string]sets.Set[string]
 }
@@ -79,7 +83,7 @@ type history struct {
 func newHistory() *history {
 	return &history{
 		nodes: map[string]track[Node]{}, nhcs: map[string]track[NHC]{}, crs: map[string]track[CR]{},
-		leases: map[string]track[coordinationv1.Lease]{}, templates: map[string]track[struct{}]{},
+		leases: map[string]track[coordinationv1.Lease]{}, templates: map[string]track[Template]{}, kinds: map[string]track[Kind]{},
 		crsOf: map[string]sets.Set[string]{}, leasesOf: map[string]sets.Set[string]{},
 	}
 }
@@ -149,16 +153,12 @@ func (h *history) nodeCounts(nhcs []*NHC, since time.Time, until uint64, now tim
 		matches := func(node *Node) bool {
 			return node != nil && all(nhcs, func(nhc *NHC) bool { return nhc == nil || Matches(nhc.Spec.UnhealthyConditions, node) })
 		}
-		notHealthy := all(nodes, matches) || h.remediated(name, nhcs, since, until)
-		if always {
-			c.ObservedMin++
-		}
-		if always && notHealthy {
-			c.NotHealthyMin++
-		}
-		if !notHealthy {
-			c.HealthyMax++
-		}
+		remediated, everRemediated := h.remediated(name, nhcs, since, until)
+		notHealthy := all(nodes, matches) || remediated
+		everNotHealthy := everRemediated || some(nodes, func(node *Node) bool {
+			return selected(node) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && Matches(nhc.Spec.UnhealthyConditions, node) })
+		})
+		c.add(always, notHealthy, everNotHealthy, everRemediated)
 		c.Unhealthy = c.Unhealthy || some(nodes, func(node *Node) bool {
 			return selected(node) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && Unhealthy(nhc.Spec.UnhealthyConditions, node, now) })
 		})
@@ -166,8 +166,32 @@ func (h *history) nodeCounts(nhcs []*NHC, since time.Time, until uint64, now tim
 	return c
 }
 
-// remediated reports whether a node had an own CR of the NodeHealthCheck all the time.
-func (h *history) remediated(node string, nhcs []*NHC, since time.Time, until uint64) bool {
+// add adds a node that may have been selected. Always means that it was for certain,
+// notHealthy that it was for certain not healthy, and the others that it may have been.
+func (c *NodeCounts) add(always, notHealthy, everNotHealthy, everRemediated bool) {
+	if always {
+		c.ObservedMin++
+		if notHealthy {
+			c.NotHealthyMin++
+		}
+		if !everNotHealthy {
+			c.HealthyMin++
+		}
+	}
+	if !notHealthy {
+		c.HealthyMax++
+	}
+	if everNotHealthy {
+		c.NotHealthyMax++
+	}
+	if everRemediated {
+		c.RemediatedMax++
+	}
+}
+
+// remediated reports whether a node had an own CR of the NodeHealthCheck all the time,
+// and whether it had one at any time.
+func (h *history) remediated(node string, nhcs []*NHC, since time.Time, until uint64) (always, ever bool) {
 	name := ""
 	for _, nhc := range nhcs {
 		if nhc != nil {
@@ -176,11 +200,10 @@ func (h *history) remediated(node string, nhcs []*NHC, since time.Time, until ui
 	}
 	for key := range h.crsOf[node] {
 		own := func(cr *CR) bool {
-			return cr != nil && cr.Node == node && cr.OwnedBy(name) && all(nhcs, func(nhc *NHC) bool { return nhc == nil || lookedFor(nhc, cr) })
+			return cr != nil && cr.Node == node && cr.OwnedBy(name) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && lookedFor(nhc, cr) })
 		}
-		if all(h.crs[key].during(since, until), own) {
-			return true
-		}
+		versions := h.crs[key].during(since, until)
+		always, ever = always || all(versions, own), ever || some(versions, own)
 	}
-	return false
+	return always, ever
 }

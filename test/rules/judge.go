@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Violation is a broken rule.
@@ -52,13 +52,13 @@ type Judge struct {
 	faults                  faultWindows
 	requests                requestLog
 	remediations, templates map[schema.GroupVersionResource]bool
-	// raw are the objects as they were stored last.
-	raw map[string]*unstructured.Unstructured
-	// deletedByOthers are the CRs that somebody else has said to delete.
-	deletedByOthers sets.Set[types.UID]
-	timelines       timelines
-	figures         Figures
-	violations      []Violation
+	// raw are the objects as they were stored last, and kindOf the kinds of CRDs.
+	raw        map[string]*unstructured.Unstructured
+	kindOf     map[string]string
+	events     events
+	timelines  timelines
+	figures    Figures
+	violations []Violation
 	// last is the resource version of the last change.
 	last uint64
 }
@@ -66,9 +66,9 @@ type Judge struct {
 // NewJudge returns a judge that has judged nothing yet.
 func NewJudge(config Config) *Judge {
 	j := &Judge{
-		history: newHistory(), config: config, requests: newRequestLog(nil), raw: map[string]*unstructured.Unstructured{},
-		deletedByOthers: sets.New[types.UID](),
-		remediations:    map[schema.GroupVersionResource]bool{}, templates: map[schema.GroupVersionResource]bool{},
+		history: newHistory(), config: config, requests: newRequestLog(nil), raw: map[string]*unstructured.Unstructured{}, kindOf: map[string]string{},
+		events:       newEvents(),
+		remediations: map[schema.GroupVersionResource]bool{}, templates: map[schema.GroupVersionResource]bool{},
 		timelines: newTimelines(config.Begin), figures: Figures{Checks: map[string]int{}},
 	}
 	for _, resource := range config.Remediations {
@@ -84,7 +84,8 @@ func NewJudge(config Config) *Judge {
 // requests. It is for a change that has become known too late to be judged in its turn.
 func (j *Judge) Again() *Judge {
 	again := NewJudge(j.config)
-	again.faults, again.deletedByOthers, again.requests = j.faults, j.deletedByOthers, j.requests
+	again.faults, again.requests = j.faults, j.requests
+	again.events.lost, again.events.restarts = j.events.lost, j.events.restarts
 	again.timelines.remarks = j.timelines.remarks
 	again.figures.Faults, again.figures.Checks["settled"] = j.figures.Faults, j.figures.Checks["settled"]
 	again.figures.Replays = j.figures.Replays + 1
@@ -105,14 +106,10 @@ func (j *Judge) Violations() []Violation { return slices.Clone(j.violations) }
 // Checked returns how often each rule was checked.
 func (j *Judge) Checked() map[string]int { return maps.Clone(j.figures.Checks) }
 
-// DeletedByOthers means that somebody else than the controller deletes a CR: it is not
-// judged who was right.
-func (j *Judge) DeletedByOthers(uid types.UID) { j.deletedByOthers.Insert(uid) }
-
 // finding is what a rule says about something: nothing if text is empty.
 type finding struct{ rule, text string }
 
-// charge counts the checks of rules and notes those that were broken.
+// record counts the checks of rules and notes those that were broken.
 func (j *Judge) record(node, nhc string, findings ...finding) {
 	for _, f := range findings {
 		j.figures.Checks[f.rule]++
@@ -144,21 +141,55 @@ func (j *Judge) Apply(event Change) {
 	if replaced := before != nil && event.Object != nil && before.GetUID() != event.Object.GetUID(); replaced {
 		before = nil // It was deleted in a gap.
 	}
+	by := j.requests.author(event, uidOf(before))
 	switch {
 	case event.Resource == Nodes:
-		j.judgeNode(event)
+		j.judgeNode(event, by)
 	case event.Resource == NodeHealthChecks:
-		j.judgeNHC(event, before)
+		j.judgeNHC(event, before, by)
 	case event.Resource == Leases:
-		j.judgeLease(event)
+		j.judgeLease(event, by)
+	case event.Resource == Events:
+		j.judgeEvent(event)
 	case j.remediations[event.Resource]:
-		j.judgeCR(event, before)
+		j.judgeCR(event, before, by)
+	default:
+		j.follow(event, id)
+	}
+}
+
+func uidOf(object *unstructured.Unstructured) types.UID {
+	if object == nil {
+		return ""
+	}
+	return object.GetUID()
+}
+
+// follow adds a change to the history that nobody judges.
+func (j *Judge) follow(event Change, id string) {
+	switch {
 	case j.templates[event.Resource]:
-		var exists *struct{}
+		var template *Template
 		if event.Object != nil {
-			exists = &struct{}{}
+			template = parseTemplate(event.Object)
 		}
-		add(j.history.templates, id, event.ResourceVersion, event.Time, exists)
+		add(j.history.templates, id, event.ResourceVersion, event.Time, template)
+	case event.Resource == CRDs && event.Object != nil:
+		kind := parseKind(event.Object)
+		j.kindOf[event.Key] = kindKey(kind.Group, kind.Kind)
+		add(j.kinds, j.kindOf[event.Key], event.ResourceVersion, event.Time, kind)
+	case event.Resource == CRDs:
+		add(j.kinds, j.kindOf[event.Key], event.ResourceVersion, event.Time, nil)
+	case event.Resource == ClusterRoles && event.Key == aggregatedRole:
+		var role *Role
+		if event.Object != nil {
+			var err error
+			if role, err = parseRole(event.Object); err != nil {
+				j.unreadable(event, err)
+				return
+			}
+		}
+		j.role = append(j.role, version[Role]{rv: event.ResourceVersion, seen: event.Time, object: role})
 	}
 }
 
@@ -167,7 +198,7 @@ func (j *Judge) unreadable(event Change, err error) {
 	j.record("", "", finding{"judge", fmt.Sprintf("cannot read %s %s: %v", event.Resource.Resource, event.Key, err)})
 }
 
-func (j *Judge) judgeNode(event Change) {
+func (j *Judge) judgeNode(event Change, by *Request) {
 	var node *Node
 	if event.Object != nil {
 		var err error
@@ -178,13 +209,13 @@ func (j *Judge) judgeNode(event Change) {
 	}
 	before := j.nodes[event.Key].at(event.ResourceVersion)
 	add(j.nodes, event.Key, event.ResourceVersion, event.Time, node)
-	j.timelines.node(event, before, node)
-	if before != nil && node != nil && before.UID == node.UID && !event.Gap {
-		j.record(event.Key, "", j.confirmationRemoved(before, node, event))
+	j.timelines.node(event, before, node, by)
+	if before != nil && node != nil && by != nil && !event.Gap {
+		j.record(event.Key, "", j.confirmationRemoved(before, node, event, by))
 	}
 }
 
-func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured) {
+func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured, by *Request) {
 	var nhc *NHC
 	if event.Object != nil {
 		var err error
@@ -195,21 +226,38 @@ func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured) {
 	}
 	old := j.nhcs[event.Key].at(event.ResourceVersion)
 	add(j.nhcs, event.Key, event.ResourceVersion, event.Time, nhc)
-	j.timelines.nhc(event, old, nhc)
+	j.timelines.nhc(event, old, nhc, by)
 	if nhc == nil {
 		return
 	}
-	j.record("", event.Key, statusInOrder(&nhc.Status))
-	if before != nil && !event.Gap {
-		j.record("", event.Key, statusIsNews(before, event.Object), onlyStatus(before, event.Object))
+	j.record("", event.Key, statusSorted(&nhc.Status), statusPossible(&nhc.Status), noInFlight(&nhc.Status))
+	if before == nil || event.Gap {
+		return
+	}
+	j.events.statusChanged(event.Key, old, nhc)
+	if by == nil {
+		j.unattributed(!equality.Semantic.DeepEqual(&old.Status, &nhc.Status))
+		return
+	}
+	j.record("", event.Key, statusIsNews(before, event.Object), onlyStatus(before, event.Object))
+	j.judgeStatusWrite(event, old, nhc, by)
+}
+
+// unattributed counts a write that only the controller makes and that no request explains.
+func (j *Judge) unattributed(happened bool) {
+	if happened {
+		j.figures.Unattributed++
 	}
 }
 
-func (j *Judge) judgeLease(event Change) {
+func (j *Judge) judgeLease(event Change, by *Request) {
 	before := j.leases[event.Key].at(event.ResourceVersion)
 	if event.Object == nil {
 		j.addLease(event.Key, event.ResourceVersion, event.Time, nil)
-		j.timelines.lease(event, before, nil)
+		j.timelines.lease(event, before, nil, by)
+		if before != nil && by != nil && !event.Gap {
+			j.judgeLeaseRelease(event, before, by)
+		}
 		return
 	}
 	lease, err := parseLease(event.Object)
@@ -218,13 +266,21 @@ func (j *Judge) judgeLease(event Change) {
 		return
 	}
 	j.addLease(event.Key, event.ResourceVersion, event.Time, lease)
-	j.timelines.lease(event, before, lease)
-	if before != nil && !event.Gap {
+	j.timelines.lease(event, before, lease, by)
+	if event.Gap || event.Time.IsZero() {
+		return
+	}
+	if before != nil {
 		j.record(nodeOfLease(lease), "", takenOver(before, lease, event.Time))
 	}
+	if by == nil {
+		j.unattributed(strings.HasPrefix(holderOf(lease), holderPrefix))
+		return
+	}
+	j.judgeLeaseWrite(event, before, lease, by)
 }
 
-func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured) {
+func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Request) {
 	id := event.Resource.Resource + " " + event.Key
 	last := j.crs[id].at(event.ResourceVersion)
 	var cr *CR
@@ -234,21 +290,41 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured) {
 	if last != nil && cr != nil && last.UID != cr.UID {
 		last = nil
 	}
+	if cr != nil {
+		cr.ByController = (last == nil && by != nil) || (last != nil && last.ByController)
+	}
 	j.addCR(id, event.ResourceVersion, event.Time, cr)
-	j.timelines.cr(event, last, cr)
-	if last == nil && cr != nil && cr.ByController && !event.Time.IsZero() && !event.Gap {
-		j.judgeCreation(event, cr)
+	j.timelines.cr(event, last, cr, by)
+	if event.Gap || event.Time.IsZero() {
+		return
 	}
-	if last != nil && !last.Deleting && (cr == nil || cr.Deleting) && !event.Gap {
-		j.judgeDeletion(event, last)
-	}
-	if before != nil && cr != nil && !event.Gap {
-		j.record(cr.Node, "", j.onlyMarked(event, before))
-		if cr.Marked && !last.Marked && wrote(event.Object, markPath) {
-			j.judgeMark(event, last, cr)
-		}
+	switch {
+	case last == nil && cr == nil: // It came and went in a gap.
+	case last == nil && by == nil:
+		j.unattributed(len(cr.Owners) > 0)
+	case last == nil:
+		j.judgeCreation(event, cr, by)
+		j.events.created(cr, j.nodes[cr.Node].at(event.ResourceVersion))
+	case !last.Deleting && (cr == nil || cr.Deleting) && by != nil:
+		j.judgeDeletion(event, last, by)
+		j.events.removed(last, j.nodes[last.Node].at(event.ResourceVersion))
+	case cr != nil:
+		j.judgeCRWrite(event, before, last, cr, by)
 	}
 }
 
-// toleranceAt returns the tolerance for a request at an instant.
-func (j *Judge) toleranceAt(now time.Time) Tolerance { return j.faults.at(j.config.Tolerance, now) }
+// judgeCRWrite judges a change of a CR that stays.
+func (j *Judge) judgeCRWrite(event Change, before *unstructured.Unstructured, last, cr *CR, by *Request) {
+	j.record(cr.Node, "", j.markedAgain(event, last, cr))
+	if by == nil {
+		j.unattributed(cr.Marked && !last.Marked)
+		return
+	}
+	j.record(cr.Node, "", onlyMarked(before, event.Object))
+	if cr.Marked && !last.Marked {
+		j.judgeMark(event, last, cr, by)
+	}
+}
+
+// toleranceAt returns the tolerance for a request.
+func (j *Judge) toleranceAt(by *Request) Tolerance { return j.faults.at(j.config.Tolerance, by) }

@@ -12,8 +12,8 @@ import (
 // Tenure is a time in which the leader lease names a process.
 type Tenure struct {
 	Leader string
-	// Taken is when the lease was seen to name it: it was written before. Until is when
-	// the last renewal ends for other processes, and Lost when the lease was seen to name
+	// Taken is when it decided to take the lease, before it was written. Until is when the
+	// last renewal ends for other processes, and Lost when the lease was seen to name
 	// another process, or none; zero if it never was. The leader itself begins no write
 	// after its renew deadline, which is earlier than Until: the difference is the time
 	// that a write may take to arrive.
@@ -29,7 +29,7 @@ func (t *Tenure) end() time.Time {
 }
 
 // LateWrites returns the writes that began when the lease of their process was not valid:
-// they arrived after the end of its tenure. Writer returns the process that made a
+// they arrived before its tenure, or after its end. Writer returns the process that made a
 // request, empty for one that does not count.
 //
 // A process that is stopped between its last check and the system call sends one request
@@ -45,11 +45,14 @@ func LateWrites(requests []Request, tenures []Tenure, writer func(Request) strin
 			continue
 		}
 		led := func(t Tenure) bool { return t.Leader == name }
-		inTime := func(t Tenure) bool { return led(t) && !request.Time.After(t.end()) }
+		inTime := func(t Tenure) bool {
+			return led(t) && !request.Time.Before(t.Taken) && !request.Time.After(t.end())
+		}
+		late := func(t Tenure) bool { return led(t) && request.Time.After(t.end()) }
 		if slices.ContainsFunc(tenures, inTime) {
 			continue
 		}
-		if slices.ContainsFunc(tenures, led) && !permitted[name] {
+		if slices.ContainsFunc(tenures, late) && !permitted[name] {
 			permitted[name] = true
 			continue
 		}

@@ -6,7 +6,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -20,13 +19,11 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// controllerManager is the field manager of the controller.
-const controllerManager = "nhc-controller"
-
 // Node is what counts of a Node.
 type Node struct {
 	Name        string
 	UID         types.UID
+	Created     time.Time
 	Labels      labels.Set
 	Annotations map[string]string
 	Conditions  []corev1.NodeCondition
@@ -64,8 +61,8 @@ func (n *NHC) Selects(node *Node) bool { return n.selector.Matches(node.Labels) 
 
 // CR is what counts of a remediation CR.
 type CR struct {
-	Kind, Namespace, Name string
-	UID                   types.UID
+	APIVersion, Kind, Namespace, Name string
+	UID                               types.UID
 	// Node is the node of the CR, and Template the template it names (spec 1.4).
 	Node, Template string
 	NamesTemplate  bool
@@ -76,7 +73,9 @@ type CR struct {
 	// ControlPlane reports whether it has the label of those for control plane nodes.
 	ControlPlane bool
 	Created      time.Time
-	Deleting     bool
+	// Deleting reports whether it is being deleted, and DeletedAt since when.
+	Deleting  bool
+	DeletedAt time.Time
 	// TimedOut is the annotation nhc-timed-out; Marked reports whether it is there.
 	TimedOut string
 	Marked   bool
@@ -94,8 +93,11 @@ func (c *CR) String() string { return fmt.Sprintf("%s %s/%s", c.Kind, c.Namespac
 func ParseCR(object *unstructured.Unstructured) *CR {
 	annotations := object.GetAnnotations()
 	cr := &CR{
-		Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Node: object.GetName(),
-		Created: object.GetCreationTimestamp().Time, Deleting: object.GetDeletionTimestamp() != nil,
+		APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(),
+		UID: object.GetUID(), Node: object.GetName(), Created: object.GetCreationTimestamp().Time,
+	}
+	if deleted := object.GetDeletionTimestamp(); deleted != nil {
+		cr.Deleting, cr.DeletedAt = true, deleted.Time
 	}
 	if node, says := annotations[v1alpha1.AnnotationNodeName]; says {
 		cr.Node = node
@@ -108,19 +110,9 @@ func ParseCR(object *unstructured.Unstructured) *CR {
 			cr.Owners = append(cr.Owners, owner.Name)
 		}
 	}
-	for _, entry := range object.GetManagedFields() {
-		cr.ByController = cr.ByController || (entry.Manager == controllerManager && strings.Contains(string(raw(entry)), "f:ownerReferences"))
-	}
 	cr.Succeeded = conditionOf(object, v1alpha1.RemediationSucceeded)
 	cr.Permanent = conditionOf(object, v1alpha1.RemediationPermanentNodeDeletionExpected)
 	return cr
-}
-
-func raw(entry metav1.ManagedFieldsEntry) []byte {
-	if entry.FieldsV1 == nil {
-		return nil
-	}
-	return entry.FieldsV1.GetRawBytes()
 }
 
 // conditionOf returns the status of a condition, empty if there is none that can be
@@ -159,8 +151,8 @@ func parseNode(object *unstructured.Unstructured) (*Node, error) {
 		return nil, err
 	}
 	return &Node{
-		Name: object.GetName(), UID: object.GetUID(), Labels: object.GetLabels(), Annotations: object.GetAnnotations(),
-		Conditions: status.Status.Conditions,
+		Name: object.GetName(), UID: object.GetUID(), Created: object.GetCreationTimestamp().Time,
+		Labels: object.GetLabels(), Annotations: object.GetAnnotations(), Conditions: status.Status.Conditions,
 	}, nil
 }
 
@@ -175,37 +167,4 @@ func parseNHC(object *unstructured.Unstructured) (*NHC, error) {
 func parseLease(object *unstructured.Unstructured) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	return lease, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, lease)
-}
-
-// nodeOfLease returns the node that a lease is for: its owner says, or its name.
-func nodeOfLease(lease *coordinationv1.Lease) string {
-	for _, owner := range lease.OwnerReferences {
-		if owner.Kind == "Node" {
-			return owner.Name
-		}
-	}
-	return strings.TrimPrefix(lease.Name, "node-")
-}
-
-func holderOf(lease *coordinationv1.Lease) string {
-	if lease == nil || lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	return *lease.Spec.HolderIdentity
-}
-
-// holderPrefix begins the holder of a lease that a NodeHealthCheck holds (spec 3).
-const holderPrefix = "NodeHealthCheck-"
-
-// holderAhead is how far the clock of a holder may be ahead of ours: a lease that is from
-// the future by less may have been renewed just now.
-const holderAhead = time.Minute
-
-// LeaseValid reports whether a lease of somebody else has to be respected (spec 14.3).
-func LeaseValid(lease *coordinationv1.Lease, now time.Time) bool {
-	if lease == nil || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
-		return false
-	}
-	renewed := lease.Spec.RenewTime.Time
-	return !renewed.After(now.Add(holderAhead)) && !renewed.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second).Before(now)
 }

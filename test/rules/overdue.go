@@ -89,12 +89,15 @@ func common(violations, others []Violation) []Violation {
 	})
 }
 
-// unsettledAt returns what had to change at an instant.
+// unsettledAt returns what had to change at an instant. Events follow the writes that they
+// report, and are counted as of now: what is wrong with them is late if nothing has changed
+// since.
 func (d *Deadlines) unsettledAt(at time.Time) []Violation {
 	p := d.snapshotAt(at)
-	left := slices.DeleteFunc(p.unsettled(), func(v Violation) bool {
-		return v.Rule == "9.5" && !p.cooledDown(v.NHC)
-	})
+	left := p.unsettled()
+	if n := len(d.changes); n == 0 || !d.changes[n-1].at.After(at) {
+		left = append(left, d.judge.events.unsettled(p, d.judge.figures.BlindSpots() > 0)...)
+	}
 	return left
 }
 
@@ -106,13 +109,7 @@ func (d *Deadlines) snapshotAt(at time.Time) *snapshot {
 			break
 		}
 	}
-	return &snapshot{history: d.judge.history, rv: rv, now: at}
-}
-
-// cooledDown reports whether the cooldown of a storm that is calm is over (spec 9.5).
-func (p *snapshot) cooledDown(name string) bool {
-	nhc := p.nhcs[name].at(p.rv)
-	return nhc == nil || cooledDown(&nhc.Spec, &nhc.Status, p.now)
+	return &snapshot{history: d.judge.history, rv: rv, now: at, checks: d.judge.figures.Checks}
 }
 
 // mayTakeLonger reports whether something that ended without an event may have been in the

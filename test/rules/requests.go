@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Request is a request of the controller that the API server has answered, or begun to
@@ -25,6 +27,11 @@ type Request struct {
 	Group, Resource, Subresource, Namespace, Name string
 
 	Code int32 // The HTTP status code.
+
+	// UID and ResourceVersion are those of the object in the answer to a write. The answer
+	// to a deletion has no resourceVersion if nothing is left of the object.
+	UID             types.UID
+	ResourceVersion string
 }
 
 // Succeeded reports whether the API server did what the request asks for.
@@ -51,56 +58,6 @@ func (r Request) String() string {
 		resource += "/" + r.Subresource
 	}
 	return fmt.Sprintf("%s %s %s: %d", r.Verb, resource, key(r.Namespace, r.Name), r.Code)
-}
-
-// requestLog has the times of the requests that had success.
-type requestLog struct {
-	// times are those at which they arrived, by verb, resource and object.
-	times map[string][]time.Time
-	// denied are those at which patches arrived that had no success.
-	denied map[string][]time.Time
-}
-
-func newRequestLog(requests []Request) requestLog {
-	log := requestLog{times: map[string][]time.Time{}, denied: map[string][]time.Time{}}
-	log.add(requests)
-	return log
-}
-
-// add adds requests that arrived later than those before.
-func (l requestLog) add(requests []Request) {
-	for i := range requests {
-		r := &requests[i]
-		key := requestKey(r.Verb, r.Resource, r.Namespace, r.Name)
-		if r.Verb == "patch" && !r.Succeeded() {
-			l.denied[key] = append(l.denied[key], r.Time)
-		}
-		if !r.Succeeded() || r.Subresource != "" {
-			continue
-		}
-		l.times[key] = append(l.times[key], r.Time)
-	}
-}
-
-// wasDenied reports whether a patch of an object was refused after an instant.
-func (l requestLog) wasDenied(resource, namespace, name string, since time.Time) bool {
-	times := l.denied[requestKey("patch", resource, namespace, name)]
-	return len(times) > 0 && times[len(times)-1].After(since)
-}
-
-func requestKey(verb, resource, namespace, name string) string {
-	return verb + " " + resource + " " + namespace + "/" + name
-}
-
-// last returns when the last of such requests arrived that is not after an instant,
-// and false if there is none between that and since.
-func (l requestLog) last(key string, since, until time.Time) (time.Time, bool) {
-	for _, at := range slices.Backward(l.times[key]) {
-		if !at.After(until) {
-			return at, at.After(since)
-		}
-	}
-	return time.Time{}, false
 }
 
 // lastOf returns when the n-th last one arrived that is not after an instant, or the

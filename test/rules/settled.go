@@ -17,11 +17,11 @@ import (
 // Unsettled returns what must not stay as it is at an instant, unless something changes.
 // Nothing of it is a violation yet: the caller knows for how long it has been so.
 func (j *Judge) Unsettled(now time.Time) []Violation {
-	left := (&snapshot{history: j.history, rv: j.last, now: now}).unsettled()
+	p := &snapshot{history: j.history, rv: j.last, now: now, checks: j.figures.Checks}
+	left := append(p.unsettled(), j.events.unsettled(p, j.figures.BlindSpots() > 0)...)
 	for i := range left {
 		left[i].Timeline = j.timelines.of(left[i].Node, left[i].NHC)
 	}
-	j.figures.Checks["settled"]++
 	return left
 }
 
@@ -30,6 +30,8 @@ type snapshot struct {
 	*history
 	rv  uint64
 	now time.Time
+	// checks are how often each rule was checked.
+	checks map[string]int
 }
 
 // unsettled returns what must not stay as it is.
@@ -37,11 +39,7 @@ func (p *snapshot) unsettled() []Violation {
 	var left []Violation
 	for _, name := range slices.Sorted(maps.Keys(p.nhcs)) {
 		if nhc := p.nhcs[name].at(p.rv); nhc != nil && nhc.DeletionTimestamp == nil {
-			found := newSettledCheck(p, nhc).violations()
-			for i := range found {
-				found[i].NHC = name
-			}
-			left = append(left, found...)
+			left = append(left, newSettledCheck(p, nhc).violations()...)
 		}
 	}
 	left = append(left, p.leftLeases()...)
@@ -58,6 +56,7 @@ func (p *snapshot) leftLeases() []Violation {
 			continue // It expires.
 		}
 		node := nodeOfLease(lease)
+		p.checks["14.9"]++
 		if !p.hasOwn(node, nhc) {
 			left = append(left, Violation{Rule: "14.9", Node: node, NHC: nhc, Text: "a lease without CR"})
 		}
@@ -78,6 +77,7 @@ func (p *snapshot) leftConfirmations() []Violation {
 		}
 		for nhcName, versions := range p.nhcs {
 			nhc := versions.at(p.rv)
+			p.checks["16.6"]++
 			if nhc != nil && nhc.Selects(node) && !Matches(nhc.Spec.UnhealthyConditions, node) {
 				left = append(left, Violation{Rule: "16.6", Node: name, NHC: nhcName, Text: "the confirmation is left"})
 				break

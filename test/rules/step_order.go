@@ -4,7 +4,6 @@
 package rules
 
 import (
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -31,7 +30,9 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 	recorded := j.recordedTimeouts(w)
 	for key := range j.crsOf[w.node] {
 		versions := j.crs[key].during(w.known, w.rv)
-		own := func(cr *CR) bool { return cr != nil && cr.UID != created.UID && cr.OwnedBy(w.nhc) && lookedFor(nhc, cr) }
+		own := func(cr *CR) bool {
+			return cr != nil && cr.UID != created.UID && cr.OwnedBy(w.nhc) && lookedFor(nhc, cr)
+		}
 		stands := func(cr *CR) bool { return own(cr) && !cr.Deleting }
 		if all(versions, func(cr *CR) bool { return own(cr) && cr.Deleting }) {
 			t.going = versions[0]
@@ -60,8 +61,7 @@ func isOver(s step, cr *CR, now time.Time) bool {
 // endedUnmarked reports whether a step may have been ended without the annotation, because
 // admission denies it (spec 13.5).
 func (j *Judge) endedUnmarked(key string, s step, cr *CR, now time.Time) bool {
-	resource, _, _ := strings.Cut(key, " ")
-	return !now.Before(cr.Created.Add(s.timeout)) && j.requests.wasDenied(resource, cr.Namespace, cr.Name, cr.Created)
+	return !now.Before(cr.Created.Add(s.timeout)) && j.requests.denied[key]
 }
 
 // recordedTimeouts returns the CRs that status may have shown as timed out.

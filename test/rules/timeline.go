@@ -59,7 +59,7 @@ func (t timelines) of(node, nhc string) string {
 	return text.String()
 }
 
-func (t timelines) node(event Change, before, after *Node) {
+func (t timelines) node(event Change, before, after *Node, by *Request) {
 	var what []string
 	switch {
 	case after == nil:
@@ -80,10 +80,10 @@ func (t timelines) node(event Change, before, after *Node) {
 			what = append(what, "annotation "+key)
 		}
 	}
-	t.nodes[event.Key] = append(t.nodes[event.Key], line{event.Time, event.ResourceVersion, "Node " + strings.Join(what, ", ")})
+	t.nodes[event.Key] = append(t.nodes[event.Key], line{event.Time, event.ResourceVersion, "Node " + strings.Join(what, ", ") + author(by)})
 }
 
-func (t timelines) nhc(event Change, before, after *NHC) {
+func (t timelines) nhc(event Change, before, after *NHC, by *Request) {
 	var text strings.Builder
 	text.WriteString("NodeHealthCheck " + event.Key)
 	switch {
@@ -105,13 +105,13 @@ func (t timelines) nhc(event Change, before, after *NHC) {
 			fmt.Fprintf(&text, ", %s=%s", condition.Type, condition.Status)
 		}
 	}
-	t.nhcs[event.Key] = append(t.nhcs[event.Key], line{event.Time, event.ResourceVersion, text.String()})
+	t.nhcs[event.Key] = append(t.nhcs[event.Key], line{event.Time, event.ResourceVersion, text.String() + author(by)})
 }
 
-func (t timelines) lease(event Change, before, after *coordinationv1.Lease) {
+func (t timelines) lease(event Change, before, after *coordinationv1.Lease, by *Request) {
 	if after == nil {
 		if before != nil {
-			t.append(nodeOfLease(before), event, "Lease of "+holderOf(before)+" is gone")
+			t.append(nodeOfLease(before), event, "Lease of "+holderOf(before)+" is gone"+author(by))
 		}
 		return
 	}
@@ -119,20 +119,30 @@ func (t timelines) lease(event Change, before, after *coordinationv1.Lease) {
 	if after.Spec.AcquireTime != nil && after.Spec.RenewTime != nil && after.Spec.LeaseDurationSeconds != nil {
 		text += fmt.Sprintf(", acquired %s, renewed %s for %d s", after.Spec.AcquireTime.UTC().Format("15:04:05.000"), after.Spec.RenewTime.UTC().Format("15:04:05.000"), *after.Spec.LeaseDurationSeconds)
 	}
-	t.append(nodeOfLease(after), event, text)
+	t.append(nodeOfLease(after), event, text+author(by))
 }
 
-func (t timelines) cr(event Change, before, after *CR) {
+func (t timelines) cr(event Change, before, after *CR, by *Request) {
 	switch {
 	case after == nil && before != nil:
-		t.append(before.Node, event, before.String()+" is gone")
+		t.append(before.Node, event, before.String()+" is gone"+author(by))
 	case after != nil && before == nil:
-		t.append(after.Node, event, fmt.Sprintf("%s created, uid %s, by controller: %t, owners %v, template %s", after, after.UID, after.ByController, after.Owners, after.Template))
+		t.append(after.Node, event, fmt.Sprintf("%s created, uid %s, owners %v, template %s%s", after, after.UID, after.Owners, after.Template, author(by)))
 	case after != nil:
-		t.append(after.Node, event, fmt.Sprintf("%s deleting: %t, timed out: %q, Succeeded=%s", after, after.Deleting, after.TimedOut, after.Succeeded))
+		t.append(after.Node, event, fmt.Sprintf("%s deleting: %t, timed out: %q, Succeeded=%s%s", after, after.Deleting, after.TimedOut, after.Succeeded, author(by)))
 	}
 }
 
 func (t timelines) append(node string, event Change, text string) {
 	t.nodes[node] = append(t.nodes[node], line{event.Time, event.ResourceVersion, text})
+}
+
+// author says which process of the controller has made a change, if any has, and when its
+// request arrived.
+func author(by *Request) string {
+	if by == nil {
+		return ""
+	}
+	process, _, _ := strings.Cut(by.UserAgent, "/")
+	return fmt.Sprintf(", by %s at %s", process, by.Time.UTC().Format("15:04:05.000"))
 }

@@ -3,7 +3,10 @@
 
 package rules
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Tolerance is what the controller could not have seen.
 type Tolerance struct {
@@ -29,7 +32,9 @@ func (t Tolerance) Plus(other Tolerance) Tolerance {
 
 // FaultWindow is a time in which the controller sees less.
 type FaultWindow struct {
-	what     string
+	what string
+	// process is the beginning of the user agent of those that it affects.
+	process  string
 	from, to time.Time // A zero to means that it goes on.
 	extra    Tolerance
 }
@@ -39,10 +44,10 @@ type faultWindows []*FaultWindow
 
 // at returns the tolerance for a request at an instant. What a fault has delayed may
 // have effects until its own delays are over.
-func (f faultWindows) at(quiet Tolerance, now time.Time) Tolerance {
-	tolerance := quiet
+func (f faultWindows) at(quiet Tolerance, by *Request) Tolerance {
+	tolerance, now := quiet, by.Time
 	for _, d := range f {
-		if now.Before(d.from) || (!d.to.IsZero() && now.After(d.to.Add(d.extra.Cache+d.extra.Sync+quiet.Sync))) {
+		if !strings.HasPrefix(by.UserAgent, d.process) || now.Before(d.from) || (!d.to.IsZero() && now.After(d.to.Add(d.extra.Cache+d.extra.Sync+quiet.Sync))) {
 			continue
 		}
 		tolerance.Cache = max(tolerance.Cache, quiet.Cache+d.extra.Cache)
@@ -58,6 +63,15 @@ func (j *Judge) BeginFault(now time.Time, what string, extra Tolerance) *FaultWi
 	j.Fault(now, "fault begins: %s", what)
 	window := &FaultWindow{what: what, from: now, extra: extra}
 	j.faults = append(j.faults, window)
+	j.events.lost = true
+	return window
+}
+
+// BeginFaultOf is BeginFault for the requests of a process alone, whose user agent begins
+// so.
+func (j *Judge) BeginFaultOf(now time.Time, process, what string, extra Tolerance) *FaultWindow {
+	window := j.BeginFault(now, what, extra)
+	window.process = process
 	return window
 }
 

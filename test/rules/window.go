@@ -37,6 +37,13 @@ func check(rule string, broken bool, format string, args ...any) finding {
 	return finding{rule: rule, text: fmt.Sprintf(format, args...)}
 }
 
+// windowOf returns what a sync may have gone by that has made a request.
+func (j *Judge) windowOf(event Change, by *Request, nhc, node string) window {
+	tolerance := j.toleranceAt(by)
+	known := by.Time.Add(-tolerance.Sync - tolerance.Cache)
+	return window{nhc: nhc, node: node, known: known, nodeKnown: known, rv: event.ResourceVersion, at: by.Time}
+}
+
 // constraints tells what forbade to begin or to end a step (spec 5.2): whatever version
 // of everything the sync may have gone by.
 func (h *history) constraints(w window) []finding {
@@ -88,7 +95,7 @@ func (h *history) templateMissing(w window, versions []*NHC) finding {
 	usable := func(nhc *NHC) bool {
 		return nhc == nil || !slices.ContainsFunc(stepsOf(nhc), func(s step) bool {
 			track, known := h.templates[s.templateKey()]
-			gone := known && all(track.during(w.known, w.rv), func(v *struct{}) bool { return v == nil })
+			gone := known && all(track.during(w.known, w.rv), func(template *Template) bool { return template == nil })
 			if gone {
 				missing = s.templateKey()
 			}
@@ -139,14 +146,24 @@ func stepsOf(nhc *NHC) []step {
 // kind is that of the CRs of the step.
 func (s step) kind() string { return strings.TrimSuffix(s.template.Kind, v1alpha1.TemplateKindSuffix) }
 
-// templateKey is where the history has the template. All kinds of the tests have the
-// usual plural.
+// templateKey is where the history has the template.
 func (s step) templateKey() string {
 	key := s.template.Name
 	if s.template.Namespace != "" {
 		key = s.template.Namespace + "/" + key
 	}
-	return strings.ToLower(s.template.Kind) + "s " + key
+	return plural(s.template.Kind) + " " + key
+}
+
+// plural returns the resource of a kind. All kinds of the tests have the usual one.
+func plural(kind string) string { return strings.ToLower(kind) + "s" }
+
+// end returns how long after its beginning the step is over by its time (spec 13.3, 14.7).
+func (s step) end() time.Duration {
+	if s.timeout == 0 {
+		return v1alpha1.ClassicLeaseOverdue
+	}
+	return s.timeout
 }
 
 // has reports whether a CR belongs to the step (spec 1.4).

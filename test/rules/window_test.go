@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -127,7 +128,7 @@ func TestConstraints(t *testing.T) {
 		"6.7 no template": {func(s *fixture) {
 			s.node(past, failedNode("n"))
 			s.nhc(past, healthCheck())
-			add(s.templatesTracks(), "reboottemplates ns/one", s.next(), at(90), nil)
+			s.template(at(90), "Reboot", "one", nil)
 		}, []string{"6.7"}},
 	}
 	for name, tc := range tests {
@@ -141,27 +142,30 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-func (s *fixture) templatesTracks() map[string]track[struct{}] { return s.history.templates }
-
+// storm configures a storm, which is active or over. It is not calm.
 func storm(threshold int32, cooldown time.Duration, active bool) func(*v1alpha1.NodeHealthCheck) {
 	return func(nhc *v1alpha1.NodeHealthCheck) {
-		nhc.Spec.StormRecoveryThreshold = &threshold
+		nhc.Spec.StormRecoveryThreshold, nhc.Status.StormRecoveryActive = &threshold, &active
+		condition := metav1.Condition{Type: v1alpha1.ConditionStormActive, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonStorm, Message: stormOver}
+		if active {
+			condition.Status, condition.Message = metav1.ConditionTrue, stormActive
+			nhc.Status.StormRecoveryStartTime = new(metav1.NewTime(epoch))
+		}
+		nhc.Status.Conditions = append(nhc.Status.Conditions, condition)
 		if cooldown > 0 {
 			nhc.Spec.StormCooldownDuration = &metav1.Duration{Duration: cooldown}
+			nhc.Status.Conditions = append(nhc.Status.Conditions, metav1.Condition{
+				Type: v1alpha1.ConditionStormCooldownActive, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonStorm, Message: cooldownLost,
+			})
 		}
-		status := metav1.ConditionFalse
-		if active {
-			status = metav1.ConditionTrue
-		}
-		nhc.Status.Conditions = append(nhc.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionStormActive, Status: status})
 	}
 }
 
+// calmSince has a storm with a cooldown be calm.
 func calmSince(since time.Time) func(*v1alpha1.NodeHealthCheck) {
 	return func(nhc *v1alpha1.NodeHealthCheck) {
-		nhc.Status.Conditions = append(nhc.Status.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionStormCooldownActive, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(since),
-		})
+		cooling := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionStormCooldownActive)
+		cooling.Status, cooling.Message, cooling.LastTransitionTime = metav1.ConditionTrue, cooldownBegun, metav1.NewTime(since)
 	}
 }
 
@@ -178,9 +182,11 @@ func TestFaultWindows(t *testing.T) {
 	t.Parallel()
 	extra := Tolerance{Cache: 3 * time.Second, Sync: time.Second}
 	f := faultWindows{{from: at(10), to: at(20), extra: extra}}
-	require.Equal(t, Quiet, f.at(Quiet, at(9)), "before")
-	require.Equal(t, Quiet.Plus(extra), f.at(Quiet, at(15)), "meanwhile")
-	require.Equal(t, Quiet.Plus(extra), f.at(Quiet, at(21)), "what was delayed comes later")
-	require.Equal(t, Quiet, f.at(Quiet, at(60)), "long after")
-	require.Equal(t, Quiet.Plus(extra), faultWindows{{from: at(10), extra: extra}}.at(Quiet, at(60)), "it goes on")
+	require.Equal(t, Quiet, f.at(Quiet, request(9)), "before")
+	require.Equal(t, Quiet.Plus(extra), f.at(Quiet, request(15)), "meanwhile")
+	require.Equal(t, Quiet.Plus(extra), f.at(Quiet, request(21)), "what was delayed comes later")
+	require.Equal(t, Quiet, f.at(Quiet, request(60)), "long after")
+	require.Equal(t, Quiet.Plus(extra), faultWindows{{from: at(10), extra: extra}}.at(Quiet, request(60)), "it goes on")
+	require.Equal(t, Quiet, faultWindows{{from: at(10), extra: extra, process: "other"}}.at(Quiet, request(60)), "of another process")
+	require.Equal(t, Quiet.Plus(extra), faultWindows{{from: at(10), extra: extra, process: "test"}}.at(Quiet, request(60)), "of this process")
 }

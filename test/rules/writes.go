@@ -4,14 +4,12 @@
 package rules
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -25,50 +23,39 @@ func (p path) String() string { return strings.Join(p, ".") }
 // markPath is that of the one annotation that the controller writes to an existing CR.
 var markPath = path{"metadata", "annotations", v1alpha1.AnnotationTimedOut}
 
-// onlyMarked reports whether the controller has changed nothing of a CR but that
-// annotation, and has not changed it again (spec 11.2, 13.8).
-func (j *Judge) onlyMarked(event Change, before *unstructured.Unstructured) finding {
-	after := event.Object
-	_, marked := before.GetAnnotations()[v1alpha1.AnnotationTimedOut]
+// onlyMarked judges a write of the controller to an existing CR: it changes nothing but
+// that annotation (spec 11.2).
+func onlyMarked(before, after *unstructured.Unstructured) finding {
 	for _, p := range changed(before.Object, after.Object, nil) {
-		switch {
-		case !wrote(after, p) && (hasField(after.Object, p) || !wrote(before, p)):
-		case slices.Equal(p, markPath) && !marked:
-		case slices.Equal(p, markPath) && j.mayRemind(event, before):
-		case slices.Equal(p, markPath):
-			return finding{"13.8", "nhc-timed-out is changed or removed"}
-		default:
+		if !slices.Equal(p, markPath) {
 			return finding{"11.2", "the controller has changed " + p.String() + " of the CR"}
 		}
 	}
 	return finding{rule: "11.2"}
 }
 
-// mayRemind reports whether the annotation may be written anew, once for each return of
-// the Node (spec 13.8).
-func (j *Judge) mayRemind(event Change, before *unstructured.Unstructured) bool {
-	cr := ParseCR(before)
-	node := j.raw[Nodes.Resource+" "+cr.Node]
-	marked, err := time.Parse(time.RFC3339, cr.TimedOut)
-	if node == nil || err != nil || !cr.Deleting {
-		return false
+// markedAgain judges that the annotation is changed, whoever has done it: it is written
+// once, and again only if the Node is there and the CR has not gone for a minute (spec
+// 13.8).
+func (j *Judge) markedAgain(event Change, before, after *CR) finding {
+	if !before.Marked || before.TimedOut == after.TimedOut {
+		return finding{rule: "13.8"}
 	}
-	due := later(before.GetDeletionTimestamp().Time, node.GetCreationTimestamp().Time).Add(time.Minute)
-	return !event.Time.Before(due) && !marked.After(node.GetCreationTimestamp().Time)
+	due := before.DeletedAt.Add(v1alpha1.ReminderDelay)
+	remindable := func(node *Node) bool {
+		return node != nil && !event.Time.Before(node.Created.Add(v1alpha1.ReminderDelay))
+	}
+	tolerance := j.config.Tolerance
+	again := after.Marked && before.Deleting && !event.Time.Before(due) &&
+		some(j.nodes[after.Node].during(event.Time.Add(-tolerance.Sync-tolerance.Cache), event.ResourceVersion), remindable)
+	return check("13.8", !again, "nhc-timed-out is changed from %q to %q", before.TimedOut, after.TimedOut)
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// onlyStatus reports whether the controller has changed nothing of a NodeHealthCheck but
+// onlyStatus judges a write of the controller to a NodeHealthCheck: it changes nothing but
 // its status (spec 22.3).
 func onlyStatus(before, after *unstructured.Unstructured) finding {
 	for _, p := range changed(before.Object, after.Object, nil) {
-		if p[0] != "status" && wrote(after, p) {
+		if p[0] != "status" {
 			return finding{"22.3", "the controller has changed " + p.String() + " of the NodeHealthCheck"}
 		}
 	}
@@ -82,22 +69,25 @@ func statusIsNews(before, after *unstructured.Unstructured) finding {
 	return check("18.2", silent, "lastUpdateTime alone is written")
 }
 
-// statusInOrder checks what holds for every status (spec 18.3 to 18.5).
-func statusInOrder(status *v1alpha1.NodeHealthCheckStatus) finding {
+// statusSorted judges the order of unhealthyNodes (spec 18.4).
+func statusSorted(status *v1alpha1.NodeHealthCheckStatus) finding {
 	names := make([]string, 0, len(status.UnhealthyNodes))
 	for i := range status.UnhealthyNodes {
 		names = append(names, status.UnhealthyNodes[i].Name)
 	}
-	switch {
-	case !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names):
-		return finding{"18.4", "unhealthyNodes are not sorted by name: " + strings.Join(names, " ")}
-	case len(status.InFlightRemediations) > 0:
-		return finding{"18.5", "inFlightRemediations is written"}
-	case status.HealthyNodes != nil && (*status.HealthyNodes < 0 || status.ObservedNodes == nil || *status.HealthyNodes > *status.ObservedNodes):
-		return finding{"18.2", "the counts cannot be true"}
-	default:
-		return finding{rule: "18.4"}
-	}
+	sorted := slices.IsSorted(names) && len(slices.Compact(slices.Clone(names))) == len(names)
+	return check("18.4", !sorted, "unhealthyNodes are not sorted by name: %s", strings.Join(names, " "))
+}
+
+// noInFlight judges that the deprecated field is empty (spec 18.5).
+func noInFlight(status *v1alpha1.NodeHealthCheckStatus) finding {
+	return check("18.5", len(status.InFlightRemediations) > 0, "inFlightRemediations is written")
+}
+
+// statusPossible judges that the counts can be true at all (spec 7.8).
+func statusPossible(status *v1alpha1.NodeHealthCheckStatus) finding {
+	impossible := status.HealthyNodes != nil && (*status.HealthyNodes < 0 || status.ObservedNodes == nil || *status.HealthyNodes > *status.ObservedNodes)
+	return check("7.8", impossible, "the counts cannot be true")
 }
 
 // served are fields that the API server writes.
@@ -130,62 +120,17 @@ func orNothing(object map[string]any, key string) any {
 	return map[string]any{}
 }
 
-func hasField(object map[string]any, p path) bool {
-	_, found, err := unstructured.NestedFieldNoCopy(object, p...)
-	return found && err == nil
-}
-
-// wrote reports whether the controller, and nobody else, has written a field last.
-func wrote(object *unstructured.Unstructured, p path) bool {
-	owned := false
-	for _, entry := range object.GetManagedFields() {
-		if !owns(entry, p) {
-			continue
-		}
-		if entry.Manager != controllerManager {
-			return false
-		}
-		owned = true
-	}
-	return owned
-}
-
-// owns reports whether an entry of managedFields has a field.
-func owns(entry metav1.ManagedFieldsEntry, p path) bool {
-	var fields map[string]any
-	if json.Unmarshal(raw(entry), &fields) != nil {
-		return false
-	}
-	for _, key := range p {
-		next, ok := fields["f:"+key].(map[string]any)
-		if !ok {
-			return false
-		}
-		if len(next) == 0 {
-			return true
-		}
-		fields = next
-	}
-	return true
-}
-
 // judgeMark judges that the controller has told a remediator to stop (spec 13.3, 13.8).
-func (j *Judge) judgeMark(event Change, before, after *CR) {
+func (j *Judge) judgeMark(event Change, before, after *CR, by *Request) {
 	j.figures.Marks++
-	tolerance := j.toleranceAt(event.Time)
-	sent, known := j.requests.last(requestKey("patch", event.Resource.Resource, after.Namespace, after.Name), before.Created, event.Time)
-	if !known {
-		sent = event.Time
-	}
-	since := sent.Add(-tolerance.Sync - tolerance.Cache)
-	w := window{nhc: firstOf(after.Owners), node: after.Node, known: since, nodeKnown: since, rv: event.ResourceVersion, at: sent}
+	w := j.windowOf(event, by, firstOf(after.Owners), after.Node)
 	at, err := time.Parse(time.RFC3339, after.TimedOut)
 	inForm := err == nil && at.UTC().Format(time.RFC3339) == after.TimedOut
 	findings := []finding{
 		check("13.8", before.Succeeded == "True", "%s has succeeded and is told to stop", after),
 		check("13.8", !inForm, "nhc-timed-out is %q", after.TimedOut),
 	}
-	gone := some(j.nodes[w.node].during(since, w.rv), func(node *Node) bool { return node == nil })
+	gone := some(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool { return node == nil })
 	if !before.Deleting && !gone { // Else it is told to give up its finalizer.
 		findings = append(findings, j.stepMayEnd(w, event, after))
 		findings = append(findings, j.constraints(w)...)
@@ -217,7 +162,7 @@ func (j *Judge) stepMayEnd(w window, event Change, marked *CR) finding {
 		if steps[i].timeout > 0 && (failed || timeUp) {
 			return finding{rule: "13.3"}
 		}
-		if steps[i].timeout == 0 && !w.at.Before(marked.Created.Add(v1alpha1.ClassicLeaseOverdue-longestSync)) {
+		if steps[i].timeout == 0 && !w.at.Before(marked.Created.Add(v1alpha1.ClassicLeaseOverdue)) {
 			return finding{rule: "14.7"}
 		}
 	}

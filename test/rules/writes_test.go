@@ -13,57 +13,66 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// written returns an object with fields and their owners.
-func written(fields map[string]any, owners map[string]string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{Object: fields}
-	var entries []metav1.ManagedFieldsEntry
-	for manager, owned := range owners {
-		entries = append(entries, metav1.ManagedFieldsEntry{Manager: manager, Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(owned)})
-	}
-	object.SetManagedFields(entries)
-	return object
+// object returns one with these fields.
+func object(fields map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: fields}
 }
-
-const (
-	specOwned = `{"f:spec":{".":{},"f:how":{}}}`
-	markOwned = `{"f:metadata":{"f:annotations":{"f:` + v1alpha1.AnnotationTimedOut + `":{}}},"f:spec":{".":{},"f:how":{}}}`
-)
 
 func spec(how string) map[string]any { return map[string]any{"spec": map[string]any{"how": how}} }
 
 func specAndMark(how, mark string) map[string]any {
-	object := spec(how)
-	object["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.AnnotationTimedOut: mark}}
-	return object
+	fields := spec(how)
+	fields["metadata"] = map[string]any{"resourceVersion": mark, "annotations": map[string]any{v1alpha1.AnnotationTimedOut: mark}}
+	return fields
 }
 
+// TestOnlyMarked judges writes of the controller.
 func TestOnlyMarked(t *testing.T) {
 	t.Parallel()
-	controller := func(fields string) map[string]string { return map[string]string{controllerManager: fields} }
-	tests := map[string]struct {
-		before, after *unstructured.Unstructured
-		want          string
+	for name, tc := range map[string]struct {
+		before, after map[string]any
+		broken        bool
 	}{
-		"nothing":                  {written(spec("x"), controller(specOwned)), written(spec("x"), controller(specOwned)), ""},
-		"the mark":                 {written(spec("x"), controller(specOwned)), written(specAndMark("x", "1"), controller(markOwned)), ""},
-		"13.8 the mark, changed":   {written(specAndMark("x", "1"), controller(markOwned)), written(specAndMark("x", "2"), controller(markOwned)), "13.8"},
-		"13.8 the mark, removed":   {written(specAndMark("x", "1"), controller(markOwned)), written(spec("x"), controller(specOwned)), "13.8"},
-		"11.2 the spec":            {written(spec("x"), controller(specOwned)), written(spec("y"), controller(specOwned)), "11.2"},
-		"11.2 the spec, emptied":   {written(spec("x"), controller(specOwned)), written(map[string]any{}, nil), "11.2"},
-		"somebody else the spec":   {written(spec("x"), controller(specOwned)), written(spec("y"), map[string]string{"load": specOwned}), ""},
-		"somebody else the status": {written(spec("x"), controller(specOwned)), written(map[string]any{"spec": map[string]any{"how": "x"}, "status": "?"}, map[string]string{controllerManager: specOwned, "load": `{"f:status":{}}`}), ""},
-		"11.2 the status":          {written(spec("x"), controller(specOwned)), written(map[string]any{"spec": map[string]any{"how": "x"}, "status": "?"}, controller(`{"f:status":{},"f:spec":{".":{},"f:how":{}}}`)), "11.2"},
-	}
-	for name, tc := range tests {
+		"nothing":                {spec("x"), spec("x"), false},
+		"the mark":               {spec("x"), specAndMark("x", "1"), false},
+		"11.2 the spec":          {spec("x"), spec("y"), true},
+		"11.2 the spec, emptied": {spec("x"), map[string]any{}, true},
+		"11.2 the status":        {spec("x"), map[string]any{"spec": map[string]any{"how": "x"}, "status": "?"}, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := NewJudge(Config{}).onlyMarked(Change{Object: tc.after}, tc.before)
-			if tc.want == "" {
-				require.Empty(t, found.text)
-				return
+			require.Equal(t, tc.broken, onlyMarked(object(tc.before), object(tc.after)).text != "")
+		})
+	}
+}
+
+// TestMarkedAgain changes the annotation at second 100.
+func TestMarkedAgain(t *testing.T) {
+	t.Parallel()
+	since := func(seconds float64) func(*CR) {
+		return func(cr *CR) { cr.Deleting, cr.DeletedAt = true, at(seconds) }
+	}
+	later := func(cr *CR) { cr.TimedOut = "2026-01-01T00:01:40Z" }
+	created := func(seconds float64) func(*Node) { return func(n *Node) { n.Created = at(seconds) } }
+	for name, tc := range map[string]struct {
+		before, after *CR
+		node          *Node
+		broken        bool
+	}{
+		"once":                         {newCR("n", "Reboot", "one"), newCR("n", "Reboot", "one", marked), nil, false},
+		"13.8 changed":                 {newCR("n", "Reboot", "one", marked), newCR("n", "Reboot", "one", marked, later), nil, true},
+		"13.8 removed":                 {newCR("n", "Reboot", "one", marked), newCR("n", "Reboot", "one"), nil, true},
+		"again, the Node is there":     {newCR("n", "Reboot", "one", marked, since(30)), newCR("n", "Reboot", "one", marked, since(30), later), failedNode("n", created(35)), false},
+		"13.8 again, the Node is gone": {newCR("n", "Reboot", "one", marked, since(30)), newCR("n", "Reboot", "one", marked, since(30), later), nil, true},
+		"13.8 again, too early":        {newCR("n", "Reboot", "one", marked, since(50)), newCR("n", "Reboot", "one", marked, since(50), later), failedNode("n", created(35)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture()
+			if tc.node != nil {
+				s.node(past, tc.node)
 			}
-			require.NotEmpty(t, found.text)
-			require.Equal(t, tc.want, found.rule)
+			require.Equal(t, tc.broken, s.markedAgain(Change{Time: at(100), ResourceVersion: s.next()}, tc.before, tc.after).text != "")
 		})
 	}
 }
@@ -71,15 +80,14 @@ func TestOnlyMarked(t *testing.T) {
 func TestStatusWrites(t *testing.T) {
 	t.Parallel()
 	status := func(healthy, updated string) *unstructured.Unstructured {
-		return written(map[string]any{"status": map[string]any{"healthyNodes": healthy, "lastUpdateTime": updated}}, nil)
+		return object(map[string]any{"status": map[string]any{"healthyNodes": healthy, "lastUpdateTime": updated}})
 	}
 	require.Empty(t, statusIsNews(status("1", "a"), status("2", "b")).text)
 	require.NotEmpty(t, statusIsNews(status("1", "a"), status("1", "b")).text, "18.2")
 
-	bySomebody := written(map[string]any{"spec": map[string]any{"how": "y"}}, map[string]string{"kubectl": specOwned})
-	byController := written(map[string]any{"spec": map[string]any{"how": "y"}}, map[string]string{controllerManager: specOwned})
-	require.Empty(t, onlyStatus(written(spec("x"), nil), bySomebody).text)
-	require.NotEmpty(t, onlyStatus(written(spec("x"), nil), byController).text, "22.3")
+	withStatus := object(map[string]any{"spec": map[string]any{"how": "x"}, "status": map[string]any{"phase": "Enabled"}})
+	require.Empty(t, onlyStatus(object(spec("x")), withStatus).text)
+	require.NotEmpty(t, onlyStatus(object(spec("x")), object(spec("y"))).text, "22.3")
 
 	entries := func(names ...string) *v1alpha1.NodeHealthCheckStatus {
 		status := &v1alpha1.NodeHealthCheckStatus{}
@@ -88,11 +96,11 @@ func TestStatusWrites(t *testing.T) {
 		}
 		return status
 	}
-	require.Empty(t, statusInOrder(entries("a", "b")).text)
-	require.NotEmpty(t, statusInOrder(entries("b", "a")).text, "18.4: sorted")
-	require.NotEmpty(t, statusInOrder(entries("a", "a")).text, "18.4: once")
-	require.NotEmpty(t, statusInOrder(&v1alpha1.NodeHealthCheckStatus{InFlightRemediations: map[string]metav1.Time{"a": {}}}).text, "18.5")
-	require.NotEmpty(t, statusInOrder(&v1alpha1.NodeHealthCheckStatus{ObservedNodes: new(int32(1)), HealthyNodes: new(int32(2))}).text)
+	require.Empty(t, statusSorted(entries("a", "b")).text)
+	require.NotEmpty(t, statusSorted(entries("b", "a")).text, "18.4: sorted")
+	require.NotEmpty(t, statusSorted(entries("a", "a")).text, "18.4: once")
+	require.NotEmpty(t, noInFlight(&v1alpha1.NodeHealthCheckStatus{InFlightRemediations: map[string]metav1.Time{"a": {}}}).text, "18.5")
+	require.NotEmpty(t, statusPossible(&v1alpha1.NodeHealthCheckStatus{ObservedNodes: new(int32(1)), HealthyNodes: new(int32(2))}).text)
 }
 
 func TestLateWrites(t *testing.T) {
@@ -113,6 +121,7 @@ func TestLateWrites(t *testing.T) {
 	require.Zero(t, late(wrote("a", 10, 20)))
 	require.Zero(t, late(wrote("", 10)), "a read, say")
 	require.Zero(t, late(wrote("b", 50)))
+	require.Equal(t, 1, late(wrote("b", 24)), "before it acquired the lease")
 	require.Zero(t, late(wrote("a", 21)), "a process that was stopped right before the system call")
 	require.Equal(t, 1, late(wrote("a", 21, 22)), "the lease has ended, though no other process has taken it")
 	require.Equal(t, 1, late(wrote("a", 30, 31)), "b leads")

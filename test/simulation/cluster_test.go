@@ -13,11 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,6 +33,7 @@ import (
 var (
 	nodes  = corev1.SchemeGroupVersion.WithResource("nodes")
 	leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
+	events = eventsv1.SchemeGroupVersion.WithResource("events")
 	nhcs   = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)
 
 	remediators = schema.GroupVersion{Group: "remediators.example.com", Version: "v1"}
@@ -61,10 +64,11 @@ type cluster struct {
 
 	kinds    []remediator
 	replicas []*replica
-	born     int
-	workers  int
-	events   eventLog
-	seen     map[string]int
+	// born and terms are the numbers of processes and of leaders so far.
+	born, terms int
+	workers     int
+	events      atomic.Int64
+	seen        map[string]int
 
 	mu sync.Mutex // Guards what requests read.
 	// faults is how many of 1,000 requests have one.
@@ -101,6 +105,7 @@ func newCluster(t *testing.T, ctx context.Context, seed uint64) *cluster {
 	}
 	c.server = memapi.New(
 		memapi.Resource{GroupVersionResource: nodes, Kind: "Node"},
+		memapi.Resource{GroupVersionResource: events, Kind: "Event", Namespaced: true},
 		memapi.Resource{GroupVersionResource: leases, Kind: "Lease", Namespaced: true},
 		memapi.Resource{GroupVersionResource: nhcs, Kind: v1alpha1.Kind, Admit: admitNHC},
 	)

@@ -4,9 +4,9 @@
 package simulation
 
 import (
+	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/test/memapi"
@@ -29,11 +29,15 @@ func (c *cluster) feed(requests []memapi.Request, changes []*memapi.Change) {
 		if *verbose {
 			c.t.Logf("%s %s %s %s %s/%s: %d", clockOf(r.Received), r.User, r.Verb, r.Resource.Resource, r.Namespace, r.Name, r.Code)
 		}
-		c.judge.AddRequests(rules.Request{
+		request := rules.Request{
 			Time: r.Received, Answered: r.Answered, User: controllerUser, UserAgent: r.User, Verb: r.Verb,
 			Group: r.Resource.Group, Resource: r.Resource.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
-			Code: int32(r.Code),
-		})
+			Code: int32(r.Code), UID: r.UID,
+		}
+		if r.Version > 0 {
+			request.ResourceVersion = strconv.FormatUint(r.Version, 10)
+		}
+		c.judge.AddRequests(request)
 	}
 	for _, change := range changes {
 		event := rules.Change{Resource: change.Resource, Key: rules.KeyOf(change.Object), ResourceVersion: change.Version, Time: change.Time, Object: change.Object}
@@ -44,9 +48,6 @@ func (c *cluster) feed(requests []memapi.Request, changes []*memapi.Change) {
 		c.deadlines.Applied(event)
 	}
 }
-
-// excuse means that somebody else than the controller deletes a CR.
-func (c *cluster) excuse(object *unstructured.Unstructured) { c.judge.DeletedByOthers(object.GetUID()) }
 
 // check stops the simulation if a rule is broken or something is late.
 func (c *cluster) check() {

@@ -150,7 +150,6 @@ func (c *cluster) collectGarbage() {
 				orphaned = orphaned && (nhc == nil || nhc.GetUID() != owner.UID)
 			}
 			if orphaned && object.GetDeletionTimestamp() == nil {
-				c.excuse(object)
 				c.server.Delete("garbage-collector", c.kinds[i].crs(), memapi.Key{Namespace: object.GetNamespace(), Name: object.GetName()})
 			}
 		}

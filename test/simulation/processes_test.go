@@ -17,7 +17,7 @@ func (c *cluster) boot() *replica {
 	name := fmt.Sprintf("replica-%d", c.born)
 	r := &replica{name: name}
 	r.client = c.server.NewClient(name, c.intercept(r))
-	r.prepare(c.t, c.ctx, &recorder{log: &c.events, client: r.client})
+	r.prepare(c.t, c.ctx, &recorder{server: c.server, client: r.client, count: &c.events})
 	if c.lagging != nil {
 		r.client.Delay(*c.lagging, c.lagBy)
 	}
@@ -46,6 +46,9 @@ func (c *cluster) elect() {
 	}
 	next := oneOf(c, c.replicas...)
 	c.log("%s leads", next.name)
+	if c.terms++; c.terms > 1 {
+		c.judge.Restarted()
+	}
 	c.excused("leader change", 3*time.Second)
 	next.lead(c.t, c.ctx, c.workers)
 }

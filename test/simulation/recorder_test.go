@@ -5,67 +5,41 @@ package simulation
 
 import (
 	"fmt"
-	"slices"
-	"sync"
-	"time"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
 
-// reported is one event.
-type reported struct {
-	at time.Time
-	// regarding and related are kind and name.
-	regarding, related      string
-	eventType, reason, note string
-}
-
-// recorder is the events.EventRecorder of one process. A process that has died records
-// nothing.
+// recorder is the events.EventRecorder of one process: each event is an object at once. A
+// process that has died records nothing.
 type recorder struct {
-	log    *eventLog
+	server *memapi.Server
 	client *memapi.Client
-}
-
-// eventLog has the events of all processes.
-type eventLog struct {
-	mu     sync.Mutex
-	events []reported
+	count  *atomic.Int64
 }
 
 // Eventf implements events.EventRecorder.
-func (r *recorder) Eventf(regarding, related runtime.Object, eventType, reason, _, note string, args ...any) {
+func (r *recorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	if r.client.Dead() {
 		return
 	}
-	r.log.mu.Lock()
-	defer r.log.mu.Unlock()
-	r.log.events = append(r.log.events, reported{
-		at: time.Now(), regarding: nameOfObject(regarding), related: nameOfObject(related), eventType: eventType, reason: reason, note: fmt.Sprintf(note, args...),
-	})
-}
-
-// since returns the events from an index on.
-func (l *eventLog) since(from int) []reported {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.events[from:])
-}
-
-func nameOfObject(object runtime.Object) string {
-	if object == nil {
-		return ""
+	event := &eventsv1.Event{
+		TypeMeta:            metav1.TypeMeta{APIVersion: "events.k8s.io/v1", Kind: "Event"},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("event-%d", r.count.Add(1))},
+		ReportingController: nodehealthcheck.ReportingController,
+		Type:                eventType, Reason: reason, Action: action, Note: fmt.Sprintf(note, args...),
 	}
-	if reference, ok := object.(*corev1.ObjectReference); ok {
-		return reference.Kind + "/" + reference.Name
+	if reference, ok := regarding.(*corev1.ObjectReference); ok {
+		event.Regarding = *reference
 	}
-	accessor, err := meta.Accessor(object)
-	if err != nil {
-		return err.Error()
+	if reference, ok := related.(*corev1.ObjectReference); ok {
+		event.Related = reference
 	}
-	return object.GetObjectKind().GroupVersionKind().Kind + "/" + accessor.GetName()
+	_, _ = r.server.Create(controllerUser, events, from(event)) // Its name is new.
 }

@@ -39,8 +39,8 @@ type replica struct {
 	controller *nodehealthcheck.Controller
 	informers  []cache.SharedIndexInformer
 
-	cancel  context.CancelFunc
-	drain   chan struct{}
+	cancel context.CancelFunc
+	drain  chan struct{}
 	// leading is whether it leads, and led whether it ever did.
 	leading, led bool
 	// done ends when everything of the process has ended, and worked when Run has.

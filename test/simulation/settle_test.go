@@ -48,7 +48,6 @@ func (c *cluster) calm() {
 	for _, cr := range c.crs() {
 		if len(cr.Owners) == 0 {
 			c.letGo(cr)
-			c.judge.DeletedByOthers(cr.UID)
 			c.server.Delete("somebody", c.of(cr).crs(), keyOf(cr))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
@@ -115,8 +116,9 @@ func (c *cluster) figures() map[string]int {
 	for what, n := range c.happened {
 		seen["fault: "+what] += n
 	}
-	for _, event := range c.events.since(0) {
-		seen["event "+event.reason]++
+	for _, event := range c.server.List(events) {
+		reason, _, _ := unstructured.NestedString(event.Object, "reason")
+		seen["event "+reason]++
 	}
 	figures := c.judge.Figures()
 	seen["CRs created"], seen["CRs deleted"], seen["CRs marked"] = figures.Creations, figures.Deletions, figures.Marks

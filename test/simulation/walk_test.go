@@ -158,7 +158,6 @@ func (c *cluster) crEvent() {
 		return
 	}
 	c.log("somebody deletes %s", cr)
-	c.judge.DeletedByOthers(cr.UID)
 	c.server.Delete("somebody", c.of(cr).crs(), keyOf(cr))
 }
 

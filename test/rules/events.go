@@ -1,0 +1,220 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// notePrefix begins every note (spec 19.1).
+const notePrefix = "[remediation] "
+
+// eventTypes are the types of the reasons (spec 19.1). RemediationSkipped has both.
+var eventTypes = map[string][]string{
+	"Enabled": {corev1.EventTypeNormal}, "Disabled": {corev1.EventTypeWarning}, "DetectedUnhealthy": {corev1.EventTypeNormal},
+	"RemediationCreated": {corev1.EventTypeNormal}, "RemediationRemoved": {corev1.EventTypeNormal},
+	"RemediationSkipped": {corev1.EventTypeNormal, corev1.EventTypeWarning},
+	"NoTemplateLeft":     {corev1.EventTypeWarning}, "RemediationFailed": {corev1.EventTypeWarning},
+	"InvalidNodeLabel": {corev1.EventTypeWarning}, "OldRemediationCR": {corev1.EventTypeWarning},
+	"StormRecoveryStarted": {corev1.EventTypeWarning}, "StormRecoveryCooldownStarted": {corev1.EventTypeWarning},
+	"StormRecoveryEnded": {corev1.EventTypeNormal},
+}
+
+// reported is what events of the same kind report. The note counts only where it names
+// the node or the CR.
+type reported struct{ reason, kind, name, note string }
+
+// compareReported orders them.
+func compareReported(a, b reported) int {
+	return cmp.Or(cmp.Compare(a.reason, b.reason), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name), cmp.Compare(a.note, b.note))
+}
+
+// transition is a change that an event has to report, unless its Node is gone.
+type transition struct {
+	node    string
+	nodeUID types.UID
+}
+
+// events compares the events with the transitions that they report.
+type events struct {
+	transitions map[reported][]transition
+	// counts are how often each event object reports something, and baseline how often it
+	// did before the judge began.
+	counts, baseline map[string]int
+	kinds            map[string]reported
+	// lost means that events may be missing, because of a fault or a restart.
+	lost     bool
+	restarts int
+}
+
+func newEvents() events {
+	return events{transitions: map[reported][]transition{}, counts: map[string]int{}, baseline: map[string]int{}, kinds: map[string]reported{}}
+}
+
+// Restarted tells that another process goes on for the controller: events of the former
+// one may be missing, and come once more (spec 19.3).
+func (j *Judge) Restarted() { j.events.lost, j.events.restarts = true, j.events.restarts+1 }
+
+// created expects the events of a new CR.
+func (e *events) created(cr *CR, node *Node) {
+	e.aboutNode("RemediationCreated", "Created remediation object for node "+cr.Node, cr, node, false)
+}
+
+// removed expects the events of a deletion request, also if the Node is gone.
+func (e *events) removed(cr *CR, node *Node) {
+	e.aboutNode("RemediationRemoved", "Deleted remediation CR of kind "+cr.Kind+" with name "+cr.Name, cr, node, true)
+}
+
+// aboutNode expects events on the NodeHealthCheck and on the Node. Unless always, neither
+// has to come if the Node is gone.
+func (e *events) aboutNode(reason, note string, cr *CR, node *Node, always bool) {
+	if len(cr.Owners) == 0 {
+		return
+	}
+	t := transition{node: cr.Node}
+	if node != nil {
+		t.nodeUID = node.UID
+	}
+	e.expectOn(reported{reason, "Node", cr.Node, note}, t)
+	if always {
+		t = transition{}
+	}
+	e.expect(reason, cr.Owners[0], note, t)
+}
+
+// statusChanged expects the events of what status shows.
+func (e *events) statusChanged(nhc string, before, after *NHC) {
+	old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionDisabled)
+	disabled := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDisabled)
+	switch {
+	case disabled == nil:
+	case disabled.Status == metav1.ConditionTrue && (old == nil || old.Status != metav1.ConditionTrue || old.Reason != disabled.Reason):
+		e.expect("Disabled", nhc, "", transition{})
+	case disabled.Status != metav1.ConditionTrue && (old == nil || old.Status == metav1.ConditionTrue):
+		e.expect("Enabled", nhc, "", transition{})
+	}
+	became := func(conditionType string) bool {
+		return !meta.IsStatusConditionTrue(before.Status.Conditions, conditionType) && meta.IsStatusConditionTrue(after.Status.Conditions, conditionType)
+	}
+	if became(v1alpha1.ConditionStormActive) {
+		e.expect("StormRecoveryStarted", nhc, "", transition{})
+	}
+	if became(v1alpha1.ConditionStormCooldownActive) {
+		e.expect("StormRecoveryCooldownStarted", nhc, "", transition{})
+	}
+	if meta.IsStatusConditionTrue(before.Status.Conditions, v1alpha1.ConditionStormActive) && !meta.IsStatusConditionTrue(after.Status.Conditions, v1alpha1.ConditionStormActive) {
+		e.expect("StormRecoveryEnded", nhc, "", transition{})
+	}
+}
+
+func (e *events) expect(reason, nhc, note string, t transition) {
+	e.expectOn(reported{reason, v1alpha1.Kind, nhc, note}, t)
+}
+
+func (e *events) expectOn(r reported, t transition) {
+	e.transitions[r] = append(e.transitions[r], t)
+}
+
+// counted are the reasons whose events are counted, and whether their note counts. The
+// other ones report what no object shows.
+var counted = map[string]bool{
+	"Enabled": false, "Disabled": false, "StormRecoveryStarted": false, "StormRecoveryCooldownStarted": false, "StormRecoveryEnded": false,
+	"RemediationCreated": true, "RemediationRemoved": true,
+}
+
+// judgeEvent judges an event of the controller.
+func (j *Judge) judgeEvent(change Change) {
+	if change.Object == nil {
+		return // Events expire.
+	}
+	event := &eventsv1.Event{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(change.Object.Object, event); err != nil {
+		j.unreadable(change, err)
+		return
+	}
+	if event.ReportingController != v1alpha1.Kind {
+		return
+	}
+	count := 1
+	if event.Series != nil {
+		count = int(event.Series.Count)
+	}
+	j.events.counts[change.Key] = count
+	if change.Time.IsZero() {
+		j.events.baseline[change.Key] = count
+		return
+	}
+	j.record("", "", eventForm(event))
+	note, counts := counted[event.Reason]
+	if !counts {
+		return
+	}
+	r := reported{reason: event.Reason, kind: event.Regarding.Kind, name: event.Regarding.Name}
+	if note {
+		r.note = strings.TrimPrefix(event.Note, notePrefix)
+	}
+	j.events.kinds[change.Key] = r
+}
+
+// eventForm judges what an event looks like (spec 19.1).
+func eventForm(event *eventsv1.Event) finding {
+	eventType, known := eventTypes[event.Reason]
+	on := event.Regarding.Kind == v1alpha1.Kind && (event.Related == nil || event.Related.Kind == "Node")
+	onNode := event.Regarding.Kind == "Node" && event.Related != nil && event.Related.Kind == v1alpha1.Kind
+	wrong := !known || !slices.Contains(eventType, event.Type) || !strings.HasPrefix(event.Note, notePrefix) || (!on && !onNode)
+	return check("19.1", wrong, "event %s, type %s, on %s: %s", event.Reason, event.Type, event.Regarding.Kind, event.Note)
+}
+
+// unsettled returns the events that are missing, or too many (spec 19.1, 19.3).
+func (e *events) unsettled(p *snapshot, blind bool) []Violation {
+	seen := map[reported]int{}
+	for key, r := range e.kinds {
+		seen[r] += e.counts[key] - e.baseline[key]
+	}
+	all := maps.Clone(seen)
+	for r := range e.transitions {
+		all[r] += 0
+	}
+	var left []Violation
+	for _, r := range slices.SortedFunc(maps.Keys(all), compareReported) {
+		due := slices.Clone(e.transitions[r])
+		atMost := len(due) + e.restarts
+		due = slices.DeleteFunc(due, func(t transition) bool { return !p.stillThere(r, t) })
+		// One that repeats another becomes the second of a series. Of a third one, the API
+		// server learns only minutes later.
+		atLeast := min(len(due), 2)
+		violation := Violation{Rule: "19.1", NHC: r.name, Text: check("", true, "%d events %s on %s %s for %d transitions (%q)", seen[r], r.reason, r.kind, r.name, len(e.transitions[r]), r.note).text}
+		if r.kind == "Node" {
+			violation.Node, violation.NHC = r.name, ""
+		}
+		if (seen[r] > atMost && !blind) || (seen[r] < atLeast && !e.lost) {
+			left = append(left, violation)
+		}
+	}
+	return left
+}
+
+// stillThere reports whether what a transition is about exists.
+func (p *snapshot) stillThere(r reported, t transition) bool {
+	if r.kind == v1alpha1.Kind && p.nhcs[r.name].at(p.rv) == nil {
+		return false
+	}
+	if t.node == "" {
+		return true
+	}
+	node := p.nodes[t.node].at(p.rv)
+	return node != nil && node.UID == t.nodeUID
+}

@@ -1,0 +1,104 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// eventOn returns an event on a kind of object, with so many in its series.
+func eventOn(kind, name, reason, eventType, note string, series int) *unstructured.Unstructured {
+	related := map[string]any{"kind": "Node", "name": "n"}
+	if kind == "Node" {
+		related = map[string]any{"kind": v1alpha1.Kind, "name": "nhc"}
+	}
+	fields := map[string]any{
+		"reportingController": "NodeHealthCheck", "reason": reason, "type": eventType, "note": note,
+		"regarding": map[string]any{"kind": kind, "name": name}, "related": related,
+	}
+	if series > 0 {
+		fields["series"] = map[string]any{"count": int64(series)}
+	}
+	return &unstructured.Unstructured{Object: fields}
+}
+
+const createdNote = "[remediation] Created remediation object for node n"
+
+func createdOn(kind, name string, series int) *unstructured.Unstructured {
+	return eventOn(kind, name, "RemediationCreated", "Normal", createdNote, series)
+}
+
+// TestEvents creates CRs for node "n", and has these events come.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	both := func(series int) []*unstructured.Unstructured {
+		return []*unstructured.Unstructured{createdOn(v1alpha1.Kind, "nhc", series), createdOn("Node", "n", series)}
+	}
+	for name, tc := range map[string]struct {
+		created int
+		events  []*unstructured.Unstructured
+		lost    bool
+		node    *Node
+		want    []string
+	}{
+		"one":                           {1, both(0), false, failedNode("n"), nil},
+		"19.1 none":                     {1, nil, false, failedNode("n"), []string{"19.1", "19.1"}},
+		"19.1 not on the Node":          {1, both(0)[:1], false, failedNode("n"), []string{"19.1"}},
+		"none, and they may be lost":    {1, nil, true, failedNode("n"), nil},
+		"none, and the Node is gone":    {1, nil, false, nil, nil},
+		"19.1 too many":                 {1, both(2), false, failedNode("n"), []string{"19.1", "19.1"}},
+		"19.3 once more, by a new one":  {1, both(2), true, failedNode("n"), nil},
+		"two":                           {2, both(2), false, failedNode("n"), nil},
+		"19.1 one for two":              {2, both(0), false, failedNode("n"), []string{"19.1", "19.1"}},
+		"19.1 without a transition":     {0, both(0)[:1], false, failedNode("n"), []string{"19.1"}},
+		"19.1 of another type":          {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "NoTemplateLeft", "Normal", "[remediation] x", 0)}, false, failedNode("n"), []string{"19.1"}},
+		"19.1 without prefix":           {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "NoTemplateLeft", "Warning", "x", 0)}, false, failedNode("n"), []string{"19.1"}},
+		"19.1 of another reason":        {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "Other", "Warning", "[remediation] x", 0)}, false, failedNode("n"), []string{"19.1"}},
+		"what is told only, and nobody": {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "NoTemplateLeft", "Warning", "[remediation] x", 0)}, false, failedNode("n"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture()
+			s.nhc(past, healthCheck())
+			for range tc.created {
+				s.events.created(newCR("n", "Reboot", "one"), failedNode("n"))
+			}
+			if tc.lost {
+				s.Restarted()
+			}
+			for i, event := range tc.events {
+				s.judgeEvent(Change{Resource: Events, Key: fmt.Sprint("default/", i), Time: at(100), Object: event})
+			}
+			if tc.node != nil {
+				s.node(past, tc.node)
+			}
+			found := append(s.Violations(), s.events.unsettled(s.snapshotAt(at(100)), false)...)
+			require.Equal(t, tc.want, brokenRules(found), "%v", found)
+		})
+	}
+}
+
+// TestStatusEvents: what status shows is reported.
+func TestStatusEvents(t *testing.T) {
+	t.Parallel()
+	s := newFixture()
+	s.nhc(past, healthCheck())
+	e := &s.events
+	e.statusChanged("nhc", healthCheck(), healthCheck(stated(1, 1)))
+	e.statusChanged("nhc", healthCheck(stated(1, 1)), healthCheck(stated(1, 1), disabledFor(v1alpha1.ReasonTemplateNotFound)))
+	e.statusChanged("nhc", healthCheck(storm(0, 1, false)), healthCheck(storm(0, 1, true), calmSince(at(1))))
+	e.statusChanged("nhc", healthCheck(storm(0, 1, true)), healthCheck(storm(0, 1, false)))
+	e.removed(newCR("n", "Reboot", "one"), nil)
+	var missing []string
+	for r := range e.transitions {
+		missing = append(missing, r.reason)
+	}
+	require.ElementsMatch(t, []string{"Enabled", "Disabled", "StormRecoveryStarted", "StormRecoveryCooldownStarted", "StormRecoveryEnded", "RemediationRemoved", "RemediationRemoved"}, missing)
+}

@@ -1,0 +1,139 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// refusal says why an unhealthy node need not get a CR (spec 5.4), or "". What refuses
+// only the first one is not asked for a next one.
+func (s *settledCheck) refusal(name string, first bool) string {
+	node := s.nodes[name].at(s.rv)
+	status := &s.nhc.Status
+	switch {
+	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDisabled):
+		return "disabled"
+	case len(s.nhc.Spec.PauseRequests) > 0:
+		return "paused"
+	case !s.gate:
+		return "gate"
+	case first && Stormy(&s.nhc.Spec) && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStormActive):
+		return "storm"
+	case node.Labels[v1alpha1.LabelExclude] == "true":
+		return "excluded"
+	case first && node.ControlPlane() && s.slotTaken(name):
+		return "control plane"
+	case first && node.ControlPlane() && !s.quorumWithout(name):
+		return "etcd"
+	case s.othersCR(name, s.nhc.Name):
+		return "foreign CR"
+	case s.leaseTaken(name, s.nhc.Name):
+		return "lease"
+	case slices.ContainsFunc(s.own[name], func(cr *CR) bool { return cr.Deleting }):
+		return "an old CR is being deleted"
+	default:
+		return ""
+	}
+}
+
+// checkUnhealthy judges that what has to be done for an unhealthy node is done: its first
+// CR, or the next step (spec 13.3, P12).
+func (s *settledCheck) checkUnhealthy(name string) {
+	if s.refusal(name, len(s.own[name]) == 0) != "" {
+		return
+	}
+	if len(s.own[name]) == 0 {
+		s.check("P12", name, true, "the node is unhealthy and nothing is in the way, but there is no CR")
+		return
+	}
+	s.checks["P12"]++
+	steps := stepsOf(s.nhc)
+	recorded := timeouts(s.nhc)
+	crs := make([]*CR, len(steps))
+	for _, cr := range s.own[name] {
+		if i := stepOf(steps, cr); i >= 0 && (crs[i] == nil || cr.Created.Before(crs[i].Created)) {
+			crs[i] = cr
+		}
+	}
+	for i, cr := range crs {
+		later := slices.ContainsFunc(crs[i+1:], func(cr *CR) bool { return cr != nil })
+		switch {
+		case cr == nil && !later:
+			// Whatever was before is over: this one is due. A step that was added to the
+			// spec before one that has a CR is not.
+			s.check("13.3", name, true, "step %d is due and has no CR", i)
+			return
+		case cr == nil || later:
+		case !s.isOver(steps[i], cr, recorded[cr.UID]):
+			s.checks["13.3"]++
+			return // It is at work.
+		case i+1 < len(steps):
+			s.check("13.3", name, !cr.Marked && cr.Succeeded != "True" && !recorded[cr.UID], "%s is over and not told to stop", cr)
+		}
+	}
+}
+
+// isOver reports whether a step is over by itself or is said to be (spec 13.2, 13.3).
+func (s *settledCheck) isOver(of step, cr *CR, recorded bool) bool {
+	failed := of.timeout > 0 && cr.Succeeded == "False"
+	return cr.Marked || recorded || failed || !s.now.Before(cr.Created.Add(of.end()))
+}
+
+// checkOwn judges the CRs of a node that is healthy or gone (spec 16, 17).
+func (s *settledCheck) checkOwn(name string, crs []*CR) {
+	node := s.nodes[name].at(s.rv)
+	standing := slices.ContainsFunc(crs, func(cr *CR) bool { return !cr.Deleting })
+	switch {
+	case node == nil:
+		awaited := func(cr *CR) bool { return cr.Permanent == "True" && cr.Succeeded != "True" }
+		stays := slices.ContainsFunc(crs, func(cr *CR) bool { return !cr.Deleting && !awaited(cr) })
+		s.check("17.2", name, stays, "the Node is gone and its CR stays")
+	case standing && !Matches(s.nhc.Spec.UnhealthyConditions, node):
+		s.checkDelay(name, node)
+	}
+}
+
+// checkDelay judges a healthy node whose CRs are not being deleted (spec 16.1, 16.4 to
+// 16.6).
+func (s *settledCheck) checkDelay(name string, node *Node) {
+	_, confirmed := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
+	delay := s.nhc.Spec.HealthyDelay
+	if delay == nil || delay.Duration == 0 || confirmed {
+		s.check("16.1", name, true, "the node is healthy and its CR stays")
+		return
+	}
+	s.checks["16.1"]++
+	entry := s.entry(name)
+	if entry == nil || entry.ConditionsHealthyTimestamp == nil {
+		return // Other rules say so.
+	}
+	due := entry.ConditionsHealthyTimestamp.Add(delay.Duration)
+	s.check("16.4", name, delay.Duration > 0 && !s.now.Before(due), "healthyDelay is over since %s and the CR stays", due.UTC().Format(time.TimeOnly))
+	s.check("16.4", name, entry.HealthyDelayed == nil || !*entry.HealthyDelayed, "healthyDelay keeps the CR, and healthyDelayed is not true")
+}
+
+// checkLease judges that the lease of a node is renewed in time (spec 14.5).
+func (s *settledCheck) checkLease(name string) {
+	steps, recorded := stepsOf(s.nhc), timeouts(s.nhc)
+	atWork := slices.ContainsFunc(s.own[name], func(cr *CR) bool {
+		i := stepOf(steps, cr)
+		return i >= 0 && !s.isOver(steps[i], cr, recorded[cr.UID])
+	})
+	if !atWork {
+		return // After the last step it is not renewed any more (spec 13.6, 14.7).
+	}
+	for key := range s.leasesOf[name] {
+		lease := s.leases[key].at(s.rv)
+		end, known := leaseEnd(lease)
+		if known && holderOf(lease) == holderPrefix+s.nhc.Name {
+			s.check("14.5", name, s.now.After(end.Add(-v1alpha1.LeaseBuffer+time.Second)), "the lease lasts until %s and is not renewed", end.UTC().Format(time.TimeOnly))
+		}
+	}
+}

@@ -1,0 +1,58 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// TestStatusWrite has a status be written at second 100.
+func TestStatusWrite(t *testing.T) {
+	t.Parallel()
+	cr := newCR("n", "Reboot", "one")
+	over := newCR("n", "Reboot", "one", marked)
+	succeeded := newCR("n", "Reboot", "one", func(cr *CR) { cr.Succeeded = "True" })
+	noTemplate := func(s *fixture) { healthy(s); s.template(past, "Reboot", "one", nil) }
+	timedOut := func(cr *CR) v1alpha1.UnhealthyNode {
+		e := entry("n", cr)
+		e.Remediations[0].TimedOut = new(metav1.NewTime(epoch))
+		return e
+	}
+	for name, tc := range map[string]struct {
+		setup         func(s *fixture)
+		before, after *NHC
+		want          []string
+	}{
+		"6.1 Disabled":                 {noTemplate, healthCheck(stated(1, 1)), healthCheck(stated(1, 1), disabledFor(v1alpha1.ReasonTemplateNotFound)), nil},
+		"6.1 Disabled without a cause": {healthy, healthCheck(stated(1, 1)), healthCheck(stated(1, 1), disabledFor(v1alpha1.ReasonTemplateNotFound)), []string{"6.1"}},
+		"6.1 Disabled as before":       {healthy, healthCheck(stated(1, 1), disabledFor(v1alpha1.ReasonTemplateNotFound)), healthCheck(stated(1, 1), disabledFor(v1alpha1.ReasonTemplateNotFound)), nil},
+		"9.2 a storm":                  {notHealthy, healthCheck(storm(0, 0, false), minHealthy("1"), stated(1, 0)), healthCheck(storm(0, 0, true), minHealthy("1"), stated(1, 0)), nil},
+		"9.2 the gate is open":         {notHealthy, healthCheck(storm(0, 0, false), stated(1, 0)), healthCheck(storm(0, 0, true), stated(1, 0)), []string{"9.2"}},
+		"9.2 the limit is reached":     {func(s *fixture) { remediated(cr)(s); s.node(past, healthyNode("m")) }, healthCheck(storm(0, 0, false), minHealthy("1"), stated(2, 1)), healthCheck(storm(0, 0, true), minHealthy("1"), stated(2, 1)), nil},
+		"9.2 nobody is unhealthy":      {healthy, healthCheck(storm(0, 0, false), minHealthy("2"), stated(1, 1)), healthCheck(storm(0, 0, true), minHealthy("2"), stated(1, 1)), []string{"9.2"}},
+		"9.5 a storm ends":             {healthy, healthCheck(storm(0, 0, true), stated(1, 1)), healthCheck(storm(0, 0, false), stated(1, 1)), nil},
+		"9.5 it is not calm":           {notHealthy, healthCheck(storm(0, 0, true), stated(1, 0)), healthCheck(storm(0, 0, false), stated(1, 0)), []string{"9.5"}},
+		"9.5 it has not cooled down":   {healthy, healthCheck(storm(0, 50*time.Second, true), calmSince(at(60)), stated(1, 1)), healthCheck(storm(0, 50*time.Second, false), stated(1, 1)), []string{"9.5"}},
+		"13.5 told":                    {remediated(over), healthCheck(escalating, stated(1, 0, entry("n", cr))), healthCheck(escalating, stated(1, 0, timedOut(over))), nil},
+		"13.5 not told":                {remediated(cr), healthCheck(escalating, stated(1, 0, entry("n", cr))), healthCheck(escalating, stated(1, 0, timedOut(cr))), []string{"13.5"}},
+		"13.4 succeeded too late":      {remediated(succeeded), healthCheck(escalating, stated(1, 0, entry("n", cr))), healthCheck(escalating, stated(1, 0, timedOut(cr))), nil},
+		"13.2 over no longer":          {remediated(over), healthCheck(escalating, stated(1, 0, timedOut(over))), healthCheck(escalating, stated(1, 0, entry("n", cr))), []string{"13.2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture()
+			tc.setup(s)
+			s.nhc(past, tc.before)
+			s.nhc(at(100), tc.after)
+			s.judgeStatusWrite(Change{Key: "nhc", ResourceVersion: s.rv, Time: at(100)}, tc.before, tc.after, request(100))
+			require.Equal(t, tc.want, brokenRules(s.violations), "%v", s.violations)
+		})
+	}
+}
