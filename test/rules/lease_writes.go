@@ -35,9 +35,23 @@ func (j *Judge) judgeLeaseWrite(event Change, before, after *coordinationv1.Leas
 			for _, s := range stepsOf(version) {
 				write.steps = append(write.steps, s.duration())
 			}
+			if j.ofNoStep(w, version) {
+				write.steps = append(write.steps, v1alpha1.ClassicDuration)
+			}
 		}
 	}
 	j.record(w.node, nhc, write.findings()...)
+}
+
+// ofNoStep reports whether the node may have had an own CR that belongs to no step, so that
+// no T is its own.
+func (j *Judge) ofNoStep(w window, nhc *NHC) bool {
+	for key := range j.crsOf[w.node] {
+		if some(j.crs[key].during(w.known, w.rv), func(cr *CR) bool { return cr != nil && cr.OwnedBy(w.nhc) && stepOf(stepsOf(nhc), cr) < 0 }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *leaseWrite) findings() []finding {
@@ -49,7 +63,9 @@ func (l *leaseWrite) findings() []finding {
 			l.content("14.4"),
 			check("14.4", transitionsOf(l.after) != transitionsOf(l.before)+1, "a lease is taken over with %d transitions after %d", transitionsOf(l.after), transitionsOf(l.before)),
 		}
-	case l.before.Spec.AcquireTime == nil || !l.before.Spec.AcquireTime.Equal(l.after.Spec.AcquireTime):
+	case l.before.Spec.AcquireTime == nil: // It is completed, or begins anew.
+		return []finding{check("14.5", l.after.Spec.AcquireTime == nil || l.after.Spec.RenewTime == nil || l.after.Spec.LeaseDurationSeconds == nil, "a lease is renewed and stays incomplete")}
+	case !l.before.Spec.AcquireTime.Equal(l.after.Spec.AcquireTime):
 		return []finding{l.content("14.2")}
 	default:
 		return []finding{l.renewal()}

@@ -50,6 +50,9 @@ func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
 	d.judge.figures.Checks["21.3"]++
 	late := d.sinceAll(d.unsettledAt(now), begin, now)
 	late = slices.DeleteFunc(late, func(v Violation) bool {
+		if (v.Rule == "13.8" || v.Rule == "13.3") && d.wasDenied(v.Node) {
+			return true // The annotation is tried again in its own time (spec 13.5).
+		}
 		if !d.mayTakeLonger(v, now) {
 			return false
 		}
@@ -61,6 +64,16 @@ func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
 		late[i].Text = "late: " + late[i].Text
 	}
 	return late
+}
+
+// wasDenied reports whether the API server has refused a patch of a CR for the node.
+func (d *Deadlines) wasDenied(node string) bool {
+	for key := range d.judge.crsOf[node] {
+		if d.judge.requests.denied[key] {
+			return true
+		}
+	}
+	return false
 }
 
 // sinceAll returns those that were unsettled at every instant since begin.
