@@ -111,7 +111,7 @@ bench: build localkube ## Measure the controller on control planes of its own, w
 
 .PHONY: bench-full
 bench-full: build localkube ## Measure it with up to 10,000 nodes, and draw docs/performance/*.svg (an hour).
-	go run ./test/bench -nodes=200,1000,5000,10000 -out=_output/bench-full $(BENCH_FLAGS)
+	go run ./test/bench -nodes=200,1000,5000,10000 -samples=500 -out=_output/bench-full $(BENCH_FLAGS)
 	cd hack/benchplot && go run . -out ../../docs/performance ../../_output/bench-full/*.json
 
 .PHONY: bench-go

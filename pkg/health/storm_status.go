@@ -22,7 +22,7 @@ func StormRulesOf(spec *v1alpha1.NodeHealthCheckSpec) StormRules {
 	return rules
 }
 
-// StormOf returns the storm that status tells of, also one that was written by the
+// StormOf returns the storm that status records, also one that was written by the
 // upstream operator before there were conditions for it. Status is where a storm is kept
 // between two evaluations.
 func StormOf(status *v1alpha1.NodeHealthCheckStatus) Storm {

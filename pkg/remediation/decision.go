@@ -91,8 +91,8 @@ func (p *NodePlan) waits() bool {
 	return slices.ContainsFunc(p.Actions, func(action Action) bool { return p.FailureReason(action) != "" })
 }
 
-// FailureReason returns as what it counts if an action of the plan fails. It is empty for
-// what the node does not wait for.
+// FailureReason returns the reason for the decision if this action of the plan fails. It is
+// empty if the node does not wait for the action.
 func (p *NodePlan) FailureReason(action Action) v1alpha1.DecisionReason {
 	switch action := action.(type) {
 	case Create:
@@ -253,8 +253,8 @@ func awaitedDeletions(node *Node) string {
 // with every attempt.
 var localPort = regexp.MustCompile(`:[0-9]+->`)
 
-// failureMessage returns what has failed in words that are the same for the same
-// failure, so that attempts in vain are told of once.
+// failureMessage returns an error in words that are the same for the same failure, so that
+// repeated attempts do not change the decision.
 func failureMessage(err string) string { return localPort.ReplaceAllString(err, "->") }
 
 // maxMessage is how many bytes of a message are kept: there may be thousands of them

@@ -20,7 +20,7 @@ import (
 //	step 1 ─────────────────────────────────────► step 2 ─────────────► exhausted
 //	   ▲ its CR vanished: a new one                 (its CR stays)       (the CRs stay)
 func (p *planner) remediate() {
-	for _, cr := range p.progress.going {
+	for _, cr := range p.progress.deleting {
 		if cr.MayTimeOut() && !p.Node.Constraints.Conflict {
 			// Somebody else deletes it although the node is unhealthy. The mark lets the
 			// remediator give up its finalizer (spec 13.8).
@@ -36,7 +36,7 @@ func (p *planner) remediate() {
 	case p.progress.unknown:
 		// So may what belongs to no step.
 		p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
-	case p.progress.standing == 0 && len(p.progress.going) > 0:
+	case p.progress.remaining == 0 && len(p.progress.deleting) > 0:
 		// A new beginning waits until all of the old is gone (P9).
 		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	case p.progress.current == len(p.Steps):
@@ -44,7 +44,7 @@ func (p *planner) remediate() {
 		p.finish()
 	case p.progress.running != nil:
 		p.wait()
-	case p.progress.isLeaving(p.progress.current):
+	case p.progress.deletes(p.progress.current):
 		// The CR of this step has to be gone first.
 		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	default:
@@ -55,20 +55,16 @@ func (p *planner) remediate() {
 // exhaust notes that no step is left after the last one, which has this CR, if any.
 func (p *planner) exhaust(last *object.CR) {
 	p.Exhausted = true
-	if p.fails(last, p.Steps[len(p.Steps)-1], time.Time{}) {
-		return
-	}
 	p.setReason(v1alpha1.DecidedNoTemplateLeft, time.Time{})
+	if p.failed(last, p.Steps[len(p.Steps)-1]) {
+		p.setFailed(last, time.Time{})
+	}
 }
 
-// fails notes that the CR of the last step has failed, if it has.
-func (p *planner) fails(cr *object.CR, step Step, until time.Time) bool {
-	if !p.failed(cr, step) {
-		return false
-	}
+// setFailed records that the last step has failed by its CR.
+func (p *planner) setFailed(cr *object.CR, until time.Time) {
 	p.Failed = cr
 	p.setReason(v1alpha1.DecidedStepFailed, until)
-	return true
 }
 
 // failed reports whether the remediator of the CR of a step has failed by itself, and
@@ -103,7 +99,8 @@ func (p *planner) wait() {
 	switch {
 	case cr.Succeeded == corev1.ConditionTrue:
 		p.setReason(v1alpha1.DecidedStepSucceeded, due)
-	case !step.Escalating() && p.fails(cr, step, due): // Nothing follows, so it is reported (spec 13.7).
+	case !step.Escalating() && p.failed(cr, step):
+		p.setFailed(cr, due) // Nothing follows, so it is reported (spec 13.7).
 	default:
 		p.setReason(v1alpha1.DecidedStepRunning, due)
 	}
@@ -119,7 +116,7 @@ func (p *planner) wait() {
 		return
 	}
 	next := p.progress.current + 1
-	if next < len(p.Steps) && p.progress.isLeaving(next) {
+	if next < len(p.Steps) && p.progress.deletes(next) {
 		// The next step had a CR already, which has to be gone first.
 		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 		return

@@ -62,8 +62,8 @@ type Node struct {
 	Lease *coordinationv1.Lease
 	// RetryAt is when the next attempt is due after a failed one; zero after none.
 	RetryAt time.Time
-	// LastFailure says what has failed then, and LastFailed as what it counts, empty if
-	// the node did not wait for it.
+	// LastFailure says what failed then, and LastFailed is the reason for the decision,
+	// empty if the node did not wait for it.
 	LastFailure string
 	LastFailed  v1alpha1.DecisionReason
 }
@@ -196,9 +196,13 @@ func (p *planner) recover() {
 		p.setReason(v1alpha1.DecidedDisabled, time.Time{})
 		return
 	}
-	if p.progress.standing > 0 && p.delays() {
-		p.Delayed = true
-		return
+	if p.progress.remaining > 0 {
+		if due, delayed := p.healthyDelay(); delayed {
+			p.Delayed = true
+			p.setReason(v1alpha1.DecidedHealthyDelay, due)
+			p.recheckAt(due)
+			return
+		}
 	}
 	switch {
 	case len(p.Node.Own) > 0:
@@ -216,27 +220,21 @@ func (p *planner) recover() {
 	}
 }
 
-// delays reports whether the node has to stay healthy for longer (spec 16.4). The
-// current value of the field counts.
-func (p *planner) delays() bool {
+// healthyDelay reports whether the node has to stay healthy for longer, and until when, zero
+// if until somebody confirms it (spec 16.4). The current value of the field counts.
+func (p *planner) healthyDelay() (due time.Time, delayed bool) {
 	switch {
 	case p.HealthyDelay == 0 || p.Node.ConfirmedHealthy:
-		return false
+		return time.Time{}, false
 	case p.HealthyDelay < 0:
-		p.setReason(v1alpha1.DecidedHealthyDelay, time.Time{})
-		return true
+		return time.Time{}, true
 	}
 	since := p.Node.HealthySince
 	if since.IsZero() {
 		since = p.now.Truncate(time.Second)
 	}
-	due := since.Add(p.HealthyDelay)
-	if p.now.Before(due) {
-		p.setReason(v1alpha1.DecidedHealthyDelay, due)
-		p.recheckAt(due)
-		return true
-	}
-	return false
+	due = since.Add(p.HealthyDelay)
+	return due, p.now.Before(due)
 }
 
 // cleanUp plans what follows the deletion of the Node (spec 17.2, 17.3).
@@ -251,15 +249,15 @@ func (p *planner) cleanUp() {
 	}
 	p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	for _, cr := range p.Node.Own {
-		going := p.Node.deleting(cr)
-		if cr.AwaitsReplacement() && !going {
+		deleting := p.Node.deleting(cr)
+		if cr.AwaitsReplacement() && !deleting {
 			p.setReason(v1alpha1.DecidedAwaitingReplacement, time.Time{})
 			continue
 		}
 		if cr.MayTimeOut() {
 			p.do(MarkTimedOut{CR: cr, At: p.now})
 		}
-		if !going {
+		if !deleting {
 			p.do(Delete{CR: cr})
 		}
 	}

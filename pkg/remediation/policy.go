@@ -32,8 +32,8 @@ type Policy struct {
 // Context has the numbers and texts behind the constraints that hold for all nodes. No plan
 // depends on it: it explains plans.
 type Context struct {
-	// Constraints are those that hold for all nodes alike. Gate and Storm say the same of
-	// theirs, and count.
+	// Constraints are those that hold for all nodes alike. For the gate and the storm, Gate
+	// and Storm decide: they may be newer.
 	Constraints Constraints
 	Gate        health.Gate
 	// Storm is the state of storm recovery, and StormEnd when it ends if it stays calm,

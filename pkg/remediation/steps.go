@@ -110,14 +110,14 @@ type progress struct {
 	running *object.CR
 	// last is the CR of the last step, also once that is over, nil if it has none.
 	last *object.CR
-	// going are CRs whose deletion was requested: they stand for no step any more.
-	going []*object.CR
-	// leaving has for each step whether one of these belongs to it. It is empty if there is
-	// no CR at all.
-	leaving []bool
-	// standing is the number of CRs that are not going.
-	standing int
-	// latest is the index of the last step that has a CR which is not going, or -1.
+	// deleting are CRs whose deletion was requested: they belong to no step any more.
+	deleting []*object.CR
+	// stepDeleting reports for each step whether one of these belonged to it. It is empty if
+	// there is no CR at all.
+	stepDeleting []bool
+	// remaining is the number of the other CRs.
+	remaining int
+	// latest is the index of the last step that has one of these, or -1.
 	latest int
 	// reached is that of the last step that has any CR, or -1.
 	reached int
@@ -127,8 +127,8 @@ type progress struct {
 	unknown bool
 }
 
-// isLeaving reports whether a CR of the step is going.
-func (p *progress) isLeaving(step int) bool { return len(p.leaving) > 0 && p.leaving[step] }
+// deletes reports whether a CR of the step is being deleted.
+func (p *progress) deletes(step int) bool { return len(p.stepDeleting) > 0 && p.stepDeleting[step] }
 
 // trace finds out how far the remediation of a node has come, from its own CRs and
 // from what status says of them. CRs are expected in the order of Sort: where a step has
@@ -138,23 +138,23 @@ func trace(node *Node, steps []Step) progress {
 	if len(node.Own) == 0 {
 		return p // The first step is due. Most nodes are like that.
 	}
-	p.leaving = make([]bool, len(steps))
+	p.stepDeleting = make([]bool, len(steps))
 	first := make([]*object.CR, len(steps))
 	over := make([]bool, len(steps))
 	for _, cr := range node.Own {
 		i := slices.IndexFunc(steps, func(step Step) bool { return step.Owns(cr) })
 		p.reached = max(p.reached, i)
-		going := node.deleting(cr)
-		if going {
-			p.going = append(p.going, cr)
+		deleting := node.deleting(cr)
+		if deleting {
+			p.deleting = append(p.deleting, cr)
 		} else {
-			p.standing++
+			p.remaining++
 		}
 		switch {
 		case i < 0:
-			p.unknown = p.unknown || !going
-		case going:
-			p.leaving[i] = true
+			p.unknown = p.unknown || !deleting
+		case deleting:
+			p.stepDeleting[i] = true
 			p.spent = p.spent || (i == len(steps)-1 && node.recordedTimeout(cr) != nil)
 		default:
 			p.latest = max(p.latest, i)

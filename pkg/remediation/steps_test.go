@@ -130,8 +130,8 @@ func TestTrace(t *testing.T) {
 			Sort(steps, node.Own)
 			got := trace(&node, steps)
 			require.Equal(t, tc.current, got.current)
-			require.Len(t, got.going, tc.going)
-			require.Equal(t, len(tc.own)-tc.going, got.standing)
+			require.Len(t, got.deleting, tc.going)
+			require.Equal(t, len(tc.own)-tc.going, got.remaining)
 			require.Equal(t, tc.reached, got.reached)
 			require.Equal(t, tc.strange, got.unknown)
 			if tc.running == "" {

@@ -21,6 +21,7 @@ import (
 // order of the plans.
 func (r *Report) newEntries() []v1alpha1.UnhealthyNode {
 	entries := make([]v1alpha1.UnhealthyNode, 0, len(r.in.Results))
+	before := Finder{Entries: r.in.Before.Entries}
 	for i, result := range r.in.Results {
 		entry, listed := newEntry(result, r.in.Listed[i], r.in.Now)
 		if !listed {
@@ -29,15 +30,16 @@ func (r *Report) newEntries() []v1alpha1.UnhealthyNode {
 		if episode := r.Ledger.Episode(entry.Name); episode != nil {
 			entry.Trigger, entry.Detected = episode.Trigger, &episode.Detected
 		}
-		entry.Decision = dateDecision(r.in.Policy.Decision(result.Plan, result.Outcome), r.in.Listed[i], DecisionIn(r.in.Before.Entries, entry.Name), r.in.Now)
+		entry.Decision = dateDecision(r.in.Policy.Decision(result.Plan, result.Outcome), r.in.Listed[i], before.Decision(entry.Name), r.in.Now)
 		entries = append(entries, entry)
 	}
 	return entries
 }
 
-// dateDecision returns a decision with since when it has been the same, nil if there is none.
-// Status knows best: what was decided last may have been written although the answer was lost.
-// The memory knows of nodes that status is too small for; it is shared if nothing differs.
+// dateDecision returns a decision with the time since when it has been the same, nil if there
+// is none. The time is that of status if it has the node, because a write may have succeeded
+// although its answer was lost, or else that of the last report. The decision of that report
+// is returned itself if it equals the new one.
 func dateDecision(decision v1alpha1.Decision, old *v1alpha1.UnhealthyNode, remembered *v1alpha1.Decision, now time.Time) *v1alpha1.Decision {
 	switch {
 	case decision.Reason == "":
@@ -56,14 +58,31 @@ func dateDecision(decision v1alpha1.Decision, old *v1alpha1.UnhealthyNode, remem
 	return &changed
 }
 
-// DecisionIn returns the decision about a node in entries that are in order of name, nil if
-// there is none.
-func DecisionIn(entries []v1alpha1.UnhealthyNode, node string) *v1alpha1.Decision {
-	i, found := slices.BinarySearchFunc(entries, node, func(entry v1alpha1.UnhealthyNode, name string) int { return strings.Compare(entry.Name, name) })
-	if !found {
-		return nil
+// Finder finds the entries of nodes among Entries, which are in order of name. It is fastest
+// if the nodes are asked for in that order, too.
+type Finder struct {
+	Entries []v1alpha1.UnhealthyNode
+	next    int
+}
+
+// Entry returns the entry of a node, nil if there is none.
+func (f *Finder) Entry(node string) *v1alpha1.UnhealthyNode {
+	if f.next >= len(f.Entries) || f.Entries[f.next].Name != node {
+		i, found := slices.BinarySearchFunc(f.Entries, node, func(entry v1alpha1.UnhealthyNode, name string) int { return strings.Compare(entry.Name, name) })
+		if f.next = i; !found {
+			return nil
+		}
 	}
-	return entries[i].Decision
+	f.next++
+	return &f.Entries[f.next-1]
+}
+
+// Decision returns the decision about a node, nil if there is none.
+func (f *Finder) Decision(node string) *v1alpha1.Decision {
+	if entry := f.Entry(node); entry != nil {
+		return entry.Decision
+	}
+	return nil
 }
 
 // newEntry returns the entry of a node, and whether it is listed (spec 18.4).

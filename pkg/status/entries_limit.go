@@ -23,6 +23,9 @@ const maxEntriesSize = 780_000
 // object can hold, those with remediations first (spec 18.6). What is left out of the
 // entries before a node is left out is what says the same of thousands of nodes.
 func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
+	if len(all) <= limit && entriesSize(all) <= maxEntriesSize && slices.IsSortedFunc(all, ByName) {
+		return all
+	}
 	entries := slices.Clone(all)
 	remediatedFirst := func(a, b v1alpha1.UnhealthyNode) int {
 		return cmp.Or(min(len(b.Remediations), 1)-min(len(a.Remediations), 1), ByName(a, b))
@@ -78,14 +81,22 @@ func entriesSize(entries []v1alpha1.UnhealthyNode) int {
 	return size
 }
 
-// entrySize estimates the stored size of an entry in bytes, rather too large than too
-// small: its JSON, and its part of metadata.managedFields. The API server keeps these for
-// an update as for an apply, and names each entry in them, because the list is a map.
+// The lengths of the parts of an entry in JSON without their texts, with everything that may
+// be there. The list is atomic, so metadata.managedFields does not name its entries.
+const (
+	entryFields       = len(`{"name":"","remediations":[]},`)
+	healthyFields     = len(`"conditionsHealthyTimestamp":"2006-01-02T15:04:05Z","healthyDelayed":true,`)
+	decisionFields    = len(`"decision":{"type":"","reason":"","message":"","since":"2006-01-02T15:04:05Z","nextCheckTime":"2006-01-02T15:04:05Z"},`)
+	triggerFields     = len(`"trigger":{"type":"","status":"","reason":""},"detected":"2006-01-02T15:04:05Z",`)
+	remediationFields = len(`{"resource":{"kind":"","namespace":"","name":"","uid":"","apiVersion":"","resourceVersion":"","fieldPath":""},`) +
+		len(`"started":"2006-01-02T15:04:05Z","timedOut":"2006-01-02T15:04:05Z","templateName":""},`)
+)
+
+// entrySize estimates the stored size of an entry in bytes, rather too large than too small.
 func entrySize(entry *v1alpha1.UnhealthyNode) int {
-	const fields, timestamps, remediationFields, decisionFields, triggerFields = 120, 80, 230, 130, 115
-	size := fields + 2*jsonSize(entry.Name)
+	size := entryFields + jsonSize(entry.Name)
 	if entry.ConditionsHealthyTimestamp != nil {
-		size += timestamps
+		size += healthyFields
 	}
 	if decision := entry.Decision; decision != nil {
 		size += decisionFields + jsonSize(string(decision.Type)) + jsonSize(string(decision.Reason)) + jsonSize(decision.Message)

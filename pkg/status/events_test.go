@@ -13,6 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 func refusal(node *remediation.Node, why v1alpha1.DecisionReason) Event {
@@ -26,8 +27,12 @@ func refusal(node *remediation.Node, why v1alpha1.DecisionReason) Event {
 // TestEvents is the table of spec 19.1.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	n, deleted := testNode("n"), testNode("n")
-	deleted.Constraints.NodeDeleted = true
+	n := testNode("n")
+	named := func(name string) *object.CR {
+		cr := testCR("n", "1")
+		cr.Name = name
+		return cr
+	}
 	tests := map[string]struct {
 		event Event
 		line  string
@@ -40,9 +45,12 @@ func TestEvents(t *testing.T) {
 			event: detectedUnhealthy(n), both: true,
 			line: `Normal DetectedUnhealthy: Node matches unhealthy condition. Node "n", condition type "Ready", condition status "Unknown"`,
 		},
-		"19.1 RemediationCreated":                   {event: remediationCreated(n, "RebootRemediation"), both: true, line: "Normal RemediationCreated: Created remediation object for node n"},
-		"19.1 RemediationRemoved":                   {event: remediationRemoved(n, testCR("n", "1")), both: true, line: "Normal RemediationRemoved: Deleted remediation CR of kind RebootRemediation with name n"},
-		"19.1 RemediationRemoved of a deleted Node": {event: remediationRemoved(deleted, testCR("n", "1")), line: "Normal RemediationRemoved: Deleted remediation CR of kind RebootRemediation with name n"},
+		"19.1 RemediationCreated": {event: remediationCreated(n, "RebootRemediation"), both: true, line: "Normal RemediationCreated: Created remediation object for node n"},
+		"19.1 RemediationRemoved": {event: remediationRemoved(n, testCR("n", "1")), both: true, line: "Normal RemediationRemoved: Deleted remediation CR of kind RebootRemediation with name n"},
+		"19.1 RemediationRemoved, of another template": {
+			event: remediationRemoved(n, named("n-1a2b3c4d")), both: true,
+			line: "Normal RemediationRemoved: Deleted remediation CR of kind RebootRemediation with name n-1a2b3c4d",
+		},
 		"8.6 gate": {
 			event: skippedForGate(health.Gate{Healthy: 4, Required: 6}),
 			line:  "Warning RemediationSkipped: Skipped remediation because the number of healthy nodes selected by the selector is 4 and should equal or exceed 6",

@@ -13,7 +13,7 @@ import (
 
 // restarted has the API server refuse everything, as after a restart, when it has not
 // read yet who may do what.
-func (w *world) restarted() {
+func (w *fakeCluster) restarted() {
 	w.change(func() {
 		for _, resource := range resources {
 			for _, verb := range []string{"get", "list", "watch"} {
@@ -26,12 +26,12 @@ func (w *world) restarted() {
 	w.breakWatches(fence)
 }
 
-func (w *world) readyAgain() { w.change(func() { w.denied.Clear(); clear(w.refused) }) }
+func (w *fakeCluster) readyAgain() { w.change(func() { w.denied.Clear(); clear(w.refused) }) }
 
 // TestRefusedForAMoment: a refusal that does not last is never reported as one.
 func TestRefusedForAMoment(t *testing.T) {
 	for _, poll := range []bool{false, true} {
-		refused := func(t *testing.T, w *world) {
+		refused := func(t *testing.T, w *fakeCluster) {
 			w.put(reboot, "1")
 			w.want("one", reboot)
 			w.notified()
@@ -70,13 +70,13 @@ func TestRefusedForAMoment(t *testing.T) {
 			}
 			require.IsType(t, &ForbiddenError{}, err, "6.4: a real removal is reported in time")
 		}
-		t.Run(map[bool]string{false: "watched", true: "or else polled"}[poll], func(t *testing.T) { inWorld(t, poll, refused) })
+		t.Run(map[bool]string{false: "watched", true: "or else polled"}[poll], func(t *testing.T) { inCluster(t, poll, refused) })
 	}
 }
 
 // TestRefusedAtFirst: right after the start a refusal may be a mistake too.
 func TestRefusedAtFirst(t *testing.T) {
-	inWorld(t, false, func(t *testing.T, w *world) {
+	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 		w.restarted()
 		w.want("one", reboot)
 		_, err := w.set.Mapping(reboot)
@@ -92,7 +92,7 @@ func TestRefusedAtFirst(t *testing.T) {
 
 // TestPolledIsRefusedForAMoment: of a polled kind, each object has its own refusal.
 func TestPolledIsRefusedForAMoment(t *testing.T) {
-	inWorld(t, true, func(t *testing.T, w *world) {
+	inCluster(t, true, func(t *testing.T, w *fakeCluster) {
 		w.getOnly()
 		w.put(reboot, "1")
 		w.want("one", reboot)

@@ -20,7 +20,7 @@ type definitions struct {
 	known bool
 }
 
-func (w *world) define(name string, gvk schema.GroupVersionKind) {
+func (w *fakeCluster) define(name string, gvk schema.GroupVersionKind) {
 	crd := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"group": gvk.Group, "names": map[string]any{"kind": gvk.Kind}}}}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
 	crd.SetKind("CustomResourceDefinition")
@@ -36,7 +36,7 @@ func TestGone(t *testing.T) {
 		// defined are the definitions that exist, cached those that a cache has.
 		defined map[string]schema.GroupVersionKind
 		cached  definitions
-		prepare func(*world)
+		prepare func(*fakeCluster)
 		gone    bool
 	}{
 		"P12 the last definition of the group was removed": {cached: definitions{known: true}, gone: true},
@@ -60,15 +60,15 @@ func TestGone(t *testing.T) {
 		"P5 the cache of the definitions is not filled": {},
 		"P5 a definition cannot be read": {
 			cached:  definitions{names: []string{"others.a.example.com"}, known: true},
-			prepare: func(w *world) { w.refused["list customresourcedefinitions"] = errServer },
+			prepare: func(w *fakeCluster) { w.refused["list customresourcedefinitions"] = errServer },
 		},
 		"P5 an aggregated API serves the group": {
 			cached:  definitions{known: true},
-			prepare: func(w *world) { w.served.Insert(global) },
+			prepare: func(w *fakeCluster) { w.served.Insert(global) },
 		},
 		"P5 it is not known which groups are served": {
 			cached: definitions{known: true},
-			prepare: func(w *world) {
+			prepare: func(w *fakeCluster) {
 				w.served.Insert(fence)
 				w.discoveryErr[fence.Group] = errServer
 			},
@@ -76,9 +76,9 @@ func TestGone(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorldOf(t, func(c *Config) {
+			inClusterOf(t, func(c *Config) {
 				c.CRDs = func(string) ([]string, bool) { return tc.cached.names, tc.cached.known }
-			}, func(t *testing.T, w *world) {
+			}, func(t *testing.T, w *fakeCluster) {
 				w.change(func() {
 					w.served.Clear()
 					if tc.prepare != nil {
@@ -104,9 +104,9 @@ func TestGone(t *testing.T) {
 // TestGoneAndBack: as kinds come and go, and without an answer in between.
 func TestGoneAndBack(t *testing.T) {
 	var cached definitions
-	inWorldOf(t, func(c *Config) {
+	inClusterOf(t, func(c *Config) {
 		c.CRDs = func(string) ([]string, bool) { return cached.names, cached.known }
-	}, func(t *testing.T, w *world) {
+	}, func(t *testing.T, w *fakeCluster) {
 		cached = definitions{names: []string{"reboottemplates.a.example.com"}, known: true}
 		w.define("reboottemplates.a.example.com", reboot)
 		w.want("one", reboot)

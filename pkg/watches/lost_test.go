@@ -12,36 +12,36 @@ import (
 
 // losses are the ways in which a kind that has been read cannot be followed any more.
 var losses = map[string]struct {
-	begin, end func(*world)
+	begin, end func(*fakeCluster)
 	cause      string
 }{
 	"lists and watches fail": {
-		begin: func(w *world) {
+		begin: func(w *fakeCluster) {
 			w.refused["watch reboottemplates"] = errServer
 			w.refused["list reboottemplates"] = errServer
 		},
-		end:   func(w *world) { clear(w.refused) },
+		end:   func(w *fakeCluster) { clear(w.refused) },
 		cause: errServer.Error(),
 	},
 	"watches fail": {
-		begin: func(w *world) { w.refused["watch reboottemplates"] = errServer },
-		end:   func(w *world) { clear(w.refused) },
+		begin: func(w *fakeCluster) { w.refused["watch reboottemplates"] = errServer },
+		end:   func(w *fakeCluster) { clear(w.refused) },
 		cause: errServer.Error(),
 	},
 	"lists are not answered": {
-		begin: func(w *world) {
+		begin: func(w *fakeCluster) {
 			w.delay.Store(int64(time.Hour))
 			w.refused["watch reboottemplates"] = errServer
 		},
-		end: func(w *world) {
+		end: func(w *fakeCluster) {
 			w.delay.Store(0)
 			clear(w.refused)
 		},
 		cause: errServer.Error(),
 	},
 	"watches end at once": {
-		begin: func(w *world) { w.shortWatches = true },
-		end:   func(w *world) { w.shortWatches = false },
+		begin: func(w *fakeCluster) { w.shortWatches = true },
+		end:   func(w *fakeCluster) { w.shortWatches = false },
 		cause: errLost.Error(),
 	},
 }
@@ -51,7 +51,7 @@ var losses = map[string]struct {
 func TestLostKind(t *testing.T) {
 	for name, loss := range losses {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, false, func(t *testing.T, w *world) {
+			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 				w.put(reboot, "1")
 				w.want("one", reboot)
 				pass(time.Hour)
@@ -100,7 +100,7 @@ func TestLostKind(t *testing.T) {
 
 // TestOtherKindsAreNotLost: P1.
 func TestOtherKindsAreNotLost(t *testing.T) {
-	inWorld(t, false, func(t *testing.T, w *world) {
+	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot, global)
 		w.change(func() { w.refused["list reboottemplates"] = errServer })
 		w.breakWatches(reboot)
@@ -115,7 +115,7 @@ func TestOtherKindsAreNotLost(t *testing.T) {
 // TestQuietWatchIsNotLost: nothing happens for a long time, but that the API server ends
 // watches now and then (spec P3).
 func TestQuietWatchIsNotLost(t *testing.T) {
-	inWorld(t, false, func(t *testing.T, w *world) {
+	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot)
 		w.notified()
 		for range 24 {
@@ -130,7 +130,7 @@ func TestQuietWatchIsNotLost(t *testing.T) {
 
 // TestLostKindIsForgotten: no news of a kind that is not wanted any more.
 func TestLostKindIsForgotten(t *testing.T) {
-	inWorld(t, false, func(t *testing.T, w *world) {
+	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot)
 		w.change(func() { w.refused["list reboottemplates"] = errServer })
 		w.breakWatches(reboot)
@@ -145,7 +145,7 @@ func TestLostKindIsForgotten(t *testing.T) {
 // TestRelist: a cache that lacks what was written is filled anew, by a list that no cache
 // of the API server serves.
 func TestRelist(t *testing.T) {
-	inWorld(t, false, func(t *testing.T, w *world) {
+	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 		w.put(reboot, "1")
 		w.want("one", reboot)
 		pass(time.Minute)
@@ -189,7 +189,7 @@ func TestRelist(t *testing.T) {
 
 // TestRelistWithoutDiscovery: no sync waits for a new cache that cannot be started.
 func TestRelistWithoutDiscovery(t *testing.T) {
-	inWorld(t, false, func(t *testing.T, w *world) {
+	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot)
 		w.notified()
 		w.change(func() { w.discoveryErr[reboot.Group] = errServer })
@@ -206,7 +206,7 @@ func TestRelistWithoutDiscovery(t *testing.T) {
 
 // TestLateHandlers: a watch that was open before the handlers had seen the list counts.
 func TestLateHandlers(t *testing.T) {
-	inWorld(t, false, func(t *testing.T, _ *world) {
+	inCluster(t, false, func(t *testing.T, _ *fakeCluster) {
 		var changes []bool
 		c := &connection{changed: func(lost bool) { changes = append(changes, lost) }}
 		c.opened()

@@ -16,7 +16,7 @@ import (
 func optional(c *Config) { c.Optional = true }
 
 func TestOptionalKindIsNotServed(t *testing.T) {
-	inWorldOf(t, optional, func(t *testing.T, w *world) {
+	inClusterOf(t, optional, func(t *testing.T, w *fakeCluster) {
 		w.change(func() { w.served.Delete(reboot) })
 		w.want("one", reboot)
 		_, err := w.set.Mapping(reboot)
@@ -53,7 +53,7 @@ func TestOptionalKindIsNotServed(t *testing.T) {
 
 // A kind that is served and forbidden is polled for the permission, optional or not.
 func TestOptionalKindIsForbidden(t *testing.T) {
-	inWorldOf(t, optional, func(t *testing.T, w *world) {
+	inClusterOf(t, optional, func(t *testing.T, w *fakeCluster) {
 		w.change(func() { w.denied.Insert("list reboottemplates") })
 		w.want("one", reboot)
 		pass(time.Hour)
@@ -67,7 +67,7 @@ func TestOptionalKindIsForbidden(t *testing.T) {
 
 // A discovery that fails is no answer for an optional kind either.
 func TestOptionalKindInTrouble(t *testing.T) {
-	inWorldOf(t, optional, func(t *testing.T, w *world) {
+	inClusterOf(t, optional, func(t *testing.T, w *fakeCluster) {
 		w.change(func() { w.discoveryErr[reboot.Group] = errServer })
 		w.want("one", reboot)
 		pass(time.Hour)
@@ -82,7 +82,7 @@ func TestOptionalKindInTrouble(t *testing.T) {
 // Without a version, that which the API server prefers is watched.
 func TestOptionalKindOfAnyVersion(t *testing.T) {
 	anyVersion := schema.GroupVersionKind{Group: reboot.Group, Kind: reboot.Kind}
-	inWorldOf(t, optional, func(t *testing.T, w *world) {
+	inClusterOf(t, optional, func(t *testing.T, w *fakeCluster) {
 		w.put(reboot, "1")
 		w.want("one", anyVersion)
 		mapping, err := w.set.Mapping(anyVersion)
@@ -100,7 +100,7 @@ func TestOptionalKindOfAnyVersion(t *testing.T) {
 // TestForbiddenButReadable: reading is permitted, something else is not.
 func TestForbiddenButReadable(t *testing.T) {
 	needsMore := func(c *Config) { c.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"} }
-	inWorldOf(t, needsMore, func(t *testing.T, w *world) {
+	inClusterOf(t, needsMore, func(t *testing.T, w *fakeCluster) {
 		w.change(func() { w.denied.Insert("patch reboottemplates") })
 		w.put(reboot, "1")
 		w.want("one", reboot)

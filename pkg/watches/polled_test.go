@@ -14,7 +14,7 @@ import (
 )
 
 // getOnly takes away the permissions that watching needs.
-func (w *world) getOnly() {
+func (w *fakeCluster) getOnly() {
 	w.change(func() {
 		for _, resource := range resources {
 			w.denied.Insert("list "+resource.Name, "watch "+resource.Name)
@@ -23,7 +23,7 @@ func (w *world) getOnly() {
 }
 
 func TestPolled(t *testing.T) {
-	inWorld(t, true, func(t *testing.T, w *world) {
+	inCluster(t, true, func(t *testing.T, w *fakeCluster) {
 		w.getOnly()
 		w.put(reboot, "1")
 		w.want("one", reboot)
@@ -74,7 +74,7 @@ func TestPolled(t *testing.T) {
 }
 
 func TestPolledClusterScoped(t *testing.T) {
-	inWorld(t, true, func(t *testing.T, w *world) {
+	inCluster(t, true, func(t *testing.T, w *fakeCluster) {
 		w.getOnly()
 		w.put(global, "1")
 		w.want("one", global)
@@ -87,7 +87,7 @@ func TestPolledClusterScoped(t *testing.T) {
 // TestPolledWithoutNamespace: a reference without namespace is never read, and
 // does not disturb the others.
 func TestPolledWithoutNamespace(t *testing.T) {
-	inWorld(t, true, func(t *testing.T, w *world) {
+	inCluster(t, true, func(t *testing.T, w *fakeCluster) {
 		w.getOnly()
 		w.put(reboot, "1")
 		w.set.Want("one", map[schema.GroupVersionKind][]types.NamespacedName{reboot: {{Name: "x"}, nameOf(reboot)}})
@@ -102,7 +102,7 @@ func TestPolledWithoutNamespace(t *testing.T) {
 // TestPolledByAnotherOwner: what another owner wants of a polled kind is read at
 // once.
 func TestPolledByAnotherOwner(t *testing.T) {
-	inWorld(t, true, func(t *testing.T, w *world) {
+	inCluster(t, true, func(t *testing.T, w *fakeCluster) {
 		w.getOnly()
 		w.put(reboot, "1")
 		w.set.Want("one", map[schema.GroupVersionKind][]types.NamespacedName{reboot: {{Namespace: "n", Name: "other"}}})
@@ -163,7 +163,7 @@ func TestPolledErrors(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, true, func(t *testing.T, w *world) {
+			inCluster(t, true, func(t *testing.T, w *fakeCluster) {
 				w.getOnly()
 				w.put(reboot, "1")
 				w.put(fence, "1")
@@ -194,7 +194,7 @@ func TestPolledErrors(t *testing.T) {
 
 // TestPolledBecomesWatched: list and watch are granted later.
 func TestPolledBecomesWatched(t *testing.T) {
-	inWorld(t, true, func(t *testing.T, w *world) {
+	inCluster(t, true, func(t *testing.T, w *fakeCluster) {
 		w.getOnly()
 		w.put(reboot, "1")
 		w.want("one", reboot)

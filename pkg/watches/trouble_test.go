@@ -11,25 +11,25 @@ import (
 )
 
 // troubles are the requests of a look that may fail without being an answer.
-var troubles = map[string]struct{ begin, end func(*world) }{
+var troubles = map[string]struct{ begin, end func(*fakeCluster) }{
 	"discovery": {
-		begin: func(w *world) { w.discoveryErr[reboot.Group] = errServer },
-		end:   func(w *world) { clear(w.discoveryErr) },
+		begin: func(w *fakeCluster) { w.discoveryErr[reboot.Group] = errServer },
+		end:   func(w *fakeCluster) { clear(w.discoveryErr) },
 	},
 	"review of permissions": {
-		begin: func(w *world) { w.accessErr = errServer },
-		end:   func(w *world) { w.accessErr = nil },
+		begin: func(w *fakeCluster) { w.accessErr = errServer },
+		end:   func(w *fakeCluster) { w.accessErr = nil },
 	},
 	"discovery hangs": {
-		begin: func(w *world) { w.hanging.Insert(reboot.Group) },
-		end:   func(w *world) { w.hanging.Clear() },
+		begin: func(w *fakeCluster) { w.hanging.Insert(reboot.Group) },
+		end:   func(w *fakeCluster) { w.hanging.Clear() },
 	},
 }
 
 func TestTroubleAtFirst(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, false, func(t *testing.T, w *world) {
+			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 				w.change(func() { trouble.begin(w) })
 				w.want("one", reboot)
 				pass(probeTimeout)
@@ -54,7 +54,7 @@ func TestTroubleAtFirst(t *testing.T) {
 func TestTroubleLater(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run("watched, "+name, func(t *testing.T) {
-			inWorld(t, false, func(t *testing.T, w *world) {
+			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 				w.put(reboot, "1")
 				w.want("one", reboot)
 				w.notified()
@@ -73,7 +73,7 @@ func TestTroubleLater(t *testing.T) {
 			})
 		})
 		t.Run("forbidden, "+name, func(t *testing.T) {
-			inWorld(t, false, func(t *testing.T, w *world) {
+			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 				w.change(func() { w.denied.Insert("list reboottemplates") })
 				w.want("one", reboot)
 				pass(confirmAfter)
@@ -90,7 +90,7 @@ func TestTroubleLater(t *testing.T) {
 			})
 		})
 		t.Run("polled, "+name, func(t *testing.T) {
-			inWorld(t, true, func(t *testing.T, w *world) {
+			inCluster(t, true, func(t *testing.T, w *fakeCluster) {
 				w.getOnly()
 				w.put(reboot, "1")
 				w.want("one", reboot)
@@ -120,7 +120,7 @@ func TestTroubleDelaysNobodyElse(t *testing.T) {
 			continue // The reviews of all kinds go to one place.
 		}
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, false, func(t *testing.T, w *world) {
+			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 				w.change(func() { trouble.begin(w) })
 				w.want("one", reboot, global)
 				w.want("two", fence)

@@ -42,7 +42,6 @@ type environment struct {
 
 	admin   *clients // Plays the kubelets of failing nodes, and watches.
 	kubelet *clients // Plays all other kubelets.
-	control *clients
 	tracker *tracker
 
 	stopWatching context.CancelFunc
@@ -112,12 +111,7 @@ func (e *environment) addControl(ctx context.Context) error {
 	if _, err := e.admin.kube.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("permitting the control: %w", err)
 	}
-	config, err := e.cluster.ServiceAccountConfig(ctx, metav1.NamespaceDefault, controlAccount)
-	if err != nil {
-		return err
-	}
-	e.control, err = newClients(config, controlAccount)
-	return err
+	return nil
 }
 
 // startController starts the controller, and returns when it has shown that it works

@@ -118,7 +118,7 @@ type heartbeatOutcome struct {
 // measureHeartbeats measures a controller while kubelets write without news.
 func measureHeartbeats(ctx context.Context, e *environment) (outcome, error) {
 	r := &heartbeatOutcome{}
-	informer, err := e.startBareInformer(ctx)
+	informer, err := e.startControl(ctx, bareInformer)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -82,8 +81,8 @@ type window struct {
 
 // latency takes all samples, and calls end behind the last of them.
 func (e *environment) latency(ctx context.Context, scenario string, end func() error) (*latencyOutcome, error) {
-	control := &minimalController{group: groupControl}
-	if err := e.startMinimal(ctx, control, 1); err != nil {
+	control, err := e.startControl(ctx, minimal, "-group="+groupControl)
+	if err != nil {
 		return nil, err
 	}
 	l := &latencies{}
@@ -99,12 +98,8 @@ func (e *environment) latency(ctx context.Context, scenario string, end func() e
 		// The events of the last one are still on their way.
 		return e.waitUntilIdle(ctx)
 	})
-	control.stop()
-	if err != nil {
+	if err := errors.Join(err, control.end(ctx)); err != nil {
 		return nil, err
-	}
-	if _, err := control.errors.failure(); err != nil {
-		return nil, fmt.Errorf("the control: %w", err)
 	}
 	r := &latencyOutcome{
 		scenario: scenario, consumption: consumed,
@@ -220,15 +215,18 @@ func (r *latencyOutcome) goals() []goal {
 	goals := []goal{
 		{Scenario: r.scenario, What: "failure to CR, p50 (control)", Value: r.Controller.P50, Control: new(r.Control.P50), Unit: "ms"},
 		{Scenario: r.scenario, What: "failure to CR, p90 (control)", Value: r.Controller.P90, Control: new(r.Control.P90), Unit: "ms"},
-		{Scenario: r.scenario, What: "failure to CR, p99 (control)", Value: r.Controller.P99, Control: new(r.Control.P99), Unit: "ms"},
 		{Scenario: r.scenario, What: "failure to CR, max (control)", Value: r.Controller.Max, Control: new(r.Control.Max), Unit: "ms"},
 		{Scenario: r.scenario, What: "failure to arrival of the request for the CR, p50", Value: r.Stages["create "+remediator.Resource.Resource].P50, Unit: "ms"},
 		{Scenario: r.scenario, What: "ratio of p50", Value: r.RatioP50, AtMost: new(atMostP50)},
-		{Scenario: r.scenario, What: "ratio of p99", Value: r.RatioP99, AtMost: new(atMostP99)},
 		{Scenario: r.scenario, What: "recovery to CR gone, p50 (control)", Value: r.Recovery.P50, Control: new(r.RecoveryControl.P50), Unit: "ms"},
-		{Scenario: r.scenario, What: "recovery to CR gone, p99 (control)", Value: r.Recovery.P99, Control: new(r.RecoveryControl.P99), Unit: "ms"},
 		{Scenario: r.scenario, What: "requests per failure and recovery", Value: r.RequestsPerFailure},
 		{Scenario: r.scenario, What: "events per failure and recovery", Value: r.EventsPerFailure},
+	}
+	if r.Controller.Count >= enoughForP99 {
+		goals = append(goals,
+			goal{Scenario: r.scenario, What: "failure to CR, p99 (control)", Value: r.Controller.P99, Control: new(r.Control.P99), Unit: "ms"},
+			goal{Scenario: r.scenario, What: "ratio of p99", Value: r.RatioP99, AtMost: new(atMostP99)},
+			goal{Scenario: r.scenario, What: "recovery to CR gone, p99 (control)", Value: r.Recovery.P99, Control: new(r.RecoveryControl.P99), Unit: "ms"})
 	}
 	if r.Load != nil {
 		goals = append(goals,

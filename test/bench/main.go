@@ -9,9 +9,9 @@
 //	go run ./test/bench -nodes=5000 -scenarios=storm -controller=PATH
 //
 // Times on a shared machine say little by themselves. So each is measured together
-// with a control: a reactor in this process that does the least that any controller
-// must do, in the same cluster and under the same load. What counts is the ratio.
-// The bounds that hold during a storm are absolute, and the longest time counts.
+// with a control: another process, which does the least that any controller must do, in
+// the same cluster and under the same load. What counts is the ratio. The bounds that
+// hold during a storm are absolute, and the longest time counts.
 package main
 
 import (
@@ -31,8 +31,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	if len(os.Args) == 3 && os.Args[1] == bareInformer {
-		err = runBareInformer(ctx, os.Args[2])
+	if len(os.Args) > 2 && controls[os.Args[1]] != nil {
+		err = runControl(ctx, os.Args[1:])
 	} else {
 		err = run(ctx, os.Args[1:])
 	}
@@ -79,6 +79,9 @@ func run(ctx context.Context, args []string) error {
 	r.print(os.Stdout)
 	if path != "" {
 		fmt.Println("\nEverything is in", path)
+	}
+	if missed := r.missed(); o.strict && missed > 0 {
+		errs = append(errs, fmt.Errorf("%d goals were missed", missed))
 	}
 	return errors.Join(errs...)
 }

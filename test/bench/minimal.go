@@ -5,6 +5,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"sync"
 	"time"
@@ -13,15 +15,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
-// minimalController is the control: the least that any controller must do. It creates a
-// lease and a remediation for each node that it sees fail, and deletes both when it sees
-// the node recover. It keeps no status, and reads nothing else.
+// minimalController creates a lease and a remediation for each node that it sees fail, and
+// deletes both when it sees the node recover. It keeps no status, and reads nothing else.
 type minimalController struct {
 	by *clients
 	// group is the group of nodes that it reacts to, empty for all.
@@ -29,36 +31,58 @@ type minimalController struct {
 	// preflight makes it read the node once more before it acts.
 	preflight bool
 
-	work    chan *corev1.Node
-	workers sync.WaitGroup
-	failed  map[string]bool // As the watch has seen it, by node.
-	errors  errorCount
-	stop    func()
+	work   chan *corev1.Node
+	failed map[string]bool // As the watch has seen it, by node.
+	errors errorCount
 }
 
-// startMinimal starts the control. It reacts until stop is called.
-func (e *environment) startMinimal(ctx context.Context, m *minimalController, workers int) error {
-	m.by = e.control
-	m.failed = map[string]bool{}
-	m.work = make(chan *corev1.Node, 2*(e.nodes+controlNodes)) // The watch never waits.
-	ctx, cancel := context.WithCancel(ctx)
-	stopWatch, err := e.watchNodes(ctx, e.control, m.saw)
-	if err != nil {
-		cancel()
+// runMinimal runs a minimal controller. The arguments are flags. The error is the first one of
+// a reaction.
+func runMinimal(ctx context.Context, by *clients, args []string) error {
+	m := &minimalController{by: by, failed: map[string]bool{}, work: make(chan *corev1.Node, 100_000)} // The watch never waits.
+	flags := flag.NewFlagSet(minimal, flag.ContinueOnError)
+	flags.StringVar(&m.group, "group", "", "the group of nodes, empty for all")
+	flags.BoolVar(&m.preflight, "preflight", false, "read each node once more")
+	workers := flags.Int("workers", 1, "the number of nodes to work on at a time")
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	for range workers {
-		m.workers.Go(func() {
+	var wg sync.WaitGroup
+	for range *workers {
+		wg.Go(func() {
 			for node := range m.work {
-				m.errors.add(ctx, m.react(ctx, node))
+				m.errors.add(ctx, m.react(context.WithoutCancel(ctx), node))
 			}
 		})
 	}
-	m.stop = func() {
-		stopWatch()
-		close(m.work)
-		m.workers.Wait()
-		cancel()
+	err := m.watch(ctx)
+	close(m.work)
+	wg.Wait()
+	_, failure := m.errors.failure()
+	return errors.Join(err, failure)
+}
+
+// watch follows all nodes until ctx is done.
+func (m *minimalController) watch(ctx context.Context) error {
+	nodes := m.by.kube.CoreV1().Nodes()
+	list := func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) {
+		return nodes.List(ctx, o)
+	}
+	watcher, err := watchFrom(ctx, list, nodes.Watch)
+	if err != nil {
+		return fmt.Errorf("watching nodes: %w", err)
+	}
+	defer watcher.Stop()
+	for event := range watcher.ResultChan() {
+		if event.Type == watch.Error {
+			return fmt.Errorf("the watch of nodes has failed: %s", describe(event.Object))
+		}
+		if node, ok := event.Object.(*corev1.Node); ok && event.Type != watch.Bookmark {
+			m.saw(node)
+		}
+	}
+	if ctx.Err() == nil {
+		return errors.New("the watch of nodes has ended")
 	}
 	return nil
 }

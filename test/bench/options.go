@@ -32,6 +32,7 @@ type options struct {
 	heartbeatRate  int
 	seed           uint64
 	referee        bool
+	strict         bool
 }
 
 func parseOptions(args []string) (*options, error) {
@@ -49,6 +50,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.IntVar(&o.leaseRate, "lease-rate", 500, "Renewals of kubelet leases per second, in heartbeats and busy.")
 	flags.IntVar(&o.heartbeatRate, "heartbeat-rate", 200, "Node heartbeats per second, in heartbeats and busy.")
 	flags.BoolVar(&o.referee, "referee", false, "Check the rules of remediation meanwhile, as the failure tests do.")
+	flags.BoolVar(&o.strict, "strict", false, "Exit with 1 if a goal is missed.")
 	flags.Uint64Var(&o.seed, "seed", 1, "Seed of all choices.")
 	if err := flags.Parse(args); err != nil {
 		return nil, err

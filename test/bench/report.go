@@ -126,6 +126,17 @@ func (s *sizeResult) goals() []goal {
 	return all
 }
 
+// missed returns how many goals were not met.
+func (r *report) missed() int {
+	missed := 0
+	for _, g := range r.Goals {
+		if met, _ := g.bounded(); !met {
+			missed++
+		}
+	}
+	return missed
+}
+
 // print prints a table for each size.
 func (r *report) print(out io.Writer) {
 	for _, size := range r.Sizes {

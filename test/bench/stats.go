@@ -16,10 +16,14 @@ type distribution struct {
 	Min     float64   `json:"min"`
 	P50     float64   `json:"p50"`
 	P90     float64   `json:"p90"`
-	P99     float64   `json:"p99"`
+	P99     float64   `json:"p99,omitempty"` // From enoughForP99 samples on.
 	Max     float64   `json:"max"`
 	Samples []float64 `json:"samples"` // In the order in which they were taken.
 }
+
+// enoughForP99 is how many samples it takes for the 99th percentile to be more than one of the
+// largest.
+const enoughForP99 = 500
 
 func distributionOf(times []time.Duration) distribution {
 	if len(times) == 0 {
@@ -32,7 +36,10 @@ func distributionOf(times []time.Duration) distribution {
 	}
 	sorted := slices.Sorted(slices.Values(d.Samples))
 	d.Min, d.Max = sorted[0], sorted[len(sorted)-1]
-	d.P50, d.P90, d.P99 = percentile(sorted, 50), percentile(sorted, 90), percentile(sorted, 99)
+	d.P50, d.P90 = percentile(sorted, 50), percentile(sorted, 90)
+	if len(sorted) >= enoughForP99 {
+		d.P99 = percentile(sorted, 99)
+	}
 	return d
 }
 

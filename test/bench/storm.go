@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -68,46 +69,49 @@ const (
 	reactors = 32
 )
 
-// measureStorm lets the control and the controller have the same storm in turn. One
-// is stopped while the other works: there are always as many watches of all nodes.
+// measureStorm lets the control and the controller have the same storm. One is stopped while
+// the other works: there are always as many watches of all nodes.
 func measureStorm(ctx context.Context, e *environment) (outcome, error) {
 	r := &stormOutcome{Failing: max(1, e.nodes*stormPercent/100)}
 	for i := range e.options.rounds {
 		victims := e.random.Perm(e.nodes)[:r.Failing]
 		var round stormRound
-		var err error
-		e.stopController()
-		if round.Control, err = e.controlStorm(ctx, victims); err != nil {
-			return nil, fmt.Errorf("round %d, the control: %w", i+1, err)
+		// The second one finds a database with more history: they take turns.
+		storms := []func(context.Context, []int, *stormRound) error{e.controlStorm, e.controllerStorm}
+		if i%2 == 1 {
+			slices.Reverse(storms)
 		}
-		if err := e.startController(ctx); err != nil {
-			return nil, err
-		}
-		if err := e.controllerStorm(ctx, victims, &round); err != nil {
-			return nil, fmt.Errorf("round %d: %w", i+1, err)
+		for _, storm := range storms {
+			if err := storm(ctx, victims, &round); err != nil {
+				return nil, fmt.Errorf("round %d: %w", i+1, err)
+			}
 		}
 		e.logf("storm: round %d: %.2f s until all were remediated (control %.2f s), %.2f s until all was over (control %.2f s)", i+1,
 			round.Controller.Create, round.Control.Create, round.Controller.Recover, round.Control.Recover)
 		r.Rounds = append(r.Rounds, round)
 	}
 	r.summarize()
+	if e.controller == nil {
+		return r, e.startController(ctx)
+	}
 	return r, nil
 }
 
-func (e *environment) controlStorm(ctx context.Context, victims []int) (wave, error) {
-	control := &minimalController{preflight: true}
-	if err := e.startMinimal(ctx, control, reactors); err != nil {
-		return wave{}, err
+func (e *environment) controlStorm(ctx context.Context, victims []int, round *stormRound) error {
+	e.stopController()
+	control, err := e.startControl(ctx, minimal, "-preflight", fmt.Sprintf("-workers=%d", reactors))
+	if err != nil {
+		return err
 	}
-	observed, err := e.wave(ctx, victims, func() error { return nil })
-	control.stop()
-	if err == nil {
-		_, err = control.errors.failure()
-	}
-	return observed, err
+	round.Control, err = e.wave(ctx, victims, func() error { return nil })
+	return errors.Join(err, control.end(ctx))
 }
 
 func (e *environment) controllerStorm(ctx context.Context, victims []int, round *stormRound) error {
+	e.stopController()
+	if err := e.startController(ctx); err != nil {
+		return err
+	}
 	if err := meter.ResetPeak(e.controller.Pid()); err != nil {
 		return err
 	}

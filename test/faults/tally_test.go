@@ -20,6 +20,8 @@ import (
 type tally struct {
 	mu    sync.Mutex
 	tests map[string]*sum
+	// checked are how often each rule was checked.
+	checked map[string]int
 }
 
 // sum is that of the worlds of a test.
@@ -28,7 +30,7 @@ type sum struct {
 }
 
 // total is the tally of this run of the tests.
-var total = tally{tests: map[string]*sum{}}
+var total = tally{tests: map[string]*sum{}, checked: map[string]int{}}
 
 // of returns the sum of a test, which a subtest belongs to. t.mu must be held.
 func (t *tally) of(name string) *sum {
@@ -51,6 +53,9 @@ func (t *tally) add(name string, figures rules.Figures) {
 	s.creations += figures.Creations
 	s.deletions += figures.Deletions
 	s.violations += figures.Violations
+	for rule, n := range figures.Checks {
+		t.checked[rule] += n
+	}
 }
 
 // addInjected adds what a proxy has done to requests, answers and watches.
@@ -60,6 +65,13 @@ func (t *tally) addInjected(name string, faults map[string]int) {
 	for _, n := range faults {
 		t.of(name).injected += n
 	}
+}
+
+// unchecked returns the rules that no world has checked.
+func (t *tally) unchecked() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return rules.Unchecked(t.checked)
 }
 
 // print prints a line per test, and one for all.

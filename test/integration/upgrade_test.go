@@ -4,6 +4,9 @@
 package integration
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
@@ -62,8 +66,16 @@ func TestUpgradeFromUpstream(t *testing.T) {
 		StormRecoveryActive: new(true), StormRecoveryStartTime: &old,
 		Phase: v1alpha1.PhaseRemediating, Reason: "NHC is remediating 2 nodes", LastUpdateTime: &old,
 	}
-	_, err = s.nhc.RemediationV1alpha1().NodeHealthChecks().UpdateStatus(t.Context(), nhc, metav1.UpdateOptions{FieldManager: "manager"})
-	require.NoError(t, err)
+	// The CRD of upstream has a map where ours has an atomic list, and so have managedFields.
+	s.setListType(`{"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"]}`)
+	s.eventually("fields of entries are managed", func() bool {
+		nhc.Status.LastUpdateTime = new(metav1.Now())
+		written, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().UpdateStatus(t.Context(), nhc, metav1.UpdateOptions{FieldManager: "manager"})
+		require.NoError(t, err)
+		nhc.ResourceVersion = written.ResourceVersion
+		return managesEntries(written)
+	})
+	s.setListType(`{"x-kubernetes-list-type":"atomic","x-kubernetes-list-map-keys":null}`)
 
 	controller := c.startController(t, "successor")
 	s.eventuallyListed(map[string]int{"generated": 1, "named": 1, "waiting": 1})
@@ -102,8 +114,36 @@ func TestUpgradeFromUpstream(t *testing.T) {
 	require.Empty(t, s.requests(func(r localkube.Request) bool {
 		return r.Resource == s.kind.remediations.Resource && (r.Verb == "patch" || r.Verb == "update")
 	}))
+	live, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), s.name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.False(t, managesEntries(live), "the list is replaced as a whole")
 	s.eventuallyEvent("RemediationRemoved", "Deleted remediation CR of kind PowerCycleRemediation with name "+generated.GetName())
 	requireRunning(t, controller)
+}
+
+// setListType changes what the CRD says of the list of unhealthy nodes.
+func (s *scenario) setListType(change string) {
+	s.t.Helper()
+	crds := s.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crd, err := crds.Get(s.t.Context(), "nodehealthchecks.remediation.medik8s.io", metav1.GetOptions{})
+	require.NoError(s.t, err)
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	path := []string{"schema", "openAPIV3Schema", "properties", "status", "properties", "unhealthyNodes"}
+	list, found, err := unstructured.NestedMap(versions[0].(map[string]any), path...)
+	require.NoError(s.t, err)
+	require.True(s.t, found)
+	require.NoError(s.t, json.Unmarshal([]byte(change), &list))
+	require.NoError(s.t, unstructured.SetNestedMap(versions[0].(map[string]any), list, path...))
+	require.NoError(s.t, unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+	_, err = crds.Update(s.t.Context(), crd, metav1.UpdateOptions{})
+	require.NoError(s.t, err)
+}
+
+// managesEntries reports whether managedFields name the unhealthy nodes.
+func managesEntries(nhc *v1alpha1.NodeHealthCheck) bool {
+	return slices.ContainsFunc(nhc.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.String(), `k:{\"name\"`)
+	})
 }
 
 // createUpstreamCR creates a CR as upstream does.

@@ -66,3 +66,31 @@ func TestAuditReader(t *testing.T) {
 	_, err := new(auditReader).since(path, time.Time{})
 	require.Error(t, err)
 }
+
+// TestAuditedAnswer: the answer to a write says which object there is now, and that to a
+// deletion which one is gone.
+func TestAuditedAnswer(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), auditLog)
+	require.NoError(t, os.WriteFile(path, []byte(
+		`{"auditID":"a","responseObject":{"kind":"Node","metadata":{"uid":"u","resourceVersion":"7"}}}
+{"auditID":"b","responseObject":{"kind":"Status","metadata":{},"details":{"uid":"v"}}}
+{"auditID":"c"}
+`), 0o600))
+	requests, err := new(auditReader).since(path, time.Time{})
+	require.NoError(t, err)
+	require.Len(t, requests, 3)
+	require.Equal(t, Request{UID: "u", ResourceVersion: "7"}, requests[0])
+	require.Equal(t, Request{UID: "v"}, requests[1])
+	require.Equal(t, Request{}, requests[2])
+}
+
+func TestAuditPolicy(t *testing.T) {
+	t.Parallel()
+	without, err := auditPolicy([]string{"u"}, false)
+	require.NoError(t, err)
+	require.NotContains(t, string(without), "RequestResponse")
+	with, err := auditPolicy([]string{"u"}, true)
+	require.NoError(t, err)
+	require.Contains(t, string(with), `"rules":[{"level":"RequestResponse","users":["u"],"verbs":["create","update","patch","delete"]},{"level":"Metadata","users":["u"]},{"level":"None"}]`)
+}

@@ -200,6 +200,7 @@ func (e *events) unsettled(p *snapshot, blind bool) []Violation {
 		if r.kind == "Node" {
 			violation.Node, violation.NHC = r.name, ""
 		}
+		p.checks["19.1"]++
 		if (seen[r] > atMost && !blind) || (seen[r] < atLeast && !e.lost) {
 			left = append(left, violation)
 		}

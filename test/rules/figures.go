@@ -18,6 +18,8 @@ type Figures struct {
 	// Unattributed is the number of writes that only the controller makes and that no
 	// request explains, and Unjudged that of those whose cause is not followed.
 	Unattributed, Unjudged int
+	// Unexplained names the first few of those writes.
+	Unexplained []string
 	// Replays is how often all was judged again because of a change that came late.
 	Replays int
 	// Faults is the number of faults.

@@ -236,7 +236,7 @@ func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured, by *Re
 	}
 	j.events.statusChanged(event.Key, old, nhc)
 	if by == nil {
-		j.unattributed(!equality.Semantic.DeepEqual(&old.Status, &nhc.Status))
+		j.unattributed(!equality.Semantic.DeepEqual(&old.Status, &nhc.Status), event)
 		return
 	}
 	j.record("", event.Key, statusIsNews(before, event.Object), onlyStatus(before, event.Object))
@@ -244,9 +244,13 @@ func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured, by *Re
 }
 
 // unattributed counts a write that only the controller makes and that no request explains.
-func (j *Judge) unattributed(happened bool) {
-	if happened {
-		j.figures.Unattributed++
+func (j *Judge) unattributed(happened bool, event Change) {
+	if !happened {
+		return
+	}
+	const named = 5
+	if j.figures.Unattributed++; j.figures.Unattributed <= named {
+		j.figures.Unexplained = append(j.figures.Unexplained, fmt.Sprintf("%s %s at %d", event.Resource.Resource, event.Key, event.ResourceVersion))
 	}
 }
 
@@ -274,7 +278,7 @@ func (j *Judge) judgeLease(event Change, by *Request) {
 		j.record(nodeOfLease(lease), "", takenOver(before, lease, event.Time))
 	}
 	if by == nil {
-		j.unattributed(strings.HasPrefix(holderOf(lease), holderPrefix))
+		j.unattributed(strings.HasPrefix(holderOf(lease), holderPrefix), event)
 		return
 	}
 	j.judgeLeaseWrite(event, before, lease, by)
@@ -301,7 +305,7 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 	switch {
 	case last == nil && cr == nil: // It came and went in a gap.
 	case last == nil && by == nil:
-		j.unattributed(len(cr.Owners) > 0)
+		j.unattributed(len(cr.Owners) > 0, event)
 	case last == nil:
 		j.judgeCreation(event, cr, by)
 		j.events.created(cr, j.nodes[cr.Node].at(event.ResourceVersion))
@@ -317,7 +321,7 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 func (j *Judge) judgeCRWrite(event Change, before *unstructured.Unstructured, last, cr *CR, by *Request) {
 	j.record(cr.Node, "", j.markedAgain(event, last, cr))
 	if by == nil {
-		j.unattributed(cr.Marked && !last.Marked)
+		j.unattributed(cr.Marked && !last.Marked, event)
 		return
 	}
 	j.record(cr.Node, "", onlyMarked(before, event.Object))

@@ -163,7 +163,7 @@ func (j *Judge) stepMayEnd(w window, event Change, marked *CR) finding {
 			return finding{rule: "13.3"}
 		}
 		if steps[i].timeout == 0 && !w.at.Before(marked.Created.Add(v1alpha1.ClassicLeaseOverdue)) {
-			return finding{rule: "14.7"}
+			return finding{rule: "13.3"}
 		}
 	}
 	return finding{"13.3", marked.String() + " is told to stop before its step is over"}

@@ -53,15 +53,15 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans 
 	}
 	preflight := &preflight{Controller: c, snapshot: s, policy: &e.policy}
 	executor := c.newExecutor(s.nhc.Name, preflight)
-	execute := func(plan *remediation.NodePlan) remediation.Outcome { return preflight.execute(ctx, executor, plan) }
-	c.actOn(ending, execute)
+	carryOut := func(plan *remediation.NodePlan) remediation.Outcome { return preflight.carryOut(ctx, executor, plan) }
+	c.actOn(ending, carryOut)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for _, result := range controlPlane { // In order: the first one that may gets the slot.
-			*result.Outcome = execute(result.Plan)
+			*result.Outcome = carryOut(result.Plan)
 		}
 	})
-	c.actOn(beginning, execute)
+	c.actOn(beginning, carryOut)
 	wg.Wait()
 	c.remember(ctx, s, results)
 	c.metrics.countCreations(s.nhc.Name, results)
@@ -72,7 +72,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans 
 var notActed remediation.Outcome
 
 // actOn carries out one batch of plans and defers the rest.
-func (c *Controller) actOn(results []remediation.NodeResult, execute func(*remediation.NodePlan) remediation.Outcome) {
+func (c *Controller) actOn(results []remediation.NodeResult, carryOut func(*remediation.NodePlan) remediation.Outcome) {
 	if len(results) > maxActing {
 		c.crowded.Add(1)
 		defer c.crowded.Add(-1)
@@ -89,7 +89,7 @@ func (c *Controller) actOn(results []remediation.NodeResult, execute func(*remed
 		}
 		wg.Go(func() {
 			defer func() { <-acting }()
-			*result.Outcome = execute(result.Plan)
+			*result.Outcome = carryOut(result.Plan)
 		})
 	}
 	wg.Wait()

@@ -29,7 +29,7 @@ type attempts struct {
 // attempt is the next one after a failure.
 type attempt struct {
 	due time.Time
-	// failure says what has failed, and reason as what it counts.
+	// failure says what has failed, and reason is that of the decision.
 	failure string
 	reason  v1alpha1.DecisionReason
 }

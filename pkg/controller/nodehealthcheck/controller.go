@@ -6,9 +6,9 @@
 //
 //	snapshot ─► evaluate ─► plan ─► limits ─► act ─► report
 //
-// The snapshot comes from caches, but for what a cache has not shown for 30 s. The decisions are pure: evaluate, and the packages
-// health, remediation and limits. What is about to begin passes preflight, which looks live.
-// The report is status, events, metrics and logs.
+// The snapshot comes from caches, but for what a cache has not shown for 30 s. The decisions
+// are pure: evaluate, and the packages health, remediation and limits. What is about to begin
+// passes preflight, which looks live. The report is status, events, metrics and logs.
 package nodehealthcheck
 
 import (
@@ -29,7 +29,6 @@ import (
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -86,11 +85,11 @@ type Controller struct {
 	kube     kubernetes.Interface
 	dynamic  dynamic.Interface
 	nhcs     nhclisters.NodeHealthCheckLister
-	nodes    corelisters.NodeLister
 	nhcStore cache.Store
+	nodes    nodeCache
 
-	nodeStore, leaseStore cache.Indexer
-	leaseNamespace        string
+	leaseStore     cache.Indexer
+	leaseNamespace string
 	// liveLeases are those that were listed for the sync of a NodeHealthCheck, by name.
 	liveLeases sync.Map
 
@@ -136,17 +135,17 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if err := config.Leases.Informer().AddIndexers(leaseIndexers); err != nil {
 		return nil, fmt.Errorf("indexing Leases: %w", err)
 	}
+	nodes := nodeCache{config.Nodes.Informer().GetIndexer()}
 	c := &Controller{
 		client:         config.Client,
 		kube:           config.Kube,
 		dynamic:        config.Dynamic,
 		nhcs:           config.NodeHealthChecks.Lister(),
-		nodes:          config.Nodes.Lister(),
 		nhcStore:       config.NodeHealthChecks.Informer().GetStore(),
-		nodeStore:      config.Nodes.Informer().GetIndexer(),
+		nodes:          nodes,
 		leaseStore:     config.Leases.Informer().GetIndexer(),
 		leaseNamespace: config.LeaseNamespace,
-		index:          nodeindex.New(nodeCache{config.Nodes.Informer().GetIndexer()}),
+		index:          nodeindex.New(nodes),
 		clock:          config.Clock,
 		clockTrusted:   config.ClockTrusted,
 		metrics:        metrics,
@@ -158,47 +157,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
 		),
 	}
-	c.templates = watches.NewSet(watches.Config{
-		Name:      "templates",
-		Client:    config.Dynamic,
-		Discovery: config.Kube.Discovery(),
-		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs:     []string{"get", "list", "watch"},
-		Poll:      true,
-		Interval:  pollInterval,
-		Parse:     parseTemplate,
-		Handler:   c.templateHandler(),
-		Changed:   c.enqueue,
-	})
-	c.remediations = watches.NewSet(watches.Config{
-		Name:      "remediations",
-		CRDs:      crdsIn(config.CRDs),
-		Client:    config.Dynamic,
-		Discovery: config.Kube.Discovery(),
-		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs:     []string{"get", "list", "watch", "create", "patch", "delete"},
-		Interval:  pollInterval,
-		Parse:     c.parseCR,
-		Indexers:  crIndexers,
-		Handler:   c.remediationHandler(),
-		Changed: func(owners []string) {
-			c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == slotOwner }))
-			c.enqueue(c.waiters.of(controlPlaneTopic))
-		},
-	})
-	c.platform = watches.NewSet(watches.Config{
-		Name:      "platform",
-		Client:    config.Dynamic,
-		Discovery: config.Kube.Discovery(),
-		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs:     []string{"get", "list", "watch"},
-		Optional:  true,
-		Interval:  pollInterval,
-		Parse:     parsePlatform,
-		Handler:   c.platformHandler(),
-		Changed:   func([]string) { c.SyncAll() },
-	})
-	c.platform.Want(platformOwner, platformKinds)
+	c.watchKinds(config)
 	if err := c.registerHandlers(ctx, config); err != nil {
 		return nil, err
 	}
@@ -207,6 +166,38 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, fmt.Errorf("registering metrics: %w", err)
 	}
 	return c, nil
+}
+
+// watchKinds sets up the watches of the kinds that the NodeHealthChecks refer to.
+func (c *Controller) watchKinds(config Config) {
+	readOnly := watches.Config{
+		Client:    config.Dynamic,
+		Discovery: config.Kube.Discovery(),
+		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs:     []string{"get", "list", "watch"},
+		Interval:  pollInterval,
+	}
+
+	templates := readOnly
+	templates.Name, templates.Poll = "templates", true
+	templates.Parse, templates.Handler, templates.Changed = parseTemplate, c.templateHandler(), c.enqueue
+	c.templates = watches.NewSet(templates)
+
+	remediations := readOnly
+	remediations.Name, remediations.CRDs, remediations.Indexers = "remediations", crdsIn(config.CRDs), crIndexers
+	remediations.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"}
+	remediations.Parse, remediations.Handler = c.parseCR, c.remediationHandler()
+	remediations.Changed = func(owners []string) {
+		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == slotOwner }))
+		c.enqueue(c.waiters.of(controlPlaneTopic))
+	}
+	c.remediations = watches.NewSet(remediations)
+
+	platform := readOnly
+	platform.Name, platform.Optional = "platform", true
+	platform.Parse, platform.Handler, platform.Changed = parsePlatform, c.platformHandler(), func([]string) { c.SyncAll() }
+	c.platform = watches.NewSet(platform)
+	c.platform.Want(platformOwner, platformKinds)
 }
 
 // RunWatches watches the kinds that the NodeHealthChecks refer to until ctx is

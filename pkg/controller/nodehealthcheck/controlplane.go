@@ -4,8 +4,25 @@
 package nodehealthcheck
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // controlPlaneSlot is the right to begin the remediation of a control plane node, of which at
@@ -47,4 +64,193 @@ func (s *controlPlaneSlot) release(unknown bool, now time.Time) {
 	if unknown {
 		s.until = now.Add(unknownReservation)
 	}
+}
+
+// A CR takes the control plane slot if it carries the control plane label, or is for a control
+// plane node, whoever owns it. It keeps the slot until it is gone, also while it is being
+// deleted and when its Node is gone: a remediator may delete the Node while the host is off
+// (spec 12.2).
+func (c *Controller) keepsSlot(cr *object.CR) bool {
+	if hasKey(cr.Labels, v1alpha1.LabelControlPlane) {
+		return true
+	}
+	node := c.nodes.Get(cr.Node())
+	return node != nil && isControlPlane(node)
+}
+
+// observeControlPlane adds what limits control plane nodes, if one of them is of interest.
+func (c *Controller) observeControlPlane(s *snapshot) {
+	if !slices.ContainsFunc(s.nodes, func(node remediation.Node) bool { return node.ControlPlane && len(node.Own) == 0 }) {
+		return
+	}
+	s.limits.ControlPlane = c.controlPlaneRemediations()
+	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
+		s.limits.ControlPlane.Members = c.controlPlaneNodes() // Elsewhere, preflight asks etcd.
+	}
+}
+
+// controlPlaneRemediations returns the nodes whose CRs take the slot, as the caches show it.
+// Where a kind cannot be read, the status of the NodeHealthChecks that use it decides.
+func (c *Controller) controlPlaneRemediations() limits.ControlPlane {
+	var found limits.ControlPlane
+	nhcs, err := c.nhcs.List(labels.Everything())
+	if err != nil {
+		return limits.ControlPlane{Unknown: true}
+	}
+	for kind := range c.slotKinds(nhcs) {
+		indexer, err := c.remediations.Cache(kind)
+		switch {
+		case err == nil:
+			found.Remediated = append(found.Remediated, c.slotTakenInCache(indexer)...)
+		case onlyPending(err):
+			return limits.ControlPlane{Unknown: true}
+		case c.remediations.Gone(kind): // And so are its CRs.
+		default:
+			for _, nhc := range nhcs {
+				found.Remediated = append(found.Remediated, c.slotTakenInStatus(nhc, kind)...)
+			}
+		}
+	}
+	return found
+}
+
+// slotKinds returns the kinds whose CRs may take the slot.
+func (c *Controller) slotKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema.GroupVersionKind] {
+	kinds := sets.KeySet(c.remediations.Wanted(slotOwner))
+	for _, nhc := range nhcs {
+		_, wanted := wantedKinds(nhc)
+		kinds = kinds.Union(sets.KeySet(wanted))
+	}
+	return kinds
+}
+
+// slotTakenInCache returns the nodes of CRs in a cache that take the slot.
+func (c *Controller) slotTakenInCache(indexer cache.Indexer) (nodes []string) {
+	// The indexes exist: crIndexers and nodeIndexers have them.
+	labelled, _ := listCRs(indexer, byControlPlane, labelledControlPlane)
+	for _, cr := range labelled {
+		nodes = append(nodes, cr.Node())
+	}
+	for _, member := range c.controlPlaneNodes() {
+		if crs, _ := listCRs(indexer, byNode, member.Name); len(crs) > 0 {
+			nodes = append(nodes, member.Name)
+		}
+	}
+	return nodes
+}
+
+// slotTakenInStatus returns the control plane nodes for which a NodeHealthCheck has a CR of a
+// kind that cannot be read. Of a Node that is gone it is not known what it was, so it counts.
+func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schema.GroupVersionKind) (nodes []string) {
+	for i := range nhc.Status.UnhealthyNodes {
+		entry := &nhc.Status.UnhealthyNodes[i]
+		if !slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind }) {
+			continue
+		}
+		if node := c.nodes.Get(entry.Name); node == nil || isControlPlane(node) {
+			nodes = append(nodes, entry.Name)
+		}
+	}
+	return nodes
+}
+
+// listControlPlaneRemediations returns the nodes whose CRs take the slot, from a live list of
+// all CRs: the caches of a process that has just become the leader may not show what the one
+// before has begun. Kinds that are not served or forbidden are left to
+// controlPlaneRemediations.
+func (c *Controller) listControlPlaneRemediations(ctx context.Context) (limits.ControlPlane, error) {
+	var found limits.ControlPlane
+	nhcs, err := c.nhcs.List(labels.Everything())
+	if err != nil {
+		return found, fmt.Errorf("listing NodeHealthChecks: %w", err)
+	}
+	for kind := range c.slotKinds(nhcs) {
+		nodes, err := c.listSlotTaken(ctx, kind)
+		if err != nil {
+			return found, err
+		}
+		found.Remediated = append(found.Remediated, nodes...)
+	}
+	return found, nil
+}
+
+// slotPageSize is how many CRs are listed at once.
+const slotPageSize = 500
+
+// listSlotTaken returns the nodes of CRs in a live list of a kind that take the slot.
+func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupVersionKind) (nodes []string, err error) {
+	mapping, err := c.locate(kind)
+	if isNoMatch(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	options := metav1.ListOptions{Limit: slotPageSize}
+	for {
+		page, err := c.dynamic.Resource(mapping.Resource).List(ctx, options)
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", mapping.Resource.GroupResource(), err)
+		}
+		for i := range page.Items {
+			if cr := object.ParseCR(&page.Items[i]); c.keepsSlot(cr) {
+				nodes = append(nodes, cr.Node())
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nodes, nil
+		}
+	}
+}
+
+// slotOwner wants the kinds that no NodeHealthCheck refers to any more, as long as a CR of
+// theirs takes the slot. It is the name of no NodeHealthCheck.
+const slotOwner = "/control-plane"
+
+// keepSlotKinds has the kinds watched whose CRs may take the slot. It is called
+// before a NodeHealthCheck drops kinds, and when such a CR is gone.
+func (c *Controller) keepSlotKinds() {
+	kept := map[schema.GroupVersionKind][]types.NamespacedName{}
+	for kind := range c.remediations.Wanted(slotOwner) {
+		if _, err := c.remediations.Cache(kind); err != nil && !isNoMatch(err) {
+			kept[kind] = nil // It cannot be told at the moment.
+		}
+	}
+	for kind, indexer := range c.remediations.Caches() {
+		if labelled, err := listCRs(indexer, byControlPlane, labelledControlPlane); err != nil || len(labelled) > 0 {
+			kept[kind] = nil
+		}
+	}
+	c.remediations.Want(slotOwner, kept)
+}
+
+// controlPlaneNodes returns all control plane nodes.
+func (c *Controller) controlPlaneNodes() []*corev1.Node {
+	objects, _ := c.nodes.ByIndex(nodesByRole, roleControlPlane) // The index exists: nodeIndexers has it.
+	nodes := make([]*corev1.Node, 0, len(objects))
+	for _, obj := range objects {
+		nodes = append(nodes, obj.(*corev1.Node))
+	}
+	return nodes
+}
+
+// etcdAllows reports whether etcd can do without a control plane node (spec 12.3). It asks
+// live: a budget that was right a moment ago is not good enough. Where OpenShift's API is not
+// served, the other control plane nodes decide (spec 12.5).
+func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) {
+	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
+		return remediation.QuorumWithout(c.controlPlaneNodes(), node), nil
+	}
+	budgets, err := c.kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("listing disruption budgets of etcd: %w", err)
+	}
+	pods, err := c.kube.CoreV1().Pods(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return false, fmt.Errorf("listing pods of etcd: %w", err)
+	}
+	return remediation.EtcdAllows(budgets.Items, pods.Items, node), nil
 }

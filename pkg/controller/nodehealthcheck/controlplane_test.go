@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -99,7 +98,7 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 		for _, node := range w.nodes {
 			require.NoError(t, nodes.Add(node))
 		}
-		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes})}
+		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: nodeCache{nodes}, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes})}
 		c.remediations = watches.NewSet(watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
 			Interval: pollInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},

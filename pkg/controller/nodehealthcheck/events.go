@@ -32,6 +32,9 @@ func (r eventReporter) record(nhc *v1alpha1.NodeHealthCheck, all []status.Event)
 		}
 		onNode := &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: e.Node.Name, UID: e.Node.UID}
 		r.recorder.Eventf(onNHC, onNode, e.Type, e.Reason, e.Action, "%s", e.Text())
+		if e.Node.Constraints.NodeDeleted {
+			continue // Without the relation, the events of all deleted nodes would be one.
+		}
 		r.recorder.Eventf(onNode, onNHC, e.Type, e.Reason, e.Action, "%s", e.Text())
 	}
 }

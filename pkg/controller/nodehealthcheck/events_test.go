@@ -34,8 +34,8 @@ func (r *testRecorder) Eventf(regarding, related runtime.Object, eventType, reas
 	r.all = append(r.all, event)
 }
 
-// TestEventsAreRecorded: those about a node on both, each related to the other. A note is no
-// format (spec 19.1).
+// TestEventsAreRecorded: those about a node on both, each related to the other, but not on a
+// deleted one. A note is no format (spec 19.1).
 func TestEventsAreRecorded(t *testing.T) {
 	t.Parallel()
 	onNHC := corev1.ObjectReference{APIVersion: "remediation.medik8s.io/v1alpha1", Kind: "NodeHealthCheck", Name: "workers", UID: "workers-uid"}
@@ -44,10 +44,12 @@ func TestEventsAreRecorded(t *testing.T) {
 	eventReporter{recorder: recorder}.record(testCheck(), []status.Event{
 		{Type: "Warning", Reason: "Of the check", Action: "A", Note: "100%d"},
 		{Type: "Normal", Reason: "Of a node", Action: "B", Note: "note", Node: &remediation.Node{Name: "n", UID: "n-uid"}},
+		{Type: "Normal", Reason: "Of a deleted node", Action: "C", Note: "note", Node: &remediation.Node{Name: "m", Constraints: remediation.Constraints{NodeDeleted: true}}},
 	})
 	require.Equal(t, []recorded{
 		{regarding: onNHC, line: "Warning Of the check: [remediation] 100%d"},
 		{regarding: onNHC, related: onNode, line: "Normal Of a node: [remediation] note"},
 		{regarding: onNode, related: onNHC, line: "Normal Of a node: [remediation] note"},
+		{regarding: onNHC, related: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: "m"}, line: "Normal Of a deleted node: [remediation] note"},
 	}, recorder.all)
 }

@@ -21,7 +21,7 @@ import (
 // checksOf returns a controller that knows a node, and so many NodeHealthChecks, each for
 // a pool of its own.
 func checksOf(n int, node *corev1.Node) *Controller {
-	nodes := cache.NewStore(cache.MetaNamespaceKeyFunc)
+	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	_ = nodes.Add(node)
 	c := &Controller{
 		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),

@@ -92,7 +92,7 @@ func (f *handlerCluster) requireCounts(t *testing.T, message string) {
 		candidates, selected, known := f.index.Candidates(versionOf(nhc))
 		require.True(t, known, "%s: %s is not in the index", message, name)
 		want, observed := []string{}, 0
-		for node := range (nodeCache{f.nodeStore}).All() {
+		for node := range f.nodes.All() {
 			if selectorOf(nhc).Matches(labelSet(node)) {
 				observed++
 				if health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, epoch).State != health.Healthy {

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
@@ -42,7 +41,7 @@ func listener(t *testing.T) *Controller {
 	t.Helper()
 	nodes, nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	c := &Controller{
-		nodes: corelisters.NewNodeLister(nodes), nodeStore: nodes, index: nodeindex.New(nodeCache{nodes}),
+		nodes: nodeCache{nodes}, index: nodeindex.New(nodeCache{nodes}),
 		nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nhcStore: nhcs,
 		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 		templates:    watches.NewSet(watches.Config{Interval: time.Second}),

@@ -34,8 +34,8 @@ func newHandlerCluster(t *testing.T) *handlerCluster {
 
 // put creates or updates a node.
 func (f *handlerCluster) put(node *corev1.Node) {
-	old, exists, _ := f.nodeStore.GetByKey(node.Name)
-	_ = f.nodeStore.Update(node)
+	old, exists, _ := f.nodes.GetByKey(node.Name)
+	_ = f.nodes.Update(node)
 	if exists {
 		f.deliver(func() { f.nodeChanged(old.(*corev1.Node), node) })
 	} else {
@@ -45,11 +45,11 @@ func (f *handlerCluster) put(node *corev1.Node) {
 
 // drop deletes a node.
 func (f *handlerCluster) drop(name string) {
-	old, exists, _ := f.nodeStore.GetByKey(name)
+	old, exists, _ := f.nodes.GetByKey(name)
 	if !exists {
 		return
 	}
-	_ = f.nodeStore.Delete(old)
+	_ = f.nodes.Delete(old)
 	f.deliver(func() { f.nodeDeleted(name) })
 }
 
@@ -73,7 +73,7 @@ func (f *handlerCluster) uncheck(name string) {
 // expectedOverlaps compares lists of nodes, which the index never does.
 func (f *handlerCluster) expectedOverlaps() map[string]map[string]int {
 	selected := map[string][]string{}
-	nodes := f.nodeStore.List()
+	nodes := f.nodes.List()
 	for name, nhc := range f.checks {
 		selector := selectorOf(nhc)
 		for _, object := range nodes {

@@ -66,10 +66,11 @@ func (r *syncResult) logDecisions(ctx context.Context) {
 	if !logger.V(2).Enabled() {
 		return
 	}
+	entriesBefore, entries := status.Finder{Entries: r.state.entries}, status.Finder{Entries: r.Entries}
 	for _, result := range r.results {
 		node := result.Plan.Node.Name
 		var reasonBefore v1alpha1.DecisionReason
-		before, after := status.DecisionIn(r.state.entries, node), status.DecisionIn(r.Entries, node)
+		before, after := entriesBefore.Decision(node), entries.Decision(node)
 		if before != nil {
 			reasonBefore = before.Reason
 		}

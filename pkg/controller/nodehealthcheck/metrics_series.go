@@ -126,8 +126,7 @@ func (c *Controller) measure(name string, begun time.Time) {
 
 // nodeExists reports whether the cache has a Node.
 func (c *Controller) nodeExists(name string) bool {
-	_, exists, err := c.nodeStore.GetByKey(name)
-	return exists || err != nil
+	return c.nodes.Get(name) != nil
 }
 
 // uncoveredNodes returns the number of nodes that no NodeHealthCheck selects.
@@ -135,5 +134,5 @@ func (c *Controller) uncoveredNodes() float64 {
 	if !c.HasSynced() {
 		return 0 // Not all NodeHealthChecks are known yet.
 	}
-	return float64(max(0, len(c.nodeStore.ListKeys())-c.index.Covered()))
+	return float64(max(0, len(c.nodes.ListKeys())-c.index.Covered()))
 }

@@ -97,7 +97,7 @@ func TestUncoveredNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newTestController(t, clock.RealClock{})
 		for _, name := range []string{"a", "b", "c"} {
-			require.NoError(t, c.nodeStore.Add(testNode(name, labelled("role", name))))
+			require.NoError(t, c.nodes.Add(testNode(name, labelled("role", name))))
 		}
 		require.Zero(t, c.uncoveredNodes(), "nothing is known before the caches are filled")
 		c.synced = nil

@@ -117,9 +117,10 @@ func (m *metrics) updateWaiting(r *syncResult) {
 			m.nodesWaiting.WithLabelValues(r.nhc.Name, string(reason)).Set(float64(waiting[reason]))
 		}
 	}
+	entries := status.Finder{Entries: r.Entries}
 	for i := range r.state.entries {
 		before := r.state.entries[i].Decision
-		if before != nil && before.Type != v1alpha1.DecisionRemediating && !before.SameReason(status.DecisionIn(r.Entries, r.state.entries[i].Name)) {
+		if before != nil && before.Type != v1alpha1.DecisionRemediating && !before.SameReason(entries.Decision(r.state.entries[i].Name)) {
 			m.nodeWaiting.WithLabelValues(r.nhc.Name, string(before.Reason)).Observe(max(0, r.now.Sub(before.Since.Time).Seconds()))
 		}
 	}

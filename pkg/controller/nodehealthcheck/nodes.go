@@ -30,10 +30,10 @@ func isControlPlane(node *corev1.Node) bool {
 	return hasKey(node.Labels, "node-role.kubernetes.io/control-plane") || hasKey(node.Labels, "node-role.kubernetes.io/master")
 }
 
-// nodeCache is the cache of Nodes, as the index of nodes reads it.
-type nodeCache struct{ cache.Store }
+// nodeCache is the cache of Nodes.
+type nodeCache struct{ cache.Indexer }
 
-// Get implements nodeindex.Nodes.
+// Get returns a Node, nil if there is none.
 func (c nodeCache) Get(name string) *corev1.Node {
 	object, exists, err := c.GetByKey(name)
 	if err != nil || !exists {
@@ -42,7 +42,7 @@ func (c nodeCache) Get(name string) *corev1.Node {
 	return object.(*corev1.Node)
 }
 
-// All implements nodeindex.Nodes.
+// All yields all Nodes.
 func (c nodeCache) All() iter.Seq[*corev1.Node] {
 	return func(yield func(*corev1.Node) bool) {
 		for _, object := range c.List() {
@@ -76,12 +76,6 @@ func selectorOf(nhc *v1alpha1.NodeHealthCheck) labels.Selector {
 		return labels.Nothing()
 	}
 	return selector
-}
-
-// selects reports whether the cache has a Node of this name that a selector matches.
-func (c *Controller) selects(selector labels.Selector, name string) bool {
-	node, err := c.nodes.Get(name)
-	return err == nil && selector.Matches(labelSet(node))
 }
 
 // nodeChanged handles a Node that was created (old is nil) or updated. A heartbeat costs

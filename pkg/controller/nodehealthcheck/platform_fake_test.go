@@ -35,7 +35,7 @@ import (
 func newPlatformController() *Controller {
 	c := &Controller{
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
-		index: nodeindex.New(nodeCache{cache.NewStore(cache.MetaNamespaceKeyFunc)}),
+		index: nodeindex.New(nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)}),
 	}
 	for _, name := range []string{"one", "two"} {
 		c.index.SetCheck(checkOf(&v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: name}}))

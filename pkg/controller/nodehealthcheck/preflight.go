@@ -27,10 +27,10 @@ type preflight struct {
 	policy   *remediation.Policy
 }
 
-// execute carries out a plan, unless it was made by a spec that is no longer the present one.
+// carryOut carries out a plan, unless it was made by a spec that is no longer the present one.
 // A control plane node keeps all other control plane nodes from beginning until the outcome of
 // its creation is known.
-func (p *preflight) execute(ctx context.Context, executor *execute.Executor, plan *remediation.NodePlan) remediation.Outcome {
+func (p *preflight) carryOut(ctx context.Context, executor *execute.Executor, plan *remediation.NodePlan) remediation.Outcome {
 	if p.outdated() {
 		return remediation.Outcome{Result: remediation.Deferred}
 	}
@@ -106,9 +106,8 @@ func (p *preflight) stillUnhealthy(ctx context.Context, name string) (bool, erro
 	if err != nil {
 		return false, fmt.Errorf("reading node: %w", err)
 	}
-	cached, err := p.nodes.Get(name)
-	now := p.clock.Now()
-	return err == nil && p.snapshot.remains(live, now) && p.snapshot.remains(cached, now), nil
+	cached, now := p.nodes.Get(name), p.clock.Now()
+	return cached != nil && p.snapshot.remains(live, now) && p.snapshot.remains(cached, now), nil
 }
 
 // remains reports whether a Node is the one that was planned for, is selected and not

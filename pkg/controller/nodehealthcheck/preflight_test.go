@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -29,10 +28,9 @@ import (
 func newPreflight(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes ...*corev1.Node) *preflight {
 	nhcStore := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	_ = nhcStore.Add(nhc)
-	c := &Controller{clock: clock, nodeStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers), nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
-	c.nodes = corelisters.NewNodeLister(c.nodeStore)
+	c := &Controller{clock: clock, nodes: nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
 	for _, node := range nodes {
-		_ = c.nodeStore.Add(node)
+		_ = c.nodes.Add(node)
 	}
 	s := testSnapshot(nhc, nodes...)
 	s.selector = selectorOf(nhc)
@@ -69,7 +67,7 @@ func TestPreflightOfAnotherSpec(t *testing.T) {
 			tc.event(t, p)
 			require.Equal(t, tc.want, p.outdated())
 			plan := &remediation.NodePlan{Node: &remediation.Node{}}
-			require.Equal(t, tc.want, p.execute(t.Context(), &execute.Executor{}, plan).Result == remediation.Deferred)
+			require.Equal(t, tc.want, p.carryOut(t.Context(), &execute.Executor{}, plan).Result == remediation.Deferred)
 		})
 	}
 }
@@ -118,7 +116,7 @@ func TestStillUnhealthy(t *testing.T) {
 			p := newPreflight(nhc, clocktesting.NewFakePassiveClock(tc.now), worker())
 			p.kube = kube
 			if tc.cached != nil {
-				require.NoError(t, p.nodeStore.Update(tc.cached))
+				require.NoError(t, p.nodes.Update(tc.cached))
 			}
 			got, err := p.stillUnhealthy(t.Context(), "n")
 			require.ErrorIs(t, err, tc.err)

@@ -73,7 +73,7 @@ func TestReport(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Len(t, s.values(t, ongoing), 1)
-			require.NotNil(t, status.DecisionIn(s.state.entries, "n"))
+			require.NotNil(t, (&status.Finder{Entries: s.state.entries}).Decision("n"))
 		})
 	}
 }

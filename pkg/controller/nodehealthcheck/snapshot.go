@@ -117,21 +117,13 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 		return err
 	}
 	s.gone, s.lost = c.lastStates.gone(s.nhc.Name, crs.has), crs.lost
-	names, err := c.addFurtherNodes(candidates, s, crs)
+	nodes, err := c.addFurtherNodes(candidates, s, crs)
 	if err != nil {
 		return err
 	}
-	s.nodes, s.objects = make([]remediation.Node, 0, len(names)), make([]*corev1.Node, 0, len(names))
-	for _, name := range names {
-		obj, exists, err := c.nodeStore.GetByKey(name)
-		if err != nil {
-			return fmt.Errorf("reading node %s: %w", name, err)
-		}
-		node, _ := obj.(*corev1.Node)
-		if !exists {
-			node = nil
-		}
-		s.nodes, s.objects = append(s.nodes, c.observeNode(name, node, crs)), append(s.objects, node)
+	s.nodes, s.objects = make([]remediation.Node, 0, len(nodes)), make([]*corev1.Node, 0, len(nodes))
+	for _, node := range nodes {
+		s.nodes, s.objects = append(s.nodes, c.observeNode(node.name, node.object, crs)), append(s.objects, node.object)
 	}
 	if err := c.observeLeases(s); err != nil {
 		return err
@@ -140,22 +132,28 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	return c.findForeign(s)
 }
 
+// nodeObject is a Node by its name, nil if there is none.
+type nodeObject struct {
+	name   string
+	object *corev1.Node
+}
+
 // observeCandidates counts the selected nodes, and returns those of them that may be anything
 // but healthy, in order of name.
-func (c *Controller) observeCandidates(s *snapshot) (names []string, err error) {
-	candidates, selected, known := c.index.Candidates(versionOf(s.nhc))
+func (c *Controller) observeCandidates(s *snapshot) ([]nodeObject, error) {
+	names, selected, known := c.index.Candidates(versionOf(s.nhc))
 	if !known {
 		return nil, errIndexBehind
 	}
-	s.observed, names = selected, make([]string, 0, len(candidates))
-	for _, name := range candidates {
-		if c.selects(s.selector, name) {
-			names = append(names, name)
-		} else {
-			s.observed-- // The handler is about to notice.
+	candidates := make([]nodeObject, 0, len(names))
+	for _, name := range names {
+		if node := c.nodes.Get(name); node != nil && s.selector.Matches(labelSet(node)) {
+			candidates = append(candidates, nodeObject{name, node})
 		}
 	}
-	return names, nil
+	// Of the others the handler is about to notice.
+	s.observed = selected - (len(names) - len(candidates))
+	return candidates, nil
 }
 
 // observeNode returns what is known of a node. The object is nil if there is none.
@@ -175,11 +173,16 @@ func (c *Controller) observeNode(name string, obj *corev1.Node, crs *ownCRs) rem
 }
 
 // addFurtherNodes returns the candidates and the other nodes that matter, in order of name.
-func (c *Controller) addFurtherNodes(candidates []string, s *snapshot, crs *ownCRs) ([]string, error) {
-	names := candidates
+func (c *Controller) addFurtherNodes(candidates []nodeObject, s *snapshot, crs *ownCRs) ([]nodeObject, error) {
+	nodes, next := candidates, 0
 	add := func(name string) {
-		if _, known := slices.BinarySearch(candidates, name); !known {
-			names = append(names, name)
+		if next < len(candidates) && candidates[next].name == name { // Most come in order.
+			next++
+			return
+		}
+		i, known := slices.BinarySearchFunc(candidates, name, func(node nodeObject, name string) int { return strings.Compare(node.name, name) })
+		if next = i; !known {
+			nodes = append(nodes, nodeObject{name, c.nodes.Get(name)})
 		}
 	}
 	for _, name := range crs.nodes() {
@@ -206,7 +209,7 @@ func (c *Controller) addFurtherNodes(candidates []string, s *snapshot, crs *ownC
 	for _, cr := range s.gone {
 		add(cr.Node())
 	}
-	confirmed, err := c.nodeStore.ByIndex(nodesConfirmedHealthy, confirmedHealthy)
+	confirmed, err := c.nodes.ByIndex(nodesConfirmedHealthy, confirmedHealthy)
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
@@ -215,8 +218,8 @@ func (c *Controller) addFurtherNodes(candidates []string, s *snapshot, crs *ownC
 			add(node.Name)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	slices.SortFunc(nodes, func(a, b nodeObject) int { return strings.Compare(a.name, b.name) })
+	return slices.CompactFunc(nodes, func(a, b nodeObject) bool { return a.name == b.name }), nil
 }
 
 // observeLeases adds the leases of the nodes.

@@ -6,10 +6,14 @@ package nodehealthcheck
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // writeStatus replaces the status as a whole, unless it is the one that nhc has (spec 18.2),
@@ -26,4 +30,63 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 	}
 	c.writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion, c.clock.Now())
 	return true, nil
+}
+
+// While thousands of nodes fail or recover, a large status changes with every sync, and each
+// write takes CPU of the API server that remediations need. So after a slow write, the next
+// one waits for twice as long as that write took, as long as syncs have something else to do.
+const (
+	// slowWrite is from when on a write is slow: several times what the status of a few
+	// nodes takes.
+	slowWrite = 25 * time.Millisecond
+	// maxStatusDelay is how long a status may be behind at most.
+	maxStatusDelay = 2 * time.Second
+)
+
+// writeLatency is what the last write of a status was like. The zero value is before the
+// first one.
+type writeLatency struct {
+	ended time.Time
+	took  time.Duration
+}
+
+// deferStatus returns until when the report of a sync may wait, and zero if it may not. A
+// report that waits is dropped, as after a failed write: the next sync reports all of it, at
+// that time at the latest.
+func (r *syncResult) deferStatus(last writeLatency) time.Time {
+	if last.took < slowWrite || !r.busy() || r.mustWriteNow() {
+		return time.Time{}
+	}
+	until := last.ended.Add(min(2*last.took, maxStatusDelay))
+	if !r.now.Before(until) || last.ended.After(r.now) {
+		return time.Time{}
+	}
+	return until
+}
+
+// busy reports whether something was done in this sync, so that its consequences make
+// for another one in a moment.
+func (r *syncResult) busy() bool {
+	return slices.ContainsFunc(r.results, func(result remediation.NodeResult) bool { return len(result.Plan.Actions) > 0 })
+}
+
+// mustWriteNow reports whether the sync has found anything that decides what happens next and
+// that only status remembers, or that changes the state of the whole NodeHealthCheck.
+func (r *syncResult) mustWriteNow() bool {
+	before, after := &r.nhc.Status, r.Status
+	ended := slices.ContainsFunc(r.results, func(result remediation.NodeResult) bool { return len(result.Outcome.TimedOut) > 0 })
+	return ended || r.nhc.Spec.HealthyDelay != nil ||
+		before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase ||
+		!equality.Semantic.DeepEqual(statusesOf(before), statusesOf(after)) ||
+		!equality.Semantic.DeepEqual(before.StormRecoveryActive, after.StormRecoveryActive)
+}
+
+// statusesOf returns the statuses and reasons of all conditions.
+func statusesOf(status *v1alpha1.NodeHealthCheckStatus) map[string]string {
+	statuses := make(map[string]string, len(status.Conditions))
+	for i := range status.Conditions {
+		condition := &status.Conditions[i]
+		statuses[condition.Type] = string(condition.Status) + " " + condition.Reason
+	}
+	return statuses
 }

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -63,8 +62,8 @@ func newSteadyCluster(tb testing.TB, nodes []*corev1.Node) *steadyCluster {
 		require.NoError(tb, nodeStore.Add(node))
 	}
 	s.Controller = &Controller{
-		client: s.statusClient(tb), nhcs: nhclisters.NewNodeHealthCheckLister(s.nhcStore), nodes: corelisters.NewNodeLister(nodeStore),
-		nhcStore: s.nhcStore, nodeStore: nodeStore, index: nodeindex.New(nodeCache{nodeStore}), leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),
+		client: s.statusClient(tb), nhcs: nhclisters.NewNodeHealthCheckLister(s.nhcStore), nodes: nodeCache{nodeStore},
+		nhcStore: s.nhcStore, index: nodeindex.New(nodeCache{nodeStore}), leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),
 		clock: clock.RealClock{}, metrics: metrics, events: eventReporter{recorder: &events.FakeRecorder{}},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
@@ -92,7 +91,7 @@ func newSteadyCluster(tb testing.TB, nodes []*corev1.Node) *steadyCluster {
 
 // mustSync syncs, without a failure.
 func (s *steadyCluster) mustSync(t require.TestingT) {
-	_, err := s.sync(context.Background(), "workers")
+	_, err := s.sync(klog.NewContext(context.Background(), klog.Logger{}), "workers")
 	require.NoError(t, err)
 }
 

@@ -5,9 +5,14 @@ package nodehealthcheck
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -66,4 +71,110 @@ func (w *waiters) of(id topic) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.byTopic[id].UnsortedList()
+}
+
+// How long a sync waits before it is repeated because something has changed while it ran, and
+// because a cache does not show yet what a live read has shown. It must not keep spinning.
+const (
+	raceRetry     = 100 * time.Millisecond
+	lostRaceRetry = time.Second
+)
+
+// subscribe records what keeps nodes waiting, so that its end wakes the NodeHealthCheck. It
+// returns when to look again without that: soon, if something has gone in the meantime, when
+// nothing was registered yet, and zero otherwise.
+func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (recheck time.Time) {
+	what := sets.New[topic]()
+	for _, result := range results {
+		what.Insert(awaitedBy(result)...)
+	}
+	c.waiters.subscribe(s.nhc.Name, what)
+	now := c.clock.Now()
+	for _, result := range results {
+		if c.hasEnded(s.nhc.Name, result.Plan) {
+			recheck = health.Earliest(recheck, now.Add(raceRetry))
+		}
+		if c.lostRace(s, result) {
+			recheck = health.Earliest(recheck, now.Add(lostRaceRetry))
+		}
+	}
+	if what.Has(controlPlaneTopic) && c.slotIsFree(s, results) {
+		recheck = health.Earliest(recheck, now.Add(raceRetry))
+	}
+	return recheck
+}
+
+// awaitedBy returns what keeps a node waiting.
+func awaitedBy(result remediation.NodeResult) []topic {
+	var what []topic
+	plan, outcome := result.Plan, result.Outcome
+	reason := plan.Refusal()
+	switch {
+	case reason == v1alpha1.DecidedControlPlaneBusy:
+		what = append(what, controlPlaneTopic)
+	case reason == v1alpha1.DecidedEtcdQuorum:
+		what = append(what, controlPlaneNodesTopic)
+	case reason == v1alpha1.DecidedLeaseTaken || outcome.Result == remediation.LeaseLost:
+		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)))
+	}
+	for _, cr := range []*object.CR{plan.Blocker, outcome.Blocker()} {
+		if cr != nil {
+			what = append(what, crTopic(cr))
+		}
+	}
+	if plan.Node.OthersRemediate {
+		what = append(what, nodeCRsTopic(plan.Node.Name)) // Then the confirmation is removed.
+	}
+	return what
+}
+
+// hasEnded reports whether what keeps a node waiting has gone since it was planned for.
+func (c *Controller) hasEnded(nhc string, plan *remediation.NodePlan) bool {
+	if plan.Blocker != nil && c.isGone(plan.Blocker) {
+		return true
+	}
+	if plan.Node.OthersRemediate && !c.othersRemediate(plan.Node.Name) {
+		return true
+	}
+	if lease := plan.Node.Lease; lease != nil && plan.Refusal() == v1alpha1.DecidedLeaseTaken {
+		current, exists, err := c.leases(nhc).Get(lease)
+		return err != nil || !exists || current != any(lease)
+	}
+	return false
+}
+
+// lostRace reports whether another client was faster, in a way that no cache has shown yet.
+func (c *Controller) lostRace(s *snapshot, result remediation.NodeResult) bool {
+	outcome := result.Outcome
+	switch {
+	case outcome.Result == remediation.LeaseLost, outcome.Result == remediation.StillDeleting, outcome.ReleaseFailed && outcome.Err == nil:
+		return true
+	case outcome.Blocker() != nil:
+		return c.isGone(outcome.Blocker()) // Or not in the cache yet: that was a live read.
+	default:
+		return result.Plan.Refusal() == v1alpha1.DecidedControlPlaneBusy && !s.limits.ControlPlane.Busy(result.Plan.Node.Name)
+	}
+}
+
+// slotIsFree reports whether the caches show the control plane slot as free for a node for
+// which it was not free in the snapshot.
+func (c *Controller) slotIsFree(s *snapshot, results []remediation.NodeResult) bool {
+	remediated := c.controlPlaneRemediations()
+	for _, result := range results {
+		node := result.Plan.Node.Name
+		if result.Plan.Refusal() == v1alpha1.DecidedControlPlaneBusy && s.limits.ControlPlane.Busy(node) && !remediated.Busy(node) {
+			return true
+		}
+	}
+	return false
+}
+
+// isGone reports whether the cache does not have a CR.
+func (c *Controller) isGone(cr *object.CR) bool {
+	indexer, err := c.remediations.Cache(cr.GroupVersionKind())
+	if err != nil {
+		return c.remediations.Gone(cr.GroupVersionKind())
+	}
+	_, exists, err := indexer.GetByKey(cache.NewObjectName(cr.Namespace, cr.Name).String())
+	return err == nil && !exists
 }

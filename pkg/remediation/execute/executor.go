@@ -53,7 +53,7 @@ type Executor struct {
 func (e *Executor) Execute(ctx context.Context, owner object.Owner, plan *remediation.NodePlan) remediation.Outcome {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", plan.Node.Name)
 	ctx = klog.NewContext(ctx, logger)
-	var outcome execution
+	var outcome pendingOutcome
 	deletions := 0
 	for _, action := range plan.Actions {
 		switch action.(type) {
@@ -64,42 +64,42 @@ func (e *Executor) Execute(ctx context.Context, owner object.Owner, plan *remedi
 				continue // A CR is left, and the outcome says why: the lease is kept for it (spec 14.9).
 			}
 		}
-		if !e.perform(ctx, owner, plan, action, &outcome) {
+		if !e.carryOut(ctx, owner, plan, action, &outcome) {
 			break
 		}
 	}
 	return outcome.Outcome
 }
 
-// execution is an outcome in the making. The first result counts.
-type execution struct {
+// pendingOutcome is the outcome of the actions so far. The first result counts.
+type pendingOutcome struct {
 	remediation.Outcome
 	// lease is the lease as it was written, nil if it was not.
 	lease *coordinationv1.Lease
 }
 
 // set records the result, unless there is one.
-func (e *execution) set(result remediation.Result) {
-	if e.Result == "" {
-		e.Result = result
+func (o *pendingOutcome) set(result remediation.Result) {
+	if o.Result == "" {
+		o.Result = result
 	}
 }
 
-func (e *execution) timedOut(action remediation.MarkTimedOut) {
-	if e.TimedOut == nil {
-		e.TimedOut = map[types.UID]time.Time{}
+func (o *pendingOutcome) timedOut(action remediation.MarkTimedOut) {
+	if o.TimedOut == nil {
+		o.TimedOut = map[types.UID]time.Time{}
 	}
-	e.TimedOut[action.CR.UID] = action.At
+	o.TimedOut[action.CR.UID] = action.At
 }
 
-func (e *execution) fail(err error) { e.Err = errors.Join(e.Err, err) }
+func (o *pendingOutcome) fail(err error) { o.Err = errors.Join(o.Err, err) }
 
-// perform carries out one action, and records as what its failure counts. It reports
-// whether the later actions of the plan may follow.
-func (e *Executor) perform(ctx context.Context, owner object.Owner, plan *remediation.NodePlan, action remediation.Action, outcome *execution) bool {
+// carryOut carries out one action, and records the reason for the decision if it fails. It
+// reports whether the later actions of the plan may follow.
+func (e *Executor) carryOut(ctx context.Context, owner object.Owner, plan *remediation.NodePlan, action remediation.Action, outcome *pendingOutcome) bool {
 	before := outcome.Err
 	outcome.Err = nil
-	stop := e.execute(ctx, owner, plan.Node, action, outcome)
+	stop := e.send(ctx, owner, plan.Node, action, outcome)
 	if stop != nil {
 		klog.FromContext(ctx).V(4).Info("Left out the rest of a plan", "cause", stop.Error())
 		if !errors.Is(stop, errStop) {
@@ -122,9 +122,9 @@ var errStop = errors.New("the rest of the plan must not follow")
 // waits for a webhook.
 const actionTimeout = 35 * time.Second
 
-// execute carries out one action. It returns an error if the later actions of the
+// send sends the requests of one action. It returns an error if the later actions of the
 // plan must not follow; what fails without that consequence is in the outcome.
-func (e *Executor) execute(ctx context.Context, owner object.Owner, node *remediation.Node, action remediation.Action, outcome *execution) error {
+func (e *Executor) send(ctx context.Context, owner object.Owner, node *remediation.Node, action remediation.Action, outcome *pendingOutcome) error {
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
 	switch action := action.(type) {
@@ -174,7 +174,7 @@ func (e *Executor) client(gvk schema.GroupVersionKind, namespace string) (dynami
 }
 
 // confirm looks at the node right before something that cannot be undone.
-func (e *Executor) confirm(ctx context.Context, node string, outcome *execution) error {
+func (e *Executor) confirm(ctx context.Context, node string, outcome *pendingOutcome) error {
 	unhealthy, err := e.StillUnhealthy(ctx, node)
 	switch {
 	case err != nil:
@@ -187,7 +187,7 @@ func (e *Executor) confirm(ctx context.Context, node string, outcome *execution)
 	return nil
 }
 
-func (e *Executor) create(ctx context.Context, owner object.Owner, node *remediation.Node, action remediation.Create, outcome *execution) {
+func (e *Executor) create(ctx context.Context, owner object.Owner, node *remediation.Node, action remediation.Create, outcome *pendingOutcome) {
 	desired := action.Object
 	client, mapping, err := e.client(desired.GroupVersionKind(), desired.GetNamespace())
 	if err != nil {
@@ -227,7 +227,7 @@ func refused(err error) bool {
 // adopt looks at the object that has the name of the CR to create. It is the CR of this
 // step if an answer was lost or a cache lags, and then all is well. A CR of another step,
 // or one whose step is over, is never adopted: its time is up already (P9).
-func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, owner object.Owner, node *remediation.Node, desired *unstructured.Unstructured, outcome *execution) {
+func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, owner object.Owner, node *remediation.Node, desired *unstructured.Unstructured, outcome *pendingOutcome) {
 	logger := klog.FromContext(ctx)
 	live, err := client.Get(ctx, desired.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -272,7 +272,7 @@ func knows(n *remediation.Node, uid types.UID) bool {
 	return slices.ContainsFunc(n.Own, func(cr *object.CR) bool { return cr.UID == uid })
 }
 
-func (e *Executor) delete(ctx context.Context, action remediation.Delete, outcome *execution) {
+func (e *Executor) delete(ctx context.Context, action remediation.Delete, outcome *pendingOutcome) {
 	cr := action.CR
 	client, _, err := e.client(cr.GroupVersionKind(), cr.Namespace)
 	if err != nil {

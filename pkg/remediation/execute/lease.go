@@ -23,7 +23,7 @@ var LeaseResource = coordinationv1.SchemeGroupVersion.WithResource("leases").Gro
 
 // writeLease creates the lease, or updates it bound to the resourceVersion that was
 // observed: whoever was faster keeps it, which is no failure.
-func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, outcome *execution) error {
+func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, outcome *pendingOutcome) error {
 	leases := e.Kube.CoordinationV1().Leases(e.LeaseNamespace)
 	var written *coordinationv1.Lease
 	var err error
@@ -48,7 +48,7 @@ func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, 
 
 // releaseLease deletes the lease, unless it has changed since it was observed: then it is
 // looked at again.
-func (e *Executor) releaseLease(ctx context.Context, lease *coordinationv1.Lease, outcome *execution) error {
+func (e *Executor) releaseLease(ctx context.Context, lease *coordinationv1.Lease, outcome *pendingOutcome) error {
 	if outcome.lease != nil {
 		lease = outcome.lease
 	}

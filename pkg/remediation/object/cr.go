@@ -217,8 +217,8 @@ func (c *CR) Owners() []string {
 	return names
 }
 
-// SameAs reports whether both say the same to a decision: a write of the remediator
-// that changes neither the conditions that are read nor the metadata is no news.
+// SameAs reports whether no decision can tell the two apart: they have the same metadata and
+// the same of the conditions that are read.
 func (c *CR) SameAs(other *CR) bool {
 	return c.UID == other.UID && c.Succeeded == other.Succeeded &&
 		c.FailureReason == other.FailureReason && c.FailureMessage == other.FailureMessage &&

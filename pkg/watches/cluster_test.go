@@ -24,7 +24,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	authorizationfake "k8s.io/client-go/kubernetes/typed/authorization/v1/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -61,8 +60,8 @@ func resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(resources[gvk].Name)
 }
 
-// world is a fake API server and a running set. It may be changed at any time.
-type world struct {
+// fakeCluster is a fake API server and a running set. It may be changed at any time.
+type fakeCluster struct {
 	set    *Set
 	client *dynamicfake.FakeDynamicClient
 
@@ -95,18 +94,18 @@ type world struct {
 	seen error
 }
 
-// inWorld runs a test in a bubble, with a set that runs until the test is over.
+// inCluster runs a test in a bubble, with a set that runs until the test is over.
 // The bubble fails the test if a goroutine is left.
-func inWorld(t *testing.T, poll bool, test func(t *testing.T, w *world)) {
+func inCluster(t *testing.T, poll bool, test func(t *testing.T, w *fakeCluster)) {
 	t.Helper()
-	inWorldOf(t, func(c *Config) { c.Poll = poll }, test)
+	inClusterOf(t, func(c *Config) { c.Poll = poll }, test)
 }
 
-func inWorldOf(t *testing.T, change func(*Config), test func(t *testing.T, w *world)) {
+func inClusterOf(t *testing.T, change func(*Config), test func(t *testing.T, w *fakeCluster)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(change)
+		w := newFakeCluster(change)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -116,12 +115,12 @@ func inWorldOf(t *testing.T, change func(*Config), test func(t *testing.T, w *wo
 	})
 }
 
-func newWorld(change func(*Config)) *world {
+func newFakeCluster(change func(*Config)) *fakeCluster {
 	listKinds := map[schema.GroupVersionResource]string{crdResource: "CustomResourceDefinitionList"}
 	for gvk := range resources {
 		listKinds[resourceOf(gvk)] = gvk.Kind + "List"
 	}
-	w := &world{
+	w := &fakeCluster{
 		client:       dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), listKinds),
 		served:       sets.New(reboot, fence, global),
 		discoveryErr: map[string]error{},
@@ -135,7 +134,7 @@ func newWorld(change func(*Config)) *world {
 	w.client.PrependReactor("*", "*", w.refuse)
 	w.client.PrependWatchReactor("*", w.watch)
 	config := Config{
-		Name: "test", Client: slowClient{FakeDynamicClient: w.client, world: w}, Discovery: w, Access: access.SelfSubjectAccessReviews(),
+		Name: "test", Client: slowClient{FakeDynamicClient: w.client, fakeCluster: w}, Discovery: w, Access: access.SelfSubjectAccessReviews(),
 		Verbs: []string{"get", "list", "watch"}, Interval: interval,
 		Parse: func(u *unstructured.Unstructured) runtime.Object { return &parsed{Unstructured: *u} },
 		Handler: cache.ResourceEventHandlerFuncs{
@@ -156,53 +155,17 @@ func newWorld(change func(*Config)) *world {
 	return w
 }
 
-// slowClient delays lists. A reactor cannot: the fake answers one request at a
-// time.
-type slowClient struct {
-	*dynamicfake.FakeDynamicClient
-	world *world
-}
-
-func (c slowClient) Resource(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
-	return slowResource{NamespaceableResourceInterface: c.FakeDynamicClient.Resource(resource), world: c.world}
-}
-
-type slowResource struct {
-	dynamic.NamespaceableResourceInterface
-	world *world
-}
-
-func (r slowResource) List(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	defer counted(&r.world.listing)()
-	r.world.mu.Lock()
-	r.world.listedAt = append(r.world.listedAt, options.ResourceVersion)
-	r.world.mu.Unlock()
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(time.Duration(r.world.delay.Load())):
-	}
-	return r.NamespaceableResourceInterface.List(ctx, options)
-}
-
-func (r slowResource) Namespace(namespace string) dynamic.ResourceInterface {
-	if namespace != metav1.NamespaceAll {
-		return r.NamespaceableResourceInterface.Namespace(namespace)
-	}
-	return r
-}
-
 // parsed is what Parse makes of an object.
 type parsed struct{ unstructured.Unstructured }
 
-func (w *world) saw(what string, object any) {
+func (w *fakeCluster) saw(what string, object any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.events = append(w.events, what+" "+object.(*parsed).GetName())
 }
 
 // ServerGroupsWithContext implements Discovery.
-func (w *world) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList, error) {
+func (w *fakeCluster) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looks++
@@ -217,7 +180,7 @@ func (w *world) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList, 
 }
 
 // ServerResourcesForGroupVersionWithContext implements Discovery.
-func (w *world) ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error) {
+func (w *fakeCluster) ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error) {
 	gv, err := schema.ParseGroupVersion(groupVersion)
 	if err != nil {
 		return nil, err
@@ -248,7 +211,7 @@ func (w *world) ServerResourcesForGroupVersionWithContext(ctx context.Context, g
 	return list, nil
 }
 
-func (w *world) review(action clienttesting.Action) (bool, runtime.Object, error) {
+func (w *fakeCluster) review(action clienttesting.Action) (bool, runtime.Object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SelfSubjectAccessReview).DeepCopy()
@@ -257,14 +220,14 @@ func (w *world) review(action clienttesting.Action) (bool, runtime.Object, error
 	return true, review, w.accessErr
 }
 
-func (w *world) refuse(action clienttesting.Action) (bool, runtime.Object, error) {
+func (w *fakeCluster) refuse(action clienttesting.Action) (bool, runtime.Object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := w.refused[action.GetVerb()+" "+action.GetResource().Resource]
 	return err != nil, nil, err
 }
 
-func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error) {
+func (w *fakeCluster) watch(action clienttesting.Action) (bool, watch.Interface, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	resource := action.GetResource().Resource
@@ -279,9 +242,9 @@ func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error
 	return true, watcher, nil
 }
 
-// change changes the world, and waits until everything that follows at once has
+// change changes the cluster, and waits until everything that follows at once has
 // happened.
-func (w *world) change(f func()) {
+func (w *fakeCluster) change(f func()) {
 	w.mu.Lock()
 	f()
 	w.mu.Unlock()
@@ -289,7 +252,7 @@ func (w *world) change(f func()) {
 }
 
 // want has an owner want kinds, and objects named x of them.
-func (w *world) want(owner string, gvks ...schema.GroupVersionKind) {
+func (w *fakeCluster) want(owner string, gvks ...schema.GroupVersionKind) {
 	wants := map[schema.GroupVersionKind][]types.NamespacedName{}
 	for _, gvk := range gvks {
 		wants[gvk] = []types.NamespacedName{nameOf(gvk)}
@@ -306,7 +269,7 @@ func nameOf(gvk schema.GroupVersionKind) types.NamespacedName {
 }
 
 // put stores the object named x of a kind, and has the watches report it.
-func (w *world) put(gvk schema.GroupVersionKind, value string) {
+func (w *fakeCluster) put(gvk schema.GroupVersionKind, value string) {
 	u := &unstructured.Unstructured{Object: map[string]any{"value": value}}
 	u.SetGroupVersionKind(gvk)
 	u.SetNamespace(nameOf(gvk).Namespace)
@@ -322,14 +285,14 @@ func (w *world) put(gvk schema.GroupVersionKind, value string) {
 	w.report(gvk, event, u)
 }
 
-func (w *world) remove(gvk schema.GroupVersionKind) {
+func (w *fakeCluster) remove(gvk schema.GroupVersionKind) {
 	name := nameOf(gvk)
 	object, _ := w.client.Tracker().Get(resourceOf(gvk), name.Namespace, name.Name)
 	_ = w.client.Tracker().Delete(resourceOf(gvk), name.Namespace, name.Name)
 	w.report(gvk, watch.Deleted, object)
 }
 
-func (w *world) report(gvk schema.GroupVersionKind, event watch.EventType, object runtime.Object) {
+func (w *fakeCluster) report(gvk schema.GroupVersionKind, event watch.EventType, object runtime.Object) {
 	w.change(func() {
 		for _, watcher := range w.watchers[resources[gvk].Name] {
 			if !watcher.IsStopped() {
@@ -340,7 +303,7 @@ func (w *world) report(gvk schema.GroupVersionKind, event watch.EventType, objec
 }
 
 // breakWatches ends the running watches of a kind, as a server that restarts.
-func (w *world) breakWatches(gvk schema.GroupVersionKind) {
+func (w *fakeCluster) breakWatches(gvk schema.GroupVersionKind) {
 	w.change(func() {
 		for _, watcher := range w.watchers[resources[gvk].Name] {
 			if !watcher.IsStopped() {
@@ -351,7 +314,7 @@ func (w *world) breakWatches(gvk schema.GroupVersionKind) {
 }
 
 // running is the number of running watches of a kind.
-func (w *world) running(gvk schema.GroupVersionKind) int {
+func (w *fakeCluster) running(gvk schema.GroupVersionKind) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := 0
@@ -364,7 +327,7 @@ func (w *world) running(gvk schema.GroupVersionKind) int {
 }
 
 // requests counts the requests with a verb for a kind.
-func (w *world) requests(verb string, gvk schema.GroupVersionKind) int {
+func (w *fakeCluster) requests(verb string, gvk schema.GroupVersionKind) int {
 	n := 0
 	for _, action := range w.client.Actions() {
 		if action.GetVerb() == verb && action.GetResource() == resourceOf(gvk) {
@@ -375,7 +338,7 @@ func (w *world) requests(verb string, gvk schema.GroupVersionKind) int {
 }
 
 // notified returns and forgets the owners that were notified of a change.
-func (w *world) notified() [][]string {
+func (w *fakeCluster) notified() [][]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	told := slices.Clone(w.changed)
@@ -384,7 +347,7 @@ func (w *world) notified() [][]string {
 }
 
 // notifiedOwners is notified without repetitions.
-func (w *world) notifiedOwners() []string {
+func (w *fakeCluster) notifiedOwners() []string {
 	owners := sets.New[string]()
 	for _, told := range w.notified() {
 		owners.Insert(told...)
@@ -393,7 +356,7 @@ func (w *world) notifiedOwners() []string {
 }
 
 // value returns what the set knows of the object named x.
-func (w *world) value(gvk schema.GroupVersionKind) (string, error) {
+func (w *fakeCluster) value(gvk schema.GroupVersionKind) (string, error) {
 	object, err := w.set.Get(gvk, nameOf(gvk))
 	if err != nil {
 		return "", err

@@ -1,0 +1,111 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/meter"
+)
+
+// The controls are processes of their own, as the controller is. They are this executable,
+// with the name of the control as its first argument.
+const (
+	// bareInformer does nothing but watch Nodes.
+	bareInformer = "bare-informer"
+	// minimal does the least that any controller must do: see minimalController.
+	minimal = "minimal-controller"
+	// atMostBareInformer is how much more CPU than the bare informer the controller may take.
+	atMostBareInformer = 1.25
+)
+
+var controls = map[string]func(ctx context.Context, by *clients, args []string) error{
+	bareInformer: runBareInformer,
+	minimal:      runMinimal,
+}
+
+// runControl is the whole process of a control. The arguments are its name, a kubeconfig, and
+// its own arguments. It runs until ctx is done.
+func runControl(ctx context.Context, args []string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", args[1])
+	if err != nil {
+		return fmt.Errorf("reading the access to the API server: %w", err)
+	}
+	by, err := newClients(config, args[0])
+	if err != nil {
+		return err
+	}
+	return controls[args[0]](ctx, by, args[2:])
+}
+
+// runBareInformer keeps a cache of Nodes like that of the controller.
+func runBareInformer(ctx context.Context, by *clients, _ []string) error {
+	nodes := informers.NewSharedInformerFactoryWithOptions(by.kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
+	nodes.Informer().RunWithContext(ctx)
+	return nil
+}
+
+// control is a running control.
+type control struct {
+	*localkube.Process
+	name string
+}
+
+// startControl returns when the control has nothing more to do, until something happens.
+func (e *environment) startControl(ctx context.Context, name string, args ...string) (*control, error) {
+	config, err := e.cluster.ServiceAccountConfig(ctx, metav1.NamespaceDefault, controlAccount)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig := filepath.Join(e.cluster.Dir(), name+".kubeconfig")
+	if err := localkube.WriteKubeconfig(kubeconfig, config); err != nil {
+		return nil, fmt.Errorf("writing a kubeconfig: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	process, err := e.cluster.StartProcess(localkube.Command{Name: name, Path: self, Args: append([]string{name, kubeconfig}, args...)})
+	if err != nil {
+		return nil, fmt.Errorf("starting the control: %w", err)
+	}
+	c := &control{Process: process, name: name}
+	if err := waitUntilIdle(ctx, process.Pid()); err != nil {
+		return nil, errors.Join(err, c.end(ctx))
+	}
+	return c, nil
+}
+
+// end ends the control. The error is that of the control, if it has failed.
+func (c *control) end(ctx context.Context) error {
+	c.Stop()
+	code, err := c.Wait(ctx)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("the control %s exited with code %d\nlast lines of its log:\n%s", c.name, code, c.LogTail())
+	}
+	return err
+}
+
+// coresOf returns how much CPU a process uses while something happens.
+func coresOf(process *control, happens func() error) (float64, error) {
+	before, err := meter.UsageOf(process.Pid())
+	if err != nil {
+		return 0, err
+	}
+	if err := happens(); err != nil {
+		return 0, err
+	}
+	after, err := meter.UsageOf(process.Pid())
+	return (after.CPU - before.CPU).Seconds() / after.At.Sub(before.At).Seconds(), err
+}

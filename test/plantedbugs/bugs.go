@@ -1,0 +1,193 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// bug is a small mutation of the product.
+type bug struct {
+	// name says what the controller does wrong with it.
+	name string
+	// rule is the rule of the specification that it breaks.
+	rule string
+	// file is relative to the root of the repository. It has the text old exactly once.
+	file, old, new string
+}
+
+// source returns the file with the bug in it.
+func (b *bug) source(root string) ([]byte, error) {
+	source, err := os.ReadFile(filepath.Join(root, b.file))
+	if err != nil {
+		return nil, fmt.Errorf("reading the source of %q: %w", b.name, err)
+	}
+	if n := strings.Count(string(source), b.old); n != 1 {
+		return nil, fmt.Errorf("%s has the text of %q %d times: change the list in bugs.go", b.file, b.name, n)
+	}
+	return []byte(strings.Replace(string(source), b.old, b.new, 1)), nil
+}
+
+const (
+	inController = "pkg/controller/nodehealthcheck/"
+	inPlan       = "pkg/remediation/"
+)
+
+// bugs are those that a change could bring in. Each has happened here or elsewhere, or is
+// one line away.
+var bugs = []bug{
+	// Wake-ups.
+	{
+		name: "a change of a Node wakes no NodeHealthCheck", rule: "21.1", file: inController + "nodes.go",
+		old: "	c.enqueue(c.index.NodeChanged(node.Name, matters))\n", new: "	c.index.NodeChanged(node.Name, matters)\n",
+	},
+	{
+		name: "a change of a CR does not wake its owner", rule: "21.1", file: inController + "handlers.go",
+		old: "	c.enqueue(cr.Owners())\n", new: "",
+	},
+	{
+		name: "the end of a foreign CR wakes nobody who waits for it", rule: "11.4", file: inController + "handlers.go",
+		old: "	c.enqueue(c.waiters.of(crTopic(cr)))\n", new: "",
+	},
+	{
+		name: "the end of a lease wakes nobody who waits for it", rule: "14.4", file: inController + "handlers.go",
+		old: "			c.enqueue(c.waiters.of(leaseTopic(deleted.GetObjectName().Name)))\n", new: "",
+	},
+	{
+		name: "the end of a control plane remediation wakes nobody", rule: "12.2", file: inController + "handlers.go",
+		old: "	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))\n	c.enqueue(c.waiters.of(controlPlaneTopic))\n", new: "	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))\n",
+	},
+	{
+		name: "a template that changes wakes nobody", rule: "6.3", file: inController + "handlers.go",
+		old: "	changed := func(template *object.Template) { c.enqueue(c.referringTo(template)) }\n", new: "	changed := func(template *object.Template) { _ = c.referringTo(template) }\n",
+	},
+	{
+		name: "nothing wakes a node that becomes unhealthy by time alone", rule: "21.3", file: inController + "evaluate.go",
+		old: "	e.recheck = health.Earliest(e.recheck, e.summary.Recheck)\n", new: "",
+	},
+	{
+		name: "a plan's next instant is forgotten", rule: "13.2", file: inController + "report.go",
+		old: "		next = health.Earliest(next, result.Plan.Recheck)\n", new: "",
+	},
+	{
+		name: "an attempt that failed is not repeated", rule: "21.4", file: inController + "report.go",
+		old: "	next = health.Earliest(next, r.state.attempts.recheck(r.results, r.now))\n", new: "	r.state.attempts.recheck(r.results, r.now)\n",
+	},
+	// What permits a remediation.
+	{
+		name: "the gate is open with one healthy node too few", rule: "8.1", file: "pkg/health/gate.go",
+		old: "	gate.Open = healthy >= gate.Required\n", new: "	gate.Open = healthy+1 >= gate.Required\n",
+	},
+	{
+		name: "percentages are rounded down", rule: "8.2", file: "pkg/health/gate.go",
+		old: "		return (int(parsed)*total + 99) / 100, true\n", new: "		return int(parsed) * total / 100, true\n",
+	},
+	{
+		name: "a node under remediation counts as healthy once its conditions are", rule: "7.6", file: inController + "evaluate.go",
+		old: "		e.summary.Add(node.Verdict, remediated)\n", new: "		e.summary.Add(node.Verdict, false)\n",
+	},
+	{
+		name: "durations are cut to half", rule: "7.3", file: "pkg/health/health.go",
+		old: "condition.LastTransitionTime.Add(rule.Duration.Duration)", new: "condition.LastTransitionTime.Add(rule.Duration.Duration / 2)",
+	},
+	{
+		name: "a pause is ignored", rule: "10.1", file: inPlan + "constraints.go",
+		old: "applies: func(c *Constraints) bool { return c.Paused }", new: "applies: func(*Constraints) bool { return false }",
+	},
+	{
+		name: "the exclusion label is ignored", rule: "15.1", file: inPlan + "constraints.go",
+		old: "applies: func(c *Constraints) bool { return c.Excluded }", new: "applies: func(*Constraints) bool { return false }",
+	},
+	{
+		name: "a storm also stops the next steps", rule: "9.6", file: inPlan + "constraints.go",
+		old: "forAll: true, firstOnly: true, // Spec 9.6.", new: "forAll: true,",
+	},
+	{
+		name: "a storm never ends", rule: "9.5", file: "pkg/health/storm.go",
+		old: "	if !now.Before(s.End(rules)) {\n		return Storm{}\n	}\n", new: "",
+	},
+	{
+		name: "a storm ends without its cooldown", rule: "9.5", file: "pkg/health/storm.go",
+		old: "	if rules.Cooldown == nil {\n		return Storm{}\n	}\n	// By", new: "	if s.Active {\n		return Storm{}\n	}\n	// By",
+	},
+	{
+		name: "two control plane nodes at once", rule: "12.2", file: "pkg/limits/limits.go",
+		old: "		if other != node {\n", new: "		if other != node && node == \"\" {\n",
+	},
+	{
+		name: "the Node is not read live before its CR is created", rule: "5.4", file: inController + "preflight.go",
+		old: "	return cached != nil && p.snapshot.remains(live, now) && p.snapshot.remains(cached, now), nil\n", new: "	return live != nil || cached != nil || now.IsZero(), nil\n",
+	},
+	// Leases.
+	{
+		name: "a lease is not renewed", rule: "14.5", file: inPlan + "plan.go",
+		old: "	return renew(p.Node.Lease, p.renewalDuration(), p.now)\n", new: "	return nil\n",
+	},
+	{
+		name: "a lease of another operator is taken", rule: "14.3", file: inPlan + "lease.go",
+		old: "	case leaseValid(old, now):\n", new: "	case leaseValid(old, now) && old.Name == \"\":\n",
+	},
+	{
+		name: "a lease is not released", rule: "14.9", file: inPlan + "plan.go",
+		old: "		if (held || abandoned) && !p.Begins() && !unsure {\n", new: "		if (held || abandoned) && p.Begins() && !unsure {\n",
+	},
+	// Steps.
+	{
+		name: "a step ends after half of its time", rule: "13.2", file: inPlan + "escalate.go",
+		old: "		return cr.CreationTimestamp.Add(step.Timeout)\n", new: "		return cr.CreationTimestamp.Add(step.Timeout / 2)\n",
+	},
+	{
+		name: "a failed step waits for its timeout", rule: "13.2", file: inPlan + "escalate.go",
+		old: "	case cr.Succeeded == corev1.ConditionFalse:\n		return p.now\n", new: "",
+	},
+	{
+		name: "a step is followed by another one without being ended", rule: "13.3", file: inPlan + "escalate.go",
+		old: "	p.begin(next, MarkTimedOut{CR: cr, At: p.now, EndsStep: true})\n", new: "	p.begin(next)\n",
+	},
+	{
+		name: "an overdue lease does not end a classic remediation", rule: "14.7", file: inPlan + "escalate.go",
+		old: "		return end\n	case cr.Succeeded", new: "		return end.Add(time.Hour)\n	case cr.Succeeded",
+	},
+	{
+		name: "a CR that is being deleted counts as gone", rule: "P9", file: inPlan + "escalate.go",
+		old: "	case p.progress.remaining == 0 && len(p.progress.deleting) > 0:\n", new: "	case p.progress.remaining == 0 && len(p.progress.deleting) > 100:\n",
+	},
+	// Recovery.
+	{
+		name: "the healthy delay is ignored", rule: "16.4", file: inPlan + "plan.go",
+		old: "	case p.HealthyDelay == 0 || p.Node.ConfirmedHealthy:\n", new: "	case p.HealthyDelay >= 0 || p.Node.ConfirmedHealthy:\n",
+	},
+	{
+		name: "the healthy delay begins anew with every sync", rule: "16.4", file: inPlan + "plan.go",
+		old: "	if since.IsZero() {\n		since = p.now.Truncate(time.Second)\n	}\n	due =", new: "	since = p.now.Truncate(time.Second)\n	due =",
+	},
+	{
+		name: "the CRs of a deleted Node stay", rule: "17.2", file: inPlan + "plan.go",
+		old: "		if !deleting {\n			p.do(Delete{CR: cr})\n		}\n	}\n}\n\n// keepLease", new: "	}\n}\n\n// keepLease",
+	},
+	{
+		name: "a CR is deleted whoever has its name by now", rule: "16.3", file: inPlan + "execute/executor.go",
+		old: "*metav1.NewPreconditionDeleteOptions(string(cr.UID))", new: "metav1.DeleteOptions{}",
+	},
+	// Reports.
+	{
+		name: "events are recorded twice", rule: "19", file: inController + "report.go",
+		old: "	c.events.record(s.nhc, transitions)\n", new: "	c.events.record(s.nhc, transitions)\n	c.events.record(s.nhc, transitions)\n",
+	},
+	{
+		name: "status leaves out what is only remediated", rule: "18.4", file: "pkg/status/entries.go",
+		old: "	if len(entry.Remediations) == 0 && !unhealthy && !lingering {\n", new: "	if !unhealthy && !lingering {\n",
+	},
+	{
+		name: "an episode never ends", rule: "23b", file: "pkg/history/episode.go",
+		old: "	case o.healthy() && e.Started != nil:\n		return v1alpha1.OutcomeRecovered\n", new: "	case o.healthy() && e.Started != nil:\n		return \"\"\n",
+	},
+	{
+		name: "a cache that does not show our last write is trusted", rule: "P9", file: inController + "stale.go",
+		old: "	if len(behind) > 0 && c.clock.Since(behind[0].Since) < liveAfter {\n", new: "	if behind = nil; len(behind) > 0 {\n",
+	},
+}

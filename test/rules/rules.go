@@ -1,0 +1,20 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import "slices"
+
+// allRules are the rules that a judge checks.
+var allRules = []string{
+	"4.8", "5.4", "6.1", "6.2", "6.4", "6.7", "7.3", "7.8", "8.5", "9.2", "9.5", "9.6", "9.8", "9.9", "9.10", "10.1",
+	"11.1", "11.2", "11.3", "11.4", "12.2", "12.5", "13.1", "13.2", "13.3", "13.5", "13.8",
+	"14.1", "14.2", "14.4", "14.5", "14.6", "14.9", "15.1", "16.1", "16.2", "16.4", "16.6", "17.1", "17.2", "17.3", "17.4", "17.5",
+	"18.1", "18.2", "18.3", "18.4", "18.5", "18.6", "19.1", "22.3", "P9", "P12",
+}
+
+// Unchecked returns the rules that were not checked once: a run that has such rules says
+// nothing about them.
+func Unchecked(checked map[string]int) []string {
+	return slices.DeleteFunc(slices.Clone(allRules), func(rule string) bool { return checked[rule] > 0 })
+}
