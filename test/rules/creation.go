@@ -213,6 +213,9 @@ func (j *Judge) stepInOrder(w window, created *CR) []finding {
 // toldBefore reports whether the CR of the step before was told to stop when the next one
 // began (spec 13.3 to 13.5).
 func (j *Judge) toldBefore(w window, order *stepOrder) finding {
+	if order.step == 0 {
+		return finding{rule: "13.3"}
+	}
 	recorded := j.recordedTimeouts(w)
 	for key, cr := range j.crsAt(w.node, w.rv-1) {
 		if !cr.OwnedBy(w.nhc) || cr.Deleting || stepOf(order.steps, cr) != order.step-1 {

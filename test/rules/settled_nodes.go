@@ -122,9 +122,13 @@ func (s *settledCheck) checkDelay(name string, node *Node) {
 // checkLease judges that the lease of a node is renewed in time (spec 14.5).
 func (s *settledCheck) checkLease(name string) {
 	steps, recorded := stepsOf(s.nhc), timeouts(s.nhc)
+	last := -1
+	for _, cr := range s.own[name] {
+		last = max(last, stepOf(steps, cr)) // The ones before are over (spec 13.2).
+	}
 	atWork := slices.ContainsFunc(s.own[name], func(cr *CR) bool {
 		i := stepOf(steps, cr)
-		return i >= 0 && !s.isOver(steps[i], cr, recorded[cr.UID])
+		return i >= 0 && i == last && !s.isOver(steps[i], cr, recorded[cr.UID])
 	})
 	if !atWork {
 		return // After the last step it is not renewed any more (spec 13.6, 14.7).

@@ -24,6 +24,7 @@ var (
 	first   = flag.Int("simulation.first", 1, "the first seed")
 	steps   = flag.Int("simulation.steps", 120, "the number of random steps of a seed")
 	verbose = flag.Bool("simulation.verbose", false, "show all that happens")
+	goOn    = flag.Bool("simulation.continue", false, "continue with the next seed after a failure")
 )
 
 // TestSimulation has the controller work in a cluster in which everything happens by chance,
@@ -39,13 +40,15 @@ func TestSimulation(t *testing.T) {
 		for group := range groups {
 			t.Run(fmt.Sprintf("group %d", group), func(t *testing.T) {
 				t.Parallel()
-				for seed := *first + group; seed < *first+*seeds && !t.Failed(); seed += groups {
-					seen := simulate(t, uint64(seed))
-					mu.Lock()
-					for what, n := range seen {
-						total[what] += n
-					}
-					mu.Unlock()
+				for seed := *first + group; seed < *first+*seeds && (*goOn || !t.Failed()); seed += groups {
+					t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+						seen := simulate(t, uint64(seed))
+						mu.Lock()
+						defer mu.Unlock()
+						for what, n := range seen {
+							total[what] += n
+						}
+					})
 				}
 			})
 		}
