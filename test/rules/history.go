@@ -137,8 +137,10 @@ func (h *history) leasesDuring(node string, since time.Time, until uint64) []*co
 	return found
 }
 
-// counts counts the selected nodes of a NodeHealthCheck as they may have been seen.
-func (h *history) nodeCounts(nhcs []*NHC, since time.Time, until uint64, now time.Time) NodeCounts {
+// countsBy counts the nodes that one version of a NodeHealthCheck selects, as they may have
+// been seen.
+func (h *history) countsBy(nhc *NHC, w window) NodeCounts {
+	nhcs, since, until, now := []*NHC{nhc}, w.known, w.rv, w.at
 	var c NodeCounts
 	for name, versions := range h.nodes {
 		nodes := versions.during(since, until)

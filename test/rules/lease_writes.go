@@ -63,13 +63,18 @@ func (l *leaseWrite) findings() []finding {
 			l.content("14.4"),
 			check("14.4", transitionsOf(l.after) != transitionsOf(l.before)+1, "a lease is taken over with %d transitions after %d", transitionsOf(l.after), transitionsOf(l.before)),
 		}
-	case l.before.Spec.AcquireTime == nil: // It is completed, or begins anew.
-		return []finding{check("14.5", l.after.Spec.AcquireTime == nil || l.after.Spec.RenewTime == nil || l.after.Spec.LeaseDurationSeconds == nil, "a lease is renewed and stays incomplete")}
+	case !complete(l.before): // It is completed, or begins anew.
+		return []finding{check("14.5", !complete(l.after), "a lease is renewed and stays incomplete")}
 	case !l.before.Spec.AcquireTime.Equal(l.after.Spec.AcquireTime):
 		return []finding{l.content("14.2")}
 	default:
 		return []finding{l.renewal()}
 	}
+}
+
+// complete reports whether a lease has all its times.
+func complete(lease *coordinationv1.Lease) bool {
+	return lease.Spec.AcquireTime != nil && lease.Spec.RenewTime != nil && lease.Spec.LeaseDurationSeconds != nil
 }
 
 // duration is T of a step (spec 1.4).

@@ -88,6 +88,7 @@ func (s *settledCheck) violations() []Violation {
 	s.checkCounts()
 	s.checkPhase()
 	s.checkEntries()
+	s.checkDecisions()
 	s.checkConditions()
 	s.checkStorm()
 	for _, node := range sets.List(s.unhealthy) {

@@ -14,30 +14,30 @@ import (
 
 // refusal says why an unhealthy node need not get a CR (spec 5.4), or "". What refuses
 // only the first one is not asked for a next one.
-func (s *settledCheck) refusal(name string, first bool) string {
+func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason {
 	node := s.nodes[name].at(s.rv)
 	status := &s.nhc.Status
 	switch {
 	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDisabled):
-		return "disabled"
+		return v1alpha1.DecidedDisabled
 	case len(s.nhc.Spec.PauseRequests) > 0:
-		return "paused"
+		return v1alpha1.DecidedPaused
 	case !s.gate:
-		return "gate"
+		return v1alpha1.DecidedGateClosed
 	case first && Stormy(&s.nhc.Spec) && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStormActive):
-		return "storm"
+		return v1alpha1.DecidedStormActive
 	case node.Labels[v1alpha1.LabelExclude] == "true":
-		return "excluded"
+		return v1alpha1.DecidedExcluded
 	case first && node.ControlPlane() && s.slotTaken(name):
-		return "control plane"
+		return v1alpha1.DecidedControlPlaneBusy
 	case first && node.ControlPlane() && !s.quorumWithout(name):
-		return "etcd"
+		return v1alpha1.DecidedEtcdQuorum
 	case s.othersCR(name, s.nhc.Name):
-		return "foreign CR"
+		return v1alpha1.DecidedForeignRemediation
 	case s.leaseTaken(name, s.nhc.Name):
-		return "lease"
+		return v1alpha1.DecidedLeaseTaken
 	case slices.ContainsFunc(s.own[name], func(cr *CR) bool { return cr.Deleting }):
-		return "an old CR is being deleted"
+		return v1alpha1.DecidedAwaitingDeletion
 	default:
 		return ""
 	}
@@ -55,6 +55,9 @@ func (s *settledCheck) checkUnhealthy(name string) {
 	}
 	s.checks["P12"]++
 	steps := stepsOf(s.nhc)
+	if slices.ContainsFunc(s.own[name], func(cr *CR) bool { return stepOf(steps, cr) < 0 }) {
+		return // What belongs to no step may be at work, too.
+	}
 	recorded := timeouts(s.nhc)
 	crs := make([]*CR, len(steps))
 	for _, cr := range s.own[name] {

@@ -77,13 +77,17 @@ func (j *Judge) stormJustified(w window, before, after *NHC) finding {
 		return finding{rule: "9.2"}
 	}
 	versions := j.nhcs[w.nhc].during(w.known, w.rv)
-	counts := j.nodeCounts(versions, w.known, w.rv, w.at)
+	var counts NodeCounts
+	countBy := func(nhc *NHC) *NodeCounts {
+		counts = j.countsBy(nhc, w)
+		return &counts
+	}
 	if is {
-		begins := some(versions, func(nhc *NHC) bool { return nhc != nil && counts.MayBegin(&nhc.Spec) })
+		begins := some(versions, func(nhc *NHC) bool { return nhc != nil && countBy(nhc).MayBegin(&nhc.Spec) })
 		return check("9.2", !begins, "a storm begins, with %+v", counts)
 	}
 	ends := some(versions, func(spec *NHC) bool {
-		return spec == nil || !Stormy(&spec.Spec) || (counts.Calm(&spec.Spec) && some(versions, func(status *NHC) bool {
+		return spec == nil || !Stormy(&spec.Spec) || (countBy(spec).Calm(&spec.Spec) && some(versions, func(status *NHC) bool {
 			return status != nil && cooledDown(&spec.Spec, &status.Status, w.at)
 		}))
 	})

@@ -81,10 +81,16 @@ func (c *cluster) settle(d time.Duration) {
 	}
 }
 
-// cure makes all nodes healthy.
+// cure makes all nodes healthy, one after the other: what one of them held back has to go
+// on for the next ones.
 func (c *cluster) cure() {
-	for _, name := range c.nodeNames() {
+	names := c.nodeNames()
+	c.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for _, name := range names {
 		c.heal(name)
+		c.sleep(oneOf(c, 3*time.Second, 10*time.Second, 40*time.Second))
+		c.release()
+		c.sleep(3 * time.Second)
 	}
 }
 

@@ -23,7 +23,7 @@ func (c *cluster) populate() {
 	for i := range 2 + c.random.IntN(3) {
 		c.createNode(fmt.Sprintf("worker-%d", i), corev1.ConditionTrue)
 	}
-	for i := range oneOf(c, 0, 0, 1, 3) {
+	for i := range oneOf(c, 0, 1, 3, 3) {
 		c.createNode(fmt.Sprintf("master-%d", i), corev1.ConditionTrue)
 	}
 	for _, name := range []string{"blue", "green", "red"}[:1+c.random.IntN(3)] {
