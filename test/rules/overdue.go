@@ -126,12 +126,8 @@ func (d *Deadlines) snapshotAt(at time.Time) *snapshot {
 }
 
 // mayTakeLonger reports whether something that ended without an event may have been in the
-// way until now: a lease of somebody else that has expired (spec 14.3). Nor does an event
-// tell a node that waits for one thing that another one is in the way, too.
+// way until now: a lease of somebody else that has expired (spec 14.3).
 func (d *Deadlines) mayTakeLonger(v Violation, now time.Time) bool {
-	if v.Rule == "5.4" {
-		return true
-	}
 	for key := range d.judge.leasesOf[v.Node] {
 		for _, version := range d.judge.leases[key] {
 			lease := version.object

@@ -125,15 +125,13 @@ func (s *settledCheck) checkDelay(name string, node *Node) {
 // checkLease judges that the lease of a node is renewed in time (spec 14.5).
 func (s *settledCheck) checkLease(name string) {
 	steps, recorded := stepsOf(s.nhc), timeouts(s.nhc)
-	last := -1
-	for _, cr := range s.own[name] {
-		last = max(last, stepOf(steps, cr)) // The ones before are over (spec 13.2).
+	last, current := -1, (*CR)(nil)
+	for _, cr := range s.own[name] { // Earlier steps are over (spec 13.2), and the oldest CR counts (spec 11.8).
+		if i := stepOf(steps, cr); i > last || (i == last && i >= 0 && cr.Created.Before(current.Created)) {
+			last, current = i, cr
+		}
 	}
-	atWork := slices.ContainsFunc(s.own[name], func(cr *CR) bool {
-		i := stepOf(steps, cr)
-		return i >= 0 && i == last && !s.isOver(steps[i], cr, recorded[cr.UID])
-	})
-	if !atWork {
+	if current == nil || s.isOver(steps[last], current, recorded[current.UID]) {
 		return // After the last step it is not renewed any more (spec 13.6, 14.7).
 	}
 	for key := range s.leasesOf[name] {

@@ -169,6 +169,9 @@ func (c *cluster) delayWatches() {
 		return
 	}
 	gvr := oneOf(c, c.watched()...)
+	if c.chance(40) {
+		gvr = nodes
+	}
 	c.lagging, c.lagBy = &gvr, oneOf(c, 100*time.Millisecond, time.Second, 5*time.Second, 45*time.Second)
 	for _, r := range c.replicas {
 		r.client.Delay(gvr, c.lagBy)

@@ -44,6 +44,7 @@ func (c *cluster) feed(requests []memapi.Request, changes []*memapi.Change) {
 		if change.Type == watch.Deleted {
 			event.Object = nil
 		}
+		c.noteStatus(change)
 		c.judge.Apply(event)
 		c.deadlines.Applied(event)
 	}

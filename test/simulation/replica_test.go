@@ -7,7 +7,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
@@ -34,7 +34,6 @@ const leaseNamespace = "medik8s-leases"
 type replica struct {
 	name   string
 	client *memapi.Client
-	clock  *skewedClock
 
 	controller *nodehealthcheck.Controller
 	informers  []cache.SharedIndexInformer
@@ -61,7 +60,7 @@ func (r *replica) prepare(t *testing.T, ctx context.Context, recorder *recorder)
 	metadataClient, err := metadata.NewForConfig(config)
 	require.NoError(t, err)
 
-	r.clock, r.drain = &skewedClock{}, make(chan struct{})
+	r.drain = make(chan struct{})
 	nodes := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
 	leases := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(leaseNamespace)).Coordination().V1().Leases()
 	checks := nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks()
@@ -69,7 +68,7 @@ func (r *replica) prepare(t *testing.T, ctx context.Context, recorder *recorder)
 	r.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
 		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
-		Recorder: recorder, Clock: r.clock, ClockTrusted: r.clock.trusted, Metrics: prometheus.NewRegistry(),
+		Recorder: recorder, Clock: clock.RealClock{}, ClockTrusted: func() bool { return true }, Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	r.informers = []cache.SharedIndexInformer{nodes.Informer(), leases.Informer(), checks.Informer(), crds}
@@ -120,33 +119,4 @@ func (r *replica) die(ctx context.Context) {
 	}
 	r.worked.Wait()
 	r.done.Wait()
-}
-
-// skewedClock is the clock of a process, which may be ahead of that of the others.
-type skewedClock struct {
-	mu        sync.Mutex
-	ahead     time.Duration
-	untrusted bool
-}
-
-// Now implements clock.PassiveClock.
-func (c *skewedClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Now().Add(c.ahead)
-}
-
-// Since implements clock.PassiveClock.
-func (c *skewedClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
-
-func (c *skewedClock) trusted() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return !c.untrusted
-}
-
-func (c *skewedClock) trust(trusted bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.untrusted = !trusted
 }

@@ -29,6 +29,10 @@ func (c *cluster) calm() {
 		c.kinds[i].install(c)
 	}
 	for _, name := range c.nhcNames() {
+		if c.nhc(name).DeletionTimestamp != nil {
+			c.deleteNHC(name)
+			continue
+		}
 		c.changeSpec(name, func(spec *v1alpha1.NodeHealthCheckSpec) {
 			spec.PauseRequests = nil
 			spec.MinHealthy, spec.MaxUnhealthy = new(intstr.FromInt32(0)), nil

@@ -17,6 +17,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 var (
@@ -55,6 +57,9 @@ func TestSimulation(t *testing.T) {
 	})
 	for _, what := range sorted(total) {
 		t.Logf("%-50s %8d", what, total[what])
+	}
+	if !t.Failed() {
+		checkCoverage(t, *seeds, total)
 	}
 }
 
@@ -104,6 +109,10 @@ func (c *cluster) simulate() {
 	c.calm()
 	c.log("=== calm: the remediators do nothing")
 	c.settle(4 * time.Hour)
+	if c.chance(10) {
+		c.log("=== two days later")
+		c.idle(v1alpha1.OldRemediationAge)
+	}
 	c.log("=== all nodes are healthy")
 	c.cure()
 	c.settle(2 * time.Hour)

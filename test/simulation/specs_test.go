@@ -60,6 +60,24 @@ func (c *cluster) createNHC(name string) {
 	c.describe(name)
 }
 
+// deleteNHC deletes a NodeHealthCheck. Something may hold it for a while.
+func (c *cluster) deleteNHC(name string) {
+	key := memapi.Key{Name: name}
+	setFinalizers := func(finalizers ...string) {
+		c.server.Modify("user", nhcs, key, func(object *unstructured.Unstructured) { object.SetFinalizers(finalizers) })
+	}
+	if c.nhc(name).DeletionTimestamp != nil {
+		c.log("%s is let go", name)
+		setFinalizers()
+		return
+	}
+	if c.chance(50) {
+		setFinalizers("example.com/backup")
+	}
+	c.log("%s is deleted", name)
+	c.server.Delete("user", nhcs, key)
+}
+
 // changeSpec changes a spec, as far as admission permits.
 func (c *cluster) changeSpec(name string, change func(*v1alpha1.NodeHealthCheckSpec)) {
 	changed := c.server.Modify("user", nhcs, memapi.Key{Name: name}, func(object *unstructured.Unstructured) {

@@ -59,6 +59,14 @@ func (c *cluster) sleep(d time.Duration) {
 	}
 }
 
+// idle lets a long time pass and checks the rules at its end.
+func (c *cluster) idle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+	c.elect()
+	c.check()
+}
+
 // trouble is something that goes wrong between the controller and the API server.
 func (c *cluster) trouble() {
 	switch c.random.IntN(6) {
@@ -190,8 +198,7 @@ func (c *cluster) nhcEvent(name string) {
 		c.log("the status of %s is lost", name)
 		c.server.Modify("somebody", nhcs, memapi.Key{Name: name}, func(object *unstructured.Unstructured) { delete(object.Object, "status") })
 	case n < 3:
-		c.log("%s is deleted", name)
-		c.server.Delete("user", nhcs, memapi.Key{Name: name})
+		c.deleteNHC(name)
 	case n < 5:
 		c.createNHC(oneOf(c, "blue", "green", "red"))
 	default:
