@@ -17,9 +17,9 @@ export GOWORK := off
 LDFLAGS = -s -w $(shell hack/version.sh $(RELEASE))
 GOLANGCI_LINT := go tool -modfile=hack/tools/golangci-lint/go.mod golangci-lint
 
-# The race detector needs cgo, and that a C compiler.
-C_COMPILER = $(shell command -v $$(go env CC) 2>/dev/null)
-RACE = $(if $(C_COMPILER),-race)
+# Prints the results of tests as they come, and keeps them for testreport.
+GOTESTSUM := go tool -modfile=hack/tools/gotestsum/go.mod gotestsum
+
 TEST_FLAGS ?=
 TEST_TIMEOUT ?= 40m
 
@@ -65,36 +65,77 @@ demo: build localkube ## Show the controller at work on a control plane of its o
 ##@ Test
 
 .PHONY: test
-test: test-unit test-integration ## Run all tests.
+test: test-unit test-integration ## Run all tests, but for what takes long (6 minutes on two cores once everything is built).
+	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
-.PHONY: race-note
-race-note:
-	@$(if $(RACE),true,echo "No C compiler found: the tests run without the race detector")
+# Packages without goroutines: the linter sees to that. The race detector makes them
+# several times slower, and has nothing to find.
+PURE = ./hack/... ./pkg/apis/... ./pkg/health ./pkg/history ./pkg/limits ./pkg/remediation ./pkg/remediation/object ./pkg/remediation/simulation ./pkg/status ./test/docs
+
+# The race detector needs cgo, and that a C compiler.
+.PHONY: c-compiler
+c-compiler:
+	@command -v "$$(go env CC)" >/dev/null || { echo "The race detector needs a C compiler: install gcc, or set CC" >&2; exit 1; }
+
+_output/tests:
+	@mkdir -p $@
 
 .PHONY: test-unit
-test-unit: race-note ## Run the tests that need no control plane.
+test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
-	go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 2 $(TEST_FLAGS) ./cmd/... ./hack/... ./pkg/... ./test/docs
+	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE)
+	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -count=1 -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
+		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
 
 # The controller that the integration tests run, with the race detector in it.
 .PHONY: build-race
-build-race: race-note
-	go build $(RACE) -o bin/race/ ./cmd/nhc-controller
+build-race: c-compiler
+	go build -race -o bin/race/ ./cmd/nhc-controller
 
-# One package after the other, each has control planes of its own, and many tests
-# at a time, which mostly wait. With -v every result appears as soon as it is known.
-# The failure tests run in their short form.
+# Most tests wait for what the control planes do, so many of them run at a time. What they
+# test runs in processes, with the race detector.
 .PHONY: test-integration
-test-integration: localkube build-race ## Run the tests on a real control plane.
+test-integration: localkube build-race _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
-	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout $(TEST_TIMEOUT) -p 1 -parallel 8 -v $(TEST_FLAGS) ./test/... \
-		| grep --line-buffered --invert-match -E '^=== |no test files'
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
+		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) $$(go list ./test/... | grep --invert-match /test/docs)
 
 FAULTS_FLAGS ?= -faults.seeds=3
 
 .PHONY: test-faults
-test-faults: localkube build build-race ## Run the failure tests in their long form, with several seeds (hours).
-	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -count=1 $(RACE) -timeout 3h -v $(TEST_FLAGS) ./test/faults -faults.long $(FAULTS_FLAGS)
+test-faults: localkube build build-race _output/tests ## Run the failure tests in their long form, with several seeds (hours).
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/faults.json -- \
+		-count=1 -race -timeout 3h $(TEST_FLAGS) ./test/faults -faults.long $(FAULTS_FLAGS)
+
+# The seed of this night: with it a failure can be repeated.
+NIGHTLY_SEED ?= $(shell date +%Y%m%d)
+
+# What takes too long for every change. Everything runs even if something has failed.
+.PHONY: nightly
+nightly: ## Run what takes too long for make test (hours).
+	@echo "The seed is $(NIGHTLY_SEED)"
+	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-faults nightly-simulation nightly-fuzz verify-reproducible govulncheck
+
+.PHONY: nightly-race
+nightly-race: c-compiler _output/tests
+	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/nightly-race.json -- -count=1 -race -timeout 1h $(PURE)
+
+.PHONY: nightly-kill-points
+nightly-kill-points: localkube build-race _output/tests
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-kill-points.json -- \
+		-count=1 -race -timeout 1h ./test/integration -run TestKilledAtEachWrite -kill.all
+
+.PHONY: nightly-faults
+nightly-faults:
+	$(MAKE) test-faults FAULTS_FLAGS='-faults.seed=$(NIGHTLY_SEED) -faults.seeds=3'
+
+.PHONY: nightly-simulation
+nightly-simulation:
+	go test -count=1 -timeout 3h ./pkg/remediation/simulation -run 'TestSimulation$$' -simulation.seeds=20000
+
+.PHONY: nightly-fuzz
+nightly-fuzz:
+	$(MAKE) fuzz FUZZTIME=2m
 
 FUZZTIME ?= 5s
 

@@ -60,7 +60,7 @@ func TestAdmit(t *testing.T) {
 			t.Parallel()
 			reference := corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootRemediationTemplate", Namespace: "remediators", Name: "reboot"}
 			policy := &remediation.Policy{Steps: []remediation.Step{{Reference: reference}}, Templates: []*object.Template{{}}}
-			plans := remediation.NewPlan(policy, []remediation.Node{tc.node}, epoch.Add(time.Minute))
+			plans := remediation.NewPlans(policy, []remediation.Node{tc.node}, epoch.Add(time.Minute))
 			before := plans[0]
 			(&Limits{ControlPlane: tc.limits}).Admit(policy, plans, epoch.Add(time.Minute))
 			require.Equal(t, tc.want, plans[0].Refusal())

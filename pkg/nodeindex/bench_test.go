@@ -42,7 +42,7 @@ func BenchmarkIndex(b *testing.B) {
 	b.Run("read by a sync", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			index.Candidates(all.Version)
+			index.NeedingLook(all.Version)
 			index.Overlaps("all")
 		}
 	})
@@ -52,7 +52,7 @@ func BenchmarkIndex(b *testing.B) {
 		for i := 0; b.Loop(); i++ {
 			nodes.put(variants[i%2])
 			index.NodeChanged(name(7), false)
-			index.Candidates(all.Version)
+			index.NeedingLook(all.Version)
 		}
 	})
 	b.Run("another selector", func(b *testing.B) {

@@ -70,9 +70,9 @@ type Index struct {
 type entry struct {
 	Check
 	selected int
-	// candidates are the selected nodes that need a look, and sorted are the same in
+	// needLook are the selected nodes that need a look, and sorted are the same in
 	// order, nil after a change.
-	candidates sets.Set[string]
+	needLook sets.Set[string]
 	sorted     []string
 	// overlaps are the numbers of nodes that other checks select too, by their names;
 	// never zero.
@@ -92,7 +92,7 @@ func (x *Index) SetCheck(check Check) (others []string) {
 	defer x.mu.Unlock()
 	e := x.checks[check.Name]
 	if e == nil {
-		e = &entry{candidates: sets.New[string](), overlaps: map[string]int{}}
+		e = &entry{needLook: sets.New[string](), overlaps: map[string]int{}}
 		x.checks[check.Name] = e
 	} else if e.Version == check.Version {
 		return nil
@@ -146,11 +146,11 @@ func (x *Index) NodeChanged(name string, matters bool) (affected []string) {
 	return affected
 }
 
-// Candidates returns the nodes of a check that need a look, in order of name, and the number
+// NeedingLook returns the nodes of a check that need a look, in order of name, and the number
 // of all nodes that it selects. It returns false if the index does not have this version of
 // the check: its handler is about to set it, or a later one. The names are shared, the caller
 // must not change them.
-func (x *Index) Candidates(check Version) (names []string, selected int, known bool) {
+func (x *Index) NeedingLook(check Version) (names []string, selected int, known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.checks[check.Name]
@@ -158,7 +158,7 @@ func (x *Index) Candidates(check Version) (names []string, selected int, known b
 		return nil, 0, false
 	}
 	if e.sorted == nil {
-		e.sorted = sets.List(e.candidates)
+		e.sorted = sets.List(e.needLook)
 	}
 	return e.sorted, e.selected, true
 }
@@ -201,7 +201,7 @@ func (x *Index) relate(e *entry, name string, node *corev1.Node) (joined, left b
 		return false, x.leave(e, name)
 	}
 	joined = x.join(e, name)
-	e.setCandidate(name, e.NeedsLook(node))
+	e.setNeedsLook(name, e.NeedsLook(node))
 	return joined, false
 }
 
@@ -234,19 +234,19 @@ func (x *Index) leave(e *entry, node string) bool {
 		delete(x.selectedBy, node)
 	}
 	e.selected--
-	e.setCandidate(node, false)
+	e.setNeedsLook(node, false)
 	return true
 }
 
-// setCandidate records whether a selected node needs a look.
-func (e *entry) setCandidate(node string, needsLook bool) {
-	if e.candidates.Has(node) == needsLook {
+// setNeedsLook records whether a selected node needs a look.
+func (e *entry) setNeedsLook(node string, needsLook bool) {
+	if e.needLook.Has(node) == needsLook {
 		return
 	}
 	if e.sorted = nil; needsLook {
-		e.candidates.Insert(node)
+		e.needLook.Insert(node)
 	} else {
-		e.candidates.Delete(node)
+		e.needLook.Delete(node)
 	}
 }
 

@@ -154,29 +154,29 @@ func TestIndexOverlaps(t *testing.T) {
 	require.Equal(t, 3, index.Covered())
 }
 
-func TestCandidates(t *testing.T) {
+func TestNeedingLook(t *testing.T) {
 	index, nodes := newIndex(node("w", "worker", "Sick"), node("v", "worker", "Sick"), node("u", "worker", "Other"), node("x", "infra", "Sick"))
 	workers := check("workers", 1, "worker")
 	index.SetCheck(workers)
-	before, selected, known := index.Candidates(workers.Version)
+	before, selected, known := index.NeedingLook(workers.Version)
 	require.True(t, known)
 	require.Equal(t, []string{"v", "w"}, before)
 	require.Equal(t, 3, selected)
 	nodes.put(node("v", "worker"), node("t", "worker", "Sick"))
 	index.NodeChanged("v", true)
 	index.NodeChanged("t", true)
-	after, selected, _ := index.Candidates(workers.Version)
+	after, selected, _ := index.NeedingLook(workers.Version)
 	require.Equal(t, []string{"t", "w"}, after)
 	require.Equal(t, 4, selected)
 	require.Equal(t, []string{"v", "w"}, before, "what was returned stays as it is")
-	require.Zero(t, testing.AllocsPerRun(10, func() { index.Candidates(workers.Version) }), "nothing has changed")
+	require.Zero(t, testing.AllocsPerRun(10, func() { index.NeedingLook(workers.Version) }), "nothing has changed")
 
 	for name, version := range map[string]Version{
 		"another generation": {Name: "workers", UID: workers.UID, Generation: 2},
 		"a namesake":         {Name: "workers", UID: "another", Generation: 1},
 		"an unknown one":     {Name: "other", UID: workers.UID, Generation: 1},
 	} {
-		_, _, known := index.Candidates(version)
+		_, _, known := index.NeedingLook(version)
 		require.False(t, known, name)
 	}
 }
@@ -195,7 +195,7 @@ func TestRemoveCheckLeavesNothing(t *testing.T) {
 	require.Empty(t, index.selectedBy, "P12: nothing is left of a node")
 	two := index.checks["two"]
 	require.Zero(t, two.selected)
-	require.Empty(t, two.candidates)
+	require.Empty(t, two.needLook)
 	require.Empty(t, two.overlaps, "P12: nor of a check")
 }
 
@@ -223,7 +223,7 @@ func TestWalk(t *testing.T) {
 	<-handled
 	require.Empty(t, index.selectedBy)
 	require.Empty(t, index.Overlaps("all"))
-	candidates, selected, _ := index.Candidates(workers.Version)
-	require.Empty(t, candidates)
+	needLook, selected, _ := index.NeedingLook(workers.Version)
+	require.Empty(t, needLook)
 	require.Zero(t, selected)
 }

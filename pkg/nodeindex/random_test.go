@@ -16,7 +16,7 @@ import (
 
 // answers are what an index says about a check.
 type answers struct {
-	Candidates []string
+	NeedingLook []string
 	Selected   int
 	Overlaps   map[string]int
 }
@@ -25,14 +25,14 @@ type answers struct {
 func expected(checks map[string]Check, nodes *nodeMap) map[string]answers {
 	all := map[string]answers{}
 	for name, check := range checks {
-		a := answers{Candidates: []string{}, Overlaps: map[string]int{}}
+		a := answers{NeedingLook: []string{}, Overlaps: map[string]int{}}
 		for _, node := range nodes.nodes {
 			if !check.Selects(node) {
 				continue
 			}
 			a.Selected++
 			if check.NeedsLook(node) {
-				a.Candidates = append(a.Candidates, node.Name)
+				a.NeedingLook = append(a.NeedingLook, node.Name)
 			}
 			for other := range checks {
 				if other != name && checks[other].Selects(node) {
@@ -40,7 +40,7 @@ func expected(checks map[string]Check, nodes *nodeMap) map[string]answers {
 				}
 			}
 		}
-		slices.Sort(a.Candidates)
+		slices.Sort(a.NeedingLook)
 		all[name] = a
 	}
 	return all
@@ -50,9 +50,9 @@ func actual(t *testing.T, index *Index, checks map[string]Check) map[string]answ
 	t.Helper()
 	all := map[string]answers{}
 	for name, check := range checks {
-		candidates, selected, known := index.Candidates(check.Version)
+		needLook, selected, known := index.NeedingLook(check.Version)
 		require.True(t, known, name)
-		all[name] = answers{Candidates: candidates, Selected: selected, Overlaps: index.Overlaps(name)}
+		all[name] = answers{NeedingLook: needLook, Selected: selected, Overlaps: index.Overlaps(name)}
 	}
 	return all
 }

@@ -4,16 +4,18 @@
 package remediation
 
 import (
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// An Action is one step of a plan. The set of actions is closed: Confirm, Create,
+// An Action is one thing that a plan does. The set of actions is closed: Confirm, Create,
 // Delete, MarkTimedOut, WriteLease, ReleaseLease and RemoveConfirmation. All but Confirm
 // write. Actions are plain data.
 type Action interface{ isAction() }
@@ -93,4 +95,43 @@ func ActionName(action Action) string {
 	default:
 		return "Unknown"
 	}
+}
+
+// Begins reports whether the plan creates a CR.
+func (p *NodePlan) Begins() bool {
+	return slices.ContainsFunc(p.Actions, func(action Action) bool {
+		_, create := action.(Create)
+		return create
+	})
+}
+
+// waits reports whether the node waits for something in the plan: for the others a
+// decision does not depend on what becomes of them.
+func (p *NodePlan) waits() bool {
+	return slices.ContainsFunc(p.Actions, func(action Action) bool { return p.FailureReason(action) != "" })
+}
+
+// FailureReason returns the reason for the decision if this action of the plan fails. It is
+// empty if the node does not wait for the action.
+func (p *NodePlan) FailureReason(action Action) v1alpha1.DecisionReason {
+	switch action := action.(type) {
+	case Create:
+		return v1alpha1.DecidedCreateFailed
+	case Delete:
+		return v1alpha1.DecidedDeleteFailed
+	case MarkTimedOut:
+		if action.EndsStep {
+			return v1alpha1.DecidedUpdateFailed
+		}
+	case WriteLease:
+		if p.Begins() || p.Exhausted {
+			return v1alpha1.DecidedUpdateFailed
+		}
+	case Confirm:
+		if p.Begins() {
+			return v1alpha1.DecidedCreateFailed
+		}
+		return v1alpha1.DecidedUpdateFailed
+	}
+	return ""
 }

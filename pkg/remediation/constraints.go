@@ -28,6 +28,11 @@ type Constraints struct {
 	// Storm: a storm is not over yet (spec 9).
 	Storm bool
 
+	NodeConstraints
+}
+
+// NodeConstraints are what keeps the controller from acting on one node.
+type NodeConstraints struct {
 	// Excluded: the node carries the label that exempts it (spec 15).
 	Excluded bool
 	// Unselected: the selector does not match the node (spec 17.5).
@@ -81,8 +86,8 @@ type rule struct {
 }
 
 // rules are the constraints in the order in which they are reported (spec 5.4). What is
-// behind the node itself comes first: then there is nothing to wait for. To add a rule, add
-// a field to Constraints, a reason to the API, and a row here.
+// behind the node itself comes first: then there is nothing to wait for. What a new rule needs
+// besides a row here is in docs/design.md, Where to add.
 var rules = []rule{
 	{
 		reason: v1alpha1.DecidedUnselected, applies: func(c *Constraints) bool { return c.Unselected },

@@ -6,7 +6,6 @@ package remediation
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,45 +82,6 @@ func (p *NodePlan) works(outcome *Outcome) bool {
 	}
 	_, ended := outcome.TimedOut[p.Running.UID]
 	return !ended && !p.ExhaustedBy(outcome)
-}
-
-// waits reports whether the node waits for something in the plan: for the others a
-// decision does not depend on what becomes of them.
-func (p *NodePlan) waits() bool {
-	return slices.ContainsFunc(p.Actions, func(action Action) bool { return p.FailureReason(action) != "" })
-}
-
-// FailureReason returns the reason for the decision if this action of the plan fails. It is
-// empty if the node does not wait for the action.
-func (p *NodePlan) FailureReason(action Action) v1alpha1.DecisionReason {
-	switch action := action.(type) {
-	case Create:
-		return v1alpha1.DecidedCreateFailed
-	case Delete:
-		return v1alpha1.DecidedDeleteFailed
-	case MarkTimedOut:
-		if action.EndsStep {
-			return v1alpha1.DecidedUpdateFailed
-		}
-	case WriteLease:
-		if p.Begins() || p.Exhausted {
-			return v1alpha1.DecidedUpdateFailed
-		}
-	case Confirm:
-		if p.Begins() {
-			return v1alpha1.DecidedCreateFailed
-		}
-		return v1alpha1.DecidedUpdateFailed
-	}
-	return ""
-}
-
-// Begins reports whether the plan creates a CR.
-func (p *NodePlan) Begins() bool {
-	return slices.ContainsFunc(p.Actions, func(action Action) bool {
-		_, create := action.(Create)
-		return create
-	})
 }
 
 // explain says what a reason means for a node, with what it was found by.

@@ -158,11 +158,16 @@ func (p *planner) stepEnd(cr *object.CR, step Step) time.Time {
 	}
 }
 
+// refusalRecheck is how long at most until a node is looked at again that was refused for its
+// lease, for a limit, or for an upgrade of the cluster (spec 21.3). The wait after a failed write
+// is another one: NodePlan.RetryAt.
+const refusalRecheck = time.Minute
+
 // hold notes why a step that is over may not be ended yet.
 func (p *planner) hold() {
 	p.setReason(p.Node.Constraints.Refusal(false), time.Time{})
 	if p.Reason == v1alpha1.DecidedClusterUpgrading {
-		p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
+		p.recheckAt(p.now.Add(refusalRecheck))
 	}
 }
 
@@ -191,7 +196,7 @@ func (p *planner) begin(step int, end ...Action) {
 	if (first && !permitted.CreateFirst) || (!first && !permitted.CreateNext) {
 		p.refuse(p.Node.Constraints.Refusal(first))
 		if p.Reason == v1alpha1.DecidedClusterUpgrading {
-			p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
+			p.recheckAt(p.now.Add(refusalRecheck))
 		}
 		return
 	}
@@ -201,7 +206,7 @@ func (p *planner) begin(step int, end ...Action) {
 	}
 	p.Candidate = first
 	if first && p.withheld != "" {
-		p.refuseForAMinute(p.withheld)
+		p.refuseAndRecheck(p.withheld)
 		return
 	}
 	desired := object.Render(p.Owner, p.Node.target(p.Templates[step]), p.Templates[step])
@@ -217,7 +222,7 @@ func (p *planner) begin(step int, end ...Action) {
 	}
 	lease, free := p.acquire(p.Steps[step], first)
 	if !free {
-		p.refuseForAMinute(v1alpha1.DecidedLeaseTaken)
+		p.refuseAndRecheck(v1alpha1.DecidedLeaseTaken)
 		if end, complete := leaseEnd(p.Node.Lease); complete {
 			p.recheckAt(end.Add(1))
 		}
@@ -243,10 +248,10 @@ func (p *planner) refuse(reason v1alpha1.DecisionReason) {
 	}
 }
 
-// refuseForAMinute does the same for a refusal that may end without an event.
-func (p *planner) refuseForAMinute(reason v1alpha1.DecisionReason) {
+// refuseAndRecheck does the same for a refusal that may end without an event.
+func (p *planner) refuseAndRecheck(reason v1alpha1.DecisionReason) {
 	p.refuse(reason)
-	p.recheckAt(p.now.Add(v1alpha1.RetryInterval))
+	p.recheckAt(p.now.Add(refusalRecheck))
 }
 
 // blocker returns the foreign CR that stands for the same node and template, or

@@ -99,9 +99,9 @@ type NodePlan struct {
 	Recheck time.Time
 }
 
-// NewPlan decides about every node at the instant now. A plan whose actions have been
+// NewPlans decides about every node at the instant now. A plan whose actions have been
 // carried out is followed by an empty one.
-func NewPlan(policy *Policy, nodes []Node, now time.Time) []NodePlan {
+func NewPlans(policy *Policy, nodes []Node, now time.Time) []NodePlan {
 	plans := make([]NodePlan, 0, len(nodes))
 	for i := range nodes {
 		plans = append(plans, policy.plan(&nodes[i], "", now))

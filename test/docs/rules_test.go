@@ -22,11 +22,20 @@ import (
 const root = "../.."
 
 // complete are the sections each rule of which has a test.
-var complete = []string{"5", "10", "11", "12", "13", "14", "15", "16", "17", "18", "23b", "23d"}
+var complete = []string{"5", "10", "11", "12", "13", "14", "15", "16", "17", "18", "22", "23b", "23d"}
+
+// tabled is a section without numbered rules, which has one row.
+const tabled = "23"
 
 var (
-	row    = regexp.MustCompile(`^\| (\d+[a-z]?\.\d+) \| (.+) \| (.+) \|$`)
-	quoted = regexp.MustCompile("`([^`]+)`")
+	row    = regexp.MustCompile(`^\| (P\d+|\d+[a-z]?(?:\.\d+)?) \| (.+) \| (.+) \|$`)
+	quoted = regexp.MustCompile("`([^`]+)`( \\((?:nightly|monitoring)\\))?")
+)
+
+// Marks of tests that `make test` does not run.
+const (
+	nightly    = " (nightly)"
+	monitoring = " (monitoring)"
 )
 
 // beyond is the heading of the table of subjects that no rule covers.
@@ -37,7 +46,21 @@ var subject = regexp.MustCompile(`^\| ([^|]+) \| (.+) \|$`)
 // rule is a row of the tables in docs/testing.md.
 type rule struct {
 	number string
-	tests  []string
+	tests  []named
+}
+
+// named is a test in docs/testing.md.
+type named struct {
+	test string
+	mark string // Empty if `make test` runs it.
+}
+
+func namedIn(cell string) []named {
+	var all []named
+	for _, match := range quoted.FindAllStringSubmatch(cell, -1) {
+		all = append(all, named{match[1], match[2]})
+	}
+	return all
 }
 
 func rules(t *testing.T) []rule {
@@ -50,33 +73,27 @@ func rules(t *testing.T) []rule {
 		if cells == nil {
 			continue
 		}
-		r := rule{number: cells[1]}
-		for _, name := range quoted.FindAllStringSubmatch(cells[3], -1) {
-			r.tests = append(r.tests, name[1])
-		}
-		all = append(all, r)
+		all = append(all, rule{cells[1], namedIn(cells[3])})
 	}
 	require.NotEmpty(t, all)
 	return all
 }
 
 // subjects returns the tests of what no rule covers, by their subject.
-func subjects(t *testing.T) map[string][]string {
+func subjects(t *testing.T) map[string][]named {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, "docs", "testing.md"))
 	require.NoError(t, err)
 	_, section, found := strings.Cut(string(content), beyond)
 	require.True(t, found)
-	all := map[string][]string{}
+	all := map[string][]named{}
 	for line := range strings.Lines(section) {
 		cells := subject.FindStringSubmatch(strings.TrimSpace(line))
 		if cells == nil || cells[1] == "subject" || strings.HasPrefix(cells[1], "-") {
 			continue
 		}
 		require.NotContains(t, all, cells[1], "it is there twice")
-		for _, name := range quoted.FindAllStringSubmatch(cells[2], -1) {
-			all[cells[1]] = append(all[cells[1]], name[1])
-		}
+		all[cells[1]] = namedIn(cells[2])
 		require.NotEmpty(t, all[cells[1]], "%s names no test", cells[1])
 	}
 	require.NotEmpty(t, all)
@@ -88,30 +105,41 @@ func subjects(t *testing.T) map[string][]string {
 func TestRulesHaveTests(t *testing.T) {
 	t.Parallel()
 	reference := numbersInReference(t)
-	named := map[string]int{}
+	rows := map[string]int{}
 	for _, r := range rules(t) {
-		named[r.number]++
-		require.Equal(t, 1, named[r.number], "%s is there twice", r.number)
+		rows[r.number]++
+		require.Equal(t, 1, rows[r.number], "%s is there twice", r.number)
 		require.NotEmpty(t, r.tests, "%s names no test", r.number)
 		require.Contains(t, reference, r.number, "docs/testing.md names a rule that docs/reference does not have")
 	}
 	for number := range reference {
-		if section, _, isRule := strings.Cut(number, "."); isRule && slices.Contains(complete, section) {
-			require.Contains(t, named, number, "docs/testing.md names no test of this rule")
+		section, _, isRule := strings.Cut(number, ".")
+		if isRule && slices.Contains(complete, section) || strings.HasPrefix(number, "P") || number == tabled {
+			require.Contains(t, rows, number, "docs/testing.md names no test of this rule")
 		}
 	}
 }
 
-// TestNamedTestsExist: the tests that the tables name are in the source.
+// TestNamedTestsExist: the tests that the tables name are in the source, and those that
+// `make test` does not run are marked.
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
-	literals := testLiterals(t)
-	check := func(about string, tests []string) {
-		for _, named := range tests {
-			name, subtest, _ := strings.Cut(named, "/")
+	literals, elsewhere := testLiterals(t, "cmd", "hack", "pkg", "test"), testLiterals(t, "test/monitoring")
+	skips, err := os.ReadFile(filepath.Join(root, "hack", "skips.txt"))
+	require.NoError(t, err)
+	check := func(about string, tests []named) {
+		for _, n := range tests {
+			name, subtest, _ := strings.Cut(n.test, "/")
 			inside, exists := literals[name]
 			require.True(t, exists, "%s: there is no test %s", about, name)
 			require.True(t, has(inside, subtest), "%s: %s has no subtest %q", about, name, subtest)
+			mark := ""
+			if strings.Contains(string(skips), " "+name+"\n") {
+				mark = nightly
+			} else if _, separate := elsewhere[name]; separate {
+				mark = monitoring
+			}
+			require.Equal(t, mark, n.mark, "%s: the mark of %s", about, name)
 		}
 	}
 	for _, r := range rules(t) {
@@ -140,12 +168,12 @@ func TestHas(t *testing.T) {
 	}
 }
 
-// testLiterals returns the strings in each test function of the repository, by its
+// testLiterals returns the strings in each test function below the directories, by its
 // name. Functions that share a name share the entry.
-func testLiterals(t *testing.T) map[string][]string {
+func testLiterals(t *testing.T, dirs ...string) map[string][]string {
 	t.Helper()
 	literals := map[string][]string{}
-	for _, dir := range []string{"cmd", "hack", "pkg", "test"} {
+	for _, dir := range dirs {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
 				return err

@@ -68,7 +68,11 @@ func TestNodes(t *testing.T) {
 			require.NoError(t, w.setReady(t.Context(), nodeName(i), "Unknown", time.Now().Add(time.Hour)))
 		}
 		w.holdAll()
+		deleted := w.deleteHeld()
 		for _, i := range order[:n/2] {
+			if nodeName(i) == deleted {
+				continue
+			}
 			confirmed := map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: ""}
 			require.NoError(t, w.changeNode(t.Context(), nodeName(i), "annotations", confirmed))
 		}
@@ -114,6 +118,22 @@ func (w *world) holdAll() {
 			require.True(w.t, w.staff.finalizers(w.t.Context(), remediationsOf(kind), cr, finalizer))
 		}
 	}
+}
+
+// deleteHeld deletes a Node whose CR is held by a finalizer (spec 17.2), and returns its name.
+func (w *world) deleteHeld() string {
+	w.t.Helper()
+	for _, kind := range kindNames {
+		for _, cr := range w.crs(kind) {
+			node := cr.GetAnnotations()[v1alpha1.AnnotationNodeName]
+			w.referee.Fault("node %s is deleted", node)
+			require.NoError(w.t, w.kube.CoreV1().Nodes().Delete(w.t.Context(), node, metav1.DeleteOptions{}))
+			time.Sleep(500 * time.Millisecond)
+			return node
+		}
+	}
+	require.FailNow(w.t, "there are no CRs")
+	return ""
 }
 
 // crs returns the CRs of a kind.

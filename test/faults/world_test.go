@@ -7,11 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -227,11 +229,23 @@ func (w *world) requireSettled() {
 	w.mark("healing")
 	w.healAll()
 	w.requireNone(w.referee.Settled(w.t.Context(), patience))
+	w.awaitStorms()
 	w.mark("silence")
 	writes, err := w.referee.Silent(w.t.Context(), lasting(500*time.Millisecond, 5*time.Second))
 	require.NoError(w.t, err)
 	require.Empty(w.t, writes, "P3: nothing has changed")
 	w.requireOrder()
+}
+
+// awaitStorms waits for the cooldowns of all storms: their end is written without any change.
+func (w *world) awaitStorms() {
+	w.t.Helper()
+	w.eventually("the storms are over", func() bool {
+		list, err := w.nhc.RemediationV1alpha1().NodeHealthChecks().List(w.t.Context(), metav1.ListOptions{})
+		return err == nil && !slices.ContainsFunc(list.Items, func(nhc v1alpha1.NodeHealthCheck) bool {
+			return meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionStormActive)
+		})
+	})
 }
 
 // requireSight requires that little remained unjudged: each fault of the API server or of

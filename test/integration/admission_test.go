@@ -16,7 +16,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // Messages of section 4.3 of the specification that hold no value.
@@ -206,7 +205,7 @@ func sameTemplates(changes ...string) string {
 // TestAdmission runs without a controller, so that it can write statuses.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{})
+	c := exclusiveCluster(t)
 	// Replaces the CRD for a while, the others use it.
 	t.Run("stored before", func(t *testing.T) { testStoredBefore(newAdmission(t, c)) })
 	t.Run("spec", func(t *testing.T) { testSpecRules(newAdmission(t, c)) })

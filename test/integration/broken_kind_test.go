@@ -16,14 +16,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/faultproxy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // TestKindFailsLater: a kind that was read once can neither be listed nor watched any
 // more, though its CRs can be created. Other kinds and nodes go on (spec 6.8, P1, P12).
 func TestKindFailsLater(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	reader := c.createToken(t, "reader", true)
 	l := newLadder(t, c, 2)
 	l.createNodes("a", "b", "c")

@@ -16,14 +16,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/faultproxy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // TestClockOfTheAPIServer: a single answer with the time of an hour ago does not delay a
 // remediation. While all answers say so nothing begins, and what ends goes on (P5, P12).
 func TestClockOfTheAPIServer(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	var late atomic.Int64 // So many answers are an hour late.
 	proxy, err := faultproxy.Start(c.AdminConfig(), faultproxy.Hooks{
 		Before: func(*http.Request) bool { return true },

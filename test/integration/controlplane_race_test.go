@@ -16,8 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // TestControlPlaneRace has ten control plane nodes fail at once, that ten
@@ -26,7 +24,7 @@ import (
 func TestControlPlaneRace(t *testing.T) {
 	t.Parallel()
 	const rounds, members = 3, 10
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	kinds := append(slices.Clone(rungKinds), powerCycle)
 	first := newEmptyScenario(t, c, t.Name(), powerCycle)
 	first.installRungs()

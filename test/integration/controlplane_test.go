@@ -16,8 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 const controlPlaneRole = "node-role.kubernetes.io/control-plane"
@@ -64,7 +62,7 @@ func (s *scenario) requireNoPlace(name string) {
 // cluster (spec 12). So these tests have a cluster of their own, one after the other.
 func TestControlPlane(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	newEmptyScenario(t, c, t.Name(), powerCycle).installRungs()
 	c.startController(t, "control-plane", "--leader-elect=false")
 

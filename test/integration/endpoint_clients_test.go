@@ -19,7 +19,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -27,7 +26,7 @@ import (
 // certificate was renewed.
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	token := c.createToken(t, "reader", true)
 	mount := newMountedSecret(t)
 	first, firstKey := issueCertificate(t, 1)

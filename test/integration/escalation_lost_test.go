@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -174,7 +173,7 @@ func TestStatusPartlyWrittenByOthers(t *testing.T) {
 // P8, 13.2).
 func TestEscalationCrash(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	begin := func(t *testing.T, name string) (*ladder, *localkube.Process) {
 		t.Helper()
 		l := newLadder(t, c, 3)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -37,22 +38,22 @@ func TestGate(t *testing.T) {
 		// that is zero.
 		required int
 	}{
-		"8.1-min-open":                        {gate: minHealthy(intstr.FromInt32(2)), unhealthy: 2},
-		"8.1-min-closed":                      {gate: minHealthy(intstr.FromInt32(3)), unhealthy: 2, required: 3},
-		"8.1-max-open":                        {gate: maxUnhealthy(intstr.FromInt32(2)), unhealthy: 2},
-		"8.1-max-closed":                      {gate: maxUnhealthy(intstr.FromInt32(1)), unhealthy: 2, required: 3},
-		"8.2-min-numeric-string":              {gate: minHealthy(intstr.FromString("3")), unhealthy: 2, required: 3},
-		"8.2-max-numeric-string":              {gate: maxUnhealthy(intstr.FromString("1")), unhealthy: 2, required: 3},
-		"8.2-min-percentage-rounded-up":       {gate: minHealthy(intstr.FromString("51%")), unhealthy: 2, required: 3},
-		"8.2-min-percentage-exact":            {gate: minHealthy(intstr.FromString("50%")), unhealthy: 2},
-		"8.2-max-percentage-rounded-up":       {gate: maxUnhealthy(intstr.FromString("26%")), unhealthy: 2},
-		"8.2-max-percentage-exact":            {gate: maxUnhealthy(intstr.FromString("25%")), unhealthy: 2, required: 3},
-		"8.3-min-all":                         {gate: minHealthy(intstr.FromString("100%")), unhealthy: 1, required: 4},
-		"8.3-max-none":                        {gate: maxUnhealthy(intstr.FromString("0%")), unhealthy: 1, required: 4},
-		"8.3-max-above-the-number-of-nodes":   {gate: maxUnhealthy(intstr.FromInt32(10)), unhealthy: 4},
-		"8.1-min-above-the-number-of-nodes":   {gate: minHealthy(intstr.FromInt32(5)), unhealthy: 1, required: 5},
-		"8.2-min-none":                        {gate: minHealthy(intstr.FromString("0%")), unhealthy: 4},
-		"8.4-no-evaluation-between-the-nodes": {gate: minHealthy(intstr.FromInt32(1)), unhealthy: 3},
+		"8.1-min-open":                      {gate: minHealthy(intstr.FromInt32(2)), unhealthy: 2},
+		"8.1-min-closed":                    {gate: minHealthy(intstr.FromInt32(3)), unhealthy: 2, required: 3},
+		"8.1-max-open":                      {gate: maxUnhealthy(intstr.FromInt32(2)), unhealthy: 2},
+		"8.1-max-closed":                    {gate: maxUnhealthy(intstr.FromInt32(1)), unhealthy: 2, required: 3},
+		"8.2-min-numeric-string":            {gate: minHealthy(intstr.FromString("3")), unhealthy: 2, required: 3},
+		"8.2-max-numeric-string":            {gate: maxUnhealthy(intstr.FromString("1")), unhealthy: 2, required: 3},
+		"8.2-min-percentage-rounded-up":     {gate: minHealthy(intstr.FromString("51%")), unhealthy: 2, required: 3},
+		"8.2-min-percentage-exact":          {gate: minHealthy(intstr.FromString("50%")), unhealthy: 2},
+		"8.2-max-percentage-rounded-up":     {gate: maxUnhealthy(intstr.FromString("26%")), unhealthy: 2},
+		"8.2-max-percentage-exact":          {gate: maxUnhealthy(intstr.FromString("25%")), unhealthy: 2, required: 3},
+		"8.3-min-all":                       {gate: minHealthy(intstr.FromString("100%")), unhealthy: 1, required: 4},
+		"8.3-max-none":                      {gate: maxUnhealthy(intstr.FromString("0%")), unhealthy: 1, required: 4},
+		"8.3-max-above-the-number-of-nodes": {gate: maxUnhealthy(intstr.FromInt32(10)), unhealthy: 4},
+		"8.1-min-above-the-number-of-nodes": {gate: minHealthy(intstr.FromInt32(5)), unhealthy: 1, required: 5},
+		"8.2-min-none":                      {gate: minHealthy(intstr.FromString("0%")), unhealthy: 4},
+		"8.4-all-nodes-of-a-batch":          {gate: minHealthy(intstr.FromInt32(1)), unhealthy: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,6 +88,31 @@ func TestGate(t *testing.T) {
 				require.Empty(t, s.crRequests("create", name), "8.5")
 			}
 		})
+	}
+}
+
+// TestGateDuringABatch: the gate is evaluated once for all nodes of a batch. A node that
+// fails while the first CRs are being created does not stop the others (spec 8.4).
+func TestGateDuringABatch(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b", "c", "d")
+	for _, name := range []string{"a", "b", "c"} {
+		s.fail(name)
+	}
+	creations := s.holdCreations()
+	_, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Create(t.Context(), s.spec(minHealthy(intstr.FromInt32(1))), metav1.CreateOptions{})
+	require.NoError(t, err)
+	creations.await(t)
+	s.fail("d")
+	creations.await(t)
+	creations.await(t)
+	creations.release()
+	s.eventuallyListed(map[string]int{"a": 1, "b": 1, "c": 1, "d": 0})
+	s.eventuallyDecided("d", v1alpha1.DecidedGateClosed)
+	s.requireRequests("create", "d", 0, "8.5")
+	for _, name := range []string{"a", "b", "c"} {
+		s.requireRequests("create", name, 1, "8.4: node %s", name)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -40,7 +39,7 @@ func (s *scenario) eventuallyFinished(name string, outcome v1alpha1.EpisodeOutco
 // TestHistory has one episode of each outcome, and a restart in the middle.
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	s := newScenario(t, c)
 	first := c.startController(t, "history-1", "--leader-elect=false")
 	s.createNodes("a", "b", "c", "d")

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 var installManifest = filepath.Join("..", "..", "manifests", "install.yaml")
@@ -25,17 +24,21 @@ var installManifest = filepath.Join("..", "..", "manifests", "install.yaml")
 // remediators gave it (spec P10, 22.2).
 func TestInstallAgain(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{}) // Elsewhere other tests grant permissions.
+	c := exclusiveCluster(t) // Elsewhere other tests grant permissions.
 	roles := c.kube.RbacV1().ClusterRoles()
 	const name = "nhc-controller-aggregation"
 	aggregated, err := roles.Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.NotEmpty(t, aggregated.Rules, "the demo remediator is installed")
+	// A version that the API server still has: in a cluster that was used before, the role may
+	// not have changed for long.
+	roleList, err := roles.List(t.Context(), metav1.ListOptions{Limit: 1})
+	require.NoError(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	changes, err := roles.Watch(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: aggregated.ResourceVersion,
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: roleList.ResourceVersion,
 	})
 	require.NoError(t, err)
 	defer changes.Stop()

@@ -17,9 +17,9 @@ import (
 // prepareTakeOver leaves what the upstream operator leaves when it is replaced: a CR
 // with a generated name, and the status that says so. It returns what to check once
 // the controller runs (spec 1.1, P8, 18.2).
-func prepareTakeOver(t *testing.T, c *cluster, manifests string) (check func()) {
+func prepareTakeOver(t *testing.T, c *cluster) (check func()) {
 	t.Helper()
-	s, steps := newRealScenario(t, c, manifests, "far", "mdr")
+	s, steps := newRealScenario(t, c, "far", "mdr")
 	far, mdr := steps[0], steps[1]
 	s.createNodes("a", "b")
 	s.fail("a")

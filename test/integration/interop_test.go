@@ -20,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // TestInterop has the real kinds of the remediators that users run, and small
@@ -29,19 +27,18 @@ import (
 // wrong with them).
 func TestInterop(t *testing.T) {
 	t.Parallel()
-	manifests := remediatorManifests(t)
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
-	installRealRemediators(t, c, manifests)
-	takeOver := prepareTakeOver(t, c, manifests)
+	c := exclusiveCluster(t)
+	installRealRemediators(t, c)
+	takeOver := prepareTakeOver(t, c)
 	c.startController(t, "interop", "--leader-elect=false")
 	takeOver()
 
 	for name := range realRemediators {
-		t.Run("11.1-"+name+"-accepts-what-is-rendered", func(t *testing.T) { testRendered(t, c, manifests, name) })
+		t.Run("11.1-"+name+"-accepts-what-is-rendered", func(t *testing.T) { testRendered(t, c, name) })
 	}
 	for _, part := range []struct {
 		name string
-		test func(*testing.T, *cluster, string)
+		test func(*testing.T, *cluster)
 	}{
 		{"interop-9-FAR-fails-at-once-and-MDR-is-next", testMDRAfterFAR},
 		{"interop-8-FAR-denies-the-annotation", testFARDeniesTheAnnotation},
@@ -50,13 +47,13 @@ func TestInterop(t *testing.T) {
 		{"interop-1-CUR-runs-at-every-write", testCURRunsAtEveryWrite},
 		{"interop-14-the-node-is-cordoned-and-recreated", testMetal3RecreatesTheNode},
 	} {
-		t.Run(part.name, func(t *testing.T) { part.test(t, c, manifests) })
+		t.Run(part.name, func(t *testing.T) { part.test(t, c) })
 	}
 }
 
 // testRendered: the schema of a remediator accepts its CR (spec 11.1, 11.2).
-func testRendered(t *testing.T, c *cluster, manifests, name string) {
-	s, steps := newRealScenario(t, c, manifests, name)
+func testRendered(t *testing.T, c *cluster, name string) {
+	s, steps := newRealScenario(t, c, name)
 	step := steps[0]
 	s.createNodes("a.example.com", "b")
 	s.createNHC(classicStep(step))
@@ -78,8 +75,8 @@ func testRendered(t *testing.T, c *cluster, manifests, name string) {
 }
 
 // testMDRAfterFAR: FAR fails at once, and MDR replaces the node (spec 13.3, 17.2, 17.3).
-func testMDRAfterFAR(t *testing.T, c *cluster, manifests string) {
-	s, steps := newRealScenario(t, c, manifests, "far", "mdr")
+func testMDRAfterFAR(t *testing.T, c *cluster) {
+	s, steps := newRealScenario(t, c, "far", "mdr")
 	far, mdr := steps[0], steps[1]
 	far.runFAR("False")
 	mdr.run(func(event watch.EventType, cr *unstructured.Unstructured) {
@@ -132,8 +129,8 @@ func testMDRAfterFAR(t *testing.T, c *cluster, manifests string) {
 }
 
 // testFARDeniesTheAnnotation, as its webhook does: the next step begins (spec 13.5).
-func testFARDeniesTheAnnotation(t *testing.T, c *cluster, manifests string) {
-	s, steps := newRealScenario(t, c, manifests, "far", "sbr")
+func testFARDeniesTheAnnotation(t *testing.T, c *cluster) {
+	s, steps := newRealScenario(t, c, "far", "sbr")
 	far, sbr := steps[0], steps[1]
 	far.runFAR("False")
 	s.createNodes("a")
@@ -162,8 +159,8 @@ func testFARDeniesTheAnnotation(t *testing.T, c *cluster, manifests string) {
 }
 
 // testFARHasSucceeded: its CR is never told that time is up (spec 13.8).
-func testFARHasSucceeded(t *testing.T, c *cluster, manifests string) {
-	s, steps := newRealScenario(t, c, manifests, "far", "mdr")
+func testFARHasSucceeded(t *testing.T, c *cluster) {
+	s, steps := newRealScenario(t, c, "far", "mdr")
 	far := steps[0]
 	far.runFAR("True")
 	s.createNodes("a", "canary")
@@ -187,8 +184,8 @@ func testFARHasSucceeded(t *testing.T, c *cluster, manifests string) {
 }
 
 // testSNRIsReleased by the annotation, whoever deletes its CR (spec 13.8, 17.2).
-func testSNRIsReleased(t *testing.T, c *cluster, manifests string) {
-	s, steps := newRealScenario(t, c, manifests, "snr")
+func testSNRIsReleased(t *testing.T, c *cluster) {
+	s, steps := newRealScenario(t, c, "snr")
 	snr := steps[0]
 	snr.run(func(event watch.EventType, cr *unstructured.Unstructured) {
 		_, stopped := cr.GetAnnotations()[v1alpha1.AnnotationTimedOut]
@@ -218,8 +215,8 @@ func testSNRIsReleased(t *testing.T, c *cluster, manifests string) {
 }
 
 // testCURRunsAtEveryWrite of its CR, so that there is to be none (spec 11.2).
-func testCURRunsAtEveryWrite(t *testing.T, c *cluster, manifests string) {
-	s, steps := newRealScenario(t, c, manifests, "cur", "sbr")
+func testCURRunsAtEveryWrite(t *testing.T, c *cluster) {
+	s, steps := newRealScenario(t, c, "cur", "sbr")
 	cur := steps[0]
 	var mu sync.Mutex
 	runs := map[types.UID]int{}
@@ -267,8 +264,8 @@ func testCURRunsAtEveryWrite(t *testing.T, c *cluster, manifests string) {
 }
 
 // testMetal3RecreatesTheNode: the CR counts again with the new Node (spec 17.4, P9).
-func testMetal3RecreatesTheNode(t *testing.T, c *cluster, manifests string) {
-	s, steps := newRealScenario(t, c, manifests, "metal3")
+func testMetal3RecreatesTheNode(t *testing.T, c *cluster) {
+	s, steps := newRealScenario(t, c, "metal3")
 	metal3 := steps[0]
 	metal3.run(func(event watch.EventType, cr *unstructured.Unstructured) {
 		if event == watch.Added {

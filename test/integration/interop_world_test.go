@@ -48,25 +48,8 @@ func realKind(name, group, version string) remediationKind {
 	}
 }
 
-// remediatorManifests returns the directory of the remediators' own manifests, which
-// is beside the checkout where there is one.
-func remediatorManifests(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		require.NotEqual(t, filepath.Dir(dir), dir, "this is not inside of the module")
-		dir = filepath.Dir(dir)
-	}
-	manifests := filepath.Join(filepath.Dir(dir), "shared", "remediators")
-	if _, err := os.Stat(manifests); err != nil {
-		t.Skip("the manifests of real remediators are not beside the checkout, in shared/remediators")
-	}
-	return manifests
-}
+// remediatorManifests has a directory with the manifests of each real remediator.
+const remediatorManifests = "testdata/remediators"
 
 // readManifests returns the objects in the YAML files that match a pattern.
 func readManifests(t *testing.T, pattern ...string) []*unstructured.Unstructured {
@@ -96,10 +79,10 @@ func readManifests(t *testing.T, pattern ...string) []*unstructured.Unstructured
 }
 
 // installRealRemediators installs the kinds, and the ClusterRoles that aggregate.
-func installRealRemediators(t *testing.T, c *cluster, manifests string) {
+func installRealRemediators(t *testing.T, c *cluster) {
 	t.Helper()
 	for name, kind := range realRemediators {
-		_, err := c.Kubectl(t.Context(), "apply", "--server-side", "-f", filepath.Join(manifests, name, "crd"))
+		_, err := c.Kubectl(t.Context(), "apply", "--server-side", "-f", filepath.Join(remediatorManifests, name, "crd"))
 		require.NoError(t, err)
 		roles := c.dynamic.Resource(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"})
 		if name == "metal3" { // It brings none: its users write it.
@@ -111,7 +94,7 @@ rules: [{apiGroups: [infrastructure.cluster.x-k8s.io], resources: [metal3remedia
 `), "apply", "-f", "-")
 			require.NoError(t, err)
 		} else {
-			for _, role := range readManifests(t, manifests, name, "rbac", "*.yaml") {
+			for _, role := range readManifests(t, remediatorManifests, name, "rbac", "*.yaml") {
 				role.SetName(name + "-" + role.GetName()) // Each in a namespace of its own, as it were: they share the name.
 				_, err := roles.Create(t.Context(), role, metav1.CreateOptions{})
 				require.NoError(t, err)
@@ -131,14 +114,14 @@ type realStep struct {
 
 // newRealScenario returns a scenario with the templates of real remediators, seen with
 // the kind of each.
-func newRealScenario(t *testing.T, c *cluster, manifests string, remediators ...string) (s *scenario, steps []*realStep) {
+func newRealScenario(t *testing.T, c *cluster, remediators ...string) (s *scenario, steps []*realStep) {
 	t.Helper()
 	s = newEmptyScenario(t, c, t.Name(), realRemediators[remediators[0]])
 	for _, name := range remediators {
 		view := *s
 		view.kind = realRemediators[name]
 		s.atEnd = append(s.atEnd, view.dropCRs)
-		for _, template := range readManifests(t, manifests, name, "templates", "*.yaml") {
+		for _, template := range readManifests(t, remediatorManifests, name, "templates", "*.yaml") {
 			template.SetNamespace(s.name)
 			created, err := view.resource(view.kind.templates).Create(t.Context(), template, metav1.CreateOptions{})
 			require.NoError(t, err)

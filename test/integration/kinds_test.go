@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -256,7 +255,7 @@ func TestCRDDeleted(t *testing.T) {
 // controller runs. What status names does not exist any more (spec P12, 4.5, 12.2).
 func TestCRDDeletedUnseen(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	other := newScenario(t, c)
 	other.createNodes("cp")
 	other.labelNode("cp", map[string]any{controlPlaneRole: ""})

@@ -40,11 +40,7 @@ func replicaUser(name string) string {
 // 22.6).
 func TestLeader(t *testing.T) {
 	t.Parallel()
-	var users []string
-	for _, name := range replicas {
-		users = append(users, replicaUser(name))
-	}
-	c := newCluster(t, localkube.Options{AuditUsers: users})
+	c := exclusiveCluster(t)
 	c.createReplicas(t)
 
 	t.Run("handed over", func(t *testing.T) {
@@ -149,7 +145,7 @@ func TestLeader(t *testing.T) {
 		client, err := dynamic.NewForConfig(impersonated)
 		require.NoError(t, err)
 		asZeta := *s
-		asZeta.cluster = &cluster{ControlPlane: c.ControlPlane, kube: c.kube, nhc: c.nhc, dynamic: client}
+		asZeta.cluster = &cluster{ControlPlane: c.ControlPlane, kube: c.kube, nhc: c.nhc, dynamic: client, changes: c.changes, begin: c.begin}
 		allow := s.deny(t, "creations-by-zeta", denial{
 			group: s.kind.remediations.Group, resource: s.kind.remediations.Resource, operation: admissionregistrationv1.Create,
 			unless: fmt.Sprintf("request.userInfo.username != %q", replicaUser("zeta")), try: asZeta.tryCR,

@@ -7,16 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // TestLogs: who asks which machine was repaired finds it in the log of a controller with
 // the flags of the manifests (spec 23c).
 func TestLogs(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	controller := c.startController(t, "logs", "-v=0")
 	s := newScenario(t, c)
 	s.createNodes("a", "b", "c")

@@ -5,12 +5,13 @@
 // manifests that users get, as its own ServiceAccount, as a process of its own.
 //
 // Most tests share one cluster and one controller, and keep apart by labels and
-// names (see newScenario). A test that stops the controller or the API server
-// starts a cluster of its own (see newCluster).
+// names (see newScenario). A test that needs a controller of its own, or stops the API
+// server, has a cluster for itself (see exclusiveCluster).
 package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -39,6 +40,18 @@ type cluster struct {
 	kube    kubernetes.Interface
 	nhc     versioned.Interface
 	dynamic dynamic.Interface
+
+	changes     *changes
+	stopChanges context.CancelFunc
+	// begin is when the test that uses the cluster began. What happened earlier does not
+	// concern it.
+	begin time.Time
+}
+
+// stop stops the control plane.
+func (c *cluster) stop() error {
+	c.stopChanges()
+	return c.Stop()
 }
 
 // shared is the cluster of most tests, with a running controller. It is started by
@@ -58,6 +71,10 @@ func TestMain(m *testing.M) {
 			code = 1
 		}
 	}
+	if err := exclusive.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	os.Exit(code)
 }
 
@@ -67,7 +84,7 @@ func stopShared() string {
 	if shared.controller != nil {
 		problems = append(problems, faults(shared.controller)...)
 	}
-	if err := shared.cluster.Stop(); err != nil {
+	if err := shared.cluster.stop(); err != nil {
 		problems = append(problems, err.Error())
 	}
 	return strings.Join(problems, "\n")
@@ -100,15 +117,6 @@ func sharedCluster(t *testing.T) *cluster {
 	return shared.cluster
 }
 
-// newCluster returns a cluster for one test, without a controller.
-func newCluster(t *testing.T, options localkube.Options) *cluster {
-	t.Helper()
-	c, err := startCluster(t.Context(), options)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Stop()) })
-	return c
-}
-
 // startCluster starts a control plane, and installs the controller and the kinds of
 // the demo remediator, which nobody runs: tests play the remediator.
 func startCluster(ctx context.Context, options localkube.Options) (*cluster, error) {
@@ -116,7 +124,13 @@ func startCluster(ctx context.Context, options localkube.Options) (*cluster, err
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{c.ControlPlane, c.Kube, c.NHC, c.Dynamic}, nil
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx)) // ctx limits the start only.
+	changes, err := watchChanges(watching, c.AdminConfig())
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, c.Stop())
+	}
+	return &cluster{ControlPlane: c.ControlPlane, kube: c.Kube, nhc: c.NHC, dynamic: c.Dynamic, changes: changes, stopChanges: stop}, nil
 }
 
 // startController starts a controller in a cluster of the test's own. At the end of

@@ -24,7 +24,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -32,7 +31,7 @@ import (
 // (spec 20, 22.4).
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	reader := c.createToken(t, "reader", true)
 	stranger := c.createToken(t, "stranger", false)
 	first := c.startController(t, "metrics-1", "--leader-elect-retry-period=1s")

@@ -6,7 +6,6 @@ package integration
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ import (
 type optionalKind struct {
 	kind     string
 	resource schema.GroupVersionResource
-	// file is that of the real CRD, among the remediators' manifests.
+	// file is that of the real CRD, in remediatorManifests.
 	file string
 	// manifest is the CRD of the tests' own where there is no file.
 	manifest string
@@ -99,31 +98,6 @@ const machineNamespace = "openshift-machine-api"
 
 func (k optionalKind) crd() string { return k.resource.GroupResource().String() }
 
-// requireManifests skips a test where the real CRDs of the kinds are not at hand.
-func requireManifests(t *testing.T, kinds ...optionalKind) {
-	t.Helper()
-	for _, kind := range kinds {
-		path := kind.path(t)
-		if _, err := os.Stat(path); err != nil {
-			t.Skipf("the real CRD of %s is not at hand, which would be in shared/remediators beside the module: %v", kind.kind, err)
-		}
-	}
-}
-
-// path returns where the file with the CRD would be: beside the module.
-func (k optionalKind) path(t *testing.T) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(filepath.Dir(dir), "shared", "remediators", k.file)
-		}
-		require.NotEqual(t, filepath.Dir(dir), dir, "no go.mod")
-		dir = filepath.Dir(dir)
-	}
-}
-
 // applyOverlay installs the controller as it is meant for a platform.
 func (c *cluster) applyOverlay(t *testing.T, name string) {
 	t.Helper()
@@ -140,7 +114,7 @@ func (c *cluster) installOptional(t *testing.T, kinds ...optionalKind) {
 		if kind.file == "" {
 			_, err = c.KubectlInput(t.Context(), strings.NewReader(kind.manifest), "apply", "-f", "-")
 		} else {
-			_, err = c.Kubectl(t.Context(), "apply", "-f", kind.path(t))
+			_, err = c.Kubectl(t.Context(), "apply", "-f", filepath.Join(remediatorManifests, kind.file))
 		}
 		require.NoError(t, err)
 		t.Cleanup(func() {

@@ -22,7 +22,6 @@ const conflictMessage = "Custom MachineHealthCheck(s) detected, disabling NodeHe
 // testConflict: while Disabled by MachineHealthChecks the controller writes nothing
 // but status and events, and then makes up for it (spec 5.2, 6.1 to 6.4, 6.7, 6.9).
 func testConflict(t *testing.T, c *cluster, _ *localkube.Process) {
-	requireManifests(t, machineHealthCheck)
 	c.installOptional(t, machineHealthCheck)
 	s := newOnPlatform(t, c)
 	s.createNodes("gone", "healed", "idle", "new", "stuck")
@@ -108,7 +107,6 @@ func (s *onPlatform) requireConflict(n int) {
 // testTerminatingNodes: they are left to a MachineHealthCheck, as long as there is
 // one (spec 7.7).
 func testTerminatingNodes(t *testing.T, c *cluster, _ *localkube.Process) {
-	requireManifests(t, machineHealthCheck)
 	c.installOptional(t, machineHealthCheck)
 	s := newOnPlatform(t, c)
 	s.createNodes("a", "b", "c")
@@ -143,7 +141,6 @@ func testTerminatingNodes(t *testing.T, c *cluster, _ *localkube.Process) {
 // testForbiddenMachineHealthChecks: as long as nobody may look at them, nobody knows
 // that there is no conflict (spec 6.1, 6.4, 6.6, 6.9).
 func testForbiddenMachineHealthChecks(t *testing.T, c *cluster) {
-	requireManifests(t, machineHealthCheck)
 	s := newOnPlatform(t, c)
 	s.createNodes("a", "b")
 	s.createNHC()
@@ -174,7 +171,6 @@ func platformForbidden(kind optionalKind) string {
 
 // testPermissionsTakenAway: what was known of the platform lasts (spec 6.9, 10.2).
 func testPermissionsTakenAway(t *testing.T, c *cluster) {
-	requireManifests(t, machineHealthCheck)
 	c.applyOverlay(t, "openshift")
 	c.installOptional(t, machineHealthCheck, clusterVersion)
 	s := newOnPlatform(t, c)

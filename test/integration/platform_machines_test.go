@@ -16,7 +16,6 @@ import (
 // testMetal3Namespace: the namespace of a Metal3 template matters where OpenShift's
 // Machines are served (spec 6.1, 6.4).
 func testMetal3Namespace(t *testing.T, c *cluster, _ *localkube.Process) {
-	requireManifests(t, openShiftMachine, metal3Remediation, metal3RemediationTemplate)
 	c.installOptional(t, openShiftMachine, metal3Remediation, metal3RemediationTemplate)
 	s := newMetal3Scenario(t, c)
 	s.grant(metal3.templates, templateVerbs...)
@@ -65,7 +64,6 @@ func newMetal3Scenario(t *testing.T, c *cluster) *onPlatform {
 // testOpenShiftMachines: a Machine in the namespace of the template is the second
 // owner of a CR, and the CR outlives it (spec 11.3, 21.2).
 func testOpenShiftMachines(t *testing.T, c *cluster, controller *localkube.Process) {
-	requireManifests(t, openShiftMachine)
 	c.installOptional(t, openShiftMachine)
 	s := newOnPlatform(t, c)
 	s.templateIn(machineNamespace, usualTemplate())
@@ -121,7 +119,6 @@ func testOpenShiftMachines(t *testing.T, c *cluster, controller *localkube.Proce
 // testClusterAPIMachines: a Machine of Cluster API is the second owner of CRs that
 // need it, and of no others (spec 11.3).
 func testClusterAPIMachines(t *testing.T, c *cluster) {
-	requireManifests(t, clusterAPIMachine, metal3Remediation, metal3RemediationTemplate)
 	c.applyOverlay(t, "cluster-api") // Grants the kinds of Metal3, too.
 	c.installOptional(t, clusterAPIMachine, metal3Remediation, metal3RemediationTemplate)
 	metal := newMetal3Scenario(t, c)
@@ -187,7 +184,6 @@ func testClusterAPIMachines(t *testing.T, c *cluster) {
 // testForbiddenMachines: without the permission to read Machines remediation goes on
 // (spec 11.3).
 func testForbiddenMachines(t *testing.T, c *cluster) {
-	requireManifests(t, openShiftMachine)
 	c.installOptional(t, openShiftMachine)
 	s := newOnPlatform(t, c)
 	s.createNodes("a", "b")

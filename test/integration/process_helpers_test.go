@@ -34,7 +34,7 @@ import (
 // eventually waits until something holds that is not about one scenario.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		t.Fatalf("did not come: %s", what)
 	}
@@ -144,9 +144,9 @@ func (c *cluster) eventuallyLeader(t *testing.T, name string) {
 // audited returns the audited requests for which want is true.
 func (c *cluster) audited(t *testing.T, want func(localkube.Request) bool) []localkube.Request {
 	t.Helper()
-	all, err := c.Requests()
+	requests, err := c.RequestsWhere(c.begin, func(r *localkube.Request) bool { return want(*r) })
 	require.NoError(t, err)
-	return slices.DeleteFunc(all, func(r localkube.Request) bool { return !want(r) })
+	return requests
 }
 
 // isWrite reports whether a request changes an object. A review changes nothing.

@@ -26,10 +26,10 @@ import (
 
 // TestQuietCluster: when nothing happens, the controller asks for nothing and writes
 // nothing, however many nodes heartbeat and in whatever state the NodeHealthChecks
-// are (spec P3, 21.1).
+// are, also where a node has a Machine of a platform that is not served (spec 1.3, P3, 21.1).
 func TestQuietCluster(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	controller := c.startController(t, "quiet")
 
 	nodes := make([]string, 40)
@@ -52,6 +52,11 @@ func TestQuietCluster(t *testing.T) {
 		"paused":      start("paused", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} }),
 		"no template": start("no template"),
 	}
+	onPlatform := &onPlatform{scenarios["remediating"]}
+	onPlatform.labelNode("n00", map[string]any{controlPlaneRole: ""})
+	onPlatform.annotateNode("n00", map[string]any{
+		"machine.openshift.io/machine": "machines/a", "cluster.x-k8s.io/machine": "a", "cluster.x-k8s.io/cluster-namespace": "machines",
+	})
 	for key, s := range scenarios {
 		if key != "healthy" {
 			s.fail("n00")

@@ -15,14 +15,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // TestShippedPermissions asks the API server, as the ServiceAccount of the manifest, what
 // the controller may do: what spec 22.3 lists, and no more.
 func TestShippedPermissions(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{})
+	c := exclusiveCluster(t)
 	config, err := c.ServiceAccountConfig(t.Context(), deploy.Namespace, deploy.ServiceAccount)
 	require.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)

@@ -10,6 +10,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,10 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -58,6 +59,8 @@ type scenario struct {
 	// prefix of the nodes.
 	name string
 	kind remediationKind
+	// begin is when the scenario began: nobody can have asked for its objects earlier.
+	begin time.Time
 	// atEnd is done after everything else has been removed.
 	atEnd []func(context.Context)
 }
@@ -74,14 +77,31 @@ func newScenario(t *testing.T, c *cluster) *scenario {
 // newEmptyScenario returns a scenario without a template. The key is unique.
 func newEmptyScenario(t *testing.T, c *cluster, key string, kind remediationKind) *scenario {
 	t.Helper()
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(key))
-	s := &scenario{cluster: c, t: t, name: fmt.Sprintf("s-%08x", hash.Sum32()), kind: kind}
+	s := &scenario{cluster: c, t: t, name: uniqueName(key), kind: kind, begin: time.Now()}
 	_, err := c.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Logf("scenario %s", s.name)
 	t.Cleanup(s.cleanUp)
 	return s
+}
+
+// uses counts how often a key of a scenario was used: with -count a test runs again.
+var uses struct {
+	sync.Mutex
+	of map[string]int
+}
+
+// uniqueName returns a name that scenarioName matches.
+func uniqueName(key string) string {
+	uses.Lock()
+	defer uses.Unlock()
+	if uses.of == nil {
+		uses.of = map[string]int{}
+	}
+	uses.of[key]++
+	hash := fnv.New32a()
+	_, _ = fmt.Fprint(hash, key, uses.of[key])
+	return fmt.Sprintf("s-%08x", hash.Sum32())
 }
 
 func usualTemplate() map[string]any {
@@ -191,12 +211,27 @@ func (s *scenario) status() v1alpha1.NodeHealthCheckStatus {
 	return s.get().Status
 }
 
-// eventually waits until something holds.
+// lookInterval is how often a test looks for what no watch shows: logs, recorded requests,
+// permissions.
+const lookInterval = 200 * time.Millisecond
+
+// eventually waits until something holds. It looks whenever an object of the scenario has
+// changed, and every lookInterval.
 func (s *scenario) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		s.t.Fatalf("did not come: %s\nstatus: %s", what, s.statusText())
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	for {
+		changed := s.changes.next(s.name)
+		if holds() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(lookInterval):
+		case <-ctx.Done():
+			s.t.Fatalf("did not come: %s\nstatus: %s", what, s.statusText())
+		}
 	}
 }
 
@@ -367,11 +402,12 @@ func (s *scenario) events(reason string) []string {
 // as often as it occurred.
 func (s *scenario) eventsAbout(kind, name, reason string) []string {
 	s.t.Helper()
-	list, err := s.kube.EventsV1().Events(metav1.NamespaceDefault).List(s.t.Context(), metav1.ListOptions{})
+	about := fields.Set{"regarding.kind": kind, "regarding.name": name, "reason": reason}
+	list, err := s.kube.EventsV1().Events(metav1.NamespaceDefault).List(s.t.Context(), metav1.ListOptions{FieldSelector: about.String()})
 	require.NoError(s.t, err)
 	var notes []string
 	for _, event := range list.Items {
-		if event.Regarding.Kind != kind || event.Regarding.Name != name || event.Reason != reason || event.ReportingController != "NodeHealthCheck" {
+		if event.ReportingController != "NodeHealthCheck" {
 			continue
 		}
 		for range occurrences(&event) {

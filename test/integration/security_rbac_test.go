@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -23,7 +22,7 @@ import (
 // anything, but for the remediation kinds.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	c.unbindBasicUser(t)
 	c.installPlatforms(t)
 	t.Run("what Metal3 does not grant", func(t *testing.T) { testMetal3IsGranted(t, c) })

@@ -17,7 +17,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // nodePolicy is the policy that says what the controller may change of a Node.
@@ -34,7 +33,7 @@ type stolenToken struct {
 // TestStolenToken: what the controller does not do, nobody can do with its token.
 func TestStolenToken(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{})
+	c := exclusiveCluster(t)
 	config, err := c.ServiceAccountConfig(t.Context(), deploy.Namespace, deploy.ServiceAccount)
 	require.NoError(t, err)
 	s := &stolenToken{cluster: c, T: t}

@@ -20,7 +20,7 @@ import (
 // does not answer, and there is no error either (spec 21.2, P1, P4, P5, P12).
 func TestSilentKind(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	other := newScenario(t, c)
 	other.createNodes("a", "b")
 	s := newRepairScenario(t, c, "silent")

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -20,7 +19,7 @@ import (
 // by name, and status is last (spec 5.1, 5.4).
 func TestSyncOrder(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	s := newScenario(t, c)
 	ending, workers := []string{"z-gone", "z-healed"}, []string{"a", "b"}
 	s.createNodes(slices.Concat(ending, workers)...)

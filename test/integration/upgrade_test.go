@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -26,7 +25,7 @@ import (
 // 1.4, 18.2, 18.5).
 func TestUpgradeFromUpstream(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, localkube.Options{AuditUsers: []string{deploy.User}})
+	c := exclusiveCluster(t)
 	s := newScenario(t, c)
 	s.createNodes("generated", "named", "well", "waiting")
 	// What upstream gives a random name to is of a template that supports it.

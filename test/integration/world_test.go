@@ -6,7 +6,6 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -207,9 +206,9 @@ func (s *scenario) pass(instant time.Time) {
 // be missing for a moment, although its effect is there.
 func (s *scenario) requests(want func(localkube.Request) bool) []localkube.Request {
 	s.t.Helper()
-	all, err := s.Requests()
+	requests, err := s.RequestsWhere(s.begin, func(r *localkube.Request) bool { return r.User == deploy.User && want(*r) })
 	require.NoError(s.t, err)
-	return slices.DeleteFunc(all, func(r localkube.Request) bool { return r.User != deploy.User || !want(r) })
+	return requests
 }
 
 // crRequests returns the controller's requests of a verb for the CR of a node,

@@ -23,11 +23,11 @@ const loopback = "127.0.0.1"
 
 // startFirstAPIServer finds a port for the API server and starts it. Another
 // process may take a port between its choice and its use; then it takes another.
-func (c *ControlPlane) startFirstAPIServer(ctx context.Context, choosePort func() (int, error)) error {
+func (c *ControlPlane) startFirstAPIServer(ctx context.Context) error {
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
 		var err error
-		if c.port, err = choosePort(); err != nil {
+		if c.port, err = c.choosePort(); err != nil {
 			return err
 		}
 		err = c.StartAPIServer(ctx)

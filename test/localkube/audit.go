@@ -100,14 +100,19 @@ func (c *ControlPlane) Requests() ([]Request, error) {
 	return c.RequestsSince(time.Time{})
 }
 
-// RequestsSince returns those of Requests that arrived at an instant or later. What
-// the API server has written is read once only, so that both cost little in a long
-// test too.
+// RequestsSince returns those of Requests that arrived at an instant or later.
 func (c *ControlPlane) RequestsSince(since time.Time) ([]Request, error) {
+	return c.RequestsWhere(since, func(*Request) bool { return true })
+}
+
+// RequestsWhere returns those of RequestsSince that want is true for. The audit log is
+// read once only, and what is not wanted is not copied, so repeated calls are cheap in
+// a long test too. want must neither keep nor change the request.
+func (c *ControlPlane) RequestsWhere(since time.Time, want func(*Request) bool) ([]Request, error) {
 	if len(c.opts.AuditUsers) == 0 {
 		return nil, errors.New("no requests are recorded without Options.AuditUsers")
 	}
-	requests, err := c.audit.since(filepath.Join(c.dir, auditLog), since)
+	requests, err := c.audit.since(filepath.Join(c.dir, auditLog), since, want)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
@@ -123,8 +128,8 @@ type auditReader struct {
 	open     map[types.UID]bool // The watches among them of whose end it has not read.
 }
 
-// since reads what is new in the file, and returns the requests from an instant on.
-func (a *auditReader) since(path string, since time.Time) ([]Request, error) {
+// since reads what is new in the file, and returns the wanted requests from an instant on.
+func (a *auditReader) since(path string, since time.Time, want func(*Request) bool) ([]Request, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	file, err := os.Open(path)
@@ -138,8 +143,14 @@ func (a *auditReader) since(path string, since time.Time) ([]Request, error) {
 	if err := a.read(file); err != nil {
 		return nil, err
 	}
+	var wanted []Request
 	// The log has no more than microseconds.
-	return slices.Clone(a.requests[a.from(since.Truncate(time.Microsecond)):]), nil
+	for i := a.from(since.Truncate(time.Microsecond)); i < len(a.requests); i++ {
+		if want(&a.requests[i]) {
+			wanted = append(wanted, a.requests[i])
+		}
+	}
+	return wanted, nil
 }
 
 // from returns the index of the first request that arrived at an instant or later.

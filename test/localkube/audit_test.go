@@ -26,6 +26,7 @@ func TestAuditReader(t *testing.T) {
 	for _, step := range []struct {
 		name, added string
 		since       time.Time
+		unwanted    string
 		want        []string
 	}{
 		{
@@ -46,13 +47,14 @@ func TestAuditReader(t *testing.T) {
 		{name: "since", since: at(1).Add(500 * time.Nanosecond), want: []string{"first", "second", "also second"}},
 		{name: "since the last", since: at(2), want: []string{"second", "also second"}},
 		{name: "since later", since: at(2).Add(time.Microsecond)},
+		{name: "some of them", since: at(1), unwanted: "second", want: []string{"first", "also second"}},
 	} {
 		log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		require.NoError(t, err)
 		_, err = log.WriteString(step.added)
 		require.NoError(t, err)
 		require.NoError(t, log.Close())
-		requests, err := reader.since(path, step.since)
+		requests, err := reader.since(path, step.since, func(r *Request) bool { return r.Verb != step.unwanted })
 		require.NoError(t, err, step.name)
 		var verbs []string
 		for i := range requests {
@@ -63,7 +65,7 @@ func TestAuditReader(t *testing.T) {
 	}
 
 	require.NoError(t, os.WriteFile(path, []byte("no JSON\n"), 0o600))
-	_, err := new(auditReader).since(path, time.Time{})
+	_, err := new(auditReader).since(path, time.Time{}, func(*Request) bool { return true })
 	require.Error(t, err)
 }
 
@@ -77,7 +79,7 @@ func TestAuditedAnswer(t *testing.T) {
 {"auditID":"b","responseObject":{"kind":"Status","metadata":{},"details":{"uid":"v"}}}
 {"auditID":"c"}
 `), 0o600))
-	requests, err := new(auditReader).since(path, time.Time{})
+	requests, err := new(auditReader).since(path, time.Time{}, func(*Request) bool { return true })
 	require.NoError(t, err)
 	require.Len(t, requests, 3)
 	require.Equal(t, Request{UID: "u", ResourceVersion: "7"}, requests[0])

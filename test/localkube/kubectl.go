@@ -28,7 +28,7 @@ func (c *ControlPlane) KubectlInput(ctx context.Context, stdin io.Reader, args .
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
 	// Nothing of whoever runs the test: no configuration, no cached discovery.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.AdminKubeconfig(), "HOME="+c.dir, "KUBERC=off")
-	cmd.WaitDelay = time.Second // A plugin may live on and hold the output.
+	cmd.WaitDelay = time.Minute // A plugin may live on and hold the output. On a busy machine to read it takes long, too.
 	if err := cmd.Run(); err != nil {
 		return stdout.String(), fmt.Errorf("running kubectl %s: %w: %s",
 			strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -154,24 +153,12 @@ func TestStartFailureTellsWhy(t *testing.T) {
 	})
 }
 
+// TestAPIServerTakesAnotherPort: the first port of the shared cluster was taken.
 func TestAPIServerTakesAnotherPort(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
+	cluster, client := sharedCluster(t)
+	require.NotZero(t, shared.taken)
+	require.NotEqual(t, shared.taken, cluster.port)
+	_, err := client.Discovery().ServerVersion()
 	require.NoError(t, err)
-	defer taken.Close()
-	ports := []int{taken.Addr().(*net.TCPAddr).Port}
-	free, err := freePort()
-	require.NoError(t, err)
-	ports = append(ports, free)
-
-	cluster := newControlPlane(Options{})
-	defer func() { require.NoError(t, cluster.Stop()) }()
-	require.NoError(t, cluster.prepare())
-	require.NoError(t, cluster.startEtcd(t.Context()))
-	require.NoError(t, cluster.startFirstAPIServer(t.Context(), func() (int, error) {
-		port := ports[0]
-		ports = ports[1:]
-		return port, nil
-	}))
-	require.Empty(t, ports)
 }

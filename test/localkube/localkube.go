@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,15 +54,17 @@ type ControlPlane struct {
 	socketDir  string // For the path of a socket, dir may be too long.
 	identities identities
 
+	choosePort         func() (int, error)
 	port               int
 	servingCertificate []byte
 	audit              auditReader
 
 	mu         sync.Mutex
-	components []*Process // Those not expected to end, in the order of their start.
-	others     []*Process // Those of StartProcess, in the order of their start.
-	etcd       *Process   // Among the components, once it has been started.
-	apiServer  *Process   // Among the components, nil if it is stopped on purpose.
+	components []*Process      // Those not expected to end, in the order of their start.
+	others     []*Process      // Those of StartProcess, in the order of their start.
+	logs       map[string]bool // Their logs, and those of processes that have exited.
+	etcd       *Process        // Among the components, once it has been started.
+	apiServer  *Process        // Among the components, nil if it is stopped on purpose.
 	stop       func() error
 }
 
@@ -90,7 +93,7 @@ func newControlPlane(opts Options) *ControlPlane {
 	if opts.Log == nil {
 		opts.Log = io.Discard
 	}
-	c := &ControlPlane{opts: opts, identities: newIdentities()}
+	c := &ControlPlane{opts: opts, identities: newIdentities(), logs: map[string]bool{}, choosePort: freePort}
 	c.stop = sync.OnceValue(c.stopAll)
 	return c
 }
@@ -103,7 +106,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	if err := c.startEtcd(ctx); err != nil {
 		return err
 	}
-	if err := c.startFirstAPIServer(ctx, freePort); err != nil {
+	if err := c.startFirstAPIServer(ctx); err != nil {
 		return err
 	}
 	if err := WriteKubeconfig(c.AdminKubeconfig(), c.AdminConfig()); err != nil {
@@ -170,7 +173,34 @@ func (c *ControlPlane) StartProcess(cmd Command) (*Process, error) {
 	// Those that have exited need not be remembered: failure tests start many.
 	c.others = slices.DeleteFunc(c.others, func(p *Process) bool { return !p.running() })
 	c.others = append(c.others, p)
+	c.logs[p.logPath] = true
 	return p, nil
+}
+
+// ForgetProcesses stops all processes of StartProcess, the last one first, and removes
+// their logs, so that their names can be used again for something else.
+func (c *ControlPlane) ForgetProcesses() error {
+	c.stopProcesses()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for path := range c.logs {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	clear(c.logs)
+	return errors.Join(errs...)
+}
+
+func (c *ControlPlane) stopProcesses() {
+	c.mu.Lock()
+	processes := c.others
+	c.others = nil
+	c.mu.Unlock()
+	for _, p := range slices.Backward(processes) {
+		p.Stop()
+	}
 }
 
 // Stop ends all processes and removes the working directory if it is a temporary
@@ -179,6 +209,7 @@ func (c *ControlPlane) StartProcess(cmd Command) (*Process, error) {
 func (c *ControlPlane) Stop() error { return c.stop() }
 
 func (c *ControlPlane) stopAll() error {
+	c.stopProcesses()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error
@@ -186,9 +217,6 @@ func (c *ControlPlane) stopAll() error {
 		if !p.running() {
 			errs = append(errs, fmt.Errorf("%s had exited with code %d: %s", p.name, p.exitCode, p.LogTail()))
 		}
-	}
-	for _, p := range slices.Backward(c.others) {
-		p.Stop()
 	}
 	// The API server goes after its clients and before its etcd.
 	for _, p := range slices.Backward(c.components) {

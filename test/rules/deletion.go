@@ -36,8 +36,11 @@ func (j *Judge) replacementAwaited(event Change, w window) finding {
 // by.
 func (j *Judge) recovered(w window, cr *CR) finding {
 	versions := j.nhcs[w.nhc].during(w.known, w.rv)
+	if some(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool { return node == nil }) {
+		return finding{rule: "17.2"}
+	}
 	fine := some(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool {
-		return node == nil || some(versions, func(nhc *NHC) bool { return nhc == nil || !Matches(nhc.Spec.UnhealthyConditions, node) })
+		return some(versions, func(nhc *NHC) bool { return nhc == nil || !Matches(nhc.Spec.UnhealthyConditions, node) })
 	})
 	return check("16.1", !fine, "%s is deleted though the node is neither healthy nor gone", cr)
 }

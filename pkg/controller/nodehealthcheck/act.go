@@ -63,8 +63,8 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans 
 	})
 	c.actOn(beginning, carryOut)
 	wg.Wait()
-	c.remember(ctx, s, results)
-	c.metrics.countCreations(s.nhc.Name, results)
+	c.rememberOutcomes(ctx, s, results)
+	c.metrics.countOutcomes(s.nhc.Name, results)
 	return results
 }
 
@@ -125,8 +125,8 @@ func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, err
 	return nil, err
 }
 
-// remember keeps what the next sync must know of the outcomes.
-func (c *Controller) remember(ctx context.Context, s *snapshot, results []remediation.NodeResult) {
+// rememberOutcomes keeps what the next sync must know of the outcomes.
+func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results []remediation.NodeResult) {
 	now, state := c.clock.Now(), s.state
 	var failures failures
 	for _, result := range results {

@@ -41,7 +41,7 @@ func TestFailuresAreOneError(t *testing.T) {
 	} {
 		logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(1), ktesting.BufferLogs(true)))
 		s := &snapshot{nhc: testCheck(), state: (&nhcStates{}).of(testCheck())}
-		c.remember(klog.NewContext(t.Context(), logger), s, failing(n))
+		c.rememberOutcomes(klog.NewContext(t.Context(), logger), s, failing(n))
 		sink, ok := logger.GetSink().(ktesting.Underlier)
 		require.True(t, ok)
 		var lines []string
@@ -111,10 +111,10 @@ func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	s.state.releasing.Insert("n")
 	node.Lease = &coordinationv1.Lease{}
 	plan := &remediation.NodePlan{Node: node, Actions: []remediation.Action{remediation.Create{}}}
-	c.remember(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}})
+	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}})
 	require.NotZero(t, s.state.attempts.of(node).due)
 	require.True(t, s.state.releasing.Has("n"))
-	c.remember(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Created}}})
+	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Created}}})
 	require.Zero(t, s.state.attempts.of(node).due)
 	require.False(t, s.state.releasing.Has("n"))
 }

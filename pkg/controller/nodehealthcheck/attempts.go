@@ -14,7 +14,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// The backoff of the writes for one node.
+// The backoff of all failed writes for one node, creations included. How long a node waits that
+// was refused is another matter: the planner says so.
 const (
 	attemptRetryBase = 100 * time.Millisecond
 	attemptRetryMax  = time.Minute

@@ -266,9 +266,9 @@ func (s *story) sync(parts ...part) []string {
 	}
 	all := append(r.Removals(), r.Transitions()...)
 	s.metrics.initialize(r.nhc)
-	s.metrics.countCreations(r.nhc.Name, r.results)
+	s.metrics.countOutcomes(r.nhc.Name, r.results)
 	s.metrics.update(r)
-	r.remember()
+	r.rememberReport()
 	s.nhc.Status = *r.Status.DeepCopy()
 	s.now = s.now.Add(time.Second)
 	var lines []string
@@ -281,34 +281,48 @@ func (s *story) sync(parts ...part) []string {
 // values returns the values of a metric by the values of its labels.
 func (s *story) values(t *testing.T, name string) map[string]float64 {
 	t.Helper()
-	values, _ := s.gather(t, name)
-	return values
+	values, _ := s.gather(t)
+	return values[name]
 }
 
 // sums returns the sums of the samples of a histogram by the values of its labels.
 func (s *story) sums(t *testing.T, name string) map[string]float64 {
 	t.Helper()
-	_, sums := s.gather(t, name)
-	return sums
+	_, sums := s.gather(t)
+	return sums[name]
 }
 
-func (s *story) gather(t *testing.T, name string) (values, sums map[string]float64) {
+// totals returns the values of each metric, added up.
+func (s *story) totals(t *testing.T) map[string]float64 {
+	t.Helper()
+	values, _ := s.gather(t)
+	totals := map[string]float64{}
+	for name, series := range values {
+		for _, value := range series {
+			totals[name] += value
+		}
+	}
+	return totals
+}
+
+// gather returns the values of all metrics, and the sums of the samples of histograms, by
+// name and by the values of the labels.
+func (s *story) gather(t *testing.T) (values, sums map[string]map[string]float64) {
 	t.Helper()
 	families, err := s.registry.Gather()
 	require.NoError(t, err)
-	values, sums = map[string]float64{}, map[string]float64{}
+	values, sums = map[string]map[string]float64{}, map[string]map[string]float64{}
 	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
+		name := family.GetName()
+		values[name], sums[name] = map[string]float64{}, map[string]float64{}
 		for _, metric := range family.GetMetric() {
 			key := ""
 			for _, label := range metric.GetLabel() {
 				key += "/" + label.GetValue()
 			}
 			// Only one of these is set; of a histogram, the number of samples counts.
-			values[key] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
-			sums[key] = metric.GetHistogram().GetSampleSum()
+			values[name][key] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount())
+			sums[name][key] = metric.GetHistogram().GetSampleSum()
 		}
 	}
 	return values, sums

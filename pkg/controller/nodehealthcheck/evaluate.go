@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -43,9 +42,9 @@ func evaluate(s *snapshot, now time.Time) *evaluation {
 	e.recheck = health.Earliest(e.recheck, e.summary.Recheck)
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		own := node.Constraints // Those of the node alone, which judge has set.
+		own := node.Constraints.NodeConstraints // Which judge has set.
 		node.Constraints = e.policy.Context.Constraints
-		node.Constraints.Excluded, node.Constraints.Unselected, node.Constraints.NodeDeleted = own.Excluded, own.Unselected, own.NodeDeleted
+		node.Constraints.NodeConstraints = own
 		attempt := s.state.attempts.of(node)
 		node.RetryAt, node.LastFailure, node.LastFailed = attempt.due, attempt.failure, attempt.reason
 	}
@@ -54,8 +53,8 @@ func evaluate(s *snapshot, now time.Time) *evaluation {
 
 // judge sets the verdict on a node, and what constrains it alone, and counts it.
 func (e *evaluation) judge(s *snapshot, node *remediation.Node, obj *corev1.Node, now time.Time) {
+	node.Constraints.NodeConstraints = s.constraintsOf(obj)
 	if obj == nil {
-		node.Constraints.NodeDeleted = true
 		return
 	}
 	remediated := len(node.Own) > 0 || len(node.Unreadable) > 0
@@ -65,9 +64,6 @@ func (e *evaluation) judge(s *snapshot, node *remediation.Node, obj *corev1.Node
 		// (spec 4.2).
 		node.Verdict = health.Verdict{State: health.SoonUnhealthy}
 	}
-	exclusion, labelled := obj.Labels[v1alpha1.LabelExclude]
-	node.Constraints.Excluded, node.ExclusionIgnored = exclusion == "true", labelled && exclusion == ""
-	node.Constraints.Unselected = !s.selector.Matches(labelSet(obj))
 	if !node.Constraints.Unselected {
 		e.summary.Add(node.Verdict, remediated)
 		e.upgrading = e.upgrading || (node.Verdict.State == health.Unhealthy && remediation.Reconfiguring(obj.Annotations))

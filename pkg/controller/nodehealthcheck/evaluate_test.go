@@ -90,7 +90,7 @@ func TestConstraints(t *testing.T) {
 			nhc:  func(nhc *v1alpha1.NodeHealthCheck) { nhc.DeletionTimestamp = &metav1.Time{Time: epoch} },
 			want: remediation.Constraints{Terminating: true},
 		},
-		"15.1 excluded":       {node: labelled(v1alpha1.LabelExclude, "true"), want: remediation.Constraints{Excluded: true}},
+		"15.1 excluded":       {node: labelled(v1alpha1.LabelExclude, "true"), want: remediation.Constraints{NodeConstraints: remediation.NodeConstraints{Excluded: true}}},
 		"15.2 another value":  {node: labelled(v1alpha1.LabelExclude, "yes")},
 		"15.2 in upper case":  {node: labelled(v1alpha1.LabelExclude, "True")},
 		"15.2 an empty value": {node: labelled(v1alpha1.LabelExclude, "")},
@@ -150,8 +150,8 @@ func TestConstraintsOfNodes(t *testing.T) {
 		node *corev1.Node
 		want remediation.Constraints
 	}{
-		"17.1 it does not exist":           {want: remediation.Constraints{NodeDeleted: true, Paused: true}},
-		"17.5 the selector does not match": {node: testNode("n", labelled("role", "infra")), want: remediation.Constraints{Unselected: true, Paused: true}},
+		"17.1 it does not exist":           {want: remediation.Constraints{Paused: true, NodeConstraints: remediation.NodeConstraints{NodeDeleted: true}}},
+		"17.5 the selector does not match": {node: testNode("n", labelled("role", "infra")), want: remediation.Constraints{Paused: true, NodeConstraints: remediation.NodeConstraints{Unselected: true}}},
 		"16.1 it is selected":              {node: testNode("n", labelled("role", "worker")), want: remediation.Constraints{Paused: true}},
 	}
 	for name, tc := range tests {

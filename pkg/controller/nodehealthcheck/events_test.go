@@ -44,7 +44,7 @@ func TestEventsAreRecorded(t *testing.T) {
 	eventReporter{recorder: recorder}.record(testCheck(), []status.Event{
 		{Type: "Warning", Reason: "Of the check", Action: "A", Note: "100%d"},
 		{Type: "Normal", Reason: "Of a node", Action: "B", Note: "note", Node: &remediation.Node{Name: "n", UID: "n-uid"}},
-		{Type: "Normal", Reason: "Of a deleted node", Action: "C", Note: "note", Node: &remediation.Node{Name: "m", Constraints: remediation.Constraints{NodeDeleted: true}}},
+		{Type: "Normal", Reason: "Of a deleted node", Action: "C", Note: "note", Node: &remediation.Node{Name: "m", Constraints: remediation.Constraints{NodeConstraints: remediation.NodeConstraints{NodeDeleted: true}}}},
 	})
 	require.Equal(t, []recorded{
 		{regarding: onNHC, line: "Warning Of the check: [remediation] 100%d"},

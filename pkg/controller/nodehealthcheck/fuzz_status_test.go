@@ -61,7 +61,7 @@ func FuzzStatusTimes(f *testing.F) {
 				Name: "n", UID: p.node.UID, Lease: lease, Own: []*object.CR{cr},
 				Verdict: health.Judge(s.nhc.Spec.UnhealthyConditions, conditions, s.now),
 			}}
-			p.plan = remediation.NewPlan(policy, nodes, s.now)[0]
+			p.plan = remediation.NewPlans(policy, nodes, s.now)[0]
 			after := s.result(p).Status
 			encoded, err := json.Marshal(after)
 			require.NoError(t, err)

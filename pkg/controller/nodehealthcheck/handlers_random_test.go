@@ -89,7 +89,7 @@ func (f *handlerCluster) randomEvent(r *rand.Rand) {
 func (f *handlerCluster) requireCounts(t *testing.T, message string) {
 	t.Helper()
 	for name, nhc := range f.checks {
-		candidates, selected, known := f.index.Candidates(versionOf(nhc))
+		names, selected, known := f.index.NeedingLook(versionOf(nhc))
 		require.True(t, known, "%s: %s is not in the index", message, name)
 		want, observed := []string{}, 0
 		for node := range f.nodes.All() {
@@ -100,7 +100,7 @@ func (f *handlerCluster) requireCounts(t *testing.T, message string) {
 				}
 			}
 		}
-		require.ElementsMatch(t, want, candidates, "%s: %s", message, name)
+		require.ElementsMatch(t, want, names, "%s: %s", message, name)
 		require.Equal(t, observed, selected, "%s: %s", message, name)
 	}
 }
@@ -187,9 +187,9 @@ func TestHandlersConcurrently(t *testing.T) {
 	}
 }
 
-// TestCandidateThatHasVanished: a node that needed a look and is gone, and whose event is
+// TestVanishedNodeInIndex: a node that needed a look and is gone, and whose event is
 // about to come, counts for nothing, and least of all as healthy.
-func TestCandidateThatHasVanished(t *testing.T) {
+func TestVanishedNodeInIndex(t *testing.T) {
 	t.Parallel()
 	f := newHandlerCluster(t)
 	nhc := selecting("all", metav1.LabelSelector{})
@@ -200,11 +200,11 @@ func TestCandidateThatHasVanished(t *testing.T) {
 	f.deliver = func(func()) {}
 	f.drop("sick")
 	s := testSnapshot(nhc)
-	names, err := f.observeCandidates(s)
+	names, err := f.observeNeedingLook(s)
 	require.NoError(t, err)
 	require.Empty(t, names)
 	require.Equal(t, 1, s.observed)
 	s.nhc.Generation++
-	_, err = f.observeCandidates(s)
+	_, err = f.observeNeedingLook(s)
 	require.ErrorIs(t, err, errIndexBehind)
 }

@@ -164,19 +164,11 @@ func TestEveryRemediationEndsOnce(t *testing.T) {
 			if random.IntN(10) == 0 {
 				s.restart()
 			}
-			sum := func(metrics ...string) float64 {
-				total := 0.0
-				for _, metric := range metrics {
-					for value := range maps.Values(s.values(t, metric)) {
-						total += value
-					}
-				}
-				return total
-			}
-			require.InDelta(t, uid, sum(started), 0, "20.2: started once, also after a restart")
-			require.InDelta(t, uid, sum(succeededTotal, timedOutTotal, cancelled)+float64(len(running)), 0, "20.2: each ends in exactly one of them")
-			require.InDelta(t, len(running), sum(ongoing), 0, "20.1")
-			require.InDelta(t, uid-len(running), sum(unhealthySeconds), 0, "20.1: one sample per remediation")
+			total := s.totals(t)
+			require.InDelta(t, uid, total[started], 0, "20.2: started once, also after a restart")
+			require.InDelta(t, uid, total[succeededTotal]+total[timedOutTotal]+total[cancelled]+float64(len(running)), 0, "20.2: each ends in exactly one of them")
+			require.InDelta(t, len(running), total[ongoing], 0, "20.1")
+			require.InDelta(t, uid-len(running), total[unhealthySeconds], 0, "20.1: one sample per remediation")
 		}
 	}
 }

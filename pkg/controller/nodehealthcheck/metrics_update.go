@@ -53,10 +53,19 @@ func (m *metrics) countEpisodes(r *syncResult) {
 	}
 }
 
-// countCreations counts what the live reads found, and how long the nodes waited that
+// initializeMetrics has the metrics of a spec that is new begin with 0.
+func (c *Controller) initializeMetrics(s *snapshot) {
+	if s.state.generation != s.nhc.Generation {
+		s.state.generation = s.nhc.Generation
+		c.metrics.initialize(s.nhc)
+		c.showRetries(s.nhc)
+	}
+}
+
+// countOutcomes counts what the live reads found, and how long the nodes waited that
 // got their first CR. It is counted at once: what has begun has begun, even if the sync is
 // broken off or its status cannot be written.
-func (m *metrics) countCreations(nhc string, results []remediation.NodeResult) {
+func (m *metrics) countOutcomes(nhc string, results []remediation.NodeResult) {
 	for _, result := range results {
 		node, outcome := result.Plan.Node, result.Outcome
 		if outcome.Result == remediation.Recovered {

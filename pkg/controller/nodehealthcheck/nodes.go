@@ -6,7 +6,6 @@ package nodehealthcheck
 import (
 	"iter"
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,11 +23,6 @@ const metaNamespaced = meta.RESTScopeNameNamespace
 func isNoMatch(err error) bool { return meta.IsNoMatchError(err) }
 
 func labelSet(node *corev1.Node) labels.Set { return labels.Set(node.Labels) }
-
-// isControlPlane reports whether the node has a control plane label (spec 12.1).
-func isControlPlane(node *corev1.Node) bool {
-	return hasKey(node.Labels, "node-role.kubernetes.io/control-plane") || hasKey(node.Labels, "node-role.kubernetes.io/master")
-}
 
 // nodeCache is the cache of Nodes.
 type nodeCache struct{ cache.Indexer }
@@ -87,65 +81,23 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	}
 	c.enqueue(c.index.NodeChanged(node.Name, matters))
 	if matters {
-		c.nodeMattered(node.Name, isControlPlane(node) || (old != nil && isControlPlane(old)))
+		c.wakeOthers(node.Name, isControlPlane(node) || (old != nil && isControlPlane(old)))
 	}
 }
 
 // nodeDeleted handles a Node that was deleted. What it was like may not be known.
 func (c *Controller) nodeDeleted(name string) {
 	c.enqueue(c.index.NodeChanged(name, true))
-	c.nodeMattered(name, true)
+	c.wakeOthers(name, true)
 }
 
-// nodeMattered wakes the NodeHealthChecks to which a node matters although they may not
+// wakeOthers wakes the NodeHealthChecks to which a changed node matters although they may not
 // select it: those with a CR for it, and if it may be one of the control plane, those that
 // wait for the control plane.
-func (c *Controller) nodeMattered(name string, controlPlane bool) {
+func (c *Controller) wakeOthers(name string, controlPlane bool) {
 	c.enqueue(c.remediatingNode(name))
 	if controlPlane {
 		c.enqueue(c.waiters.of(controlPlaneTopic))
 		c.enqueue(c.waiters.of(controlPlaneNodesTopic))
 	}
-}
-
-// nodeMatters reports whether a node has changed in a way that may change a decision
-// about it, other than whether it is selected (spec 21.1).
-func nodeMatters(old, node *corev1.Node) bool {
-	if old.UID != node.UID || old.Labels[v1alpha1.LabelExclude] != node.Labels[v1alpha1.LabelExclude] || isControlPlane(old) != isControlPlane(node) {
-		return true
-	}
-	if hasKey(old.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) != hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
-		return true
-	}
-	if _, before := old.Labels[v1alpha1.LabelExclude]; before != hasKey(node.Labels, v1alpha1.LabelExclude) {
-		return true
-	}
-	return !sameConditions(old.Status.Conditions, node.Status.Conditions)
-}
-
-func hasKey(m map[string]string, key string) bool {
-	_, present := m[key]
-	return present
-}
-
-// sameConditions compares type, status and transition time, in any order.
-func sameConditions(a, b []corev1.NodeCondition) bool {
-	// The order hardly ever changes.
-	if slices.EqualFunc(a, b, sameCondition) {
-		return true
-	}
-	return containsConditions(a, b) && containsConditions(b, a)
-}
-
-func containsConditions(all, some []corev1.NodeCondition) bool {
-	for _, condition := range some {
-		if !slices.ContainsFunc(all, func(other corev1.NodeCondition) bool { return sameCondition(condition, other) }) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameCondition(a, b corev1.NodeCondition) bool {
-	return a.Type == b.Type && a.Status == b.Status && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }

@@ -221,16 +221,6 @@ func (c *Controller) machine(kind schema.GroupVersionKind, name types.Namespaced
 	}
 }
 
-// keptAnnotations are the annotations of Nodes that are read.
-var keptAnnotations = []string{
-	v1alpha1.AnnotationManuallyConfirmedHealthy,
-	remediation.AnnotationOpenShiftMachine,
-	remediation.AnnotationClusterAPIMachine,
-	remediation.AnnotationClusterAPINamespace,
-	remediation.AnnotationCurrentConfig,
-	remediation.AnnotationDesiredConfig,
-}
-
 // platformSeen is what was read of the platform last, by this process, nil before it was read.
 // It holds while the platform cannot be read. The zero value is ready to use, from any
 // goroutine.

@@ -107,13 +107,13 @@ func (p *preflight) stillUnhealthy(ctx context.Context, name string) (bool, erro
 		return false, fmt.Errorf("reading node: %w", err)
 	}
 	cached, now := p.nodes.Get(name), p.clock.Now()
-	return cached != nil && p.snapshot.remains(live, now) && p.snapshot.remains(cached, now), nil
+	return cached != nil && p.snapshot.mayBegin(live, now) && p.snapshot.mayBegin(cached, now), nil
 }
 
-// remains reports whether a Node is the one that was planned for, is selected and not
-// excluded, and is unhealthy.
-func (s *snapshot) remains(node *corev1.Node, now time.Time) bool {
+// mayBegin reports whether a Node is the one that was planned for, is unhealthy, and nothing
+// constrains it alone.
+func (s *snapshot) mayBegin(node *corev1.Node, now time.Time) bool {
 	known := s.nodeObject(node.Name)
-	return known != nil && known.UID == node.UID && node.Labels[v1alpha1.LabelExclude] != "true" && s.selector.Matches(labelSet(node)) &&
-		s.verdict(node, now).State == health.Unhealthy
+	constraints := remediation.Constraints{NodeConstraints: s.constraintsOf(node)}
+	return known != nil && known.UID == node.UID && constraints.Refusal(true) == "" && s.verdict(node, now).State == health.Unhealthy
 }

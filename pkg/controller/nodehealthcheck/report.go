@@ -65,7 +65,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation, res
 	c.events.record(s.nhc, transitions)
 	r.logTransitions(ctx, transitions)
 	r.logDecisions(ctx)
-	r.remember()
+	r.rememberReport()
 	c.lastStates.used(s.nhc.Name, s.gone)
 	return recheck, nil
 }
@@ -90,8 +90,8 @@ func (r *syncResult) recheck() time.Time {
 	return next
 }
 
-// remember keeps what the next report compares with.
-func (r *syncResult) remember() {
+// rememberReport keeps what the next report compares with.
+func (r *syncResult) rememberReport() {
 	state := r.state
 	state.reported = r.Reported()
 	state.entries, state.ledger, state.gateClosed = r.Entries, r.Ledger, !r.gate.Open

@@ -82,18 +82,8 @@ func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (
 	if err := c.observeNodes(s, now); err != nil {
 		return nil, err
 	}
-	c.showMetrics(s)
 	c.observeControlPlane(s)
 	return s, nil
-}
-
-// showMetrics has the metrics of a spec that is new begin with 0.
-func (c *Controller) showMetrics(s *snapshot) {
-	if s.state.generation != s.nhc.Generation {
-		s.state.generation = s.nhc.Generation
-		c.metrics.initialize(s.nhc)
-		c.showRetries(s.nhc)
-	}
 }
 
 // clockUntrusted reports whether nothing may begin by the clock.
@@ -108,7 +98,7 @@ var errIndexBehind = errors.New("the index of nodes does not have the spec yet")
 // held and may have to be released; those that were unhealthy last; and those that somebody
 // has confirmed to be healthy.
 func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
-	candidates, err := c.observeCandidates(s)
+	needing, err := c.observeNeedingLook(s)
 	if err != nil {
 		return err
 	}
@@ -117,7 +107,7 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 		return err
 	}
 	s.gone, s.lost = c.lastStates.gone(s.nhc.Name, crs.has), crs.lost
-	nodes, err := c.addFurtherNodes(candidates, s, crs)
+	nodes, err := c.addFurtherNodes(needing, s, crs)
 	if err != nil {
 		return err
 	}
@@ -138,22 +128,22 @@ type nodeObject struct {
 	object *corev1.Node
 }
 
-// observeCandidates counts the selected nodes, and returns those of them that may be anything
+// observeNeedingLook counts the selected nodes, and returns those of them that may be anything
 // but healthy, in order of name.
-func (c *Controller) observeCandidates(s *snapshot) ([]nodeObject, error) {
-	names, selected, known := c.index.Candidates(versionOf(s.nhc))
+func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
+	names, selected, known := c.index.NeedingLook(versionOf(s.nhc))
 	if !known {
 		return nil, errIndexBehind
 	}
-	candidates := make([]nodeObject, 0, len(names))
+	needing := make([]nodeObject, 0, len(names))
 	for _, name := range names {
 		if node := c.nodes.Get(name); node != nil && s.selector.Matches(labelSet(node)) {
-			candidates = append(candidates, nodeObject{name, node})
+			needing = append(needing, nodeObject{name, node})
 		}
 	}
 	// Of the others the handler is about to notice.
-	s.observed = selected - (len(names) - len(candidates))
-	return candidates, nil
+	s.observed = selected - (len(names) - len(needing))
+	return needing, nil
 }
 
 // observeNode returns what is known of a node. The object is nil if there is none.
@@ -162,9 +152,9 @@ func (c *Controller) observeNode(name string, obj *corev1.Node, crs *ownCRs) rem
 	if obj == nil {
 		return node
 	}
-	node.UID, node.Created = obj.UID, obj.CreationTimestamp.Time
-	node.ControlPlane = isControlPlane(obj)
-	node.ConfirmedHealthy = hasKey(obj.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
+	facts := factsOf(obj)
+	node.UID, node.Created = facts.uid, obj.CreationTimestamp.Time
+	node.ControlPlane, node.ConfirmedHealthy, node.ExclusionIgnored = facts.controlPlane, facts.confirmedHealthy, facts.exclusionIgnored
 	node.Machines = c.machinesOf(obj)
 	if node.ConfirmedHealthy && len(node.Own) == 0 {
 		node.OthersRemediate = c.othersRemediate(name)
@@ -172,15 +162,15 @@ func (c *Controller) observeNode(name string, obj *corev1.Node, crs *ownCRs) rem
 	return node
 }
 
-// addFurtherNodes returns the candidates and the other nodes that matter, in order of name.
-func (c *Controller) addFurtherNodes(candidates []nodeObject, s *snapshot, crs *ownCRs) ([]nodeObject, error) {
-	nodes, next := candidates, 0
+// addFurtherNodes returns these nodes and the other nodes that matter, in order of name.
+func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *ownCRs) ([]nodeObject, error) {
+	nodes, next := needing, 0
 	add := func(name string) {
-		if next < len(candidates) && candidates[next].name == name { // Most come in order.
+		if next < len(needing) && needing[next].name == name { // Most come in order.
 			next++
 			return
 		}
-		i, known := slices.BinarySearchFunc(candidates, name, func(node nodeObject, name string) int { return strings.Compare(node.name, name) })
+		i, known := slices.BinarySearchFunc(needing, name, func(node nodeObject, name string) int { return strings.Compare(node.name, name) })
 		if next = i; !known {
 			nodes = append(nodes, nodeObject{name, c.nodes.Get(name)})
 		}

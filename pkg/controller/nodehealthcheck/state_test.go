@@ -122,14 +122,14 @@ func TestLeaseReleaseIsRepeated(t *testing.T) {
 	s.observeStatus(epoch)
 	release := []remediation.Action{remediation.ReleaseLease{Lease: lease}}
 	remember := func(outcome remediation.Outcome) {
-		c.remember(t.Context(), s, []remediation.NodeResult{{Plan: &remediation.NodePlan{Node: &s.nodes[0], Actions: release}, Outcome: &outcome}})
+		c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: &remediation.NodePlan{Node: &s.nodes[0], Actions: release}, Outcome: &outcome}})
 	}
 	remember(remediation.Outcome{ReleaseFailed: true, Err: errors.New("out of order")})
 	further, err := c.addFurtherNodes(nil, s, &ownCRs{})
 	require.NoError(t, err)
 	require.Contains(t, further, nodeObject{name: "n"}, "it is looked at again")
 	s.observeStatus(epoch)
-	require.Equal(t, release, remediation.NewPlan(new(newPolicy(s)), s.nodes, epoch)[0].Actions)
+	require.Equal(t, release, remediation.NewPlans(new(newPolicy(s)), s.nodes, epoch)[0].Actions)
 	remember(remediation.Outcome{})
 	further, err = c.addFurtherNodes(nil, s, &ownCRs{})
 	require.NoError(t, err)

@@ -23,9 +23,10 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 		c.forget(name)
 		return time.Time{}, nil
 	}
-	evaluation := evaluate(snapshot, now)
-	plans := remediation.NewPlan(&evaluation.policy, snapshot.nodes, now)
-	snapshot.limits.Admit(&evaluation.policy, plans, now)
+	c.initializeMetrics(snapshot)
+	evaluation := evaluate(snapshot, now) // Completes snapshot.nodes.
+	plans := remediation.NewPlans(&evaluation.policy, snapshot.nodes, now)
+	snapshot.limits.Admit(&evaluation.policy, plans, now) // Changes plans.
 	logSync(ctx, snapshot, evaluation, plans)
 	results := c.act(ctx, snapshot, evaluation, plans)
 	return c.report(ctx, snapshot, evaluation, results, now)

@@ -70,5 +70,5 @@ func planToCreate() remediation.NodePlan {
 	policy := &remediation.Policy{Owner: ownerNamed("workers"), Steps: []remediation.Step{{Reference: reference}}, Templates: []*object.Template{reboot()}}
 	node := sick("n")
 	node.Verdict = health.Verdict{State: health.Unhealthy, Type: "Ready", Status: "Unknown", Deadline: epoch}
-	return remediation.NewPlan(policy, []remediation.Node{node}, epoch)[0]
+	return remediation.NewPlans(policy, []remediation.Node{node}, epoch)[0]
 }

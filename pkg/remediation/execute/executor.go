@@ -64,7 +64,7 @@ func (e *Executor) Execute(ctx context.Context, owner object.Owner, plan *remedi
 				continue // A CR is left, and the outcome says why: the lease is kept for it (spec 14.9).
 			}
 		}
-		if !e.carryOut(ctx, owner, plan, action, &outcome) {
+		if !e.carryOutAction(ctx, owner, plan, action, &outcome) {
 			break
 		}
 	}
@@ -94,9 +94,9 @@ func (o *pendingOutcome) timedOut(action remediation.MarkTimedOut) {
 
 func (o *pendingOutcome) fail(err error) { o.Err = errors.Join(o.Err, err) }
 
-// carryOut carries out one action, and records the reason for the decision if it fails. It
+// carryOutAction carries out one action, and records the reason for the decision if it fails. It
 // reports whether the later actions of the plan may follow.
-func (e *Executor) carryOut(ctx context.Context, owner object.Owner, plan *remediation.NodePlan, action remediation.Action, outcome *pendingOutcome) bool {
+func (e *Executor) carryOutAction(ctx context.Context, owner object.Owner, plan *remediation.NodePlan, action remediation.Action, outcome *pendingOutcome) bool {
 	before := outcome.Err
 	outcome.Err = nil
 	stop := e.send(ctx, owner, plan.Node, action, outcome)

@@ -84,7 +84,7 @@ func policyOf(nhc *v1alpha1.NodeHealthCheck) *remediation.Policy {
 
 // plan decides about a node, as the limits do after the planner.
 func (s *sight) plan(node *remediation.Node, now time.Time) remediation.NodePlan {
-	plan := remediation.NewPlan(s.policy, []remediation.Node{*node}, now)[0]
+	plan := remediation.NewPlans(s.policy, []remediation.Node{*node}, now)[0]
 	if plan.Candidate && s.slotTaken[node.Name] {
 		s.policy.Withhold(&plan, v1alpha1.DecidedControlPlaneBusy, now)
 	}

@@ -62,9 +62,6 @@ const (
 	// ClassicLeaseOverdue is the age at which the lease of a classic remediation
 	// ends it.
 	ClassicLeaseOverdue = 30 * time.Minute
-	// RetryInterval is how long a node waits at most that was refused for its lease
-	// or for the control plane.
-	RetryInterval = time.Minute
 	// MachineReadTimeout is how long a remediation object waits for a Machine that cannot be
 	// read and would own it.
 	MachineReadTimeout = 30 * time.Second

@@ -1,0 +1,95 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// nodeFacts is what decisions read of a Node besides its conditions, its Machines and whether
+// it is selected. A change of it starts a sync (spec 21.1). What reads an annotation needs it
+// among keptAnnotations as well.
+type nodeFacts struct {
+	uid              types.UID
+	controlPlane     bool
+	excluded         bool // Spec 15.1.
+	exclusionIgnored bool // Spec 15.2.
+	labelled         bool // With any value of that label.
+	confirmedHealthy bool // Spec 16.6.
+}
+
+func factsOf(node *corev1.Node) nodeFacts {
+	exclusion, labelled := node.Labels[v1alpha1.LabelExclude]
+	return nodeFacts{
+		uid: node.UID, controlPlane: isControlPlane(node),
+		excluded: isExcluded(node), exclusionIgnored: labelled && exclusion == "", labelled: labelled,
+		confirmedHealthy: hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy),
+	}
+}
+
+// keptAnnotations are the annotations of Nodes that the cache has (TrimNode).
+var keptAnnotations = []string{
+	v1alpha1.AnnotationManuallyConfirmedHealthy,
+	remediation.AnnotationOpenShiftMachine,
+	remediation.AnnotationClusterAPIMachine,
+	remediation.AnnotationClusterAPINamespace,
+	remediation.AnnotationCurrentConfig,
+	remediation.AnnotationDesiredConfig,
+}
+
+// nodeMatters reports whether a Node has changed in a way that may change a decision about
+// it, other than whether it is selected (spec 21.1).
+func nodeMatters(old, node *corev1.Node) bool {
+	return factsOf(old) != factsOf(node) || !sameConditions(old.Status.Conditions, node.Status.Conditions)
+}
+
+// constraintsOf returns what constrains a node alone, as the selector and its Node say. The
+// object is nil if there is none.
+func (s *snapshot) constraintsOf(node *corev1.Node) remediation.NodeConstraints {
+	if node == nil {
+		return remediation.NodeConstraints{NodeDeleted: true}
+	}
+	return remediation.NodeConstraints{Excluded: isExcluded(node), Unselected: !s.selector.Matches(labelSet(node))}
+}
+
+// isExcluded reports whether the node carries the label that exempts it (spec 15.1).
+func isExcluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude] == "true" }
+
+// isControlPlane reports whether the node has a control plane label (spec 12.1).
+func isControlPlane(node *corev1.Node) bool {
+	return hasKey(node.Labels, "node-role.kubernetes.io/control-plane") || hasKey(node.Labels, "node-role.kubernetes.io/master")
+}
+
+func hasKey(m map[string]string, key string) bool {
+	_, present := m[key]
+	return present
+}
+
+// sameConditions compares type, status and transition time, in any order.
+func sameConditions(a, b []corev1.NodeCondition) bool {
+	// The order hardly ever changes.
+	if slices.EqualFunc(a, b, sameCondition) {
+		return true
+	}
+	return containsConditions(a, b) && containsConditions(b, a)
+}
+
+func containsConditions(all, some []corev1.NodeCondition) bool {
+	for _, condition := range some {
+		if !slices.ContainsFunc(all, func(other corev1.NodeCondition) bool { return sameCondition(condition, other) }) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameCondition(a, b corev1.NodeCondition) bool {
+	return a.Type == b.Type && a.Status == b.Status && a.LastTransitionTime.Equal(&b.LastTransitionTime)
+}
