@@ -55,6 +55,11 @@ func (c *cluster) check() {
 	c.follow()
 	found := c.judge.Violations()
 	found = append(found, c.deadlines.Overdue(time.Now(), c.quietSince())...)
+	for _, r := range c.replicas {
+		if r.clock.looped() {
+			found = append(found, rules.Violation{Rule: "P3", Text: r.name + " reads its clock without end: it is woken for nothing"})
+		}
+	}
 	if len(found) > 0 {
 		panic(broken(found))
 	}

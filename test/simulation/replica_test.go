@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
@@ -34,6 +33,7 @@ const leaseNamespace = "medik8s-leases"
 type replica struct {
 	name   string
 	client *memapi.Client
+	clock  *countingClock
 
 	controller *nodehealthcheck.Controller
 	informers  []cache.SharedIndexInformer
@@ -60,7 +60,7 @@ func (r *replica) prepare(t *testing.T, ctx context.Context, recorder *recorder)
 	metadataClient, err := metadata.NewForConfig(config)
 	require.NoError(t, err)
 
-	r.drain = make(chan struct{})
+	r.clock, r.drain = &countingClock{}, make(chan struct{})
 	nodes := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
 	leases := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(leaseNamespace)).Coordination().V1().Leases()
 	checks := nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks()
@@ -68,7 +68,7 @@ func (r *replica) prepare(t *testing.T, ctx context.Context, recorder *recorder)
 	r.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
 		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
-		Recorder: recorder, Clock: clock.RealClock{}, ClockTrusted: func() bool { return true }, Metrics: prometheus.NewRegistry(),
+		Recorder: recorder, Clock: r.clock, ClockTrusted: func() bool { return true }, Metrics: prometheus.NewRegistry(),
 	})
 	require.NoError(t, err)
 	r.informers = []cache.SharedIndexInformer{nodes.Informer(), leases.Informer(), checks.Informer(), crds}
