@@ -18,8 +18,9 @@ type stepOrder struct {
 	standing, stood []bool
 	// over reports whether the step may have been over by itself (spec 13.2, 13.3).
 	over []bool
-	// going is a CR that was being deleted all the time.
-	going *CR
+	// going is a CR that was being deleted all the time, and stranger one of no step that was
+	// at work all the time.
+	going, stranger *CR
 }
 
 // stepOrderOf looks at the CRs that the NodeHealthCheck had for the node besides the new one.
@@ -36,6 +37,9 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 		stands := func(cr *CR) bool { return own(cr) && !cr.Deleting }
 		if all(versions, func(cr *CR) bool { return own(cr) && cr.Deleting }) {
 			t.going = versions[0]
+		}
+		if all(versions, func(cr *CR) bool { return stands(cr) && stepOf(t.steps, cr) < 0 }) {
+			t.stranger = versions[0]
 		}
 		for _, cr := range versions {
 			if !own(cr) {
@@ -93,6 +97,7 @@ func (t *stepOrder) findings(created *CR) []finding {
 	}
 	findings := []finding{
 		check("P9", !anyStanding && t.going != nil, "a new beginning while %s is going", t.going),
+		check("P9", t.stranger != nil, "a new beginning while %s, which is of no step, is at work", t.stranger),
 		check("13.1", !anyStanding && t.step > 0, "the first CR is of step %d", t.step),
 	}
 	for i := range t.steps {

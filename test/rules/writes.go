@@ -128,6 +128,7 @@ func (j *Judge) judgeMark(event Change, before, after *CR, by *Request) {
 	at, err := time.Parse(time.RFC3339, after.TimedOut)
 	inForm := err == nil && at.UTC().Format(time.RFC3339) == after.TimedOut
 	findings := []finding{
+		check("11.4", len(after.Owners) == 0, "%s is foreign and is told to stop", after),
 		check("13.8", before.Succeeded == "True", "%s has succeeded and is told to stop", after),
 		check("13.8", !inForm, "nhc-timed-out is %q", after.TimedOut),
 	}
