@@ -6,6 +6,7 @@ package memapi
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -98,7 +99,7 @@ func (s *Server) update(t *table, user string, object *unstructured.Unstructured
 
 // onlyStatusOf returns the stored object with the status of the other one.
 func onlyStatusOf(stored, object *unstructured.Unstructured) *unstructured.Unstructured {
-	merged := &unstructured.Unstructured{Object: copyMap(stored.Object)}
+	merged := &unstructured.Unstructured{Object: maps.Clone(stored.Object)}
 	merged.Object["metadata"] = runtime.DeepCopyJSONValue(stored.Object["metadata"])
 	setOrDelete(merged.Object, "status", object.Object["status"])
 	return merged
@@ -107,18 +108,10 @@ func onlyStatusOf(stored, object *unstructured.Unstructured) *unstructured.Unstr
 // allButStatusOf returns the object with the stored status. Nodes have theirs written
 // together with the rest, as kubelets of tests do.
 func allButStatusOf(stored, object *unstructured.Unstructured) *unstructured.Unstructured {
-	merged := &unstructured.Unstructured{Object: copyMap(object.Object)}
+	merged := &unstructured.Unstructured{Object: maps.Clone(object.Object)}
 	merged.Object["metadata"] = runtime.DeepCopyJSONValue(object.Object["metadata"])
 	setOrDelete(merged.Object, "status", stored.Object["status"])
 	return merged
-}
-
-func copyMap(object map[string]any) map[string]any {
-	clone := make(map[string]any, len(object))
-	for key, value := range object {
-		clone[key] = value
-	}
-	return clone
 }
 
 func setOrDelete(object map[string]any, key string, value any) {
@@ -168,7 +161,7 @@ func specChanged(a, b *unstructured.Unstructured) bool {
 }
 
 func withoutMetadata(object *unstructured.Unstructured) map[string]any {
-	clone := copyMap(object.Object)
+	clone := maps.Clone(object.Object)
 	delete(clone, "metadata")
 	delete(clone, "status")
 	return clone
@@ -194,7 +187,7 @@ func merge(target, patch any) any {
 		return patch
 	}
 	before, _ := target.(map[string]any)
-	merged := copyMap(before)
+	merged := maps.Clone(before)
 	for key, value := range changes {
 		if value == nil {
 			delete(merged, key)

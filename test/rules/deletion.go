@@ -66,7 +66,7 @@ func (j *Judge) delayOver(w window, tolerance Tolerance) finding {
 		if delay < 0 {
 			continue
 		}
-		if since := j.healthySince(w, versions); !w.at.Before(since.Add(delay - tolerance.Cache - wholeSeconds)) {
+		if since := j.healthySince(w, versions); !w.at.Before(since.Add(delay - tolerance.Cache - rounding)) {
 			return finding{rule: "16.4"}
 		}
 	}

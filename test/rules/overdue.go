@@ -146,9 +146,9 @@ func (d *Deadlines) mayTakeLonger(v Violation, now time.Time) bool {
 // Timeline returns what has happened to a node and a NodeHealthCheck.
 func (j *Judge) Timeline(node, nhc string) string { return j.timelines.of(node, nhc) }
 
-// wholeSeconds is by how much a time in status may be before what it is the time of: times
+// rounding is by how much a time in status may be before what it is the time of: times
 // are stored in whole seconds.
-const wholeSeconds = time.Second
+const rounding = time.Second
 
 // lookedFor reports whether an own CR is one that the NodeHealthCheck is to know of: its
 // kind is that of a template, or status names it (spec 6.8).

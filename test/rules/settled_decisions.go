@@ -67,66 +67,76 @@ func (s *settledCheck) checkFirstRefusal(name string, reason v1alpha1.DecisionRe
 	s.check("5.4", name, reason != refusal && (!slices.Contains(asked, refusal) || !slices.Contains(asked[1:], reason)), "decided %s, it has to be %q", reason, refusal)
 }
 
-// isTrue reports whether what a reason says about a node holds.
+// isTrue reports whether what a reason says about a node holds. What is not in the table is
+// true for a moment only.
 func (s *settledCheck) isTrue(name string, reason v1alpha1.DecisionReason) bool {
-	node, own := s.nodes[name].at(s.rv), s.own[name]
-	some := func(holds func(*CR) bool) bool { return slices.ContainsFunc(own, holds) }
-	switch reason {
-	case v1alpha1.DecidedSoonUnhealthy:
-		return s.soon.Has(name) || s.unselected(name)
-	case v1alpha1.DecidedAwaitingReplacement:
-		return node == nil && some(func(cr *CR) bool { return cr.Permanent == "True" && cr.Succeeded != "True" })
-	case v1alpha1.DecidedAwaitingDeletion:
-		return some(func(cr *CR) bool { return cr.Deleting })
-	case v1alpha1.DecidedHealthyDelay:
-		delay := s.nhc.Spec.HealthyDelay
-		return (s.healthy.Has(name) || s.unselected(name)) && len(own) > 0 && delay != nil && delay.Duration != 0
-	case v1alpha1.DecidedUnselected:
-		return node != nil && s.unselected(name)
+	d := decided{settledCheck: s, name: name, node: s.nodes[name].at(s.rv)}
+	switch {
+	case ofAny[reason] != nil:
+		return ofAny[reason](d)
+	case ofUnhealthy[reason] != nil:
+		return d.node != nil && (s.unhealthy.Has(name) || s.unselected(name)) && ofUnhealthy[reason](d)
+	default:
+		return false
 	}
-	return node != nil && (s.unhealthy.Has(name) || s.unselected(name)) && (s.isRunning(name, reason) || s.isRefused(name, reason))
 }
 
-// isRunning reports whether a reason says the truth about the steps of an unhealthy node.
-func (s *settledCheck) isRunning(name string, reason v1alpha1.DecisionReason) bool {
-	steps, recorded := stepsOf(s.nhc), timeouts(s.nhc)
-	of := func(cr *CR, step int) bool { return !cr.Deleting && stepOf(steps, cr) == step }
-	some := func(holds func(*CR) bool) bool { return slices.ContainsFunc(s.own[name], holds) }
-	switch reason {
-	case v1alpha1.DecidedStepRunning:
-		return some(func(cr *CR) bool { return !cr.Deleting })
-	case v1alpha1.DecidedStepSucceeded:
-		return some(func(cr *CR) bool { return cr.Succeeded == "True" })
-	case v1alpha1.DecidedStepFailed:
-		return some(func(cr *CR) bool { return of(cr, len(steps)-1) && cr.Succeeded == "False" })
-	case v1alpha1.DecidedNoTemplateLeft:
-		return some(func(cr *CR) bool { return of(cr, len(steps)-1) && s.isOver(steps[len(steps)-1], cr, recorded[cr.UID]) })
-	}
-	return false
+// decided is a node about which something is decided.
+type decided struct {
+	*settledCheck
+	name string
+	// node is nil if the Node is gone.
+	node *Node
 }
 
-// isRefused reports whether what a reason names is in the way of an unhealthy node.
-func (s *settledCheck) isRefused(name string, reason v1alpha1.DecisionReason) bool {
-	node, conditions := s.nodes[name].at(s.rv), s.nhc.Status.Conditions
-	switch reason {
-	case v1alpha1.DecidedDisabled:
-		return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionDisabled)
-	case v1alpha1.DecidedPaused:
-		return len(s.nhc.Spec.PauseRequests) > 0
-	case v1alpha1.DecidedGateClosed:
-		return !s.gate
-	case v1alpha1.DecidedStormActive:
-		return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionStormActive)
-	case v1alpha1.DecidedExcluded:
-		return node.Labels[v1alpha1.LabelExclude] == "true"
-	case v1alpha1.DecidedControlPlaneBusy:
-		return node.ControlPlane() && s.slotTaken(name)
-	case v1alpha1.DecidedEtcdQuorum:
-		return node.ControlPlane()
-	case v1alpha1.DecidedForeignRemediation:
-		return s.othersCR(name, s.nhc.Name)
-	case v1alpha1.DecidedLeaseTaken:
-		return s.leaseTaken(name, s.nhc.Name)
-	}
-	return false
+// some reports whether something holds for an own CR.
+func (d decided) some(holds func(*CR) bool) bool { return slices.ContainsFunc(d.own[d.name], holds) }
+
+// lastStep reports whether something holds for a CR of the last step.
+func (d decided) lastStep(holds func(step, *CR) bool) bool {
+	steps := stepsOf(d.nhc)
+	last := len(steps) - 1
+	return d.some(func(cr *CR) bool {
+		return !cr.Deleting && last >= 0 && stepOf(steps, cr) == last && holds(steps[last], cr)
+	})
+}
+
+// is reports whether a condition of the NodeHealthCheck is True.
+func (d decided) is(conditionType string) bool {
+	return meta.IsStatusConditionTrue(d.nhc.Status.Conditions, conditionType)
+}
+
+// ofAny tells what has to hold for a reason, whatever the health of the node is.
+var ofAny = map[v1alpha1.DecisionReason]func(decided) bool{
+	v1alpha1.DecidedSoonUnhealthy: func(d decided) bool { return d.soon.Has(d.name) || d.unselected(d.name) },
+	v1alpha1.DecidedAwaitingReplacement: func(d decided) bool {
+		return d.node == nil && d.some(func(cr *CR) bool { return cr.Permanent == "True" && cr.Succeeded != "True" })
+	},
+	v1alpha1.DecidedAwaitingDeletion: func(d decided) bool { return d.some(func(cr *CR) bool { return cr.Deleting }) },
+	v1alpha1.DecidedHealthyDelay: func(d decided) bool {
+		delay := d.nhc.Spec.HealthyDelay
+		return (d.healthy.Has(d.name) || d.unselected(d.name)) && len(d.own[d.name]) > 0 && delay != nil && delay.Duration != 0
+	},
+	v1alpha1.DecidedUnselected: func(d decided) bool { return d.node != nil && d.unselected(d.name) },
+}
+
+// ofUnhealthy tells the same for reasons that only an unhealthy node can have.
+var ofUnhealthy = map[v1alpha1.DecisionReason]func(decided) bool{
+	v1alpha1.DecidedStepRunning:   func(d decided) bool { return d.some(func(cr *CR) bool { return !cr.Deleting }) },
+	v1alpha1.DecidedStepSucceeded: func(d decided) bool { return d.some(func(cr *CR) bool { return cr.Succeeded == "True" }) },
+	v1alpha1.DecidedStepFailed: func(d decided) bool {
+		return d.lastStep(func(_ step, cr *CR) bool { return cr.Succeeded == "False" })
+	},
+	v1alpha1.DecidedNoTemplateLeft: func(d decided) bool {
+		return d.lastStep(func(last step, cr *CR) bool { return d.isOver(last, cr, timeouts(d.nhc)[cr.UID]) })
+	},
+	v1alpha1.DecidedDisabled:           func(d decided) bool { return d.is(v1alpha1.ConditionDisabled) },
+	v1alpha1.DecidedPaused:             func(d decided) bool { return len(d.nhc.Spec.PauseRequests) > 0 },
+	v1alpha1.DecidedGateClosed:         func(d decided) bool { return !d.gate },
+	v1alpha1.DecidedStormActive:        func(d decided) bool { return d.is(v1alpha1.ConditionStormActive) },
+	v1alpha1.DecidedExcluded:           func(d decided) bool { return d.node.Labels[v1alpha1.LabelExclude] == "true" },
+	v1alpha1.DecidedControlPlaneBusy:   func(d decided) bool { return d.node.ControlPlane() && d.slotTaken(d.name) },
+	v1alpha1.DecidedEtcdQuorum:         func(d decided) bool { return d.node.ControlPlane() },
+	v1alpha1.DecidedForeignRemediation: func(d decided) bool { return d.othersCR(d.name, d.nhc.Name) },
+	v1alpha1.DecidedLeaseTaken:         func(d decided) bool { return d.leaseTaken(d.name, d.nhc.Name) },
 }

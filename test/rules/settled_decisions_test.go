@@ -13,8 +13,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// decided has a node of status have a decision with these parts.
-func decided(e v1alpha1.UnhealthyNode, kind v1alpha1.DecisionType, reason v1alpha1.DecisionReason, change ...func(*v1alpha1.Decision)) v1alpha1.UnhealthyNode {
+// withDecision has a node of status have a decision with these parts.
+func withDecision(e v1alpha1.UnhealthyNode, kind v1alpha1.DecisionType, reason v1alpha1.DecisionReason, change ...func(*v1alpha1.Decision)) v1alpha1.UnhealthyNode {
 	e.Decision = &v1alpha1.Decision{Type: kind, Reason: reason, Since: metav1.NewTime(at(50))}
 	if !silent.Has(reason) {
 		e.Decision.Message = "because"
@@ -44,31 +44,31 @@ func TestSettledDecisions(t *testing.T) {
 		return func(d *v1alpha1.Decision) { d.Since = metav1.NewTime(at(second)) }
 	}
 	runRows(t, map[string]row{
-		"at work":               {remediated(atWork), healthCheck(escalating, stated(1, 0, decided(entry("n", atWork), remediating, "StepRunning", nextCheck(110)))), nil},
-		"not at work":           {notHealthy, healthCheck(paused, stated(1, 0, decided(entry("n"), remediating, "StepRunning"))), []string{"23b.5", "23b.5", "5.4"}},
-		"the check is overdue":  {remediated(atWork), healthCheck(escalating, stated(1, 0, decided(entry("n", atWork), remediating, "StepRunning", nextCheck(99)))), []string{"23b.5"}},
-		"in the future":         {remediated(atWork), healthCheck(escalating, stated(1, 0, decided(entry("n", atWork), remediating, "StepRunning", since(101)))), []string{"23b.5"}},
-		"no message":            {remediated(atWork), healthCheck(escalating, stated(1, 0, decided(entry("n", atWork), remediating, "StepRunning", message("")))), []string{"23b.5"}},
-		"another type":          {remediated(atWork), healthCheck(escalating, stated(1, 0, decided(entry("n", atWork), held, "StepRunning"))), []string{"23b.5"}},
-		"no success":            {remediated(atWork), healthCheck(escalating, stated(1, 0, decided(entry("n", atWork), remediating, "StepSucceeded"))), []string{"23b.5"}},
-		"failed":                {remediated(failed), healthCheck(stated(1, 0, decided(entry("n", failed), exhausted, "StepFailed"))), nil},
-		"not failed":            {remediated(atWork), healthCheck(stated(1, 0, decided(entry("n", atWork), exhausted, "StepFailed"))), []string{"23b.5"}},
-		"no step is left":       {remediated(over), healthCheck(escalating, stated(1, 0, decided(entry("n", over), exhausted, "NoTemplateLeft"))), nil},
-		"a step is left":        {remediated(atWork), healthCheck(escalating, stated(1, 0, decided(entry("n", atWork), exhausted, "NoTemplateLeft"))), []string{"23b.5"}},
-		"paused":                {notHealthy, healthCheck(paused, stated(1, 0, decided(entry("n"), held, "Paused"))), nil},
-		"paused, with message":  {notHealthy, healthCheck(paused, stated(1, 0, decided(entry("n"), held, "Paused", message("because")))), []string{"23b.5"}},
-		"5.4 the gate is first": {excluded, healthCheck(minHealthy("1"), stated(1, 0, decided(entry("n"), held, "Excluded"))), []string{"5.4"}},
-		"excluded":              {excluded, healthCheck(stated(1, 0, decided(entry("n"), held, "Excluded"))), nil},
-		"not excluded":          {notHealthy, healthCheck(paused, stated(1, 0, decided(entry("n"), held, "Excluded"))), []string{"23b.5", "5.4"}},
-		"it was recovering":     {notHealthy, healthCheck(paused, stated(1, 0, decided(entry("n"), waiting, "Recovering"))), []string{"23b.5", "5.4"}},
-		"being deleted":         {recovered(beingDeleted), healthCheck(stated(1, 0, decided(sinceHealthy(entry("n", beingDeleted), 50), waiting, "AwaitingDeletion"))), nil},
-		"healthy, and paused":   {recovered(beingDeleted), healthCheck(paused, stated(1, 0, decided(sinceHealthy(entry("n", beingDeleted), 50), held, "Paused"))), []string{"23b.5"}},
-		"delayed":               {recovered(atWork), healthCheck(healthyDelay(time.Minute), stated(1, 0, decided(delayed(sinceHealthy(entry("n", atWork), 50)), "Delayed", "HealthyDelay", nextCheck(110)))), nil},
-		"not delayed":           {recovered(beingDeleted), healthCheck(stated(1, 0, decided(sinceHealthy(entry("n", beingDeleted), 50), "Delayed", "HealthyDelay"))), []string{"23b.5"}},
-		"a lease is free":       {func(s *fixture) { notHealthy(s); s.lease(past, newLease("n", "x", at(99), time.Minute)) }, healthCheck(stated(1, 0, decided(entry("n"), waiting, "LeaseTaken"))), nil},
-		"the slot is free":      {excluded, healthCheck(stated(1, 0, decided(entry("n"), waiting, "ControlPlaneBusy"))), []string{"23b.5", "5.4"}},
-		"a failure is not told": {excluded, healthCheck(stated(1, 0, decided(entry("n"), waiting, "CreateFailed"))), nil},
-		"replaced":              {gone(newCR("n", "Reboot", "one", func(cr *CR) { cr.Permanent = "True" })), healthCheck(stated(0, 0, decided(sinceHealthy(entry("n", newCR("n", "Reboot", "one")), 1), remediating, "AwaitingReplacement"))), nil},
+		"at work":               {remediated(atWork), healthCheck(escalating, stated(1, 0, withDecision(entry("n", atWork), remediating, "StepRunning", nextCheck(110)))), nil},
+		"not at work":           {notHealthy, healthCheck(paused, stated(1, 0, withDecision(entry("n"), remediating, "StepRunning"))), []string{"23b.5", "23b.5", "5.4"}},
+		"the check is overdue":  {remediated(atWork), healthCheck(escalating, stated(1, 0, withDecision(entry("n", atWork), remediating, "StepRunning", nextCheck(99)))), []string{"23b.5"}},
+		"in the future":         {remediated(atWork), healthCheck(escalating, stated(1, 0, withDecision(entry("n", atWork), remediating, "StepRunning", since(101)))), []string{"23b.5"}},
+		"no message":            {remediated(atWork), healthCheck(escalating, stated(1, 0, withDecision(entry("n", atWork), remediating, "StepRunning", message("")))), []string{"23b.5"}},
+		"another type":          {remediated(atWork), healthCheck(escalating, stated(1, 0, withDecision(entry("n", atWork), held, "StepRunning"))), []string{"23b.5"}},
+		"no success":            {remediated(atWork), healthCheck(escalating, stated(1, 0, withDecision(entry("n", atWork), remediating, "StepSucceeded"))), []string{"23b.5"}},
+		"failed":                {remediated(failed), healthCheck(stated(1, 0, withDecision(entry("n", failed), exhausted, "StepFailed"))), nil},
+		"not failed":            {remediated(atWork), healthCheck(stated(1, 0, withDecision(entry("n", atWork), exhausted, "StepFailed"))), []string{"23b.5"}},
+		"no step is left":       {remediated(over), healthCheck(escalating, stated(1, 0, withDecision(entry("n", over), exhausted, "NoTemplateLeft"))), nil},
+		"a step is left":        {remediated(atWork), healthCheck(escalating, stated(1, 0, withDecision(entry("n", atWork), exhausted, "NoTemplateLeft"))), []string{"23b.5"}},
+		"paused":                {notHealthy, healthCheck(paused, stated(1, 0, withDecision(entry("n"), held, "Paused"))), nil},
+		"paused, with message":  {notHealthy, healthCheck(paused, stated(1, 0, withDecision(entry("n"), held, "Paused", message("because")))), []string{"23b.5"}},
+		"5.4 the gate is first": {excluded, healthCheck(minHealthy("1"), stated(1, 0, withDecision(entry("n"), held, "Excluded"))), []string{"5.4"}},
+		"excluded":              {excluded, healthCheck(stated(1, 0, withDecision(entry("n"), held, "Excluded"))), nil},
+		"not excluded":          {notHealthy, healthCheck(paused, stated(1, 0, withDecision(entry("n"), held, "Excluded"))), []string{"23b.5", "5.4"}},
+		"it was recovering":     {notHealthy, healthCheck(paused, stated(1, 0, withDecision(entry("n"), waiting, "Recovering"))), []string{"23b.5", "5.4"}},
+		"being deleted":         {recovered(beingDeleted), healthCheck(stated(1, 0, withDecision(sinceHealthy(entry("n", beingDeleted), 50), waiting, "AwaitingDeletion"))), nil},
+		"healthy, and paused":   {recovered(beingDeleted), healthCheck(paused, stated(1, 0, withDecision(sinceHealthy(entry("n", beingDeleted), 50), held, "Paused"))), []string{"23b.5"}},
+		"delayed":               {recovered(atWork), healthCheck(healthyDelay(time.Minute), stated(1, 0, withDecision(delayed(sinceHealthy(entry("n", atWork), 50)), "Delayed", "HealthyDelay", nextCheck(110)))), nil},
+		"not delayed":           {recovered(beingDeleted), healthCheck(stated(1, 0, withDecision(sinceHealthy(entry("n", beingDeleted), 50), "Delayed", "HealthyDelay"))), []string{"23b.5"}},
+		"a lease is free":       {func(s *fixture) { notHealthy(s); s.lease(past, newLease("n", "x", at(99), time.Minute)) }, healthCheck(stated(1, 0, withDecision(entry("n"), waiting, "LeaseTaken"))), nil},
+		"the slot is free":      {excluded, healthCheck(stated(1, 0, withDecision(entry("n"), waiting, "ControlPlaneBusy"))), []string{"23b.5", "5.4"}},
+		"a failure is not told": {excluded, healthCheck(stated(1, 0, withDecision(entry("n"), waiting, "CreateFailed"))), nil},
+		"replaced":              {gone(newCR("n", "Reboot", "one", func(cr *CR) { cr.Permanent = "True" })), healthCheck(stated(0, 0, withDecision(sinceHealthy(entry("n", newCR("n", "Reboot", "one")), 1), remediating, "AwaitingReplacement"))), nil},
 	})
 	s := newFixture()
 	notHealthy(s)

@@ -26,7 +26,7 @@ func TestStatusWrite(t *testing.T) {
 		return e
 	}
 	decidedSince := func(second float64) v1alpha1.UnhealthyNode {
-		return decided(entry("n", cr), v1alpha1.DecisionRemediating, v1alpha1.DecidedStepRunning, func(d *v1alpha1.Decision) { d.Since = metav1.NewTime(at(second)) })
+		return withDecision(entry("n", cr), v1alpha1.DecisionRemediating, v1alpha1.DecidedStepRunning, func(d *v1alpha1.Decision) { d.Since = metav1.NewTime(at(second)) })
 	}
 	for name, tc := range map[string]struct {
 		setup         func(s *fixture)

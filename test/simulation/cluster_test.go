@@ -97,7 +97,7 @@ func oneOf[T any](c *cluster, options ...T) T { return options[c.random.IntN(len
 func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // newCluster returns a cluster with nodes, NodeHealthChecks and one leader.
-func newCluster(t *testing.T, ctx context.Context, seed uint64) *cluster {
+func newCluster(ctx context.Context, t *testing.T, seed uint64) *cluster {
 	t.Helper()
 	c := &cluster{
 		t: t, ctx: ctx, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), seen: map[string]int{}, workers: 1,

@@ -17,7 +17,7 @@ func (c *cluster) boot() *replica {
 	name := fmt.Sprintf("replica-%d", c.born)
 	r := &replica{name: name}
 	r.client = c.server.NewClient(name, c.intercept(r))
-	r.prepare(c.t, c.ctx, &recorder{server: c.server, client: r.client, count: &c.events})
+	r.prepare(c.ctx, c.t, &recorder{server: c.server, client: r.client, count: &c.events})
 	if c.lagging != nil {
 		r.client.Delay(*c.lagging, c.lagBy)
 	}
@@ -50,7 +50,7 @@ func (c *cluster) elect() {
 		c.judge.Restarted()
 	}
 	c.excused("leader change", 3*time.Second)
-	next.lead(c.t, c.ctx, c.workers)
+	next.lead(c.ctx, c.t, c.workers)
 }
 
 // handOver has the leader stop in order, or die, and another one follow, at once or when

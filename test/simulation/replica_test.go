@@ -48,7 +48,7 @@ type replica struct {
 
 // prepare makes the informers and the controller as the binary does, and starts nothing
 // of it.
-func (r *replica) prepare(t *testing.T, ctx context.Context, recorder *recorder) {
+func (r *replica) prepare(ctx context.Context, t *testing.T, recorder *recorder) {
 	t.Helper()
 	config := r.client.Config()
 	kube, err := kubernetes.NewForConfig(config)
@@ -84,7 +84,7 @@ func (r *replica) start(ctx context.Context) {
 }
 
 // lead has the process reconcile.
-func (r *replica) lead(t *testing.T, ctx context.Context, workers int) {
+func (r *replica) lead(ctx context.Context, t *testing.T, workers int) {
 	t.Helper()
 	r.leading, r.led = true, true
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName(r.name)))

@@ -34,7 +34,7 @@ var (
 // due has to be done: first with the nodes as they are, then with all nodes healthy.
 func TestSimulation(t *testing.T) {
 	// The default handler sleeps, by a clock that all simulations share.
-	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // It is there to be changed.
 	const groups = 4
 	var mu sync.Mutex
 	total := map[string]int{}
@@ -71,7 +71,7 @@ func simulate(t *testing.T, seed uint64) (seen map[string]int) {
 		if *verbose {
 			ctx = klog.NewContext(ctx, textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(4), textlogger.Output(t.Output()))))
 		}
-		c := newCluster(t, ctx, seed)
+		c := newCluster(ctx, t, seed)
 		defer c.shutDown()
 		defer func() {
 			switch r := recover().(type) {

@@ -92,7 +92,10 @@ func (c *cluster) changeSpec(name string, change func(*v1alpha1.NodeHealthCheckS
 
 func (c *cluster) describe(name string) {
 	if nhc := c.nhc(name); nhc != nil {
-		spec, _ := json.Marshal(nhc.Spec)
+		spec, err := json.Marshal(nhc.Spec)
+		if err != nil {
+			panic(err)
+		}
 		c.log("spec of %s: %s", name, spec)
 	}
 }
