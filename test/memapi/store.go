@@ -99,7 +99,7 @@ func (s *Server) update(t *table, user string, object *unstructured.Unstructured
 
 // onlyStatusOf returns the stored object with the status of the other one.
 func onlyStatusOf(stored, object *unstructured.Unstructured) *unstructured.Unstructured {
-	merged := &unstructured.Unstructured{Object: maps.Clone(stored.Object)}
+	merged := &unstructured.Unstructured{Object: copyMap(stored.Object)}
 	merged.Object["metadata"] = runtime.DeepCopyJSONValue(stored.Object["metadata"])
 	setOrDelete(merged.Object, "status", object.Object["status"])
 	return merged
@@ -108,10 +108,17 @@ func onlyStatusOf(stored, object *unstructured.Unstructured) *unstructured.Unstr
 // allButStatusOf returns the object with the stored status. Nodes have theirs written
 // together with the rest, as kubelets of tests do.
 func allButStatusOf(stored, object *unstructured.Unstructured) *unstructured.Unstructured {
-	merged := &unstructured.Unstructured{Object: maps.Clone(object.Object)}
+	merged := &unstructured.Unstructured{Object: copyMap(object.Object)}
 	merged.Object["metadata"] = runtime.DeepCopyJSONValue(object.Object["metadata"])
 	setOrDelete(merged.Object, "status", stored.Object["status"])
 	return merged
+}
+
+// copyMap returns a copy that is never nil.
+func copyMap(object map[string]any) map[string]any {
+	clone := make(map[string]any, len(object))
+	maps.Copy(clone, object)
+	return clone
 }
 
 func setOrDelete(object map[string]any, key string, value any) {
@@ -161,7 +168,7 @@ func specChanged(a, b *unstructured.Unstructured) bool {
 }
 
 func withoutMetadata(object *unstructured.Unstructured) map[string]any {
-	clone := maps.Clone(object.Object)
+	clone := copyMap(object.Object)
 	delete(clone, "metadata")
 	delete(clone, "status")
 	return clone
@@ -187,7 +194,7 @@ func merge(target, patch any) any {
 		return patch
 	}
 	before, _ := target.(map[string]any)
-	merged := maps.Clone(before)
+	merged := copyMap(before)
 	for key, value := range changes {
 		if value == nil {
 			delete(merged, key)

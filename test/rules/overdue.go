@@ -21,8 +21,10 @@ const (
 // everything has settled, this finds what was late and came after all.
 type Deadlines struct {
 	judge *Judge
-	// changes are the instants at which something has changed, in order.
+	// changes are the instants at which something has changed, in order. Of the first ones
+	// Missed has asked what was late before.
 	changes []instant
+	asked   int
 }
 
 // instant is a time, and the resource version that was the last one then.
@@ -64,6 +66,21 @@ func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
 		late[i].Text = "late: " + late[i].Text
 	}
 	return late
+}
+
+// Missed returns what was overdue right before a change since the last call, and may have come
+// with it.
+func (d *Deadlines) Missed(quiet time.Time) []Violation {
+	for ; d.asked < len(d.changes); d.asked++ {
+		before := d.changes[d.asked].at.Add(-1)
+		if d.asked > 0 && d.changes[d.asked-1].at.After(before) {
+			continue // At the same instant.
+		}
+		if late := d.Overdue(before, quiet); len(late) > 0 {
+			return late
+		}
+	}
+	return nil
 }
 
 // wasDenied reports whether the API server has refused a patch of a CR for the node.

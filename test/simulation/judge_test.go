@@ -54,6 +54,7 @@ func (c *cluster) feed(requests []memapi.Request, changes []*memapi.Change) {
 func (c *cluster) check() {
 	c.follow()
 	found := c.judge.Violations()
+	found = append(found, c.deadlines.Missed(c.quietSince())...)
 	found = append(found, c.deadlines.Overdue(time.Now(), c.quietSince())...)
 	for _, r := range c.replicas {
 		if r.clock.looped() {
