@@ -58,6 +58,7 @@ func (s *settledCheck) checkUnhealthy(name string) {
 	if slices.ContainsFunc(s.own[name], func(cr *CR) bool { return stepOf(steps, cr) < 0 }) {
 		return // What belongs to no step may be at work, too.
 	}
+	s.checkOverdue(name, steps)
 	recorded := timeouts(s.nhc)
 	crs := make([]*CR, len(steps))
 	for _, cr := range s.own[name] {
@@ -79,6 +80,20 @@ func (s *settledCheck) checkUnhealthy(name string) {
 			return // It is at work.
 		case i+1 < len(steps):
 			s.check("13.3", name, !cr.Marked && cr.Succeeded != "True" && !recorded[cr.UID], "%s is over and not told to stop", cr)
+		}
+	}
+}
+
+// checkOverdue judges that an overdue lease ends a classic remediation, and is deleted (spec
+// 14.7).
+func (s *settledCheck) checkOverdue(name string, steps []step) {
+	if len(steps) != 1 || steps[0].timeout > 0 {
+		return
+	}
+	for key := range s.leasesOf[name] {
+		if lease := s.leases[key].at(s.rv); lease != nil && holderOf(lease) == holderPrefix+s.nhc.Name && lease.Spec.AcquireTime != nil {
+			due := lease.Spec.AcquireTime.Add(v1alpha1.ClassicLeaseOverdue)
+			s.check("14.7", name, !s.now.Before(due), "the lease is overdue since %s and is kept", due.UTC().Format(time.TimeOnly))
 		}
 	}
 }
