@@ -73,7 +73,7 @@ type entry struct {
 	// needLook are the selected nodes that need a look, and sorted are the same in
 	// order, nil after a change.
 	needLook sets.Set[string]
-	sorted     []string
+	sorted   []string
 	// overlaps are the numbers of nodes that other checks select too, by their names;
 	// never zero.
 	overlaps map[string]int

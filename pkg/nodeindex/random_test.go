@@ -17,8 +17,8 @@ import (
 // answers are what an index says about a check.
 type answers struct {
 	NeedingLook []string
-	Selected   int
-	Overlaps   map[string]int
+	Selected    int
+	Overlaps    map[string]int
 }
 
 // expected computes all answers by a look at every node.

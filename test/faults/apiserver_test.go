@@ -16,8 +16,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// trouble is a fault of the API server.
-type trouble struct {
+// fault is a fault of the API server.
+type fault struct {
 	name string
 	// extra is what the controller cannot see because of it, beyond what is so anyway.
 	extra rules.Tolerance
@@ -31,24 +31,24 @@ type trouble struct {
 // the other.
 func TestAPIServer(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
-		w := newWorld(t, seed)
-		proxy := w.startProxy("alone")
-		w.startAlone(proxy)
-		l := w.usualLoad()
-		troubles := append(w.weathers(proxy), w.outages(proxy)...)
-		w.random.Shuffle(len(troubles), func(i, j int) { troubles[i], troubles[j] = troubles[j], troubles[i] })
+		e := newEnvironment(t, seed)
+		proxy := e.startProxy("alone")
+		e.startAlone(proxy)
+		l := e.usualLoad()
+		faults := append(e.disruptions(proxy), e.outages(proxy)...)
+		e.random.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
 		for range numberOf(1, 3) {
-			for _, trouble := range troubles {
-				end := w.referee.BeginFault(trouble.name, trouble.extra)
-				stop := trouble.begin()
-				l.run(t.Context(), lasting(700*time.Millisecond, 8*time.Second)+trouble.longer)
+			for _, fault := range faults {
+				end := e.referee.BeginFault(fault.name, fault.extra)
+				stop := fault.begin()
+				l.run(t.Context(), lasting(700*time.Millisecond, 8*time.Second)+fault.longer)
 				stop()
 				end()
 			}
-			w.requireOrder()
+			e.requireOrder()
 		}
-		w.requireSettled()
-		w.requireSeen(5, 3)
+		e.requireSettled()
+		e.requireSeen(5, 3)
 		t.Logf("faults injected by the proxy: %v", proxy.Faults())
 		if *longForm { // Whoever has received nothing since its watch began lists anew instead.
 			require.Positive(t, proxy.Faults()[tooOld], "after the compaction")
@@ -60,32 +60,32 @@ func TestAPIServer(t *testing.T) {
 // that a decision by what is late, and need not be, is noticed.
 const lateBy = 3 * time.Second
 
-// weathers are faults on the way to the API server.
-func (w *world) weathers(proxy *Proxy) []trouble {
-	weather := func(name string, extra rules.Tolerance, now Weather) trouble {
-		return trouble{name: name, extra: extra, begin: func() func() {
+// disruptions are faults on the way to the API server.
+func (e *environment) disruptions(proxy *Proxy) []fault {
+	disruption := func(name string, extra rules.Tolerance, now Disruption) fault {
+		return fault{name: name, extra: extra, begin: func() func() {
 			proxy.Set(now)
-			return func() { proxy.Set(Weather{}) }
+			return func() { proxy.Set(Disruption{}) }
 		}}
 	}
 	// An answer that comes after an attempt or two makes syncs longer: client-go waits for
 	// a second when it is told to.
 	retried := rules.Tolerance{Sync: 5 * time.Second}
-	late := func(resource string) trouble {
+	late := func(resource string) fault {
 		// Only caches are late. The last look at a node is not.
-		return weather("events of "+resource+" are late", rules.Tolerance{Cache: lateBy}, Weather{Late: map[string]time.Duration{resource: lateBy}})
+		return disruption("events of "+resource+" are late", rules.Tolerance{Cache: lateBy}, Disruption{Late: map[string]time.Duration{resource: lateBy}})
 	}
 	lateNodes := late("nodes") // Whoever goes by the cache alone creates CRs for nodes that have recovered.
 	lateNodes.longer = lateBy
-	once := func(name string, do func()) trouble {
-		return trouble{name: name, extra: rules.Tolerance{Cache: 2 * time.Second}, begin: func() func() { do(); return func() {} }}
+	once := func(name string, do func()) fault {
+		return fault{name: name, extra: rules.Tolerance{Cache: 2 * time.Second}, begin: func() func() { do(); return func() {} }}
 	}
-	return []trouble{
-		weather("errors", retried, Weather{Refuse: 30, Codes: []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}),
-		weather("conflicts", retried, Weather{Refuse: 30, Codes: []int{http.StatusConflict}}),
-		weather("broken connections", retried, Weather{Break: 25}),
-		weather("lost answers", retried, Weather{Lose: 30}),
-		weather("cut off", rules.Tolerance{Cache: lasting(3*time.Second, 10*time.Second), Sync: 5 * time.Second}, Weather{Cut: true}),
+	return []fault{
+		disruption("errors", retried, Disruption{Refuse: 30, Codes: []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}),
+		disruption("conflicts", retried, Disruption{Refuse: 30, Codes: []int{http.StatusConflict}}),
+		disruption("broken connections", retried, Disruption{Break: 25}),
+		disruption("lost answers", retried, Disruption{Lose: 30}),
+		disruption("cut off", rules.Tolerance{Cache: lasting(3*time.Second, 10*time.Second), Sync: 5 * time.Second}, Disruption{Cut: true}),
 		lateNodes, late("nodehealthchecks"), late("leases"), late("rebuilds"), late("reboots"),
 		once("dropped watches", proxy.DropWatches),
 		once("expired watches", proxy.ExpireWatches),
@@ -93,39 +93,39 @@ func (w *world) weathers(proxy *Proxy) []trouble {
 }
 
 // outages are faults of the API server and of etcd themselves.
-func (w *world) outages(proxy *Proxy) []trouble {
+func (e *environment) outages(proxy *Proxy) []fault {
 	longest := lasting(3*time.Second, 10*time.Second)
 	// Whoever hangs sends nothing, and finishes late what it has received.
 	hanging := rules.Tolerance{Cache: longest, LiveRead: longest, Sync: longest}
-	hang := func(component string, stop func() (goOn func(), err error)) trouble {
-		return trouble{name: component + " hangs", extra: hanging, begin: func() func() {
+	hang := func(component string, stop func() (goOn func(), err error)) fault {
+		return fault{name: component + " hangs", extra: hanging, begin: func() func() {
 			goOn, err := stop()
-			require.NoError(w.t, err)
-			w.t.Cleanup(goOn)
+			require.NoError(e.t, err)
+			e.t.Cleanup(goOn)
 			return goOn
 		}}
 	}
 	restarting := rules.Tolerance{Cache: 5 * time.Second, LiveRead: time.Second, Sync: 5 * time.Second}
-	restart := func(name string, do func(context.Context) error) trouble {
-		return trouble{name: name, extra: restarting, begin: func() func() { return w.meanwhile(name, do) }}
+	restart := func(name string, do func(context.Context) error) fault {
+		return fault{name: name, extra: restarting, begin: func() func() { return e.meanwhile(name, do) }}
 	}
 	compacting := rules.Tolerance{Cache: 2 * longest, LiveRead: time.Second, Sync: 5 * time.Second}
-	return []trouble{
-		restart("the API server restarts", w.RestartAPIServer),
-		restart("etcd crashes and comes back", w.RestartEtcd),
-		{name: "all before is compacted", extra: compacting, begin: func() func() { return w.compact(proxy) }},
-		hang("the API server", w.HangAPIServer), hang("etcd", w.HangEtcd),
+	return []fault{
+		restart("the API server restarts", e.RestartAPIServer),
+		restart("etcd crashes and comes back", e.RestartEtcd),
+		{name: "all before is compacted", extra: compacting, begin: func() func() { return e.compact(proxy) }},
+		hang("the API server", e.HangAPIServer), hang("etcd", e.HangEtcd),
 	}
 }
 
 // meanwhile does something while the load goes on.
-func (w *world) meanwhile(what string, do func(context.Context) error) (wait func()) {
+func (e *environment) meanwhile(what string, do func(context.Context) error) (wait func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+		ctx, cancel := context.WithTimeout(e.t.Context(), waitTimeout)
 		defer cancel()
 		if err := do(ctx); err != nil {
-			w.t.Errorf("%s: %v", what, err)
+			e.t.Errorf("%s: %v", what, err)
 		}
 	})
 	return wg.Wait
@@ -134,13 +134,13 @@ func (w *world) meanwhile(what string, do func(context.Context) error) (wait fun
 // compact ends all watches, and has the controller wait. When it may go on with them,
 // all that it has seen is compacted, and the API server remembers nothing either: every
 // watch begins with 410. Had the connection been broken instead, it would list at once.
-func (w *world) compact(proxy *Proxy) (end func()) {
-	proxy.Set(Weather{Refuse: 100, Codes: []int{http.StatusTooManyRequests}})
+func (e *environment) compact(proxy *Proxy) (end func()) {
+	proxy.Set(Disruption{Refuse: 100, Codes: []int{http.StatusTooManyRequests}})
 	proxy.DropWatches()
 	return func() {
-		defer proxy.Set(Weather{})
-		w.meanwhile("compacting", func(ctx context.Context) error {
-			return errors.Join(w.Compact(ctx), w.RestartAPIServer(ctx))
+		defer proxy.Set(Disruption{})
+		e.meanwhile("compacting", func(ctx context.Context) error {
+			return errors.Join(e.Compact(ctx), e.RestartAPIServer(ctx))
 		})()
 	}
 }

@@ -93,14 +93,14 @@ func usualNHCs() []*v1alpha1.NodeHealthCheck {
 }
 
 // createNHCs creates NodeHealthChecks, and waits until each was synced once.
-func (w *world) createNHCs(nhcs ...*v1alpha1.NodeHealthCheck) {
-	w.t.Helper()
+func (e *environment) createNHCs(nhcs ...*v1alpha1.NodeHealthCheck) {
+	e.t.Helper()
 	for _, nhc := range nhcs {
-		_, err := w.nhc.RemediationV1alpha1().NodeHealthChecks().Create(w.t.Context(), nhc, metav1.CreateOptions{FieldManager: loader})
-		require.NoError(w.t, err)
+		_, err := e.nhc.RemediationV1alpha1().NodeHealthChecks().Create(e.t.Context(), nhc, metav1.CreateOptions{FieldManager: loader})
+		require.NoError(e.t, err)
 	}
-	w.eventually("the NodeHealthChecks have a phase", func() bool {
-		list, err := w.nhc.RemediationV1alpha1().NodeHealthChecks().List(w.t.Context(), metav1.ListOptions{})
+	e.eventually("the NodeHealthChecks have a phase", func() bool {
+		list, err := e.nhc.RemediationV1alpha1().NodeHealthChecks().List(e.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false
 		}
@@ -114,34 +114,34 @@ func (w *world) createNHCs(nhcs ...*v1alpha1.NodeHealthCheck) {
 }
 
 // changeNHC merges a patch into the spec of a NodeHealthCheck.
-func (w *world) changeNHC(ctx context.Context, name string, spec map[string]any) error {
+func (e *environment) changeNHC(ctx context.Context, name string, spec map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"spec": spec})
 	if err != nil {
 		return err
 	}
-	_, err = w.nhc.RemediationV1alpha1().NodeHealthChecks().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader})
+	_, err = e.nhc.RemediationV1alpha1().NodeHealthChecks().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader})
 	return err
 }
 
 // calm takes away all that keeps remediations from beginning or ending: what load and
 // faults have done.
-func (w *world) calm() {
-	w.t.Helper()
-	w.referee.Remark("calm")
-	w.staff.release()
-	require.NoError(w.t, w.createTemplates(w.t.Context()))
-	list, err := w.nhc.RemediationV1alpha1().NodeHealthChecks().List(w.t.Context(), metav1.ListOptions{})
-	require.NoError(w.t, err)
+func (e *environment) calm() {
+	e.t.Helper()
+	e.referee.Remark("calm")
+	e.remediators.release()
+	require.NoError(e.t, e.createTemplates(e.t.Context()))
+	list, err := e.nhc.RemediationV1alpha1().NodeHealthChecks().List(e.t.Context(), metav1.ListOptions{})
+	require.NoError(e.t, err)
 	for i := range list.Items {
-		require.NoError(w.t, w.changeNHC(w.t.Context(), list.Items[i].Name, map[string]any{
+		require.NoError(e.t, e.changeNHC(e.t.Context(), list.Items[i].Name, map[string]any{
 			"pauseRequests": nil, "minHealthy": 0, "maxUnhealthy": nil, "healthyDelay": nil, "stormRecoveryThreshold": nil,
 		}))
 	}
 }
 
 // nhcNames returns the NodeHealthChecks that exist.
-func (w *world) nhcNames(ctx context.Context) ([]string, error) {
-	list, err := w.nhc.RemediationV1alpha1().NodeHealthChecks().List(ctx, metav1.ListOptions{})
+func (e *environment) nhcNames(ctx context.Context) ([]string, error) {
+	list, err := e.nhc.RemediationV1alpha1().NodeHealthChecks().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}

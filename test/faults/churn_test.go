@@ -18,24 +18,24 @@ import (
 
 var churnFor = flag.Duration("faults.churn", time.Hour, "how long TestChurn goes on, in the long form")
 
-// TestChurn has one controller live through one world after the other, each with nodes,
-// NodeHealthChecks and remediations that come, change and go. When a world is gone, the
-// controller keeps no more than it kept of the worlds before. The first half of the time
+// TestChurn has one controller live through one environment after the other, each with nodes,
+// NodeHealthChecks and remediations that come, change and go. When an environment is gone, the
+// controller keeps no more than it kept of the environments before. The first half of the time
 // does not count: it fills buffers, and client-go keeps an event for up to 12 minutes, to
 // tell of more of the same kind in one.
 func TestChurn(t *testing.T) {
 	if !*longForm {
 		t.Skip("what grows shows after minutes")
 	}
-	keeper := &world{cluster: sharedCluster(t), t: t, seed: *firstSeed}
+	keeper := &environment{cluster: sharedCluster(t), t: t, seed: *firstSeed}
 	process := keeper.startAlone(nil)
 	var kept []holdings
 	for begin, n := time.Now(), 0; time.Since(begin) < *churnFor; n++ {
-		if !t.Run(fmt.Sprintf("world %d", n), func(t *testing.T) {
-			w := newWorld(t, *firstSeed+uint64(n))
-			w.usualLoad().run(t.Context(), 15*time.Second)
-			w.requireSettled()
-			w.requireSeen(5, 3)
+		if !t.Run(fmt.Sprintf("environment %d", n), func(t *testing.T) {
+			e := newEnvironment(t, *firstSeed+uint64(n))
+			e.usualLoad().run(t.Context(), 15*time.Second)
+			e.requireSettled()
+			e.requireSeen(5, 3)
 		}) {
 			return
 		}
@@ -46,7 +46,7 @@ func TestChurn(t *testing.T) {
 	requireSteady(t, kept)
 }
 
-// holdings are what a controller holds when nothing is left in its world.
+// holdings are what a controller holds when nothing is left in its environment.
 type holdings struct {
 	goroutines float64
 	live       float64 // Bytes of the heap that a collection has found in use.
@@ -60,16 +60,16 @@ func (h holdings) String() string {
 }
 
 // holdingsOf looks when two more collections are over: what the first one finds may have
-// been in use when the last world ended. Scrapes make enough garbage for them to come.
-func (w *world) holdingsOf(process *localkube.Process) holdings {
-	w.t.Helper()
+// been in use when the last environment ended. Scrapes make enough garbage for them to come.
+func (e *environment) holdingsOf(process *localkube.Process) holdings {
+	e.t.Helper()
 	var now holdings
 	until := 0.0
-	w.eventually("two collections", func() bool {
-		body, err := meter.Scrape(w.t.Context(), process, w.AdminConfig().BearerToken)
-		require.NoError(w.t, err)
+	e.eventually("two collections", func() bool {
+		body, err := meter.Scrape(e.t.Context(), process, e.AdminConfig().BearerToken)
+		require.NoError(e.t, err)
 		cycles := meter.Sum(body, "go_gc_cycles_total_gc_cycles_total")
-		require.Positive(w.t, cycles)
+		require.Positive(e.t, cycles)
 		if until == 0 {
 			until = cycles + 2
 		}
@@ -77,9 +77,9 @@ func (w *world) holdingsOf(process *localkube.Process) holdings {
 		return cycles >= until
 	})
 	usage, err := meter.UsageOf(process.Pid())
-	require.NoError(w.t, err)
+	require.NoError(e.t, err)
 	now.rss = usage.RSS
-	w.t.Logf("kept: %s", now)
+	e.t.Logf("kept: %s", now)
 	return now
 }
 
@@ -88,11 +88,11 @@ func (w *world) holdingsOf(process *localkube.Process) holdings {
 func requireSteady(t *testing.T, kept []holdings) {
 	t.Helper()
 	third := len(kept) / 3
-	require.Positive(t, third, "three worlds at least")
+	require.Positive(t, third, "three environments at least")
 	first, last := kept[:third], kept[len(kept)-third:]
 	compare := func(what string, value func(holdings) float64, atMost func(before float64) float64) {
 		before, after := least(first, value), least(last, value)
-		t.Logf("%s: %.0f at first, %.0f in the end, after %d worlds", what, before, after, len(kept))
+		t.Logf("%s: %.0f at first, %.0f in the end, after %d environments", what, before, after, len(kept))
 		require.Positive(t, before, what)
 		require.LessOrEqual(t, after, atMost(before), what)
 	}

@@ -84,14 +84,14 @@ rules:
 `, strings.ToLower(kind), v1alpha1.LabelAggregate, group.Group)
 }
 
-// template is one of the templates of a world.
+// template is one of the templates of an environment.
 type template struct {
 	kind, name string
 	// multiple permits that CRs are not named like the node.
 	multiple bool
 }
 
-// templates are those of each world: one per kind, and another one of the first kind.
+// templates are those of each environment: one per kind, and another one of the first kind.
 var templates = []template{{"Reboot", "gentle", true}, {"Reimage", "image", true}, {"Rebuild", "build", true}, {"Reboot", "harsh", true}, {"Rebuild", "classic", false}}
 
 func (t template) reference() corev1.ObjectReference {

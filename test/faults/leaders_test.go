@@ -25,23 +25,23 @@ import (
 var shortLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=300ms"}
 
 // TestLeaders runs replicas of which the leader is killed, frozen until another one
-// leads, and cut off. No write begins when the lease of its process is not valid.
+// leads, cut off, and cut off without noticing. No write begins when the lease of its process is not valid.
 func TestLeaders(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
-		w := newWorld(t, seed)
-		r := &replicas{w: w, running: map[string]*replica{}}
+		e := newEnvironment(t, seed)
+		r := &replicas{e: e, running: map[string]*replica{}}
 		r.follow()
 		// Two as in the manifest, or three: of two, one that lost its lease by mistake would
 		// get it again.
 		for range 2 + seed%2 {
 			r.start()
 		}
-		l := w.usualLoad()
+		l := e.usualLoad()
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { l.run(ctx, time.Hour) })
 		for range numberOf(1, 5) {
-			for _, fault := range []func(*replica){r.killLeader, r.freezeLeader, r.cutLeader} {
+			for _, fault := range []func(*replica){r.killLeader, r.freezeLeader, r.cutLeader, r.silenceLeader} {
 				leader := r.eventuallyLeader("")
 				time.Sleep(time.Second) // Let it work.
 				fault(leader)
@@ -50,15 +50,15 @@ func TestLeaders(t *testing.T) {
 		cancel()
 		wg.Wait()
 		r.eventuallyLeader("")
-		w.requireSettled()
-		w.requireSeen(5, 3)
+		e.requireSettled()
+		e.requireSeen(5, 3)
 		r.requireOneWriter()
 	})
 }
 
 // replicas are controllers of which one leads.
 type replicas struct {
-	w *world
+	e *environment
 
 	// clocks are by how much those of the replicas are ahead, one after the other.
 	clocks []time.Duration
@@ -79,14 +79,14 @@ type replica struct {
 }
 
 func (r *replicas) start() *replica {
-	r.w.t.Helper()
+	r.e.t.Helper()
 	r.started++
-	name := fmt.Sprintf("replica-%d-%d", r.w.seed, r.started)
+	name := fmt.Sprintf("replica-%d-%d", r.e.seed, r.started)
 	if len(r.clocks) > 0 {
 		r.setClock(name, r.clocks[(r.started-1)%len(r.clocks)])
 	}
-	proxy := r.w.startProxy(name)
-	added := &replica{name: name, proxy: proxy, process: r.w.start(name, proxy, shortLease...)}
+	proxy := r.e.startProxy(name)
+	added := &replica{name: name, proxy: proxy, process: r.e.start(name, proxy, shortLease...)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running[name] = added
@@ -95,18 +95,18 @@ func (r *replicas) start() *replica {
 
 // follow follows the leader lease until the end of the test.
 func (r *replicas) follow() {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.w.t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.e.t.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			lease, err := r.w.kube.CoordinationV1().Leases(deploy.Namespace).Get(ctx, deploy.LeaderLease, metav1.GetOptions{})
+			lease, err := r.e.kube.CoordinationV1().Leases(deploy.Namespace).Get(ctx, deploy.LeaderLease, metav1.GetOptions{})
 			if err == nil {
 				r.observe(lease)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
 	})
-	r.w.t.Cleanup(func() { cancel(); wg.Wait() })
+	r.e.t.Cleanup(func() { cancel(); wg.Wait() })
 }
 
 func (r *replicas) observe(lease *coordinationv1.Lease) {
@@ -124,7 +124,7 @@ func (r *replicas) observe(lease *coordinationv1.Lease) {
 	}
 	if n := len(r.tenures); n == 0 || !r.tenures[n-1].Lost.IsZero() {
 		r.tenures = append(r.tenures, rules.Tenure{Leader: holder, Taken: acquired(lease).Add(-r.ahead[holder])})
-		r.w.referee.Remark("%s leads", holder)
+		r.e.referee.Remark("%s leads", holder)
 	}
 	last := &r.tenures[len(r.tenures)-1]
 	last.Until = lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second - r.ahead[holder])
@@ -141,9 +141,9 @@ func acquired(lease *coordinationv1.Lease) time.Time {
 
 // eventuallyLeader waits until somebody leads that is running, but not this one.
 func (r *replicas) eventuallyLeader(not string) *replica {
-	r.w.t.Helper()
+	r.e.t.Helper()
 	var leader *replica
-	r.w.eventually("a leader other than "+not, func() bool {
+	r.e.eventually("a leader other than "+not, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if n := len(r.tenures); n > 0 && r.tenures[n-1].Lost.IsZero() && r.tenures[n-1].Leader != not {
@@ -159,7 +159,7 @@ func (r *replicas) gone(old *replica) {
 	r.mu.Lock()
 	delete(r.running, old.name)
 	r.mu.Unlock()
-	r.w.referee.Restarted()
+	r.e.referee.Restarted()
 	r.start()
 }
 
@@ -168,49 +168,58 @@ func (r *replicas) gone(old *replica) {
 var unresponsive = rules.Tolerance{Cache: 5 * time.Second, LiveRead: 5 * time.Second, Sync: 5 * time.Second}
 
 func (r *replicas) killLeader(leader *replica) {
-	r.w.referee.Fault("leader %s is killed", leader.name)
-	require.NoError(r.w.t, leader.process.Kill())
+	r.e.referee.Fault("leader %s is killed", leader.name)
+	require.NoError(r.e.t, leader.process.Kill())
 	r.gone(leader)
 	r.eventuallyLeader(leader.name)
 }
 
 // freezeLeader stops the leader until another one leads, and lets it go on.
 func (r *replicas) freezeLeader(leader *replica) {
-	defer r.w.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is frozen", unresponsive)()
-	require.NoError(r.w.t, leader.process.Signal(syscall.SIGSTOP))
+	defer r.e.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is frozen", unresponsive)()
+	require.NoError(r.e.t, leader.process.Signal(syscall.SIGSTOP))
 	defer func() { _ = leader.process.Signal(syscall.SIGCONT) }()
 	r.eventuallyLeader(leader.name)
-	r.w.referee.Remark("%s goes on", leader.name)
-	require.NoError(r.w.t, leader.process.Signal(syscall.SIGCONT))
+	r.e.referee.Remark("%s goes on", leader.name)
+	require.NoError(r.e.t, leader.process.Signal(syscall.SIGCONT))
 	r.requireLost(leader)
 }
 
 // cutLeader cuts the leader off until another one leads, and heals its connection.
 func (r *replicas) cutLeader(leader *replica) {
-	defer r.w.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is cut off", unresponsive)()
-	leader.proxy.Set(Weather{Cut: true})
+	r.disconnectLeader(leader, "cut off", Disruption{Cut: true})
+}
+
+// silenceLeader does the same by packets that vanish: no connection breaks.
+func (r *replicas) silenceLeader(leader *replica) {
+	r.disconnectLeader(leader, "silent", Disruption{Silent: true})
+}
+
+func (r *replicas) disconnectLeader(leader *replica, how string, disruption Disruption) {
+	defer r.e.referee.BeginFaultOf(leader.name, "leader "+leader.name+" is "+how, unresponsive)()
+	leader.proxy.Set(disruption)
 	r.eventuallyLeader(leader.name)
-	r.w.referee.Remark("%s is connected again", leader.name)
-	leader.proxy.Set(Weather{})
+	r.e.referee.Remark("%s is connected again", leader.name)
+	leader.proxy.Set(Disruption{})
 	r.requireLost(leader)
 }
 
 // requireLost requires that a replica has noticed that it leads no more.
 func (r *replicas) requireLost(old *replica) {
-	r.w.t.Helper()
-	ctx, cancel := context.WithTimeout(r.w.t.Context(), patience)
+	r.e.t.Helper()
+	ctx, cancel := context.WithTimeout(r.e.t.Context(), waitTimeout)
 	defer cancel()
 	code, err := old.process.Wait(ctx)
-	require.NoError(r.w.t, err, "22.6: it exits")
-	require.Equal(r.w.t, 1, code, "22.6: %s", old.process.LogTail())
+	require.NoError(r.e.t, err, "22.6: it exits")
+	require.Equal(r.e.t, 1, code, "22.6: %s", old.process.LogTail())
 	r.gone(old)
 }
 
 // requireOneWriter requires that only the leader wrote.
 func (r *replicas) requireOneWriter() {
-	r.w.t.Helper()
-	requests, err := r.w.referee.Requests()
-	require.NoError(r.w.t, err)
+	r.e.t.Helper()
+	requests, err := r.e.referee.Requests()
+	require.NoError(r.e.t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	writers := map[string]bool{}
@@ -228,6 +237,6 @@ func (r *replicas) requireOneWriter() {
 		const clock = "15:04:05.000"
 		fmt.Fprintf(&tenures, "\n%s led from %s until %s, lost it at %s", t.Leader, t.Taken.Format(clock), t.Until.Format(clock), t.Lost.Format(clock))
 	}
-	require.Empty(r.w.t, rules.LateWrites(requests, r.tenures, writer), "22.5: writes after the end of the lease%s", &tenures)
-	require.GreaterOrEqual(r.w.t, len(writers), 3, "each of them has written")
+	require.Empty(r.e.t, rules.LateWrites(requests, r.tenures, writer), "22.5: writes after the end of the lease%s", &tenures)
+	require.GreaterOrEqual(r.e.t, len(writers), 3, "each of them has written")
 }

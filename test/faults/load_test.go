@@ -17,9 +17,9 @@ import (
 )
 
 // load changes nodes and NodeHealthChecks at random. All its decisions come from the
-// seed of the world.
+// seed of the environment.
 type load struct {
-	w     *world
+	e     *environment
 	nodes int
 	// spares are NodeHealthChecks that come and go.
 	spares []*v1alpha1.NodeHealthCheck
@@ -76,7 +76,7 @@ func (l *load) run(ctx context.Context, d time.Duration) {
 		}
 	}
 	for ctx.Err() == nil {
-		at := l.w.random.IntN(total)
+		at := l.e.random.IntN(total)
 		for _, a := range chosen {
 			if at -= a.weight; at < 0 {
 				l.attempt(ctx, a)
@@ -85,19 +85,19 @@ func (l *load) run(ctx context.Context, d time.Duration) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Duration(l.w.random.Int64N(int64(l.gap)))):
+		case <-time.After(time.Duration(l.e.random.Int64N(int64(l.gap)))):
 		}
 	}
 }
 
-// attempt does something. What hangs is given up: the API server may be in trouble.
+// attempt does something. What hangs is given up: the API server may be in fault.
 func (l *load) attempt(ctx context.Context, a action) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	l.w.count(a.do(ctx))
+	l.e.count(a.do(ctx))
 }
 
-func (l *load) node() string { return nodeName(l.w.random.IntN(l.nodes)) }
+func (l *load) node() string { return nodeName(l.e.random.IntN(l.nodes)) }
 
 // longAgo is when something has changed that is past by anybody's clock.
 func longAgo() time.Time { return time.Now().Add(-time.Hour) }
@@ -108,13 +108,13 @@ func (l *load) transition() time.Time {
 	if l.past {
 		return longAgo()
 	}
-	switch l.w.random.IntN(12) {
+	switch l.e.random.IntN(12) {
 	case 0:
 		return longAgo()
 	case 1:
 		return time.Time{}
 	case 2:
-		return time.Now().Add(time.Duration(l.w.random.IntN(5)) * time.Second)
+		return time.Now().Add(time.Duration(l.e.random.IntN(5)) * time.Second)
 	case 3:
 		return time.Now().Add(time.Hour)
 	default:
@@ -123,68 +123,68 @@ func (l *load) transition() time.Time {
 }
 
 func (l *load) failOne(ctx context.Context) error {
-	switch l.w.random.IntN(4) {
+	switch l.e.random.IntN(4) {
 	case 0:
-		return l.w.setCondition(ctx, l.node(), corev1.NodeCondition{Type: brokenDisk, Status: "True", LastTransitionTime: metav1.NewTime(l.transition())})
+		return l.e.setCondition(ctx, l.node(), corev1.NodeCondition{Type: brokenDisk, Status: "True", LastTransitionTime: metav1.NewTime(l.transition())})
 	case 1:
-		return l.w.setReady(ctx, l.node(), "Unknown", l.transition())
+		return l.e.setReady(ctx, l.node(), "Unknown", l.transition())
 	default:
-		return l.w.setReady(ctx, l.node(), "False", l.transition())
+		return l.e.setReady(ctx, l.node(), "False", l.transition())
 	}
 }
 
 func (l *load) healOne(ctx context.Context) error {
 	node := l.node()
-	if err := l.w.setCondition(ctx, node, corev1.NodeCondition{Type: brokenDisk, Status: "False", LastTransitionTime: metav1.Now()}); err != nil {
+	if err := l.e.setCondition(ctx, node, corev1.NodeCondition{Type: brokenDisk, Status: "False", LastTransitionTime: metav1.Now()}); err != nil {
 		return err
 	}
-	return l.w.setReady(ctx, node, "True", l.transition())
+	return l.e.setReady(ctx, node, "True", l.transition())
 }
 
 func (l *load) flap(ctx context.Context) error {
 	node := l.node()
-	for range 2 + l.w.random.IntN(6) {
+	for range 2 + l.e.random.IntN(6) {
 		for _, status := range []corev1.ConditionStatus{"False", "True"} {
-			if err := l.w.setReady(ctx, node, status, longAgo()); err != nil {
+			if err := l.e.setReady(ctx, node, status, longAgo()); err != nil {
 				return err
 			}
-			time.Sleep(time.Duration(l.w.random.IntN(60)) * time.Millisecond)
+			time.Sleep(time.Duration(l.e.random.IntN(60)) * time.Millisecond)
 		}
 	}
 	return nil
 }
 
 func (l *load) deleteOne(ctx context.Context) error {
-	return l.w.kube.CoreV1().Nodes().Delete(ctx, l.node(), metav1.DeleteOptions{})
+	return l.e.kube.CoreV1().Nodes().Delete(ctx, l.node(), metav1.DeleteOptions{})
 }
 
 func (l *load) recreate(ctx context.Context) error {
-	i := l.w.random.IntN(l.nodes)
-	if l.w.random.IntN(2) == 0 {
-		_ = l.w.kube.CoreV1().Nodes().Delete(ctx, nodeName(i), metav1.DeleteOptions{}) // The name gets another uid.
+	i := l.e.random.IntN(l.nodes)
+	if l.e.random.IntN(2) == 0 {
+		_ = l.e.kube.CoreV1().Nodes().Delete(ctx, nodeName(i), metav1.DeleteOptions{}) // The name gets another uid.
 	}
-	return l.w.createNode(ctx, i)
+	return l.e.createNode(ctx, i)
 }
 
 func (l *load) relabel(ctx context.Context) error {
-	pool := []string{"a", "b", "c", "nobodys"}[l.w.random.IntN(4)]
-	return l.w.changeNode(ctx, l.node(), "labels", map[string]any{poolLabel: pool})
+	pool := []string{"a", "b", "c", "nobodys"}[l.e.random.IntN(4)]
+	return l.e.changeNode(ctx, l.node(), "labels", map[string]any{poolLabel: pool})
 }
 
 func (l *load) exclude(ctx context.Context) error {
-	return l.w.exclude(ctx, l.node(), []any{"true", nil, nil, "", "false"}[l.w.random.IntN(5)])
+	return l.e.exclude(ctx, l.node(), []any{"true", nil, nil, "", "false"}[l.e.random.IntN(5)])
 }
 
 func (l *load) confirm(ctx context.Context) error {
-	return l.w.changeNode(ctx, l.node(), "annotations", map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: "yes"})
+	return l.e.changeNode(ctx, l.node(), "annotations", map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: "yes"})
 }
 
 func (l *load) manyLabels(ctx context.Context) error {
 	labels := map[string]any{}
 	for i := range 1000 {
-		labels[fmt.Sprintf("faults.test.nhc-controller.io/label-%d", i)] = fmt.Sprint(l.w.random.IntN(10))
+		labels[fmt.Sprintf("faults.test.nhc-controller.io/label-%d", i)] = fmt.Sprint(l.e.random.IntN(10))
 	}
-	return l.w.changeNode(ctx, l.node(), "labels", labels)
+	return l.e.changeNode(ctx, l.node(), "labels", labels)
 }
 
 // takeLease has another operator take the lease of a node, if it is free, for a while.
@@ -192,11 +192,11 @@ func (l *load) takeLease(ctx context.Context) error {
 	if l.past {
 		return nil // Leases are of the present.
 	}
-	name := fmt.Sprintf("n%03d", l.w.random.IntN(min(l.nodes, 16)))
-	return l.w.takeLease(ctx, name, time.Duration(1+l.w.random.IntN(8))*time.Second)
+	name := fmt.Sprintf("n%03d", l.e.random.IntN(min(l.nodes, 16)))
+	return l.e.takeLease(ctx, name, time.Duration(1+l.e.random.IntN(8))*time.Second)
 }
 
-func (w *world) takeLease(ctx context.Context, node string, d time.Duration) error {
+func (e *environment) takeLease(ctx context.Context, node string, d time.Duration) error {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: "node-" + node},
 		Spec: coordinationv1.LeaseSpec{
@@ -204,51 +204,51 @@ func (w *world) takeLease(ctx context.Context, node string, d time.Duration) err
 			AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro()),
 		},
 	}
-	_, err := w.kube.CoordinationV1().Leases("medik8s-leases").Create(ctx, lease, metav1.CreateOptions{FieldManager: loader})
+	_, err := e.kube.CoordinationV1().Leases("medik8s-leases").Create(ctx, lease, metav1.CreateOptions{FieldManager: loader})
 	return err
 }
 
 // someNHC calls f with one of the NodeHealthChecks.
 func (l *load) someNHC(ctx context.Context, f func(name string) error) error {
-	names, err := l.w.nhcNames(ctx)
+	names, err := l.e.nhcNames(ctx)
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	return f(names[l.w.random.IntN(len(names))])
+	return f(names[l.e.random.IntN(len(names))])
 }
 
 func (l *load) pause(ctx context.Context) error {
 	return l.someNHC(ctx, func(name string) error {
-		return l.w.changeNHC(ctx, name, map[string]any{"pauseRequests": []string{"because", "of a test"}})
+		return l.e.changeNHC(ctx, name, map[string]any{"pauseRequests": []string{"because", "of a test"}})
 	})
 }
 
 func (l *load) resume(ctx context.Context) error {
-	return l.someNHC(ctx, func(name string) error { return l.w.changeNHC(ctx, name, map[string]any{"pauseRequests": nil}) })
+	return l.someNHC(ctx, func(name string) error { return l.e.changeNHC(ctx, name, map[string]any{"pauseRequests": nil}) })
 }
 
 func (l *load) edit(ctx context.Context) error {
 	edits := []map[string]any{
-		{"minHealthy": fmt.Sprintf("%d%%", l.w.random.IntN(101)), "maxUnhealthy": nil},
-		{"minHealthy": l.w.random.IntN(5), "maxUnhealthy": nil},
-		{"minHealthy": nil, "maxUnhealthy": fmt.Sprintf("%d%%", l.w.random.IntN(101))},
+		{"minHealthy": fmt.Sprintf("%d%%", l.e.random.IntN(101)), "maxUnhealthy": nil},
+		{"minHealthy": l.e.random.IntN(5), "maxUnhealthy": nil},
+		{"minHealthy": nil, "maxUnhealthy": fmt.Sprintf("%d%%", l.e.random.IntN(101))},
 		{"minHealthy": 0, "maxUnhealthy": nil},
-		{"unhealthyConditions": unhealthyAfter(time.Duration(l.w.random.IntN(3)) * time.Second)},
-		{"stormRecoveryThreshold": l.w.random.IntN(4), "stormCooldownDuration": nil},
+		{"unhealthyConditions": unhealthyAfter(time.Duration(l.e.random.IntN(3)) * time.Second)},
+		{"stormRecoveryThreshold": l.e.random.IntN(4), "stormCooldownDuration": nil},
 		{"stormRecoveryThreshold": nil, "stormCooldownDuration": "2s"},
 		{"stormRecoveryThreshold": nil, "stormCooldownDuration": nil},
-		{"healthyDelay": []any{nil, "0s", "3s", "-1s"}[l.w.random.IntN(4)]},
+		{"healthyDelay": []any{nil, "0s", "3s", "-1s"}[l.e.random.IntN(4)]},
 	}
-	spec := edits[l.w.random.IntN(len(edits))]
-	return l.someNHC(ctx, func(name string) error { return l.w.changeNHC(ctx, name, spec) })
+	spec := edits[l.e.random.IntN(len(edits))]
+	return l.someNHC(ctx, func(name string) error { return l.e.changeNHC(ctx, name, spec) })
 }
 
 func (l *load) comes(ctx context.Context) error {
 	if len(l.spares) == 0 {
 		return nil
 	}
-	nhc := l.spares[l.w.random.IntN(len(l.spares))].DeepCopy()
-	_, err := l.w.nhc.RemediationV1alpha1().NodeHealthChecks().Create(ctx, nhc, metav1.CreateOptions{FieldManager: loader})
+	nhc := l.spares[l.e.random.IntN(len(l.spares))].DeepCopy()
+	_, err := l.e.nhc.RemediationV1alpha1().NodeHealthChecks().Create(ctx, nhc, metav1.CreateOptions{FieldManager: loader})
 	return err
 }
 
@@ -256,6 +256,6 @@ func (l *load) goes(ctx context.Context) error {
 	if len(l.spares) == 0 {
 		return nil
 	}
-	l.w.removeNHC(ctx, l.spares[l.w.random.IntN(len(l.spares))].Name)
+	l.e.removeNHC(ctx, l.spares[l.e.random.IntN(len(l.spares))].Name)
 	return nil
 }

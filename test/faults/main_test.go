@@ -22,14 +22,14 @@ import (
 )
 
 var (
-	longForm  = flag.Bool("faults.long", false, "run the long form: larger worlds, for longer")
+	longForm  = flag.Bool("faults.long", false, "run the long form: larger environments, for longer")
 	firstSeed = flag.Uint64("faults.seed", 1, "the seed of the first run of each test")
 	seeds     = flag.Int("faults.seeds", 1, "how many seeds each test runs with")
 )
 
-// patience is how long a test waits for something that comes by itself. It bounds a
+// waitTimeout is how long a test waits for something that comes by itself. It bounds a
 // failure and measures nothing.
-const patience = 90 * time.Second
+const waitTimeout = 90 * time.Second
 
 // cluster is a control plane with the controller installed, and clients of an admin.
 type cluster struct {

@@ -20,7 +20,7 @@ import (
 // moduleRoot is the directory of go.mod, from here.
 const moduleRoot = "../.."
 
-// TestMemoryLimit has 4,000 of 10,000 nodes fail at once and recover, in the world of
+// TestMemoryLimit has 4,000 of 10,000 nodes fail at once and recover, in the environment of
 // test/bench, whose nodes are as large as real ones. The executable that users get stays
 // below the memory limit of its Deployment, from its start until all is over.
 func TestMemoryLimit(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 // poolLabel is what NodeHealthChecks select by.
 const poolLabel = "faults.test.nhc-controller.io/pool"
 
-// pools are those of every world.
+// pools are those of every environment.
 var pools = []string{"a", "b", "c"}
 
 const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
@@ -58,15 +58,15 @@ func ready(status corev1.ConditionStatus, since time.Time) corev1.NodeCondition 
 }
 
 // createNodes creates so many nodes.
-func (w *world) createNodes(n int) {
-	w.t.Helper()
+func (e *environment) createNodes(n int) {
+	e.t.Helper()
 	for i := range n {
-		require.NoError(w.t, w.createNode(w.t.Context(), i))
+		require.NoError(e.t, e.createNode(e.t.Context(), i))
 	}
 }
 
-func (w *world) createNode(ctx context.Context, i int) error {
-	_, err := w.kube.CoreV1().Nodes().Create(ctx, newNode(i), metav1.CreateOptions{FieldManager: loader})
+func (e *environment) createNode(ctx context.Context, i int) error {
+	_, err := e.kube.CoreV1().Nodes().Create(ctx, newNode(i), metav1.CreateOptions{FieldManager: loader})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -74,36 +74,36 @@ func (w *world) createNode(ctx context.Context, i int) error {
 }
 
 // setReady sets condition Ready of a node.
-func (w *world) setReady(ctx context.Context, name string, status corev1.ConditionStatus, since time.Time) error {
-	return w.setCondition(ctx, name, ready(status, since))
+func (e *environment) setReady(ctx context.Context, name string, status corev1.ConditionStatus, since time.Time) error {
+	return e.setCondition(ctx, name, ready(status, since))
 }
 
-func (w *world) setCondition(ctx context.Context, name string, condition corev1.NodeCondition) error {
+func (e *environment) setCondition(ctx context.Context, name string, condition corev1.NodeCondition) error {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
 	if err != nil {
 		return err
 	}
-	_, err = w.kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: loader}, "status")
+	_, err = e.kube.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: loader}, "status")
 	return err
 }
 
 // fail has nodes fail as of now, all at once.
-func (w *world) fail(nodes ...int) {
-	w.t.Helper()
+func (e *environment) fail(nodes ...int) {
+	e.t.Helper()
 	for _, i := range nodes {
-		require.NoError(w.t, w.setReady(w.t.Context(), nodeName(i), "False", time.Now()))
+		require.NoError(e.t, e.setReady(e.t.Context(), nodeName(i), "False", time.Now()))
 	}
 }
 
 // healAll has all nodes heal.
-func (w *world) healAll() {
-	w.t.Helper()
-	nodes, err := w.kube.CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{})
-	require.NoError(w.t, err)
+func (e *environment) healAll() {
+	e.t.Helper()
+	nodes, err := e.kube.CoreV1().Nodes().List(e.t.Context(), metav1.ListOptions{})
+	require.NoError(e.t, err)
 	for i := range nodes.Items {
 		name := nodes.Items[i].Name
-		require.NoError(w.t, w.setReady(w.t.Context(), name, "True", time.Now()))
-		require.NoError(w.t, w.setCondition(w.t.Context(), name, corev1.NodeCondition{Type: brokenDisk, Status: "False", LastTransitionTime: metav1.Now()}))
+		require.NoError(e.t, e.setReady(e.t.Context(), name, "True", time.Now()))
+		require.NoError(e.t, e.setCondition(e.t.Context(), name, corev1.NodeCondition{Type: brokenDisk, Status: "False", LastTransitionTime: metav1.Now()}))
 	}
 }
 
@@ -111,13 +111,13 @@ func (w *world) healAll() {
 const brokenDisk corev1.NodeConditionType = "BrokenDisk"
 
 // changeNode sets labels or annotations of a node, and removes those that are nil.
-func (w *world) changeNode(ctx context.Context, name, field string, values map[string]any) error {
+func (e *environment) changeNode(ctx context.Context, name, field string, values map[string]any) error {
 	return patchMetadata(map[string]any{field: values}, func(patch []byte) error {
-		_, err := w.kube.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader})
+		_, err := e.kube.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader})
 		return err
 	})
 }
 
-func (w *world) exclude(ctx context.Context, name string, value any) error {
-	return w.changeNode(ctx, name, "labels", map[string]any{v1alpha1.LabelExclude: value})
+func (e *environment) exclude(ctx context.Context, name string, value any) error {
+	return e.changeNode(ctx, name, "labels", map[string]any{v1alpha1.LabelExclude: value})
 }

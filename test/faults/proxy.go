@@ -26,9 +26,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/faultproxy"
 )
 
-// Weather is what a Proxy does to requests. The zero value is fine weather. Chances are
+// Disruption is what a Proxy does to requests. The zero value is nothing. Chances are
 // out of a hundred.
-type Weather struct {
+type Disruption struct {
 	// Break is the chance that a connection breaks before the API server has seen the
 	// request.
 	Break int
@@ -40,21 +40,26 @@ type Weather struct {
 	Lose int
 	// Cut breaks all connections, also those of watches.
 	Cut bool
+	// Silent has nothing get through in either direction, while no connection breaks: as if
+	// packets vanished. What had been sent arrives afterwards, but for requests.
+	Silent bool
 	// Late is by how much the events of watches are late, by resource.
 	Late map[string]time.Duration
 }
 
-// Proxy is a way to the API server with weather. It tells the API server by the user
+// Proxy is a way to the API server with disruption. It tells the API server by the user
 // agent who comes this way.
 type Proxy struct {
 	*faultproxy.Proxy
 	name string
 
-	mu      sync.Mutex
-	random  *rand.Rand
-	weather Weather
+	mu         sync.Mutex
+	random     *rand.Rand
+	disruption Disruption
 	// cut is closed to end all watches, expired are resources whose next watch is too old.
-	cut     chan struct{}
+	cut chan struct{}
+	// heard is closed when the silence ends.
+	heard   chan struct{}
 	expired map[string]bool
 	watched map[string]bool
 	writes  int
@@ -73,10 +78,10 @@ const number = "X-Write"
 // compacted.
 const tooOld = "watch too old"
 
-// StartProxy starts a proxy with fine weather.
+// StartProxy starts a proxy with none.
 func StartProxy(config *rest.Config, name string, seed uint64) (*Proxy, error) {
 	p := &Proxy{
-		name: name, random: rand.New(rand.NewPCG(seed, 1)), cut: make(chan struct{}),
+		name: name, random: rand.New(rand.NewPCG(seed, 1)), cut: make(chan struct{}), heard: make(chan struct{}),
 		expired: map[string]bool{}, watched: map[string]bool{}, faults: map[string]int{},
 	}
 	var err error
@@ -86,12 +91,16 @@ func StartProxy(config *rest.Config, name string, seed uint64) (*Proxy, error) {
 	return p, nil
 }
 
-// Set changes the weather.
-func (p *Proxy) Set(weather Weather) {
+// Set changes the disruption.
+func (p *Proxy) Set(disruption Disruption) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.weather = weather
-	if weather.Cut {
+	if p.disruption.Silent && !disruption.Silent {
+		close(p.heard)
+		p.heard = make(chan struct{})
+	}
+	p.disruption = disruption
+	if disruption.Cut {
 		p.endWatches()
 	}
 }
@@ -147,8 +156,13 @@ func (p *Proxy) chance(percent int, what string) bool {
 func (p *Proxy) before(r *http.Request) bool {
 	r.Header.Set("User-Agent", p.name+"/"+r.Header.Get("User-Agent"))
 	p.mu.Lock()
-	w := p.weather
+	w, heard := p.disruption, p.heard
 	write := isStateWrite(r)
+	if w.Silent {
+		p.faults["request unheard"]++
+		p.mu.Unlock()
+		return await(r, heard)
+	}
 	if w.Cut || p.chance(w.Break, "connection broken") {
 		p.mu.Unlock()
 		return false
@@ -190,7 +204,12 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 	}
 	p.mu.Lock()
 	write := isStateWrite(r)
-	lost := p.weather.Cut || (write && p.chance(p.weather.Lose, "answer lost"))
+	if heard := p.heard; p.disruption.Silent {
+		p.faults["answer unheard"]++
+		p.mu.Unlock()
+		return await(r, heard)
+	}
+	lost := p.disruption.Cut || (write && p.chance(p.disruption.Lose, "answer lost"))
 	notify, cut := p.onWrite, p.cut
 	p.mu.Unlock()
 	n, _ := strconv.Atoi(r.Header.Get(number))
@@ -201,6 +220,15 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 		response.Body = newStream(response.Body, cut, func() time.Duration { return p.late(resourceOf(r)) }, p.inspect)
 	}
 	return true
+}
+
+// await waits for the end of the silence or of the request, which fails.
+func await(r *http.Request, heard <-chan struct{}) bool {
+	select {
+	case <-heard:
+	case <-r.Context().Done():
+	}
+	return false
 }
 
 // inspect looks at what a watch has sent: what it cannot begin with is told in an event,
@@ -217,7 +245,10 @@ func (p *Proxy) inspect(content []byte) {
 func (p *Proxy) late(resource string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.weather.Late[resource]
+	if p.disruption.Silent {
+		return time.Hour // As long as it lasts: it is asked again and again.
+	}
+	return p.disruption.Late[resource]
 }
 
 // replace makes an answer an error.

@@ -16,12 +16,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// outOfSight is longer than what the controller may not have seen in quiet times: what
+// beyondTolerance is longer than what the controller may not have seen in quiet times: what
 // it does then, it knows better.
-var outOfSight = rules.Quiet.Cache + time.Second
+var beyondTolerance = rules.Quiet.Cache + time.Second
 
-// outOfAnySight is the same for what only a sync reports whose beginning nobody sees.
-var outOfAnySight = outOfSight + rules.Quiet.Sync
+// beyondSync is the same for what only a sync reports whose beginning nobody sees.
+var beyondSync = beyondTolerance + rules.Quiet.Sync
 
 // TestQuiet has random load and no fault at all.
 func TestQuiet(t *testing.T) {
@@ -29,11 +29,11 @@ func TestQuiet(t *testing.T) {
 		t.Skip("in the short form, TestNodes and TestNodeHealthChecks have quiet times enough")
 	}
 	forEachSeed(t, func(t *testing.T, seed uint64) {
-		w := newWorld(t, seed)
-		w.startAlone(nil)
-		w.usualLoad().run(t.Context(), time.Minute)
-		w.requireSettled()
-		w.requireSeen(20, 10)
+		e := newEnvironment(t, seed)
+		e.startAlone(nil)
+		e.usualLoad().run(t.Context(), time.Minute)
+		e.requireSettled()
+		e.requireSeen(20, 10)
 	})
 }
 
@@ -43,104 +43,104 @@ func TestQuiet(t *testing.T) {
 // lie, go and come back.
 func TestNodes(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
-		w := newWorld(t, seed)
-		w.startAlone(nil)
+		e := newEnvironment(t, seed)
+		e.startAlone(nil)
 		n := numberOf(24, 60)
-		w.createNodes(n)
-		w.createNHCs(usualNHCs()...)
-		restrained := w.restrain(n)
-		w.staff.rest(true) // Nobody heals a node between the waves.
-		order := w.random.Perm(n)
-		w.referee.Fault("the first wave of failures")
-		w.fail(order[:n/2]...)
-		time.Sleep(outOfSight)
-		w.referee.Fault("all first steps fail")
-		for _, cr := range w.crs(kindNames[0]) {
-			w.staff.report(t.Context(), remediationsOf(kindNames[0]), cr, conditions("False"))
+		e.createNodes(n)
+		e.createNHCs(usualNHCs()...)
+		restrained := e.restrain(n)
+		e.remediators.rest(true) // Nobody heals a node between the waves.
+		order := e.random.Perm(n)
+		e.referee.Fault("the first wave of failures")
+		e.fail(order[:n/2]...)
+		time.Sleep(beyondTolerance)
+		e.referee.Fault("all first steps fail")
+		for _, cr := range e.crs(kindNames[0]) {
+			e.remediators.report(t.Context(), remediationsOf(kindNames[0]), cr, conditions("False"))
 		}
-		w.replaceTreated(order[:n/2])
-		w.referee.Fault("the second wave of failures")
-		w.fail(order[n/2:]...)
-		w.fail(restrained...)
-		time.Sleep(outOfSight)
-		w.referee.Fault("other conditions of the first wave")
+		e.replaceTreated(order[:n/2])
+		e.referee.Fault("the second wave of failures")
+		e.fail(order[n/2:]...)
+		e.fail(restrained...)
+		time.Sleep(beyondTolerance)
+		e.referee.Fault("other conditions of the first wave")
 		for _, i := range order[:n/2] {
-			require.NoError(t, w.setReady(t.Context(), nodeName(i), "Unknown", time.Now().Add(time.Hour)))
+			require.NoError(t, e.setReady(t.Context(), nodeName(i), "Unknown", time.Now().Add(time.Hour)))
 		}
-		w.holdAll()
-		deleted := w.deleteHeld()
+		e.holdAll()
+		deleted := e.deleteHeld()
 		for _, i := range order[:n/2] {
 			if nodeName(i) == deleted {
 				continue
 			}
 			confirmed := map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: ""}
-			require.NoError(t, w.changeNode(t.Context(), nodeName(i), "annotations", confirmed))
+			require.NoError(t, e.changeNode(t.Context(), nodeName(i), "annotations", confirmed))
 		}
-		time.Sleep(outOfSight / 2)
-		w.requireOrder()
-		w.referee.Fault("all nodes recover")
-		w.healAll()
-		time.Sleep(outOfSight / 2)
-		w.staff.rest(false)
-		l := &load{w: w, nodes: n, gap: 10 * time.Millisecond, only: onNodes}
+		time.Sleep(beyondTolerance / 2)
+		e.requireOrder()
+		e.referee.Fault("all nodes recover")
+		e.healAll()
+		time.Sleep(beyondTolerance / 2)
+		e.remediators.rest(false)
+		l := &load{e: e, nodes: n, gap: 10 * time.Millisecond, only: onNodes}
 		l.run(t.Context(), lasting(3*time.Second, time.Minute))
-		w.requireSettled()
-		w.requireSeen(10, 5)
+		e.requireSettled()
+		e.requireSeen(10, 5)
 	})
 }
 
 // replaceTreated has a remediation succeed, and then its Node replaced by a namesake: a
 // remediator that has succeeded is not told to stop (spec 13.8).
-func (w *world) replaceTreated(nodes []int) {
-	w.t.Helper()
-	ctx := w.t.Context()
-	for _, cr := range w.crs(kindNames[2]) {
+func (e *environment) replaceTreated(nodes []int) {
+	e.t.Helper()
+	ctx := e.t.Context()
+	for _, cr := range e.crs(kindNames[2]) {
 		for _, i := range nodes {
 			if cr.GetAnnotations()[v1alpha1.AnnotationNodeName] != nodeName(i) {
 				continue
 			}
-			w.staff.report(ctx, remediationsOf(kindNames[2]), cr, conditions("True"))
+			e.remediators.report(ctx, remediationsOf(kindNames[2]), cr, conditions("True"))
 			time.Sleep(500 * time.Millisecond)
-			w.referee.Fault("node %s is replaced", nodeName(i))
-			require.NoError(w.t, w.kube.CoreV1().Nodes().Delete(ctx, nodeName(i), metav1.DeleteOptions{}))
+			e.referee.Fault("node %s is replaced", nodeName(i))
+			require.NoError(e.t, e.kube.CoreV1().Nodes().Delete(ctx, nodeName(i), metav1.DeleteOptions{}))
 			time.Sleep(500 * time.Millisecond)
-			require.NoError(w.t, w.createNode(ctx, i))
+			require.NoError(e.t, e.createNode(ctx, i))
 			return
 		}
 	}
 }
 
 // holdAll has the remediators of all CRs hold them by finalizers.
-func (w *world) holdAll() {
-	w.t.Helper()
+func (e *environment) holdAll() {
+	e.t.Helper()
 	for _, kind := range kindNames {
-		for _, cr := range w.crs(kind) {
-			require.True(w.t, w.staff.finalizers(w.t.Context(), remediationsOf(kind), cr, finalizer))
+		for _, cr := range e.crs(kind) {
+			require.True(e.t, e.remediators.finalizers(e.t.Context(), remediationsOf(kind), cr, finalizer))
 		}
 	}
 }
 
 // deleteHeld deletes a Node whose CR is held by a finalizer (spec 17.2), and returns its name.
-func (w *world) deleteHeld() string {
-	w.t.Helper()
+func (e *environment) deleteHeld() string {
+	e.t.Helper()
 	for _, kind := range kindNames {
-		for _, cr := range w.crs(kind) {
+		for _, cr := range e.crs(kind) {
 			node := cr.GetAnnotations()[v1alpha1.AnnotationNodeName]
-			w.referee.Fault("node %s is deleted", node)
-			require.NoError(w.t, w.kube.CoreV1().Nodes().Delete(w.t.Context(), node, metav1.DeleteOptions{}))
+			e.referee.Fault("node %s is deleted", node)
+			require.NoError(e.t, e.kube.CoreV1().Nodes().Delete(e.t.Context(), node, metav1.DeleteOptions{}))
 			time.Sleep(500 * time.Millisecond)
 			return node
 		}
 	}
-	require.FailNow(w.t, "there are no CRs")
+	require.FailNow(e.t, "there are no CRs")
 	return ""
 }
 
 // crs returns the CRs of a kind.
-func (w *world) crs(kind string) []*unstructured.Unstructured {
-	w.t.Helper()
-	list, err := w.dynamic.Resource(remediationsOf(kind)).Namespace(namespace).List(w.t.Context(), metav1.ListOptions{})
-	require.NoError(w.t, err)
+func (e *environment) crs(kind string) []*unstructured.Unstructured {
+	e.t.Helper()
+	list, err := e.dynamic.Resource(remediationsOf(kind)).Namespace(namespace).List(e.t.Context(), metav1.ListOptions{})
+	require.NoError(e.t, err)
 	crs := make([]*unstructured.Unstructured, 0, len(list.Items))
 	for i := range list.Items {
 		crs = append(crs, &list.Items[i])
@@ -149,25 +149,25 @@ func (w *world) crs(kind string) []*unstructured.Unstructured {
 }
 
 // restrain creates six more nodes, none of which may be remediated, and returns them.
-func (w *world) restrain(first int) []int {
-	w.t.Helper()
-	ctx := w.t.Context()
-	w.createNHCs(newNHC("paused", []string{"paused"}), newNHC("restrained", []string{"restrained"}))
-	require.NoError(w.t, w.changeNHC(ctx, "paused", map[string]any{"pauseRequests": []string{"test"}}))
+func (e *environment) restrain(first int) []int {
+	e.t.Helper()
+	ctx := e.t.Context()
+	e.createNHCs(newNHC("paused", []string{"paused"}), newNHC("restrained", []string{"restrained"}))
+	require.NoError(e.t, e.changeNHC(ctx, "paused", map[string]any{"pauseRequests": []string{"test"}}))
 	var nodes []int
 	for i := range 6 {
 		number := first + i
-		require.NoError(w.t, w.createNode(ctx, number))
+		require.NoError(e.t, e.createNode(ctx, number))
 		name, pool := nodeName(number), "restrained"
 		switch i % 3 {
 		case 0:
 			pool = "paused"
 		case 1:
-			require.NoError(w.t, w.exclude(ctx, name, "true"))
+			require.NoError(e.t, e.exclude(ctx, name, "true"))
 		case 2:
-			require.NoError(w.t, w.takeLease(ctx, name, time.Hour))
+			require.NoError(e.t, e.takeLease(ctx, name, time.Hour))
 		}
-		require.NoError(w.t, w.changeNode(ctx, name, "labels", map[string]any{poolLabel: pool}))
+		require.NoError(e.t, e.changeNode(ctx, name, "labels", map[string]any{poolLabel: pool}))
 		nodes = append(nodes, number)
 	}
 	return nodes
@@ -177,21 +177,21 @@ func (w *world) restrain(first int) []int {
 // edited, paused and deleted at random.
 func TestNodeHealthChecks(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
-		w := newWorld(t, seed)
-		w.startAlone(nil)
+		e := newEnvironment(t, seed)
+		e.startAlone(nil)
 		n := numberOf(18, 60)
-		w.createNodes(n)
+		e.createNodes(n)
 		many := overlapping(numberOf(30, 200))
-		w.createNHCs(many...)
-		l := &load{w: w, nodes: n, gap: 10 * time.Millisecond, spares: many}
-		onlyNHCs := &load{w: w, nodes: n, gap: 10 * time.Millisecond, spares: many, only: onNHCs}
+		e.createNHCs(many...)
+		l := &load{e: e, nodes: n, gap: 10 * time.Millisecond, spares: many}
+		onlyNHCs := &load{e: e, nodes: n, gap: 10 * time.Millisecond, spares: many, only: onNHCs}
 		for range numberOf(1, 10) {
 			l.run(t.Context(), lasting(3*time.Second, 10*time.Second))
 			onlyNHCs.run(t.Context(), lasting(time.Second, 5*time.Second))
-			w.requireOrder()
+			e.requireOrder()
 		}
-		w.requireSettled()
-		w.requireSeen(5, 3)
+		e.requireSettled()
+		e.requireSeen(5, 3)
 	})
 }
 

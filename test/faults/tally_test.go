@@ -15,7 +15,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// tally sums up what the worlds of each test have seen. Its methods may be called from
+// tally sums up what the runs of each test have seen. Its methods may be called from
 // any goroutine.
 type tally struct {
 	mu    sync.Mutex
@@ -24,9 +24,9 @@ type tally struct {
 	checked map[string]int
 }
 
-// sum is that of the worlds of a test.
+// sum is that of the runs of a test.
 type sum struct {
-	worlds, faults, injected, events, checks, creations, deletions, violations int
+	runs, faults, injected, events, checks, creations, deletions, violations int
 }
 
 // total is the tally of this run of the tests.
@@ -41,12 +41,12 @@ func (t *tally) of(name string) *sum {
 	return t.tests[test]
 }
 
-// add adds a world.
+// add adds a run.
 func (t *tally) add(name string, figures rules.Figures) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.of(name)
-	s.worlds++
+	s.runs++
 	s.faults += figures.Faults
 	s.events += figures.Events
 	s.checks += figures.Total()
@@ -67,7 +67,7 @@ func (t *tally) addInjected(name string, faults map[string]int) {
 	}
 }
 
-// unchecked returns the rules that no world has checked.
+// unchecked returns the rules that no run has checked.
 func (t *tally) unchecked() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,15 +79,15 @@ func (t *tally) print(w io.Writer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "test\tworlds\tfaults\trequests hit\tchanges judged\trules checked\tCRs created\tdeleted\tviolations\t")
+	fmt.Fprintln(table, "test\truns\tfaults\trequests hit\tchanges judged\trules checked\tCRs created\tdeleted\tviolations\t")
 	row := func(name string, s *sum) {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, s.worlds, s.faults, s.injected, s.events, s.checks, s.creations, s.deletions, s.violations)
+		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n", name, s.runs, s.faults, s.injected, s.events, s.checks, s.creations, s.deletions, s.violations)
 	}
 	all := &sum{}
 	for _, name := range slices.Sorted(maps.Keys(t.tests)) {
 		s := t.tests[name]
 		row(name, s)
-		all.worlds += s.worlds
+		all.runs += s.runs
 		all.faults += s.faults
 		all.injected += s.injected
 		all.events += s.events

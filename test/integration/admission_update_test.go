@@ -128,7 +128,7 @@ func testDeletion(a *admission) {
 	}
 
 	// A policy applies a moment after it was created.
-	require.Eventually(a, func() bool { return remove("remediating") != nil }, patience, 100*time.Millisecond)
+	require.Eventually(a, func() bool { return remove("remediating") != nil }, waitTimeout, 100*time.Millisecond)
 	err := remove("remediating")
 	require.True(a, apierrors.IsForbidden(err), "%v", err)
 	status, _ := errors.AsType[*apierrors.StatusError](err)
@@ -189,7 +189,7 @@ func testStoredBefore(a *admission) {
 		anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 		require.NoError(a, unstructured.SetNestedMap(schema, anything, "properties", "spec"))
 	})
-	require.Eventually(a, func() bool { return len(a.create(nil)) == 0 }, patience, 100*time.Millisecond, "the rules are gone")
+	require.Eventually(a, func() bool { return len(a.create(nil)) == 0 }, waitTimeout, 100*time.Millisecond, "the rules are gone")
 	stored := map[string]string{} // From the test case to the NodeHealthCheck.
 	for test, tc := range specRules {
 		nhc := a.object("", a.spec(tc.base, tc.changes))
@@ -200,7 +200,7 @@ func testStoredBefore(a *admission) {
 	}
 	nhc := a.store("empty-selector", a.spec(classicSpec, `{selector: {}}`), "")
 	replaceSchema(func(map[string]any) {})
-	require.Eventually(a, func() bool { return len(a.create(nil)) > 0 }, patience, 100*time.Millisecond, "the rules are back")
+	require.Eventually(a, func() bool { return len(a.create(nil)) > 0 }, waitTimeout, 100*time.Millisecond, "the rules are back")
 
 	// A change of such a spec is judged as a whole.
 	require.Equal(a, []string{noSelector}, a.update(nhc, a.spec(classicSpec, `{selector: {}, pauseRequests: [a]}`)))

@@ -98,7 +98,7 @@ func newMember(ctx context.Context) (*member, error) {
 // put takes a cluster back. One that cannot be reset is stopped.
 func (p *pool) put(ctx context.Context, m *member) error {
 	defer func() { <-p.permits }()
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(ctx, 2*waitTimeout)
 	defer cancel()
 	if err := m.reset(ctx, m.initial); err != nil {
 		return errors.Join(fmt.Errorf("resetting the cluster: %w", err), m.stop())

@@ -46,7 +46,7 @@ type killPoint struct {
 func TestKilledAtEachWrite(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
-	m := &mortal{t: t, cluster: c}
+	m := &killedController{t: t, cluster: c}
 	m.startProxy()
 	m.start()
 
@@ -63,7 +63,7 @@ func TestKilledAtEachWrite(t *testing.T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	require.GreaterOrEqual(t, m.kills, certain, "how often the controller was killed")
-	require.GreaterOrEqual(t, m.lives, m.kills, "it was started again")
+	require.GreaterOrEqual(t, m.starts, m.kills, "it was started again")
 }
 
 // killPoints returns all kill points, or a sample of them.
@@ -86,21 +86,21 @@ func killPoints(t *testing.T, writes int) []killPoint {
 	return points[:killSample]
 }
 
-// mortal is a controller that is killed at a certain write, and started again.
-type mortal struct {
+// killedController is a controller that is killed at a certain write, and started again.
+type killedController struct {
 	t       *testing.T
 	cluster *cluster
 	proxy   *faultproxy.Proxy
 
 	mu      sync.Mutex
 	process *localkube.Process
-	lives   int
+	starts  int
 	kills   int
 	writes  int
 	next    killPoint // The zero value means never.
 }
 
-func (m *mortal) startProxy() {
+func (m *killedController) startProxy() {
 	var err error
 	m.proxy, err = faultproxy.Start(m.cluster.AdminConfig(), faultproxy.Hooks{
 		Before: func(r *http.Request) bool { return !isStateWrite(r) || !m.dies(false) },
@@ -118,7 +118,7 @@ func isStateWrite(r *http.Request) bool {
 
 // dies counts a write, before or after the API server has carried it out, and kills
 // the controller if it is the one.
-func (m *mortal) dies(carriedOut bool) bool {
+func (m *killedController) dies(carriedOut bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !carriedOut {
@@ -136,12 +136,12 @@ func (m *mortal) dies(carriedOut bool) bool {
 }
 
 // start starts the controller, and again whenever it has been killed.
-func (m *mortal) start() {
+func (m *killedController) start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lives++
+	m.starts++
 	process, err := deploy.Start(m.t.Context(), m.cluster.ControlPlane, deploy.Controller{
-		Name: fmt.Sprintf("life-%03d", m.lives), Args: []string{"-v=4", "--leader-elect=false"}, Through: m.proxy.Config,
+		Name: fmt.Sprintf("life-%03d", m.starts), Args: []string{"-v=4", "--leader-elect=false"}, Through: m.proxy.Config,
 	})
 	if err != nil {
 		m.t.Errorf("starting the controller: %v", err)
@@ -162,7 +162,7 @@ func (m *mortal) start() {
 
 // escalation has a node fail, its first step fail, and the node healed by the
 // second, and returns the number of writes.
-func (m *mortal) escalation(name string, next killPoint) (writes int) {
+func (m *killedController) escalation(name string, next killPoint) (writes int) {
 	m.t.Run(name, func(t *testing.T) {
 		s := newEmptyScenario(t, m.cluster, t.Name(), powerCycle)
 		s.createTemplate(usualTemplate(), v1alpha1.AnnotationMultipleTemplates)

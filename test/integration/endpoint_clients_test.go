@@ -147,7 +147,7 @@ type guesses struct {
 func newGuesses() *guesses { return &guesses{codes: map[int]int{}} }
 
 func (g *guesses) make(ctx context.Context, url, prefix string) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: insecure()}}
+	client := &http.Client{Timeout: waitTimeout, Transport: &http.Transport{TLSClientConfig: insecure()}}
 	defer client.CloseIdleConnections()
 	for i := 0; ctx.Err() == nil; i++ {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)

@@ -87,7 +87,7 @@ func newScraper(t *testing.T, p *localkube.Process, token string, trusted ...[]b
 	}
 	return &scraper{
 		url: "https://" + address(t, p, "metrics") + "/metrics", token: token,
-		client: &http.Client{Timeout: patience, Transport: &http.Transport{
+		client: &http.Client{Timeout: waitTimeout, Transport: &http.Transport{
 			DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: metricsHost, MinVersion: tls.VersionTLS12},
 		}},
 	}

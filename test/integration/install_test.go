@@ -35,7 +35,7 @@ func TestInstallAgain(t *testing.T) {
 	roleList, err := roles.List(t.Context(), metav1.ListOptions{Limit: 1})
 	require.NoError(t, err)
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	changes, err := roles.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: roleList.ResourceVersion,

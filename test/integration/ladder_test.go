@@ -51,7 +51,7 @@ func (s *scenario) installRungs() {
 	defer laddered.Unlock()
 	err, installed := laddered.clusters[s.cluster]
 	if !installed {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), waitTimeout)
 		defer cancel()
 		if laddered.clusters == nil {
 			laddered.clusters = map[*cluster]error{}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
@@ -129,6 +130,7 @@ func TestLeaseLeftOver(t *testing.T) {
 			s := newScenario(t, sharedCluster(t))
 			s.createNodes("a")
 			s.fail("a")
+			s.awaitUnhealthy(1)
 			old := s.createNodeLease("a", func(spec *coordinationv1.LeaseSpec) { tc.change(s, spec) })
 			s.createNHC()
 			cr := s.eventuallyCR("a")
@@ -143,6 +145,24 @@ func TestLeaseLeftOver(t *testing.T) {
 			s.eventuallyNoNodeLease("a")
 		})
 	}
+}
+
+// awaitUnhealthy waits until the controller knows of so many unhealthy nodes, before the
+// NodeHealthCheck is created: a lease of its own that no unhealthy node needs is released.
+func (s *scenario) awaitUnhealthy(n int32) {
+	s.t.Helper()
+	witness := s.spec()
+	witness.Name += "-witness"
+	witness.Spec.PauseRequests = []string{"it only looks"}
+	nhcs := s.nhc.RemediationV1alpha1().NodeHealthChecks()
+	_, err := nhcs.Create(s.t.Context(), witness, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	s.eventually("unhealthy nodes", func() bool {
+		nhc, err := nhcs.Get(s.t.Context(), witness.Name, metav1.GetOptions{})
+		require.NoError(s.t, err)
+		return nhc.Status.UnhealthyNodeCount != nil && *nhc.Status.UnhealthyNodeCount == n
+	})
+	require.NoError(s.t, nhcs.Delete(s.t.Context(), witness.Name, metav1.DeleteOptions{}))
 }
 
 // TestLeaseWithoutCR: the creation of the CR fails (spec 14.2, 14.9).

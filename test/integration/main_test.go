@@ -29,9 +29,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
-// patience is how long a test waits for something that comes by itself. Machines
+// waitTimeout is how long a test waits for something that comes by itself. Machines
 // are slow at times: it bounds a failure, it measures nothing.
-const patience = 90 * time.Second
+const waitTimeout = 90 * time.Second
 
 // cluster is a control plane with the controller installed, and clients of an
 // admin.

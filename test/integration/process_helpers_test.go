@@ -34,7 +34,7 @@ import (
 // eventually waits until something holds that is not about one scenario.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) { return holds(), nil })
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
 		t.Fatalf("did not come: %s", what)
 	}
@@ -106,7 +106,7 @@ func requireRunning(t *testing.T, p *localkube.Process) {
 // exitCode waits for the process to exit.
 func exitCode(t *testing.T, p *localkube.Process) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	code, err := p.Wait(ctx)
 	require.NoError(t, err, p.LogTail())
@@ -289,7 +289,7 @@ func (s *scenario) holdCreations() *holdup {
 // await returns when a creation waits.
 func (h *holdup) await(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	select {
 	case <-h.arrived:

@@ -29,7 +29,7 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	executable, err := deploy.Executable()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, executable, args...)
 	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {

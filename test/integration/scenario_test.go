@@ -110,7 +110,7 @@ func usualTemplate() map[string]any {
 
 // cleanUp removes what counts in other scenarios: nothing does but the load.
 func (s *scenario) cleanUp() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	if s.t.Failed() {
 		if output, err := s.Kubectl(ctx, "get", "nodehealthcheck", s.name, "-o", "yaml"); err == nil {
@@ -219,7 +219,7 @@ const lookInterval = 200 * time.Millisecond
 // changed, and every lookInterval.
 func (s *scenario) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)
 	defer cancel()
 	for {
 		changed := s.changes.next(s.name)

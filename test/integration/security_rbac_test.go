@@ -82,7 +82,7 @@ func testGrantedIsUsed(t *testing.T, c *cluster) {
 		answered := c.audited(t, func(r localkube.Request) bool { return r.Code/100 == 2 || r.Code == http.StatusNotFound })
 		return slices.DeleteFunc(c.granted(t), func(p permission) bool { return askedOnly(p) || slices.ContainsFunc(answered, p.permits) })
 	}
-	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, patience, true, func(context.Context) (bool, error) { return len(unused()) == 0, nil })
+	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return len(unused()) == 0, nil })
 	require.Empty(t, unused(), "granted, and never used")
 	require.Empty(t, c.audited(t, func(r localkube.Request) bool { return r.Code == http.StatusForbidden }), "tried, and never granted")
 	// Of what remediators grant, no more than spec 6.6 asks them for.

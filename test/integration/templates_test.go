@@ -111,7 +111,7 @@ func TestTemplateProblems(t *testing.T) {
 			require.Empty(t, s.events("Enabled"), "6.3")
 			// The template may come to the controller later than the NodeHealthCheck.
 			disabled := func() []string {
-				return slices.DeleteFunc(s.events("Disabled"), func(note string) bool { return !strings.Contains(note, string(tc.reason)) })
+				return slices.DeleteFunc(s.events("Disabled"), func(note string) bool { return !strings.Contains(note, tc.reason) })
 			}
 			s.eventually("an event", func() bool { return len(disabled()) > 0 })
 			require.Len(t, disabled(), 1, "6.3: on a flip")

@@ -68,11 +68,16 @@ func TestUpgradeFromUpstream(t *testing.T) {
 	// The CRD of upstream has a map where ours has an atomic list, and so have managedFields.
 	s.setListType(`{"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"]}`)
 	s.eventually("fields of entries are managed", func() bool {
-		nhc.Status.LastUpdateTime = new(metav1.Now())
-		written, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().UpdateStatus(t.Context(), nhc, metav1.UpdateOptions{FieldManager: "manager"})
-		require.NoError(t, err)
-		nhc.ResourceVersion = written.ResourceVersion
-		return managesEntries(written)
+		// Who wrote a list as a whole, before the API server noticed, would manage it as a whole
+		// until it changes.
+		entries := nhc.Status.UnhealthyNodes
+		for _, list := range [][]v1alpha1.UnhealthyNode{nil, entries} {
+			nhc.Status.UnhealthyNodes = list
+			written, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().UpdateStatus(t.Context(), nhc, metav1.UpdateOptions{FieldManager: "manager"})
+			require.NoError(t, err)
+			nhc.ResourceVersion, nhc.ManagedFields = written.ResourceVersion, written.ManagedFields
+		}
+		return managesEntries(nhc)
 	})
 	s.setListType(`{"x-kubernetes-list-type":"atomic","x-kubernetes-list-map-keys":null}`)
 

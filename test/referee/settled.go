@@ -13,9 +13,9 @@ import (
 )
 
 // Settled waits until all is as it has to be when nothing is in the way any more, and
-// returns what is not so when patience is over. Faults must be off.
-func (r *Referee) Settled(ctx context.Context, patience time.Duration) []rules.Violation {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// returns what is not so when timeout is over. Faults must be off.
+func (r *Referee) Settled(ctx context.Context, timeout time.Duration) []rules.Violation {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var left []rules.Violation
 	begin, awaited := time.Now(), ""

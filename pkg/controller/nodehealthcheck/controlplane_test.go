@@ -65,7 +65,7 @@ func slotCR(name string, change func(*unstructured.Unstructured)) *unstructured.
 	return cr
 }
 
-// withRemediations runs a test with a controller that sees such a world. Before that,
+// withRemediations runs a test with a controller that sees this. Before that,
 // nothing has been read.
 func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *testing.T, c *Controller)) {
 	t.Helper()

@@ -26,11 +26,11 @@ func TestUnreadCRsCountAsExisting(t *testing.T) {
 	own := slotCR("c", func(cr *unstructured.Unstructured) {
 		cr.SetOwnerReferences(object.Render(object.OwnerOf(testCheck()), object.Target{Node: "c"}, &object.Template{}).GetOwnerReferences())
 	})
-	world := fakeRemediators{
+	remediators := fakeRemediators{
 		crs:    []*unstructured.Unstructured{own},
 		status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{hidden}}, {Name: "b", Remediations: []v1alpha1.Remediation{readable}}},
 	}
-	withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
+	withRemediations(t, remediators, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
 		nhc, err := c.nhcs.Get("workers")
 		require.NoError(t, err)
@@ -55,8 +55,8 @@ func TestUnreadCRsKeepTheirOrder(t *testing.T) {
 	for _, kind := range []string{hiddenKind.Kind, "NotServed", "NorIsThis", "NorThat"} {
 		recorded = append(recorded, v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: "ns", Name: "a"}})
 	}
-	world := fakeRemediators{status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: recorded}}}
-	withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
+	remediators := fakeRemediators{status: []v1alpha1.UnhealthyNode{{Name: "a", Remediations: recorded}}}
+	withRemediations(t, remediators, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
 		nhc, err := c.nhcs.Get("workers")
 		require.NoError(t, err)
@@ -93,11 +93,11 @@ func TestCRsOfAKindThatIsGone(t *testing.T) {
 		return v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind.Kind, Namespace: "ns", Name: "a"}}
 	}
 	for _, defined := range []bool{false, true} {
-		world := fakeRemediators{status: []v1alpha1.UnhealthyNode{
+		remediators := fakeRemediators{status: []v1alpha1.UnhealthyNode{
 			{Name: "a", Remediations: []v1alpha1.Remediation{recorded(goneKind)}},
 			{Name: "b", Remediations: []v1alpha1.Remediation{recorded(hiddenKind)}},
 		}, defined: defined}
-		withRemediations(t, world, nil, func(t *testing.T, c *Controller) {
+		withRemediations(t, remediators, nil, func(t *testing.T, c *Controller) {
 			t.Helper()
 			nhc, err := c.nhcs.Get("workers")
 			require.NoError(t, err)

@@ -107,12 +107,12 @@ func (p *preflight) stillUnhealthy(ctx context.Context, name string) (bool, erro
 		return false, fmt.Errorf("reading node: %w", err)
 	}
 	cached, now := p.nodes.Get(name), p.clock.Now()
-	return cached != nil && p.snapshot.mayBegin(live, now) && p.snapshot.mayBegin(cached, now), nil
+	return cached != nil && p.snapshot.mayStillBegin(live, now) && p.snapshot.mayStillBegin(cached, now), nil
 }
 
-// mayBegin reports whether a Node is the one that was planned for, is unhealthy, and nothing
+// mayStillBegin reports whether a Node is the one that was planned for, is unhealthy, and nothing
 // constrains it alone.
-func (s *snapshot) mayBegin(node *corev1.Node, now time.Time) bool {
+func (s *snapshot) mayStillBegin(node *corev1.Node, now time.Time) bool {
 	known := s.nodeObject(node.Name)
 	constraints := remediation.Constraints{NodeConstraints: s.constraintsOf(node)}
 	return known != nil && known.UID == node.UID && constraints.Refusal(true) == "" && s.verdict(node, now).State == health.Unhealthy

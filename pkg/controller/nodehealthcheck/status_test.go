@@ -28,17 +28,17 @@ func TestPhase(t *testing.T) {
 	paused := func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{"upgrade", "holiday"} }
 	remediating := []part{sick("a", own(testCR("a", "1"))), sick("b", own(testCR("b", "2"), testCR("b", "3"))), sick("c")}
 	tests := map[string]struct {
-		change func(*v1alpha1.NodeHealthCheck)
-		world  func(*observed)
-		parts  []part
-		phase  v1alpha1.Phase
-		reason string
+		change  func(*v1alpha1.NodeHealthCheck)
+		observe func(*observed)
+		parts   []part
+		phase   v1alpha1.Phase
+		reason  string
 	}{
 		"18.1 Enabled":                          {phase: "Enabled", reason: "NHC is enabled, no ongoing remediation"},
 		"18.1 Enabled, a node waits":            {parts: []part{sick("a")}, phase: "Enabled", reason: "NHC is enabled, no ongoing remediation"},
 		"18.1 Remediating, n entries":           {parts: remediating, phase: "Remediating", reason: "NHC is remediating 2 nodes"},
 		"18.1 Paused before Remediating":        {change: paused, parts: remediating, phase: "Paused", reason: "NHC is paused: upgrade,holiday"},
-		"18.1 10.5 Disabled before all of them": {change: paused, world: broken, parts: remediating, phase: "Disabled", reason: "NHC is disabled: RemediationTemplateNotFound: it is gone"},
+		"18.1 10.5 Disabled before all of them": {change: paused, observe: broken, parts: remediating, phase: "Disabled", reason: "NHC is disabled: RemediationTemplateNotFound: it is gone"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestPhase(t *testing.T) {
 			if tc.change != nil {
 				tc.change(s.nhc)
 			}
-			if tc.world != nil {
-				s.observe = tc.world
+			if tc.observe != nil {
+				s.observe = tc.observe
 			}
 			status := s.result(tc.parts...).Status
 			require.Equal(t, tc.phase, status.Phase)

@@ -42,10 +42,10 @@ const (
 // finalizer is that of the remediators.
 const finalizer = "faults.test.nhc-controller.io/unfinished"
 
-// staff plays the remediators of all kinds. What it does to a CR depends on nothing but
+// fakeRemediators play the remediators of all kinds. What they do to a CR depends on nothing but
 // the seed, the node, the kind and how many there were before.
-type staff struct {
-	w         *world
+type fakeRemediators struct {
+	e         *environment
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 	informers map[schema.GroupVersionResource]cache.SharedIndexInformer
@@ -65,12 +65,12 @@ type job struct {
 	acted, finalizes bool
 }
 
-func newStaff(w *world) *staff {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
-	s := &staff{w: w, cancel: cancel, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{}, jobs: map[types.UID]*job{}, counts: map[string]int{}}
+func newFakeRemediators(e *environment) *fakeRemediators {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(e.t.Context()))
+	s := &fakeRemediators{e: e, cancel: cancel, informers: map[schema.GroupVersionResource]cache.SharedIndexInformer{}, jobs: map[types.UID]*job{}, counts: map[string]int{}}
 	for _, kind := range kindNames {
-		informer := dynamicinformer.NewFilteredDynamicInformer(w.dynamic, remediationsOf(kind), namespace, 0, cache.Indexers{}, nil).Informer()
-		require.NoError(w.t, informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})) // There are many.
+		informer := dynamicinformer.NewFilteredDynamicInformer(e.dynamic, remediationsOf(kind), namespace, 0, cache.Indexers{}, nil).Informer()
+		require.NoError(e.t, informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})) // There are many.
 		s.informers[remediationsOf(kind)] = informer
 		s.wg.Go(func() { informer.RunWithContext(ctx) })
 	}
@@ -83,26 +83,26 @@ func newStaff(w *world) *staff {
 	return s
 }
 
-func (s *staff) stop() {
+func (s *fakeRemediators) stop() {
 	s.cancel()
 	s.wg.Wait()
 }
 
 // rest has the remediators do nothing at all, or work again.
-func (s *staff) rest(resting bool) {
+func (s *fakeRemediators) rest(resting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.resting = resting
 }
 
 // release has all remediators give up their finalizers and do nothing else any more.
-func (s *staff) release() {
+func (s *fakeRemediators) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releasing = true
 }
 
-func (s *staff) round(ctx context.Context) {
+func (s *fakeRemediators) round(ctx context.Context) {
 	s.mu.Lock()
 	resting := s.resting
 	s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *staff) round(ctx context.Context) {
 }
 
 // jobOf returns the job of a CR, a new one if it is seen for the first time.
-func (s *staff) jobOf(cr *unstructured.Unstructured) (j *job, releasing bool) {
+func (s *fakeRemediators) jobOf(cr *unstructured.Unstructured) (j *job, releasing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	j, known := s.jobs[cr.GetUID()]
@@ -127,7 +127,7 @@ func (s *staff) jobOf(cr *unstructured.Unstructured) (j *job, releasing bool) {
 		key := cr.GetKind() + "/" + cr.GetName()
 		s.counts[key]++
 		hash := fnv.New64a()
-		fmt.Fprintf(hash, "%d %s %d", s.w.seed, key, s.counts[key])
+		fmt.Fprintf(hash, "%d %s %d", s.e.seed, key, s.counts[key])
 		random := rand.New(rand.NewPCG(hash.Sum64(), 2))
 		j = &job{
 			manner: manner(random.IntN(int(manners))), seen: time.Now(),
@@ -138,7 +138,7 @@ func (s *staff) jobOf(cr *unstructured.Unstructured) (j *job, releasing bool) {
 	return j, s.releasing
 }
 
-func (s *staff) attend(ctx context.Context, gvr schema.GroupVersionResource, cr *unstructured.Unstructured) {
+func (s *fakeRemediators) attend(ctx context.Context, gvr schema.GroupVersionResource, cr *unstructured.Unstructured) {
 	j, releasing := s.jobOf(cr)
 	deleting, kept := cr.GetDeletionTimestamp() != nil, slices.Contains(cr.GetFinalizers(), finalizer)
 	switch {
@@ -155,20 +155,20 @@ func (s *staff) attend(ctx context.Context, gvr schema.GroupVersionResource, cr 
 	}
 }
 
-func (s *staff) finalizers(ctx context.Context, gvr schema.GroupVersionResource, cr *unstructured.Unstructured, finalizers ...string) bool {
+func (s *fakeRemediators) finalizers(ctx context.Context, gvr schema.GroupVersionResource, cr *unstructured.Unstructured, finalizers ...string) bool {
 	// A patch that adds nothing to what is gone by now, and bound to the uid.
 	err := patchMetadata(map[string]any{"uid": cr.GetUID(), "finalizers": finalizers}, func(patch []byte) error {
-		_, err := s.w.dynamic.Resource(gvr).Namespace(namespace).Patch(ctx, cr.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader})
+		_, err := s.e.dynamic.Resource(gvr).Namespace(namespace).Patch(ctx, cr.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader})
 		return err
 	})
 	return err == nil
 }
 
-func (s *staff) act(ctx context.Context, gvr schema.GroupVersionResource, cr *unstructured.Unstructured, m manner) {
+func (s *fakeRemediators) act(ctx context.Context, gvr schema.GroupVersionResource, cr *unstructured.Unstructured, m manner) {
 	switch m {
 	case heals, healsSlowly:
 		s.report(ctx, gvr, cr, conditions("True"))
-		_ = s.w.setReady(ctx, cr.GetAnnotations()[v1alpha1.AnnotationNodeName], "True", time.Now()) // It may be gone.
+		_ = s.e.setReady(ctx, cr.GetAnnotations()[v1alpha1.AnnotationNodeName], "True", time.Now()) // It may be gone.
 	case fails:
 		s.report(ctx, gvr, cr, conditions("False"))
 	case lies:
@@ -176,7 +176,7 @@ func (s *staff) act(ctx context.Context, gvr schema.GroupVersionResource, cr *un
 	case babbles:
 		s.report(ctx, gvr, cr, map[string]any{"conditions": []any{42, "x", map[string]any{"type": 7}, map[string]any{"type": "Succeeded"}}})
 	case deletes:
-		_ = s.w.dynamic.Resource(gvr).Namespace(namespace).Delete(ctx, cr.GetName(), *metav1.NewPreconditionDeleteOptions(string(cr.GetUID())))
+		_ = s.e.dynamic.Resource(gvr).Namespace(namespace).Delete(ctx, cr.GetName(), *metav1.NewPreconditionDeleteOptions(string(cr.GetUID())))
 	case hangs, sleeps, manners:
 	}
 }
@@ -188,10 +188,10 @@ func conditions(succeeded string) map[string]any {
 }
 
 // report writes the status of a CR. It may be gone.
-func (s *staff) report(ctx context.Context, gvr schema.GroupVersionResource, cr *unstructured.Unstructured, status any) {
+func (s *fakeRemediators) report(ctx context.Context, gvr schema.GroupVersionResource, cr *unstructured.Unstructured, status any) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": cr.GetUID()}, "status": status})
 	if err != nil {
 		return
 	}
-	_, _ = s.w.dynamic.Resource(gvr).Namespace(namespace).Patch(ctx, cr.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader}, "status")
+	_, _ = s.e.dynamic.Resource(gvr).Namespace(namespace).Patch(ctx, cr.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader}, "status")
 }
