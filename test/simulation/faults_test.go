@@ -9,7 +9,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/test/memapi"
@@ -157,22 +159,60 @@ func (c *cluster) watched() []schema.GroupVersionResource {
 	return all
 }
 
-// delayWatches has the watches of one resource lag, for all replicas, or no longer.
+// delayWatches has the watches of one resource lag, or no longer.
 func (c *cluster) delayWatches() {
 	if c.lagging != nil {
-		for _, r := range c.replicas {
-			r.client.Delay(*c.lagging, 0)
-		}
-		c.judge.EndFault(time.Now(), c.lag)
-		c.lagging = nil
-		c.disturb("watches lagged", recovery)
+		c.endLag()
 		return
 	}
-	gvr := oneOf(c, c.watched()...)
-	if c.chance(40) {
-		gvr = nodes
+	c.beginLag(oneOf(c, c.watched()...), oneOf(c, 100*time.Millisecond, time.Second, 5*time.Second, 45*time.Second))
+}
+
+// endLag has all watches be in time again.
+func (c *cluster) endLag() {
+	for _, r := range c.replicas {
+		r.client.Delay(*c.lagging, 0)
 	}
-	c.lagging, c.lagBy = &gvr, oneOf(c, 100*time.Millisecond, time.Second, 5*time.Second, 45*time.Second)
+	c.judge.EndFault(time.Now(), c.lag)
+	c.lagging = nil
+	c.disturb("watches lagged", recovery)
+}
+
+// recoverUnseen has a node recover right before it would be remediated, and the watch be
+// late: only the live read shows it.
+func (c *cluster) recoverUnseen(node string) {
+	if c.lagging != nil {
+		c.endLag()
+	}
+	c.setReady(node, corev1.ConditionUnknown)
+	c.sleep(oneOf(c, 29*time.Second, 89*time.Second))
+	c.beginLag(nodes, 5*time.Second)
+	c.heal(node)
+	c.sleep(oneOf(c, 3*time.Second, 10*time.Second))
+}
+
+// replaceUnseen has a CR give way to one of somebody else with its name, and its node recover,
+// while the watch is late: the deletion must not hit what is there now.
+func (c *cluster) replaceUnseen(cr *rules.CR) {
+	if c.lagging != nil {
+		c.endLag()
+	}
+	r := c.of(cr)
+	c.beginLag(r.crs(), 5*time.Second)
+	c.letGo(cr)
+	c.server.Delete("somebody", r.crs(), keyOf(cr))
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": remediators.String(), "kind": r.kind, "metadata": map[string]any{}}}
+	object.SetNamespace(cr.Namespace)
+	object.SetName(cr.Name)
+	_, _ = c.server.Create("somebody", r.crs(), object) // The old one may still be there.
+	c.heal(cr.Node)
+	c.judge.Restarted() // As long as its cache shows the old one, the controller may report it once more.
+	c.sleep(oneOf(c, 3*time.Second, 10*time.Second))
+}
+
+// beginLag has the watches of a resource lag, for all replicas.
+func (c *cluster) beginLag(gvr schema.GroupVersionResource, by time.Duration) {
+	c.lagging, c.lagBy = &gvr, by
 	for _, r := range c.replicas {
 		r.client.Delay(gvr, c.lagBy)
 	}

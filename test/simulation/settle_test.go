@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,6 +109,19 @@ func (c *cluster) checkEmpty() {
 		awaited := c.node(cr.Node) == nil && cr.Permanent == "True" && cr.Succeeded == "False"
 		if !hangs && !awaited && c.refersTo(cr) {
 			violate("P12", cr.Node, cr.Owners[0], cr.String()+" is left")
+		}
+	}
+	for _, name := range c.nhcNames() {
+		nhc := c.nhc(name)
+		for _, episode := range nhc.Status.RemediationHistory {
+			pool, every := nhc.Spec.Selector.MatchLabels["pool"]
+			if node := c.node(episode.Node); node == nil || (every && node.GetLabels()["pool"] != pool) {
+				continue
+			}
+			remediated := slices.ContainsFunc(c.crs(), func(cr *rules.CR) bool { return cr.Node == episode.Node })
+			if episode.Outcome == "" && !remediated {
+				violate("23b.1", episode.Node, name, "the episode has not ended")
+			}
 		}
 	}
 	for _, lease := range c.server.List(leases) {

@@ -69,7 +69,15 @@ func (c *cluster) idle(d time.Duration) {
 
 // trouble is something that goes wrong between the controller and the API server.
 func (c *cluster) trouble() {
-	switch c.random.IntN(6) {
+	switch c.random.IntN(8) {
+	case 7:
+		if crs := c.crs(); len(crs) > 0 {
+			c.replaceUnseen(oneOf(c, crs...))
+		}
+	case 6:
+		if node := c.anyNode(); node != "" {
+			c.recoverUnseen(node)
+		}
 	case 0:
 		c.setFaults(oneOf(c, 0, 30, 150))
 		c.log("of 1000 requests %d go wrong", c.faults)
