@@ -70,7 +70,10 @@ test: test-unit test-integration ## Run all tests, but for what takes long (6 mi
 
 # Packages without goroutines: the linter sees to that. The race detector makes them
 # several times slower, and has nothing to find.
-PURE = ./hack/... ./pkg/apis/... ./pkg/health ./pkg/history ./pkg/limits ./pkg/remediation ./pkg/remediation/object ./pkg/remediation/simulation ./pkg/status ./test/docs
+PURE = ./hack/... ./pkg/apis/... ./pkg/health ./pkg/history ./pkg/limits ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
+
+# In virtual time nothing is late: these tests are many, and much slower with the race detector.
+VIRTUAL = ./test/memapi ./test/simulation
 
 # The race detector needs cgo, and that a C compiler.
 .PHONY: c-compiler
@@ -83,7 +86,7 @@ _output/tests:
 .PHONY: test-unit
 test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
-	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE)
+	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -count=1 -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
 
@@ -98,7 +101,7 @@ build-race: c-compiler
 test-integration: localkube build-race _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) $$(go list ./test/... | grep --invert-match /test/docs)
+		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL))")
 
 FAULTS_FLAGS ?= -faults.seeds=3
 
@@ -106,6 +109,18 @@ FAULTS_FLAGS ?= -faults.seeds=3
 test-faults: localkube build build-race _output/tests ## Run the failure tests in their long form, with several seeds (hours).
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/faults.json -- \
 		-count=1 -race -timeout 3h $(TEST_FLAGS) ./test/faults -faults.long $(FAULTS_FLAGS)
+
+SEEDS ?= 1000
+FIRST ?= 1
+
+.PHONY: simulate
+simulate: ## Simulate the controller in SEEDS random clusters, the first one with seed FIRST.
+	go test -count=1 -timeout 12h -v $(TEST_FLAGS) ./test/simulation -run '^TestSimulation$$' -simulation.seeds=$(SEEDS) -simulation.first=$(FIRST) \
+		| grep --line-buffered --invert-match -E '^ *(=== |--- PASS)'
+
+.PHONY: planted-bugs
+planted-bugs: ## Require that the tests notice each of the bugs in test/plantedbugs (an hour).
+	go run ./test/plantedbugs $(PLANTED_BUGS_FLAGS)
 
 # The seed of this night: with it a failure can be repeated.
 NIGHTLY_SEED ?= $(shell date +%Y%m%d)
@@ -118,7 +133,7 @@ nightly: ## Run what takes too long for make test (hours).
 
 .PHONY: nightly-race
 nightly-race: c-compiler _output/tests
-	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/nightly-race.json -- -count=1 -race -timeout 1h $(PURE)
+	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/nightly-race.json -- -count=1 -race -timeout 1h $(PURE) $(VIRTUAL)
 
 .PHONY: nightly-kill-points
 nightly-kill-points: localkube build-race _output/tests
@@ -131,7 +146,7 @@ nightly-faults:
 
 .PHONY: nightly-simulation
 nightly-simulation:
-	go test -count=1 -timeout 3h ./pkg/remediation/simulation -run 'TestSimulation$$' -simulation.seeds=20000
+	$(MAKE) simulate SEEDS=20000 FIRST=$(NIGHTLY_SEED)
 
 .PHONY: nightly-fuzz
 nightly-fuzz:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -331,4 +332,24 @@ func leaseValidReference(lease *coordinationv1.Lease, now time.Time) bool {
 		return false
 	}
 	return now.Sub(renewed.Time) <= time.Duration(*seconds)*time.Second
+}
+
+// TestLeaseOfUnreadable: what cannot be read has T of its step, which status names (spec
+// 14.5).
+func TestLeaseOfUnreadable(t *testing.T) {
+	t.Parallel()
+	steps := []Step{
+		{Order: 1, Reference: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "FirstTemplate", Namespace: "a", Name: "one"}, Timeout: time.Minute},
+		{Order: 2, Reference: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "SecondTemplate", Namespace: "a", Name: "two"}, Timeout: time.Hour},
+	}
+	recorded := func(kind, template string) v1alpha1.Remediation {
+		return v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: "a", Name: "n"}, TemplateName: template}
+	}
+	require.Equal(t, 0, recordedStep(steps, new(recorded("First", "one"))))
+	require.Equal(t, -1, recordedStep(steps, new(recorded("First", "two"))))
+	require.Equal(t, -1, recordedStep(steps, new(recorded("Third", "one"))))
+	p := &planner{Policy: &Policy{Steps: steps}, NodePlan: NodePlan{Node: &Node{}}, progress: progress{reached: -1}}
+	require.Equal(t, v1alpha1.ClassicDuration, p.renewalDuration(), "of no step")
+	p.Node.Unreadable = []v1alpha1.Remediation{recorded("First", "one"), recorded("Second", "two")}
+	require.Equal(t, time.Hour, p.renewalDuration())
 }

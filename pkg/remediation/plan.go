@@ -317,12 +317,17 @@ func (p *planner) recheckLease(lease *coordinationv1.Lease) {
 	p.recheckAt(due)
 }
 
-// renewalDuration returns T of the step that the node has come to.
+// renewalDuration returns T of the step that the node has come to. Of CRs that cannot be
+// read, status says which step they belong to.
 func (p *planner) renewalDuration() time.Duration {
-	if p.progress.reached < 0 {
+	reached := p.progress.reached
+	for i := range p.Node.Unreadable {
+		reached = max(reached, recordedStep(p.Steps, &p.Node.Unreadable[i]))
+	}
+	if reached < 0 {
 		return v1alpha1.ClassicDuration
 	}
-	return p.Steps[p.progress.reached].Duration()
+	return p.Steps[reached].Duration()
 }
 
 // remains reports whether an own CR will be left that counts. One that is on its way

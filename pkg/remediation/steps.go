@@ -77,6 +77,16 @@ func (s Step) Owns(cr *object.CR) bool {
 	return cr.Name == cr.Node()
 }
 
+// recordedStep returns the index of the step of a CR that status names, and -1 if it is of
+// none.
+func recordedStep(steps []Step, cr *v1alpha1.Remediation) int {
+	return slices.IndexFunc(steps, func(step Step) bool {
+		kind, _ := step.RemediationKind()
+		return cr.Resource.GroupVersionKind().GroupKind() == kind.GroupKind() && cr.TemplateName == step.Reference.Name &&
+			(cr.Resource.Namespace == "" || cr.Resource.Namespace == step.Reference.Namespace)
+	})
+}
+
 // Sort sorts own CRs of a node by step, those of no step last, and the oldest first
 // within a step.
 func Sort(steps []Step, crs []*object.CR) {

@@ -50,19 +50,19 @@ var bugs = []bug{
 		old: "	c.enqueue(cr.Owners())\n", new: "",
 	},
 	{
-		name: "the end of a foreign CR wakes nobody who waits for it", rule: "11.4", file: inController + "handlers.go",
+		name: "the end of a foreign CR wakes nobody who waits for it", rule: "21.1", file: inController + "handlers.go",
 		old: "	c.enqueue(c.waiters.of(crTopic(cr)))\n", new: "",
 	},
 	{
-		name: "the end of a lease wakes nobody who waits for it", rule: "14.4", file: inController + "handlers.go",
+		name: "the end of a lease wakes nobody who waits for it", rule: "21.1", file: inController + "handlers.go",
 		old: "			c.enqueue(c.waiters.of(leaseTopic(deleted.GetObjectName().Name)))\n", new: "",
 	},
 	{
-		name: "the end of a control plane remediation wakes nobody", rule: "12.2", file: inController + "handlers.go",
+		name: "the end of a control plane remediation wakes nobody", rule: "12.4", file: inController + "handlers.go",
 		old: "	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))\n	c.enqueue(c.waiters.of(controlPlaneTopic))\n", new: "	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))\n",
 	},
 	{
-		name: "a template that changes wakes nobody", rule: "6.3", file: inController + "handlers.go",
+		name: "a template that changes wakes nobody", rule: "6.4", file: inController + "handlers.go",
 		old: "	changed := func(template *object.Template) { c.enqueue(c.referringTo(template)) }\n", new: "	changed := func(template *object.Template) { _ = c.referringTo(template) }\n",
 	},
 	{
@@ -70,11 +70,11 @@ var bugs = []bug{
 		old: "	e.recheck = health.Earliest(e.recheck, e.summary.Recheck)\n", new: "",
 	},
 	{
-		name: "a plan's next instant is forgotten", rule: "13.2", file: inController + "report.go",
+		name: "a plan's next instant is forgotten", rule: "P2", file: inController + "report.go",
 		old: "		next = health.Earliest(next, result.Plan.Recheck)\n", new: "",
 	},
 	{
-		name: "an attempt that failed is not repeated", rule: "21.4", file: inController + "report.go",
+		name: "an attempt that failed is not repeated", rule: "P12", file: inController + "report.go",
 		old: "	next = health.Earliest(next, r.state.attempts.recheck(r.results, r.now))\n", new: "	r.state.attempts.recheck(r.results, r.now)\n",
 	},
 	// What permits a remediation.
@@ -91,7 +91,7 @@ var bugs = []bug{
 		old: "		e.summary.Add(node.Verdict, remediated)\n", new: "		e.summary.Add(node.Verdict, false)\n",
 	},
 	{
-		name: "durations are cut to half", rule: "7.3", file: "pkg/health/health.go",
+		name: "durations are cut to half", rule: "7.2", file: "pkg/health/health.go",
 		old: "condition.LastTransitionTime.Add(rule.Duration.Duration)", new: "condition.LastTransitionTime.Add(rule.Duration.Duration / 2)",
 	},
 	{
@@ -137,11 +137,11 @@ var bugs = []bug{
 	},
 	// Steps.
 	{
-		name: "a step ends after half of its time", rule: "13.2", file: inPlan + "escalate.go",
+		name: "a step ends after half of its time", rule: "13.3", file: inPlan + "escalate.go",
 		old: "		return cr.CreationTimestamp.Add(step.Timeout)\n", new: "		return cr.CreationTimestamp.Add(step.Timeout / 2)\n",
 	},
 	{
-		name: "a failed step waits for its timeout", rule: "13.2", file: inPlan + "escalate.go",
+		name: "a failed step waits for its timeout", rule: "13.3", file: inPlan + "escalate.go",
 		old: "	case cr.Succeeded == corev1.ConditionFalse:\n		return p.now\n", new: "",
 	},
 	{
@@ -170,12 +170,12 @@ var bugs = []bug{
 		old: "		if !deleting {\n			p.do(Delete{CR: cr})\n		}\n	}\n}\n\n// keepLease", new: "	}\n}\n\n// keepLease",
 	},
 	{
-		name: "a CR is deleted whoever has its name by now", rule: "16.3", file: inPlan + "execute/executor.go",
+		name: "a CR is deleted whoever has its name by now", rule: "16.1", file: inPlan + "execute/executor.go",
 		old: "*metav1.NewPreconditionDeleteOptions(string(cr.UID))", new: "metav1.DeleteOptions{}",
 	},
 	// Reports.
 	{
-		name: "events are recorded twice", rule: "19", file: inController + "report.go",
+		name: "events are recorded twice", rule: "19.1", file: inController + "report.go",
 		old: "	c.events.record(s.nhc, transitions)\n", new: "	c.events.record(s.nhc, transitions)\n	c.events.record(s.nhc, transitions)\n",
 	},
 	{
@@ -183,7 +183,7 @@ var bugs = []bug{
 		old: "	if len(entry.Remediations) == 0 && !unhealthy && !lingering {\n", new: "	if !unhealthy && !lingering {\n",
 	},
 	{
-		name: "an episode never ends", rule: "23b", file: "pkg/history/episode.go",
+		name: "an episode never ends", rule: "23b.1", file: "pkg/history/episode.go",
 		old: "	case o.healthy() && e.Started != nil:\n		return v1alpha1.OutcomeRecovered\n", new: "	case o.healthy() && e.Started != nil:\n		return \"\"\n",
 	},
 	{

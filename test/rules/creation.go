@@ -4,7 +4,7 @@
 package rules
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -213,18 +213,23 @@ func (j *Judge) stepInOrder(w window, created *CR) []finding {
 // toldBefore reports whether the CR of the step before was told to stop when the next one
 // began (spec 13.3 to 13.5).
 func (j *Judge) toldBefore(w window, order *stepOrder) finding {
-	recorded := j.recordedTimeouts(w)
-	for key, cr := range j.crsAt(w.node, w.rv-1) {
-		if !cr.OwnedBy(w.nhc) || cr.Deleting || stepOf(order.steps, cr) != order.step-1 {
-			continue
-		}
-		told := cr.Marked || recorded[cr.UID] || j.requests.denied[key]
-		succeeded := some(j.crs[key].during(w.known, w.rv), func(version *CR) bool { return version != nil && version.Succeeded == "True" })
-		if !told && !succeeded {
-			return finding{"13.3", fmt.Sprintf("step %d begins and %s is not told to stop", order.step, cr)}
+	if order.step == 0 {
+		return finding{rule: "13.3"}
+	}
+	var before *CR // The oldest one (spec 11.8).
+	var key string
+	crs := j.crsAt(w.node, w.rv-1)
+	for _, k := range slices.Sorted(maps.Keys(crs)) {
+		cr := crs[k]
+		if cr.OwnedBy(w.nhc) && !cr.Deleting && stepOf(order.steps, cr) == order.step-1 && (before == nil || cr.Created.Before(before.Created)) {
+			before, key = cr, k
 		}
 	}
-	return finding{rule: "13.3"}
+	if before == nil || before.Marked || j.recordedTimeouts(w)[before.UID] || j.requests.denied[key] {
+		return finding{rule: "13.3"}
+	}
+	succeeded := some(j.crs[key].during(w.known, w.rv), func(version *CR) bool { return version != nil && version.Succeeded == "True" })
+	return check("13.3", !succeeded, "step %d begins and %s is not told to stop", order.step, before)
 }
 
 func broken(findings []finding) bool {

@@ -62,6 +62,13 @@ func TestCreation(t *testing.T) {
 			s.cr(past, newCR("n", "Reboot", "two", deleting))
 			s.noCR(at(99.9), newCR("n", "Reboot", "two"))
 		}, first, nil},
+		"P9 a stranger is at work":     {func(s *fixture) { base(s); s.cr(past, newCR("n", "Reboot", "unknown")) }, first, []string{"P9"}},
+		"P9 a stranger comes too late": {func(s *fixture) { base(s); s.cr(at(99.9), newCR("n", "Reboot", "unknown")) }, first, nil},
+		"11.8 the oldest one of its step is told": {func(s *fixture) {
+			base(s)
+			s.cr(past, newCR("n", "Reboot", "one", marked))
+			s.cr(past, newCR("n", "Reboot", "one", func(cr *CR) { cr.Name, cr.UID, cr.Created = "x", "x", at(10) }))
+		}, newCR("n", "Reboot", "two"), nil},
 		"11.4 a foreign one for the template":     {func(s *fixture) { base(s); s.cr(past, newCR("n", "Reboot", "one", foreign)) }, first, []string{"11.4"}},
 		"11.4 a foreign one comes too late":       {func(s *fixture) { base(s); s.cr(at(99), newCR("n", "Reboot", "one", foreign)) }, first, nil},
 		"11.4 a foreign one for another template": {func(s *fixture) { base(s); s.cr(past, newCR("n", "Reboot", "other", foreign)) }, first, nil},

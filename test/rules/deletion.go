@@ -66,7 +66,7 @@ func (j *Judge) delayOver(w window, tolerance Tolerance) finding {
 		if delay < 0 {
 			continue
 		}
-		if since := j.healthySince(w, versions); !w.at.Before(since.Add(delay - tolerance.Cache)) {
+		if since := j.healthySince(w, versions); !w.at.Before(since.Add(delay - tolerance.Cache - rounding)) {
 			return finding{rule: "16.4"}
 		}
 	}
@@ -103,7 +103,8 @@ func (j *Judge) confirmationRemoved(before, after *Node, event Change, by *Reque
 	}
 	since := j.windowOf(event, by, "", event.Key).known
 	for key := range j.crsOf[event.Key] {
-		if existed(j.crs[key].during(since, event.ResourceVersion)) {
+		left := func(cr *CR) bool { return cr != nil && j.known(cr, event.ResourceVersion) }
+		if all(j.crs[key].during(since, event.ResourceVersion), left) {
 			return finding{"16.6", "the confirmation is removed while a CR is left"}
 		}
 	}
@@ -119,6 +120,16 @@ func (j *Judge) confirmationRemoved(before, after *Node, event Change, by *Reque
 		return false
 	})
 	return check("16.6", !healthy, "the confirmation is removed though the node is not healthy")
+}
+
+// known reports whether a NodeHealthCheck that exists has a CR and knows of it (spec 6.8).
+func (j *Judge) known(cr *CR, rv uint64) bool {
+	for _, owner := range cr.Owners {
+		if nhc := j.nhcs[owner].at(rv); nhc != nil && lookedFor(nhc, cr) {
+			return true
+		}
+	}
+	return false
 }
 
 // takenOver judges a change of the holder of a lease: one that is valid is respected

@@ -159,9 +159,15 @@ func TestMark(t *testing.T) {
 		before *CR
 		want   []string
 	}{
-		"13.3 failed":              {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(escalating)) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Succeeded = "False" }), nil},
-		"13.3 time is up":          {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(escalating)) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Created = at(39) }), nil},
-		"13.3 too early":           {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(escalating)) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Created = at(60) }), []string{"13.3"}},
+		"13.3 failed":        {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(escalating)) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Succeeded = "False" }), nil},
+		"13.3 time is up":    {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(escalating)) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Created = at(39) }), nil},
+		"13.3 too early":     {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(escalating)) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Created = at(60) }), []string{"13.3"}},
+		"11.4 a foreign one": {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(escalating)) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Succeeded, cr.Owners = "False", nil }), []string{"11.4", "4.8"}},
+		"14.7 overdue": {func(s *fixture) {
+			s.node(past, failedNode("n"))
+			s.nhc(past, healthCheck())
+			s.lease(past, newLease("n", "NodeHealthCheck-nhc", at(-1700), time.Hour))
+		}, newCR("n", "Reboot", "one"), nil},
 		"14.7 not overdue":         {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck()) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Created = at(60) }), []string{"13.3"}},
 		"13.8 succeeded":           {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(escalating)) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Succeeded = "True" }), []string{"13.8"}},
 		"5.3 paused":               {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(escalating, paused)) }, newCR("n", "Reboot", "one", func(cr *CR) { cr.Succeeded = "False" }), []string{"10.1"}},

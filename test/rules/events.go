@@ -5,6 +5,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -196,14 +197,15 @@ func (e *events) unsettled(p *snapshot, blind bool) []Violation {
 		// One that repeats another becomes the second of a series. Of a third one, the API
 		// server learns only minutes later.
 		atLeast := min(len(due), 2)
-		violation := Violation{Rule: "19.1", NHC: r.name, Text: check("", true, "%d events %s on %s %s for %d transitions (%q)", seen[r], r.reason, r.kind, r.name, len(e.transitions[r]), r.note).text}
+		p.checks["19.1"]++
+		if (seen[r] <= atMost || blind) && (seen[r] >= atLeast || e.lost) {
+			continue
+		}
+		violation := Violation{Rule: "19.1", NHC: r.name, Text: fmt.Sprintf("%d events %s on %s %s for %d transitions (%q)", seen[r], r.reason, r.kind, r.name, len(e.transitions[r]), r.note)}
 		if r.kind == "Node" {
 			violation.Node, violation.NHC = r.name, ""
 		}
-		p.checks["19.1"]++
-		if (seen[r] > atMost && !blind) || (seen[r] < atLeast && !e.lost) {
-			left = append(left, violation)
-		}
+		left = append(left, violation)
 	}
 	return left
 }

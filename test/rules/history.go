@@ -137,8 +137,10 @@ func (h *history) leasesDuring(node string, since time.Time, until uint64) []*co
 	return found
 }
 
-// counts counts the selected nodes of a NodeHealthCheck as they may have been seen.
-func (h *history) nodeCounts(nhcs []*NHC, since time.Time, until uint64, now time.Time) NodeCounts {
+// countsBy counts the nodes that one version of a NodeHealthCheck selects, as they may have
+// been seen.
+func (h *history) countsBy(nhc *NHC, w window) NodeCounts {
+	nhcs, since, until, now := []*NHC{nhc}, w.known, w.rv, w.at
 	var c NodeCounts
 	for name, versions := range h.nodes {
 		nodes := versions.during(since, until)
@@ -199,7 +201,9 @@ func (h *history) remediated(node string, nhcs []*NHC, since time.Time, until ui
 		}
 	}
 	for key := range h.crsOf[node] {
-		own := func(cr *CR) bool { return cr != nil && cr.Node == node && cr.OwnedBy(name) }
+		own := func(cr *CR) bool {
+			return cr != nil && cr.Node == node && cr.OwnedBy(name) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && lookedFor(nhc, cr) })
+		}
 		versions := h.crs[key].during(since, until)
 		always, ever = always || all(versions, own), ever || some(versions, own)
 	}

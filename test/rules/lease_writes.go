@@ -35,9 +35,23 @@ func (j *Judge) judgeLeaseWrite(event Change, before, after *coordinationv1.Leas
 			for _, s := range stepsOf(version) {
 				write.steps = append(write.steps, s.duration())
 			}
+			if j.ofNoStep(w, version) {
+				write.steps = append(write.steps, v1alpha1.ClassicDuration)
+			}
 		}
 	}
 	j.record(w.node, nhc, write.findings()...)
+}
+
+// ofNoStep reports whether the node may have had an own CR that belongs to no step, so that
+// no T is its own.
+func (j *Judge) ofNoStep(w window, nhc *NHC) bool {
+	for key := range j.crsOf[w.node] {
+		if some(j.crs[key].during(w.known, w.rv), func(cr *CR) bool { return cr != nil && cr.OwnedBy(w.nhc) && stepOf(stepsOf(nhc), cr) < 0 }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *leaseWrite) findings() []finding {
@@ -49,11 +63,18 @@ func (l *leaseWrite) findings() []finding {
 			l.content("14.4"),
 			check("14.4", transitionsOf(l.after) != transitionsOf(l.before)+1, "a lease is taken over with %d transitions after %d", transitionsOf(l.after), transitionsOf(l.before)),
 		}
-	case l.before.Spec.AcquireTime == nil || !l.before.Spec.AcquireTime.Equal(l.after.Spec.AcquireTime):
+	case !complete(l.before): // It is completed, or begins anew.
+		return []finding{check("14.5", !complete(l.after), "a lease is renewed and stays incomplete")}
+	case !l.before.Spec.AcquireTime.Equal(l.after.Spec.AcquireTime):
 		return []finding{l.content("14.2")}
 	default:
 		return []finding{l.renewal()}
 	}
+}
+
+// complete reports whether a lease has all its times.
+func complete(lease *coordinationv1.Lease) bool {
+	return lease.Spec.AcquireTime != nil && lease.Spec.RenewTime != nil && lease.Spec.LeaseDurationSeconds != nil
 }
 
 // duration is T of a step (spec 1.4).
@@ -135,10 +156,13 @@ func (j *Judge) judgeLeaseRelease(event Change, lease *coordinationv1.Lease, by 
 	}
 	overdue := lease.Spec.AcquireTime != nil && !w.at.Before(lease.Spec.AcquireTime.Add(v1alpha1.ClassicLeaseOverdue))
 	gone := some(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool { return node == nil })
-	needed := ""
+	needed, owners := "", j.nhcs[nhc].during(w.known, w.rv)
+	looked := func(cr *CR) bool {
+		return all(owners, func(owner *NHC) bool { return owner == nil || lookedFor(owner, cr) })
+	}
 	for key := range j.crsOf[w.node] {
 		versions := j.crs[key].during(w.known, w.rv)
-		if all(versions, func(cr *CR) bool { return cr != nil && cr.Node == w.node && cr.OwnedBy(nhc) }) {
+		if all(versions, func(cr *CR) bool { return cr != nil && cr.Node == w.node && cr.OwnedBy(nhc) && looked(cr) }) {
 			needed = versions[0].String()
 		}
 	}

@@ -42,6 +42,8 @@ func transitions(n int32) func(*coordinationv1.Lease) {
 	return func(lease *coordinationv1.Lease) { lease.Spec.LeaseTransitions = &n }
 }
 
+func incomplete(lease *coordinationv1.Lease) { lease.Spec.LeaseDurationSeconds = nil }
+
 // TestLeaseWrites judges writes of a NodeHealthCheck whose steps take a minute.
 func TestLeaseWrites(t *testing.T) {
 	t.Parallel()
@@ -64,7 +66,9 @@ func TestLeaseWrites(t *testing.T) {
 		"14.5 to an earlier end":      {leaseOf(ours, 10, lasting(time.Hour)), leaseOf(ours, 10, renewed(71)), []string{"14.5"}},
 		"14.5 with a transition":      {leaseOf(ours, 10), leaseOf(ours, 10, renewed(71), transitions(1)), []string{"14.5"}},
 		"14.5 for another time":       {leaseOf(ours, 10), leaseOf(ours, 10, renewed(71), lasting(time.Hour)), []string{"14.5"}},
-		"14.5 without a duration":     {leaseOf(ours, 10), leaseOf(ours, 10, func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = nil }), []string{"14.5"}},
+		"14.5 without a duration":     {leaseOf(ours, 10), leaseOf(ours, 10, incomplete), []string{"14.5"}},
+		"14.5 it was incomplete":      {leaseOf(ours, 10, incomplete), leaseOf(ours, 100, transitions(1)), nil},
+		"14.5 it stays incomplete":    {leaseOf(ours, 10, incomplete), leaseOf(ours, 100, incomplete), []string{"14.5"}},
 		"another operator's business": {leaseOf(ours, 10), leaseOf(other, 100), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,12 +91,13 @@ func TestLeaseRelease(t *testing.T) {
 		lease *coordinationv1.Lease
 		want  []string
 	}{
-		"14.9 no CR":            {healthy, leaseOf("NodeHealthCheck-nhc", 10), nil},
-		"14.9 a CR":             {remediated(cr), leaseOf("NodeHealthCheck-nhc", 10), []string{"14.9"}},
-		"14.9 the Node is gone": {gone(cr), leaseOf("NodeHealthCheck-nhc", 10), nil},
-		"14.9 no holder":        {healthy, leaseOf("", 10), nil},
-		"14.9 another holder":   {healthy, leaseOf("other", 10), []string{"14.9"}},
-		"14.7 overdue":          {remediated(cr), leaseOf("NodeHealthCheck-nhc", -1800), nil},
+		"14.9 no CR": {healthy, leaseOf("NodeHealthCheck-nhc", 10), nil},
+		"14.9 a CR":  {remediated(cr), leaseOf("NodeHealthCheck-nhc", 10), []string{"14.9"}},
+		"14.9 a CR of a kind that nobody refers to": {func(s *fixture) { remediated(newCR("n", "Other", "x"))(s); s.nhc(past, healthCheck()) }, leaseOf("NodeHealthCheck-nhc", 10), nil},
+		"14.9 the Node is gone":                     {gone(cr), leaseOf("NodeHealthCheck-nhc", 10), nil},
+		"14.9 no holder":                            {healthy, leaseOf("", 10), nil},
+		"14.9 another holder":                       {healthy, leaseOf("other", 10), []string{"14.9"}},
+		"14.7 overdue":                              {remediated(cr), leaseOf("NodeHealthCheck-nhc", -1800), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -129,10 +129,11 @@ func (p *snapshot) slotTaken(node string) bool {
 	return false
 }
 
-// othersCR reports whether somebody else has a CR for the node, or its name.
+// othersCR reports whether somebody else has a CR for the node, or with a name that ours may
+// need (spec 11.4).
 func (p *snapshot) othersCR(node, nhc string) bool {
 	for _, versions := range p.crs {
-		if cr := versions.at(p.rv); cr != nil && !cr.OwnedBy(nhc) && (cr.Node == node || cr.Name == node) {
+		if cr := versions.at(p.rv); cr != nil && !cr.OwnedBy(nhc) && (cr.Node == node || cr.Name == node || strings.HasPrefix(cr.Name, node+"-")) {
 			return true
 		}
 	}

@@ -37,7 +37,7 @@ func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
 	for _, key := range slices.Sorted(maps.Keys(p.crs)) {
 		cr := p.crs[key].at(p.rv)
 		switch {
-		case cr == nil || !cr.OwnedBy(nhc.Name):
+		case cr == nil || !cr.OwnedBy(nhc.Name) || !lookedFor(nhc, cr):
 		case cr.Deleting && p.nodes[cr.Node].at(p.rv) == nil:
 			s.leftovers = append(s.leftovers, cr)
 		default:
@@ -88,6 +88,7 @@ func (s *settledCheck) violations() []Violation {
 	s.checkCounts()
 	s.checkPhase()
 	s.checkEntries()
+	s.checkDecisions()
 	s.checkConditions()
 	s.checkStorm()
 	for _, node := range sets.List(s.unhealthy) {

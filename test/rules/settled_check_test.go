@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -121,7 +122,9 @@ func (r *row) run(t *testing.T) {
 	s := newFixture()
 	r.setup(s)
 	s.nhc(past, r.nhc)
-	found := s.snapshotAt(at(100)).unsettled()
+	found := slices.DeleteFunc(s.snapshotAt(at(100)).unsettled(), func(v Violation) bool {
+		return v.Text == undecided // It is the subject of TestSettledDecisions alone.
+	})
 	require.Equal(t, r.want, brokenRules(found), "%v", found)
 }
 
@@ -252,6 +255,8 @@ func TestSettledRemediation(t *testing.T) {
 		"13.7 classic, failed":    {remediated(failed), healthCheck(stated(1, 0, entry("n", failed))), nil},
 		"14.5 renewed":            {leased(remediated(atWork), 50), healthCheck(escalating, stated(1, 0, entry("n", atWork))), nil},
 		"14.5 not renewed":        {leased(remediated(atWork), 30), healthCheck(escalating, stated(1, 0, entry("n", atWork))), []string{"14.5"}},
+		"14.7 overdue":            {leased(remediated(atWork), -1800), healthCheck(stated(1, 0, entry("n", atWork))), []string{"14.7", "14.5"}},
+		"14.7 not overdue":        {leased(remediated(atWork), 50), healthCheck(stated(1, 0, entry("n", atWork))), nil},
 		"14.9 a lease without CR": {leased(healthy, 99), healthCheck(stated(1, 1)), []string{"14.9"}},
 		"17.2 the Node is gone":   {gone(cr), healthCheck(stated(0, 0, sinceHealthy(entry("n", cr), 1))), []string{"17.2"}},
 		"17.3 it is replaced":     {gone(newCR("n", "Reboot", "one", func(cr *CR) { cr.Permanent = "True" })), healthCheck(stated(0, 0, sinceHealthy(entry("n", cr), 1))), nil},

@@ -14,30 +14,30 @@ import (
 
 // refusal says why an unhealthy node need not get a CR (spec 5.4), or "". What refuses
 // only the first one is not asked for a next one.
-func (s *settledCheck) refusal(name string, first bool) string {
+func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason {
 	node := s.nodes[name].at(s.rv)
 	status := &s.nhc.Status
 	switch {
 	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDisabled):
-		return "disabled"
+		return v1alpha1.DecidedDisabled
 	case len(s.nhc.Spec.PauseRequests) > 0:
-		return "paused"
+		return v1alpha1.DecidedPaused
 	case !s.gate:
-		return "gate"
+		return v1alpha1.DecidedGateClosed
 	case first && Stormy(&s.nhc.Spec) && meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStormActive):
-		return "storm"
+		return v1alpha1.DecidedStormActive
 	case node.Labels[v1alpha1.LabelExclude] == "true":
-		return "excluded"
+		return v1alpha1.DecidedExcluded
 	case first && node.ControlPlane() && s.slotTaken(name):
-		return "control plane"
+		return v1alpha1.DecidedControlPlaneBusy
 	case first && node.ControlPlane() && !s.quorumWithout(name):
-		return "etcd"
+		return v1alpha1.DecidedEtcdQuorum
 	case s.othersCR(name, s.nhc.Name):
-		return "foreign CR"
+		return v1alpha1.DecidedForeignRemediation
 	case s.leaseTaken(name, s.nhc.Name):
-		return "lease"
+		return v1alpha1.DecidedLeaseTaken
 	case slices.ContainsFunc(s.own[name], func(cr *CR) bool { return cr.Deleting }):
-		return "an old CR is being deleted"
+		return v1alpha1.DecidedAwaitingDeletion
 	default:
 		return ""
 	}
@@ -55,6 +55,10 @@ func (s *settledCheck) checkUnhealthy(name string) {
 	}
 	s.checks["P12"]++
 	steps := stepsOf(s.nhc)
+	if slices.ContainsFunc(s.own[name], func(cr *CR) bool { return stepOf(steps, cr) < 0 }) {
+		return // What belongs to no step may be at work, too.
+	}
+	s.checkOverdue(name, steps)
 	recorded := timeouts(s.nhc)
 	crs := make([]*CR, len(steps))
 	for _, cr := range s.own[name] {
@@ -76,6 +80,20 @@ func (s *settledCheck) checkUnhealthy(name string) {
 			return // It is at work.
 		case i+1 < len(steps):
 			s.check("13.3", name, !cr.Marked && cr.Succeeded != "True" && !recorded[cr.UID], "%s is over and not told to stop", cr)
+		}
+	}
+}
+
+// checkOverdue judges that an overdue lease ends a classic remediation, and is deleted (spec
+// 14.7).
+func (s *settledCheck) checkOverdue(name string, steps []step) {
+	if len(steps) != 1 || steps[0].timeout > 0 {
+		return
+	}
+	for key := range s.leasesOf[name] {
+		if lease := s.leases[key].at(s.rv); lease != nil && holderOf(lease) == holderPrefix+s.nhc.Name && lease.Spec.AcquireTime != nil {
+			due := lease.Spec.AcquireTime.Add(v1alpha1.ClassicLeaseOverdue)
+			s.check("14.7", name, !s.now.Before(due), "the lease is overdue since %s and is kept", due.UTC().Format(time.TimeOnly))
 		}
 	}
 }
@@ -122,11 +140,13 @@ func (s *settledCheck) checkDelay(name string, node *Node) {
 // checkLease judges that the lease of a node is renewed in time (spec 14.5).
 func (s *settledCheck) checkLease(name string) {
 	steps, recorded := stepsOf(s.nhc), timeouts(s.nhc)
-	atWork := slices.ContainsFunc(s.own[name], func(cr *CR) bool {
-		i := stepOf(steps, cr)
-		return i >= 0 && !s.isOver(steps[i], cr, recorded[cr.UID])
-	})
-	if !atWork {
+	last, current := -1, (*CR)(nil)
+	for _, cr := range s.own[name] { // Earlier steps are over (spec 13.2), and the oldest CR counts (spec 11.8).
+		if i := stepOf(steps, cr); i > last || (i == last && i >= 0 && cr.Created.Before(current.Created)) {
+			last, current = i, cr
+		}
+	}
+	if current == nil || s.isOver(steps[last], current, recorded[current.UID]) {
 		return // After the last step it is not renewed any more (spec 13.6, 14.7).
 	}
 	for key := range s.leasesOf[name] {

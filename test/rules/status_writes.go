@@ -14,6 +14,7 @@ import (
 func (j *Judge) judgeStatusWrite(event Change, before, after *NHC, by *Request) {
 	w := j.windowOf(event, by, event.Key, "")
 	j.record("", event.Key, j.disabledJustified(w, before, after), j.stormJustified(w, before, after))
+	j.sinceKept(event.Key, before, after)
 	ended := timeouts(before)
 	for i := range after.Status.UnhealthyNodes {
 		entry := &after.Status.UnhealthyNodes[i]
@@ -27,6 +28,21 @@ func (j *Judge) judgeStatusWrite(event Change, before, after *NHC, by *Request) 
 			case known:
 				j.record(entry.Name, event.Key, check("13.2", remediation.TimedOut == nil, "%s %s is no longer over", remediation.Resource.Kind, remediation.Resource.Name))
 			}
+		}
+	}
+}
+
+// sinceKept judges that a decision that stays the same keeps its time, whoever writes it (spec
+// 23b.5).
+func (j *Judge) sinceKept(nhc string, before, after *NHC) {
+	known := map[string]*v1alpha1.Decision{}
+	for i := range before.Status.UnhealthyNodes {
+		known[before.Status.UnhealthyNodes[i].Name] = before.Status.UnhealthyNodes[i].Decision
+	}
+	for i := range after.Status.UnhealthyNodes {
+		name, decision := after.Status.UnhealthyNodes[i].Name, after.Status.UnhealthyNodes[i].Decision
+		if decision.SameReason(known[name]) {
+			j.record(name, nhc, check("23b.5", !decision.Since.Equal(&known[name].Since), "decision %s is since %s, and was since %s", decision.Reason, decision.Since.UTC(), known[name].Since.UTC()))
 		}
 	}
 }
@@ -77,13 +93,17 @@ func (j *Judge) stormJustified(w window, before, after *NHC) finding {
 		return finding{rule: "9.2"}
 	}
 	versions := j.nhcs[w.nhc].during(w.known, w.rv)
-	counts := j.nodeCounts(versions, w.known, w.rv, w.at)
+	var counts NodeCounts
+	countBy := func(nhc *NHC) *NodeCounts {
+		counts = j.countsBy(nhc, w)
+		return &counts
+	}
 	if is {
-		begins := some(versions, func(nhc *NHC) bool { return nhc != nil && counts.MayBegin(&nhc.Spec) })
+		begins := some(versions, func(nhc *NHC) bool { return nhc != nil && countBy(nhc).MayBegin(&nhc.Spec) })
 		return check("9.2", !begins, "a storm begins, with %+v", counts)
 	}
 	ends := some(versions, func(spec *NHC) bool {
-		return spec == nil || !Stormy(&spec.Spec) || (counts.Calm(&spec.Spec) && some(versions, func(status *NHC) bool {
+		return spec == nil || !Stormy(&spec.Spec) || (countBy(spec).Calm(&spec.Spec) && some(versions, func(status *NHC) bool {
 			return status != nil && cooledDown(&spec.Spec, &status.Status, w.at)
 		}))
 	})

@@ -25,6 +25,9 @@ func TestStatusWrite(t *testing.T) {
 		e.Remediations[0].TimedOut = new(metav1.NewTime(epoch))
 		return e
 	}
+	decidedSince := func(second float64) v1alpha1.UnhealthyNode {
+		return withDecision(entry("n", cr), v1alpha1.DecisionRemediating, v1alpha1.DecidedStepRunning, func(d *v1alpha1.Decision) { d.Since = metav1.NewTime(at(second)) })
+	}
 	for name, tc := range map[string]struct {
 		setup         func(s *fixture)
 		before, after *NHC
@@ -43,6 +46,9 @@ func TestStatusWrite(t *testing.T) {
 		"13.5 told":                    {remediated(over), healthCheck(escalating, stated(1, 0, entry("n", cr))), healthCheck(escalating, stated(1, 0, timedOut(over))), nil},
 		"13.5 not told":                {remediated(cr), healthCheck(escalating, stated(1, 0, entry("n", cr))), healthCheck(escalating, stated(1, 0, timedOut(cr))), []string{"13.5"}},
 		"13.4 succeeded too late":      {remediated(succeeded), healthCheck(escalating, stated(1, 0, entry("n", cr))), healthCheck(escalating, stated(1, 0, timedOut(cr))), nil},
+		"23b.5 decided as before":      {remediated(cr), healthCheck(stated(1, 0, decidedSince(10))), healthCheck(stated(1, 0, decidedSince(10))), nil},
+		"23b.5 since another time":     {remediated(cr), healthCheck(stated(1, 0, decidedSince(10))), healthCheck(stated(1, 0, decidedSince(20))), []string{"23b.5"}},
+		"9.5 another selector":         {notHealthy, healthCheck(storm(0, 0, true), stated(1, 0)), healthCheck(storm(0, 0, false), stated(0, 0), func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.Selector.MatchLabels = map[string]string{"none": ""} }), nil},
 		"13.2 over no longer":          {remediated(over), healthCheck(escalating, stated(1, 0, timedOut(over))), healthCheck(escalating, stated(1, 0, entry("n", cr))), []string{"13.2"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,8 +18,9 @@ type stepOrder struct {
 	standing, stood []bool
 	// over reports whether the step may have been over by itself (spec 13.2, 13.3).
 	over []bool
-	// going is a CR that was being deleted all the time.
-	going *CR
+	// going is a CR that was being deleted all the time, and stranger one of no step that was
+	// at work all the time.
+	going, stranger *CR
 }
 
 // stepOrderOf looks at the CRs that the NodeHealthCheck had for the node besides the new one.
@@ -30,10 +31,15 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 	recorded := j.recordedTimeouts(w)
 	for key := range j.crsOf[w.node] {
 		versions := j.crs[key].during(w.known, w.rv)
-		own := func(cr *CR) bool { return cr != nil && cr.UID != created.UID && cr.OwnedBy(w.nhc) }
+		own := func(cr *CR) bool {
+			return cr != nil && cr.UID != created.UID && cr.OwnedBy(w.nhc) && lookedFor(nhc, cr)
+		}
 		stands := func(cr *CR) bool { return own(cr) && !cr.Deleting }
 		if all(versions, func(cr *CR) bool { return own(cr) && cr.Deleting }) {
 			t.going = versions[0]
+		}
+		if all(versions, func(cr *CR) bool { return stands(cr) && stepOf(t.steps, cr) < 0 }) {
+			t.stranger = versions[0]
 		}
 		for _, cr := range versions {
 			if !own(cr) {
@@ -45,7 +51,7 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 			}
 			t.standing[i] = t.standing[i] || stands(cr)
 			t.stood[i] = t.stood[i] || all(versions, stands)
-			t.over[i] = t.over[i] || recorded[cr.UID] || isOver(t.steps[i], cr, w.at)
+			t.over[i] = t.over[i] || recorded[cr.UID] || isOver(t.steps[i], cr, w.at) || j.endedUnmarked(key, t.steps[i], cr, w.at)
 		}
 	}
 	return t
@@ -54,6 +60,12 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 // isOver reports whether a step may be ended by its CR (spec 13.2 to 13.5).
 func isOver(s step, cr *CR, now time.Time) bool {
 	return cr.Marked || cr.Succeeded == "False" || (cr.Succeeded == "True" && !now.Before(cr.Created.Add(s.timeout)))
+}
+
+// endedUnmarked reports whether a step may have been ended without the annotation, because
+// admission denies it (spec 13.5).
+func (j *Judge) endedUnmarked(key string, s step, cr *CR, now time.Time) bool {
+	return !now.Before(cr.Created.Add(s.timeout)) && j.requests.denied[key]
 }
 
 // recordedTimeouts returns the CRs that status may have shown as timed out.
@@ -85,6 +97,7 @@ func (t *stepOrder) findings(created *CR) []finding {
 	}
 	findings := []finding{
 		check("P9", !anyStanding && t.going != nil, "a new beginning while %s is going", t.going),
+		check("P9", t.stranger != nil, "a new beginning while %s, which is of no step, is at work", t.stranger),
 		check("13.1", !anyStanding && t.step > 0, "the first CR is of step %d", t.step),
 	}
 	for i := range t.steps {

@@ -50,17 +50,24 @@ func (h *history) constraints(w window) []finding {
 	versions := h.nhcs[w.nhc].during(w.known, w.rv)
 	alive := func(nhc *NHC) bool { return nhc != nil && nhc.DeletionTimestamp == nil }
 	working := func(nhc *NHC) bool { return alive(nhc) && len(nhc.Spec.PauseRequests) == 0 }
-	counts := h.nodeCounts(versions, w.known, w.rv, w.at)
-	open := func(nhc *NHC) bool { return nhc == nil || counts.MayBeOpen(&nhc.Spec) }
+	var counts NodeCounts
+	open := func(nhc *NHC) bool {
+		if nhc == nil {
+			return true
+		}
+		counts = h.countsBy(nhc, w)
+		return counts.MayBeOpen(&nhc.Spec)
+	}
 	findings := []finding{
 		check("4.8", !some(versions, alive), "the NodeHealthCheck is deleted"),
 		check("10.1", some(versions, alive) && !some(versions, working), "the NodeHealthCheck is paused"),
-		check("8.5", !some(versions, open), "the gate is closed: %+v", counts),
 	}
+	closed := !some(versions, open)
+	findings = append(findings, check("8.5", closed, "the gate is closed: %+v", counts))
 	findings = append(findings, h.nodeConstraints(w, versions)...)
 	findings = append(findings, h.templateMissing(w, versions))
 	if w.first {
-		findings = append(findings, check("9.6", stormRages(versions, counts, w.at), "a storm is active: %+v", counts))
+		findings = append(findings, check("9.6", h.stormRages(versions, w), "a storm is active: %+v", counts))
 	}
 	return findings
 }
@@ -106,17 +113,17 @@ func (h *history) templateMissing(w window, versions []*NHC) finding {
 }
 
 // stormRages reports whether status showed a storm that cannot have ended (spec 9.5, 9.6).
-func stormRages(versions []*NHC, counts NodeCounts, now time.Time) bool {
+func (h *history) stormRages(versions []*NHC, w window) bool {
 	return all(versions, func(nhc *NHC) bool {
 		return nhc != nil && Stormy(&nhc.Spec) && meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionStormActive)
 	}) && !some(versions, func(spec *NHC) bool {
-		return counts.Calm(&spec.Spec) && some(versions, func(status *NHC) bool { return cooledDown(&spec.Spec, &status.Status, now) })
+		return h.countsBy(spec, w).Calm(&spec.Spec) && some(versions, func(status *NHC) bool { return cooledDown(&spec.Spec, &status.Status, w.at) })
 	})
 }
 
 // cooledDown reports whether the cooldown of a storm is over, of which status tells.
 func cooledDown(spec *v1alpha1.NodeHealthCheckSpec, status *v1alpha1.NodeHealthCheckStatus, now time.Time) bool {
-	if spec.StormCooldownDuration == nil {
+	if spec.StormCooldownDuration == nil || spec.StormCooldownDuration.Duration <= 0 {
 		return true
 	}
 	cooling := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormCooldownActive)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -127,6 +128,7 @@ func (j *Judge) judgeMark(event Change, before, after *CR, by *Request) {
 	at, err := time.Parse(time.RFC3339, after.TimedOut)
 	inForm := err == nil && at.UTC().Format(time.RFC3339) == after.TimedOut
 	findings := []finding{
+		check("11.4", len(after.Owners) == 0, "%s is foreign and is told to stop", after),
 		check("13.8", before.Succeeded == "True", "%s has succeeded and is told to stop", after),
 		check("13.8", !inForm, "nhc-timed-out is %q", after.TimedOut),
 	}
@@ -162,9 +164,18 @@ func (j *Judge) stepMayEnd(w window, event Change, marked *CR) finding {
 		if steps[i].timeout > 0 && (failed || timeUp) {
 			return finding{rule: "13.3"}
 		}
-		if steps[i].timeout == 0 && !w.at.Before(marked.Created.Add(v1alpha1.ClassicLeaseOverdue)) {
+		if steps[i].timeout == 0 && j.leaseOverdue(w) {
 			return finding{rule: "13.3"}
 		}
 	}
 	return finding{"13.3", marked.String() + " is told to stop before its step is over"}
+}
+
+// leaseOverdue reports whether the lease of a classic remediation may have been overdue (spec
+// 14.7).
+func (j *Judge) leaseOverdue(w window) bool {
+	return some(j.leasesDuring(w.node, w.known, w.rv), func(lease *coordinationv1.Lease) bool {
+		return holderOf(lease) == holderPrefix+w.nhc && lease.Spec.AcquireTime != nil &&
+			!w.at.Before(lease.Spec.AcquireTime.Add(v1alpha1.ClassicLeaseOverdue))
+	})
 }

@@ -36,11 +36,12 @@ type attempt struct {
 }
 
 // attemptKey tells attempts of different nature apart: what failed for an unhealthy
-// node says nothing about what is due now that it is healthy.
+// node says nothing about what is due now that it is healthy, and what failed about its
+// CRs nothing about what is due now that they are gone (spec P12, 21.3).
 type attemptKey struct {
-	node    string
-	state   health.State
-	deleted bool
+	node                string
+	state               health.State
+	deleted, remediated bool
 }
 
 func newAttempts() attempts {
@@ -51,7 +52,7 @@ func newAttempts() attempts {
 }
 
 func keyOf(node *remediation.Node) attemptKey {
-	return attemptKey{node: node.Name, state: node.Verdict.State, deleted: node.Constraints.NodeDeleted}
+	return attemptKey{node: node.Name, state: node.Verdict.State, deleted: node.Constraints.NodeDeleted, remediated: len(node.Own) > 0}
 }
 
 // of returns the next attempt for a node, and the zero value if none has failed.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // TestAttempts: what has failed for a node is tried again, with backoff, at least once a
@@ -46,6 +47,9 @@ func TestAttempts(t *testing.T) {
 	deleted := at("a", health.Unhealthy)
 	deleted.Plan.Node.Constraints.NodeDeleted = true
 	require.Zero(t, attempts.of(deleted.Plan.Node).due)
+	remediated := at("a", health.Unhealthy)
+	remediated.Plan.Node.Own = []*object.CR{{}}
+	require.Zero(t, attempts.of(remediated.Plan.Node).due, "P12: what failed without a CR says nothing about one, nor the reverse")
 
 	require.Zero(t, attempts.recheck(all, now), "P2: an attempt that is due now is made now")
 	attempts.succeeded(a.Plan.Node)

@@ -240,6 +240,7 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 		}
 	}()
 
+	defer c.queue.ShutDown() // Its goroutine ends with Run, also if no worker has begun.
 	var wg sync.WaitGroup
 	logger.Info("Waiting until the caches are filled")
 	if !cache.WaitFor(begin, "", c.synced...) { // Without a name it does not log.

@@ -1,0 +1,184 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"slices"
+	"time"
+)
+
+// The bounds of spec 21.3.
+const (
+	// bound is that of most transitions.
+	bound = 2 * time.Second
+	// longBound is that of what is only asked again: the end of a lease that expires.
+	longBound = time.Minute + bound
+)
+
+// Deadlines finds out what is late. It follows the changes that its judge has judged, and
+// looks at any instant of the past as if it were the present. Unlike waiting until
+// everything has settled, this finds what was late and came after all.
+type Deadlines struct {
+	judge *Judge
+	// changes are the instants at which something has changed, in order. Of the first ones
+	// Missed has asked what was late before.
+	changes []instant
+	asked   int
+}
+
+// instant is a time, and the resource version that was the last one then.
+type instant struct {
+	at time.Time
+	rv uint64
+}
+
+// NewDeadlines returns the deadlines of what a judge judges.
+func NewDeadlines(judge *Judge) *Deadlines { return &Deadlines{judge: judge} }
+
+// Applied notes a change that the judge has judged.
+func (d *Deadlines) Applied(change Change) {
+	d.changes = append(d.changes, instant{change.Time, change.ResourceVersion})
+}
+
+// Overdue returns what is as it must not stay and has been so, without interruption, for as
+// long as the specification allows (spec 21.3). Nothing counts before the instant quiet: until
+// then something was wrong that excuses delays.
+func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
+	begin := now.Add(-bound)
+	if begin.Before(quiet) {
+		return nil
+	}
+	d.judge.figures.Checks["21.3"]++
+	late := d.sinceAll(d.unsettledAt(now), begin, now)
+	late = slices.DeleteFunc(late, func(v Violation) bool {
+		if (v.Rule == "13.8" || v.Rule == "13.3") && d.wasDenied(v.Node) {
+			return true // The annotation is tried again in its own time (spec 13.5).
+		}
+		if !d.mayTakeLonger(v, now) {
+			return false
+		}
+		begin := now.Add(-longBound)
+		return begin.Before(quiet) || len(d.sinceAll([]Violation{v}, begin, now)) == 0
+	})
+	for i := range late {
+		late[i].Timeline = d.judge.timelines.of(late[i].Node, late[i].NHC)
+		late[i].Text = "late: " + late[i].Text
+	}
+	return late
+}
+
+// Missed returns what was overdue right before a change since the last call, and may have come
+// with it.
+func (d *Deadlines) Missed(quiet time.Time) []Violation {
+	for ; d.asked < len(d.changes); d.asked++ {
+		before := d.changes[d.asked].at.Add(-1)
+		if d.asked > 0 && d.changes[d.asked-1].at.After(before) {
+			continue // At the same instant.
+		}
+		if late := d.Overdue(before, quiet); len(late) > 0 {
+			return late
+		}
+	}
+	return nil
+}
+
+// wasDenied reports whether the API server has refused a patch of a CR for the node.
+func (d *Deadlines) wasDenied(node string) bool {
+	for key := range d.judge.crsOf[node] {
+		if d.judge.requests.denied[key] {
+			return true
+		}
+	}
+	return false
+}
+
+// sinceAll returns those that were unsettled at every instant since begin.
+func (d *Deadlines) sinceAll(left []Violation, begin, now time.Time) []Violation {
+	for i := len(d.changes) - 1; i >= 0 && len(left) > 0; i-- {
+		change := d.changes[i]
+		if !change.at.After(begin) {
+			break
+		}
+		if last := i == len(d.changes)-1 || d.changes[i+1].at.After(change.at); last && change.at.Before(now) {
+			left = common(left, d.unsettledAt(change.at))
+		}
+	}
+	if len(left) > 0 {
+		left = common(left, d.unsettledAt(begin))
+	}
+	return left
+}
+
+// common returns those of the violations that are in another list, too.
+func common(violations, others []Violation) []Violation {
+	return slices.DeleteFunc(violations, func(v Violation) bool {
+		return !slices.ContainsFunc(others, func(other Violation) bool {
+			return other.Rule == v.Rule && other.Node == v.Node && other.NHC == v.NHC
+		})
+	})
+}
+
+// unsettledAt returns what had to change at an instant. Events follow the writes that they
+// report, and are counted as of now: what is wrong with them is late if nothing has changed
+// since.
+func (d *Deadlines) unsettledAt(at time.Time) []Violation {
+	p := d.snapshotAt(at)
+	left := p.unsettled()
+	if n := len(d.changes); n == 0 || !d.changes[n-1].at.After(at) {
+		left = append(left, d.judge.events.unsettled(p, d.judge.figures.BlindSpots() > 0)...)
+	}
+	return left
+}
+
+func (d *Deadlines) snapshotAt(at time.Time) *snapshot {
+	var rv uint64
+	for _, change := range slices.Backward(d.changes) {
+		if !change.at.After(at) {
+			rv = change.rv
+			break
+		}
+	}
+	return &snapshot{history: d.judge.history, rv: rv, now: at, checks: d.judge.figures.Checks}
+}
+
+// mayTakeLonger reports whether something that ended without an event may have been in the
+// way until now: a lease of somebody else that has expired (spec 14.3).
+func (d *Deadlines) mayTakeLonger(v Violation, now time.Time) bool {
+	for key := range d.judge.leasesOf[v.Node] {
+		for _, version := range d.judge.leases[key] {
+			lease := version.object
+			if holder := holderOf(lease); lease == nil || holder == holderPrefix+v.NHC || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+				continue
+			}
+			end := lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
+			if end.Before(now) && end.After(now.Add(-longBound-bound)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Timeline returns what has happened to a node and a NodeHealthCheck.
+func (j *Judge) Timeline(node, nhc string) string { return j.timelines.of(node, nhc) }
+
+// rounding is by how much a time in status may be before what it is the time of: times
+// are stored in whole seconds.
+const rounding = time.Second
+
+// lookedFor reports whether an own CR is one that the NodeHealthCheck is to know of: its
+// kind is that of a template, or status names it (spec 6.8).
+func lookedFor(nhc *NHC, cr *CR) bool {
+	if slices.ContainsFunc(stepsOf(nhc), func(s step) bool { return s.kind() == cr.Kind }) {
+		return true
+	}
+	for i := range nhc.Status.UnhealthyNodes {
+		for _, remediation := range nhc.Status.UnhealthyNodes[i].Remediations {
+			if remediation.Resource.Kind == cr.Kind {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,85 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
+	"github.com/nhc-controller/nhc-controller/test/rules"
+)
+
+// enoughSeeds is how many seeds reach all that is listed here.
+const enoughSeeds = 200
+
+// coverage is what has to have happened, or the simulation tests less than it seems to.
+var coverage = []string{
+	"event Enabled", "event Disabled", "event DetectedUnhealthy", "event RemediationCreated", "event RemediationRemoved",
+	"event RemediationSkipped", "event RemediationFailed", "event NoTemplateLeft", "event InvalidNodeLabel", "event OldRemediationCR",
+	"event StormRecoveryStarted", "event StormRecoveryCooldownStarted", "event StormRecoveryEnded",
+	"phase Disabled", "phase Paused", "phase Remediating", "phase Enabled",
+	"fault: death after a request", "fault: death before a request", "fault: death between requests", "fault: graceful stop", "fault: no leader",
+	"fault: denied annotation", "fault: stale first list", "fault: watches end", "fault: watches lagged",
+	"fault: request: 409", "fault: request: 429", "fault: request: 500", "fault: request: 503", "fault: request: 504",
+	"fault: request: broken connection", "fault: request: hanging request", "fault: request: late answer", "fault: request: late request", "fault: request: lost answer",
+	"CRs created", "CRs deleted", "CRs marked",
+}
+
+// unreached are the reasons of decisions for which the simulated cluster gives no cause.
+var unreached = []v1alpha1.DecisionReason{
+	v1alpha1.DecidedClusterUpgrading, v1alpha1.DecidedMachineUnreadable, // There is no platform.
+	v1alpha1.DecidedClockUntrusted, // The clocks agree.
+	v1alpha1.DecidedInvalidSpec,    // Admission would have denied it.
+	v1alpha1.DecidedNextBatch,      // There are not that many nodes.
+}
+
+// unjudged are the rules that are not checked in the simulation.
+var unjudged = []string{}
+
+// noteStatus counts what a NodeHealthCheck says.
+func (c *cluster) noteStatus(change *memapi.Change) {
+	if change.Resource != nhcs {
+		return
+	}
+	status := &as[v1alpha1.NodeHealthCheck](change.Object).Status
+	if status.Phase != "" {
+		c.seen["phase "+string(status.Phase)]++
+	}
+	for i := range status.UnhealthyNodes {
+		if decision := status.UnhealthyNodes[i].Decision; decision != nil {
+			c.seen["decision "+string(decision.Reason)]++
+		}
+	}
+}
+
+// checkCoverage fails if something has never happened.
+func checkCoverage(t *testing.T, seeds int, seen map[string]int) {
+	t.Helper()
+	if seeds < enoughSeeds {
+		t.Logf("%d seeds are too few to tell what never happens", seeds)
+		return
+	}
+	want := slices.Clone(coverage)
+	for _, reason := range sorted(v1alpha1.DecisionReasons()) {
+		if !slices.Contains(unreached, reason) {
+			want = append(want, "decision "+string(reason))
+		}
+	}
+	checked := map[string]int{}
+	for _, rule := range rules.Unchecked(nil) {
+		checked[rule] = seen["rule "+rule]
+	}
+	for _, rule := range rules.Unchecked(checked) {
+		if !slices.Contains(unjudged, rule) {
+			t.Errorf("rule %s was never checked", rule)
+		}
+	}
+	for _, what := range want {
+		if seen[what] == 0 {
+			t.Errorf("%q has never happened", what)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nhc-controller/nhc-controller/test/memapi"
+	"github.com/nhc-controller/nhc-controller/test/rules"
+)
+
+// createNode creates a Node. Those of the control plane have names of their own.
+func (c *cluster) createNode(name string, ready corev1.ConditionStatus) {
+	node := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name}}}
+	labels := map[string]string{"pool": "a"}
+	if strings.HasPrefix(name, "master") {
+		labels["node-role.kubernetes.io/control-plane"] = ""
+	}
+	node.SetLabels(labels)
+	setCondition(node, string(corev1.NodeReady), string(ready))
+	_, _ = c.server.Create("kubelet", nodes, node) // It may exist.
+}
+
+func (c *cluster) deleteNode(name string) { c.server.Delete("cloud", nodes, memapi.Key{Name: name}) }
+
+func (c *cluster) changeNode(name string, change func(*unstructured.Unstructured)) {
+	c.server.Modify("kubelet", nodes, memapi.Key{Name: name}, change)
+}
+
+// setReady sets condition Ready of a node.
+func (c *cluster) setReady(name string, status corev1.ConditionStatus) {
+	c.changeNode(name, func(node *unstructured.Unstructured) { setCondition(node, string(corev1.NodeReady), string(status)) })
+}
+
+// heal makes a node healthy, if it exists.
+func (c *cluster) heal(name string) {
+	c.changeNode(name, func(node *unstructured.Unstructured) {
+		setCondition(node, string(corev1.NodeReady), "True")
+		setCondition(node, diskPressure, "False")
+	})
+}
+
+// diskPressure is a condition by which a node may be unhealthy although it is Ready.
+const diskPressure = "DiskPressure"
+
+// setLabel sets a label of a node, or an annotation.
+func setEntry(object *unstructured.Unstructured, field, key, value string) {
+	_ = unstructured.SetNestedField(object.Object, value, "metadata", field, key)
+}
+
+// maintainer is another operator that uses the leases of nodes.
+const maintainer = "node-maintenance"
+
+func (c *cluster) lease(node string) *coordinationv1.Lease {
+	object := c.server.Get(leases, leaseKey(node))
+	if object == nil {
+		return nil
+	}
+	return as[coordinationv1.Lease](object)
+}
+
+func leaseKey(node string) memapi.Key {
+	return memapi.Key{Namespace: leaseNamespace, Name: "node-" + strings.ToLower(node)}
+}
+
+// maintain is the other operator, by the rules.
+func (c *cluster) maintain(node string) {
+	lease, now := c.lease(node), metav1.NewMicroTime(time.Now())
+	term := oneOf(c, int32(30), 300, 3600)
+	change := func(change func(*coordinationv1.Lease)) {
+		c.server.Modify(maintainer, leases, leaseKey(node), func(object *unstructured.Unstructured) {
+			typed := as[coordinationv1.Lease](object)
+			change(typed)
+			object.Object = from(typed).Object
+		})
+	}
+	holder := ""
+	if lease != nil && lease.Spec.HolderIdentity != nil {
+		holder = *lease.Spec.HolderIdentity
+	}
+	switch {
+	case lease == nil:
+		created := &coordinationv1.Lease{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseKey(node).Name},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(maintainer), AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: &term, LeaseTransitions: new(int32(0))},
+		}
+		_, _ = c.server.Create(maintainer, leases, from(created)) // Somebody may be faster.
+		c.log("%s takes the lease of %s for %d s", maintainer, node, term)
+	case holder == maintainer && c.chance(50):
+		c.server.Delete(maintainer, leases, leaseKey(node))
+	case holder == maintainer && c.chance(20):
+		change(func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = oneOf(c, nil, new("")) })
+	case holder == maintainer:
+		change(func(lease *coordinationv1.Lease) { lease.Spec.RenewTime = &now })
+	case !rules.LeaseValid(lease, time.Now()):
+		change(func(lease *coordinationv1.Lease) {
+			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new(maintainer), AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: &term, LeaseTransitions: new(int32(1))}
+		})
+		c.log("%s takes the lease of %s from %q", maintainer, node, holder)
+	}
+}
+
+// spoil damages the lease of a node, or deletes it.
+func (c *cluster) spoil(node string) {
+	if c.chance(30) {
+		c.server.Delete("somebody", leases, leaseKey(node))
+		return
+	}
+	c.server.Modify("somebody", leases, leaseKey(node), func(object *unstructured.Unstructured) {
+		lease := as[coordinationv1.Lease](object)
+		switch c.random.IntN(5) {
+		case 0:
+			lease.Spec.RenewTime = nil
+		case 1:
+			lease.Spec.AcquireTime = nil
+		case 2:
+			lease.Spec.LeaseDurationSeconds = nil
+		case 3:
+			lease.Spec.LeaseTransitions = nil
+		case 4:
+			lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(time.Minute)))
+		}
+		object.Object = from(lease).Object
+	})
+}
+
+// collectGarbage deletes what belongs to Nodes and NodeHealthChecks that are gone.
+func (c *cluster) collectGarbage() {
+	for _, lease := range c.server.List(leases) {
+		for _, owner := range lease.GetOwnerReferences() {
+			if node := c.node(owner.Name); node == nil || node.GetUID() != owner.UID {
+				c.server.Delete("garbage-collector", leases, memapi.Key{Namespace: lease.GetNamespace(), Name: lease.GetName()})
+				break
+			}
+		}
+	}
+	for i := range c.kinds {
+		for _, object := range c.server.List(c.kinds[i].crs()) {
+			orphaned := len(object.GetOwnerReferences()) > 0
+			for _, owner := range object.GetOwnerReferences() {
+				nhc := c.server.Get(nhcs, memapi.Key{Name: owner.Name})
+				orphaned = orphaned && (nhc == nil || nhc.GetUID() != owner.UID)
+			}
+			if orphaned && object.GetDeletionTimestamp() == nil {
+				c.server.Delete("garbage-collector", c.kinds[i].crs(), memapi.Key{Namespace: object.GetNamespace(), Name: object.GetName()})
+			}
+		}
+	}
+}

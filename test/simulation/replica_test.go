@@ -1,0 +1,122 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
+	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
+)
+
+// leaseNamespace has the leases of nodes.
+const leaseNamespace = "medik8s-leases"
+
+// replica is one process of the controller: the real one on clients of the server in
+// memory. Leader election is simulated: the cluster says who leads.
+type replica struct {
+	name   string
+	client *memapi.Client
+	clock  *countingClock
+
+	controller *nodehealthcheck.Controller
+	informers  []cache.SharedIndexInformer
+
+	cancel context.CancelFunc
+	drain  chan struct{}
+	// leading is whether it leads, and led whether it ever did.
+	leading, led bool
+	// done ends when everything of the process has ended, and worked when Run has.
+	done, worked sync.WaitGroup
+}
+
+// prepare makes the informers and the controller as the binary does, and starts nothing
+// of it.
+func (r *replica) prepare(ctx context.Context, t *testing.T, recorder *recorder) {
+	t.Helper()
+	config := r.client.Config()
+	kube, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	nhcs, err := versioned.NewForConfig(config)
+	require.NoError(t, err)
+	dynamicClient, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	metadataClient, err := metadata.NewForConfig(config)
+	require.NoError(t, err)
+
+	r.clock, r.drain = &countingClock{}, make(chan struct{})
+	nodes := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
+	leases := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(leaseNamespace)).Coordination().V1().Leases()
+	checks := nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks()
+	crds := metadatainformer.NewFilteredMetadataInformer(metadataClient, memapi.CustomResourceDefinitions, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	r.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
+		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
+		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
+		Recorder: recorder, Clock: r.clock, ClockTrusted: func() bool { return true }, Metrics: prometheus.NewRegistry(),
+	})
+	require.NoError(t, err)
+	r.informers = []cache.SharedIndexInformer{nodes.Informer(), leases.Informer(), checks.Informer(), crds}
+}
+
+// start starts the process as a standby: its caches fill, and it writes nothing.
+func (r *replica) start(ctx context.Context) {
+	ctx, r.cancel = context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName(r.name)))
+	for _, informer := range r.informers {
+		r.done.Go(func() { informer.RunWithContext(ctx) })
+	}
+	r.done.Go(func() { r.controller.RunWatches(ctx) })
+}
+
+// lead has the process reconcile.
+func (r *replica) lead(ctx context.Context, t *testing.T, workers int) {
+	t.Helper()
+	r.leading, r.led = true, true
+	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName(r.name)))
+	stop := r.cancel
+	r.cancel = func() { cancel(); stop() }
+	r.worked.Go(func() {
+		if err := r.controller.Run(ctx, r.drain, workers); err != nil {
+			t.Errorf("%s: %v", r.name, err)
+		}
+	})
+}
+
+// stop ends the process in order: the running syncs finish first.
+func (r *replica) stop() {
+	close(r.drain)
+	r.worked.Wait()
+	r.leading = false
+	r.cancel()
+	r.done.Wait()
+}
+
+// die ends the process at once: nothing that it sends arrives any more. It may be called
+// again, and after the client was killed.
+func (r *replica) die(ctx context.Context) {
+	r.client.Kill()
+	r.leading = false
+	r.cancel()
+	if !r.led { // Run ends what New has begun.
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = r.controller.Run(ended, r.drain, 1)
+	}
+	r.worked.Wait()
+	r.done.Wait()
+}

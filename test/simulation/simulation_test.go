@@ -1,0 +1,141 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+var (
+	seeds   = flag.Int("simulation.seeds", 200, "simulate this many seeds")
+	first   = flag.Int("simulation.first", 1, "the first seed")
+	steps   = flag.Int("simulation.steps", 120, "the number of random steps of a seed")
+	verbose = flag.Bool("simulation.verbose", false, "show all that happens")
+	goOn    = flag.Bool("simulation.continue", false, "continue with the next seed after a failure")
+)
+
+// TestSimulation has the controller work in a cluster in which everything happens by chance,
+// and checks the rules after every step. Then nothing goes wrong any more, and all that is
+// due has to be done: first with the nodes as they are, then with all nodes healthy.
+func TestSimulation(t *testing.T) {
+	// The default handler sleeps, by a clock that all simulations share.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // It is there to be changed.
+	const groups = 4
+	var mu sync.Mutex
+	total := map[string]int{}
+	t.Run("seeds", func(t *testing.T) {
+		for group := range groups {
+			t.Run(fmt.Sprintf("group %d", group), func(t *testing.T) {
+				t.Parallel()
+				for seed := *first + group; seed < *first+*seeds && (*goOn || !t.Failed()); seed += groups {
+					t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+						seen := simulate(t, uint64(seed))
+						mu.Lock()
+						defer mu.Unlock()
+						for what, n := range seen {
+							total[what] += n
+						}
+					})
+				}
+			})
+		}
+	})
+	for _, what := range sorted(total) {
+		t.Logf("%-50s %8d", what, total[what])
+	}
+	if !t.Failed() {
+		checkCoverage(t, *seeds, total)
+	}
+}
+
+// simulate simulates one seed, and returns what has happened, how often.
+func simulate(t *testing.T, seed uint64) (seen map[string]int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx := klog.NewContext(t.Context(), klog.Logger{})
+		if *verbose {
+			ctx = klog.NewContext(ctx, textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(4), textlogger.Output(t.Output()))))
+		}
+		c := newCluster(ctx, t, seed)
+		defer c.shutDown()
+		defer func() {
+			switch r := recover().(type) {
+			case nil:
+			case broken:
+				t.Errorf("seed %d, at %s: %d rules are broken\nagain: go test ./test/simulation -simulation.first=%d -simulation.seeds=1 -simulation.verbose\n%s",
+					seed, clockOf(time.Now()), len(r), seed, tell(r))
+			default:
+				t.Errorf("seed %d: panic: %v\n%s", seed, r, debug.Stack())
+			}
+		}()
+		c.simulate()
+		seen = c.figures()
+	})
+	return seen
+}
+
+// tell describes the first broken rules.
+func tell(found broken) string {
+	var text strings.Builder
+	for _, violation := range found[:min(3, len(found))] {
+		text.WriteString(violation.String() + "\n")
+	}
+	return text.String()
+}
+
+// simulate is the course of one simulation.
+func (c *cluster) simulate() {
+	c.workers = oneOf(c, 1, 1, 3)
+	if c.chance(50) {
+		c.boot()
+	}
+	c.elect()
+	c.walk(*steps)
+	c.calm()
+	c.log("=== calm: the remediators do nothing")
+	c.settle(4 * time.Hour)
+	if c.chance(10) {
+		c.log("=== two days later")
+		c.idle(v1alpha1.OldRemediationAge)
+	}
+	c.log("=== all nodes are healthy")
+	c.cure()
+	c.settle(2 * time.Hour)
+	c.checkEmpty()
+}
+
+// figures returns what has happened.
+func (c *cluster) figures() map[string]int {
+	seen := map[string]int{"seeds": 1, "requests": c.audited, "changes": c.judged}
+	for rule, n := range c.judge.Checked() {
+		seen["rule "+rule] += n
+	}
+	for what, n := range c.happened {
+		seen["fault: "+what] += n
+	}
+	for _, event := range c.server.List(events) {
+		reason, _, _ := unstructured.NestedString(event.Object, "reason")
+		seen["event "+reason]++
+	}
+	figures := c.judge.Figures()
+	seen["CRs created"], seen["CRs deleted"], seen["CRs marked"] = figures.Creations, figures.Deletions, figures.Marks
+	for what, n := range c.seen {
+		seen[what] += n
+	}
+	return seen
+}
