@@ -96,6 +96,16 @@ func (e *events) aboutNode(reason, note string, cr *CR, node *Node, always bool)
 	e.expect(reason, cr.Owners[0], note, t)
 }
 
+// seenNode returns the Node that a request was about, nil if the controller may have seen none,
+// or another one.
+func (j *Judge) seenNode(event Change, by *Request, name string) *Node {
+	node, w := j.nodes[name].at(event.ResourceVersion), j.windowOf(event, by, "", name)
+	if node == nil || some(j.nodes[name].during(w.known, w.rv), func(before *Node) bool { return before == nil || before.UID != node.UID }) {
+		return nil
+	}
+	return node
+}
+
 // statusChanged expects the events of what status shows.
 func (e *events) statusChanged(nhc string, before, after *NHC) {
 	old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionDisabled)

@@ -6,6 +6,7 @@ package rules
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -101,4 +102,28 @@ func TestStatusEvents(t *testing.T) {
 		missing = append(missing, r.reason)
 	}
 	require.ElementsMatch(t, []string{"Enabled", "Disabled", "StormRecoveryStarted", "StormRecoveryCooldownStarted", "StormRecoveryEnded", "RemediationRemoved", "RemediationRemoved"}, missing)
+}
+
+// TestSeenNode: a Node that was gone a moment ago may have got no events.
+func TestSeenNode(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		gone time.Time
+		want bool
+	}{
+		"never":        {want: true},
+		"long ago":     {gone: at(10), want: true},
+		"a moment ago": {gone: at(99)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture()
+			s.node(past, failedNode("n"))
+			if !tc.gone.IsZero() {
+				s.noNode(tc.gone, "n")
+				s.node(tc.gone.Add(time.Millisecond), failedNode("n"))
+			}
+			require.Equal(t, tc.want, s.seenNode(Change{ResourceVersion: s.next()}, &Request{Time: at(100)}, "n") != nil)
+		})
+	}
 }

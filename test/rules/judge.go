@@ -308,10 +308,10 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 		j.unattributed(len(cr.Owners) > 0, event)
 	case last == nil:
 		j.judgeCreation(event, cr, by)
-		j.events.created(cr, j.nodes[cr.Node].at(event.ResourceVersion))
+		j.events.created(cr, j.seenNode(event, by, cr.Node))
 	case !last.Deleting && (cr == nil || cr.Deleting) && by != nil:
 		j.judgeDeletion(event, last, by)
-		j.events.removed(last, j.nodes[last.Node].at(event.ResourceVersion))
+		j.events.removed(last, j.seenNode(event, by, last.Node))
 	case cr != nil:
 		j.judgeCRWrite(event, before, last, cr, by)
 	}
