@@ -129,7 +129,8 @@ NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 .PHONY: nightly
 nightly: ## Run what takes too long for make test (hours).
 	@echo "The seed is $(NIGHTLY_SEED)"
-	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-faults nightly-simulation nightly-fuzz verify-reproducible govulncheck
+	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-faults nightly-simulation nightly-fuzz \
+		planted-bugs nightly-bench verify-reproducible govulncheck
 
 .PHONY: nightly-race
 nightly-race: c-compiler _output/tests
@@ -147,6 +148,11 @@ nightly-faults:
 .PHONY: nightly-simulation
 nightly-simulation:
 	$(MAKE) simulate SEEDS=20000 FIRST=$(NIGHTLY_SEED)
+
+# A goal that is missed makes it fail.
+.PHONY: nightly-bench
+nightly-bench:
+	$(MAKE) bench BENCH_FLAGS=-strict
 
 .PHONY: nightly-fuzz
 nightly-fuzz:

@@ -23,8 +23,10 @@ import (
 // repeated at once while more wait. So it notices in time what has changed
 // meanwhile, however many nodes there are.
 const (
+	// maxBatch is the largest number of nodes in a batch, and maxBatchTime how long it may take
+	// new ones.
 	maxBatch     = 256
-	maxBatchTime = 500 * time.Millisecond
+	maxBatchTime = 300 * time.Millisecond
 	// maxActing is how many nodes a sync acts on at the same time. The client's rate limit
 	// bounds the whole process.
 	maxActing = 32
