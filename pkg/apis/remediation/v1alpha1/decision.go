@@ -50,7 +50,7 @@ const (
 	// DecisionWaiting means that something is about to be done, and that what it
 	// waits for passes by itself or is tried again.
 	DecisionWaiting DecisionType = "Waiting"
-	// DecisionHeld means that the state of the cluster or somebody's wish forbids to
+	// DecisionHeld means that the state of the cluster or the wish of a user forbids to
 	// begin.
 	DecisionHeld DecisionType = "Held"
 	// DecisionDelayed means that the Node is healthy and healthyDelay keeps its
