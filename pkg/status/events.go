@@ -83,7 +83,7 @@ func remediationCreated(node *remediation.Node, kind string) Event {
 // remediationRemoved reports a deletion request.
 func remediationRemoved(node *remediation.Node, cr *object.CR) Event {
 	return Event{
-		Type: corev1.EventTypeNormal, Reason: ReasonRemediationRemoved, Action: "Delete-" + kindOf(node, cr), Node: node,
+		Type: corev1.EventTypeNormal, Reason: ReasonRemediationRemoved, Action: "Delete-" + distinctKind(node, cr), Node: node,
 		Note: fmt.Sprintf("Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name),
 	}
 }
@@ -168,7 +168,7 @@ func noTemplateLeft(nhc string, node *remediation.Node) Event {
 // remediationFailed reports a failure that no step follows.
 func remediationFailed(node *remediation.Node, cr *object.CR) Event {
 	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonRemediationFailed, Action: "Fail-" + kindOf(node, cr), Node: node,
+		Type: corev1.EventTypeWarning, Reason: ReasonRemediationFailed, Action: "Fail-" + distinctKind(node, cr), Node: node,
 		Note: cr.Failure(),
 	}
 }
@@ -176,7 +176,7 @@ func remediationFailed(node *remediation.Node, cr *object.CR) Event {
 // oldRemediation reports an old CR.
 func oldRemediation(node *remediation.Node, cr *object.CR) Event {
 	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonOldRemediationCR, Action: "Report-" + kindOf(node, cr), Node: node,
+		Type: corev1.EventTypeWarning, Reason: ReasonOldRemediationCR, Action: "Report-" + distinctKind(node, cr), Node: node,
 		Note: fmt.Sprintf("Remediation CR of kind %s with name %s for node %s is older than 48h", cr.Kind, cr.Name, cr.Node()),
 	}
 }
@@ -202,9 +202,9 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxTextLength-len(ellipsis)], "") + ellipsis
 }
 
-// kindOf returns the kind of a CR, with the end of its name where a node may have several
+// distinctKind returns the kind of a CR, with the end of its name where a node may have several
 // CRs of that kind: its hash (spec 11.1).
-func kindOf(node *remediation.Node, cr *object.CR) string {
+func distinctKind(node *remediation.Node, cr *object.CR) string {
 	if cr.Name == node.Name {
 		return cr.Kind
 	}

@@ -156,9 +156,9 @@ func (e *environment) failLongAgo(i int) {
 func (e *environment) testHealthyByClock(off time.Duration) {
 	e.startAhead(off)
 	e.createNodes(18)
-	patient := newNHC("patient", pools, laddered)
-	patient.Spec.UnhealthyConditions = unhealthyAfter(time.Hour)
-	e.createNHCs(patient)
+	waiting := newNHC("waiting", pools, laddered)
+	waiting.Spec.UnhealthyConditions = unhealthyAfter(time.Hour)
+	e.createNHCs(waiting)
 	for range 3 {
 		for i := range 18 {
 			switch i % 6 {
@@ -266,9 +266,9 @@ func (e *environment) testYoungByClock(off time.Duration) {
 	e.startAhead(off)
 	const n, waitTimeout = 6, 15 * time.Second
 	e.createNodes(n)
-	patient := newNHC("patient", pools)
-	patient.Spec.UnhealthyConditions = unhealthyAfter(waitTimeout)
-	e.createNHCs(patient)
+	waiting := newNHC("waiting", pools)
+	waiting.Spec.UnhealthyConditions = unhealthyAfter(waitTimeout)
+	e.createNHCs(waiting)
 	e.remediators.rest(true)
 	failed := time.Now()
 	for i := range n {
@@ -304,9 +304,9 @@ func (e *environment) testSetClock() {
 	e.remediators.rest(true)
 	const n, lasting = 6, 15 * time.Second
 	e.createNodes(n)
-	patient := newNHC("patient", pools)
-	patient.Spec.UnhealthyConditions = unhealthyAfter(lasting)
-	e.createNHCs(patient)
+	waiting := newNHC("waiting", pools)
+	waiting.Spec.UnhealthyConditions = unhealthyAfter(lasting)
+	e.createNHCs(waiting)
 	for j, off := range []time.Duration{ahead, behind, 0} {
 		i := len(pools) + j // The first ones are of the control plane.
 		failed := time.Now()

@@ -6,6 +6,8 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // conditions changes the unhealthyConditions of a spec.
@@ -181,7 +184,12 @@ func TestHeartbeats(t *testing.T) {
 	s.catchUpNodes() // Which counts one node more, and then one less.
 	s.setCondition("b", corev1.NodeReady, corev1.ConditionFalse, time.Now())
 	s.eventuallyCR("b")
-	s.requireStatusWrites(begin, 3, "P3: only the counts, and what happened to b")
+	// The annotation may have come in between: then one write is a conflict, and repeated.
+	conflicts := func() int {
+		return len(slices.DeleteFunc(s.statusWrites(begin), func(r localkube.Request) bool { return r.Code != http.StatusConflict }))
+	}
+	s.requireStatusWrites(begin, 3+conflicts(), "P3: only the counts, and what happened to b")
+	require.LessOrEqual(t, conflicts(), 1, "P3: the test has changed it once")
 	require.Equal(t, cr.GetResourceVersion(), s.cr("a").GetResourceVersion(), "11.2")
 }
 

@@ -6,7 +6,6 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -229,19 +228,20 @@ func (s *scenario) requireRequests(verb, name string, n int, why ...any) {
 	require.Len(s.t, s.crRequests(verb, name), n, why...)
 }
 
+// statusWrites returns the requests of the controller to write the status since an instant.
+func (s *scenario) statusWrites(since time.Time) []localkube.Request {
+	s.t.Helper()
+	return s.requests(func(r localkube.Request) bool {
+		return r.Resource == v1alpha1.Plural && r.Subresource == "status" && r.Name == s.name && r.Time.After(since)
+	})
+}
+
 // requireStatusWrites requires that the controller has written the status so many
 // times since an instant.
 func (s *scenario) requireStatusWrites(since time.Time, n int, why ...any) {
 	s.t.Helper()
-	writes := func() []localkube.Request {
-		return s.requests(func(r localkube.Request) bool {
-			// A conflict has written nothing: the test itself may have changed the object.
-			written := r.Code != http.StatusConflict
-			return r.Resource == v1alpha1.Plural && r.Subresource == "status" && r.Name == s.name && r.Time.After(since) && written
-		})
-	}
-	s.eventually(fmt.Sprintf("%d writes of the status", n), func() bool { return len(writes()) >= n })
-	require.Len(s.t, writes(), n, why...)
+	s.eventually(fmt.Sprintf("%d writes of the status", n), func() bool { return len(s.statusWrites(since)) >= n })
+	require.Len(s.t, s.statusWrites(since), n, why...)
 }
 
 // requireEvents requires that so many events with this reason are about an object.

@@ -42,9 +42,9 @@ func TestStatusOfTooManyNodes(t *testing.T) {
 	require.Equal(t, 200, listed, "18.6: nodes with remediations come first")
 }
 
-// TestNothingIsToldTwiceOfTooManyNodes: what status cannot hold is no news at each
+// TestEventsAreNotRepeatedForTooManyNodes: what status cannot hold is no news at each
 // sync.
-func TestNothingIsToldTwiceOfTooManyNodes(t *testing.T) {
+func TestEventsAreNotRepeatedForTooManyNodes(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.sync(manyNodes(5010, 5010)...)

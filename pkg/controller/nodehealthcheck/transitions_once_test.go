@@ -136,9 +136,9 @@ func TestOldRemediationIsNotMissed(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldAgainWithoutStatus: somebody wipes the entries, or there is no
-// room for them. What was said is remembered.
-func TestNothingIsToldAgainWithoutStatus(t *testing.T) {
+// TestEventsAreNotRepeatedWithoutStatus: a user wipes the entries, or there is no room for
+// them. What was reported is remembered.
+func TestEventsAreNotRepeatedWithoutStatus(t *testing.T) {
 	t.Parallel()
 	s := begun(t)
 	wiped := func(p part) []string {
@@ -152,7 +152,7 @@ func TestNothingIsToldAgainWithoutStatus(t *testing.T) {
 	require.Empty(t, wiped(waiting), "it was only soon-unhealthy for a while")
 	cr := testCR("n", "1")
 	require.Equal(t, []string{saidCreated}, wiped(sick("n", created(cr))))
-	require.Empty(t, wiped(sick("n", own(cr))), "19.1: a CR is told of once")
+	require.Empty(t, wiped(sick("n", own(cr))), "19.1: a CR is reported once")
 	require.Equal(t, []string{saidGivenUp}, wiped(sick("n", own(cr), exhausted, ended(s.now, cr))))
 	require.Empty(t, wiped(sick("n", own(cr), exhausted, ended(s.now, cr))), "13.6: once per episode")
 	require.Empty(t, wiped(well("n", own(cr), delayed)))
@@ -161,8 +161,8 @@ func TestNothingIsToldAgainWithoutStatus(t *testing.T) {
 	require.Equal(t, []string{saidDetected}, wiped(waiting), "a new episode")
 }
 
-// TestNoTemplateLeftIsNotToldOfSteps: what ends is a step, or a CR of one that is over.
-func TestNoTemplateLeftIsNotToldOfSteps(t *testing.T) {
+// TestNoTemplateLeftIsOfTheLastStep: what ends is a step, or a CR of one that is over.
+func TestNoTemplateLeftIsOfTheLastStep(t *testing.T) {
 	t.Parallel()
 	s := begun(t)
 	first, second := testCR("n", "1"), testCR("n", "2")
@@ -176,15 +176,15 @@ func TestNoTemplateLeftIsNotToldOfSteps(t *testing.T) {
 	s.quiet(t, sick("n", own(first, third, testCR("n", "4", crDeleting)), exhausted))
 }
 
-// TestCreatedIsNotToldOfWhatGoes: nobody knows who has created it, and when.
-func TestCreatedIsNotToldOfWhatGoes(t *testing.T) {
+// TestCreatedIsNotReportedOfWhatGoes: the process has not seen who created it, and when.
+func TestCreatedIsNotReportedOfWhatGoes(t *testing.T) {
 	t.Parallel()
 	s := begun(t)
 	require.Equal(t, []string{saidDetected}, s.sync(sick("n", own(testCR("n", "1", crDeleting)))))
 	require.Contains(t, s.sync(sick("m"), sick("n", created(testCR("n", "2")))), saidCreated, "19.1: each node for itself")
 }
 
-// TestAllAtOnce: whatever begins in one sync is told of, each once.
+// TestAllAtOnce: whatever begins in one sync is reported, each once.
 func TestAllAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, stormy(nil, &metav1.Duration{Duration: time.Minute}))
