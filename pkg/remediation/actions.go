@@ -97,8 +97,9 @@ func ActionName(action Action) string {
 	}
 }
 
-// Begins reports whether the plan creates a CR.
-func (p *NodePlan) Begins() bool {
+// Creates reports whether the plan creates a CR: the first one of the node, or that of a later
+// step.
+func (p *NodePlan) Creates() bool {
 	return slices.ContainsFunc(p.Actions, func(action Action) bool {
 		_, create := action.(Create)
 		return create
@@ -124,11 +125,11 @@ func (p *NodePlan) FailureReason(action Action) v1alpha1.DecisionReason {
 			return v1alpha1.DecidedUpdateFailed
 		}
 	case WriteLease:
-		if p.Begins() || p.Exhausted {
+		if p.Creates() || p.Exhausted {
 			return v1alpha1.DecidedUpdateFailed
 		}
 	case Confirm:
-		if p.Begins() {
+		if p.Creates() {
 			return v1alpha1.DecidedCreateFailed
 		}
 		return v1alpha1.DecidedUpdateFailed

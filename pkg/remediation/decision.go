@@ -40,12 +40,12 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 	case StillDeleting:
 		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
 	case LeaseLost:
-		if plan.Begins() || plan.Exhausted {
+		if plan.Creates() || plan.Exhausted {
 			reason, until = v1alpha1.DecidedLeaseTaken, time.Time{}
 			message = fmt.Sprintf("Lease %s was written by another client just now", object.LeaseName(plan.Node.Name))
 		}
 	case Deferred:
-		if plan.Begins() || plan.Exhausted {
+		if plan.Creates() || plan.Exhausted {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
 	}

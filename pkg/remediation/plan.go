@@ -281,13 +281,13 @@ func (p *planner) keepLease() {
 		abandoned := leaseHolder(lease) == "" && known && p.Refusal() != v1alpha1.DecidedLeaseTaken
 		// What status has never named may be there unseen (P5).
 		unsure := p.Node.Incomplete && len(p.Node.Recorded) == 0
-		if (held || abandoned) && !p.Begins() && !unsure {
+		if (held || abandoned) && !p.Creates() && !unsure {
 			p.do(ReleaseLease{Lease: lease})
 		}
 		return
 	}
 	exhausted := p.progress.spent || (len(p.Steps) > 0 && p.progress.current == len(p.Steps))
-	if !held || exhausted || p.Exhausted || p.Begins() || p.releases() {
+	if !held || exhausted || p.Exhausted || p.Creates() || p.releases() {
 		return
 	}
 	if renewed := p.renewal(); renewed != nil {
@@ -363,7 +363,7 @@ func (p *planner) postpone() {
 		return
 	}
 	p.postponed = true
-	p.Refused = p.Refused || p.Begins()
+	p.Refused = p.Refused || p.Creates()
 	if p.waits() {
 		// What failed may have been of no importance then, but now the node waits for it.
 		p.setReason(cmp.Or(p.Node.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})

@@ -133,27 +133,27 @@ var bugs = []bug{
 	},
 	{
 		name: "a lease is not released", rule: "14.9", file: inPlan + "plan.go",
-		old: "		if (held || abandoned) && !p.Begins() && !unsure {\n", new: "		if (held || abandoned) && p.Begins() && !unsure {\n",
+		old: "		if (held || abandoned) && !p.Creates() && !unsure {\n", new: "		if (held || abandoned) && p.Creates() && !unsure {\n",
 	},
 	// Steps.
 	{
-		name: "a step ends after half of its time", rule: "13.3", file: inPlan + "escalate.go",
+		name: "a step ends after half of its time", rule: "13.3", file: inPlan + "remediate.go",
 		old: "		return cr.CreationTimestamp.Add(step.Timeout)\n", new: "		return cr.CreationTimestamp.Add(step.Timeout / 2)\n",
 	},
 	{
-		name: "a failed step waits for its timeout", rule: "13.3", file: inPlan + "escalate.go",
+		name: "a failed step waits for its timeout", rule: "13.3", file: inPlan + "remediate.go",
 		old: "	case cr.Succeeded == corev1.ConditionFalse:\n		return p.now\n", new: "",
 	},
 	{
-		name: "a step is followed by another one without being ended", rule: "13.3", file: inPlan + "escalate.go",
+		name: "a step is followed by another one without being ended", rule: "13.3", file: inPlan + "remediate.go",
 		old: "	p.begin(next, MarkTimedOut{CR: cr, At: p.now, EndsStep: true})\n", new: "	p.begin(next)\n",
 	},
 	{
-		name: "an overdue lease does not end a classic remediation", rule: "14.7", file: inPlan + "escalate.go",
+		name: "an overdue lease does not end a classic remediation", rule: "14.7", file: inPlan + "remediate.go",
 		old: "		return end\n	case cr.Succeeded", new: "		return end.Add(time.Hour)\n	case cr.Succeeded",
 	},
 	{
-		name: "a CR that is being deleted counts as gone", rule: "P9", file: inPlan + "escalate.go",
+		name: "a CR that is being deleted counts as gone", rule: "P9", file: inPlan + "remediate.go",
 		old: "	case p.progress.remaining == 0 && len(p.progress.deleting) > 0:\n", new: "	case p.progress.remaining == 0 && len(p.progress.deleting) > 100:\n",
 	},
 	// Recovery.

@@ -45,7 +45,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans 
 		}
 		results[i].Outcome = &remediation.Outcome{}
 		switch {
-		case !plan.Begins():
+		case !plan.Creates():
 			ending = append(ending, results[i])
 		case takesSlot(plan):
 			controlPlane = append(controlPlane, results[i])
@@ -53,9 +53,8 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans 
 			beginning = append(beginning, results[i])
 		}
 	}
-	preflight := &preflight{Controller: c, snapshot: s, policy: &e.policy}
-	executor := c.newExecutor(s.nhc.Name, preflight)
-	carryOut := func(plan *remediation.NodePlan) remediation.Outcome { return preflight.carryOut(ctx, executor, plan) }
+	actor := c.newActor(s, &e.policy)
+	carryOut := func(plan *remediation.NodePlan) remediation.Outcome { return actor.carryOut(ctx, plan) }
 	c.actOn(ending, carryOut)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -101,9 +100,16 @@ func (c *Controller) actOn(results []remediation.NodeResult, carryOut func(*reme
 // what is not urgent only slows down the API server.
 func (c *Controller) Crowded() bool { return c.crowded.Load() > 0 }
 
-// newExecutor returns what carries out the plans of a NodeHealthCheck.
-func (c *Controller) newExecutor(nhc string, preflight *preflight) *execute.Executor {
-	return &execute.Executor{
+// actor carries out the plans of one sync. Its methods may be called from any goroutine.
+type actor struct {
+	*preflight
+	policy   *remediation.Policy
+	executor *execute.Executor
+}
+
+func (c *Controller) newActor(s *snapshot, policy *remediation.Policy) *actor {
+	nhc, preflight := s.nhc.Name, &preflight{Controller: c, snapshot: s}
+	return &actor{preflight: preflight, policy: policy, executor: &execute.Executor{
 		Client:         c.dynamic,
 		Mapping:        c.locate,
 		StillUnhealthy: preflight.stillUnhealthy,
@@ -113,7 +119,41 @@ func (c *Controller) newExecutor(nhc string, preflight *preflight) *execute.Exec
 		OnWrite: func(resource schema.GroupResource, version string) {
 			c.writes.Wrote(nhc, resource, version, c.clock.Now())
 		},
+	}}
+}
+
+// carryOut carries out a plan, unless it was made by a spec that is no longer the present one.
+// A control plane node keeps all other control plane nodes from beginning until the outcome of
+// its creation is known.
+func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remediation.Outcome {
+	if a.outdated(a.snapshot) {
+		return remediation.Outcome{Result: remediation.Deferred}
 	}
+	if !takesSlot(plan) {
+		return a.executor.Execute(ctx, a.policy.Owner, plan)
+	}
+	reason, release := a.acquireControlPlane(ctx, plan.Node.Name)
+	if reason != "" {
+		a.policy.Withhold(plan, reason, a.clock.Now())
+		return a.executor.Execute(ctx, a.policy.Owner, plan)
+	}
+	outcome := a.executor.Execute(ctx, a.policy.Owner, plan)
+	release(outcome.Result == remediation.Unknown)
+	return outcome
+}
+
+// outdated reports whether the spec has changed since the snapshot, for example by a pause
+// request, the NodeHealthCheck is being deleted or gone, or the clock is no longer trusted. It
+// asks the cache: a request for each node would cost more than it saves.
+func (c *Controller) outdated(planned *snapshot) bool {
+	nhc, err := c.nhcs.Get(planned.nhc.Name)
+	return err != nil || nhc.UID != planned.nhc.UID || nhc.Generation != planned.nhc.Generation ||
+		(nhc.DeletionTimestamp != nil) != (planned.nhc.DeletionTimestamp != nil) || c.clockUntrusted() != planned.clockUntrusted
+}
+
+// takesSlot reports whether a plan begins the remediation of a control plane node.
+func takesSlot(plan *remediation.NodePlan) bool {
+	return plan.Candidate && plan.Node.ControlPlane && plan.Creates()
 }
 
 // locate returns where CRs of a kind are served. A missing permission, or the doubt

@@ -12,10 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -117,4 +120,39 @@ func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Created}}})
 	require.Zero(t, s.state.attempts.of(node).due)
 	require.False(t, s.state.releasing.Has("n"))
+}
+
+// TestOutdated: what was planned by another spec does not begin (spec 5.1,
+// 13.3).
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	change := func(change func(*v1alpha1.NodeHealthCheck)) func(*testing.T, *preflight) {
+		return func(t *testing.T, p *preflight) {
+			t.Helper()
+			require.NoError(t, p.nhcStore.Update(testCheck(change)))
+		}
+	}
+	tests := map[string]struct {
+		event func(*testing.T, *preflight)
+		want  bool
+	}{
+		"nothing has happened":           {event: func(*testing.T, *preflight) {}},
+		"5.1 a status was written":       {event: change(func(n *v1alpha1.NodeHealthCheck) { n.ResourceVersion = "99" })},
+		"10.1 it was paused, or edited":  {event: change(func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }), want: true},
+		"5.1 it is being deleted":        {event: change(func(n *v1alpha1.NodeHealthCheck) { n.DeletionTimestamp = new(metav1.NewTime(epoch)) }), want: true},
+		"5.1 a namesake has replaced it": {event: change(func(n *v1alpha1.NodeHealthCheck) { n.UID = "other" }), want: true},
+		"5.1 it is gone":                 {event: func(t *testing.T, p *preflight) { t.Helper(); require.NoError(t, p.nhcStore.Delete(testCheck())) }, want: true},
+		"the clock is no longer trusted": {event: func(_ *testing.T, p *preflight) { p.clockTrusted = func() bool { return false } }, want: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPreflight(testCheck(), clocktesting.NewFakePassiveClock(epoch))
+			require.False(t, p.outdated(p.snapshot))
+			tc.event(t, p)
+			require.Equal(t, tc.want, p.outdated(p.snapshot))
+			plan := &remediation.NodePlan{Node: &remediation.Node{}}
+			require.Equal(t, tc.want, p.newActor(p.snapshot, &remediation.Policy{}).carryOut(t.Context(), plan).Result == remediation.Deferred)
+		})
+	}
 }

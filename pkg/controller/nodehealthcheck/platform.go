@@ -34,9 +34,16 @@ var platformKinds = map[schema.GroupVersionKind][]types.NamespacedName{
 	remediation.ClusterAPIMachineKind:  nil,
 }
 
+// platformContent is where optional kinds, by name, have what a decision reads, as a path of fields:
+// the conditions that a MachineHealthCheck looks at, or that a ClusterVersion has. A change of it
+// concerns all NodeHealthChecks. A kind without a path is only looked up when it is needed.
+var platformContent = map[string][]string{
+	remediation.MachineHealthCheckKind.Kind: {"spec", "unhealthyConditions"},
+	remediation.ClusterVersionKind.Kind:     {"status", "conditions"},
+}
+
 // parsePlatform keeps of an optional object what is read of it: all of the metadata
-// that identifies it, and the conditions that a MachineHealthCheck looks at, or that
-// a ClusterVersion has.
+// that identifies it, and platformContent.
 func parsePlatform(object *unstructured.Unstructured) runtime.Object {
 	trimmed := &unstructured.Unstructured{Object: map[string]any{}}
 	trimmed.SetGroupVersionKind(object.GroupVersionKind())
@@ -44,26 +51,21 @@ func parsePlatform(object *unstructured.Unstructured) runtime.Object {
 	trimmed.SetName(object.GetName())
 	trimmed.SetUID(object.GetUID())
 	trimmed.SetResourceVersion(object.GetResourceVersion())
-	for kind, path := range map[string][]string{
-		remediation.MachineHealthCheckKind.Kind: {"spec", "unhealthyConditions"},
-		remediation.ClusterVersionKind.Kind:     {"status", "conditions"},
-	} {
-		if object.GetKind() != kind {
-			continue
-		}
-		if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, path...); found {
-			// A shape that cannot be copied is one that cannot be understood either.
-			_ = unstructured.SetNestedField(trimmed.Object, runtime.DeepCopyJSONValue(value), path...)
-		}
+	path, relevant := platformContent[object.GetKind()]
+	if !relevant {
+		return trimmed
+	}
+	if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, path...); found {
+		// A shape that cannot be copied is one that cannot be understood either.
+		_ = unstructured.SetNestedField(trimmed.Object, runtime.DeepCopyJSONValue(value), path...)
 	}
 	return trimmed
 }
 
-// platformHandler handles optional objects. A MachineHealthCheck or a ClusterVersion
-// concerns all NodeHealthChecks, a Machine none: it is looked up when it is needed.
+// platformHandler handles optional objects. What a decision reads concerns all NodeHealthChecks.
 func (c *Controller) platformHandler() cache.ResourceEventHandler {
 	changed := func(object any) {
-		if u, ok := object.(*unstructured.Unstructured); ok && u.GetKind() != remediation.OpenShiftMachineKind.Kind {
+		if u, ok := object.(*unstructured.Unstructured); ok && platformContent[u.GetKind()] != nil {
 			c.enqueue(c.index.Names())
 		}
 	}
@@ -72,6 +74,7 @@ func (c *Controller) platformHandler() cache.ResourceEventHandler {
 		UpdateFunc: func(before, object any) {
 			old, ok := before.(*unstructured.Unstructured)
 			current, also := object.(*unstructured.Unstructured)
+			// Of both, parsePlatform has left what is relevant, and the identity.
 			if ok && also && equality.Semantic.DeepEqual(old.Object["spec"], current.Object["spec"]) && equality.Semantic.DeepEqual(old.Object["status"], current.Object["status"]) {
 				return
 			}

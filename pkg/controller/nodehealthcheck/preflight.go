@@ -16,49 +16,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
-// preflight is all that is looked at live right before something that cannot be undone: a
-// plan rests on caches, which may be behind. Its methods may be called from any goroutine.
+// preflight reads live, right before something that cannot be undone, what a plan rests on: it
+// was made from caches, which may be behind. Its methods may be called from any goroutine.
 type preflight struct {
 	*Controller
 	snapshot *snapshot
-	policy   *remediation.Policy
-}
-
-// carryOut carries out a plan, unless it was made by a spec that is no longer the present one.
-// A control plane node keeps all other control plane nodes from beginning until the outcome of
-// its creation is known.
-func (p *preflight) carryOut(ctx context.Context, executor *execute.Executor, plan *remediation.NodePlan) remediation.Outcome {
-	if p.outdated() {
-		return remediation.Outcome{Result: remediation.Deferred}
-	}
-	if !takesSlot(plan) {
-		return executor.Execute(ctx, p.policy.Owner, plan)
-	}
-	reason, release := p.acquireControlPlane(ctx, plan.Node.Name)
-	if reason != "" {
-		p.policy.Withhold(plan, reason, p.clock.Now())
-		return executor.Execute(ctx, p.policy.Owner, plan)
-	}
-	outcome := executor.Execute(ctx, p.policy.Owner, plan)
-	release(outcome.Result == remediation.Unknown)
-	return outcome
-}
-
-// outdated reports whether the spec has changed since the snapshot, for example by a pause
-// request, the NodeHealthCheck is being deleted or gone, or the clock is no longer trusted.
-func (p *preflight) outdated() bool {
-	planned := p.snapshot
-	nhc, err := p.nhcs.Get(planned.nhc.Name)
-	return err != nil || nhc.UID != planned.nhc.UID || nhc.Generation != planned.nhc.Generation ||
-		(nhc.DeletionTimestamp != nil) != (planned.nhc.DeletionTimestamp != nil) || p.clockUntrusted() != planned.clockUntrusted
-}
-
-// takesSlot reports whether a plan begins the remediation of a control plane node.
-func takesSlot(plan *remediation.NodePlan) bool {
-	return plan.Candidate && plan.Node.ControlPlane && plan.Begins()
 }
 
 // controlPlaneTimeout bounds what is asked before a control plane node begins.

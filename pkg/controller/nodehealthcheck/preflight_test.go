@@ -20,8 +20,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
 // newPreflight returns the preflight of a sync that has seen these nodes.
@@ -34,42 +32,7 @@ func newPreflight(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes
 	}
 	s := testSnapshot(nhc, nodes...)
 	s.selector = selectorOf(nhc)
-	return &preflight{Controller: c, snapshot: s, policy: &remediation.Policy{}}
-}
-
-// TestPreflightOfAnotherSpec: what was planned by another spec does not begin (spec 5.1,
-// 13.3).
-func TestPreflightOfAnotherSpec(t *testing.T) {
-	t.Parallel()
-	change := func(change func(*v1alpha1.NodeHealthCheck)) func(*testing.T, *preflight) {
-		return func(t *testing.T, p *preflight) {
-			t.Helper()
-			require.NoError(t, p.nhcStore.Update(testCheck(change)))
-		}
-	}
-	tests := map[string]struct {
-		event func(*testing.T, *preflight)
-		want  bool
-	}{
-		"nothing has happened":           {event: func(*testing.T, *preflight) {}},
-		"5.1 a status was written":       {event: change(func(n *v1alpha1.NodeHealthCheck) { n.ResourceVersion = "99" })},
-		"10.1 it was paused, or edited":  {event: change(func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }), want: true},
-		"5.1 it is being deleted":        {event: change(func(n *v1alpha1.NodeHealthCheck) { n.DeletionTimestamp = new(metav1.NewTime(epoch)) }), want: true},
-		"5.1 a namesake has replaced it": {event: change(func(n *v1alpha1.NodeHealthCheck) { n.UID = "other" }), want: true},
-		"5.1 it is gone":                 {event: func(t *testing.T, p *preflight) { t.Helper(); require.NoError(t, p.nhcStore.Delete(testCheck())) }, want: true},
-		"the clock is no longer trusted": {event: func(_ *testing.T, p *preflight) { p.clockTrusted = func() bool { return false } }, want: true},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := newPreflight(testCheck(), clocktesting.NewFakePassiveClock(epoch))
-			require.False(t, p.outdated())
-			tc.event(t, p)
-			require.Equal(t, tc.want, p.outdated())
-			plan := &remediation.NodePlan{Node: &remediation.Node{}}
-			require.Equal(t, tc.want, p.carryOut(t.Context(), &execute.Executor{}, plan).Result == remediation.Deferred)
-		})
-	}
+	return &preflight{Controller: c, snapshot: s}
 }
 
 // TestStillUnhealthy is the live look at a node before its CR is created.

@@ -28,7 +28,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	plans := remediation.NewPlans(&evaluation.policy, snapshot.nodes, now)
 	snapshot.limits.Admit(&evaluation.policy, plans, now) // Changes plans.
 	logSync(ctx, snapshot, evaluation, plans)
-	results := c.act(ctx, snapshot, evaluation, plans)
+	results := c.act(ctx, snapshot, evaluation, plans) // Creates and deletes CRs: actor.carryOut.
 	return c.report(ctx, snapshot, evaluation, results, now)
 }
 
