@@ -32,15 +32,19 @@ func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyN
 	}
 	slices.SortFunc(entries, remediatedFirst)
 	entries = entries[:min(len(entries), limit)]
+	size := entriesSize(entries)
 	for _, leaveOut := range dispensable {
-		if entriesSize(entries) <= maxEntriesSize {
+		if size <= maxEntriesSize {
 			break
 		}
 		for i := range entries {
 			leaveOut(&entries[i])
 		}
+		size = entriesSize(entries)
 	}
-	entries = entries[:fitting(entries, maxEntriesSize)]
+	if size > maxEntriesSize {
+		entries = entries[:fitting(entries, maxEntriesSize)]
+	}
 	slices.SortFunc(entries, ByName)
 	return entries
 }

@@ -100,7 +100,9 @@ func failsReady(nhc *v1alpha1.NodeHealthCheck) {
 func testSnapshot(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *snapshot {
 	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes)}
 	for _, node := range nodes {
-		s.nodes, s.objects = append(s.nodes, remediation.Node{Name: node.Name, UID: node.UID}), append(s.objects, node)
+		observed := remediation.Node{Name: node.Name, UID: node.UID}
+		observed.Constraints.NodeConstraints = s.constraintsOf(node)
+		s.nodes, s.objects = append(s.nodes, observed), append(s.objects, node)
 	}
 	return s
 }

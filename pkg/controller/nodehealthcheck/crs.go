@@ -168,7 +168,8 @@ func (c *Controller) namedUnread(node string) bool {
 func (c *Controller) findForeign(s *snapshot) error {
 	owner := object.OwnerOf(s.nhc)
 	for i, step := range s.templates.steps {
-		if s.templates.templates[i] == nil || s.templates.problem != nil {
+		template := s.templates.templates[i]
+		if template == nil || s.templates.problem != nil {
 			continue // It does not begin.
 		}
 		kind, _ := step.RemediationKind()
@@ -176,43 +177,55 @@ func (c *Controller) findForeign(s *snapshot) error {
 		if err != nil {
 			return err
 		}
+		foreign := newForeignCRs(indexer, owner, template)
+		if foreign.empty() {
+			continue
+		}
 		for j, obj := range s.objects {
-			if obj == nil || !health.Matches(s.nhc.Spec.UnhealthyConditions, obj.Status.Conditions) {
-				continue // It needs none.
+			if obj != nil && health.Matches(s.nhc.Spec.UnhealthyConditions, obj.Status.Conditions) { // Others need no CR.
+				s.nodes[j].Foreign = append(s.nodes[j].Foreign, foreign.of(obj.Name)...)
 			}
-			foreign, err := foreignCRs(indexer, owner, obj.Name, s.templates.templates[i])
-			if err != nil {
-				return err
-			}
-			s.nodes[j].Foreign = append(s.nodes[j].Foreign, foreign...)
 		}
 	}
 	return nil
 }
 
-// foreignCRs returns the CRs of one kind that others have for the node, or that have
-// the name that is needed.
-func foreignCRs(indexer cache.Indexer, owner object.Owner, node string, template *object.Template) ([]*object.CR, error) {
-	candidates, err := listCRs(indexer, byNode, node)
-	if err != nil {
-		return nil, fmt.Errorf("listing CRs: %w", err)
-	}
-	namesake, exists, err := indexer.GetByKey(cache.NewObjectName(template.Namespace, object.Name(node, template)).String())
-	if err != nil {
-		return nil, fmt.Errorf("reading CR: %w", err)
-	}
-	if exists {
-		candidates = append(candidates, namesake.(*object.CR))
-	}
-	var foreign []*object.CR
-	for _, cr := range candidates {
-		if !cr.OwnedBy(owner) || cr.Node() != node {
-			foreign = append(foreign, cr)
+// foreignCRs are the CRs of one kind that may stand in the way of those that an owner makes from
+// a template.
+type foreignCRs struct {
+	template *object.Template
+	// byNode are those of other owners.
+	byNode map[string][]*object.CR
+	// byName are those with a name that the owner may need for another node than theirs.
+	byName map[string]*object.CR
+}
+
+func newForeignCRs(indexer cache.Indexer, owner object.Owner, template *object.Template) *foreignCRs {
+	f := &foreignCRs{template: template, byNode: map[string][]*object.CR{}, byName: map[string]*object.CR{}}
+	for _, obj := range indexer.List() {
+		cr := obj.(*object.CR)
+		others := !cr.OwnedBy(owner)
+		if others {
+			f.byNode[cr.Node()] = append(f.byNode[cr.Node()], cr)
+		}
+		if cr.Namespace == template.Namespace && (others || cr.Name != object.Name(cr.Node(), template)) {
+			f.byName[cr.Name] = cr
 		}
 	}
-	// The first one is named as what is in the way: an index has no order.
-	slices.SortFunc(foreign, func(a, b *object.CR) int {
+	return f
+}
+
+func (f *foreignCRs) empty() bool { return len(f.byNode) == 0 && len(f.byName) == 0 }
+
+// of returns the CRs that others have for the node, and the one that has the name that is needed.
+func (f *foreignCRs) of(node string) []*object.CR {
+	found := slices.Clone(f.byNode[node])
+	if namesake := f.byName[object.Name(node, f.template)]; namesake != nil && namesake.Node() != node {
+		found = append(found, namesake)
+	}
+	// The first one is named as what is in the way: a cache has no order.
+	slices.SortFunc(found, func(a, b *object.CR) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 	})
-	return foreign, nil
+	return found
 }

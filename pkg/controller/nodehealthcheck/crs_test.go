@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -68,20 +69,57 @@ func TestUnreadCRsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// TestForeignCRsAreInOrder: of several CRs of others the same one is named every time
-// (P3).
-func TestForeignCRsAreInOrder(t *testing.T) {
+// TestForeignCRs: what stands in the way of a CR for node n (spec 11.4).
+func TestForeignCRs(t *testing.T) {
 	t.Parallel()
-	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, crIndexers)
-	for _, name := range []string{"d", "b", "a", "c"} {
-		cr := testCR("n", name)
+	ours := object.OwnerOf(testCheck())
+	named := func(node, name string, changes ...func(*object.CR)) *object.CR {
+		cr := testCR(node, name)
 		cr.Name = name
-		require.NoError(t, indexer.Add(cr))
+		cr.OwnerReferences = object.Render(ours, object.Target{Node: node}, &object.Template{}).GetOwnerReferences()
+		for _, change := range changes {
+			change(cr)
+		}
+		return cr
 	}
-	for range 20 {
-		foreign, err := foreignCRs(indexer, object.OwnerOf(testCheck()), "n", &object.Template{})
-		require.NoError(t, err)
-		require.Equal(t, "a", foreign[0].Name)
+	foreign := func(cr *object.CR) { cr.OwnerReferences = nil }
+	template := &object.Template{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}
+	inNamespace := func(cr *object.CR) { cr.Namespace = template.Namespace }
+	elsewhere := func(cr *object.CR) { cr.Namespace = "elsewhere" }
+	for name, tc := range map[string]struct {
+		crs  []*object.CR
+		want []string
+	}{
+		"none":                                {},
+		"our own":                             {crs: []*object.CR{named("n", "n", inNamespace)}},
+		"our own of another step":             {crs: []*object.CR{named("n", "n-12345678", inNamespace)}},
+		"our own of another node":             {crs: []*object.CR{named("m", "m", inNamespace)}},
+		"our own of another node by its name": {crs: []*object.CR{named("m", "n", inNamespace)}, want: []string{"n"}},
+		"that of another owner":               {crs: []*object.CR{named("n", "other", foreign, inNamespace)}, want: []string{"other"}},
+		"in another namespace":                {crs: []*object.CR{named("n", "n", foreign, elsewhere)}, want: []string{"n"}},
+		"for another node":                    {crs: []*object.CR{named("m", "m", foreign, inNamespace)}},
+		"for another node by its name":        {crs: []*object.CR{named("m", "n", foreign, inNamespace)}, want: []string{"n"}},
+		"the same, in another namespace":      {crs: []*object.CR{named("m", "n", foreign, elsewhere)}},
+		"once":                                {crs: []*object.CR{named("n", "n", foreign, inNamespace)}, want: []string{"n"}},
+		"P3 several, always in the same order": {
+			crs:  []*object.CR{named("n", "d", foreign), named("n", "b", foreign), named("m", "n", foreign, inNamespace), named("n", "a", foreign)},
+			want: []string{"a", "b", "d", "n"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, crIndexers)
+			for _, cr := range tc.crs {
+				require.NoError(t, indexer.Add(cr))
+			}
+			for range 10 {
+				var names []string
+				for _, cr := range newForeignCRs(indexer, ours, template).of("n") {
+					names = append(names, cr.Name)
+				}
+				require.Equal(t, tc.want, names)
+			}
+		})
 	}
 }
 

@@ -26,8 +26,8 @@ type evaluation struct {
 }
 
 // evaluate judges the nodes of a snapshot at the instant now, and by their numbers gate and
-// storm. It completes each node of the snapshot by its verdict, its constraints and
-// the next attempt, and depends on nothing else.
+// storm. It completes each node of the snapshot by its verdict, the constraints of
+// all nodes and the next attempt, and depends on nothing else.
 func evaluate(s *snapshot, now time.Time) *evaluation {
 	e := &evaluation{summary: health.NewSummary(s.observed), upgrading: s.platform.progressing}
 	for i := range s.nodes {
@@ -42,7 +42,7 @@ func evaluate(s *snapshot, now time.Time) *evaluation {
 	e.recheck = health.Earliest(e.recheck, e.summary.Recheck)
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		own := node.Constraints.NodeConstraints // Which judge has set.
+		own := node.Constraints.NodeConstraints
 		node.Constraints = e.policy.Context.Constraints
 		node.Constraints.NodeConstraints = own
 		attempt := s.state.attempts.of(node)
@@ -51,9 +51,8 @@ func evaluate(s *snapshot, now time.Time) *evaluation {
 	return e
 }
 
-// judge sets the verdict on a node, and what constrains it alone, and counts it.
+// judge sets the verdict on a node and counts it. The object is nil if it is deleted.
 func (e *evaluation) judge(s *snapshot, node *remediation.Node, obj *corev1.Node, now time.Time) {
-	node.Constraints.NodeConstraints = s.constraintsOf(obj)
 	if obj == nil {
 		return
 	}

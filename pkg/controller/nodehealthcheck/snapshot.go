@@ -40,7 +40,7 @@ type snapshot struct {
 	// observed is the number of selected nodes.
 	observed int
 	// nodes are those that may not be healthy, have CRs, or are otherwise of interest, by
-	// name. Their Verdict and Constraints are empty until evaluate sets them.
+	// name. Until evaluate completes them they lack a verdict and the constraints of all nodes.
 	nodes []remediation.Node
 	// objects are the Nodes behind nodes, at the same indexes; nil for a deleted one.
 	objects []*corev1.Node
@@ -113,11 +113,9 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	}
 	s.nodes, s.objects = make([]remediation.Node, 0, len(nodes)), make([]*corev1.Node, 0, len(nodes))
 	for _, node := range nodes {
-		s.nodes, s.objects = append(s.nodes, c.observeNode(node.name, node.object, crs)), append(s.objects, node.object)
+		s.nodes, s.objects = append(s.nodes, c.observeNode(s, node, crs)), append(s.objects, node.object)
 	}
-	if err := c.observeLeases(s); err != nil {
-		return err
-	}
+	c.observeLeases(s)
 	s.observeStatus(now)
 	return c.findForeign(s)
 }
@@ -146,9 +144,11 @@ func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
 	return needing, nil
 }
 
-// observeNode returns what is known of a node. The object is nil if there is none.
-func (c *Controller) observeNode(name string, obj *corev1.Node, crs *ownCRs) remediation.Node {
+// observeNode returns what is known of a node.
+func (c *Controller) observeNode(s *snapshot, observed nodeObject, crs *ownCRs) remediation.Node {
+	name, obj := observed.name, observed.object
 	node := remediation.Node{Name: name, Own: crs.read[name], Unreadable: crs.unreadable[name], Incomplete: crs.incomplete}
+	node.Constraints.NodeConstraints = s.constraintsOf(obj)
 	if obj == nil {
 		return node
 	}
@@ -213,18 +213,18 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 }
 
 // observeLeases adds the leases of the nodes.
-func (c *Controller) observeLeases(s *snapshot) error {
-	leases := c.leases(s.nhc.Name)
-	for i := range s.nodes {
-		lease, exists, err := leases.GetByKey(c.leaseNamespace + "/" + object.LeaseName(s.nodes[i].Name))
-		if err != nil {
-			return fmt.Errorf("reading lease: %w", err)
-		}
-		if exists {
-			s.nodes[i].Lease = lease.(*coordinationv1.Lease)
-		}
+func (c *Controller) observeLeases(s *snapshot) {
+	leases := map[string]*coordinationv1.Lease{}
+	for _, obj := range c.leases(s.nhc.Name).List() {
+		lease := obj.(*coordinationv1.Lease)
+		leases[lease.Name] = lease
 	}
-	return nil
+	if len(leases) == 0 {
+		return
+	}
+	for i := range s.nodes {
+		s.nodes[i].Lease = leases[object.LeaseName(s.nodes[i].Name)]
+	}
 }
 
 // observeStatus adds what status and the process know of the nodes.
@@ -258,13 +258,20 @@ func (s *snapshot) observeStatus(now time.Time) {
 // other nodes.
 func (s *snapshot) observeEntries() {
 	s.listed = make([]*v1alpha1.UnhealthyNode, len(s.nodes))
+	next := 0
 	for i := range s.nhc.Status.UnhealthyNodes {
 		entry := &s.nhc.Status.UnhealthyNodes[i]
-		if j, found := s.index(entry.Name); found {
-			s.listed[j], s.nodes[j].Recorded = entry, entry.Remediations
-			if healthy := entry.ConditionsHealthyTimestamp; healthy != nil {
-				s.nodes[j].HealthySince = healthy.Time
-			}
+		j, found := next, next < len(s.nodes) && s.nodes[next].Name == entry.Name // Most come in order.
+		if !found {
+			j, found = s.index(entry.Name)
+		}
+		if !found {
+			continue
+		}
+		next = j + 1
+		s.listed[j], s.nodes[j].Recorded = entry, entry.Remediations
+		if healthy := entry.ConditionsHealthyTimestamp; healthy != nil {
+			s.nodes[j].HealthySince = healthy.Time
 		}
 	}
 }
