@@ -20,6 +20,9 @@ GOLANGCI_LINT := go tool -modfile=hack/tools/golangci-lint/go.mod golangci-lint
 # Prints the results of tests as they come, and keeps them for testreport.
 GOTESTSUM := go tool -modfile=hack/tools/gotestsum/go.mod gotestsum
 
+# Without it, a process with the race detector sleeps for a second before it exits.
+export GORACE ?= atexit_sleep_ms=50
+
 TEST_FLAGS ?=
 TEST_TIMEOUT ?= 40m
 
@@ -73,6 +76,7 @@ test: test-unit test-integration ## Run all tests, but for what takes long (9 mi
 PURE = ./hack/... ./pkg/apis/... ./pkg/health ./pkg/history ./pkg/limits ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
 
 # In virtual time nothing is late: these tests are many, and much slower with the race detector.
+# Memory is not what they are short of (GOGC).
 VIRTUAL = ./test/memapi ./test/simulation
 
 # The race detector needs cgo, and that a C compiler.
@@ -86,7 +90,7 @@ _output/tests:
 .PHONY: test-unit
 test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
-	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
+	GOGC=400 $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -count=1 -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
 

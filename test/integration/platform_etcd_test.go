@@ -5,6 +5,7 @@ package integration
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -18,10 +19,18 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// testEtcd: a control plane node is remediated only if etcd can do without it (spec
+// TestOpenShiftEtcd: a control plane node is remediated only if etcd can do without it (spec
 // 12.3, 12.4).
-func testEtcd(t *testing.T, c *cluster, _ *localkube.Process) {
+func TestOpenShiftEtcd(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startOnOpenShift(t)
 	c.installOptional(t, clusterVersion)
+	eventually(t, "the controller watches ClusterVersions, by which it knows OpenShift", func() bool {
+		return len(c.audited(t, func(r localkube.Request) bool {
+			return r.Resource == clusterVersion.resource.Resource && r.Verb == "list" && r.Code == http.StatusOK && r.User == deploy.User
+		})) > 0
+	})
 	s := newOnPlatform(t, c)
 	s.createNodes("a", "b")
 	s.createBudget("etcd", 0)

@@ -21,12 +21,7 @@ import (
 func TestOpenShift(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
-	for _, namespace := range []string{"openshift-etcd", machineNamespace} {
-		_, err := c.Kubectl(t.Context(), "create", "namespace", namespace)
-		require.NoError(t, err)
-	}
-	c.applyOverlay(t, "openshift")
-	controller := c.startController(t, "openshift")
+	controller := c.startOnOpenShift(t)
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, *cluster, *localkube.Process)
@@ -37,12 +32,22 @@ func TestOpenShift(t *testing.T) {
 		{"upgrade", testUpgrade},
 		{"upgrade of a node", testUpgradeOfNode},
 		{"upgrade and pause", testUpgradeAndPause},
-		{"etcd", testEtcd},
 		{"namespace of Metal3", testMetal3Namespace},
 		{"machines", testOpenShiftMachines}, // Stops this controller.
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, c, controller) })
 	}
+}
+
+// startOnOpenShift starts the controller as it is meant for OpenShift.
+func (c *cluster) startOnOpenShift(t *testing.T) *localkube.Process {
+	t.Helper()
+	for _, namespace := range []string{"openshift-etcd", machineNamespace} {
+		_, err := c.Kubectl(t.Context(), "create", "namespace", namespace)
+		require.NoError(t, err)
+	}
+	c.applyOverlay(t, "openshift")
+	return c.startController(t, "openshift")
 }
 
 // testKindsComeAndGo: the controller was started without any of the kinds (spec

@@ -46,10 +46,12 @@ func logged(t *testing.T, p *localkube.Process, message string) []map[string]any
 	t.Helper()
 	log, err := os.ReadFile(p.LogPath())
 	require.NoError(t, err)
+	text, err := json.Marshal(message)
+	require.NoError(t, err)
 	var lines []map[string]any
 	for line := range bytes.Lines(log) {
 		var fields map[string]any
-		if json.Unmarshal(line, &fields) == nil && fields["msg"] == message {
+		if bytes.Contains(line, text) && json.Unmarshal(line, &fields) == nil && fields["msg"] == message {
 			lines = append(lines, fields)
 		}
 	}
