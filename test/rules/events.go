@@ -6,7 +6,6 @@ package rules
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -37,11 +36,6 @@ var eventTypes = map[string][]string{
 // reported is what events of the same kind report. The note counts only where it names
 // the node or the CR.
 type reported struct{ reason, kind, name, note string }
-
-// compareReported orders them.
-func compareReported(a, b reported) int {
-	return cmp.Or(cmp.Compare(a.reason, b.reason), cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name), cmp.Compare(a.note, b.note))
-}
 
 // transition is a change that an event has to report, unless its Node is gone.
 type transition struct {
@@ -192,31 +186,35 @@ func eventForm(event *eventsv1.Event) finding {
 // unsettled returns the events that are missing, or too many (spec 19.1, 19.3).
 func (e *events) unsettled(p *snapshot, blind bool) []Violation {
 	seen := map[reported]int{}
+	for r := range e.transitions {
+		seen[r] = 0
+	}
 	for key, r := range e.kinds {
 		seen[r] += e.counts[key] - e.baseline[key]
 	}
-	all := maps.Clone(seen)
-	for r := range e.transitions {
-		all[r] += 0
-	}
 	var left []Violation
-	for _, r := range slices.SortedFunc(maps.Keys(all), compareReported) {
-		due := slices.Clone(e.transitions[r])
-		atMost := len(due) + e.restarts
-		due = slices.DeleteFunc(due, func(t transition) bool { return !p.stillThere(r, t) })
+	for r, count := range seen {
+		transitions, due := e.transitions[r], 0
+		for _, t := range transitions {
+			if p.stillThere(r, t) {
+				due++
+			}
+		}
+		atMost := len(transitions) + e.restarts
 		// One that repeats another becomes the second of a series. Of a third one, the API
 		// server learns only minutes later.
-		atLeast := min(len(due), 2)
+		atLeast := min(due, 2)
 		p.checks["19.1"]++
-		if (seen[r] <= atMost || blind) && (seen[r] >= atLeast || e.lost) {
+		if (count <= atMost || blind) && (count >= atLeast || e.lost) {
 			continue
 		}
-		violation := Violation{Rule: "19.1", NHC: r.name, Text: fmt.Sprintf("%d events %s on %s %s for %d transitions (%q)", seen[r], r.reason, r.kind, r.name, len(e.transitions[r]), r.note)}
+		violation := Violation{Rule: "19.1", NHC: r.name, Text: fmt.Sprintf("%d events %s on %s %s for %d transitions (%q)", count, r.reason, r.kind, r.name, len(transitions), r.note)}
 		if r.kind == "Node" {
 			violation.Node, violation.NHC = r.name, ""
 		}
 		left = append(left, violation)
 	}
+	slices.SortFunc(left, func(a, b Violation) int { return cmp.Compare(a.Text, b.Text) })
 	return left
 }
 
