@@ -38,18 +38,32 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 done
 
 # install, other than build -o, does not link again what is up to date.
-install() { # PROGRESS LDFLAGS PACKAGE
-  local flags=(-trimpath -buildvcs=false -ldflags "$2")
+install() { # NAME LDFLAGS PACKAGE
+  local flags=(-trimpath -buildvcs=false -ldflags "$2") packages
   if [[ "$(go list "${flags[@]}" -f '{{.Stale}}' "$3")" == true ]]; then
-    echo "building $1"
-    go install "${flags[@]}" "$3"
+    packages=$(go list "${flags[@]}" -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$3" | wc -l)
+    echo "Building $1: ${packages} packages"
+    go install -v "${flags[@]}" "$3" 2>&1 | progress "${packages}"
   fi
 }
 
-install "localkube with Kubernetes ${kubernetes} (cold: about 4 minutes)" "${ldflags}" .
+# progress counts the packages that `go install -v` names as it compiles them, and passes on
+# what else it says. The estimate takes all packages for equal: it is rough.
+progress() { # PACKAGES
+  local line done=0 step=$(($1 / 20 + 1)) begin=${SECONDS}
+  while IFS= read -r line; do
+    if [[ ! "${line}" =~ ^[A-Za-z0-9._~/-]+$ ]]; then
+      echo "${line}" >&2
+    elif ((++done % step == 0)); then
+      echo "  ${done} of $1 packages, about $(((SECONDS - begin) * ($1 - done) / done / 60 + 1)) min left"
+    fi
+  done
+}
+
+install "etcd and Kubernetes ${kubernetes}" "${ldflags}" .
 ln -sf localkube "${GOBIN}/kubectl"
 (
   cd kwok
-  install "kwok ${kwok} (cold: about 1 minute)" \
+  install "kwok ${kwok}" \
     "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=${kwok}" sigs.k8s.io/kwok/cmd/kwok
 )

@@ -37,6 +37,8 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, explainBlocker(outcome.CR)
 	case Recovered:
 		reason, until = v1alpha1.DecidedRecovering, time.Time{}
+	case Refused:
+		reason, until = outcome.Reason, time.Time{}
 	case StillDeleting:
 		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
 	case LeaseLost:

@@ -103,6 +103,7 @@ func TestDecision(t *testing.T) {
 		"18.2 a time that cannot be stored": {node: sick("n", soon, func(n *Node) { n.Verdict.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }), want: "SoonUnhealthy"},
 		"14.2 a race that was lost":         {node: sick("n"), outcome: Outcome{Result: LeaseLost}, want: "LeaseTaken", message: "was written by another client"},
 		"the last look":                     {node: sick("n"), outcome: Outcome{Result: Recovered}, want: "Recovering"},
+		"the last look finds a constraint":  {node: sick("n"), outcome: Outcome{Result: Refused, Reason: v1alpha1.DecidedExcluded}, want: "Excluded"},
 		"6.8":                               {node: sick("n", unreadable), want: "RemediationUnreadable"},
 		"6.8 deleted":                       {node: sick("n", gone, unreadable), want: "RemediationUnreadable"},
 		"6.8 healthy":                       {node: sick("n", well, unreadable), want: "RemediationUnreadable"},

@@ -29,6 +29,9 @@ const (
 	LeaseLost Result = "LeaseLost"
 	// Recovered: a live read found the node no longer unhealthy.
 	Recovered Result = "Recovered"
+	// Refused: a live read found a constraint of the node that the plan did not know. Reason
+	// names it.
+	Refused Result = "Refused"
 	// Deferred: the plan is left to the next batch (spec 8.4).
 	Deferred Result = "Deferred"
 	// Failed: something has failed that the node waits for. Reason says what.
@@ -41,7 +44,7 @@ const (
 // nothing.
 type Outcome struct {
 	Result Result
-	// Reason is that of the decision if Result is Failed or Unknown.
+	// Reason is that of the decision if Result is Refused, Failed or Unknown.
 	Reason v1alpha1.DecisionReason
 	// CR is the one that was created or adopted, or that blocks.
 	CR *object.CR

@@ -120,7 +120,7 @@ var bugs = []bug{
 	},
 	{
 		name: "the Node is not read live before its CR is created", rule: "5.4", file: inController + "preflight.go",
-		old: "	return cached != nil && p.snapshot.mayStillBegin(live, now) && p.snapshot.mayStillBegin(cached, now), nil\n", new: "	return live != nil || cached != nil || now.IsZero(), nil\n",
+		old: "	if node == nil || node.UID != planned.UID {\n		return v1alpha1.DecidedRecovering\n", new: "	if node == nil || node.UID == planned.UID {\n		return \"\"\n",
 	},
 	// Leases.
 	{

@@ -112,7 +112,7 @@ func (c *Controller) newActor(s *snapshot, policy *remediation.Policy) *actor {
 	return &actor{preflight: preflight, policy: policy, executor: &execute.Executor{
 		Client:         c.dynamic,
 		Mapping:        c.locate,
-		StillUnhealthy: preflight.stillUnhealthy,
+		Confirm:        preflight.confirm,
 		Kube:           c.kube,
 		LeaseNamespace: c.leaseNamespace,
 		Now:            c.clock.Now,

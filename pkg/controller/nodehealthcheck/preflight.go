@@ -59,25 +59,36 @@ func (p *preflight) acquireControlPlane(ctx context.Context, node string) (v1alp
 	return "", release
 }
 
-// stillUnhealthy reads a Node and judges it by the rules of the NodeHealthCheck, and then
-// what the cache has of it: while the answer was on its way, the watch may have reported a
-// recovery after it. A Node that is gone, or was replaced by a namesake, is not unhealthy.
-func (p *preflight) stillUnhealthy(ctx context.Context, name string) (bool, error) {
-	live, err := p.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+// confirm reads a Node and judges it by the rules of the NodeHealthCheck, and then what the
+// cache has of it: while the answer was on its way, the watch may have reported a recovery
+// after it. It returns why a plan that writes a CR must not go on, and nothing if it may.
+func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (v1alpha1.DecisionReason, error) {
+	live, err := p.kube.CoreV1().Nodes().Get(ctx, planned.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return v1alpha1.DecidedRecovering, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading node: %w", err)
+		return "", fmt.Errorf("reading node: %w", err)
 	}
-	cached, now := p.nodes.Get(name), p.clock.Now()
-	return cached != nil && p.snapshot.mayStillBegin(live, now) && p.snapshot.mayStillBegin(cached, now), nil
+	now := p.clock.Now()
+	if reason := p.snapshot.refusal(planned, live, now); reason != "" {
+		return reason, nil
+	}
+	return p.snapshot.refusal(planned, p.nodes.Get(planned.Name), now), nil
 }
 
-// mayStillBegin reports whether a Node is the one that was planned for, is unhealthy, and nothing
-// constrains it alone.
-func (s *snapshot) mayStillBegin(node *corev1.Node, now time.Time) bool {
-	known := s.nodeObject(node.Name)
+// refusal returns why a Node, as it is now, forbids what was planned for it: it is constrained,
+// or no longer unhealthy. A Node that is gone, or was replaced by a namesake, is not unhealthy.
+func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now time.Time) v1alpha1.DecisionReason {
+	if node == nil || node.UID != planned.UID {
+		return v1alpha1.DecidedRecovering
+	}
 	constraints := remediation.Constraints{NodeConstraints: s.constraintsOf(node)}
-	return known != nil && known.UID == node.UID && constraints.Refusal(true) == "" && s.verdict(node, now).State == health.Unhealthy
+	if reason := constraints.Refusal(len(planned.Own) == 0); reason != "" {
+		return reason
+	}
+	if s.verdict(node, now).State != health.Unhealthy {
+		return v1alpha1.DecidedRecovering
+	}
+	return ""
 }

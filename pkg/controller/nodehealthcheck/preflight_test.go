@@ -20,6 +20,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // newPreflight returns the preflight of a sync that has seen these nodes.
@@ -35,8 +36,8 @@ func newPreflight(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes
 	return &preflight{Controller: c, snapshot: s}
 }
 
-// TestStillUnhealthy is the live look at a node before its CR is created.
-func TestStillUnhealthy(t *testing.T) {
+// TestConfirm is the live look at a node before its CR is created.
+func TestConfirm(t *testing.T) {
 	t.Parallel()
 	nhc := testCheck(func(n *v1alpha1.NodeHealthCheck) {
 		n.Spec.Selector.MatchLabels = map[string]string{"role": "worker"}
@@ -52,19 +53,19 @@ func TestStillUnhealthy(t *testing.T) {
 		cached *corev1.Node
 		err    error
 		now    time.Time
-		want   bool
+		want   v1alpha1.DecisionReason
 	}{
-		"7.3 it still is":                      {live: worker(), now: epoch.Add(time.Minute), want: true},
-		"7.3 not yet":                          {live: worker(), now: epoch.Add(time.Minute - 1)},
-		"7.3 it has recovered":                 {live: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour)},
-		"7.2 it has just relapsed":             {live: worker(conditions(testCondition("Ready", "False", epoch.Add(time.Hour)))), now: epoch.Add(time.Hour)},
-		"15.1 it was excluded":                 {live: worker(labelled(v1alpha1.LabelExclude, "true")), now: epoch.Add(time.Hour)},
-		"15.2 an empty label does not exclude": {live: worker(labelled(v1alpha1.LabelExclude, "")), now: epoch.Add(time.Hour), want: true},
-		"17.5 it is no longer selected":        {live: worker(labelled("role", "infra")), now: epoch.Add(time.Hour)},
-		"17.1 it is gone":                      {now: epoch.Add(time.Hour)},
-		"P9 it was replaced by a namesake":     {live: worker(func(n *corev1.Node) { n.UID = "another" }), now: epoch.Add(time.Hour)},
+		"7.3 it still is":                      {live: worker(), now: epoch.Add(time.Minute)},
+		"7.3 not yet":                          {live: worker(), now: epoch.Add(time.Minute - 1), want: v1alpha1.DecidedRecovering},
+		"7.3 it has recovered":                 {live: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
+		"7.2 it has just relapsed":             {live: worker(conditions(testCondition("Ready", "False", epoch.Add(time.Hour)))), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
+		"15.1 it was excluded":                 {live: worker(labelled(v1alpha1.LabelExclude, "true")), now: epoch.Add(time.Hour), want: v1alpha1.DecidedExcluded},
+		"15.2 an empty label does not exclude": {live: worker(labelled(v1alpha1.LabelExclude, "")), now: epoch.Add(time.Hour)},
+		"17.5 it is no longer selected":        {live: worker(labelled("role", "infra")), now: epoch.Add(time.Hour), want: v1alpha1.DecidedUnselected},
+		"17.1 it is gone":                      {now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
+		"P9 it was replaced by a namesake":     {live: worker(func(n *corev1.Node) { n.UID = "another" }), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
 		"P5 it cannot be read":                 {live: worker(), err: unreachable, now: epoch.Add(time.Hour)},
-		"16.1 the watch knows of a recovery":   {live: worker(), cached: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour)},
+		"16.1 the watch knows of a recovery":   {live: worker(), cached: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestStillUnhealthy(t *testing.T) {
 			if tc.cached != nil {
 				require.NoError(t, p.nodes.Update(tc.cached))
 			}
-			got, err := p.stillUnhealthy(t.Context(), "n")
+			got, err := p.confirm(t.Context(), &remediation.Node{Name: "n", UID: worker().UID})
 			require.ErrorIs(t, err, tc.err)
 			require.Equal(t, tc.want, got)
 		})

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
@@ -38,8 +39,10 @@ type Executor struct {
 	Client dynamic.Interface
 	// Mapping returns where CRs of a kind are served.
 	Mapping func(schema.GroupVersionKind) (*meta.RESTMapping, error)
-	// StillUnhealthy reads the node live and judges it again, for Confirm.
-	StillUnhealthy func(ctx context.Context, node string) (bool, error)
+	// Confirm reads the Node live and judges it again. It returns why the plan must not go on:
+	// DecidedRecovering for a node that is no longer unhealthy, the reason of a constraint, or
+	// nothing.
+	Confirm func(ctx context.Context, node *remediation.Node) (v1alpha1.DecisionReason, error)
 	// Kube writes the leases, in LeaseNamespace, and removes confirmations from Nodes.
 	Kube           kubernetes.Interface
 	LeaseNamespace string
@@ -129,7 +132,7 @@ func (e *Executor) send(ctx context.Context, owner object.Owner, node *remediati
 	defer cancel()
 	switch action := action.(type) {
 	case remediation.Confirm:
-		return e.confirm(ctx, node.Name, outcome)
+		return e.confirm(ctx, node, outcome)
 	case remediation.Create:
 		e.create(ctx, owner, node, action, outcome)
 	case remediation.Delete:
@@ -174,17 +177,21 @@ func (e *Executor) client(gvk schema.GroupVersionKind, namespace string) (dynami
 }
 
 // confirm looks at the node right before something that cannot be undone.
-func (e *Executor) confirm(ctx context.Context, node string, outcome *pendingOutcome) error {
-	unhealthy, err := e.StillUnhealthy(ctx, node)
+func (e *Executor) confirm(ctx context.Context, node *remediation.Node, outcome *pendingOutcome) error {
+	refusal, err := e.Confirm(ctx, node)
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading node %s again: %w", node, err)
-	case !unhealthy:
+		return fmt.Errorf("reading node %s again: %w", node.Name, err)
+	case refusal == "":
+		return nil
+	case refusal == v1alpha1.DecidedRecovering:
 		outcome.set(remediation.Recovered)
-		klog.FromContext(ctx).V(2).Info("Went no further: the node is no longer unhealthy")
-		return errStop
+	default:
+		outcome.set(remediation.Refused)
+		outcome.Reason = refusal
 	}
-	return nil
+	klog.FromContext(ctx).V(2).Info("Went no further: the Node has changed", "reason", refusal)
+	return errStop
 }
 
 func (e *Executor) create(ctx context.Context, owner object.Owner, node *remediation.Node, action remediation.Create, outcome *pendingOutcome) {

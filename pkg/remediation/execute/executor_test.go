@@ -39,15 +39,15 @@ type testExecutor struct {
 	client *dynamicfake.FakeDynamicClient
 	kube   *kubefake.Clientset
 	scope  meta.RESTScope
-	// unhealthy and nodeErr are what a live look at the node finds.
-	unhealthy bool
-	nodeErr   error
-	looks     []string
-	written   []string
+	// refusal and nodeErr are what a live look at the node finds.
+	refusal v1alpha1.DecisionReason
+	nodeErr error
+	looks   []string
+	written []string
 }
 
 func newTestExecutor(objects ...runtime.Object) *testExecutor {
-	th := &testExecutor{scope: meta.RESTScopeNamespace, unhealthy: true, kube: kubefake.NewClientset()}
+	th := &testExecutor{scope: meta.RESTScopeNamespace, kube: kubefake.NewClientset()}
 	th.client = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{crResource: testKind + "List"}, objects...)
 	th.Executor = &Executor{
@@ -58,9 +58,9 @@ func newTestExecutor(objects ...runtime.Object) *testExecutor {
 			}
 			return &meta.RESTMapping{Resource: crResource, GroupVersionKind: gvk, Scope: th.scope}, nil
 		},
-		StillUnhealthy: func(_ context.Context, node string) (bool, error) {
-			th.looks = append(th.looks, node)
-			return th.unhealthy, th.nodeErr
+		Confirm: func(_ context.Context, node *remediation.Node) (v1alpha1.DecisionReason, error) {
+			th.looks = append(th.looks, node.Name)
+			return th.refusal, th.nodeErr
 		},
 		Kube:           th.kube,
 		LeaseNamespace: "medik8s-leases",
@@ -151,7 +151,7 @@ func TestExecuteCreateClusterScoped(t *testing.T) {
 func TestExecuteCreateNotAnyMore(t *testing.T) {
 	t.Parallel()
 	th := newTestExecutor()
-	th.unhealthy = false
+	th.refusal = v1alpha1.DecidedRecovering
 	outcome := th.create(t)
 	require.Equal(t, remediation.Outcome{Result: remediation.Recovered}, outcome)
 	require.Empty(t, th.writes(), "16: a node that has recovered in between gets no CR")
@@ -298,17 +298,18 @@ func TestExecuteCreateKnownCR(t *testing.T) {
 func TestExecuteConfirm(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		recovered bool
-		err       error
-		want      remediation.Outcome
+		refusal v1alpha1.DecisionReason
+		err     error
+		want    remediation.Outcome
 	}{
-		"13.3 it has recovered":         {recovered: true, want: remediation.Outcome{Result: remediation.Recovered}},
+		"13.3 it has recovered":         {refusal: v1alpha1.DecidedRecovering, want: remediation.Outcome{Result: remediation.Recovered}},
+		"13.3 15.1 it was excluded":     {refusal: v1alpha1.DecidedExcluded, want: remediation.Outcome{Result: remediation.Refused, Reason: v1alpha1.DecidedExcluded}},
 		"P5 the Node could not be read": {err: errServer, want: remediation.Outcome{Result: remediation.Failed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			th := newTestExecutor(live("n", "n-uid"))
-			th.unhealthy, th.nodeErr = !tc.recovered, tc.err
+			th.refusal, th.nodeErr = tc.refusal, tc.err
 			outcome := th.run(t.Context(), actions(remediation.Confirm{}, remediation.MarkTimedOut{CR: cr("n"), At: epoch, EndsStep: true}, remediation.ReleaseLease{Lease: held(ours, epoch)}))
 			if errors.Is(tc.err, errServer) {
 				require.ErrorIs(t, outcome.Err, errServer)
