@@ -46,7 +46,7 @@ func (j *Judge) markedAgain(event Change, before, after *CR) finding {
 	remindable := func(node *Node) bool {
 		return node != nil && !event.Time.Before(node.Created.Add(v1alpha1.ReminderDelay))
 	}
-	tolerance := j.config.Tolerance
+	tolerance := j.toleranceAt(&Request{Time: event.Time})
 	again := after.Marked && before.Deleting && !event.Time.Before(due) &&
 		some(j.nodes[after.Node].during(event.Time.Add(-tolerance.Sync-tolerance.Cache), event.ResourceVersion), remindable)
 	return check("13.8", !again, "nhc-timed-out is changed from %q to %q", before.TimedOut, after.TimedOut)
