@@ -28,7 +28,7 @@ type Metric struct {
 }
 
 // targetLabels are what Prometheus and its operator add to each series.
-var targetLabels = []string{"job", "instance", "namespace", "service", "pod", "container", "endpoint"}
+var targetLabels = []string{"cluster", "job", "instance", "namespace", "service", "pod", "container", "endpoint"}
 
 // catalogue knows all series there are, by name.
 type catalogue map[string]Metric
