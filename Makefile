@@ -40,12 +40,22 @@ help: ## List the targets.
 build: ## Build bin/nhc-controller.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller
 
-# The Go that builds the image: a release names it by its digest.
+# The Go that builds the image with a container engine: a release names it by its digest.
 GO_IMAGE ?= golang:1.26
 
 .PHONY: image
-image: ## Build the container image.
+image: ## Build the container image with a container engine (CONTAINER_TOOL).
+	@[[ '$(LDFLAGS)' == *-dev+* || '$(GO_IMAGE)' == *@sha256:* ]] || \
+		{ echo "This is a release: name the Go that builds it by its digest, GO_IMAGE=golang:...@sha256:..." >&2; exit 1; }
 	$(CONTAINER_TOOL) build --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg 'LDFLAGS=$(LDFLAGS)' --tag $(IMAGE) .
+
+# What make image-oci builds for.
+IMAGE_ARCHITECTURES ?= amd64 arm64
+IMAGE_DIR ?= _output/image
+
+.PHONY: image-oci
+image-oci: ## Build the container image into IMAGE_DIR, without a container engine, for IMAGE_ARCHITECTURES.
+	hack/image.sh '$(IMAGE_DIR)' '$(IMAGE)' '$(LDFLAGS)' $(IMAGE_ARCHITECTURES)
 
 .PHONY: sbom
 sbom: build ## List the modules in bin/nhc-controller in _output/sbom.cdx.json (CycloneDX).
@@ -93,6 +103,7 @@ test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	GOGC=400 $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -count=1 -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
+	cd hack/image && go test -count=1 ./...
 
 # The controller that the integration tests run, with the race detector in it.
 .PHONY: build-race
