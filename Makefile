@@ -67,7 +67,7 @@ localkube: ## Build the control plane of the tests and the demo into bin/ (minut
 
 .PHONY: clean
 clean: ## Remove what was built.
-	rm -rf bin _output
+	rm -rf bin _output dist
 
 ##@ Try
 
@@ -145,7 +145,7 @@ NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 nightly: ## Run what takes too long for make test (hours).
 	@echo "The seed is $(NIGHTLY_SEED)"
 	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-faults nightly-simulation nightly-fuzz \
-		planted-bugs nightly-bench verify-reproducible govulncheck
+		planted-bugs nightly-bench verify-reproducible verify-release govulncheck
 
 .PHONY: nightly-race
 nightly-race: c-compiler _output/tests
@@ -215,7 +215,7 @@ lint: ## Run golangci-lint, at the version in hack/tools.
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: verify
-verify: verify-boilerplate verify-fmt verify-tidy verify-vet verify-codegen verify-manifests lint ## Check everything but the tests.
+verify: verify-boilerplate verify-fmt verify-tidy verify-vet verify-codegen verify-manifests verify-workflows lint ## Check everything but the tests.
 
 .PHONY: verify-boilerplate
 verify-boilerplate: ## Check the copyright notices.
@@ -242,6 +242,11 @@ verify-codegen: ## Check that the generated code is up to date.
 verify-manifests: ## Check that the CRD and manifests/install.yaml are up to date.
 	hack/verify-manifests.sh
 
+# Without shellcheck and pyflakes, which are there on some machines only.
+.PHONY: verify-workflows
+verify-workflows: ## Check the workflows.
+	go tool -modfile=hack/tools/actionlint/go.mod actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml
+
 # Not part of verify: promtool takes minutes to compile, once.
 .PHONY: verify-monitoring
 verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
@@ -251,6 +256,11 @@ verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
 .PHONY: verify-reproducible
 verify-reproducible: ## Check that two builds in different directories are the same file.
 	hack/verify-reproducible.sh '$(LDFLAGS)'
+
+# Not part of verify: it builds two releases, one of them without the build cache.
+.PHONY: verify-release
+verify-release: ## Check that two releases of the same files are the same (10 minutes).
+	hack/verify-release.sh
 
 # Not part of verify: it needs the network, and what is found changes from day to day.
 .PHONY: govulncheck
