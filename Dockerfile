@@ -1,6 +1,8 @@
-# syntax=docker/dockerfile:1
+# For those who have a container engine: Docker with BuildKit, or Podman. Nothing but the
+# image of Go is downloaded, no frontend either. hack/image.sh needs no engine.
 
-# The Go that builds. A release pins it: --build-arg GO_IMAGE=golang:1.26.8@sha256:…
+# The Go that builds. A release names it by its digest, see the Makefile:
+# --build-arg GO_IMAGE=golang:1.26.8@sha256:…
 ARG GO_IMAGE=golang:1.26
 
 # Cross-compiles on the platform that builds, for the platform that is asked for.

@@ -40,12 +40,22 @@ help: ## List the targets.
 build: ## Build bin/nhc-controller.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller
 
-# The Go that builds the image: a release names it by its digest.
+# The Go that builds the image with a container engine: a release names it by its digest.
 GO_IMAGE ?= golang:1.26
 
 .PHONY: image
-image: ## Build the container image.
+image: ## Build the container image with a container engine (CONTAINER_TOOL).
+	@[[ '$(LDFLAGS)' == *-dev+* || '$(GO_IMAGE)' == *@sha256:* ]] || \
+		{ echo "This is a release: name the Go that builds it by its digest, GO_IMAGE=golang:...@sha256:..." >&2; exit 1; }
 	$(CONTAINER_TOOL) build --build-arg GO_IMAGE=$(GO_IMAGE) --build-arg 'LDFLAGS=$(LDFLAGS)' --tag $(IMAGE) .
+
+# What make image-oci builds for.
+IMAGE_ARCHITECTURES ?= amd64 arm64
+IMAGE_DIR ?= _output/image
+
+.PHONY: image-oci
+image-oci: ## Build the container image into IMAGE_DIR, without a container engine, for IMAGE_ARCHITECTURES.
+	hack/image.sh '$(IMAGE_DIR)' '$(IMAGE)' '$(LDFLAGS)' $(IMAGE_ARCHITECTURES)
 
 .PHONY: sbom
 sbom: build ## List the modules in bin/nhc-controller in _output/sbom.cdx.json (CycloneDX).
@@ -57,7 +67,7 @@ localkube: ## Build the control plane of the tests and the demo into bin/ (minut
 
 .PHONY: clean
 clean: ## Remove what was built.
-	rm -rf bin _output
+	rm -rf bin _output dist
 
 ##@ Try
 
@@ -93,6 +103,7 @@ test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	GOGC=400 $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -count=1 -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
+	cd hack/image && go test -count=1 ./...
 
 # The controller that the integration tests run, with the race detector in it.
 .PHONY: build-race
@@ -134,7 +145,7 @@ NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 nightly: ## Run what takes too long for make test (hours).
 	@echo "The seed is $(NIGHTLY_SEED)"
 	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-faults nightly-simulation nightly-fuzz \
-		planted-bugs nightly-bench verify-reproducible govulncheck
+		planted-bugs nightly-bench verify-reproducible verify-release govulncheck
 
 .PHONY: nightly-race
 nightly-race: c-compiler _output/tests
@@ -204,7 +215,7 @@ lint: ## Run golangci-lint, at the version in hack/tools.
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: verify
-verify: verify-boilerplate verify-fmt verify-tidy verify-vet verify-codegen verify-manifests lint ## Check everything but the tests.
+verify: verify-boilerplate verify-fmt verify-tidy verify-vet verify-codegen verify-manifests verify-workflows lint ## Check everything but the tests.
 
 .PHONY: verify-boilerplate
 verify-boilerplate: ## Check the copyright notices.
@@ -231,6 +242,11 @@ verify-codegen: ## Check that the generated code is up to date.
 verify-manifests: ## Check that the CRD and manifests/install.yaml are up to date.
 	hack/verify-manifests.sh
 
+# Without shellcheck and pyflakes, which are there on some machines only.
+.PHONY: verify-workflows
+verify-workflows: ## Check the workflows.
+	go tool -modfile=hack/tools/actionlint/go.mod actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml
+
 # Not part of verify: promtool takes minutes to compile, once.
 .PHONY: verify-monitoring
 verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
@@ -240,6 +256,11 @@ verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
 .PHONY: verify-reproducible
 verify-reproducible: ## Check that two builds in different directories are the same file.
 	hack/verify-reproducible.sh '$(LDFLAGS)'
+
+# Not part of verify: it builds two releases, one of them without the build cache.
+.PHONY: verify-release
+verify-release: ## Check that two releases of the same files are the same (10 minutes).
+	hack/verify-release.sh
 
 # Not part of verify: it needs the network, and what is found changes from day to day.
 .PHONY: govulncheck
