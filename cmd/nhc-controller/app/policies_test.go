@@ -55,7 +55,7 @@ func inPolicyCluster(t *testing.T, before, test func(c *policyCluster)) {
 		})
 		checker, err := newPolicyChecker(c.kube.AdmissionregistrationV1(), c.registry)
 		require.NoError(t, err)
-		require.Equal(t, "unknown", c.metric(), "nobody has looked")
+		require.Equal(t, unknown, c.metric(), "nobody has looked")
 		before(c)
 
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), c.logger))
@@ -90,15 +90,18 @@ func (c *policyCluster) after(d time.Duration) {
 	synctest.Wait()
 }
 
-// metric returns the value of the metric as text.
-func (c *policyCluster) metric() any {
+// unknown is the metric without a series.
+const unknown = -1
+
+// metric returns the value of the metric.
+func (c *policyCluster) metric() int {
 	families, err := c.registry.Gather()
 	require.NoError(c, err)
 	if len(families) == 0 {
-		return "unknown"
+		return unknown
 	}
 	require.Equal(c, "nhc_admission_policies_missing", families[0].GetName())
-	return families[0].GetMetric()[0].GetGauge().GetValue()
+	return int(families[0].GetMetric()[0].GetGauge().GetValue())
 }
 
 // logged returns the messages so far.
@@ -123,14 +126,14 @@ const (
 
 func TestPoliciesExist(t *testing.T) {
 	inPolicyCluster(t, func(*policyCluster) {}, func(c *policyCluster) {
-		require.Equal(t, 0.0, c.metric(), "22.7: at the start")
+		require.Equal(t, 0, c.metric(), "22.7: at the start")
 		require.Empty(t, c.logged())
 		require.Equal(t, 2*len(shippedPolicies), c.requests())
 		c.after(policyCheckInterval - time.Second)
 		require.Zero(t, c.requests(), "P3")
 		c.deleteBinding("nhc-controller-nodes")
 		c.after(time.Second)
-		require.Equal(t, 1.0, c.metric(), "22.7: within an hour")
+		require.Equal(t, 1, c.metric(), "22.7: within an hour")
 		require.Equal(t, []string{policiesMissing}, c.logged())
 	})
 }
@@ -140,16 +143,16 @@ func TestPoliciesAreMissing(t *testing.T) {
 		c.deleteBinding("nhc-controller-nodes")
 		c.deleteBinding("nhc-controller-deletion")
 	}, func(c *policyCluster) {
-		require.Equal(t, 2.0, c.metric())
+		require.Equal(t, 2, c.metric())
 		c.after(10 * policyCheckRetry)
 		require.Equal(t, []string{policiesMissing}, c.logged(), "logged once")
 		require.Contains(t, c.logger.GetSink().(ktesting.Underlier).GetBuffer().String(), "ValidatingAdmissionPolicyBinding/nhc-controller-deletion")
 		c.createBinding("nhc-controller-nodes")
 		c.after(policyCheckRetry)
-		require.Equal(t, 1.0, c.metric())
+		require.Equal(t, 1, c.metric())
 		c.createBinding("nhc-controller-deletion")
 		c.after(policyCheckRetry)
-		require.Equal(t, 0.0, c.metric())
+		require.Equal(t, 0, c.metric())
 		require.Equal(t, []string{policiesMissing, policiesMissing, policiesBack}, c.logged())
 		c.requests()
 		c.after(policyCheckInterval - time.Second)
@@ -161,21 +164,21 @@ func TestPoliciesAreMissing(t *testing.T) {
 func TestPoliciesCannotBeRead(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "validatingadmissionpolicies"}, "", nil)
 	inPolicyCluster(t, func(c *policyCluster) { c.fail(forbidden) }, func(c *policyCluster) {
-		require.Equal(t, "unknown", c.metric())
+		require.Equal(t, unknown, c.metric())
 		c.after(10 * policyCheckRetry)
 		require.Equal(t, []string{policiesUnread}, c.logged())
 		c.fail(apierrors.NewInternalError(context.DeadlineExceeded))
 		c.after(3 * policyCheckRetry)
 		require.Equal(t, []string{policiesUnread, policiesUnread}, c.logged(), "another cause")
-		require.Equal(t, "unknown", c.metric())
+		require.Equal(t, unknown, c.metric())
 
 		c.deleteBinding("nhc-controller-nodes")
 		c.fail(nil)
 		c.after(policyCheckRetry)
-		require.Equal(t, 1.0, c.metric())
+		require.Equal(t, 1, c.metric())
 		c.fail(forbidden)
 		c.after(policyCheckRetry)
-		require.Equal(t, 1.0, c.metric(), "P5: what was known stays")
+		require.Equal(t, 1, c.metric(), "P5: what was known stays")
 		require.Equal(t, []string{policiesUnread, policiesUnread, policiesMissing, policiesUnread}, c.logged())
 	})
 }
@@ -184,6 +187,6 @@ func TestPoliciesCannotBeRead(t *testing.T) {
 func TestPoliciesAreNotServed(t *testing.T) {
 	notServed := apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{}, "", "the server could not find the requested resource", 0, true)
 	inPolicyCluster(t, func(c *policyCluster) { c.fail(notServed) }, func(c *policyCluster) {
-		require.Equal(t, float64(2*len(shippedPolicies)), c.metric())
+		require.Equal(t, 2*len(shippedPolicies), c.metric())
 	})
 }
