@@ -8,6 +8,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -54,6 +55,8 @@ func Install(ctx context.Context, cluster *localkube.ControlPlane) error {
 type Controller struct {
 	// Name tells processes apart in logs; it is also the pod name.
 	Name string
+	// Namespace is where it is installed; empty means Namespace.
+	Namespace string
 	// Executable is the path of the controller; empty means the one of Executable.
 	Executable string
 	// Args are added after those of the Deployment and override them.
@@ -73,7 +76,8 @@ func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Cont
 			return nil, err
 		}
 	}
-	config, err := cluster.ServiceAccountConfig(ctx, Namespace, ServiceAccount)
+	namespace := cmp.Or(controller.Namespace, Namespace)
+	config, err := cluster.ServiceAccountConfig(ctx, namespace, ServiceAccount)
 	if err != nil {
 		return nil, fmt.Errorf("asking for a token: %w", err)
 	}
@@ -84,7 +88,7 @@ func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Cont
 	if err := localkube.WriteKubeconfig(kubeconfig, config); err != nil {
 		return nil, fmt.Errorf("writing a kubeconfig: %w", err)
 	}
-	container, err := deploymentContainer(ctx, cluster)
+	container, err := deploymentContainer(ctx, cluster, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +101,7 @@ func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Cont
 		Name: controller.Name,
 		Path: executable,
 		Args: args,
-		Env:  slices.Concat(fixedEnv(container), []string{"POD_NAME=" + controller.Name, "DEPLOYMENT_NAMESPACE=" + Namespace}, controller.Env),
+		Env:  slices.Concat(fixedEnv(container), []string{"POD_NAME=" + controller.Name, "DEPLOYMENT_NAMESPACE=" + namespace}, controller.Env),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("starting the controller: %w", err)
@@ -106,12 +110,12 @@ func Start(ctx context.Context, cluster *localkube.ControlPlane, controller Cont
 }
 
 // deploymentContainer returns the container in the Deployment of the manifest.
-func deploymentContainer(ctx context.Context, cluster *localkube.ControlPlane) (*corev1.Container, error) {
+func deploymentContainer(ctx context.Context, cluster *localkube.ControlPlane, namespace string) (*corev1.Container, error) {
 	kube, err := kubernetes.NewForConfig(cluster.AdminConfig())
 	if err != nil {
 		return nil, err
 	}
-	deployment, err := kube.AppsV1().Deployments(Namespace).Get(ctx, ServiceAccount, metav1.GetOptions{})
+	deployment, err := kube.AppsV1().Deployments(namespace).Get(ctx, ServiceAccount, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the Deployment: %w", err)
 	}

@@ -46,15 +46,22 @@ func TestPriorityLevels(t *testing.T) {
 			require.NoError(t, err)
 			// The API server reads them a moment after they were applied.
 			eventually(t, "the API server uses them", func() bool {
-				request, err := http.NewRequestWithContext(t.Context(), tc.method, config.Host+tc.path, strings.NewReader(tc.body))
-				require.NoError(t, err)
-				request.Header.Set("Content-Type", "application/json")
-				response, err := client.Do(request)
-				require.NoError(t, err)
-				require.NoError(t, response.Body.Close())
-				return response.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID) &&
-					response.Header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID) == string(level.UID)
+				header := answer(t, client, tc.method, config.Host+tc.path, tc.body)
+				return header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID) &&
+					header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID) == string(level.UID)
 			})
 		})
 	}
+}
+
+// answer returns the header of the answer to a request.
+func answer(t *testing.T, client *http.Client, method, url, body string) http.Header {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	return response.Header
 }

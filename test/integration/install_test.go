@@ -9,12 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 )
 
 var installManifest = filepath.Join("..", "..", "manifests", "install.yaml")
@@ -68,24 +65,4 @@ func TestInstallAgain(t *testing.T) {
 	}
 	_, err = c.Kubectl(t.Context(), "label", "clusterrole", name, "test.nhc-controller.io/last-")
 	require.NoError(t, err)
-}
-
-// TestPodSecurity creates a pod of the Deployment in its namespace, which admits
-// restricted pods only.
-func TestPodSecurity(t *testing.T) {
-	t.Parallel()
-	c := sharedCluster(t)
-	deployment, err := c.kube.AppsV1().Deployments(deploy.Namespace).Get(t.Context(), "nhc-controller", metav1.GetOptions{})
-	require.NoError(t, err)
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "example", Labels: deployment.Spec.Template.Labels},
-		Spec:       deployment.Spec.Template.Spec,
-	}
-	create := func() error {
-		_, err := c.kube.CoreV1().Pods(deploy.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: dryRun})
-		return err
-	}
-	require.NoError(t, create())
-	pod.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = new(true)
-	require.ErrorContains(t, create(), "violates PodSecurity")
 }

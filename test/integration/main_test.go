@@ -137,13 +137,19 @@ func startCluster(ctx context.Context, options localkube.Options) (*cluster, err
 // the test it is stopped, and checked for races and panics.
 func (c *cluster) startController(t *testing.T, name string, args ...string) *localkube.Process {
 	t.Helper()
-	process, err := deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: name, Args: append([]string{"-v=5"}, args...)})
+	return c.startDeployed(t, deploy.Controller{Name: name, Args: append([]string{"-v=5"}, args...)})
+}
+
+// startDeployed is startController for one that is not installed in the usual way.
+func (c *cluster) startDeployed(t *testing.T, controller deploy.Controller) *localkube.Process {
+	t.Helper()
+	process, err := deploy.Start(t.Context(), c.ControlPlane, controller)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		process.Stop()
 		require.Empty(t, deploy.LogFaults(process))
 		if t.Failed() {
-			t.Logf("log of %s:\n%s", name, process.LogTail())
+			t.Logf("log of %s:\n%s", controller.Name, process.LogTail())
 		}
 	})
 	return process

@@ -36,11 +36,9 @@ func (c *cluster) admit(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) {
 	return c.kube.CoreV1().Pods(deploy.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: dryRun})
 }
 
-// TestNamespaceIsRestricted: whoever may change the Deployment gets no more power over
+// testRestrictedNamespaces: whoever may change the Deployment gets no more power over
 // a node than the controller has, which is none.
-func TestNamespaceIsRestricted(t *testing.T) {
-	t.Parallel()
-	c := sharedCluster(t)
+func testRestrictedNamespaces(t *testing.T, c *cluster) {
 	_, err := c.admit(t, c.shippedPod(t))
 	require.NoError(t, err)
 	container := func(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
@@ -64,12 +62,17 @@ func TestNamespaceIsRestricted(t *testing.T) {
 		require.ErrorContains(t, err, `violates PodSecurity "restricted:latest"`, says)
 		require.ErrorContains(t, err, says)
 	}
+
+	// No pod belongs beside the leases, least of all one like this.
+	pod := c.shippedPod(t)
+	pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount, pod.Spec.PriorityClassName = "default", "default", ""
+	pod.Spec.HostPID = true
+	_, err = c.kube.CoreV1().Pods(nodeLeaseNamespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: dryRun})
+	require.ErrorContains(t, err, `violates PodSecurity "restricted:latest"`)
 }
 
-// TestShippedPod: what the restricted level does not ask for.
-func TestShippedPod(t *testing.T) {
-	t.Parallel()
-	c := sharedCluster(t)
+// testShippedPod: what the restricted level does not ask for.
+func testShippedPod(t *testing.T, c *cluster) {
 	pod, err := c.admit(t, c.shippedPod(t))
 	require.NoError(t, err)
 	container := pod.Spec.Containers[0]

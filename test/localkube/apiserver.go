@@ -21,6 +21,23 @@ import (
 
 const loopback = "127.0.0.1"
 
+// limitedPriorities is the configuration of admission with Options.PodAdmission.
+const limitedPriorities = `
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: ResourceQuota
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - scopeName: PriorityClass
+        operator: In
+        values: [system-node-critical, system-cluster-critical]
+`
+
 // startFirstAPIServer finds a port for the API server and starts it. Another
 // process may take a port between its choice and its use; then it takes another.
 func (c *ControlPlane) startFirstAPIServer(ctx context.Context) error {
@@ -71,6 +88,9 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 		// Without it watches are not told to end, and hold up the shutdown for a minute.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--profiling=false",
+	}
+	if c.opts.PodAdmission {
+		args = append(args, "--admission-control-config-file="+filepath.Join(c.dir, admissionFile))
 	}
 	if len(c.opts.AuditUsers) > 0 {
 		args = append(args,

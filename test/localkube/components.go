@@ -25,6 +25,7 @@ const (
 	auditPolicyFile       = "audit-policy.json"
 	auditLog              = "audit.log"
 	stagesFile            = "stages.yaml"
+	admissionFile         = "admission.yaml"
 	certificateDir        = "certificates"
 
 	// startTimeout is long enough for a busy machine. A component that cannot start

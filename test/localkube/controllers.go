@@ -19,7 +19,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Those whose work the tests see. No pod runs here, so that nobody needs the
+	// Those whose work the tests see. No pod runs here, so that few tests need the
 	// controllers of workloads.
 	controllers := []string{
 		"clusterrole-aggregation-controller",
@@ -31,6 +31,9 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 	}
 	if c.opts.NodeLifecycle {
 		controllers = append(controllers, "node-lifecycle-controller")
+	}
+	if c.opts.PodAdmission {
+		controllers = append(controllers, "deployment-controller", "replicaset-controller", "resourcequota-controller")
 	}
 	manager, err := c.startComponent(controllerManagerName,
 		"--kubeconfig="+kubeconfig,

@@ -32,6 +32,10 @@ type Options struct {
 	// Heartbeat is how often a simulated kubelet writes its node's status. It
 	// defaults to 10 seconds. The node's Lease is renewed more often.
 	Heartbeat time.Duration
+	// PodAdmission admits pods of a system-critical priority class only where a quota permits
+	// it, as some platforms do, and runs the controllers of Deployments, ReplicaSets and
+	// quotas. No pod runs: there is no scheduler and no kubelet.
+	PodAdmission bool
 	// AuditUsers are the users whose requests ControlPlane.Requests returns.
 	AuditUsers []string
 	// AuditResponses has Requests tell which object a write was answered with. The API
@@ -155,6 +159,7 @@ func (c *ControlPlane) prepare() error {
 		c.writeFile(tokenFile, c.identities.tokenFile()),
 		c.writeFile(auditPolicyFile, policy),
 		c.writeFile(stagesFile, stages(c.opts.Heartbeat)),
+		c.writeFile(admissionFile, []byte(limitedPriorities)),
 	)
 }
 

@@ -147,6 +147,7 @@ type process struct {
 	leases     coordinationinformers.TypedLeaseInformer
 	crds       cache.SharedIndexInformer
 	controller *nodehealthcheck.Controller
+	policies   *policyChecker
 }
 
 // run starts everything in order and stops it in reverse: the informers outlive
@@ -186,6 +187,9 @@ func (p *process) run(ctx context.Context) error {
 	wg.Go(func() { p.controller.RunWatches(background) })
 
 	work := func(held context.Context) error {
+		checking, stopChecking := context.WithCancel(held)
+		defer stopChecking()
+		wg.Go(func() { p.policies.run(checking) })
 		defer func() {
 			// The recorder writes events in goroutines that it does not wait for.
 			// The lease is kept for them, a standby has waited longer.
@@ -221,6 +225,9 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 		return err
 	}
 	var err error
+	if p.policies, err = newPolicyChecker(p.clients.kube.AdmissionregistrationV1(), p.registry); err != nil {
+		return err
+	}
 	p.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube:             p.clients.kube,
 		Client:           p.clients.nhc.RemediationV1alpha1(),
