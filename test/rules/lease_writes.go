@@ -65,12 +65,16 @@ func (l *leaseWrite) findings() []finding {
 		}
 	case !complete(l.before): // It is completed, or begins anew.
 		return []finding{check("14.5", !complete(l.after), "a lease is renewed and stays incomplete")}
-	case !l.before.Spec.AcquireTime.Equal(l.after.Spec.AcquireTime):
+	case !l.before.Spec.AcquireTime.Equal(l.after.Spec.AcquireTime), l.before.Spec.RenewTime.Before(l.before.Spec.AcquireTime) && l.begins():
 		return []finding{l.content("14.2")}
 	default:
 		return []finding{l.renewal()}
 	}
 }
+
+// begins reports whether a lease begins: one that was completed, and so acquired later than
+// renewed, may begin anew in the same second.
+func (l *leaseWrite) begins() bool { return l.after.Spec.AcquireTime.Equal(l.after.Spec.RenewTime) }
 
 // complete reports whether a lease has all its times.
 func complete(lease *coordinationv1.Lease) bool {

@@ -37,11 +37,14 @@ type attempt struct {
 
 // attemptKey tells attempts of different nature apart: what failed for an unhealthy
 // node says nothing about what is due now that it is healthy, and what failed about its
-// CRs nothing about what is due now that they are gone (spec P12, 21.3).
+// CRs nothing about what is due now that there are more or fewer of them (spec P12, 21.3).
 type attemptKey struct {
-	node                string
-	state               health.State
-	deleted, remediated bool
+	node    string
+	state   health.State
+	deleted bool
+	// crs is the number of own CRs, but for those whose remediator replaces the Node: these
+	// are left alone until it has.
+	crs int
 }
 
 func newAttempts() attempts {
@@ -52,7 +55,13 @@ func newAttempts() attempts {
 }
 
 func keyOf(node *remediation.Node) attemptKey {
-	return attemptKey{node: node.Name, state: node.Verdict.State, deleted: node.Constraints.NodeDeleted, remediated: len(node.Own) > 0}
+	key := attemptKey{node: node.Name, state: node.Verdict.State, deleted: node.Constraints.NodeDeleted}
+	for _, cr := range node.Own {
+		if !cr.AwaitsReplacement() {
+			key.crs++
+		}
+	}
+	return key
 }
 
 // of returns the next attempt for a node, and the zero value if none has failed.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -50,6 +51,11 @@ func TestAttempts(t *testing.T) {
 	remediated := at("a", health.Unhealthy)
 	remediated.Plan.Node.Own = []*object.CR{{}}
 	require.Zero(t, attempts.of(remediated.Plan.Node).due, "P12: what failed without a CR says nothing about one, nor the reverse")
+	replacing := at("a", health.Unhealthy)
+	replacing.Plan.Node.Own = []*object.CR{{PermanentNodeDeletionExpected: corev1.ConditionTrue}}
+	require.NotZero(t, attempts.of(replacing.Plan.Node).due, "it is left alone")
+	replacing.Plan.Node.Own[0].Succeeded = corev1.ConditionTrue
+	require.Zero(t, attempts.of(replacing.Plan.Node).due, "P12: what failed before says nothing about it")
 
 	require.Zero(t, attempts.recheck(all, now), "P2: an attempt that is due now is made now")
 	attempts.succeeded(a.Plan.Node)
