@@ -47,7 +47,8 @@ func healthy(changes ...func(*Observation)) Observation {
 func well(o *Observation) {
 	o.State, o.Trigger, o.Since = health.Healthy, v1alpha1.Trigger{}, time.Time{}
 }
-func soon(o *Observation) { o.State = health.SoonUnhealthy }
+func soon(o *Observation)       { o.State = health.SoonUnhealthy }
+func wouldBegin(o *Observation) { o.WouldBegin = true }
 func gone(o *Observation) {
 	well(o)
 	o.NodeDeleted, o.Selected, o.Created = true, false, time.Time{}

@@ -50,11 +50,15 @@ func sameStep(a, b v1alpha1.EpisodeStep) bool {
 // that the given one points to is changed.
 func advance(e openEpisode, o *Observation, now time.Time) openEpisode {
 	gone := e.deletion(o, now)
+	remediated := len(e.Steps) > 0
 	p := advanceSteps(e.Steps, o, now)
 	e.Steps = p.steps
 	detect(&e.Episode, o, now)
-	if e.Started == nil && len(e.Steps) > 0 {
+	switch {
+	case len(e.Steps) > 0 && (e.Started == nil || !remediated): // What a dry run has dated does not count any more.
 		e.Started = new(seconds(later(e.Steps[0].Started.Time, e.Detected.Time)))
+	case e.Started == nil && o.WouldBegin:
+		e.Started = new(seconds(later(now, e.Detected.Time)))
 	}
 	e.followNode(o, gone, p.left > 0, now)
 	e.fence(health.Earliest(p.fenced, gone), now)
@@ -129,9 +133,12 @@ func (e *openEpisode) returnTimeOver(now time.Time) bool {
 	return !e.deleted.IsZero() && !now.Before(e.deleted.Add(returnTime))
 }
 
+// dry reports whether the episode was started by a dry run alone, which has no steps.
+func (e *openEpisode) dry() bool { return e.Started != nil && len(e.Steps) == 0 }
+
 // fence takes over a sign that the node is down for certain, if it is an earlier one.
 func (e *openEpisode) fence(sign, now time.Time) {
-	if sign.IsZero() || e.Started == nil {
+	if sign.IsZero() || e.Started == nil || e.dry() {
 		return
 	}
 	at := seconds(later(earlier(sign, now), e.Started.Time))
@@ -163,6 +170,8 @@ func (e *openEpisode) outcomeOf(o *Observation, p *progress, now time.Time) v1al
 		return v1alpha1.OutcomeReplaced
 	case o.NodeDeleted && !awaited:
 		return v1alpha1.OutcomeNodeDeleted
+	case o.healthy() && e.dry():
+		return v1alpha1.OutcomeDryRun
 	case o.healthy() && e.Started != nil:
 		return v1alpha1.OutcomeRecovered
 	case o.healthy():
@@ -184,7 +193,7 @@ func (e *openEpisode) end(outcome v1alpha1.EpisodeOutcome, now time.Time) {
 	if e.Finished == nil {
 		e.Finished = e.notBeforeStart(now)
 	}
-	if e.Started != nil {
+	if e.Started != nil && !e.dry() {
 		e.Released = new(seconds(later(released, e.Finished.Time)))
 	}
 	e.Outcome = outcome

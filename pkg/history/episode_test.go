@@ -182,6 +182,25 @@ func TestEnd(t *testing.T) {
 	}.run(t)
 }
 
+// TestDryRun: what would have begun is dated, and no more (spec 5.8).
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	dry := open(startedAt(6))
+	rows{
+		"5.8 it would begin":           {before: new(open()), saw: unhealthy(wouldBegin), now: at(6), after: &dry},
+		"5.8 it would still":           {before: &dry, saw: unhealthy(wouldBegin), now: at(7), after: &dry},
+		"5.8 something is in the way":  {before: &dry, saw: unhealthy(), now: at(7), after: &dry},
+		"5.8 it has recovered":         {before: &dry, saw: healthy(), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), endedAt(9, v1alpha1.OutcomeDryRun), notReleased)}},
+		"5.8 the Node is gone":         {before: &dry, saw: unhealthy(gone), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), endedAt(9, v1alpha1.OutcomeNodeDeleted), notReleased)}},
+		"5.8 no longer selected":       {before: &dry, saw: unhealthy(unselected), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), endedAt(9, v1alpha1.OutcomeCancelled), notReleased)}},
+		"5.8 enforced: the true start": {before: &dry, saw: unhealthy(with(reboot(8))), now: at(8), after: new(open(startedAt(8), took(step("Reboot", 8))))},
+		"5.8 it ran before":            {before: new(open(startedAt(6), took(step("Reboot", 6)))), saw: unhealthy(wouldBegin, with(reboot(6))), now: at(8), after: new(open(startedAt(6), took(step("Reboot", 6))))},
+	}.run(t)
+}
+
+// notReleased: nothing was held.
+func notReleased(e *v1alpha1.Episode) { e.Released = nil }
+
 // TestNamesakes: a Node that nothing connects to the one before.
 func TestNamesakes(t *testing.T) {
 	t.Parallel()

@@ -32,6 +32,8 @@ type Observation struct {
 	Trigger v1alpha1.Trigger
 	// Since is when that condition took its status, zero if that is not known.
 	Since time.Time
+	// WouldBegin reports that only a dry run keeps a remediation from beginning.
+	WouldBegin bool
 	// CRs are the own CRs.
 	CRs []CR
 }

@@ -75,6 +75,12 @@ func classicPolicy(template *object.Template) *Policy {
 	return &Policy{Owner: object.OwnerOf(check()), Steps: []Step{rebootStep()}, Templates: []*object.Template{template}}
 }
 
+// dryRun makes a policy one that only reports.
+func dryRun(policy *Policy) *Policy {
+	policy.DryRun = true
+	return policy
+}
+
 // planFor is the plan of a classic NodeHealthCheck.
 func planFor(node Node, now time.Time) NodePlan { return planBy(classicPolicy(reboot()), node, now) }
 

@@ -19,13 +19,14 @@ type Check struct {
 // holds does not come to them.
 var lastChecks = []struct {
 	reason   v1alpha1.DecisionReason
-	concerns func(node *Node, first bool) bool
+	concerns func(p *Policy, node *Node, first bool) bool
 }{
-	{v1alpha1.DecidedControlPlaneBusy, func(node *Node, first bool) bool { return first && node.ControlPlane }},
-	{v1alpha1.DecidedEtcdQuorum, func(node *Node, first bool) bool { return first && node.ControlPlane }},
-	{v1alpha1.DecidedForeignRemediation, func(*Node, bool) bool { return true }},
-	{v1alpha1.DecidedMachineUnreadable, func(node *Node, _ bool) bool { return node.Machines.Unread() }},
-	{v1alpha1.DecidedLeaseTaken, func(*Node, bool) bool { return true }},
+	{v1alpha1.DecidedControlPlaneBusy, func(_ *Policy, node *Node, first bool) bool { return first && node.ControlPlane }},
+	{v1alpha1.DecidedEtcdQuorum, func(_ *Policy, node *Node, first bool) bool { return first && node.ControlPlane }},
+	{v1alpha1.DecidedForeignRemediation, func(*Policy, *Node, bool) bool { return true }},
+	{v1alpha1.DecidedMachineUnreadable, func(_ *Policy, node *Node, _ bool) bool { return node.Machines.Unread() }},
+	{v1alpha1.DecidedLeaseTaken, func(*Policy, *Node, bool) bool { return true }},
+	{v1alpha1.DecidedDryRun, func(p *Policy, _ *Node, _ bool) bool { return p.DryRun }},
 }
 
 // Checks returns all the checks of the CR that is next for an unhealthy node, in the
@@ -48,7 +49,7 @@ func (p *Policy) Checks(plan *NodePlan) []Check {
 		}
 	}
 	for _, check := range lastChecks {
-		if check.concerns(node, first) {
+		if check.concerns(p, node, first) {
 			add(check.reason, plan.Refusal() == check.reason)
 		}
 	}

@@ -104,6 +104,8 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return "The Machine that would own the remediation object cannot be read for now"
 	case v1alpha1.DecidedLeaseTaken:
 		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(node.Name), leaseHolder(node.Lease))
+	case v1alpha1.DecidedDryRun:
+		return plan.explainDryRun()
 	case v1alpha1.DecidedAwaitingDeletion:
 		return awaitedDeletions(node)
 	case v1alpha1.DecidedSoonUnhealthy:
@@ -193,6 +195,14 @@ func explainBlocker(cr *object.CR) string {
 		owners = "no NodeHealthCheck"
 	}
 	return fmt.Sprintf("%s %s, which belongs to %s, is in the way", cr.Kind, cr.Name, owners)
+}
+
+// explainDryRun says what a dry run leaves out.
+func (p *NodePlan) explainDryRun() string {
+	if cr := p.WouldCreate; cr != nil {
+		return "Would create " + cr.GetKind() + " " + strings.TrimPrefix(cr.GetNamespace()+"/"+cr.GetName(), "/")
+	}
+	return "Would end the last step"
 }
 
 // awaitedDeletions names the CRs that are on their way, and what keeps them. As long as

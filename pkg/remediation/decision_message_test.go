@@ -173,8 +173,12 @@ func TestChecksAsked(t *testing.T) {
 	controlPlane := func(n *Node) { n.ControlPlane = true }
 	tests := map[string]struct {
 		node Node
+		dry  bool
 		want []v1alpha1.DecisionReason
 	}{
+		"5.6 a dry run comes last": {node: sick("n"), dry: true, want: []v1alpha1.DecisionReason{
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ForeignRemediation", "LeaseTaken", "DryRun",
+		}},
 		"5.4 the first CR": {node: sick("n"), want: []v1alpha1.DecisionReason{
 			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ForeignRemediation", "LeaseTaken",
 		}},
@@ -190,10 +194,15 @@ func TestChecksAsked(t *testing.T) {
 			t.Parallel()
 			s := escalation()
 			s.Context.Gate = health.Gate{Open: true, Observed: 5, Healthy: 4, Required: 3}
+			s.DryRun = tc.dry
 			plan := planBy(s, tc.node, epoch)
 			var asked []v1alpha1.DecisionReason
 			for _, check := range s.Checks(&plan) {
 				asked = append(asked, check.Reason)
+				if check.Reason == v1alpha1.DecidedDryRun {
+					require.False(t, check.Passed)
+					continue
+				}
 				require.True(t, check.Passed, check.Reason)
 				if check.Reason == v1alpha1.DecidedGateClosed {
 					require.Equal(t, "4 of 5 nodes are healthy, at least 3 have to be", check.Message, "the answer has numbers")

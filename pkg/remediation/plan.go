@@ -8,6 +8,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -78,6 +79,8 @@ type NodePlan struct {
 	// Candidate means that the first CR of the node is due and that no constraint forbids
 	// it: limits over several nodes may.
 	Candidate bool
+	// WouldCreate is the CR that only a dry run keeps from being created, nil if none.
+	WouldCreate *unstructured.Unstructured
 	// Blocker is the foreign CR that stands in the way, if that is the refusal.
 	Blocker *object.CR
 	// Exhausted means that the last step is over, or ends by this plan, and the node is
@@ -215,7 +218,7 @@ func (p *planner) recover() {
 			p.do(Delete{CR: cr})
 		}
 	}
-	if p.Node.ConfirmedHealthy && len(p.Node.Own) == 0 && len(p.Node.Unreadable) == 0 && !p.Node.Incomplete && !p.Node.OthersRemediate {
+	if !p.DryRun && p.Node.ConfirmedHealthy && len(p.Node.Own) == 0 && len(p.Node.Unreadable) == 0 && !p.Node.Incomplete && !p.Node.OthersRemediate {
 		p.do(RemoveConfirmation{Node: p.Node.Name, UID: p.Node.UID})
 	}
 }

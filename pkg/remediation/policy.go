@@ -25,6 +25,9 @@ type Policy struct {
 	// HealthyDelay is how long a node must stay healthy before its CRs go. Zero means not
 	// at all, negative until somebody confirms it (spec 16.4).
 	HealthyDelay time.Duration
+	// DryRun has everything planned as far as the first CR, the next step or the end of the
+	// last one, and leaves that out (spec 5.6).
+	DryRun bool
 	// Context explains the constraints that hold for all nodes.
 	Context Context
 }

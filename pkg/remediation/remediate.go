@@ -130,6 +130,10 @@ func (p *planner) wait() {
 
 // endLast ends the last step. A classic one releases its lease (spec 14.7).
 func (p *planner) endLast(cr *object.CR, step Step) {
+	if p.DryRun {
+		p.setReason(v1alpha1.DecidedDryRun, time.Time{})
+		return
+	}
 	if renewed := p.renewal(); renewed != nil && !p.Node.RetryAt.IsZero() {
 		// An attempt has failed, and more may: the CR is at work until one succeeds.
 		p.do(WriteLease{Lease: renewed})
@@ -182,7 +186,7 @@ func (p *planner) finish() {
 		p.recheckAt(end)
 		return
 	}
-	if !p.Node.Constraints.Permissions().EndStep {
+	if p.DryRun || !p.Node.Constraints.Permissions().EndStep {
 		return
 	}
 	p.do(ReleaseLease{Lease: p.Node.Lease})
@@ -226,6 +230,11 @@ func (p *planner) begin(step int, end ...Action) {
 		if end, complete := leaseEnd(p.Node.Lease); complete {
 			p.recheckAt(end.Add(1))
 		}
+		return
+	}
+	if p.DryRun { // Last: the decision shows what else refuses the CR (spec 5.6).
+		p.WouldCreate = desired
+		p.refuse(v1alpha1.DecidedDryRun)
 		return
 	}
 	if lease != nil {

@@ -34,10 +34,18 @@ func SpecProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
 		templateProblem,
 		stepProblem,
 		conditionProblem,
+		modeProblem,
 	} {
 		if problem := rule(spec); problem != "" {
 			return problem
 		}
+	}
+	return ""
+}
+
+func modeProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
+	if spec.Mode != "" && spec.Mode != v1alpha1.ModeEnforce && spec.Mode != v1alpha1.ModeDryRun {
+		return fmt.Sprintf("mode must be Enforce or DryRun: %s", spec.Mode)
 	}
 	return ""
 }

@@ -51,8 +51,12 @@ func TestSpecProblem(t *testing.T) {
 		spec *v1alpha1.NodeHealthCheckSpec
 		want string
 	}{
-		"classic":    {spec: classic(func(*v1alpha1.NodeHealthCheckSpec) {})},
-		"escalating": {spec: escalating(step(2, "ATemplate", time.Minute), step(-1, "ATemplate", time.Hour))},
+		"classic":       {spec: classic(func(*v1alpha1.NodeHealthCheckSpec) {})},
+		"escalating":    {spec: escalating(step(2, "ATemplate", time.Minute), step(-1, "ATemplate", time.Hour))},
+		"5.5 a dry run": {spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) { s.Mode = v1alpha1.ModeDryRun })},
+		"4.7 a mode of a later version": {
+			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) { s.Mode = "Sometimes" }), want: "mode must be Enforce or DryRun: Sometimes",
+		},
 		"an empty selector is stored from earlier": {
 			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) { s.Selector = metav1.LabelSelector{} }),
 		},

@@ -34,6 +34,7 @@ func (r *Report) Observations(yield func(history.Observation) bool) {
 			Since:        node.Verdict.Since,
 			CRs:          historyCRs(result, gone[node.Name], r.in.Now),
 			Created:      node.Created,
+			WouldBegin:   result.Plan.Candidate && result.Plan.WouldCreate != nil,
 		}
 		if node.Verdict.State != health.Healthy {
 			observation.Trigger = v1alpha1.Trigger{Type: node.Verdict.Type, Status: node.Verdict.Status, Reason: node.Verdict.Reason}

@@ -143,8 +143,9 @@ func stormEnded() Event {
 
 // skippedForNode returns why one node gets no CR. The second result is false for
 // reasons that are reported in another way, or not at all.
-func skippedForNode(node *remediation.Node, reason v1alpha1.DecisionReason) (Event, bool) {
-	var note string
+func skippedForNode(plan *remediation.NodePlan) (Event, bool) {
+	node, reason := plan.Node, plan.Refusal()
+	eventType, action, note := corev1.EventTypeWarning, string(reason), ""
 	switch reason {
 	case v1alpha1.DecidedExcluded:
 		note = fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name)
@@ -152,10 +153,14 @@ func skippedForNode(node *remediation.Node, reason v1alpha1.DecisionReason) (Eve
 		note = fmt.Sprintf("Skipping remediation of %s for preventing control plane / etcd quorum loss, going to retry in a minute", node.Name)
 	case v1alpha1.DecidedLeaseTaken:
 		note = fmt.Sprintf("Skipped remediation of node: %s, because node lease is already taken", node.Name)
+	case v1alpha1.DecidedDryRun:
+		cr := plan.WouldCreate
+		eventType, action = corev1.EventTypeNormal, action+"-"+cr.GetKind()
+		note = fmt.Sprintf("Dry run: would create %s %s for node %s", cr.GetKind(), cr.GetName(), node.Name)
 	default:
 		return Event{}, false
 	}
-	return Event{Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: string(reason), Node: node, Note: note}, true
+	return Event{Type: eventType, Reason: ReasonRemediationSkipped, Action: action, Node: node, Note: note}, true
 }
 
 func noTemplateLeft(nhc string, node *remediation.Node) Event {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -17,7 +18,8 @@ import (
 )
 
 func refusal(node *remediation.Node, why v1alpha1.DecisionReason) Event {
-	e, tells := skippedForNode(node, why)
+	cr := &unstructured.Unstructured{Object: map[string]any{"kind": "Reboot", "metadata": map[string]any{"name": node.Name}}}
+	e, tells := skippedForNode(&remediation.NodePlan{Node: node, Refused: why != "", Reason: why, WouldCreate: cr})
 	if !tells {
 		return Event{}
 	}
@@ -73,6 +75,7 @@ func TestEvents(t *testing.T) {
 			line: "Warning RemediationSkipped: Skipping remediation of n for preventing control plane / etcd quorum loss, going to retry in a minute",
 		},
 		"14.3 lease":     {event: refusal(n, v1alpha1.DecidedLeaseTaken), both: true, line: "Warning RemediationSkipped: Skipped remediation of node: n, because node lease is already taken"},
+		"5.6 dry run":    {event: refusal(n, v1alpha1.DecidedDryRun), both: true, line: "Normal RemediationSkipped: Dry run: would create Reboot n for node n"},
 		"15.1 exclusion": {event: refusal(n, v1alpha1.DecidedExcluded), both: true, line: "Warning RemediationSkipped: Remediation skipped on node n: node has Exclude from Remediation label"},
 		"10.4 pause":     {event: skippedForPause(), line: "Normal RemediationSkipped: Postponing potential remediations because of pause requests"},
 		"10.4 upgrade":   {event: skippedForUpgrade(), line: "Normal RemediationSkipped: Postponing potential remediations because of ongoing cluster upgrade"},
@@ -107,8 +110,7 @@ func TestEvents(t *testing.T) {
 		notes[key] = tc.event.Note
 	}
 	for _, quiet := range []v1alpha1.DecisionReason{"", v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDisabled} {
-		_, tells := skippedForNode(n, quiet)
-		require.False(t, tells, "19.1 %q is not reported per node", quiet)
+		require.Empty(t, refusal(n, quiet).Reason, "19.1 %q is not reported per node", quiet)
 	}
 }
 

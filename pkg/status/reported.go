@@ -107,7 +107,7 @@ func (r *Report) Reported() Reported {
 		if node.Constraints.NodeDeleted {
 			continue // As in nodeTransitions.
 		}
-		if _, reports := skippedForNode(node, plan.Refusal()); reports {
+		if _, reports := skippedForNode(plan); reports {
 			now.refused[name] = plan.Refusal()
 		}
 		if ignoresLabel(plan) {

@@ -120,7 +120,7 @@ func (r *Report) nodeTransitions() []Event {
 		if detects(plan) && r.in.Listed[i] == nil && !before.wasDetected(node.Name) {
 			all = append(all, detectedUnhealthy(node))
 		}
-		if skipped, reports := skippedForNode(node, plan.Refusal()); reports && before.refused[node.Name] != plan.Refusal() {
+		if skipped, reports := skippedForNode(plan); reports && before.refused[node.Name] != plan.Refusal() {
 			all = append(all, skipped)
 		}
 		if plan.ExhaustedBy(result.Outcome) && endedNow(result, ended) && !before.exhausted.Has(node.Name) {

@@ -69,6 +69,10 @@ var specRules = map[string]struct {
 		denied: []string{machineDeletions},
 	},
 
+	"dry run":      {base: classicSpec, changes: `{mode: DryRun}`},
+	"enforced":     {base: classicSpec, changes: `{mode: Enforce}`},
+	"another mode": {base: classicSpec, changes: `{mode: Never}`, denied: []string{"mode must be Enforce or DryRun: Never"}},
+
 	"no selector":                  {base: classicSpec, changes: `{selector: null}`, denied: []string{noSelector}},
 	"empty selector":               {base: classicSpec, changes: `{selector: {}}`, denied: []string{noSelector}},
 	"empty maps in the selector":   {base: classicSpec, changes: `{selector: {matchLabels: null, matchExpressions: []}}`, denied: []string{noSelector}},

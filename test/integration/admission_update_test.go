@@ -244,11 +244,11 @@ func testSamples(a *admission) {
 
 // testColumns tests what kubectl get shows.
 func testColumns(a *admission) {
-	a.store("shown", a.spec(classicSpec, `{}`), `{phase: Remediating, observedNodes: 12, healthyNodes: 9, remediatingNodes: 2, soonUnhealthyNodes: 1, reason: NHC is remediating 2 nodes,
+	a.store("shown", a.spec(classicSpec, `{mode: DryRun}`), `{phase: Remediating, observedNodes: 12, healthyNodes: 9, remediatingNodes: 2, soonUnhealthyNodes: 1, reason: NHC is remediating 2 nodes,
 		conditions: [{type: RemediationAllowed, status: "False", reason: GateClosed, message: too few, lastTransitionTime: "2026-01-01T00:00:00Z"}, {type: StormActive, status: "True", reason: HealthyNodeThresholdChange, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}`)
 	for command, want := range map[string]string{
 		"get nhc shown":         "NAME PHASE OBSERVED HEALTHY REMEDIATING ALLOWED AGE\nshown Remediating 12 9 2 False",
-		"get nhc shown -o wide": "NAME PHASE OBSERVED HEALTHY REMEDIATING ALLOWED AGE SOON-UNHEALTHY STORM WHY\nshown Remediating 12 9 2 False",
+		"get nhc shown -o wide": "NAME PHASE OBSERVED HEALTHY REMEDIATING ALLOWED AGE MODE SOON-UNHEALTHY STORM WHY\nshown Remediating 12 9 2 False",
 		"get medik8s":           "NAME PHASE OBSERVED HEALTHY REMEDIATING ALLOWED AGE\n",
 	} {
 		output, err := a.cluster.Kubectl(a.Context(), strings.Fields(command)...)
@@ -259,7 +259,7 @@ func testColumns(a *admission) {
 		}
 		require.Contains(a, strings.Join(lines, "\n"), want, command)
 		if strings.Contains(command, "wide") {
-			require.Contains(a, strings.Join(lines, "\n"), " 1 True too few")
+			require.Contains(a, strings.Join(lines, "\n"), " DryRun 1 True too few")
 		}
 	}
 }

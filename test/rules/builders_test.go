@@ -145,6 +145,7 @@ func template(kind, name string) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: "test/v1", Kind: kind + "Template", Namespace: "ns", Name: name}
 }
 
+func dryRun(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.Mode = v1alpha1.ModeDryRun }
 func paused(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{"test"} }
 
 func minHealthy(value string) func(*v1alpha1.NodeHealthCheck) {

@@ -240,6 +240,7 @@ func TestSettledRemediation(t *testing.T) {
 	runRows(t, map[string]row{
 		"P12 nothing is done":     {notHealthy, healthCheck(stated(1, 0, entry("n"))), []string{"P12"}},
 		"10.1 paused":             {notHealthy, healthCheck(paused, stated(1, 0, entry("n"))), nil},
+		"5.6 a dry run":           {notHealthy, healthCheck(dryRun, stated(1, 0, entry("n"))), nil},
 		"8.5 gate closed":         {notHealthy, healthCheck(minHealthy("1"), stated(1, 0, entry("n"))), nil},
 		"15.1 excluded":           {func(s *fixture) { s.node(past, failedNode("n", labelled(v1alpha1.LabelExclude, "true"))) }, healthCheck(stated(1, 0, entry("n"))), nil},
 		"14.3 lease taken":        {func(s *fixture) { notHealthy(s); s.lease(past, newLease("n", "other", at(99), time.Minute)) }, healthCheck(stated(1, 0, entry("n"))), nil},

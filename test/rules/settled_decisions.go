@@ -61,7 +61,7 @@ func (s *settledCheck) checkDecision(name string, decision *v1alpha1.Decision) {
 // is not told that another is in the way, too.
 func (s *settledCheck) checkFirstRefusal(name string, reason v1alpha1.DecisionReason) {
 	asked := []v1alpha1.DecisionReason{
-		"", v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken,
+		"", v1alpha1.DecidedDryRun, v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken,
 	}
 	refusal := s.refusal(name, true)
 	s.check("5.4", name, reason != refusal && (!slices.Contains(asked, refusal) || !slices.Contains(asked[1:], reason)), "decided %s, it has to be %q", reason, refusal)
@@ -130,6 +130,7 @@ var ofUnhealthy = map[v1alpha1.DecisionReason]func(decided) bool{
 	v1alpha1.DecidedNoTemplateLeft: func(d decided) bool {
 		return d.lastStep(func(last step, cr *CR) bool { return d.isOver(last, cr, timeouts(d.nhc)[cr.UID]) })
 	},
+	v1alpha1.DecidedDryRun:             func(d decided) bool { return d.nhc.Spec.Mode == v1alpha1.ModeDryRun },
 	v1alpha1.DecidedDisabled:           func(d decided) bool { return d.is(v1alpha1.ConditionDisabled) },
 	v1alpha1.DecidedPaused:             func(d decided) bool { return len(d.nhc.Spec.PauseRequests) > 0 },
 	v1alpha1.DecidedGateClosed:         func(d decided) bool { return !d.gate },

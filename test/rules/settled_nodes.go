@@ -38,6 +38,8 @@ func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason 
 		return v1alpha1.DecidedLeaseTaken
 	case slices.ContainsFunc(s.own[name], func(cr *CR) bool { return cr.Deleting }):
 		return v1alpha1.DecidedAwaitingDeletion
+	case s.nhc.Spec.Mode == v1alpha1.ModeDryRun:
+		return v1alpha1.DecidedDryRun
 	default:
 		return ""
 	}

@@ -50,6 +50,7 @@ func (h *history) constraints(w window) []finding {
 	versions := h.nhcs[w.nhc].during(w.known, w.rv)
 	alive := func(nhc *NHC) bool { return nhc != nil && nhc.DeletionTimestamp == nil }
 	working := func(nhc *NHC) bool { return alive(nhc) && len(nhc.Spec.PauseRequests) == 0 }
+	enforced := func(nhc *NHC) bool { return alive(nhc) && nhc.Spec.Mode != v1alpha1.ModeDryRun }
 	var counts NodeCounts
 	open := func(nhc *NHC) bool {
 		if nhc == nil {
@@ -62,6 +63,7 @@ func (h *history) constraints(w window) []finding {
 		check("4.8", !some(versions, alive), "the NodeHealthCheck is deleted"),
 		check("10.1", some(versions, alive) && !some(versions, working), "the NodeHealthCheck is paused"),
 	}
+	findings = append(findings, check("5.6", some(versions, alive) && !some(versions, enforced), "it is a dry run"))
 	closed := !some(versions, open)
 	findings = append(findings, check("8.5", closed, "the gate is closed: %+v", counts))
 	findings = append(findings, h.nodeConstraints(w, versions)...)

@@ -48,6 +48,7 @@ func TestConstraints(t *testing.T) {
 	}{
 		"nothing":              {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck()) }, nil},
 		"10.1 paused for long": {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(paused)) }, []string{"10.1"}},
+		"5.6 a dry run":        {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck(dryRun)) }, []string{"5.6"}},
 		"10.1 paused a moment ago": {func(s *fixture) {
 			s.node(past, failedNode("n"))
 			s.nhc(past, healthCheck())

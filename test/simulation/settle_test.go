@@ -35,7 +35,7 @@ func (c *cluster) calm() {
 			continue
 		}
 		c.changeSpec(name, func(spec *v1alpha1.NodeHealthCheckSpec) {
-			spec.PauseRequests = nil
+			spec.PauseRequests, spec.Mode = nil, ""
 			spec.MinHealthy, spec.MaxUnhealthy = new(intstr.FromInt32(0)), nil
 			if c.chance(50) {
 				spec.StormRecoveryThreshold = nil // It may keep up a storm for ever.

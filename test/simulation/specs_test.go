@@ -150,7 +150,7 @@ func (c *cluster) randomStorm(spec *v1alpha1.NodeHealthCheckSpec) {
 
 // changeRandomly changes a spec. What a running remediation forbids is refused.
 func (c *cluster) changeRandomly(name string) {
-	n := c.random.IntN(9)
+	n := c.random.IntN(10)
 	c.changeSpec(name, func(spec *v1alpha1.NodeHealthCheckSpec) {
 		switch n {
 		case 0, 1:
@@ -169,6 +169,8 @@ func (c *cluster) changeRandomly(name string) {
 		case 7:
 			c.randomSteps(spec)
 			c.randomGate(spec)
+		case 9:
+			spec.Mode = oneOf(c, "", "", v1alpha1.ModeEnforce, v1alpha1.ModeDryRun)
 		case 8:
 			spec.Selector.MatchLabels = oneOf(c, nil, map[string]string{"pool": "a"}, map[string]string{"pool": "b"})
 		}

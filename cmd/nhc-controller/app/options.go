@@ -27,6 +27,8 @@ type Options struct {
 	Burst int
 	// ConcurrentSyncs is the number of NodeHealthChecks synced at the same time.
 	ConcurrentSyncs int
+	// DryRun makes the mode of all NodeHealthChecks DryRun.
+	DryRun bool
 	// LeaseNamespace is where the leases of nodes are.
 	LeaseNamespace string
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
@@ -82,6 +84,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second to the API server.")
 	flags.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
 	flags.IntVar(&o.ConcurrentSyncs, "concurrent-syncs", o.ConcurrentSyncs, "Number of NodeHealthChecks synced at the same time.")
+	flags.BoolVar(&o.DryRun, "dry-run", o.DryRun, "Report what would be done, and remediate no node: as mode DryRun of all NodeHealthChecks.")
 	flags.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "Namespace of the leases of nodes. Env LEASE_NAMESPACE sets it too.")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "Address of /metrics, served by HTTPS to those who may get it. 0 turns it off.")
 	flags.BoolVar(&o.HTTP2, "enable-http2", o.HTTP2, "Permit HTTP/2 on the metrics port.")

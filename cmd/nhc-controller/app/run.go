@@ -240,6 +240,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 		Recorder:         recorder,
 		Clock:            p.clock,
 		ClockTrusted:     p.clock.trusted,
+		DryRun:           p.options.DryRun,
 		Metrics:          p.registry,
 	})
 	if err != nil {

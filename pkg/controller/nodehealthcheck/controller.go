@@ -58,7 +58,8 @@ const (
 	syncRetryMax  = time.Minute
 )
 
-// Config is what a Controller depends on. Every field is required, but for ClockTrusted.
+// Config is what a Controller depends on. Every field is required, but for ClockTrusted and
+// DryRun.
 type Config struct {
 	Kube             kubernetes.Interface
 	Client           nhcclient.NodeHealthChecksGetter
@@ -75,6 +76,8 @@ type Config struct {
 	// ClockTrusted reports whether remediations may begin by Clock. Nil means always. Who
 	// changes the answer, or Clock, calls SyncAll.
 	ClockTrusted func() bool
+	// DryRun makes the mode of all NodeHealthChecks DryRun.
+	DryRun bool
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
 }
@@ -97,7 +100,9 @@ type Controller struct {
 	clock  clock.PassiveClock
 	// clockTrusted is that of Config.
 	clockTrusted func() bool
-	queue        workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// dryRun is that of Config.
+	dryRun bool
+	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// behind spaces out the syncs that wait for a cache to show our own write.
 	behind workqueue.TypedRateLimiter[cache.ObjectName]
 
@@ -148,6 +153,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		index:          nodeindex.New(nodes),
 		clock:          config.Clock,
 		clockTrusted:   config.ClockTrusted,
+		dryRun:         config.DryRun,
 		metrics:        metrics,
 		events:         eventReporter{recorder: config.Recorder},
 		behind:         workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](staleBase, staleMax),

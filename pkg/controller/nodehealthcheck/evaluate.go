@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -89,6 +90,7 @@ func (e *evaluation) stormInput(created int) health.StormInput {
 // newPolicy returns what a NodeHealthCheck wants done.
 func newPolicy(s *snapshot) remediation.Policy {
 	policy := remediation.Policy{Owner: object.OwnerOf(s.nhc), Steps: s.templates.steps, Templates: s.templates.templates}
+	policy.DryRun = s.dryRun || s.nhc.Spec.Mode == v1alpha1.ModeDryRun
 	if delay := s.nhc.Spec.HealthyDelay; delay != nil {
 		policy.HealthyDelay = delay.Duration
 	}

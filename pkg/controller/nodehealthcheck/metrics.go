@@ -109,6 +109,7 @@ func (m *metrics) all() []prometheus.Collector {
 // episodeOutcomes are the values of label outcome.
 var episodeOutcomes = []v1alpha1.EpisodeOutcome{
 	v1alpha1.OutcomeRecovered, v1alpha1.OutcomeRecoveredWithoutRemediation, v1alpha1.OutcomeReplaced, v1alpha1.OutcomeNodeDeleted, v1alpha1.OutcomeCancelled,
+	v1alpha1.OutcomeDryRun,
 }
 
 // initialize makes the counters and histograms of a NodeHealthCheck that are zero, so that

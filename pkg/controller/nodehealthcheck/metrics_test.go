@@ -361,7 +361,7 @@ func TestEpisodesAreCounted(t *testing.T) {
 	s.nhc.Spec.RemediationHistoryLimit = new(int32(0))
 	s.sync(sick("a", own(testCR("a", "1"))), sick("b"), sick("c"))
 	s.sync(well("a"), well("b"), sick("c", nodeDeleted))
-	require.Equal(t, map[string]float64{"/workers/Recovered": 1, "/workers/RecoveredWithoutRemediation": 1, "/workers/Replaced": 0, "/workers/NodeDeleted": 1, "/workers/Cancelled": 0}, s.values(t, "nhc_episodes_total"))
+	require.Equal(t, map[string]float64{"/workers/Recovered": 1, "/workers/RecoveredWithoutRemediation": 1, "/workers/Replaced": 0, "/workers/NodeDeleted": 1, "/workers/Cancelled": 0, "/workers/DryRun": 0}, s.values(t, "nhc_episodes_total"))
 	require.Equal(t, map[string]float64{"/workers": 3}, s.values(t, "nhc_episode_duration_seconds"))
 	require.Equal(t, map[string]float64{"/workers": 3 * 61}, s.sums(t, "nhc_episode_duration_seconds"), "a minute as a condition, and a second more")
 	require.Empty(t, s.nhc.Status.RemediationHistory, "0 turns it off, and only the list")

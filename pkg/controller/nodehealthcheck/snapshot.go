@@ -35,6 +35,8 @@ type snapshot struct {
 	platform  platformState
 	// clockUntrusted means that nothing may begin by the clock.
 	clockUntrusted bool
+	// dryRun means that the process only reports, whatever the mode of the spec is.
+	dryRun bool
 	// specProblem is the rule of admission that the stored spec breaks, if any.
 	specProblem string
 	// observed is the number of selected nodes.
@@ -70,7 +72,7 @@ func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (
 		return nil, err
 	}
 	s := &snapshot{
-		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(),
+		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(), dryRun: c.dryRun,
 		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(name),
 	}
 	if s.platform, err = c.observePlatform(nhc, s.state); err != nil {

@@ -139,6 +139,8 @@ const (
 	DecidedExcluded DecisionReason = "Excluded"
 	// DecidedUnselected: the Node is no longer selected.
 	DecidedUnselected DecisionReason = "Unselected"
+	// DecidedDryRun: nothing else is in the way, and the mode is DryRun.
+	DecidedDryRun DecisionReason = "DryRun"
 )
 
 const (
@@ -167,6 +169,7 @@ var decisionTypes = map[DecisionReason]DecisionType{
 	DecidedInvalidSpec: DecisionHeld, DecidedTerminating: DecisionHeld, DecidedDisabled: DecisionHeld, DecidedClockUntrusted: DecisionHeld,
 	DecidedClusterUpgrading: DecisionHeld, DecidedPaused: DecisionHeld, DecidedGateClosed: DecisionHeld,
 	DecidedStormActive: DecisionHeld, DecidedExcluded: DecisionHeld, DecidedUnselected: DecisionHeld,
+	DecidedDryRun: DecisionHeld,
 
 	DecidedHealthyDelay:   DecisionDelayed,
 	DecidedNoTemplateLeft: DecisionExhausted, DecidedStepFailed: DecisionExhausted,

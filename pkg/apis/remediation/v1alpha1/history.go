@@ -79,6 +79,9 @@ const (
 	// OutcomeRecoveredWithoutRemediation means that the Node was healthy before
 	// anything was done.
 	OutcomeRecoveredWithoutRemediation EpisodeOutcome = "RecoveredWithoutRemediation"
+	// OutcomeDryRun means that the Node was healthy before anything was done, and that
+	// but for the mode DryRun a remediation would have begun, at the time started.
+	OutcomeDryRun EpisodeOutcome = "DryRun"
 	// OutcomeNodeDeleted means that the Node was deleted and, if it was under
 	// remediation then, that no healthy Node of its name followed within an hour.
 	OutcomeNodeDeleted EpisodeOutcome = "NodeDeleted"

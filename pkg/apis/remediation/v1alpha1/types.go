@@ -40,6 +40,7 @@ import (
 // +kubebuilder:printcolumn:name=Remediating,type=integer,JSONPath=`.status.remediatingNodes`
 // +kubebuilder:printcolumn:name=Allowed,type=string,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].status`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name=Mode,type=string,priority=1,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name=Soon-Unhealthy,type=integer,priority=1,JSONPath=`.status.soonUnhealthyNodes`
 // +kubebuilder:printcolumn:name=Storm,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="StormActive")].status`
 // +kubebuilder:printcolumn:name=Why,type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].message`
@@ -97,6 +98,7 @@ type NodeHealthCheckList struct {
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, self.escalatingRemediations.exists_one(f, has(f.remediationTemplate.kind) == has(e.remediationTemplate.kind) && (!has(e.remediationTemplate.kind) || f.remediationTemplate.kind == e.remediationTemplate.kind) && has(f.remediationTemplate.__namespace__) == has(e.remediationTemplate.__namespace__) && (!has(e.remediationTemplate.__namespace__) || f.remediationTemplate.__namespace__ == e.remediationTemplate.__namespace__) && has(f.remediationTemplate.name) == has(e.remediationTemplate.name) && (!has(e.remediationTemplate.name) || f.remediationTemplate.name == e.remediationTemplate.name)))`,message="EscalatingRemediation RemediationTemplate must be unique",messageExpression=`self.escalatingRemediations.map(e, !self.escalatingRemediations.exists_one(f, has(f.remediationTemplate.kind) == has(e.remediationTemplate.kind) && (!has(e.remediationTemplate.kind) || f.remediationTemplate.kind == e.remediationTemplate.kind) && has(f.remediationTemplate.__namespace__) == has(e.remediationTemplate.__namespace__) && (!has(e.remediationTemplate.__namespace__) || f.remediationTemplate.__namespace__ == e.remediationTemplate.__namespace__) && has(f.remediationTemplate.name) == has(e.remediationTemplate.name) && (!has(e.remediationTemplate.name) || f.remediationTemplate.name == e.remediationTemplate.name)), 'EscalatingRemediation RemediationTemplate must be unique: found duplicate %s %s/%s'.format([(has(e.remediationTemplate.kind) ? e.remediationTemplate.kind : ''), (has(e.remediationTemplate.__namespace__) ? e.remediationTemplate.__namespace__ : ''), (has(e.remediationTemplate.name) ? e.remediationTemplate.name : '')]))[0]`,fieldPath=`.escalatingRemediations`
 // +kubebuilder:validation:XValidation:rule=`!has(self.unhealthyConditions) || size(self.unhealthyConditions) > 0`,message="unhealthyConditions must not be empty, leave it out for the default",fieldPath=`.unhealthyConditions`
+// +kubebuilder:validation:XValidation:rule=`!has(self.mode) || self.mode in ['Enforce', 'DryRun']`,message="mode must be Enforce or DryRun",messageExpression=`'mode must be Enforce or DryRun: ' + self.mode`,fieldPath=`.mode`
 
 // NodeHealthCheckSpec is the wanted behaviour.
 type NodeHealthCheckSpec struct {
@@ -154,6 +156,14 @@ type NodeHealthCheckSpec struct {
 	// +listType=atomic
 	PauseRequests []string `json:"pauseRequests,omitempty"`
 
+	// mode is Enforce, the default, or DryRun. In DryRun everything is evaluated and
+	// reported, and nothing is begun: no remediation object is created, no step is
+	// ended, and no Lease is acquired. Remediations that run when the mode is set are
+	// finished, as in a pause.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Mode Mode `json:"mode,omitempty"`
+
 	// healthyDelay is how long a Node must stay healthy before its remediation
 	// objects are deleted. Zero, the default, deletes them at once; a negative
 	// value keeps them until the Node is confirmed healthy by hand.
@@ -188,6 +198,16 @@ type NodeHealthCheckSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	RemediationHistoryLimit *int32 `json:"remediationHistoryLimit,omitempty"`
 }
+
+// Mode says whether a NodeHealthCheck acts.
+type Mode string
+
+const (
+	// ModeEnforce remediates unhealthy Nodes. A NodeHealthCheck without a mode does.
+	ModeEnforce Mode = "Enforce"
+	// ModeDryRun only reports what would be done.
+	ModeDryRun Mode = "DryRun"
+)
 
 // UnhealthyCondition makes a Node unhealthy that has the condition of this type
 // with this status for this duration.

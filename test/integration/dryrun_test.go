@@ -1,0 +1,96 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+func mode(mode v1alpha1.Mode) func(*v1alpha1.NodeHealthCheckSpec) {
+	return func(spec *v1alpha1.NodeHealthCheckSpec) { spec.Mode = mode }
+}
+
+// writesButReports returns what the controller has written for a scenario, but status and
+// events.
+func (s *scenario) writesButReports() []localkube.Request {
+	s.t.Helper()
+	names := []string{s.name}
+	for _, node := range []string{"a", "b", "c"} {
+		names = append(names, s.node(node), s.nodeLeaseName(node))
+	}
+	return s.requests(func(r localkube.Request) bool {
+		about := r.Namespace == s.name
+		for _, name := range names {
+			about = about || r.Name == name
+		}
+		return about && isWrite(r) && r.Resource != "events" && (r.Resource != v1alpha1.Plural || r.Subresource != "status")
+	})
+}
+
+// TestDryRun: everything is evaluated and reported, and nothing begins until it is enforced
+// (spec 5.5, 5.6, 5.8).
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b", "c")
+	s.createNHC(mode(v1alpha1.ModeDryRun))
+	s.fail("a")
+	decision := s.eventuallyDecided("a", v1alpha1.DecidedDryRun)
+	require.Equal(t, v1alpha1.DecisionHeld, decision.Type)
+	require.Equal(t, "Would create PowerCycleRemediation "+s.name+"/"+s.node("a"), decision.Message)
+	s.eventuallyEvent("RemediationSkipped", "Dry run: would create PowerCycleRemediation "+s.node("a")+" for node "+s.node("a"))
+	s.eventuallyCounts(3, 2)
+	require.NotNil(t, s.episode("a").Started, "5.8: when it would have begun")
+
+	s.updateNHC(minHealthy(intstr.FromString("100%")))
+	s.eventuallyDecided("a", v1alpha1.DecidedGateClosed) // 5.6: what else is in the way comes first.
+	s.updateNHC(minHealthy(intstr.FromInt32(0)))
+	s.eventuallyDecided("a", v1alpha1.DecidedDryRun)
+	s.confirm("b", "")
+	s.heal("a")
+	ended := s.eventuallyFinished("a", v1alpha1.OutcomeDryRun)
+	require.Empty(t, ended.Steps)
+	require.Nil(t, ended.Released, "nothing was held")
+	s.fail("c")
+	s.eventuallyDecided("c", v1alpha1.DecidedDryRun)
+	require.Empty(t, s.writesButReports(), "5.5: neither CR, Lease nor Node")
+	require.True(t, s.confirmed("b"), "5.5: no Node is changed")
+
+	s.updateNHC(mode(v1alpha1.ModeEnforce))
+	s.eventuallyCR("c")
+	s.heal("c")
+	s.eventuallyNoCR("c")
+	s.eventuallyFinished("c", v1alpha1.OutcomeRecovered)
+	s.eventually("the confirmation is removed", func() bool { return !s.confirmed("b") })
+}
+
+// TestDryRunFinishes: what runs when the mode is set is finished, as in a pause (spec 5.7).
+func TestDryRunFinishes(t *testing.T) {
+	t.Parallel()
+	l := newLadder(t, sharedCluster(t), 2)
+	l.createNodes("a", "b")
+	l.createNHC(l.escalation())
+	l.fail("a")
+	l.fail("b")
+	l.eventuallyStep("a", 0)
+	l.eventuallyStep("b", 0)
+	l.updateNHC(mode(v1alpha1.ModeDryRun))
+	l.rungs[0].reportFailure("a")
+	decision := l.eventuallyDecided("a", v1alpha1.DecidedDryRun)
+	require.Contains(t, decision.Message, "Would create ")
+	l.heal("b")
+	l.eventually("the CR of the recovered node is gone", func() bool { return l.rungs[0].cr("b") == nil })
+	require.NotNil(t, l.rungs[0].cr("a"), "5.7: it is not ended")
+	require.NotContains(t, l.rungs[0].cr("a").GetAnnotations(), v1alpha1.AnnotationTimedOut)
+	l.eventuallyNoNodeLease("b")
+
+	l.updateNHC(mode(""))
+	l.eventuallyStep("a", 1)
+}
