@@ -145,7 +145,8 @@ func stormEnded() Event {
 // reasons that are reported in another way, or not at all.
 func skippedForNode(plan *remediation.NodePlan) (Event, bool) {
 	node, reason := plan.Node, plan.Refusal()
-	eventType, action, note := corev1.EventTypeWarning, string(reason), ""
+	eventType, action := corev1.EventTypeWarning, string(reason)
+	var note string
 	switch reason {
 	case v1alpha1.DecidedExcluded:
 		note = fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name)
