@@ -103,7 +103,7 @@ test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	GOGC=400 $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -count=1 -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
-	cd hack/image && go test -count=1 ./...
+	@for module in hack/image hack/benchplot; do (cd $$module && go test -count=1 ./...); done # Modules of their own.
 
 # The controller that the integration tests run, with the race detector in it.
 .PHONY: build-race

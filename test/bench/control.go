@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/meter"
 )
@@ -76,7 +77,11 @@ func (e *environment) startControl(ctx context.Context, name string, args ...str
 	if err != nil {
 		return nil, err
 	}
-	process, err := e.cluster.StartProcess(localkube.Command{Name: name, Path: self, Args: append([]string{name, kubeconfig}, args...)})
+	env, err := deploy.Environment(ctx, e.cluster) // The garbage collector is to work as hard as the controller's.
+	if err != nil {
+		return nil, fmt.Errorf("reading the environment of the Deployment: %w", err)
+	}
+	process, err := e.cluster.StartProcess(localkube.Command{Name: name, Path: self, Args: append([]string{name, kubeconfig}, args...), Env: env})
 	if err != nil {
 		return nil, fmt.Errorf("starting the control: %w", err)
 	}

@@ -126,6 +126,16 @@ func deploymentContainer(ctx context.Context, cluster *localkube.ControlPlane, n
 	return &containers[0], nil
 }
 
+// Environment returns the environment of the Deployment, such as the settings of the garbage
+// collector, without what depends on its pod.
+func Environment(ctx context.Context, cluster *localkube.ControlPlane) ([]string, error) {
+	container, err := deploymentContainer(ctx, cluster, Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return fixedEnv(container), nil
+}
+
 // fixedEnv returns the environment of a container without what depends on its pod.
 func fixedEnv(container *corev1.Container) []string {
 	var env []string
