@@ -23,7 +23,7 @@ The image. The digest that a release has put into Chart.yaml is that of its own 
 
 {{/* Nine tenths of the memory limit, empty without one. */}}
 {{- define "nhc-controller.goMemoryLimit" -}}
-{{- with dig "limits" "memory" "" .Values.resources -}}
+{{- with dig "limits" "memory" "" (.Values.resources | default dict) -}}
 {{- $mebibytes := regexFind "^[0-9]+" . | int64 -}}
 {{- if hasSuffix "Gi" . -}}
 {{- $mebibytes = mul $mebibytes 1024 -}}
