@@ -48,8 +48,8 @@ func TestUpToDate(t *testing.T) {
 	}
 }
 
-// TestVersion: the chart has the version that is being worked on.
-func TestVersion(t *testing.T) {
+// TestChartVersion: the chart has the version that is being worked on.
+func TestChartVersion(t *testing.T) {
 	t.Parallel()
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
@@ -63,8 +63,8 @@ func TestVersion(t *testing.T) {
 	require.Equal(t, "v"+string(release[1]), chart.AppVersion)
 }
 
-// TestRender: what a template cannot be made of is an error.
-func TestRender(t *testing.T) {
+// TestTemplateOfManifest: what a template cannot be made of is an error.
+func TestTemplateOfManifest(t *testing.T) {
 	t.Parallel()
 	const object = "kind: ConfigMap\nmetadata:\n  name: a\n"
 	for name, tc := range map[string]struct{ manifest, want, wantErr string }{
@@ -92,9 +92,9 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestPack: two packages are the same, whatever the times of the files, and have every file
+// TestPackChart: two packages are the same, whatever the times of the files, and have every file
 // of the chart, and the digest of the image.
-func TestPack(t *testing.T) {
+func TestPackChart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	chart, first, second := filepath.Join(dir, "chart"), filepath.Join(dir, "first.tgz"), filepath.Join(dir, "second.tgz")

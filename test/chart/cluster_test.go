@@ -45,9 +45,9 @@ type cluster struct {
 	nhc  versioned.Interface
 }
 
-// TestInCluster installs the chart in a real control plane. The second test needs what the
-// first one leaves.
-func TestInCluster(t *testing.T) {
+// TestChartInCluster installs the chart in a real control plane. Each part needs what
+// the one before leaves.
+func TestChartInCluster(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -63,6 +63,7 @@ func TestInCluster(t *testing.T) {
 
 	t.Run("lifecycle", func(t *testing.T) { testLifecycle(t, c) })
 	t.Run("combinations", func(t *testing.T) { testCombinations(t, c) })
+	t.Run("ownership", func(t *testing.T) { testOwnership(t, c) })
 }
 
 // testLifecycle: the chart is installed, upgraded from an earlier version while the
@@ -134,6 +135,21 @@ pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/warn:
 		require.NoError(t, err)
 		c.apply(t, manifest)
 	}
+}
+
+// testOwnership: what belongs to somebody else is taken over only if Helm is told so.
+func testOwnership(t *testing.T, c *cluster) {
+	args := []string{"install", "another", chartDir, "--kubeconfig", c.AdminKubeconfig(), "--namespace", "nhc-system"}
+	_, err := helm(t, args...)
+	require.ErrorContains(t, err, "cannot be imported into the current release")
+	_, err = helm(t, append(args, "--take-ownership")...)
+	require.ErrorContains(t, err, "conflict", "kubectl has applied the objects")
+	_, err = helm(t, append(args, "--take-ownership", "--force-conflicts", "--replace")...)
+	require.NoError(t, err)
+	role, err := c.kube.RbacV1().ClusterRoles().Get(t.Context(), aggregatedRole, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "another", role.Annotations["meta.helm.sh/release-name"])
+	require.NotEmpty(t, role.Rules, "P10: the remediators gave them")
 }
 
 // apply applies a manifest as its only owner. A warning is an error.

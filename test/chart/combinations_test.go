@@ -25,6 +25,7 @@ var combinations = [][]string{
 		"image.pullPolicy=IfNotPresent", "image.pullSecrets[0].name=registry", "image.digest=" + digest, "image.tag=v9",
 		"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
 		"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey=rack",
+		"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.labelSelector.matchLabels.a=b",
 		"podAnnotations.a=b", "extraLabels.team=nodes", "extraLabels.empty=", "extraArgs={--v=2}",
 	},
 	{"networkPolicy.enabled=false", "resourceQuota.create=false", "crds.install=false", "leaseNamespace.create=false", "replicas=1"},

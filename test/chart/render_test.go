@@ -122,16 +122,16 @@ func environment(d *appsv1.Deployment, name string) string {
 	return ""
 }
 
-// TestMemoryLimit: the memory that Go may use follows the limit of the container.
-func TestMemoryLimit(t *testing.T) {
+// TestGoMemoryLimit: the memory that Go may use follows the limit of the container.
+func TestGoMemoryLimit(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[string]string{"1Gi": "921MiB", "512Mi": "460MiB", "64Mi": "57MiB", "null": ""} {
 		require.Equal(t, want, environment(deployment(t, chartDir, "resources.limits.memory="+limit), "GOMEMLIMIT"), limit)
 	}
 }
 
-// TestPod: what the values say about the pods is in the Deployment.
-func TestPod(t *testing.T) {
+// TestPodValues: what the values say about the pods is in the Deployment.
+func TestPodValues(t *testing.T) {
 	t.Parallel()
 	d := deployment(t, chartDir,
 		"replicas=3", "priorityClassName=high", "nodeSelector.pool=infra", "tolerations=null", "topologySpreadConstraints=null",
