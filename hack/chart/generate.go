@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -116,7 +117,7 @@ var values = strings.NewReplacer(
 // render makes a template of a manifest.
 func (s source) render(manifest string) (string, error) {
 	if strings.Contains(manifest, "{{") {
-		return "", fmt.Errorf("it has {{, which is special in a template")
+		return "", errors.New("it has {{, which is special in a template")
 	}
 	var body strings.Builder
 	for document := range strings.SplitSeq(manifest, "\n---\n") {

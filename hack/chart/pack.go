@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -101,7 +102,7 @@ func withDigest(dir string, chart []byte, image string) ([]byte, error) {
 		return nil, fmt.Errorf("the chart names %s, the image with its digest is %s", want, image)
 	}
 	if len(metadata.Annotations) > 0 {
-		return nil, fmt.Errorf("Chart.yaml has annotations already")
+		return nil, errors.New("the annotations in Chart.yaml are there already")
 	}
 	return append(bytes.TrimRight(chart, "\n"), "\nannotations:\n  imageDigest: "+digest+"\n"...), nil
 }
