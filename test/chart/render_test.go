@@ -218,3 +218,40 @@ func TestPackage(t *testing.T) {
 		require.Equal(t, want, deployment(t, packed, list...).Spec.Template.Spec.Containers[0].Image, values)
 	}
 }
+
+// TestLeaseNamespace: the leases of nodes are elsewhere with all that belongs to them, and
+// the namespace is created only if it is to be.
+func TestLeaseNamespace(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		values []string
+		want   []string
+	}{
+		"created": {
+			values: []string{"leaseNamespace.name=leases"},
+			want: []string{
+				"v1 Namespace  leases",
+				"rbac.authorization.k8s.io/v1 Role leases nhc-controller-node-leases",
+				"rbac.authorization.k8s.io/v1 RoleBinding leases nhc-controller-node-leases",
+			},
+		},
+		"there already": {
+			values: []string{"leaseNamespace.create=false"},
+			want: []string{
+				"rbac.authorization.k8s.io/v1 Role medik8s-leases nhc-controller-node-leases",
+				"rbac.authorization.k8s.io/v1 RoleBinding medik8s-leases nhc-controller-node-leases",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for id := range byIdentity(t, render(t, "nhc-system", tc.values...)) {
+				if strings.Contains(id, "leases") {
+					got = append(got, id)
+				}
+			}
+			require.ElementsMatch(t, tc.want, got)
+		})
+	}
+}
