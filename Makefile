@@ -85,6 +85,9 @@ test: test-unit test-integration ## Run all tests, but for what takes long (9 mi
 # several times slower, and has nothing to find.
 PURE = ./hack/... ./pkg/apis/... ./pkg/health ./pkg/history ./pkg/limits ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
 
+# It needs Helm: make verify-chart runs it.
+CHART = ./test/chart
+
 # In virtual time nothing is late: these tests are many, and much slower with the race detector.
 # Memory is not what they are short of (GOGC).
 VIRTUAL = ./test/memapi ./test/simulation
@@ -116,7 +119,7 @@ build-race: c-compiler
 test-integration: localkube build-race _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL))")
+		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(CHART))")
 
 FAULTS_FLAGS ?= -faults.seeds=3
 
@@ -203,7 +206,7 @@ generate: ## Generate the code that follows from the API types, then the manifes
 	@$(MAKE) --no-print-directory manifests
 
 .PHONY: manifests
-manifests: ## Generate the CRD and manifests/install.yaml.
+manifests: ## Generate the CRD, manifests/install.yaml and what of the Helm chart follows from them.
 	hack/update-manifests.sh
 
 .PHONY: fmt
@@ -239,7 +242,7 @@ verify-codegen: ## Check that the generated code is up to date.
 	hack/verify-codegen.sh
 
 .PHONY: verify-manifests
-verify-manifests: ## Check that the CRD and manifests/install.yaml are up to date.
+verify-manifests: ## Check that the CRD, manifests/install.yaml and the Helm chart are up to date.
 	hack/verify-manifests.sh
 
 # Without shellcheck and pyflakes, which are there on some machines only.
@@ -251,6 +254,11 @@ verify-workflows: ## Check the workflows.
 .PHONY: verify-monitoring
 verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
 	hack/verify-monitoring.sh
+
+# Not part of verify: Helm takes minutes to compile, once.
+.PHONY: verify-chart
+verify-chart: build localkube ## Test the Helm chart with Helm, on a real control plane.
+	hack/verify-chart.sh
 
 # Not part of verify: it compiles everything twice, without the build cache.
 .PHONY: verify-reproducible

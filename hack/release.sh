@@ -58,7 +58,10 @@ sed "s|^\( *image: *\)${image//./\\.}\$|\1${reference}|" manifests/install.yaml 
 changed="$(diff manifests/install.yaml dist/install.yaml | grep -c '^>' || true)"
 [[ "${changed}" == 1 ]] || fail "install.yaml differs from manifests/install.yaml in ${changed} lines, not in one"
 
-# What else a release has, such as charts, goes into dist/ here, before the checksums.
+# The chart, too, names the image by its digest.
+go run ./hack/chart pack charts/nhc-controller "${reference}" "dist/nhc-controller-${version#v}.tgz"
+
+# What else a release has goes into dist/ here, before the checksums.
 
 # A binary that runs here has to say what it is.
 native="dist/${name}-linux-$(go env GOHOSTARCH)"

@@ -2,8 +2,8 @@
 # Copyright The nhc-controller Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Generates the CRD from the types in pkg/apis, and manifests/install.yaml from
-# manifests/base. hack/verify-manifests.sh is its twin.
+# Generates the CRD from the types in pkg/apis, manifests/install.yaml from manifests/base,
+# and what of the Helm chart follows from the manifests. hack/verify-manifests.sh is its twin.
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -40,3 +40,5 @@ cp "${work}/install.yaml" manifests/install.yaml
 for overlay in manifests/overlays/*/; do
   tool kustomize build "${overlay}" >/dev/null
 done
+
+hack/update-chart.sh

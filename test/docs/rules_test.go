@@ -29,13 +29,14 @@ const tabled = "23"
 
 var (
 	row    = regexp.MustCompile(`^\| (P\d+|\d+[a-z]?(?:\.\d+)?) \| (.+) \| (.+) \|$`)
-	quoted = regexp.MustCompile("`([^`]+)`( \\((?:nightly|monitoring)\\))?")
+	quoted = regexp.MustCompile("`([^`]+)`( \\((?:nightly|monitoring|chart)\\))?")
 )
 
 // Marks of tests that `make test` does not run.
 const (
 	nightly    = " (nightly)"
 	monitoring = " (monitoring)"
+	chart      = " (chart)"
 )
 
 // beyond is the heading of the table of subjects that no rule covers.
@@ -124,7 +125,8 @@ func TestRulesHaveTests(t *testing.T) {
 // `make test` does not run are marked.
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
-	literals, elsewhere := testLiterals(t, "cmd", "hack", "pkg", "test"), testLiterals(t, "test/monitoring")
+	literals := testLiterals(t, "cmd", "hack", "pkg", "test")
+	elsewhere := map[string]map[string][]string{monitoring: testLiterals(t, "test/monitoring"), chart: testLiterals(t, "test/chart")}
 	skips, err := os.ReadFile(filepath.Join(root, "hack", "skips.txt"))
 	require.NoError(t, err)
 	check := func(about string, tests []named) {
@@ -136,8 +138,11 @@ func TestNamedTestsExist(t *testing.T) {
 			mark := ""
 			if strings.Contains(string(skips), " "+name+"\n") {
 				mark = nightly
-			} else if _, separate := elsewhere[name]; separate {
-				mark = monitoring
+			}
+			for separate, tests := range elsewhere {
+				if _, isThere := tests[name]; isThere {
+					mark = separate
+				}
 			}
 			require.Equal(t, mark, n.mark, "%s: the mark of %s", about, name)
 		}

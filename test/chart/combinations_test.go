@@ -1,0 +1,33 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package chart
+
+// combinations are values that change which objects and fields there are, alone and
+// together.
+var combinations = [][]string{
+	{},
+	{"openshift.enabled=true"},
+	{"clusterAPI.enabled=true"},
+	{"monitoring.enabled=true"},
+	{"monitoring.enabled=true", "monitoring.serviceMonitor=false"},
+	{"monitoring.enabled=true", "monitoring.prometheusRule=false"},
+	{"monitoring.enabled=true", "monitoring.dashboard=false"},
+	{"networkPolicy.enabled=false"},
+	{"resourceQuota.create=false"},
+	{"priorityClassName="},
+	{"crds.install=false"},
+	{"leaseNamespace.create=false"},
+	{"leaseNamespace.name=other-leases"},
+	{"resources=null"},
+	{"tolerations=null", "topologySpreadConstraints=null", "nodeSelector=null"},
+	{
+		"image.pullPolicy=IfNotPresent", "image.pullSecrets[0].name=registry", "image.digest=" + digest, "image.tag=v9",
+		"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1",
+		"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.topologyKey=rack",
+		"affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm.labelSelector.matchLabels.a=b",
+		"podAnnotations.a=b", "extraLabels.team=nodes", "extraLabels.empty=", "extraArgs={--v=2}",
+	},
+	{"networkPolicy.enabled=false", "resourceQuota.create=false", "crds.install=false", "leaseNamespace.create=false", "replicas=1"},
+	{"openshift.enabled=true", "clusterAPI.enabled=true", "monitoring.enabled=true", "extraLabels.team=nodes"},
+}
