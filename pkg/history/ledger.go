@@ -29,13 +29,14 @@ func (l *Ledger) Update(observations iter.Seq[Observation], now time.Time) (next
 	if l == nil {
 		l = &Ledger{}
 	}
-	u := update{open: l.open, before: l.open}
+	u := update{open: l.open}
 	known := 0
 	for o := range observations {
-		if l.open[o.Node] != nil {
+		episode := l.open[o.Node]
+		if episode != nil {
 			known++
 		}
-		u.follow(&o, now)
+		u.follow(episode, &o, now)
 	}
 	if known < len(l.open) {
 		others := maps.Clone(l.open)
@@ -52,16 +53,15 @@ func (l *Ledger) Update(observations iter.Seq[Observation], now time.Time) (next
 
 // update is what becomes of the open episodes in one sync.
 type update struct {
-	before map[string]*openEpisode
-	// open is the same map as before until something has changed.
+	// open is the map of the ledger before, until something has changed.
 	open    map[string]*openEpisode
 	changed bool
 	over    []v1alpha1.Episode
 }
 
-// follow brings the episode of a node up to date, and begins one if it is a new one.
-func (u *update) follow(o *Observation, now time.Time) {
-	episode := u.before[o.Node]
+// follow brings the open episode of a node up to date, and begins one if there is none and the
+// node has become unhealthy.
+func (u *update) follow(episode *openEpisode, o *Observation, now time.Time) {
 	if episode != nil && episode.namesake(o) {
 		lost := *episode
 		lost.lose(now)
@@ -82,8 +82,9 @@ func (u *update) set(before *openEpisode, after openEpisode) {
 		return
 	}
 	if !u.changed {
-		u.changed, u.open = true, make(map[string]*openEpisode, len(u.before))
-		maps.Copy(u.open, u.before)
+		shared := u.open
+		u.changed, u.open = true, make(map[string]*openEpisode, len(shared))
+		maps.Copy(u.open, shared)
 	}
 	if after.Outcome != "" {
 		u.over = append(u.over, after.Episode)
@@ -117,6 +118,14 @@ func (l *Ledger) Episode(node string) *v1alpha1.Episode {
 		return nil
 	}
 	return &l.open[node].Episode
+}
+
+// Len returns the number of open episodes.
+func (l *Ledger) Len() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.open)
 }
 
 // Nodes returns the names, in any order, of the nodes that are to be observed in the next

@@ -4,7 +4,6 @@
 package status
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -26,12 +25,17 @@ func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyN
 	if len(all) <= limit && entriesSize(all) <= maxEntriesSize && slices.IsSortedFunc(all, ByName) {
 		return all
 	}
-	entries := slices.Clone(all)
-	remediatedFirst := func(a, b v1alpha1.UnhealthyNode) int {
-		return cmp.Or(min(len(b.Remediations), 1)-min(len(a.Remediations), 1), ByName(a, b))
+	if !slices.IsSortedFunc(all, ByName) {
+		all = slices.SortedFunc(slices.Values(all), ByName)
 	}
-	slices.SortFunc(entries, remediatedFirst)
-	entries = entries[:min(len(entries), limit)]
+	entries := make([]v1alpha1.UnhealthyNode, 0, min(len(all), limit))
+	for _, remediated := range []bool{true, false} {
+		for i := range all {
+			if len(entries) < limit && (len(all[i].Remediations) > 0) == remediated {
+				entries = append(entries, all[i])
+			}
+		}
+	}
 	size := entriesSize(entries)
 	for _, leaveOut := range dispensable {
 		if size <= maxEntriesSize {

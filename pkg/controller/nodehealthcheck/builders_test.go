@@ -101,7 +101,8 @@ func testSnapshot(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *snapsho
 	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes)}
 	for _, node := range nodes {
 		observed := remediation.Node{Name: node.Name, UID: node.UID}
-		observed.Constraints.NodeConstraints = s.constraintsOf(node)
+		facts := factsOf(node)
+		observed.Constraints.NodeConstraints = constraintsOf(node, &facts, s.selects(node))
 		s.nodes, s.objects = append(s.nodes, observed), append(s.objects, node)
 	}
 	return s

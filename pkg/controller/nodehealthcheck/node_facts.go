@@ -25,11 +25,15 @@ type nodeFacts struct {
 	confirmedHealthy bool // Spec 16.6.
 }
 
+// factsOf returns the facts of a Node, and none if there is none.
 func factsOf(node *corev1.Node) nodeFacts {
+	if node == nil {
+		return nodeFacts{}
+	}
 	exclusion, labelled := node.Labels[v1alpha1.LabelExclude]
 	return nodeFacts{
 		uid: node.UID, controlPlane: isControlPlane(node),
-		excluded: isExcluded(node), exclusionIgnored: labelled && exclusion == "", labelled: labelled,
+		excluded: exclusion == "true", exclusionIgnored: labelled && exclusion == "", labelled: labelled,
 		confirmedHealthy: hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy),
 	}
 }
@@ -50,17 +54,19 @@ func nodeMatters(old, node *corev1.Node) bool {
 	return factsOf(old) != factsOf(node) || !sameConditions(old.Status.Conditions, node.Status.Conditions)
 }
 
-// constraintsOf returns what constrains a node alone, as the selector and its Node say. The
-// object is nil if there is none.
-func (s *snapshot) constraintsOf(node *corev1.Node) remediation.NodeConstraints {
+// constraintsOf returns what constrains a node alone, as its Node says, and whether it is
+// selected. The Node is nil if there is none.
+func constraintsOf(node *corev1.Node, facts *nodeFacts, selected bool) remediation.NodeConstraints {
 	if node == nil {
 		return remediation.NodeConstraints{NodeDeleted: true}
 	}
-	return remediation.NodeConstraints{Excluded: isExcluded(node), Unselected: !s.selector.Matches(labelSet(node))}
+	return remediation.NodeConstraints{Excluded: facts.excluded, Unselected: !selected}
 }
 
-// isExcluded reports whether the node carries the label that exempts it (spec 15.1).
-func isExcluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude] == "true" }
+// selects reports whether the selector matches a Node.
+func (s *snapshot) selects(node *corev1.Node) bool {
+	return node != nil && s.selector.Matches(labelSet(node))
+}
 
 // isControlPlane reports whether the node has a control plane label (spec 12.1).
 func isControlPlane(node *corev1.Node) bool {

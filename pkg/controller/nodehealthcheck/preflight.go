@@ -83,7 +83,8 @@ func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now tim
 	if node == nil || node.UID != planned.UID {
 		return v1alpha1.DecidedRecovering
 	}
-	constraints := remediation.Constraints{NodeConstraints: s.constraintsOf(node)}
+	facts := factsOf(node)
+	constraints := remediation.Constraints{NodeConstraints: constraintsOf(node, &facts, s.selects(node))}
 	if reason := constraints.Refusal(len(planned.Own) == 0); reason != "" {
 		return reason
 	}

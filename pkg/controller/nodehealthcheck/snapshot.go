@@ -126,6 +126,8 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 type nodeObject struct {
 	name   string
 	object *corev1.Node
+	// selected means that the selector is known to match it.
+	selected bool
 }
 
 // observeNeedingLook counts the selected nodes, and returns those of them that may be anything
@@ -138,7 +140,7 @@ func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
 	needing := make([]nodeObject, 0, len(names))
 	for _, name := range names {
 		if node := c.nodes.Get(name); node != nil && s.selector.Matches(labelSet(node)) {
-			needing = append(needing, nodeObject{name, node})
+			needing = append(needing, nodeObject{name: name, object: node, selected: true})
 		}
 	}
 	// Of the others the handler is about to notice.
@@ -150,11 +152,11 @@ func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
 func (c *Controller) observeNode(s *snapshot, observed nodeObject, crs *ownCRs) remediation.Node {
 	name, obj := observed.name, observed.object
 	node := remediation.Node{Name: name, Own: crs.read[name], Unreadable: crs.unreadable[name], Incomplete: crs.incomplete}
-	node.Constraints.NodeConstraints = s.constraintsOf(obj)
+	facts := factsOf(obj)
+	node.Constraints.NodeConstraints = constraintsOf(obj, &facts, observed.selected || s.selects(obj))
 	if obj == nil {
 		return node
 	}
-	facts := factsOf(obj)
 	node.UID, node.Created = facts.uid, obj.CreationTimestamp.Time
 	node.ControlPlane, node.ConfirmedHealthy, node.ExclusionIgnored = facts.controlPlane, facts.confirmedHealthy, facts.exclusionIgnored
 	node.Machines = c.machinesOf(obj)
@@ -174,14 +176,22 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 		}
 		i, known := slices.BinarySearchFunc(needing, name, func(node nodeObject, name string) int { return strings.Compare(node.name, name) })
 		if next = i; !known {
-			nodes = append(nodes, nodeObject{name, c.nodes.Get(name)})
+			nodes = append(nodes, nodeObject{name: name, object: c.nodes.Get(name)})
 		}
 	}
 	for _, name := range crs.nodes() {
 		add(name)
 	}
-	for name := range s.state.ledger.Nodes(c.nodeExists) {
-		add(name)
+	open := 0
+	for i := range needing {
+		if s.state.ledger.Episode(needing[i].name) != nil {
+			open++
+		}
+	}
+	if open < s.state.ledger.Len() { // Or else needing has them all: to look for each costs more.
+		for name := range s.state.ledger.Nodes(c.nodeExists) {
+			add(name)
+		}
 	}
 	for name := range s.state.releasing {
 		add(name)
