@@ -71,6 +71,19 @@ func TestDryRun(t *testing.T) {
 	s.eventually("the confirmation is removed", func() bool { return !s.confirmed("b") })
 }
 
+// TestDryRunFlag: the flag makes it a dry run of all NodeHealthChecks (spec 5.5).
+func TestDryRunFlag(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startController(t, "dry-run", "--leader-elect=false", "--dry-run")
+	s := newScenario(t, c)
+	s.createNodes("a", "b")
+	s.createNHC(mode(v1alpha1.ModeEnforce))
+	s.fail("a")
+	s.eventuallyDecided("a", v1alpha1.DecidedDryRun)
+	require.Empty(t, s.writesButReports())
+}
+
 // TestDryRunFinishes: what runs when the mode is set is finished, as in a pause (spec 5.7).
 func TestDryRunFinishes(t *testing.T) {
 	t.Parallel()

@@ -188,3 +188,26 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, want, evaluate(s, epoch.Add(time.Minute)).summary)
 	require.Equal(t, health.Unhealthy, s.node("left").Verdict.State, "17.5: it is judged by the same conditions")
 }
+
+// TestDryRun: the mode of the spec, or the flag, makes it a dry run (spec 5.5).
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		mode v1alpha1.Mode
+		flag bool
+		want bool
+	}{
+		"5.5 the default":           {},
+		"5.5 enforced":              {mode: v1alpha1.ModeEnforce},
+		"5.5 a dry run":             {mode: v1alpha1.ModeDryRun, want: true},
+		"5.5 a dry run of all":      {flag: true, want: true},
+		"5.5 enforced, for nothing": {mode: v1alpha1.ModeEnforce, flag: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := testSnapshot(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.Mode = tc.mode }), testNode("n"))
+			s.dryRun = tc.flag
+			require.Equal(t, tc.want, evaluate(s, epoch).policy.DryRun)
+		})
+	}
+}
