@@ -9,6 +9,7 @@ import (
 	fmt "fmt"
 	http "net/http"
 
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/machine/v1beta1"
 	remediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
@@ -17,13 +18,20 @@ import (
 
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
+	MachineV1beta1() machinev1beta1.MachineV1beta1Interface
 	RemediationV1alpha1() remediationv1alpha1.RemediationV1alpha1Interface
 }
 
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
+	machineV1beta1      *machinev1beta1.MachineV1beta1Client
 	remediationV1alpha1 *remediationv1alpha1.RemediationV1alpha1Client
+}
+
+// MachineV1beta1 retrieves the MachineV1beta1Client
+func (c *Clientset) MachineV1beta1() machinev1beta1.MachineV1beta1Interface {
+	return c.machineV1beta1
 }
 
 // RemediationV1alpha1 retrieves the RemediationV1alpha1Client
@@ -75,6 +83,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 
 	var cs Clientset
 	var err error
+	cs.machineV1beta1, err = machinev1beta1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.remediationV1alpha1, err = remediationv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -100,6 +112,7 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 // New creates a new Clientset for the given RESTClient.
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
+	cs.machineV1beta1 = machinev1beta1.New(c)
 	cs.remediationV1alpha1 = remediationv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)

@@ -13,6 +13,7 @@ import (
 
 	versioned "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	internalinterfaces "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/internalinterfaces"
+	machine "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/machine"
 	remediation "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -312,7 +313,12 @@ type SharedInformerFactory interface {
 	// client.
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
+	Machine() machine.Interface
 	Remediation() remediation.Interface
+}
+
+func (f *sharedInformerFactory) Machine() machine.Interface {
+	return machine.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Remediation() remediation.Interface {

@@ -8,6 +8,7 @@ package externalversions
 import (
 	fmt "fmt"
 
+	v1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	v1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
@@ -39,7 +40,11 @@ func (f *genericInformer) Lister() cache.GenericLister {
 // TODO extend this to unknown resources with a client pool
 func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource) (GenericInformer, error) {
 	switch resource {
-	// Group=remediation.medik8s.io, Version=v1alpha1
+	// Group=machine.openshift.io, Version=v1beta1
+	case v1beta1.SchemeGroupVersion.WithResource("machinehealthchecks"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Machine().V1beta1().MachineHealthChecks().Informer()}, nil
+
+		// Group=remediation.medik8s.io, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithResource("nodehealthchecks"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Remediation().V1alpha1().NodeHealthChecks().Informer()}, nil
 

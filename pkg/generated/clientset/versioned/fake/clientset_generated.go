@@ -7,6 +7,8 @@ package fake
 
 import (
 	clientset "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/machine/v1beta1"
+	fakemachinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/machine/v1beta1/fake"
 	remediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	fakeremediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,6 +83,11 @@ var (
 	_ clientset.Interface = &Clientset{}
 	_ testing.FakeClient  = &Clientset{}
 )
+
+// MachineV1beta1 retrieves the MachineV1beta1Client
+func (c *Clientset) MachineV1beta1() machinev1beta1.MachineV1beta1Interface {
+	return &fakemachinev1beta1.FakeMachineV1beta1{Fake: &c.Fake}
+}
 
 // RemediationV1alpha1 retrieves the RemediationV1alpha1Client
 func (c *Clientset) RemediationV1alpha1() remediationv1alpha1.RemediationV1alpha1Interface {
