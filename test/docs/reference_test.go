@@ -18,21 +18,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// reference returns the pages with the rules. The rules on MachineHealthChecks begin with M.
 func reference(t *testing.T) string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, "docs", "reference", "nodehealthcheck.md"))
-	require.NoError(t, err)
-	return string(content)
+	text := ""
+	for _, page := range []string{"nodehealthcheck.md", "machinehealthcheck.md"} {
+		content, err := os.ReadFile(filepath.Join(root, "docs", "reference", page))
+		require.NoError(t, err)
+		text += string(content)
+	}
+	return text
 }
 
 var (
-	ruleLine    = regexp.MustCompile(`(?m)^(?:- |## )(P\d+|\d+[a-z]?(?:\.\d+)?) `)
-	citation    = regexp.MustCompile(`\bspec ((?:P\d+|\d+[a-z]?(?:\.\d+)?)(?:(?:, | to | and )(?:P\d+|\d+[a-z]?\.\d+))*)`)
-	citedNumber = regexp.MustCompile(`P\d+|\d+[a-z]?(?:\.\d+)?`)
+	ruleLine    = regexp.MustCompile(`(?m)^(?:- |## )(P\d+|M?\d+[a-z]?(?:\.\d+)?) `)
+	citation    = regexp.MustCompile(`\bspec ((?:P\d+|M?\d+[a-z]?(?:\.\d+)?)(?:(?:, | to | and )(?:P\d+|M?\d+[a-z]?\.\d+))*)`)
+	citedNumber = regexp.MustCompile(`P\d+|M?\d+[a-z]?(?:\.\d+)?`)
 	nextLine    = regexp.MustCompile(`\n\s*// ?`)
 
-	metricName = regexp.MustCompile(`^(?:nhc|nodehealthcheck)_[a-z_]+$`)
-	anyMetric  = regexp.MustCompile("`((?:nhc|nodehealthcheck)_[a-z_]+)`")
+	metricName = regexp.MustCompile(`^(?:nhc|nodehealthcheck|mapi)_[a-z_]+$`)
+	anyMetric  = regexp.MustCompile("`((?:nhc|nodehealthcheck|mapi)_[a-z_]+)`")
 	flagOf     = regexp.MustCompile(`flags\.\w+Var\(&[\w.]+, "([a-z0-9-]+)"`)
 	// shownName are the names of constants that events and status show.
 	shownName = regexp.MustCompile(`^(?:[rR]eason|Condition|Decided|Decision|Phase|Outcome|Step)[A-Z]`)
@@ -94,6 +99,7 @@ func TestCitations(t *testing.T) {
 	require.Equal(t, []string{"9.2", "9.4", "P5"}, citations("// so (spec 9.2 to\n\t// 9.4, P5)."))
 	require.Equal(t, []string{"23b.1"}, citations("(spec 23b.1, and so on)"))
 	require.Equal(t, []string{"12"}, citations("spec 12)"))
+	require.Equal(t, []string{"M7.2", "12.2"}, citations("spec M7.2 and 12.2)"))
 }
 
 // TestReferenceIsComplete: the reference has every reason, condition, metric and flag that
