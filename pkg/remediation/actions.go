@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -16,8 +17,8 @@ import (
 )
 
 // An Action is one thing that a plan does. The set of actions is closed: Confirm, Create,
-// Delete, MarkTimedOut, WriteLease, ReleaseLease and RemoveConfirmation. All but Confirm
-// write. Actions are plain data.
+// Delete, MarkTimedOut, WriteLease, ReleaseLease, RemoveConfirmation, and of MachineHealthChecks
+// DeleteMachine, RequestExternal and EndExternal. All but Confirm write. Actions are plain data.
 type Action interface{ isAction() }
 
 // Confirm reads the Node live and judges it again. The later actions are left out if it
@@ -67,6 +68,29 @@ type RemoveConfirmation struct {
 	UID  types.UID
 }
 
+// MachineReference identifies a Machine.
+type MachineReference struct {
+	Kind            schema.GroupVersionKind
+	Namespace, Name string
+	UID             types.UID
+}
+
+// DeleteMachine requests the deletion of a Machine, bound to its uid and to the resourceVersion
+// that Confirm has seen (spec M10.2).
+type DeleteMachine struct {
+	Machine MachineReference
+}
+
+// RequestExternal asks another controller to remediate a Machine, by annotations (spec M11.1).
+type RequestExternal struct {
+	Machine MachineReference
+}
+
+// EndExternal removes what is left of the request once that controller is done (spec M11.2).
+type EndExternal struct {
+	Machine MachineReference
+}
+
 func (Confirm) isAction()            {}
 func (Create) isAction()             {}
 func (Delete) isAction()             {}
@@ -74,6 +98,9 @@ func (MarkTimedOut) isAction()       {}
 func (WriteLease) isAction()         {}
 func (ReleaseLease) isAction()       {}
 func (RemoveConfirmation) isAction() {}
+func (DeleteMachine) isAction()      {}
+func (RequestExternal) isAction()    {}
+func (EndExternal) isAction()        {}
 
 // ActionName returns the name of an action in logs.
 func ActionName(action Action) string {
@@ -92,17 +119,27 @@ func ActionName(action Action) string {
 		return "ReleaseLease"
 	case RemoveConfirmation:
 		return "RemoveConfirmation"
+	case DeleteMachine:
+		return "DeleteMachine"
+	case RequestExternal:
+		return "RequestExternal"
+	case EndExternal:
+		return "EndExternal"
 	default:
 		return "Unknown"
 	}
 }
 
 // Creates reports whether the plan creates a CR: the first one of the node, or that of a later
-// step.
+// step. Of a Machine, its deletion and the request to another controller are as good.
 func (p *NodePlan) Creates() bool {
 	return slices.ContainsFunc(p.Actions, func(action Action) bool {
-		_, create := action.(Create)
-		return create
+		switch action.(type) {
+		case Create, DeleteMachine, RequestExternal:
+			return true
+		default:
+			return false
+		}
 	})
 }
 
@@ -118,8 +155,10 @@ func (p *NodePlan) FailureReason(action Action) v1alpha1.DecisionReason {
 	switch action := action.(type) {
 	case Create:
 		return v1alpha1.DecidedCreateFailed
-	case Delete:
+	case Delete, DeleteMachine:
 		return v1alpha1.DecidedDeleteFailed
+	case RequestExternal:
+		return v1alpha1.DecidedUpdateFailed
 	case MarkTimedOut:
 		if action.EndsStep {
 			return v1alpha1.DecidedUpdateFailed

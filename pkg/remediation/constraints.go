@@ -39,6 +39,9 @@ type NodeConstraints struct {
 	Unselected bool
 	// NodeDeleted: the Node does not exist (spec 17).
 	NodeDeleted bool
+	// MachineHealthCheck is the one that the Machine of the node belongs to, empty if there is
+	// none (spec M15.1).
+	MachineHealthCheck string
 }
 
 // Permissions are what the constraints allow for one node (spec 5.2).
@@ -131,6 +134,11 @@ var rules = []rule{
 	{
 		reason: v1alpha1.DecidedExcluded, applies: func(c *Constraints) bool { return c.Excluded },
 		message: func(*Context) string { return "The node carries label " + v1alpha1.LabelExclude },
+	},
+	{
+		// What runs already ends first (spec M15.2).
+		reason: v1alpha1.DecidedMachineHealthCheck, applies: func(c *Constraints) bool { return c.MachineHealthCheck != "" }, firstOnly: true,
+		message: func(*Context) string { return "A MachineHealthCheck looks after the Machine of the node" },
 	},
 }
 

@@ -32,7 +32,7 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 		reason, message = v1alpha1.DecidedStepRunning, p.atWork(outcome.CR)
 		until = p.createdStepEnd(plan, outcome.CR)
 	case Failed, Unknown:
-		reason, until, message = outcome.Reason, time.Time{}, failureMessage(outcome.Err.Error())
+		reason, until, message = outcome.Reason, time.Time{}, FailureMessage(outcome.Err.Error())
 	case Blocked:
 		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, explainBlocker(outcome.CR)
 	case Recovered:
@@ -100,10 +100,12 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return "etcd could lose its quorum without this node, or this cannot be told"
 	case v1alpha1.DecidedForeignRemediation:
 		return explainBlocker(plan.Blocker)
+	case v1alpha1.DecidedMachineHealthCheck:
+		return fmt.Sprintf("MachineHealthCheck %s looks after the Machine of the node", node.Constraints.MachineHealthCheck)
 	case v1alpha1.DecidedMachineUnreadable:
 		return "The Machine that would own the remediation object cannot be read for now"
 	case v1alpha1.DecidedLeaseTaken:
-		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(node.Name), leaseHolder(node.Lease))
+		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(node.Name), LeaseHolder(node.Lease))
 	case v1alpha1.DecidedDryRun:
 		return plan.explainDryRun()
 	case v1alpha1.DecidedAwaitingDeletion:
@@ -120,7 +122,7 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	case v1alpha1.DecidedUnreadable:
 		return "Remediation objects that status names cannot be read, so they may be at work"
 	case v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed:
-		return failureMessage(node.LastFailure)
+		return FailureMessage(node.LastFailure)
 	case v1alpha1.DecidedHealthyDelay:
 		return p.explainDelay(node)
 	case v1alpha1.DecidedStepFailed:
@@ -225,9 +227,9 @@ func awaitedDeletions(node *Node) string {
 // with every attempt.
 var localPort = regexp.MustCompile(`:[0-9]+->`)
 
-// failureMessage returns an error in words that are the same for the same failure, so that
+// FailureMessage returns an error in words that are the same for the same failure, so that
 // repeated attempts do not change the decision.
-func failureMessage(err string) string { return localPort.ReplaceAllString(err, "->") }
+func FailureMessage(err string) string { return localPort.ReplaceAllString(err, "->") }
 
 // maxMessage is how many bytes of a message are kept: there may be thousands of them
 // in one object.

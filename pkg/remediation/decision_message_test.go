@@ -76,6 +76,7 @@ func TestDecisionMessages(t *testing.T) {
 		"16.4 positive":                  {script: waitingFor(90 * m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node has to stay healthy for 1h30m0s"},
 		"16.4 negative":                  {script: waitingFor(-m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node has to be confirmed healthy: kubectl annotate node n remediation.medik8s.io/manually-confirmed-healthy="},
 		"13.6":                           {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut))), reason: "NoTemplateLeft", want: "All 3 steps are over and the node is still unhealthy"},
+		"M15.1":                          {node: sick("n", under(func(c *Constraints) { c.MachineHealthCheck = "ns/mhc" })), reason: "MachineHealthCheck", want: "MachineHealthCheck ns/mhc looks after the Machine of the node"},
 		"5.4 9.6 no storm holds a next step": {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.Storm, c.Excluded = true, true })), now: 5 * m,
 			reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},
 	}
@@ -177,13 +178,13 @@ func TestChecksAsked(t *testing.T) {
 		want []v1alpha1.DecisionReason
 	}{
 		"5.6 a dry run comes last": {node: sick("n"), dry: true, want: []v1alpha1.DecisionReason{
-			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ForeignRemediation", "LeaseTaken", "DryRun",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "ForeignRemediation", "LeaseTaken", "DryRun",
 		}},
 		"5.4 the first CR": {node: sick("n"), want: []v1alpha1.DecisionReason{
-			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "ForeignRemediation", "LeaseTaken",
 		}},
 		"5.4 the first CR of a control plane node": {node: sick("n", controlPlane), want: []v1alpha1.DecisionReason{
-			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "ControlPlaneBusy", "EtcdQuorum", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "ControlPlaneBusy", "EtcdQuorum", "ForeignRemediation", "LeaseTaken",
 		}},
 		"5.4 9.6 12.2 the next step of a control plane node": {node: sick("n", controlPlane, with(soft(timedOut))), want: []v1alpha1.DecisionReason{
 			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "Excluded", "ForeignRemediation", "LeaseTaken",

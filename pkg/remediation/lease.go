@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -26,13 +27,14 @@ func leaseEnd(lease *coordinationv1.Lease) (time.Time, bool) {
 // renewed just now must not look like one from the future, which anybody may take.
 const leaseTolerance = time.Minute
 
-// leaseValid reports whether a lease of another holder must be respected (spec 14.3).
-func leaseValid(lease *coordinationv1.Lease, now time.Time) bool {
+// LeaseValid reports whether a lease of another holder must be respected (spec 14.3).
+func LeaseValid(lease *coordinationv1.Lease, now time.Time) bool {
 	end, complete := leaseEnd(lease)
 	return complete && !end.Before(now) && !lease.Spec.RenewTime.After(now.Add(leaseTolerance))
 }
 
-func leaseHolder(lease *coordinationv1.Lease) string {
+// LeaseHolder returns who holds a lease, and nothing if there is none.
+func LeaseHolder(lease *coordinationv1.Lease) string {
 	if lease == nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
@@ -41,7 +43,7 @@ func leaseHolder(lease *coordinationv1.Lease) string {
 
 // holds reports whether the owner holds the lease of the node.
 func (n *Node) holds(owner object.Owner) bool {
-	return n.Lease != nil && leaseHolder(n.Lease) == owner.LeaseHolder()
+	return n.Lease != nil && LeaseHolder(n.Lease) == owner.LeaseHolder()
 }
 
 // leaseDuration returns the duration of a lease for a step, in seconds: a buffer
@@ -55,49 +57,63 @@ func leaseDuration(t time.Duration) *int32 {
 // is taken. fresh means the first step, for which the lease starts anew. A nil lease
 // needs no write.
 func (p *planner) acquire(step Step, fresh bool) (lease *coordinationv1.Lease, free bool) {
-	owner, node, now := p.Owner, p.Node, p.now
-	old := node.Lease
+	node := LeasedNode{Name: p.Node.Name, UID: p.Node.UID}
+	return AcquireLease(p.Owner, node, p.Node.Lease, step.Duration(), fresh, p.now)
+}
+
+// LeasedNode is the Node that a lease is for.
+type LeasedNode struct {
+	Name string
+	UID  types.UID
+}
+
+// AcquireLease returns the lease of a node, which is old or nil, as it has to be before the owner
+// begins a remediation that takes so long, and false if another holder has it (spec 14.1 to
+// 14.4). fresh means that nothing is under way for the node yet: the lease starts anew. A nil
+// lease needs no write.
+func AcquireLease(owner object.Owner, node LeasedNode, old *coordinationv1.Lease, duration time.Duration, fresh bool, now time.Time) (lease *coordinationv1.Lease, free bool) {
+	held := LeaseHolder(old) == owner.LeaseHolder()
 	switch {
 	case old == nil:
-		return newLease(owner, node, step, now), true
-	case node.holds(owner) && !fresh:
-		return renew(old, step.Duration(), now), true
-	case node.holds(owner):
+		return newLease(owner, node, duration, now), true
+	case held && !fresh:
+		return RenewLease(old, duration, now), true
+	case held:
 		lease = old.DeepCopy()
-		lease.OwnerReferences = nodeOwner(node) // It may be of a Node that had the same name.
+		lease.OwnerReferences = node.reference() // It may be of a Node that had the same name.
 		if lease.Spec.LeaseTransitions == nil {
 			lease.Spec.LeaseTransitions = new(int32(0))
 		}
-	case leaseValid(old, now):
+	case LeaseValid(old, now):
 		return nil, false
 	default:
 		lease = old.DeepCopy()
 		lease.Spec.HolderIdentity = new(owner.LeaseHolder())
 		lease.Spec.LeaseTransitions = nextTransition(old)
-		lease.OwnerReferences = nodeOwner(node)
+		lease.OwnerReferences = node.reference()
 	}
 	lease.Spec.AcquireTime = new(micro(now))
 	lease.Spec.RenewTime = new(micro(now))
-	lease.Spec.LeaseDurationSeconds = leaseDuration(step.Duration())
+	lease.Spec.LeaseDurationSeconds = leaseDuration(duration)
 	return lease, true
 }
 
-func newLease(owner object.Owner, node *Node, step Step, now time.Time) *coordinationv1.Lease {
+func newLease(owner object.Owner, node LeasedNode, duration time.Duration, now time.Time) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: object.LeaseName(node.Name), OwnerReferences: nodeOwner(node)},
+		ObjectMeta: metav1.ObjectMeta{Name: object.LeaseName(node.Name), OwnerReferences: node.reference()},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity:       new(owner.LeaseHolder()),
 			AcquireTime:          new(micro(now)),
 			RenewTime:            new(micro(now)),
-			LeaseDurationSeconds: leaseDuration(step.Duration()),
+			LeaseDurationSeconds: leaseDuration(duration),
 			LeaseTransitions:     new(int32(0)),
 		},
 	}
 }
 
-// renew returns the lease renewed for t, or nil if it holds long enough. Its end
+// RenewLease returns the lease renewed for t, or nil if it holds long enough. Its end
 // never moves to an earlier time (spec 14.5).
-func renew(old *coordinationv1.Lease, t time.Duration, now time.Time) *coordinationv1.Lease {
+func RenewLease(old *coordinationv1.Lease, t time.Duration, now time.Time) *coordinationv1.Lease {
 	end, complete := leaseEnd(old)
 	if complete && old.Spec.AcquireTime != nil && !end.Before(now.Add(t)) {
 		return nil
@@ -114,9 +130,9 @@ func renew(old *coordinationv1.Lease, t time.Duration, now time.Time) *coordinat
 	return lease
 }
 
-// renewalDue returns when a held lease is to be looked at again: a buffer before it
+// RenewalDue returns when a held lease is to be looked at again: a buffer before it
 // ends.
-func renewalDue(lease *coordinationv1.Lease) time.Time {
+func RenewalDue(lease *coordinationv1.Lease) time.Time {
 	end, complete := leaseEnd(lease)
 	if !complete {
 		return time.Time{}
@@ -145,8 +161,8 @@ func nextTransition(lease *coordinationv1.Lease) *int32 {
 	return new(min(transitions(lease), math.MaxInt32-1) + 1)
 }
 
-func nodeOwner(node *Node) []metav1.OwnerReference {
-	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
+func (n LeasedNode) reference() []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}}
 }
 
 // micro returns an instant as a lease holds it. Whole seconds, as all times here.

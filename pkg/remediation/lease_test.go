@@ -294,9 +294,9 @@ func FuzzLease(f *testing.F) {
 		require.Equal(t, before, lease, "the cached one stays as it is")
 		require.False(t, !plan.Recheck.IsZero() && !plan.Recheck.After(now), "P2: %s", plan.Recheck)
 
-		us := leaseHolder(lease) == ours
-		require.Equal(t, leaseValidReference(lease, now), leaseValid(lease, now), "14.3")
-		if !us && leaseValid(lease, now) {
+		us := LeaseHolder(lease) == ours
+		require.Equal(t, leaseValidReference(lease, now), LeaseValid(lease, now), "14.3")
+		if !us && LeaseValid(lease, now) {
 			require.Nil(t, written(plan), "14.3: never stolen")
 			require.False(t, begins(plan), "14.2")
 			require.NotContains(t, describe(plan.Actions), "release node-n", "14.9")
@@ -308,7 +308,7 @@ func FuzzLease(f *testing.F) {
 		if next == nil {
 			return
 		}
-		require.Equal(t, ours, leaseHolder(next))
+		require.Equal(t, ours, LeaseHolder(next))
 		if seconds > 0 || !us {
 			require.Positive(t, *next.Spec.LeaseDurationSeconds, "it could not be stored")
 		}

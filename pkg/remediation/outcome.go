@@ -27,6 +27,8 @@ const (
 	StillDeleting Result = "StillDeleting"
 	// LeaseLost: another client has written the lease since it was observed.
 	LeaseLost Result = "LeaseLost"
+	// Requested: the deletion of a Machine, or its external remediation, was accepted.
+	Requested Result = "Requested"
 	// Recovered: a live read found the node no longer unhealthy.
 	Recovered Result = "Recovered"
 	// Refused: a live read found a constraint of the node that the plan did not know. Reason

@@ -281,7 +281,7 @@ func (p *planner) keepLease() {
 		// One without holder is as good as foreign, unless it was for a CR of ours, and
 		// even then while it stands in the way of the next one (spec 14.3).
 		known := len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0 || p.Node.ReleasingLease
-		abandoned := leaseHolder(lease) == "" && known && p.Refusal() != v1alpha1.DecidedLeaseTaken
+		abandoned := LeaseHolder(lease) == "" && known && p.Refusal() != v1alpha1.DecidedLeaseTaken
 		// What status has never named may be there unseen (P5).
 		unsure := p.Node.Incomplete && len(p.Node.Recorded) == 0
 		if (held || abandoned) && !p.Creates() && !unsure {
@@ -307,13 +307,13 @@ func (p *planner) renewal() *coordinationv1.Lease {
 	if p.Node.Lease == nil || !p.Node.holds(p.Owner) {
 		return nil
 	}
-	return renew(p.Node.Lease, p.renewalDuration(), p.now)
+	return RenewLease(p.Node.Lease, p.renewalDuration(), p.now)
 }
 
 // recheckLease has a held lease looked at again when it is to be renewed. That is a
 // moment after it is due if its step takes only a minute.
 func (p *planner) recheckLease(lease *coordinationv1.Lease) {
-	due := renewalDue(lease)
+	due := RenewalDue(lease)
 	if !p.now.Before(due) {
 		due = p.now.Add(time.Second)
 	}

@@ -274,10 +274,10 @@ func requirePermitted(t *testing.T, s *Policy, plan *NodePlan) {
 		case WriteLease:
 			require.False(t, confirmed, "13.3: the lease is made to last first")
 			require.True(t, leaseWritten || begins(*plan), "14.8: not acquired again before another CR is created")
-			require.False(t, !leaseWritten && node.Lease != nil && leaseValid(node.Lease, epoch), "14.3")
+			require.False(t, !leaseWritten && node.Lease != nil && LeaseValid(node.Lease, epoch), "14.3")
 			leaseWritten = true
 		case ReleaseLease:
-			require.Contains(t, []string{ours, ""}, leaseHolder(node.Lease), "14.9")
+			require.Contains(t, []string{ours, ""}, LeaseHolder(node.Lease), "14.9")
 			require.False(t, begins(*plan))
 		case RemoveConfirmation:
 			require.True(t, healthy && len(node.Own) == 0 && !node.OthersRemediate, "16.6")

@@ -35,6 +35,7 @@ const (
 	AnnotationOpenShiftMachine    = "machine.openshift.io/machine"
 	AnnotationClusterAPIMachine   = "cluster.x-k8s.io/machine"
 	AnnotationClusterAPINamespace = "cluster.x-k8s.io/cluster-namespace"
+	AnnotationClusterAPIName      = "cluster.x-k8s.io/cluster-name"
 	AnnotationCurrentConfig       = "machineconfiguration.openshift.io/currentConfig"
 	AnnotationDesiredConfig       = "machineconfiguration.openshift.io/desiredConfig"
 )

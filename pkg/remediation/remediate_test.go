@@ -135,7 +135,7 @@ func TestEscalation(t *testing.T) {
 			require.Equal(t, tc.refusal, plan.Refusal())
 			require.Equal(t, tc.exhausted, plan.Exhausted)
 			recheck := plan.Recheck
-			if lease := tc.node.Lease; lease != nil && recheck.Equal(renewalDue(lease)) {
+			if lease := tc.node.Lease; lease != nil && recheck.Equal(RenewalDue(lease)) {
 				recheck = time.Time{} // That of the lease, which lasts longer than all steps.
 			}
 			if tc.recheck == 0 {

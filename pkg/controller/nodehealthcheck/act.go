@@ -6,7 +6,6 @@ package nodehealthcheck
 import (
 	"context"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,26 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
+	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
-// A sync acts on one batch of nodes where nothing begins, then on one batch of the others
-// (spec 8.4), beside which the few control plane nodes are tried one after the other. It is
-// repeated at once while more wait. So it notices in time what has changed
-// meanwhile, however many nodes there are.
-const (
-	// maxBatch is the largest number of nodes in a batch, and maxBatchTime how long it may take
-	// new ones.
-	maxBatch     = 256
-	maxBatchTime = 300 * time.Millisecond
-	// maxActing is how many nodes a sync acts on at the same time. The client's rate limit
-	// bounds the whole process.
-	maxActing = 32
-)
-
-// act carries out the plans, as far as the batches reach, and returns what became of each in
-// the same order. The failure of one node leaves the others alone.
+// act carries out one batch of plans where nothing begins, then one batch of the others (spec 8.4),
+// beside which the few control plane nodes are tried one after the other. It returns what became of
+// each in the same order. The failure of one node leaves the others alone.
 func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans []remediation.NodePlan) []remediation.NodeResult {
 	results := make([]remediation.NodeResult, len(plans))
 	var ending, beginning, controlPlane []remediation.NodeResult
@@ -74,26 +61,13 @@ var notActed remediation.Outcome
 
 // actOn carries out one batch of plans and defers the rest.
 func (c *Controller) actOn(results []remediation.NodeResult, carryOut func(*remediation.NodePlan) remediation.Outcome) {
-	if len(results) > maxActing {
+	if len(results) > batch.MaxActing {
 		c.crowded.Add(1)
 		defer c.crowded.Add(-1)
 	}
-	end := c.clock.Now().Add(maxBatchTime)
-	acting := make(chan struct{}, maxActing)
-	var wg sync.WaitGroup
-	for i, result := range results {
-		acting <- struct{}{}
-		if i >= maxBatch || !c.clock.Now().Before(end) {
-			<-acting
-			result.Outcome.Result = remediation.Deferred
-			continue
-		}
-		wg.Go(func() {
-			defer func() { <-acting }()
-			*result.Outcome = carryOut(result.Plan)
-		})
-	}
-	wg.Wait()
+	batch.Run(c.clock, len(results),
+		func(i int) { *results[i].Outcome = carryOut(results[i].Plan) },
+		func(i int) { results[i].Outcome.Result = remediation.Deferred })
 }
 
 // Crowded reports whether more nodes wait than a sync can act on at the same time: then
@@ -132,7 +106,7 @@ func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remedi
 	if !takesSlot(plan) {
 		return a.executor.Execute(ctx, a.policy.Owner, plan)
 	}
-	reason, release := a.acquireControlPlane(ctx, plan.Node.Name)
+	reason, release := a.AcquireControlPlane(ctx, plan.Node.Name)
 	if reason != "" {
 		a.policy.Withhold(plan, reason, a.clock.Now())
 		return a.executor.Execute(ctx, a.policy.Owner, plan)

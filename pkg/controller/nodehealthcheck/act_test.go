@@ -19,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -69,10 +70,10 @@ func TestBatch(t *testing.T) {
 		acted int
 	}{
 		"8.4 few":             {nodes: 40, acted: 40},
-		"8.4 many":            {nodes: 1000, acted: maxBatch},
-		"8.4 they take time":  {nodes: 1000, each: 100 * time.Millisecond, acted: 3 * maxActing},
-		"8.4 and too much":    {nodes: 1000, each: time.Minute, acted: maxActing},
-		"8.4 exactly a batch": {nodes: maxBatch, acted: maxBatch},
+		"8.4 many":            {nodes: 1000, acted: batch.MaxSize},
+		"8.4 they take time":  {nodes: 1000, each: 100 * time.Millisecond, acted: 3 * batch.MaxActing},
+		"8.4 and too much":    {nodes: 1000, each: time.Minute, acted: batch.MaxActing},
+		"8.4 exactly a batch": {nodes: batch.MaxSize, acted: batch.MaxSize},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestBatch(t *testing.T) {
 				})
 				for i := range results {
 					want := remediation.Deferred
-					if i < min(tc.acted, maxBatch) {
+					if i < min(tc.acted, batch.MaxSize) {
 						want = remediation.Created
 					}
 					require.Equal(t, want, results[i].Outcome.Result, "%s: in order of name", results[i].Plan.Node.Name)
@@ -115,10 +116,10 @@ func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	node.Lease = &coordinationv1.Lease{}
 	plan := &remediation.NodePlan{Node: node, Actions: []remediation.Action{remediation.Create{}}}
 	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}})
-	require.NotZero(t, s.state.attempts.of(node).due)
+	require.NotZero(t, s.state.attempts.of(node).Due)
 	require.True(t, s.state.releasing.Has("n"))
 	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Created}}})
-	require.Zero(t, s.state.attempts.of(node).due)
+	require.Zero(t, s.state.attempts.of(node).Due)
 	require.False(t, s.state.releasing.Has("n"))
 }
 

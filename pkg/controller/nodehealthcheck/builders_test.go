@@ -98,11 +98,11 @@ func failsReady(nhc *v1alpha1.NodeHealthCheck) {
 
 // testSnapshot is a snapshot with these nodes, in order of name, all of them selected.
 func testSnapshot(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *snapshot {
-	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes)}
+	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes), claim: noMachineHealthChecks{}.ClaimOf}
 	for _, node := range nodes {
 		observed := remediation.Node{Name: node.Name, UID: node.UID}
 		facts := factsOf(node)
-		observed.Constraints.NodeConstraints = constraintsOf(node, &facts, s.selects(node))
+		observed.Constraints.NodeConstraints = constraintsOf(node, &facts, s.selects(node), "")
 		s.nodes, s.objects = append(s.nodes, observed), append(s.objects, node)
 	}
 	return s

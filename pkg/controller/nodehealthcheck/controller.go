@@ -58,8 +58,8 @@ const (
 	syncRetryMax  = time.Minute
 )
 
-// Config is what a Controller depends on. Every field is required, but for ClockTrusted and
-// DryRun.
+// Config is what a Controller depends on. Every field is required, but for ClockTrusted, DryRun
+// and MachineHealthChecks.
 type Config struct {
 	Kube             kubernetes.Interface
 	Client           nhcclient.NodeHealthChecksGetter
@@ -78,6 +78,8 @@ type Config struct {
 	ClockTrusted func() bool
 	// DryRun makes the mode of all NodeHealthChecks DryRun.
 	DryRun bool
+	// MachineHealthChecks are those that this process looks after. Nil means none.
+	MachineHealthChecks MachineHealthChecks
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
 }
@@ -102,7 +104,10 @@ type Controller struct {
 	clockTrusted func() bool
 	// dryRun is that of Config.
 	dryRun bool
-	queue  workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	// machineHealthChecks is that of Config, never nil.
+	machineHealthChecks MachineHealthChecks
+
+	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// behind spaces out the syncs that wait for a cache to show our own write.
 	behind workqueue.TypedRateLimiter[cache.ObjectName]
 
@@ -162,6 +167,9 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 			// Waits go by the monotonic clock of the machine, whatever Clock shows.
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
 		),
+	}
+	if c.machineHealthChecks = config.MachineHealthChecks; c.machineHealthChecks == nil {
+		c.machineHealthChecks = noMachineHealthChecks{}
 	}
 	c.watchKinds(config)
 	if err := c.registerHandlers(ctx, config); err != nil {

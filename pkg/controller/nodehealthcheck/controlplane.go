@@ -84,8 +84,19 @@ func (c *Controller) observeControlPlane(s *snapshot) {
 		return
 	}
 	s.limits.ControlPlane = c.controlPlaneRemediations()
+	c.observeControlPlaneMachines(s)
 	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
 		s.limits.ControlPlane.Members = c.controlPlaneNodes() // Elsewhere, preflight asks etcd.
+	}
+}
+
+// observeControlPlaneMachines adds the control plane Machines that take the slot.
+func (c *Controller) observeControlPlaneMachines(s *snapshot) {
+	for i := range s.nodes {
+		if node := &s.nodes[i]; node.ControlPlane && len(node.Own) == 0 {
+			// They are the same for all candidates, but for those that are candidates' own.
+			s.limits.ControlPlane.Remediated = append(s.limits.ControlPlane.Remediated, c.machineHealthChecks.ControlPlaneOccupants(node.Name)...)
+		}
 	}
 }
 
@@ -155,11 +166,16 @@ func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schem
 }
 
 // listControlPlaneRemediations returns the nodes whose CRs take the slot, from a live list of
-// all CRs: the caches of a process that has just become the leader may not show what the one
+// all CRs, and the control plane Machines that take it from this node: the caches of a process that has just become the leader may not show what the one
 // before has begun. Kinds that are not served or forbidden are left to
 // controlPlaneRemediations.
-func (c *Controller) listControlPlaneRemediations(ctx context.Context) (limits.ControlPlane, error) {
+func (c *Controller) listControlPlaneRemediations(ctx context.Context, node string) (limits.ControlPlane, error) {
 	var found limits.ControlPlane
+	machines, err := c.machineHealthChecks.ListControlPlaneOccupants(ctx, node)
+	if err != nil {
+		return found, fmt.Errorf("listing control plane Machines: %w", err)
+	}
+	found.Remediated = machines
 	nhcs, err := c.nhcs.List(labels.Everything())
 	if err != nil {
 		return found, fmt.Errorf("listing NodeHealthChecks: %w", err)

@@ -98,7 +98,7 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 		for _, node := range w.nodes {
 			require.NoError(t, nodes.Add(node))
 		}
-		c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: nodeCache{nodes}, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes})}
+		c := &Controller{machineHealthChecks: noMachineHealthChecks{}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: nodeCache{nodes}, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes})}
 		c.remediations = watches.NewSet(watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
 			Interval: pollInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
@@ -278,10 +278,10 @@ func TestAcquireControlPlane(t *testing.T) {
 					tc.prepare(c, kube)
 				}
 				p := &preflight{Controller: c}
-				reason, release := p.acquireControlPlane(t.Context(), "cp")
+				reason, release := p.AcquireControlPlane(t.Context(), "cp")
 				require.Equal(t, tc.want, reason)
 				if reason == "" {
-					again, _ := p.acquireControlPlane(t.Context(), "other")
+					again, _ := p.AcquireControlPlane(t.Context(), "other")
 					require.Equal(t, busy, again, "12.2: until the outcome is known")
 					c.waiters.subscribe("others", sets.New(controlPlaneTopic))
 					release(false)

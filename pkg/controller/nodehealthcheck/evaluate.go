@@ -47,7 +47,7 @@ func evaluate(s *snapshot, now time.Time) *evaluation {
 		node.Constraints = e.policy.Context.Constraints
 		node.Constraints.NodeConstraints = own
 		attempt := s.state.attempts.of(node)
-		node.RetryAt, node.LastFailure, node.LastFailed = attempt.due, attempt.failure, attempt.reason
+		node.RetryAt, node.LastFailure, node.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
 	}
 	return e
 }

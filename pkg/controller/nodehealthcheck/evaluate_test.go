@@ -161,7 +161,7 @@ func TestConstraintsOfNodes(t *testing.T) {
 				nhc.Spec.MinHealthy, nhc.Spec.PauseRequests = new(intstr.FromInt32(0)), []string{"holiday"}
 			}), testNode("n"))
 			s.selector, s.objects[0], s.templates.templates = labels.SelectorFromSet(labels.Set{"role": "worker"}), tc.node, []*object.Template{{}}
-			s.nodes[0] = (&Controller{}).observeNode(s, nodeObject{name: "n", object: tc.node}, &ownCRs{})
+			s.nodes[0] = (&Controller{machineHealthChecks: noMachineHealthChecks{}}).observeNode(s, nodeObject{name: "n", object: tc.node}, &ownCRs{})
 			evaluate(s, epoch)
 			require.Equal(t, tc.want, s.nodes[0].Constraints)
 		})
@@ -179,7 +179,7 @@ func TestSummary(t *testing.T) {
 	s.selector, _ = labels.Parse("role!=infra")
 	for i := range s.nodes {
 		facts := factsOf(s.objects[i])
-		s.nodes[i].Constraints.NodeConstraints = constraintsOf(s.objects[i], &facts, s.selects(s.objects[i]))
+		s.nodes[i].Constraints.NodeConstraints = constraintsOf(s.objects[i], &facts, s.selects(s.objects[i]), "")
 	}
 	for _, remediated := range []string{"deleted", "left", "recovered"} {
 		s.node(remediated).Own = []*object.CR{testCR(remediated, remediated)}

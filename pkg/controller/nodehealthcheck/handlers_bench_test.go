@@ -24,9 +24,10 @@ func checksOf(n int, node *corev1.Node) *Controller {
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	_ = nodes.Add(node)
 	c := &Controller{
-		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
-		index:        nodeindex.New(nodeCache{nodes}),
-		remediations: watches.NewSet(watches.Config{}),
+		machineHealthChecks: noMachineHealthChecks{},
+		queue:               workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+		index:               nodeindex.New(nodeCache{nodes}),
+		remediations:        watches.NewSet(watches.Config{}),
 	}
 	for i := range n {
 		nhc := selecting(fmt.Sprintf("pool-%d", i), byRole(fmt.Sprintf("pool-%d", i)))

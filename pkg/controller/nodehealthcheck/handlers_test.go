@@ -41,7 +41,8 @@ func listener(t *testing.T) *Controller {
 	t.Helper()
 	nodes, nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	c := &Controller{
-		nodes: nodeCache{nodes}, index: nodeindex.New(nodeCache{nodes}),
+		machineHealthChecks: noMachineHealthChecks{},
+		nodes:               nodeCache{nodes}, index: nodeindex.New(nodeCache{nodes}),
 		nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nhcStore: nhcs,
 		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 		templates:    watches.NewSet(watches.Config{Interval: time.Second}),

@@ -4,12 +4,11 @@
 package nodehealthcheck
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -44,6 +43,7 @@ var keptAnnotations = []string{
 	remediation.AnnotationOpenShiftMachine,
 	remediation.AnnotationClusterAPIMachine,
 	remediation.AnnotationClusterAPINamespace,
+	remediation.AnnotationClusterAPIName,
 	remediation.AnnotationCurrentConfig,
 	remediation.AnnotationDesiredConfig,
 }
@@ -51,16 +51,16 @@ var keptAnnotations = []string{
 // nodeMatters reports whether a Node has changed in a way that may change a decision about
 // it, other than whether it is selected (spec 21.1).
 func nodeMatters(old, node *corev1.Node) bool {
-	return factsOf(old) != factsOf(node) || !sameConditions(old.Status.Conditions, node.Status.Conditions)
+	return factsOf(old) != factsOf(node) || !health.SameConditions(old.Status.Conditions, node.Status.Conditions)
 }
 
-// constraintsOf returns what constrains a node alone, as its Node says, and whether it is
-// selected. The Node is nil if there is none.
-func constraintsOf(node *corev1.Node, facts *nodeFacts, selected bool) remediation.NodeConstraints {
+// constraintsOf returns what constrains a node alone, as its Node says, whether it is selected,
+// and the MachineHealthCheck that it belongs to. The Node is nil if there is none.
+func constraintsOf(node *corev1.Node, facts *nodeFacts, selected bool, machineHealthCheck string) remediation.NodeConstraints {
 	if node == nil {
 		return remediation.NodeConstraints{NodeDeleted: true}
 	}
-	return remediation.NodeConstraints{Excluded: facts.excluded, Unselected: !selected}
+	return remediation.NodeConstraints{Excluded: facts.excluded, Unselected: !selected, MachineHealthCheck: machineHealthCheck}
 }
 
 // selects reports whether the selector matches a Node.
@@ -76,26 +76,4 @@ func isControlPlane(node *corev1.Node) bool {
 func hasKey(m map[string]string, key string) bool {
 	_, present := m[key]
 	return present
-}
-
-// sameConditions compares type, status and transition time, in any order.
-func sameConditions(a, b []corev1.NodeCondition) bool {
-	// The order hardly ever changes.
-	if slices.EqualFunc(a, b, sameCondition) {
-		return true
-	}
-	return containsConditions(a, b) && containsConditions(b, a)
-}
-
-func containsConditions(all, some []corev1.NodeCondition) bool {
-	for _, condition := range some {
-		if !slices.ContainsFunc(all, func(other corev1.NodeCondition) bool { return sameCondition(condition, other) }) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameCondition(a, b corev1.NodeCondition) bool {
-	return a.Type == b.Type && a.Status == b.Status && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 func testCondition(typ corev1.NodeConditionType, status corev1.ConditionStatus, since time.Time) corev1.NodeCondition {
@@ -90,10 +91,10 @@ func TestSameConditionsIsAnEquality(t *testing.T) {
 	}
 	for range 2000 {
 		a, b := list(), list()
-		require.Equal(t, sameConditions(a, b), sameConditions(b, a), "%v %v", a, b)
+		require.Equal(t, health.SameConditions(a, b), health.SameConditions(b, a), "%v %v", a, b)
 		shuffled := append([]corev1.NodeCondition(nil), a...)
 		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		require.True(t, sameConditions(a, shuffled), "21.1: the order does not matter")
+		require.True(t, health.SameConditions(a, shuffled), "21.1: the order does not matter")
 	}
 }
 

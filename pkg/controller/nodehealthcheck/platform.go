@@ -140,7 +140,8 @@ func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 		c.platformSeen.checks.Store(&seenChecks{conflict: remediation.Conflicts(checks), exist: len(checks) > 0})
 	}
 	if last := c.platformSeen.checks.Load(); last != nil {
-		s.conflict, s.machineHealthChecks = last.conflict, last.exist
+		// Those that are looked after here are in no conflict (spec M15.1).
+		s.conflict, s.machineHealthChecks = last.conflict && !c.machineHealthChecks.Active(), last.exist
 	} else {
 		s.unknown = true
 	}

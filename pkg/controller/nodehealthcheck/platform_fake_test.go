@@ -34,8 +34,9 @@ import (
 // can do no more than to put them into its queue.
 func newPlatformController() *Controller {
 	c := &Controller{
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
-		index: nodeindex.New(nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)}),
+		machineHealthChecks: noMachineHealthChecks{},
+		queue:               workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+		index:               nodeindex.New(nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)}),
 	}
 	for _, name := range []string{"one", "two"} {
 		c.index.SetCheck(checkOf(&v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: name}}))

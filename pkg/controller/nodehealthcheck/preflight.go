@@ -16,6 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
 // preflight reads live, right before something that cannot be undone, what a plan rests on: it
@@ -28,20 +29,22 @@ type preflight struct {
 // controlPlaneTimeout bounds what is asked before a control plane node begins.
 const controlPlaneTimeout = 30 * time.Second
 
-// acquireControlPlane reserves the control plane slot for a node, and asks the API server
-// whether the node may have it. It returns why not, or what gives the reservation back.
-func (p *preflight) acquireControlPlane(ctx context.Context, node string) (v1alpha1.DecisionReason, func(unknown bool)) {
-	if !p.slot.tryAcquire(node, p.clock.Now()) {
+// AcquireControlPlane reserves the control plane slot for a node, or for a control plane Machine
+// without one, and asks the API server whether it may have it. It returns why not, or what gives
+// the reservation back; unknown means that the remediation may have begun. It may be called from
+// any goroutine, also by other controllers.
+func (c *Controller) AcquireControlPlane(ctx context.Context, node string) (v1alpha1.DecisionReason, func(unknown bool)) {
+	if !c.slot.tryAcquire(node, c.clock.Now()) {
 		return v1alpha1.DecidedControlPlaneBusy, nil
 	}
 	release := func(unknown bool) {
-		p.slot.release(unknown, p.clock.Now())
-		p.enqueueAfter(p.waiters.of(controlPlaneTopic), raceRetry)
+		c.slot.release(unknown, c.clock.Now())
+		c.enqueueAfter(c.waiters.of(controlPlaneTopic), raceRetry)
 	}
 	logger := klog.FromContext(ctx)
 	ctx, cancel := context.WithTimeout(ctx, controlPlaneTimeout)
 	defer cancel()
-	if allowed, err := p.etcdAllows(ctx, node); err != nil || !allowed {
+	if allowed, err := c.etcdAllows(ctx, node); err != nil || !allowed {
 		if err != nil {
 			logger.Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", node)
 		}
@@ -49,7 +52,7 @@ func (p *preflight) acquireControlPlane(ctx context.Context, node string) (v1alp
 		return v1alpha1.DecidedEtcdQuorum, nil
 	}
 	// Last: it lists all CRs.
-	if remediated, err := p.listControlPlaneRemediations(ctx); err != nil || remediated.Busy(node) {
+	if remediated, err := c.listControlPlaneRemediations(ctx, node); err != nil || remediated.Busy(node) {
 		if err != nil {
 			logger.Error(err, "Refusing a control plane node, because it is not known whether another one is under remediation", "node", node)
 		}
@@ -62,19 +65,19 @@ func (p *preflight) acquireControlPlane(ctx context.Context, node string) (v1alp
 // confirm reads a Node and judges it by the rules of the NodeHealthCheck, and then what the
 // cache has of it: while the answer was on its way, the watch may have reported a recovery
 // after it. It returns why a plan that writes a CR must not go on, and nothing if it may.
-func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (v1alpha1.DecisionReason, error) {
+func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (execute.Confirmation, error) {
 	live, err := p.kube.CoreV1().Nodes().Get(ctx, planned.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return v1alpha1.DecidedRecovering, nil
+		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}, nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading node: %w", err)
+		return execute.Confirmation{}, fmt.Errorf("reading node: %w", err)
 	}
 	now := p.clock.Now()
 	if reason := p.snapshot.refusal(planned, live, now); reason != "" {
-		return reason, nil
+		return execute.Confirmation{Refusal: reason}, nil
 	}
-	return p.snapshot.refusal(planned, p.nodes.Get(planned.Name), now), nil
+	return execute.Confirmation{Refusal: p.snapshot.refusal(planned, p.nodes.Get(planned.Name), now)}, nil
 }
 
 // refusal returns why a Node, as it is now, forbids what was planned for it: it is constrained,
@@ -84,7 +87,7 @@ func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now tim
 		return v1alpha1.DecidedRecovering
 	}
 	facts := factsOf(node)
-	constraints := remediation.Constraints{NodeConstraints: constraintsOf(node, &facts, s.selects(node))}
+	constraints := remediation.Constraints{NodeConstraints: constraintsOf(node, &facts, s.selects(node), s.claim(node.Name))}
 	if reason := constraints.Refusal(len(planned.Own) == 0); reason != "" {
 		return reason
 	}

@@ -27,7 +27,7 @@ import (
 func newPreflight(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes ...*corev1.Node) *preflight {
 	nhcStore := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	_ = nhcStore.Add(nhc)
-	c := &Controller{clock: clock, nodes: nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
+	c := &Controller{machineHealthChecks: noMachineHealthChecks{}, clock: clock, nodes: nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
 	for _, node := range nodes {
 		_ = c.nodes.Add(node)
 	}
@@ -84,7 +84,7 @@ func TestConfirm(t *testing.T) {
 			}
 			got, err := p.confirm(t.Context(), &remediation.Node{Name: "n", UID: worker().UID})
 			require.ErrorIs(t, err, tc.err)
-			require.Equal(t, tc.want, got)
+			require.Equal(t, tc.want, got.Refusal)
 		})
 	}
 }

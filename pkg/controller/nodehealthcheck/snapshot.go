@@ -37,6 +37,8 @@ type snapshot struct {
 	clockUntrusted bool
 	// dryRun means that the process only reports, whatever the mode of the spec is.
 	dryRun bool
+	// claim returns the MachineHealthCheck that a Node belongs to, empty if it belongs to none.
+	claim func(node string) string
 	// specProblem is the rule of admission that the stored spec breaks, if any.
 	specProblem string
 	// observed is the number of selected nodes.
@@ -72,7 +74,7 @@ func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (
 		return nil, err
 	}
 	s := &snapshot{
-		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(), dryRun: c.dryRun,
+		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(), dryRun: c.dryRun, claim: c.machineHealthChecks.ClaimOf,
 		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(name),
 	}
 	if s.platform, err = c.observePlatform(nhc, s.state); err != nil {
@@ -153,7 +155,7 @@ func (c *Controller) observeNode(s *snapshot, observed nodeObject, crs *ownCRs) 
 	name, obj := observed.name, observed.object
 	node := remediation.Node{Name: name, Own: crs.read[name], Unreadable: crs.unreadable[name], Incomplete: crs.incomplete}
 	facts := factsOf(obj)
-	node.Constraints.NodeConstraints = constraintsOf(obj, &facts, observed.selected || s.selects(obj))
+	node.Constraints.NodeConstraints = constraintsOf(obj, &facts, observed.selected || s.selects(obj), s.claim(name))
 	if obj == nil {
 		return node
 	}

@@ -48,7 +48,7 @@ type nhcState struct {
 	// found in no other way.
 	releasing sets.Set[string]
 	// attempts are the next ones for nodes for which a write has failed.
-	attempts attempts
+	attempts nodeAttempts
 	// machineUnread is since when the Machine of a node cannot be read.
 	machineUnread map[string]time.Time
 	// gateClosed is whether the gate was closed in the last report.

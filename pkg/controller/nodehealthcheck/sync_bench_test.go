@@ -62,7 +62,8 @@ func newSteadyCluster(tb testing.TB, nodes []*corev1.Node) *steadyCluster {
 		require.NoError(tb, nodeStore.Add(node))
 	}
 	s.Controller = &Controller{
-		client: s.statusClient(tb), nhcs: nhclisters.NewNodeHealthCheckLister(s.nhcStore), nodes: nodeCache{nodeStore},
+		machineHealthChecks: noMachineHealthChecks{},
+		client:              s.statusClient(tb), nhcs: nhclisters.NewNodeHealthCheckLister(s.nhcStore), nodes: nodeCache{nodeStore},
 		nhcStore: s.nhcStore, index: nodeindex.New(nodeCache{nodeStore}), leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),
 		clock: clock.RealClock{}, metrics: metrics, events: eventReporter{recorder: &events.FakeRecorder{}},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),

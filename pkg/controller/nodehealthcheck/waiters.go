@@ -162,7 +162,8 @@ func (c *Controller) slotIsFree(s *snapshot, results []remediation.NodeResult) b
 	remediated := c.controlPlaneRemediations()
 	for _, result := range results {
 		node := result.Plan.Node.Name
-		if result.Plan.Refusal() == v1alpha1.DecidedControlPlaneBusy && s.limits.ControlPlane.Busy(node) && !remediated.Busy(node) {
+		if result.Plan.Refusal() == v1alpha1.DecidedControlPlaneBusy && s.limits.ControlPlane.Busy(node) && !remediated.Busy(node) &&
+			len(c.machineHealthChecks.ControlPlaneOccupants(node)) == 0 {
 			return true
 		}
 	}

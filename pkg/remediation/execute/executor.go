@@ -39,10 +39,8 @@ type Executor struct {
 	Client dynamic.Interface
 	// Mapping returns where CRs of a kind are served.
 	Mapping func(schema.GroupVersionKind) (*meta.RESTMapping, error)
-	// Confirm reads the Node live and judges it again. It returns why the plan must not go on:
-	// DecidedRecovering for a node that is no longer unhealthy, the reason of a constraint, or
-	// nothing.
-	Confirm func(ctx context.Context, node *remediation.Node) (v1alpha1.DecisionReason, error)
+	// Confirm reads the Node live, or the Machine, and judges it again.
+	Confirm func(ctx context.Context, node *remediation.Node) (Confirmation, error)
 	// Kube writes the leases, in LeaseNamespace, and removes confirmations from Nodes.
 	Kube           kubernetes.Interface
 	LeaseNamespace string
@@ -50,6 +48,15 @@ type Executor struct {
 	Now func() time.Time
 	// OnWrite gets the resource version of every CR and lease that was written.
 	OnWrite func(resource schema.GroupResource, resourceVersion string)
+}
+
+// Confirmation is what a live read has found.
+type Confirmation struct {
+	// Refusal is why the plan must not go on: DecidedRecovering for a node that is no longer
+	// unhealthy, the reason of a constraint, or nothing.
+	Refusal v1alpha1.DecisionReason
+	// MachineVersion is the resourceVersion of the Machine that was read, if one was.
+	MachineVersion string
 }
 
 // Execute carries out the actions of one plan of the owner, one after the other.
@@ -79,6 +86,8 @@ type pendingOutcome struct {
 	remediation.Outcome
 	// lease is the lease as it was written, nil if it was not.
 	lease *coordinationv1.Lease
+	// machineVersion is the resourceVersion at which the Machine was confirmed.
+	machineVersion string
 }
 
 // set records the result, unless there is one.
@@ -156,6 +165,12 @@ func (e *Executor) send(ctx context.Context, owner object.Owner, node *remediati
 		return e.releaseLease(ctx, action.Lease, outcome)
 	case remediation.RemoveConfirmation:
 		return e.removeConfirmation(ctx, action)
+	case remediation.DeleteMachine:
+		return e.deleteMachine(ctx, action.Machine, outcome)
+	case remediation.RequestExternal:
+		return e.requestExternal(ctx, action.Machine, outcome)
+	case remediation.EndExternal:
+		return e.endExternal(ctx, action.Machine)
 	default:
 		return fmt.Errorf("unknown action %T", action)
 	}
@@ -178,7 +193,9 @@ func (e *Executor) client(gvk schema.GroupVersionKind, namespace string) (dynami
 
 // confirm looks at the node right before something that cannot be undone.
 func (e *Executor) confirm(ctx context.Context, node *remediation.Node, outcome *pendingOutcome) error {
-	refusal, err := e.Confirm(ctx, node)
+	confirmation, err := e.Confirm(ctx, node)
+	refusal := confirmation.Refusal
+	outcome.machineVersion = confirmation.MachineVersion
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading node %s again: %w", node.Name, err)

@@ -58,9 +58,9 @@ func newTestExecutor(objects ...runtime.Object) *testExecutor {
 			}
 			return &meta.RESTMapping{Resource: crResource, GroupVersionKind: gvk, Scope: th.scope}, nil
 		},
-		Confirm: func(_ context.Context, node *remediation.Node) (v1alpha1.DecisionReason, error) {
+		Confirm: func(_ context.Context, node *remediation.Node) (Confirmation, error) {
 			th.looks = append(th.looks, node.Name)
-			return th.refusal, th.nodeErr
+			return Confirmation{Refusal: th.refusal}, th.nodeErr
 		},
 		Kube:           th.kube,
 		LeaseNamespace: "medik8s-leases",

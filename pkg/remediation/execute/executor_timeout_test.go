@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -20,9 +19,9 @@ func TestActionTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		th := newTestExecutor()
-		th.Executor.Confirm = func(ctx context.Context, _ *remediation.Node) (v1alpha1.DecisionReason, error) {
+		th.Executor.Confirm = func(ctx context.Context, _ *remediation.Node) (Confirmation, error) {
 			<-ctx.Done() // As a request does that is not answered.
-			return "", ctx.Err()
+			return Confirmation{}, ctx.Err()
 		}
 		begin := time.Now()
 		outcome := th.run(t.Context(), planToCreate())

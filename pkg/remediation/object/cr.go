@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
@@ -57,8 +58,9 @@ func ParseCR(object *unstructured.Unstructured) *CR {
 			CreationTimestamp: object.GetCreationTimestamp(),
 			DeletionTimestamp: object.GetDeletionTimestamp(),
 			OwnerReferences:   object.GetOwnerReferences(),
-			Annotations:       pick(object.GetAnnotations(), v1alpha1.AnnotationNodeName, v1alpha1.AnnotationTemplateName, v1alpha1.AnnotationTimedOut),
-			Labels:            pick(object.GetLabels(), v1alpha1.LabelControlPlane),
+			Annotations: pick(object.GetAnnotations(), v1alpha1.AnnotationNodeName, v1alpha1.AnnotationTemplateName, v1alpha1.AnnotationTimedOut,
+				v1beta1.MachineAPIOpenShift+clonedFromName, v1beta1.MachineAPICluster+clonedFromName),
+			Labels: pick(object.GetLabels(), v1alpha1.LabelControlPlane),
 		},
 	}
 	conditions, _, _ := unstructured.NestedFieldNoCopy(object.Object, "status", "conditions")

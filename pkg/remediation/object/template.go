@@ -24,6 +24,9 @@ type Template struct {
 	metav1.ObjectMeta
 	// Spec is the map at spec.template.spec, nil if there is none.
 	Spec map[string]any
+	// CopiedLabels and CopiedAnnotations are those of spec.template.metadata, which the CRs of
+	// MachineHealthChecks get (spec M12.2).
+	CopiedLabels, CopiedAnnotations map[string]string
 }
 
 var _ runtime.Object = &Template{}
@@ -42,6 +45,9 @@ func ParseTemplate(object *unstructured.Unstructured) *Template {
 	}
 	spec, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template", "spec")
 	template.Spec, _ = spec.(map[string]any)
+	// What is malformed counts as not set.
+	template.CopiedLabels, _, _ = unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
+	template.CopiedAnnotations, _, _ = unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "annotations")
 	return template
 }
 
@@ -50,6 +56,7 @@ func (t *Template) DeepCopyObject() runtime.Object {
 	clone := *t
 	clone.ObjectMeta = *t.ObjectMeta.DeepCopy()
 	clone.Spec = runtime.DeepCopyJSON(t.Spec)
+	clone.CopiedLabels, clone.CopiedAnnotations = maps.Clone(t.CopiedLabels), maps.Clone(t.CopiedAnnotations)
 	return &clone
 }
 
@@ -66,5 +73,6 @@ func (t *Template) SupportsMultiple() bool {
 // SameAs reports whether CRs rendered from both templates, and the judgement on
 // them, are the same. The status of a template is no part of that.
 func (t *Template) SameAs(other *Template) bool {
-	return t.UID == other.UID && maps.Equal(t.Annotations, other.Annotations) && reflect.DeepEqual(t.Spec, other.Spec)
+	return t.UID == other.UID && maps.Equal(t.Annotations, other.Annotations) && reflect.DeepEqual(t.Spec, other.Spec) &&
+		maps.Equal(t.CopiedLabels, other.CopiedLabels) && maps.Equal(t.CopiedAnnotations, other.CopiedAnnotations)
 }

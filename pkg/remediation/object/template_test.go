@@ -24,7 +24,8 @@ func TestParseTemplate(t *testing.T) {
 			Namespace: "remediators", Name: "reboot", UID: "template-uid", ResourceVersion: "12",
 			Annotations: map[string]string{v1alpha1.AnnotationMultipleTemplates: ""},
 		},
-		Spec: map[string]any{"strategy": "reboot", "retries": int64(3), "steps": []any{map[string]any{"name": "off"}, map[string]any{"name": "on"}}},
+		Spec:         map[string]any{"strategy": "reboot", "retries": int64(3), "steps": []any{map[string]any{"name": "off"}, map[string]any{"name": "on"}}},
+		CopiedLabels: map[string]string{"leak": "template"},
 	}, got)
 }
 

@@ -137,6 +137,8 @@ const (
 	DecidedStormActive DecisionReason = "StormActive"
 	// DecidedExcluded: the Node carries the exclusion label.
 	DecidedExcluded DecisionReason = "Excluded"
+	// DecidedMachineHealthCheck: the Machine of the Node belongs to a MachineHealthCheck.
+	DecidedMachineHealthCheck DecisionReason = "MachineHealthCheck"
 	// DecidedUnselected: the Node is no longer selected.
 	DecidedUnselected DecisionReason = "Unselected"
 	// DecidedDryRun: nothing else is in the way, and the mode is DryRun.
@@ -169,7 +171,7 @@ var decisionTypes = map[DecisionReason]DecisionType{
 	DecidedInvalidSpec: DecisionHeld, DecidedTerminating: DecisionHeld, DecidedDisabled: DecisionHeld, DecidedClockUntrusted: DecisionHeld,
 	DecidedClusterUpgrading: DecisionHeld, DecidedPaused: DecisionHeld, DecidedGateClosed: DecisionHeld,
 	DecidedStormActive: DecisionHeld, DecidedExcluded: DecisionHeld, DecidedUnselected: DecisionHeld,
-	DecidedDryRun: DecisionHeld,
+	DecidedDryRun: DecisionHeld, DecidedMachineHealthCheck: DecisionHeld,
 
 	DecidedHealthyDelay:   DecisionDelayed,
 	DecidedNoTemplateLeft: DecisionExhausted, DecidedStepFailed: DecisionExhausted,

@@ -1,0 +1,75 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package attempts spaces out the attempts of writes that have failed.
+package attempts
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// The backoff of all failed writes for one key. How long something waits that was refused is
+// another matter: the planner says so.
+const (
+	retryBase = 100 * time.Millisecond
+	retryMax  = time.Minute
+)
+
+// Attempt is the next one after a failure. The zero value means that none has failed.
+type Attempt struct {
+	Due time.Time
+	// Failure says what has failed, and Reason is that of the decision.
+	Failure string
+	Reason  v1alpha1.DecisionReason
+}
+
+// Attempts are when writes that have failed are tried again, by a key that tells attempts of
+// different nature apart. It is not for concurrent use.
+type Attempts[K comparable] struct {
+	limiter workqueue.TypedRateLimiter[K]
+	next    map[K]Attempt
+}
+
+// New returns attempts of which none has failed.
+func New[K comparable]() Attempts[K] {
+	return Attempts[K]{limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[K](retryBase, retryMax), next: map[K]Attempt{}}
+}
+
+// Of returns the next attempt for a key.
+func (a *Attempts[K]) Of(key K) Attempt { return a.next[key] }
+
+// Failed schedules the next attempt for a key.
+func (a *Attempts[K]) Failed(key K, outcome *remediation.Outcome, now time.Time) {
+	a.next[key] = Attempt{Due: now.Add(a.limiter.When(key)), Failure: outcome.Err.Error(), Reason: outcome.Reason}
+}
+
+// Succeeded forgets the failures of a key.
+func (a *Attempts[K]) Succeeded(key K) {
+	delete(a.next, key)
+	a.limiter.Forget(key)
+}
+
+// Recheck returns the earliest attempt that is due after now, and forgets all keys but these. An
+// attempt that was due and is not made, because something else forbids it, is not waited for.
+func (a *Attempts[K]) Recheck(planned sets.Set[K], now time.Time) time.Time {
+	var next time.Time
+	for key, attempt := range a.next {
+		switch {
+		case !planned.Has(key):
+			a.Succeeded(key)
+		case attempt.Due.After(now):
+			next = health.Earliest(next, attempt.Due)
+		}
+	}
+	return next
+}
+
+// None reports whether none has failed, so that Recheck has nothing to do.
+func (a *Attempts[K]) None() bool { return len(a.next) == 0 }

@@ -1,0 +1,44 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import "context"
+
+// MachineHealthChecks is what a NodeHealthCheck has to know of the MachineHealthChecks that the
+// same process looks after (spec M13.1, M15). Its methods may be called from any goroutine.
+type MachineHealthChecks interface {
+	// Active reports whether they are looked after here: then none is in conflict with a
+	// NodeHealthCheck.
+	Active() bool
+	// ClaimOf returns the MachineHealthCheck that a Node belongs to, because its Machine does,
+	// and nothing if there is none.
+	ClaimOf(node string) string
+	// ControlPlaneOccupants returns the control plane Machines whose remediation keeps that of
+	// this control plane node from beginning, as the caches show it.
+	ControlPlaneOccupants(node string) []string
+	// ListControlPlaneOccupants returns the same from a live list.
+	ListControlPlaneOccupants(ctx context.Context, node string) ([]string, error)
+}
+
+// noMachineHealthChecks stands for a process that looks after none.
+type noMachineHealthChecks struct{}
+
+func (noMachineHealthChecks) Active() bool                          { return false }
+func (noMachineHealthChecks) ClaimOf(string) string                 { return "" }
+func (noMachineHealthChecks) ControlPlaneOccupants(string) []string { return nil }
+
+func (noMachineHealthChecks) ListControlPlaneOccupants(context.Context, string) ([]string, error) {
+	return nil, nil
+}
+
+// ControlPlaneChanged wakes the NodeHealthChecks that wait for the control plane slot: a control
+// plane Machine has changed.
+func (c *Controller) ControlPlaneChanged() { c.enqueue(c.waiters.of(controlPlaneTopic)) }
+
+// ControlPlaneTaken returns the control plane nodes whose remediation objects take the control
+// plane slot, as the caches show it, and false if that is not known.
+func (c *Controller) ControlPlaneTaken() (nodes []string, known bool) {
+	taken := c.controlPlaneRemediations()
+	return taken.Remediated, !taken.Unknown
+}

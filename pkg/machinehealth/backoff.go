@@ -1,0 +1,144 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// The delays of deletions where the flags do not say otherwise (spec M2).
+const (
+	DefaultBackOffBase = 5 * time.Minute
+	DefaultBackOffCap  = 20 * time.Minute
+)
+
+// BackOff slows down the deletion of Machines that fail before they have a Node, one after the
+// other: an owner whose Machines never start would replace them for ever, and the autoscaler,
+// whose clock runs for each Machine, would never notice (spec M14).
+type BackOff struct {
+	// Base is the first delay; each later one is twice as long, up to Cap.
+	Base, Cap time.Duration
+}
+
+// backOffConcerns reports whether deletions for a reason are slowed down.
+func backOffConcerns(trigger string) bool {
+	return trigger == v1beta1.TriggerMachineFailed || trigger == v1beta1.TriggerNodeStartupTimeout
+}
+
+// Delay returns how long a Machine lives at least after so many rounds.
+func (b BackOff) Delay(rounds int32) time.Duration {
+	if rounds <= 0 {
+		return 0
+	}
+	delay := b.Base
+	for range rounds - 1 {
+		if delay >= b.Cap/2 {
+			return b.Cap
+		}
+		delay *= 2
+	}
+	return min(delay, b.Cap)
+}
+
+// resetAfter is how many caps after the last round an owner begins anew.
+const resetAfter = 3
+
+// Rounds are the deletions of Machines of one owner so far. Machines that are made together go
+// together: they are one round.
+type Rounds struct {
+	// Count is how many there were.
+	Count int32
+	// Last is when the last one began.
+	Last time.Time
+}
+
+// RoundsOf reads the lease of an owner, nil if there is none. A lease that lacks a part is one of
+// no rounds.
+func RoundsOf(lease *coordinationv1.Lease) Rounds {
+	if lease == nil || lease.Spec.LeaseTransitions == nil || lease.Spec.RenewTime == nil || *lease.Spec.LeaseTransitions <= 0 {
+		return Rounds{}
+	}
+	return Rounds{Count: *lease.Spec.LeaseTransitions, Last: lease.Spec.RenewTime.Time}
+}
+
+// belongs reports whether a Machine was made before the last round began, so that it is part of
+// it.
+func (r Rounds) belongs(created time.Time) bool {
+	return r.Count > 0 && created.Before(r.Last.Truncate(time.Second))
+}
+
+// Due returns when a Machine may be deleted at the earliest (spec M14.2).
+func (b BackOff) Due(rounds Rounds, created time.Time) time.Time {
+	count := rounds.Count
+	if rounds.belongs(created) {
+		count-- // It is late in the round that others of its age have begun.
+	}
+	return created.Add(b.Delay(count))
+}
+
+// Over reports whether the owner begins anew: a Machine that it created since the last round is
+// healthy, or the last round was long ago. newestHealthy is the creation of the youngest healthy
+// Machine of the owner, zero if there is none (spec M14.3).
+func (b BackOff) Over(rounds Rounds, newestHealthy, now time.Time) bool {
+	if rounds.Count == 0 {
+		return false
+	}
+	return !now.Before(b.end(rounds)) || (!newestHealthy.IsZero() && !rounds.belongs(newestHealthy))
+}
+
+// end returns when the rounds are forgotten.
+func (b BackOff) end(rounds Rounds) time.Time { return rounds.Last.Add(resetAfter * b.Cap) }
+
+// backOffPrefix starts the name of the lease that counts the rounds of an owner.
+const backOffPrefix = "machine-owner-"
+
+// BackOffLeaseName returns the name of the lease that counts the rounds of an owner.
+func BackOffLeaseName(owner types.UID) string { return backOffPrefix + string(owner) }
+
+// annotationOwner names the owner in its lease, for people.
+const annotationOwner = "nhc-controller/owner"
+
+// begin returns the lease as it has to be before a Machine is deleted, and nil if that deletion
+// begins no round (spec M14.3, M14.4). old is the lease of the owner, nil if there is none.
+func (b BackOff) begin(old *coordinationv1.Lease, check object.Owner, machine *Machine, now time.Time) *coordinationv1.Lease {
+	rounds := RoundsOf(old)
+	if rounds.belongs(machine.CreationTimestamp.Time) {
+		return nil
+	}
+	owner := machine.Owner()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: BackOffLeaseName(owner.UID)}}
+	if old != nil {
+		lease = old.DeepCopy()
+	}
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationOwner, describeOwner(owner, machine.Namespace))
+	begun := metav1.NewMicroTime(now.Truncate(time.Second))
+	if rounds.Count == 0 || lease.Spec.AcquireTime == nil {
+		lease.Spec.AcquireTime = &begun
+	}
+	count := min(rounds.Count, math.MaxInt32-1) + 1
+	lease.Spec.HolderIdentity = new(check.LeaseHolder())
+	lease.Spec.LeaseTransitions = &count
+	lease.Spec.RenewTime = &begun
+	lease.Spec.LeaseDurationSeconds = new(int32(max(time.Second, min(b.Delay(count), math.MaxInt32*time.Second)) / time.Second))
+	return lease
+}
+
+// describeOwner returns <kind>.<group>/<namespace>/<name>.
+func describeOwner(owner *metav1.OwnerReference, namespace string) string {
+	kind := owner.Kind
+	if group, _, found := strings.Cut(owner.APIVersion, "/"); found {
+		kind += "." + group
+	}
+	return fmt.Sprintf("%s/%s/%s", kind, namespace, owner.Name)
+}

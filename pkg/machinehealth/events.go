@@ -1,0 +1,189 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Reasons of the events of MachineHealthChecks (spec M17.1).
+const (
+	reasonDetectedUnhealthy        = "DetectedUnhealthy"
+	reasonMachineDeleted           = "MachineDeleted"
+	reasonMachineDeletionFailed    = "MachineDeletionFailed"
+	reasonSkippedNoController      = "SkippedNoController"
+	reasonExternalAnnotationAdded  = "ExternalAnnotationAdded"
+	reasonExternalAnnotationFailed = "ExternalAnnotationFailed"
+	reasonRemediationRestricted    = "RemediationRestricted"
+	reasonRemediationCreated       = "RemediationCreated"
+	reasonRemediationRemoved       = "RemediationRemoved"
+	reasonRemediationSkipped       = "RemediationSkipped"
+)
+
+// prefix begins the notes of events that OpenShift's controller does not have (spec 19.1).
+const prefix = "[remediation] "
+
+// Event is a transition that is reported.
+type Event struct {
+	// Machine is the one that the event is about, nil if it is about the MachineHealthCheck.
+	Machine *Machine
+	// Type, Reason and Note are those of the event. Action tells events apart that differ only in
+	// the note.
+	Type, Reason, Action, Note string
+}
+
+// Events returns what has changed since the entries before.
+func (p *Policy) Events(results []Result, before, after Entries) []Event {
+	r := reporter{Policy: p, before: before, after: after, skipped: map[v1alpha1.DecisionReason]bool{}}
+	for _, result := range results {
+		r.detected(result)
+		r.requested(result)
+		r.removed(result)
+		r.refused(result)
+	}
+	r.restricted(results)
+	return r.events
+}
+
+// Removals returns the removals alone: they are reported even if status could not be written,
+// because no later sync knows of them.
+func (p *Policy) Removals(results []Result) []Event {
+	r := reporter{Policy: p}
+	for _, result := range results {
+		r.removed(result)
+	}
+	return r.events
+}
+
+type reporter struct {
+	*Policy
+	before, after Entries
+	// skipped are the reasons that were reported for the MachineHealthCheck.
+	skipped map[v1alpha1.DecisionReason]bool
+	events  []Event
+}
+
+func (r *reporter) add(machine *Machine, eventType, reason, action, note string) {
+	r.events = append(r.events, Event{Machine: machine, Type: eventType, Reason: reason, Action: action, Note: note})
+}
+
+// both adds an event to the Machine and to the MachineHealthCheck.
+func (r *reporter) both(machine *Machine, eventType, reason, action, note string) {
+	r.add(machine, eventType, reason, action, note)
+	r.add(nil, eventType, reason, action+"-"+machine.Name, note)
+}
+
+// detected reports that something is wrong with a Machine, once for as long as that lasts.
+func (r *reporter) detected(result Result) {
+	t := result.Plan.Target
+	entry, old := r.after[t.Machine.Name], r.before[t.Machine.Name]
+	if t.Unselected || entry == nil || entry.Trigger == nil || t.deleting() || (old != nil && old.Trigger != nil) {
+		return
+	}
+	r.add(t.Machine, corev1.EventTypeNormal, reasonDetectedUnhealthy, "Detect", fmt.Sprintf("Machine %s has unhealthy node %s", r.describe(t), t.Machine.Node))
+}
+
+// requested reports that a remediation has begun, or that the request for it has failed.
+func (r *reporter) requested(result Result) {
+	plan, target := result.Plan, result.Plan.Target
+	deletion, byObject := plan.Type == v1beta1.RemediationMachineDeletion, r.Criteria.Strategy == Template
+	name, machine := r.describe(target), target.Machine
+	switch {
+	case result.Begun() && deletion:
+		r.add(machine, corev1.EventTypeNormal, reasonMachineDeleted, "Delete", "Machine "+name+" has been remediated by requesting to delete Machine object")
+	case result.Begun() && byObject:
+		r.both(machine, corev1.EventTypeNormal, reasonRemediationCreated, "Create", fmt.Sprintf(prefix+"Created remediation object for machine %s with node %s", machine.Name, machine.Node))
+	case result.Begun():
+		r.add(machine, corev1.EventTypeNormal, reasonExternalAnnotationAdded, "Annotate", "Requesting external remediation of node associated with machine "+name)
+	case !r.failedAnew(machine.Name):
+	case deletion:
+		r.add(machine, corev1.EventTypeWarning, reasonMachineDeletionFailed, "Delete",
+			fmt.Sprintf("Machine %s remediation failed: unable to delete Machine object: %s", name, r.after[machine.Name].Decision.Message))
+	case !byObject && plan.Type == v1beta1.RemediationExternal:
+		r.add(machine, corev1.EventTypeWarning, reasonExternalAnnotationFailed, "Annotate",
+			fmt.Sprintf("Requesting external remediation of node associated with machine %s failed: %s", name, r.after[machine.Name].Decision.Message))
+	}
+}
+
+// failedAnew reports whether a write for a Machine has failed, for another cause than before.
+func (r *reporter) failedAnew(machine string) bool {
+	entry, old := r.after[machine], r.before[machine]
+	if entry == nil {
+		return false
+	}
+	failed := entry.Decision.Reason == v1alpha1.DecidedDeleteFailed || entry.Decision.Reason == v1alpha1.DecidedUpdateFailed
+	return failed && (old == nil || !old.Decision.SameReason(&entry.Decision) || old.Decision.Message != entry.Decision.Message)
+}
+
+// removed reports the remediation objects that were deleted.
+func (r *reporter) removed(result Result) {
+	target := result.Plan.Target
+	for _, cr := range result.Outcome.Deleted {
+		note := fmt.Sprintf(prefix+"Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name)
+		if target.Gone {
+			r.add(nil, corev1.EventTypeNormal, reasonRemediationRemoved, "Delete-"+cr.Name, note)
+			continue
+		}
+		r.both(target.Machine, corev1.EventTypeNormal, reasonRemediationRemoved, "Delete", note)
+	}
+}
+
+// silent are refusals without an event: pauses, what RemediationRestricted reports, and a dry run.
+var silent = []v1alpha1.DecisionReason{
+	v1alpha1.DecidedPaused, v1beta1.DecidedMachinePaused, v1beta1.DecidedClusterPaused, v1alpha1.DecidedGateClosed,
+	v1alpha1.DecidedUnselected, v1alpha1.DecidedTerminating, v1alpha1.DecidedDryRun,
+}
+
+// refused reports why a remediation does not begin, when that reason begins to hold.
+func (r *reporter) refused(result Result) {
+	plan := result.Plan
+	machine := plan.Target.Machine
+	entry, old := r.after[machine.Name], r.before[machine.Name]
+	if !plan.Refused || entry == nil || result.Outcome.Err != nil || slices.Contains(silent, plan.Reason) || entry.Decision.Reason != plan.Reason {
+		return
+	}
+	if r.failing(plan.Reason) || (old != nil && old.Decision.SameReason(&entry.Decision)) {
+		return
+	}
+	if plan.Reason == v1beta1.DecidedNoController {
+		r.add(machine, corev1.EventTypeNormal, reasonSkippedNoController, "Skip", fmt.Sprintf("Machine %s has no controller owner, skipping remediation", r.describe(plan.Target)))
+		return
+	}
+	r.add(machine, corev1.EventTypeWarning, reasonRemediationSkipped, string(plan.Reason), prefix+entry.Decision.Message)
+	if !r.skipped[plan.Reason] { // Once for all its Machines.
+		r.skipped[plan.Reason] = true
+		r.add(nil, corev1.EventTypeWarning, reasonRemediationSkipped, string(plan.Reason), prefix+entry.Decision.Message)
+	}
+}
+
+// failing reports whether a reason is that of a failed write, which has events of its own.
+func (r *reporter) failing(reason v1alpha1.DecisionReason) bool {
+	return reason == v1alpha1.DecidedCreateFailed || reason == v1alpha1.DecidedDeleteFailed || reason == v1alpha1.DecidedUpdateFailed
+}
+
+// restricted reports that the threshold keeps unhealthy Machines from being remediated, when it
+// begins to.
+func (r *reporter) restricted(results []Result) {
+	held := func(entries Entries) bool {
+		for _, entry := range entries {
+			if entry.Decision.Reason == v1alpha1.DecidedGateClosed {
+				return true
+			}
+		}
+		return false
+	}
+	unhealthy := slices.ContainsFunc(results, func(result Result) bool { return result.Plan.Target.Verdict.State == Unhealthy })
+	if !unhealthy || !held(r.after) || held(r.before) {
+		return
+	}
+	r.add(nil, corev1.EventTypeWarning, reasonRemediationRestricted, fmt.Sprintf("Restrict-%d-of-%d", r.Summary.Unhealthy(), r.Summary.Expected),
+		fmt.Sprintf("Remediation restricted due to exceeded number of unhealthy machines (total: %d, unhealthy: %d, maxUnhealthy: %s)",
+			r.Summary.Expected, r.Summary.Unhealthy(), r.Summary.MaxUnhealthy.String()))
+}

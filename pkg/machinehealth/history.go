@@ -1,0 +1,267 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// maxRemediationAge is how long an entry of the history waits for a replacement (spec M16.2).
+const maxRemediationAge = 24 * time.Hour
+
+// History has the remediations of a MachineHealthCheck, and what follows from a sync. One that
+// ends before it has started is dropped: waiting evicts no remediation.
+type History struct {
+	// Before are the entries so far.
+	Before []v1beta1.Remediation
+	// Results are those of the sync, and Entries what was decided.
+	Results []Result
+	Entries Entries
+	// Machines are all in the namespace, by name.
+	Machines map[string]*Machine
+	// Healthy reports whether a Machine is a target that is healthy.
+	Healthy func(name string) bool
+	// NodeExists reports whether a Node does.
+	NodeExists func(name string) bool
+	Now        time.Time
+}
+
+// Update returns the entries as they are now, newest first, and the next instant at which time
+// alone changes one.
+func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
+	entries = make([]v1beta1.Remediation, 0, len(h.Before))
+	results := make(map[string]Result, len(h.Results))
+	for _, result := range h.Results {
+		results[result.Plan.Target.Machine.Name] = result
+	}
+	open := map[string]bool{}
+	for i := range h.Before {
+		entry := *h.Before[i].DeepCopy()
+		if !ended(&entry) {
+			result, observed := results[entry.Machine]
+			h.observe(&entry, result, observed)
+			if entry.Started == nil && (!observed || !unhealthy(result)) {
+				continue
+			}
+			open[entry.Machine] = open[entry.Machine] || !ended(&entry)
+		}
+		entries = append(entries, entry)
+	}
+	for _, result := range h.Results {
+		if name := result.Plan.Target.Machine.Name; !open[name] && unhealthy(result) {
+			entry := h.detect(result)
+			h.observe(&entry, result, true)
+			entries = append(entries, entry)
+		}
+	}
+	h.pairReplacements(entries)
+	for i := range entries {
+		if entry := &entries[i]; !ended(entry) && entry.Started != nil {
+			end := entry.Started.Add(maxRemediationAge)
+			if h.Now.Before(end) {
+				recheck = health.Earliest(recheck, end)
+				continue
+			}
+			entry.Closed = new(whole(h.Now))
+		}
+	}
+	return bounded(entries), recheck
+}
+
+// ended reports whether nothing changes an entry any more.
+func ended(entry *v1beta1.Remediation) bool { return entry.Finished != nil || entry.Closed != nil }
+
+func unhealthy(result Result) bool {
+	t := result.Plan.Target
+	return t.Verdict.State == Unhealthy && !t.Unselected && !t.deleting()
+}
+
+// detect returns a new entry.
+func (h *History) detect(result Result) v1beta1.Remediation {
+	t := result.Plan.Target
+	entry := v1beta1.Remediation{TargetKind: "Machine", TargetName: t.Machine.Name, Machine: t.Machine.Name, Detected: whole(h.Now)}
+	if t.Verdict.Trigger == v1beta1.TriggerUnhealthyCondition {
+		entry.TargetKind, entry.TargetName = "Node", t.Machine.Node
+		entry.ConditionType, entry.ConditionStatus = t.Verdict.Type, t.Verdict.Status
+	} else {
+		entry.Reason = t.Verdict.Trigger
+	}
+	if recorded := h.Entries[t.Machine.Name]; recorded != nil && recorded.Detected != nil {
+		entry.Detected = *recorded.Detected
+	}
+	return entry
+}
+
+// observe adds to an open entry what its own Machine shows.
+func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bool) {
+	if observed && entry.Started == nil {
+		h.start(entry, result)
+	}
+	if entry.Started == nil {
+		return
+	}
+	h.fence(entry, result, observed)
+	switch {
+	case entry.RemediationType == v1beta1.RemediationMachineDeletion:
+	case !observed && h.Machines[entry.Machine] == nil:
+		entry.Closed = new(whole(h.Now)) // The Machine is gone: something else has replaced it.
+	case observed && result.Plan.Target.Verdict.State == Healthy:
+		entry.Finished = new(whole(h.Now))
+	}
+}
+
+// start notes that the remediation has begun: by this sync, or by one whose report was lost.
+func (h *History) start(entry *v1beta1.Remediation, result Result) {
+	t := result.Plan.Target
+	begin := func(at time.Time, kind v1beta1.RemediationType) {
+		started := whole(at)
+		if started.Before(&entry.Detected) {
+			started = entry.Detected
+		}
+		entry.Started, entry.RemediationType = &started, kind
+		if owner := t.Machine.Owner(); owner != nil && kind == v1beta1.RemediationMachineDeletion {
+			entry.Owner = string(owner.UID)
+		}
+	}
+	switch {
+	case result.Begun():
+		begin(h.Now, result.Plan.Type)
+	case t.deleting() && t.Machine.Deleting():
+		begin(t.Machine.DeletionTimestamp.Time, v1beta1.RemediationMachineDeletion)
+	case t.deleting():
+		begin(h.Now, v1beta1.RemediationMachineDeletion)
+	case len(t.Own) > 0:
+		begin(t.Own[0].CreationTimestamp.Time, v1beta1.RemediationExternal)
+	case t.externallyRemediated():
+		begin(h.Now, v1beta1.RemediationExternal)
+	}
+}
+
+// fence notes the first sign that the Node is down for certain.
+func (h *History) fence(entry *v1beta1.Remediation, result Result, observed bool) {
+	if entry.Fenced != nil {
+		return
+	}
+	if entry.RemediationType == v1beta1.RemediationMachineDeletion {
+		if h.Machines[entry.Machine] == nil {
+			entry.Fenced = new(whole(h.Now))
+		}
+		return
+	}
+	if !observed {
+		return
+	}
+	t := result.Plan.Target
+	for _, cr := range t.Own {
+		if at, fenced := cr.FencedAt(h.Now); fenced {
+			entry.Fenced = new(whole(at))
+			return
+		}
+	}
+	if t.Machine.Has(v1beta1.AnnotationPoweredOff) || (t.Machine.Node != "" && !h.NodeExists(t.Machine.Node)) {
+		entry.Fenced = new(whole(h.Now))
+	}
+}
+
+// pairReplacements finds the Machines that stand for deleted ones, the oldest entry first, and ends
+// the entries that have nothing to wait for any more.
+func (h *History) pairReplacements(entries []v1beta1.Remediation) {
+	named, remediated := map[string]bool{}, map[string]bool{}
+	var waiting []*v1beta1.Remediation
+	for i := range entries {
+		entry := &entries[i]
+		named[entry.Replacement] = true
+		if entry.Started != nil {
+			remediated[entry.Machine] = true
+		}
+		if !ended(entry) && entry.Started != nil && entry.RemediationType == v1beta1.RemediationMachineDeletion {
+			waiting = append(waiting, entry)
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *v1beta1.Remediation) int { return a.Started.Compare(b.Started.Time) })
+	candidates := h.byOwner()
+	for _, entry := range waiting {
+		if entry.Replacement == "" {
+			entry.Replacement = replacementOf(entry, candidates[types.UID(entry.Owner)], named)
+			named[entry.Replacement] = true
+		}
+		if entry.Replacement == "" {
+			continue
+		}
+		switch {
+		case h.Machines[entry.Replacement] == nil, remediated[entry.Replacement]:
+			entry.Closed = new(whole(h.Now))
+		case h.Healthy(entry.Replacement):
+			entry.Finished = new(whole(h.Now))
+		}
+	}
+}
+
+// byOwner returns the Machines of each owner, the oldest first.
+func (h *History) byOwner() map[types.UID][]*Machine {
+	owned := map[types.UID][]*Machine{}
+	for _, machine := range h.Machines {
+		if owner := machine.Owner(); owner != nil {
+			owned[owner.UID] = append(owned[owner.UID], machine)
+		}
+	}
+	for _, machines := range owned {
+		slices.SortFunc(machines, func(a, b *Machine) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	return owned
+}
+
+// replacementOf returns the first Machine of the owner that was made since the entry started and
+// stands for no other one.
+func replacementOf(entry *v1beta1.Remediation, machines []*Machine, named map[string]bool) string {
+	for _, machine := range machines {
+		if !machine.CreationTimestamp.Time.Before(entry.Started.Time) && !named[machine.Name] && machine.Name != entry.Machine {
+			return machine.Name
+		}
+	}
+	return ""
+}
+
+// bounded returns the entries newest first, as many as status has room for.
+func bounded(entries []v1beta1.Remediation) []v1beta1.Remediation {
+	slices.SortStableFunc(entries, func(a, b v1beta1.Remediation) int {
+		return cmp.Or(b.Detected.Compare(a.Detected.Time), cmp.Compare(a.Machine, b.Machine))
+	})
+	byEnd := make([]metav1.Time, 0, len(entries))
+	for i := range entries {
+		if ended(&entries[i]) {
+			byEnd = append(byEnd, endOf(&entries[i]))
+		}
+	}
+	slices.SortFunc(byEnd, func(a, b metav1.Time) int { return b.Compare(a.Time) })
+	open, closed := 0, 0
+	return slices.DeleteFunc(entries, func(entry v1beta1.Remediation) bool {
+		if !ended(&entry) {
+			open++
+			return open > v1beta1.MaxOpenRemediations
+		}
+		if len(byEnd) > v1beta1.MaxClosedRemediations && endOf(&entry).Time.Before(byEnd[v1beta1.MaxClosedRemediations-1].Time) {
+			return true
+		}
+		closed++
+		return closed > v1beta1.MaxClosedRemediations
+	})
+}
+
+func endOf(entry *v1beta1.Remediation) metav1.Time {
+	if entry.Finished != nil {
+		return *entry.Finished
+	}
+	return *entry.Closed
+}

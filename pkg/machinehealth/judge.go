@@ -1,0 +1,120 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// State is the health of a Machine (spec M6.1).
+type State int
+
+const (
+	// Healthy means none of the others.
+	Healthy State = iota
+	// UnderRemediation means that nothing is wrong any more, and that a remediation has not ended.
+	UnderRemediation
+	// NotStarted means that the Machine has no Node yet.
+	NotStarted
+	// SoonUnhealthy means that something is wrong, for too short a time yet.
+	SoonUnhealthy
+	// Unhealthy means that a criterion holds.
+	Unhealthy
+	// Deleting means that the Machine is being deleted, by whomever.
+	Deleting
+)
+
+// String returns the name of the state.
+func (s State) String() string {
+	names := [...]string{"Healthy", "UnderRemediation", "NotStarted", "SoonUnhealthy", "Unhealthy", "Deleting"}
+	if s < 0 || int(s) >= len(names) {
+		return "Invalid"
+	}
+	return names[s]
+}
+
+// NodeState is what is known of the Node that a Machine names.
+type NodeState int
+
+const (
+	// NodeUnknown means that the cache does not have the Node, and that a live read has not
+	// answered yet.
+	NodeUnknown NodeState = iota
+	// NodeExists means that the Node is there.
+	NodeExists
+	// NodeMissing means that a live read did not find it. A cache alone never says so.
+	NodeMissing
+)
+
+// Verdict is the judgement on one Machine.
+type Verdict struct {
+	State State
+	// Trigger is the reason of v1beta1.MachineTrigger, for an unhealthy Machine.
+	Trigger string
+	// Type and Status are those of the condition that decides, if one does.
+	Type   corev1.NodeConditionType
+	Status corev1.ConditionStatus
+	// Since is when what decides began, zero if that is not known.
+	Since time.Time
+	// Deadline is the instant at which the Machine becomes, or became, unhealthy; zero if time
+	// alone does not make it so.
+	Deadline time.Time
+}
+
+// maxStartupExtension bounds by how many startup timeouts changes of the status of a Machine may
+// put off its start (spec M6.3).
+const maxStartupExtension = 6
+
+// Judge returns the verdict on a Machine at the instant now. The conditions are those of its Node,
+// if that exists. remediated means that a remediation of it is under way.
+func (c *Criteria) Judge(machine *Machine, node NodeState, conditions []corev1.NodeCondition, remediated bool, now time.Time) Verdict {
+	if machine.Deleting() {
+		return Verdict{State: Deleting}
+	}
+	condition := health.Judge(c.Conditions, conditions, now)
+	startup := c.startupDeadline(machine)
+	switch {
+	case machine.Failed():
+		return Verdict{State: Unhealthy, Trigger: v1beta1.TriggerMachineFailed}
+	case machine.Node != "" && node == NodeMissing:
+		return Verdict{State: Unhealthy, Trigger: v1beta1.TriggerNodeMissing}
+	case machine.Node == "" && !startup.IsZero() && !now.Before(startup):
+		return Verdict{State: Unhealthy, Trigger: v1beta1.TriggerNodeStartupTimeout, Since: startup, Deadline: startup}
+	case machine.Node == "":
+		return Verdict{State: NotStarted, Deadline: startup}
+	case node != NodeExists:
+		return Verdict{State: SoonUnhealthy}
+	case condition.State != health.Healthy:
+		v := Verdict{State: SoonUnhealthy, Type: condition.Type, Status: condition.Status, Since: condition.Since, Deadline: condition.Deadline}
+		if condition.State == health.Unhealthy {
+			v.State, v.Trigger = Unhealthy, v1beta1.TriggerUnhealthyCondition
+		}
+		return v
+	case remediated:
+		return Verdict{State: UnderRemediation}
+	default:
+		return Verdict{}
+	}
+}
+
+// startupDeadline returns until when the Machine may be without a Node, zero if for any time.
+func (c *Criteria) startupDeadline(machine *Machine) time.Time {
+	if c.StartupTimeout == 0 {
+		return time.Time{}
+	}
+	created := machine.CreationTimestamp.Time
+	start := created
+	if machine.Started.After(start) {
+		start = machine.Started
+	}
+	if latest := created.Add(maxStartupExtension * c.StartupTimeout); start.After(latest) {
+		start = latest
+	}
+	return start.Add(c.StartupTimeout)
+}

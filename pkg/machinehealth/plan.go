@@ -1,0 +1,347 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"cmp"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// Policy is what a MachineHealthCheck wants done about its targets, and what holds for all of
+// them.
+type Policy struct {
+	Owner    object.Owner
+	Criteria *Criteria
+	Summary  Summary
+	BackOff  BackOff
+	// Template is that of the strategy, nil if it cannot be used. TemplateProblem says why.
+	Template        *object.Template
+	TemplateProblem string
+	// Terminating: the MachineHealthCheck is being deleted.
+	Terminating bool
+	// ClockUntrusted: the clock is too far ahead of that of the API server.
+	ClockUntrusted bool
+	// Upgrading: the cluster is being upgraded (spec 10.2).
+	Upgrading bool
+	// DryRun has everything planned but what begins (flag --dry-run).
+	DryRun bool
+}
+
+// Plan is what is to be done about one target, and why no more than that.
+type Plan struct {
+	Target *Target
+	// Actions are carried out in this order.
+	Actions []remediation.Action
+	// Candidate means that a remediation is due that nothing refuses but perhaps the control
+	// plane slot.
+	Candidate bool
+	// Type is that of the remediation that begins by the plan, or would but for its refusal.
+	Type v1beta1.RemediationType
+	// Reason is what the plan depends on most, empty if there is nothing to be said.
+	Reason v1alpha1.DecisionReason
+	// Refused means that the remediation that is due does not begin. Reason says why.
+	Refused bool
+	// Until is when time alone changes that, zero if it does not.
+	Until time.Time
+	// Recheck is the next instant at which time alone changes the plan, zero if there is none.
+	Recheck time.Time
+}
+
+// leaseDuration is how long the lease of a node is held for a remediation of its Machine
+// (spec M10.3), and refusalRecheck how long a refusal that may end without an event lasts at most.
+const (
+	leaseDuration  = v1alpha1.ClassicDuration
+	refusalRecheck = time.Minute
+)
+
+// NewPlans decides about every target at the instant now. A plan whose actions have been carried
+// out is followed by an empty one.
+func NewPlans(policy *Policy, targets []Target, now time.Time) []Plan {
+	plans := make([]Plan, 0, len(targets))
+	for i := range targets {
+		plans = append(plans, policy.plan(&targets[i], "", now))
+	}
+	return plans
+}
+
+// Withhold decides anew about a candidate that does not get the control plane slot.
+func (p *Policy) Withhold(plan *Plan, reason v1alpha1.DecisionReason, now time.Time) {
+	*plan = p.plan(plan.Target, reason, now)
+}
+
+// planner is a plan in the making.
+type planner struct {
+	Plan
+	*Policy
+	now      time.Time
+	withheld v1alpha1.DecisionReason
+}
+
+func (p *Policy) plan(target *Target, withheld v1alpha1.DecisionReason, now time.Time) Plan {
+	plan := planner{Plan: Plan{Target: target}, Policy: p, now: now, withheld: withheld}
+	plan.decide()
+	plan.endStrategy()
+	plan.postpone()
+	plan.keepLease()
+	return plan.Plan
+}
+
+func (p *planner) decide() {
+	t := p.Target
+	switch {
+	case t.Gone || p.Terminating:
+		p.cleanUp()
+	case t.deleting():
+		p.setReason(v1beta1.DecidedMachineDeleting, time.Time{})
+	case t.Verdict.State == Unhealthy:
+		p.remediate()
+	case t.Verdict.State == SoonUnhealthy:
+		p.setReason(v1alpha1.DecidedSoonUnhealthy, t.Verdict.Deadline)
+	case t.Verdict.State == NotStarted:
+		p.setReason(v1beta1.DecidedNotStarted, t.Verdict.Deadline)
+	case len(t.Own) > 0:
+		p.cleanUp() // It has recovered.
+	case t.externallyRemediated():
+		// The key is never removed here: half-way through, that would leave a host switched off.
+		p.setReason(v1beta1.DecidedExternalRemediation, time.Time{})
+	}
+}
+
+func (p *planner) do(actions ...remediation.Action) { p.Actions = append(p.Actions, actions...) }
+
+func (p *planner) setReason(reason v1alpha1.DecisionReason, until time.Time) {
+	p.Reason, p.Until = reason, until
+}
+
+func (p *planner) recheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck, t) }
+
+// cleanUp deletes the own remediation objects of a target that has recovered or is gone, or all of
+// them if the MachineHealthCheck is being deleted (spec M12.5, M3.5).
+func (p *planner) cleanUp() {
+	if p.Terminating && !p.Target.Gone && p.Target.Verdict.State == Unhealthy {
+		p.refuse(v1alpha1.DecidedTerminating)
+	}
+	for _, cr := range p.Target.Own {
+		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		if !cr.Deleting() && !p.Target.DeletionRequested[cr.UID] {
+			p.do(remediation.Delete{CR: cr})
+		}
+	}
+}
+
+// remediate plans what an unhealthy target needs, unless it is under way.
+func (p *planner) remediate() {
+	t := p.Target
+	switch {
+	case len(t.Own) > 0 && (t.Own[0].Deleting() || t.DeletionRequested[t.Own[0].UID]):
+		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+	case len(t.Own) > 0:
+		p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
+	case t.externallyRemediated() && !t.Machine.Failed():
+		p.setReason(v1beta1.DecidedExternalRemediation, time.Time{})
+	case t.Unselected:
+		p.setReason(v1alpha1.DecidedUnselected, time.Time{})
+	default:
+		p.begin()
+	}
+}
+
+// begin plans the remediation that is due, in the order of spec M8.2.
+func (p *planner) begin() {
+	p.Type = v1beta1.RemediationExternal
+	deletion := p.Criteria.Strategy == Delete || (p.Criteria.Strategy == Annotate && p.Target.Machine.Failed())
+	if deletion {
+		p.Type = v1beta1.RemediationMachineDeletion
+	}
+	if reason := p.refusal(deletion); reason != "" {
+		p.refuse(reason)
+		if reason == v1alpha1.DecidedClusterUpgrading {
+			p.recheckAt(p.now.Add(refusalRecheck))
+		}
+		return
+	}
+	p.Candidate = true
+	if p.withheld != "" {
+		p.refuse(p.withheld)
+		p.recheckAt(p.now.Add(refusalRecheck))
+		return
+	}
+	if deletion && p.backsOff() {
+		return
+	}
+	if p.Criteria.Strategy == Template && (p.Target.Foreign != nil || p.Target.Incomplete) {
+		p.refuse(v1alpha1.DecidedForeignRemediation)
+		return
+	}
+	lease, free := p.acquire()
+	if !free {
+		p.refuse(v1alpha1.DecidedLeaseTaken)
+		p.recheckAt(p.now.Add(refusalRecheck))
+		return
+	}
+	if p.DryRun { // Last: the decision shows what else refuses it.
+		p.refuse(v1alpha1.DecidedDryRun)
+		return
+	}
+	if lease != nil {
+		p.do(remediation.WriteLease{Lease: lease})
+	}
+	p.start(deletion)
+}
+
+// start plans the requests that begin the remediation.
+func (p *planner) start(deletion bool) {
+	machine := p.Target.Machine
+	switch {
+	case deletion:
+		p.setReason(v1beta1.DecidedMachineDeleting, time.Time{})
+		if backOffConcerns(p.Target.Verdict.Trigger) {
+			if rounds := p.BackOff.begin(p.Target.Rounds, p.Owner, machine, p.now); rounds != nil {
+				p.do(remediation.WriteLease{Lease: rounds})
+			}
+		}
+		p.do(remediation.Confirm{}, remediation.DeleteMachine{Machine: machine.Reference()})
+	case p.Criteria.Strategy == Annotate:
+		p.setReason(v1beta1.DecidedExternalRemediation, time.Time{})
+		p.do(remediation.Confirm{}, remediation.RequestExternal{Machine: machine.Reference()})
+	default:
+		p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
+		p.do(remediation.Confirm{}, remediation.Create{Object: p.render()})
+	}
+}
+
+// refusal returns the first of the checks that the target does not pass, as far as values decide.
+func (p *planner) refusal(deletion bool) v1alpha1.DecisionReason {
+	t := p.Target
+	for _, check := range []struct {
+		refused bool
+		reason  v1alpha1.DecisionReason
+	}{
+		{p.Criteria.Problem != "", v1alpha1.DecidedInvalidSpec},
+		{p.Terminating, v1alpha1.DecidedTerminating},
+		{p.ClockUntrusted, v1alpha1.DecidedClockUntrusted},
+		{p.Upgrading && !p.Criteria.OnlyTermination(), v1alpha1.DecidedClusterUpgrading},
+		{p.Criteria.Paused, v1alpha1.DecidedPaused},
+		{!p.Summary.Allowed(), v1alpha1.DecidedGateClosed},
+		{t.Obstacles.MachinePaused, v1beta1.DecidedMachinePaused},
+		{t.Obstacles.ClusterPaused, v1beta1.DecidedClusterPaused},
+		{t.Obstacles.Excluded, v1alpha1.DecidedExcluded},
+		{t.Obstacles.AmbiguousNode, v1beta1.DecidedAmbiguousNode},
+		{t.Obstacles.OtherCheck != "", v1beta1.DecidedOtherHealthCheck},
+		{deletion && t.Machine.Owner() == nil, v1beta1.DecidedNoController},
+		{deletion && t.ControlPlane && t.Machine.API() == v1beta1.MachineAPICluster, v1beta1.DecidedControlPlaneProvider},
+		{p.Criteria.Strategy == Template && p.Template == nil, v1beta1.DecidedTemplateUnavailable},
+	} {
+		if check.refused {
+			return check.reason
+		}
+	}
+	return ""
+}
+
+// backsOff refuses a Machine that has to live for longer (spec M14).
+func (p *planner) backsOff() bool {
+	if !backOffConcerns(p.Target.Verdict.Trigger) {
+		return false
+	}
+	due := p.BackOff.Due(RoundsOf(p.Target.Rounds), p.Target.Machine.CreationTimestamp.Time)
+	if !p.now.Before(due) {
+		return false
+	}
+	p.refuse(v1beta1.DecidedBackOff)
+	p.Until = due
+	p.recheckAt(due)
+	return true
+}
+
+// acquire returns the lease of the Node as it has to be before the remediation begins, and false
+// if it is taken. A Machine without a Node needs none.
+func (p *planner) acquire() (lease *coordinationv1.Lease, free bool) {
+	if p.Target.NodeUID == "" {
+		return nil, true
+	}
+	node := remediation.LeasedNode{Name: p.Target.Machine.Node, UID: p.Target.NodeUID}
+	return remediation.AcquireLease(p.Owner, node, p.Target.Lease, leaseDuration, true, p.now)
+}
+
+// render returns the remediation object of the target (spec M12.2, M12.3).
+func (p *planner) render() *unstructured.Unstructured {
+	return object.RenderForMachine(p.Owner, p.Target.objectTarget(), p.Template)
+}
+
+// refuse records why the remediation that is due does not begin.
+func (p *planner) refuse(reason v1alpha1.DecisionReason) {
+	p.Refused = true
+	p.setReason(reason, time.Time{})
+}
+
+// endStrategy removes the second key once the consumer has removed the first (spec M11.2).
+func (p *planner) endStrategy() {
+	m := p.Target.Machine
+	if !p.Target.Gone && !p.Target.Unselected && m.Has(v1beta1.AnnotationRemediationStrategy) && !p.Target.externallyRemediated() && !p.begins() && !p.DryRun {
+		p.do(remediation.EndExternal{Machine: m.Reference()})
+	}
+}
+
+// begins reports whether a remediation begins by the plan.
+func (p *Plan) begins() bool { return p.Candidate && !p.Refused }
+
+// Begins reports whether a remediation begins by the plan.
+func (p *Plan) Begins() bool { return p.begins() && len(p.Actions) > 0 }
+
+// postpone puts everything off that follows an attempt that has failed.
+func (p *planner) postpone() {
+	if len(p.Actions) == 0 || !p.now.Before(p.Target.RetryAt) {
+		return
+	}
+	p.Refused = p.Refused || p.begins()
+	p.setReason(cmp.Or(p.Target.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
+	p.Actions = nil
+}
+
+// keepLease keeps the lease of the Node as long as the target is under remediation, and releases it
+// when it is not (spec M10.3). Leases of Nodes that no target names are released elsewhere.
+func (p *planner) keepLease() {
+	lease := p.Target.Lease
+	if lease == nil || remediation.LeaseHolder(lease) != p.Owner.LeaseHolder() || p.begins() {
+		return
+	}
+	if !p.Target.Active() || (p.Terminating && len(p.Target.Own) == 0) {
+		if !p.now.Before(p.Target.RetryAt) {
+			p.do(remediation.ReleaseLease{Lease: lease})
+		}
+		return
+	}
+	if renewed := remediation.RenewLease(lease, leaseDuration, p.now); renewed != nil {
+		p.do(remediation.WriteLease{Lease: renewed})
+		lease = renewed
+	}
+	due := remediation.RenewalDue(lease)
+	if !p.now.Before(due) {
+		due = p.now.Add(time.Second)
+	}
+	p.recheckAt(due)
+}
+
+// objectTarget returns what a remediation object is for.
+func (t *Target) objectTarget() object.MachineTarget {
+	return object.MachineTarget{
+		APIVersion: t.Machine.APIVersion, Kind: t.Machine.Kind, Name: t.Machine.Name, UID: t.Machine.UID,
+		Node: t.Machine.Node, ControlPlane: t.ControlPlane, Cluster: t.Machine.Cluster,
+	}
+}
+
+// Reference returns what identifies the Machine in requests.
+func (m *Machine) Reference() remediation.MachineReference {
+	return remediation.MachineReference{Kind: m.GroupVersionKind(), Namespace: m.Namespace, Name: m.Name, UID: m.UID}
+}

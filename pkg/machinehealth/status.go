@@ -1,0 +1,181 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Entries are what was decided about targets, by the names of the Machines.
+type Entries map[string]*v1beta1.UnhealthyMachine
+
+// EntriesOf returns those that status lists.
+func EntriesOf(status *v1beta1.MachineHealthCheckStatus) Entries {
+	entries := make(Entries, len(status.UnhealthyMachines))
+	for i := range status.UnhealthyMachines {
+		entries[status.UnhealthyMachines[i].Name] = &status.UnhealthyMachines[i]
+	}
+	return entries
+}
+
+// NewEntries returns what was decided about the targets. Before are the entries of the last sync:
+// what has not changed keeps its times.
+func (p *Policy) NewEntries(results []Result, before Entries, now time.Time) Entries {
+	entries := Entries{}
+	for _, result := range results {
+		decision := p.Decision(result)
+		if decision.Reason == "" {
+			continue
+		}
+		target := result.Plan.Target
+		entry := &v1beta1.UnhealthyMachine{Name: target.Machine.Name, Node: target.Machine.Node, Decision: decision}
+		old := before[entry.Name]
+		setTrigger(entry, &target.Verdict, old, now)
+		entry.Decision.Since = whole(now)
+		if old != nil && old.Decision.SameReason(&entry.Decision) {
+			entry.Decision.Since = old.Decision.Since
+		}
+		entries[entry.Name] = entry
+	}
+	return entries
+}
+
+// setTrigger says what makes the Machine unhealthy, or did when a remediation began.
+func setTrigger(entry *v1beta1.UnhealthyMachine, verdict *Verdict, old *v1beta1.UnhealthyMachine, now time.Time) {
+	matches := verdict.State == Unhealthy || (verdict.State == SoonUnhealthy && verdict.Type != "")
+	switch {
+	case matches:
+		entry.Trigger = &v1beta1.MachineTrigger{Type: verdict.Type, Status: verdict.Status, Reason: verdict.Trigger}
+		if verdict.Trigger == "" {
+			entry.Trigger.Reason = v1beta1.TriggerUnhealthyCondition
+		}
+		detected := whole(now)
+		if !verdict.Since.IsZero() {
+			detected = whole(verdict.Since)
+		} else if old != nil && old.Trigger != nil && *old.Trigger == *entry.Trigger && old.Detected != nil {
+			detected = *old.Detected
+		}
+		entry.Detected = &detected
+	case old != nil && (verdict.State == Deleting || verdict.State == UnderRemediation):
+		entry.Trigger, entry.Detected = old.Trigger, old.Detected
+	}
+}
+
+// whole returns an instant as status has it.
+func whole(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+
+// StatusInput is what a status is made from.
+type StatusInput struct {
+	Check   *v1beta1.MachineHealthCheck
+	Entries Entries
+	History []v1beta1.Remediation
+	Results []Result
+	// Overlaps are the other MachineHealthChecks that select the same Machines.
+	Overlaps []string
+	Now      time.Time
+}
+
+// NewStatus returns the status of a MachineHealthCheck (spec M16.1, M7.3, M12.1).
+func (p *Policy) NewStatus(in *StatusInput) v1beta1.MachineHealthCheckStatus {
+	allowed := int32(min(p.Summary.RemediationsAllowed(), maxInt32))
+	status := v1beta1.MachineHealthCheckStatus{
+		ExpectedMachines: &p.Summary.Expected, CurrentHealthy: &p.Summary.Healthy, RemediationsAllowed: &allowed,
+		ObservedGeneration: in.Check.Generation, RemediationHistory: in.History,
+		UnhealthyMachines: listed(in.Entries),
+	}
+	if p.Summary.Ignored > 0 {
+		status.IgnoredMachines = &p.Summary.Ignored
+	}
+	for _, condition := range p.conditions(in) {
+		condition.LastTransitionTime = whole(in.Now)
+		for i := range in.Check.Status.Conditions {
+			if old := &in.Check.Status.Conditions[i]; old.Type == condition.Type && old.Status == condition.Status {
+				condition.LastTransitionTime = old.LastTransitionTime
+			}
+		}
+		status.Conditions = append(status.Conditions, condition)
+	}
+	return status
+}
+
+const maxInt32 = 1<<31 - 1
+
+// conditions returns the conditions without their times. All but RemediationAllowed are there only
+// while they have something to say.
+func (p *Policy) conditions(in *StatusInput) []v1beta1.Condition {
+	allowed := v1beta1.Condition{Type: v1beta1.ConditionRemediationAllowed, Status: corev1.ConditionTrue}
+	if !p.Summary.Allowed() {
+		allowed = v1beta1.Condition{
+			Type: v1beta1.ConditionRemediationAllowed, Status: corev1.ConditionFalse, Severity: v1beta1.SeverityWarning,
+			Reason: v1beta1.ReasonTooManyUnhealthy, Message: p.Summary.Explain(),
+		}
+	}
+	conditions := []v1beta1.Condition{allowed}
+	fail := func(conditionType, reason, message string) {
+		conditions = append(conditions, v1beta1.Condition{
+			Type: conditionType, Status: corev1.ConditionFalse, Severity: v1beta1.SeverityError, Reason: reason, Message: message,
+		})
+	}
+	if p.Criteria.Strategy == Template && p.Template == nil && p.TemplateProblem != "" {
+		fail(v1beta1.ConditionTemplateAvailable, v1beta1.ReasonTemplateNotFound, p.TemplateProblem)
+	}
+	if message := refusedCreation(in.Entries); message != "" {
+		fail(v1beta1.ConditionRequestAvailable, v1beta1.ReasonRequestCreationFailed, message)
+	}
+	if len(in.Overlaps) > 0 {
+		conditions = append(conditions, v1beta1.Condition{
+			Type: v1beta1.ConditionSelectorOverlap, Status: corev1.ConditionTrue, Reason: v1beta1.ReasonOverlap,
+			Message: "Machines are also selected by " + strings.Join(in.Overlaps, ", "),
+		})
+	}
+	return conditions
+}
+
+// refusedCreation returns why a remediation object could not be created, for the first Machine by
+// name.
+func refusedCreation(entries Entries) string {
+	first := ""
+	for name, entry := range entries {
+		if entry.Decision.Reason == v1alpha1.DecidedCreateFailed && (first == "" || name < first) {
+			first = name
+		}
+	}
+	if first == "" {
+		return ""
+	}
+	return entries[first].Decision.Message
+}
+
+// listed returns the entries that status has room for: remediations first, then by name.
+func listed(entries Entries) []v1beta1.UnhealthyMachine {
+	all := make([]v1beta1.UnhealthyMachine, 0, len(entries))
+	for _, entry := range entries {
+		all = append(all, *entry)
+	}
+	rank := func(entry *v1beta1.UnhealthyMachine) int {
+		if entry.Decision.Type == v1alpha1.DecisionRemediating {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(all, func(a, b v1beta1.UnhealthyMachine) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Name, b.Name))
+	})
+	return all[:min(len(all), v1beta1.MaxUnhealthyMachines)]
+}
+
+// describe returns <namespace>/<name>/<Machine>/<Node>, as events name a target (spec M1.4).
+func (p *Policy) describe(target *Target) string {
+	return fmt.Sprintf("%s/%s/%s/%s", p.Owner.Namespace, p.Owner.Name, target.Machine.Name, target.Machine.Node)
+}

@@ -1,0 +1,95 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// Target is all that a decision about one Machine depends on.
+type Target struct {
+	Machine *Machine
+	// Unselected means that the selector does not match the Machine any more, or that it is gone:
+	// it has CRs that are left. Nothing begins for it.
+	Unselected bool
+	// Gone means that the Machine does not exist any more. Machine has its name only.
+	Gone bool
+	// NodeUID is that of its Node, empty if there is none.
+	NodeUID types.UID
+	Verdict Verdict
+	// ControlPlane reports whether the Machine, or its Node, is one of the control plane.
+	ControlPlane bool
+	// Obstacles are those of the Machine and its Node.
+	Obstacles Obstacles
+	// Own are the remediation objects of the MachineHealthCheck for the Machine.
+	Own []*object.CR
+	// Incomplete means that remediation objects cannot be read: there may be one.
+	Incomplete bool
+	// Foreign is a remediation object of somebody else that has the name that is needed, nil if
+	// there is none.
+	Foreign *object.CR
+	// DeletionRequested are the objects whose deletion was requested, by uid, though the caches
+	// may not show it yet: remediation objects, and the Machine.
+	DeletionRequested map[types.UID]bool
+	// ExternalRequested means that the external remediation was requested, though the cache may
+	// not show it yet.
+	ExternalRequested bool
+	// Lease is that of the Node, nil if there is none.
+	Lease *coordinationv1.Lease
+	// Rounds is the lease that counts the rounds of the owner, nil if there is none.
+	Rounds *coordinationv1.Lease
+	// RetryAt is when the next attempt is due after a failed one, zero after none. LastFailure
+	// says what failed then, and LastFailed is the reason for the decision.
+	RetryAt     time.Time
+	LastFailure string
+	LastFailed  v1alpha1.DecisionReason
+}
+
+// Obstacles keep one target from being remediated (spec M9.2, M5.4, M7.4).
+type Obstacles struct {
+	// MachinePaused: the Machine is paused, or its API is not the authoritative one.
+	MachinePaused bool
+	// ClusterPaused: the Cluster of a Machine of Cluster API is paused.
+	ClusterPaused bool
+	// Excluded: the Machine, or its Node, carries what exempts it.
+	Excluded bool
+	// AmbiguousNode: another Machine that is not being deleted names the same Node.
+	AmbiguousNode bool
+	// OtherCheck is the health check that remediates the Machine, or whose threshold forbids it;
+	// empty if there is none.
+	OtherCheck string
+}
+
+// ObstaclesOf returns what of the Machine alone keeps it from being remediated.
+func ObstaclesOf(machine *Machine) Obstacles {
+	return Obstacles{
+		MachinePaused: machine.Has(v1beta1.AnnotationPaused) || machine.Unmanaged,
+		Excluded:      machine.Has(v1beta1.AnnotationSkipRemediation),
+	}
+}
+
+// externallyRemediated reports whether another controller has been asked to remediate the Machine,
+// and is not done (spec M11.2).
+func (t *Target) externallyRemediated() bool {
+	return t.Machine.Has(v1beta1.AnnotationExternalRemediation) || t.ExternalRequested
+}
+
+// Remediated reports whether a remediation of the Machine is under way that is no deletion. It
+// makes a Machine that nothing else is wrong with UnderRemediation.
+func (t *Target) Remediated() bool { return t.externallyRemediated() || len(t.Own) > 0 }
+
+// deleting reports whether the deletion of the Machine was requested.
+func (t *Target) deleting() bool {
+	return t.Verdict.State == Deleting || (t.Machine.UID != "" && t.DeletionRequested[t.Machine.UID])
+}
+
+// Active reports whether anything is under way for the target that others must not disturb.
+func (t *Target) Active() bool { return t.deleting() || t.Remediated() }

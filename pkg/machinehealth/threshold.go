@@ -1,0 +1,56 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// Summary counts the targets of a MachineHealthCheck, and says whether so few of them are
+// unhealthy that remediations may begin (spec M7).
+type Summary struct {
+	// Expected is the number of targets, and Healthy of those that are healthy. Ignored are
+	// Machines of other clusters, which are no targets.
+	Expected, Healthy, Ignored int
+	// MaxUnhealthy is the limit as the spec has it, and Limit the number that it stands for.
+	MaxUnhealthy intstr.IntOrString
+	Limit        int
+	// Recheck is the next instant at which time alone changes a verdict, zero if none does.
+	Recheck time.Time
+}
+
+// Summarize counts verdicts. A limit that cannot be understood lets nothing begin.
+func Summarize(maxUnhealthy intstr.IntOrString, verdicts []Verdict, ignored int, now time.Time) Summary {
+	s := Summary{Expected: len(verdicts), Ignored: ignored, MaxUnhealthy: maxUnhealthy}
+	for i := range verdicts {
+		if verdicts[i].State == Healthy {
+			s.Healthy++
+		}
+		if deadline := verdicts[i].Deadline; deadline.After(now) {
+			s.Recheck = health.Earliest(s.Recheck, deadline)
+		}
+	}
+	s.Limit, _ = allowedUnhealthy(maxUnhealthy, s.Expected)
+	return s
+}
+
+// Unhealthy returns the number of targets that are not healthy.
+func (s *Summary) Unhealthy() int { return s.Expected - s.Healthy }
+
+// Allowed reports whether remediations may begin.
+func (s *Summary) Allowed() bool { return s.Unhealthy() <= s.Limit }
+
+// RemediationsAllowed returns how many more targets may become unhealthy.
+func (s *Summary) RemediationsAllowed() int { return max(0, s.Limit-s.Unhealthy()) }
+
+// Explain says why remediations are blocked (spec M7.3).
+func (s *Summary) Explain() string {
+	return fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: %d, unhealthy: %d, maxUnhealthy: %s)",
+		s.Expected, s.Unhealthy(), s.MaxUnhealthy.String())
+}
