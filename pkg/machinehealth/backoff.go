@@ -94,11 +94,11 @@ func (b BackOff) Over(rounds Rounds, newestHealthy, now time.Time) bool {
 	if rounds.Count == 0 {
 		return false
 	}
-	return !now.Before(b.end(rounds)) || (!newestHealthy.IsZero() && !rounds.belongs(newestHealthy))
+	return !now.Before(b.End(rounds)) || (!newestHealthy.IsZero() && !rounds.belongs(newestHealthy))
 }
 
-// end returns when the rounds are forgotten.
-func (b BackOff) end(rounds Rounds) time.Time { return rounds.Last.Add(resetAfter * b.Cap) }
+// End returns when the rounds are forgotten.
+func (b BackOff) End(rounds Rounds) time.Time { return rounds.Last.Add(resetAfter * b.Cap) }
 
 // backOffPrefix starts the name of the lease that counts the rounds of an owner.
 const backOffPrefix = "machine-owner-"
@@ -142,3 +142,6 @@ func describeOwner(owner *metav1.OwnerReference, namespace string) string {
 	}
 	return fmt.Sprintf("%s/%s/%s", kind, namespace, owner.Name)
 }
+
+// IsBackOffLease reports whether a lease counts the rounds of an owner, by its name.
+func IsBackOffLease(name string) bool { return strings.HasPrefix(name, backOffPrefix) }

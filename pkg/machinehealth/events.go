@@ -39,24 +39,24 @@ type Event struct {
 	Type, Reason, Action, Note string
 }
 
-// Events returns what has changed since the entries before.
+// Events returns what has changed since the entries before, besides Requests.
 func (p *Policy) Events(results []Result, before, after Entries) []Event {
 	r := reporter{Policy: p, before: before, after: after, skipped: map[v1alpha1.DecisionReason]bool{}}
 	for _, result := range results {
 		r.detected(result)
-		r.requested(result)
-		r.removed(result)
+		r.failed(result)
 		r.refused(result)
 	}
 	r.restricted(results)
 	return r.events
 }
 
-// Removals returns the removals alone: they are reported even if status could not be written,
-// because no later sync knows of them.
-func (p *Policy) Removals(results []Result) []Event {
+// Requests returns what was requested and accepted. It is reported even if status could not be
+// written, because no later sync knows of it.
+func (p *Policy) Requests(results []Result) []Event {
 	r := reporter{Policy: p}
 	for _, result := range results {
+		r.begun(result)
 		r.removed(result)
 	}
 	return r.events
@@ -90,23 +90,32 @@ func (r *reporter) detected(result Result) {
 	r.add(t.Machine, corev1.EventTypeNormal, reasonDetectedUnhealthy, "Detect", fmt.Sprintf("Machine %s has unhealthy node %s", r.describe(t), t.Machine.Node))
 }
 
-// requested reports that a remediation has begun, or that the request for it has failed.
-func (r *reporter) requested(result Result) {
+// begun reports that a remediation has begun.
+func (r *reporter) begun(result Result) {
 	plan, target := result.Plan, result.Plan.Target
 	deletion, byObject := plan.Type == v1beta1.RemediationMachineDeletion, r.Criteria.Strategy == Template
 	name, machine := r.describe(target), target.Machine
 	switch {
-	case result.Begun() && deletion:
-		r.add(machine, corev1.EventTypeNormal, reasonMachineDeleted, "Delete", "Machine "+name+" has been remediated by requesting to delete Machine object")
-	case result.Begun() && byObject:
-		r.both(machine, corev1.EventTypeNormal, reasonRemediationCreated, "Create", fmt.Sprintf(prefix+"Created remediation object for machine %s with node %s", machine.Name, machine.Node))
-	case result.Begun():
-		r.add(machine, corev1.EventTypeNormal, reasonExternalAnnotationAdded, "Annotate", "Requesting external remediation of node associated with machine "+name)
-	case !r.failedAnew(machine.Name):
+	case !result.Begun():
 	case deletion:
+		r.add(machine, corev1.EventTypeNormal, reasonMachineDeleted, "Delete", "Machine "+name+" has been remediated by requesting to delete Machine object")
+	case byObject:
+		r.both(machine, corev1.EventTypeNormal, reasonRemediationCreated, "Create", fmt.Sprintf(prefix+"Created remediation object for machine %s with node %s", machine.Name, machine.Node))
+	default:
+		r.add(machine, corev1.EventTypeNormal, reasonExternalAnnotationAdded, "Annotate", "Requesting external remediation of node associated with machine "+name)
+	}
+}
+
+// failed reports that the request for a remediation has failed.
+func (r *reporter) failed(result Result) {
+	plan, target := result.Plan, result.Plan.Target
+	name, machine := r.describe(target), target.Machine
+	switch {
+	case !r.failedAnew(machine.Name):
+	case plan.Type == v1beta1.RemediationMachineDeletion:
 		r.add(machine, corev1.EventTypeWarning, reasonMachineDeletionFailed, "Delete",
 			fmt.Sprintf("Machine %s remediation failed: unable to delete Machine object: %s", name, r.after[machine.Name].Decision.Message))
-	case !byObject && plan.Type == v1beta1.RemediationExternal:
+	case r.Criteria.Strategy != Template && plan.Type == v1beta1.RemediationExternal:
 		r.add(machine, corev1.EventTypeWarning, reasonExternalAnnotationFailed, "Annotate",
 			fmt.Sprintf("Requesting external remediation of node associated with machine %s failed: %s", name, r.after[machine.Name].Decision.Message))
 	}

@@ -316,6 +316,9 @@ func (p *planner) keepLease() {
 	if lease == nil || remediation.LeaseHolder(lease) != p.Owner.LeaseHolder() || p.begins() {
 		return
 	}
+	if p.Target.Incomplete && !p.Target.Active() {
+		return // There may be a remediation object (spec P5).
+	}
 	if !p.Target.Active() || (p.Terminating && len(p.Target.Own) == 0) {
 		if !p.now.Before(p.Target.RetryAt) {
 			p.do(remediation.ReleaseLease{Lease: lease})

@@ -39,9 +39,6 @@ type Target struct {
 	// DeletionRequested are the objects whose deletion was requested, by uid, though the caches
 	// may not show it yet: remediation objects, and the Machine.
 	DeletionRequested map[types.UID]bool
-	// ExternalRequested means that the external remediation was requested, though the cache may
-	// not show it yet.
-	ExternalRequested bool
 	// Lease is that of the Node, nil if there is none.
 	Lease *coordinationv1.Lease
 	// Rounds is the lease that counts the rounds of the owner, nil if there is none.
@@ -79,7 +76,7 @@ func ObstaclesOf(machine *Machine) Obstacles {
 // externallyRemediated reports whether another controller has been asked to remediate the Machine,
 // and is not done (spec M11.2).
 func (t *Target) externallyRemediated() bool {
-	return t.Machine.Has(v1beta1.AnnotationExternalRemediation) || t.ExternalRequested
+	return t.Machine.Has(v1beta1.AnnotationExternalRemediation)
 }
 
 // Remediated reports whether a remediation of the Machine is under way that is no deletion. It

@@ -95,6 +95,11 @@ func (o *Options) Validate() field.ErrorList {
 	positive("kube-api-qps", float64(o.QPS))
 	positive("kube-api-burst", float64(o.Burst))
 	positive("concurrent-syncs", float64(o.ConcurrentSyncs))
+	positive("machine-backoff-base", o.MachineBackOff.Base.Seconds())
+	if o.MachineBackOff.Cap < o.MachineBackOff.Base {
+		problems = append(problems, field.Invalid(field.NewPath("--machine-backoff-cap"), o.MachineBackOff.Cap.String(), "must not be less than --machine-backoff-base"))
+	}
+	problems = append(problems, validateControllers(o.Controllers)...)
 	if o.LeaseNamespace == "" {
 		problems = append(problems, field.Required(field.NewPath("--lease-namespace"), "the leases of nodes need a namespace"))
 	}

@@ -50,11 +50,27 @@ func newEventReporter(options *Options) *eventReporter {
 
 // Eventf implements [events.EventRecorder]. It never blocks.
 func (r *eventReporter) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	r.handOver(func() { r.next.Eventf(regarding, related, eventType, reason, action, note, args...) })
+}
+
+func (r *eventReporter) handOver(report func()) {
 	select {
-	case r.waiting <- func() { r.next.Eventf(regarding, related, eventType, reason, action, note, args...) }:
+	case r.waiting <- report:
 	default:
 		r.dropped.Add(1)
 	}
+}
+
+// sharedReporter hands events to a recorder of its own, at the rate of a reporter that others use
+// too.
+type sharedReporter struct {
+	*eventReporter
+	next events.EventRecorder
+}
+
+// Eventf implements [events.EventRecorder]. It never blocks.
+func (r *sharedReporter) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	r.handOver(func() { r.next.Eventf(regarding, related, eventType, reason, action, note, args...) })
 }
 
 // run hands the events on until ctx is done.

@@ -16,6 +16,8 @@ import (
 	componentbaseconfig "k8s.io/component-base/config"
 	componentoptions "k8s.io/component-base/config/options"
 	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 )
 
 // Options are the flags of the controller (spec 22.4).
@@ -27,8 +29,13 @@ type Options struct {
 	Burst int
 	// ConcurrentSyncs is the number of NodeHealthChecks synced at the same time.
 	ConcurrentSyncs int
-	// DryRun makes the mode of all NodeHealthChecks DryRun.
+	// DryRun makes the mode of all NodeHealthChecks DryRun, and has no Machine remediated.
 	DryRun bool
+	// Controllers are those to run: names, names with a dash to leave one out, or * for those that
+	// run by default.
+	Controllers []string
+	// MachineBackOff delays the deletion of Machines that never start.
+	MachineBackOff machinehealth.BackOff
 	// LeaseNamespace is where the leases of nodes are.
 	LeaseNamespace string
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
@@ -61,6 +68,8 @@ func NewOptions() *Options {
 		QPS:             defaultQPS,
 		Burst:           defaultBurst,
 		ConcurrentSyncs: 5,
+		Controllers:     []string{"*"},
+		MachineBackOff:  machinehealth.BackOff{Base: machinehealth.DefaultBackOffBase, Cap: machinehealth.DefaultBackOffCap},
 		LeaseNamespace:  environment("LEASE_NAMESPACE", "medik8s-leases"),
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
@@ -84,7 +93,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second to the API server.")
 	flags.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
 	flags.IntVar(&o.ConcurrentSyncs, "concurrent-syncs", o.ConcurrentSyncs, "Number of NodeHealthChecks synced at the same time.")
-	flags.BoolVar(&o.DryRun, "dry-run", o.DryRun, "Report what would be done, and remediate no node: as mode DryRun of all NodeHealthChecks.")
+	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers, "Controllers to run, of "+strings.Join(knownControllers(), ", ")+". "+
+		"A dash before a name leaves it out, * stands for those that run by default: "+strings.Join(defaultControllers, ", ")+".")
+	flags.DurationVar(&o.MachineBackOff.Base, "machine-backoff-base", o.MachineBackOff.Base, "How long a Machine lives at least if the one before it has failed before it had a Node. Doubles with each one.")
+	flags.DurationVar(&o.MachineBackOff.Cap, "machine-backoff-cap", o.MachineBackOff.Cap, "Longest delay of --machine-backoff-base. Keep it above --max-node-provision-time of the cluster autoscaler.")
+	flags.BoolVar(&o.DryRun, "dry-run", o.DryRun, "Report what would be done, and remediate no node and no Machine: as mode DryRun of all NodeHealthChecks.")
 	flags.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "Namespace of the leases of nodes. Env LEASE_NAMESPACE sets it too.")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "Address of /metrics, served by HTTPS to those who may get it. 0 turns it off.")
 	flags.BoolVar(&o.HTTP2, "enable-http2", o.HTTP2, "Permit HTTP/2 on the metrics port.")

@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -32,6 +33,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
+	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
@@ -147,7 +149,9 @@ type process struct {
 	leases     coordinationinformers.TypedLeaseInformer
 	crds       cache.SharedIndexInformer
 	controller *nodehealthcheck.Controller
-	policies   *policyChecker
+	// machines is nil unless --controllers names it.
+	machines *machineHealthChecks
+	policies *policyChecker
 }
 
 // run starts everything in order and stops it in reverse: the informers outlive
@@ -158,10 +162,11 @@ func (p *process) run(ctx context.Context) error {
 	defer broadcaster.Shutdown()
 	reporter := newEventReporter(p.options)
 	reporter.next = broadcaster.NewRecorder(runtime.NewScheme(), nodehealthcheck.ReportingController).WithLogger(logger)
-	if err := p.prepare(ctx, reporter); err != nil {
+	onMachines := &sharedReporter{eventReporter: reporter, next: broadcaster.NewRecorder(runtime.NewScheme(), machinehealthcheck.ReportingController).WithLogger(logger)}
+	if err := p.prepare(ctx, reporter, onMachines); err != nil {
 		return err
 	}
-	reporter.crowded = p.controller.Crowded
+	reporter.crowded = p.crowded
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
 	servers, err := p.listen(watchdog)
 	if err != nil {
@@ -185,6 +190,9 @@ func (p *process) run(ctx context.Context) error {
 	wg.Go(func() { p.leases.Informer().RunWithContext(background) })
 	wg.Go(func() { p.crds.RunWithContext(background) })
 	wg.Go(func() { p.controller.RunWatches(background) })
+	if p.machines != nil {
+		wg.Go(func() { p.machines.run(background) })
+	}
 
 	work := func(held context.Context) error {
 		checking, stopChecking := context.WithCancel(held)
@@ -198,7 +206,7 @@ func (p *process) run(ctx context.Context) error {
 			case <-time.After(eventGrace):
 			}
 		}()
-		return p.controller.Run(held, ctx.Done(), p.options.ConcurrentSyncs)
+		return p.runControllers(held, ctx.Done())
 	}
 	if !p.options.LeaderElection.LeaderElect {
 		return work(background)
@@ -210,8 +218,29 @@ func (p *process) run(ctx context.Context) error {
 	return lead(ctx, lock, &p.options.LeaderElection, watchdog, work)
 }
 
-// prepare makes the informers and the controller, and starts nothing.
-func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) error {
+// runControllers runs the controllers that are enabled until drain is closed or ctx is done, and
+// returns when all have.
+func (p *process) runControllers(ctx context.Context, drain <-chan struct{}) error {
+	enabled := enabledControllers(p.options.Controllers)
+	var wg sync.WaitGroup
+	var errs [2]error
+	if enabled[nodeHealthCheckController] {
+		wg.Go(func() { errs[0] = p.controller.Run(ctx, drain, p.options.ConcurrentSyncs) })
+	}
+	if p.machines != nil {
+		wg.Go(func() { errs[1] = p.machines.Run(ctx, drain, p.options.ConcurrentSyncs) })
+	}
+	wg.Wait()
+	return errors.Join(errs[:]...)
+}
+
+// crowded reports whether more waits than a sync can act on at the same time.
+func (p *process) crowded() bool {
+	return p.controller.Crowded() || (p.machines != nil && p.machines.Crowded())
+}
+
+// prepare makes the informers and the controllers, and starts nothing.
+func (p *process) prepare(ctx context.Context, recorder, onMachines events.EventRecorder) error {
 	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
 	p.leases = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithNamespace(p.options.LeaseNamespace), informers.WithTransform(stripManagedFields)).
 		Coordination().V1().Leases()
@@ -228,6 +257,13 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 	if p.policies, err = newPolicyChecker(p.clients.kube.AdmissionregistrationV1(), p.registry); err != nil {
 		return err
 	}
+	var claims nodehealthcheck.MachineHealthChecks // Nil where they are left to others.
+	if enabledControllers(p.options.Controllers)[machinehealthcheck.Name] {
+		if p.machines, err = p.newMachineHealthChecks(ctx, onMachines); err != nil {
+			return err
+		}
+		claims = p.machines
+	}
 	p.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube:             p.clients.kube,
 		Client:           p.clients.nhc.RemediationV1alpha1(),
@@ -242,11 +278,17 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder) er
 		ClockTrusted:     p.clock.trusted,
 		DryRun:           p.options.DryRun,
 		Metrics:          p.registry,
+
+		MachineHealthChecks: claims,
 	})
 	if err != nil {
 		return err
 	}
 	p.clock.changed = p.controller.SyncAll
+	if p.machines != nil {
+		p.machines.Connect(p.controller)
+		p.clock.changed = func() { p.controller.SyncAll(); p.machines.SyncAll() }
+	}
 	return nil
 }
 

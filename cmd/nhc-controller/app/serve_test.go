@@ -57,7 +57,7 @@ func fakeProcess(t *testing.T) *process {
 	var err error
 	p.clock, err = newSkewAdjustedClock(p.registry)
 	require.NoError(t, err)
-	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), events.NewFakeRecorder(100)))
+	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), events.NewFakeRecorder(100), nil))
 	return p
 }
 

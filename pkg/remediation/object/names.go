@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -49,6 +50,12 @@ const (
 // NHCOfHolder returns the NodeHealthCheck with a holder identity, and false for
 // holders of another kind.
 func NHCOfHolder(holder string) (nhc string, ok bool) { return strings.CutPrefix(holder, holderPrefix) }
+
+// MachineHealthCheckOfHolder returns the MachineHealthCheck with a holder identity, as
+// <namespace>/<name>, and false for holders of another kind.
+func MachineHealthCheckOfHolder(holder string) (key string, ok bool) {
+	return strings.CutPrefix(holder, v1beta1.Kind+"-")
+}
 
 // LeaseName returns the name of the lease of a node, which other operators use too.
 // A node name that is too long for it is cut, and told apart by a hash.

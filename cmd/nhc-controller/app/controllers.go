@@ -1,0 +1,60 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
+)
+
+// nodeHealthCheckController is the name of the controller of NodeHealthChecks in --controllers.
+const nodeHealthCheckController = "nodehealthcheck"
+
+// defaultControllers are those that run where --controllers does not say otherwise.
+var defaultControllers = []string{nodeHealthCheckController}
+
+// optionalControllers are the others.
+var optionalControllers = []string{machinehealthcheck.Name}
+
+func knownControllers() []string {
+	return slices.Sorted(slices.Values(append(slices.Clone(defaultControllers), optionalControllers...)))
+}
+
+// enabledControllers returns the controllers that a value of --controllers names. What comes later
+// wins.
+func enabledControllers(named []string) map[string]bool {
+	enabled := map[string]bool{}
+	for _, name := range named {
+		switch without, excluded := strings.CutPrefix(name, "-"); {
+		case name == "*":
+			for _, name := range defaultControllers {
+				enabled[name] = true
+			}
+		case excluded:
+			delete(enabled, without)
+		default:
+			enabled[name] = true
+		}
+	}
+	return enabled
+}
+
+// validateControllers returns what is wrong with a value of --controllers (spec M20.1).
+func validateControllers(named []string) field.ErrorList {
+	var problems field.ErrorList
+	for _, name := range named {
+		if name != "*" && !slices.Contains(knownControllers(), strings.TrimPrefix(name, "-")) {
+			problems = append(problems, field.Invalid(field.NewPath("--controllers"), name, fmt.Sprintf("%q is not in the list of known controllers", name)))
+		}
+	}
+	if len(problems) == 0 && len(enabledControllers(named)) == 0 {
+		problems = append(problems, field.Required(field.NewPath("--controllers"), "no controller is left to run"))
+	}
+	return problems
+}

@@ -1,0 +1,241 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/batch"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+)
+
+// act carries out one batch of plans where nothing begins, then one batch of the others, beside which
+// the few control plane Machines are tried one after the other (spec 8.4). It returns what became of
+// each in the same order. The failure of one target leaves the others alone.
+func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.Result {
+	c.releaseHeld(ctx, s)
+	results := make([]machinehealth.Result, len(plans))
+	var ending, beginning, controlPlane []machinehealth.Result
+	for i := range plans {
+		plan := &plans[i]
+		results[i] = machinehealth.Result{Plan: plan, Outcome: &remediation.Outcome{}}
+		switch {
+		case len(plan.Actions) == 0:
+		case takesSlot(plan):
+			controlPlane = append(controlPlane, results[i])
+		case plan.Begins():
+			beginning = append(beginning, results[i])
+		default:
+			ending = append(ending, results[i])
+		}
+	}
+	c.actOn(ctx, s, ending)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, result := range controlPlane { // In order: the first one that may gets the slot.
+			*result.Outcome = c.carryOutControlPlane(ctx, s, result.Plan)
+		}
+	})
+	c.actOn(ctx, s, beginning)
+	wg.Wait()
+	c.rememberOutcomes(ctx, s, results)
+	return results
+}
+
+// actOn carries out one batch of plans and defers the rest.
+func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehealth.Result) {
+	if len(results) > batch.MaxActing {
+		c.crowded.Add(1)
+		defer c.crowded.Add(-1)
+	}
+	batch.Run(c.Clock, len(results),
+		func(i int) { *results[i].Outcome = c.carryOut(ctx, s, results[i].Plan) },
+		func(i int) { results[i].Outcome.Result = remediation.Deferred })
+}
+
+// carryOutControlPlane keeps all other control plane nodes and Machines from beginning until the
+// outcome is known.
+func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plan *machinehealth.Plan) remediation.Outcome {
+	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, slotName(plan.Target.Machine))
+	if reason != "" {
+		s.policy.Withhold(plan, reason, c.Clock.Now())
+		plan.Recheck = c.Clock.Now().Add(slotRecheck)
+		return c.carryOut(ctx, s, plan)
+	}
+	outcome := c.carryOut(ctx, s, plan)
+	release(outcome.Result == remediation.Unknown || (outcome.Err != nil && !apierrors.IsForbidden(outcome.Err)))
+	return outcome
+}
+
+// carryOut carries out a plan, unless it was made by a spec that is no longer the present one.
+func (c *Controller) carryOut(ctx context.Context, s *snapshot, plan *machinehealth.Plan) remediation.Outcome {
+	if len(plan.Actions) == 0 {
+		return remediation.Outcome{}
+	}
+	if c.outdated(s) {
+		return remediation.Outcome{Result: remediation.Deferred}
+	}
+	target := plan.Target
+	executor := &execute.Executor{
+		Client:  c.Dynamic,
+		Mapping: c.locate,
+		Confirm: func(ctx context.Context, _ *remediation.Node) (execute.Confirmation, error) {
+			return c.confirm(ctx, s, plan)
+		},
+		Kube: c.Kube, LeaseNamespace: c.LeaseNamespace, Now: c.Clock.Now,
+		OnWrite: func(resource schema.GroupResource, version string) {
+			c.writes.Wrote(keyOf(s.check).String(), resource, version, c.Clock.Now())
+		},
+	}
+	// CRs name the Node, or have the name of the Machine.
+	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), Own: target.Own}
+	return executor.Execute(ctx, s.policy.Owner, &remediation.NodePlan{Node: node, Actions: plan.Actions})
+}
+
+// locate returns where a kind is served, of Machines or of CRs.
+func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	for api, machines := range machineKinds {
+		if kind.Group == api && kind.Kind == machines.Kind {
+			mapping, err := c.machines.Mapping(machines)
+			if mapping != nil {
+				return mapping, nil
+			}
+			return nil, err
+		}
+	}
+	mapping, err := c.remediations.Mapping(kind)
+	if mapping != nil {
+		return mapping, nil
+	}
+	return nil, err
+}
+
+// outdated reports whether the MachineHealthCheck has changed since the snapshot, for example by a
+// pause, or whether the controller is no longer active.
+func (c *Controller) outdated(s *snapshot) bool {
+	check, err := c.checks.MachineHealthChecks(s.check.Namespace).Get(s.check.Name)
+	return err != nil || !c.Active() || check.UID != s.check.UID || check.Generation != s.check.Generation || !maps.Equal(check.Annotations, s.check.Annotations) ||
+		(check.DeletionTimestamp != nil) != (s.check.DeletionTimestamp != nil) || c.clockUntrusted() != s.policy.ClockUntrusted
+}
+
+// confirm reads Machine and Node live, right before something that cannot be undone, and judges them
+// again (spec M8.4).
+func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machinehealth.Plan) (execute.Confirmation, error) {
+	recovering := execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}
+	planned := plan.Target.Machine
+	mapping, err := c.locate(planned.GroupVersionKind())
+	if err != nil {
+		return execute.Confirmation{}, fmt.Errorf("locating Machines: %w", err)
+	}
+	live, err := c.Dynamic.Resource(mapping.Resource).Namespace(planned.Namespace).Get(ctx, planned.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return recovering, nil
+	}
+	if err != nil {
+		return execute.Confirmation{}, fmt.Errorf("reading Machine: %w", err)
+	}
+	machine := machinehealth.ParseMachine(live)
+	node, state, err := c.liveNode(ctx, machine)
+	if err != nil {
+		return execute.Confirmation{}, err
+	}
+	if machine.UID != planned.UID || !s.policy.Criteria.Selects(machine) || (machine.ControlPlane() || isControlPlane(node)) != plan.Target.ControlPlane {
+		return recovering, nil
+	}
+	var conditions []corev1.NodeCondition
+	if node != nil {
+		conditions = node.Status.Conditions
+	}
+	if s.policy.Criteria.Judge(machine, state, conditions, false, c.Clock.Now()).State != machinehealth.Unhealthy {
+		return recovering, nil
+	}
+	obstacles := machinehealth.ObstaclesOf(machine)
+	switch {
+	case obstacles.MachinePaused:
+		return execute.Confirmation{Refusal: v1beta1.DecidedMachinePaused}, nil
+	case obstacles.Excluded || (node != nil && excluded(node)):
+		return execute.Confirmation{Refusal: v1alpha1.DecidedExcluded}, nil
+	case plan.Type == v1beta1.RemediationMachineDeletion && machine.Owner() == nil:
+		return execute.Confirmation{Refusal: v1beta1.DecidedNoController}, nil
+	case machine.Has(v1beta1.AnnotationExternalRemediation) && !machine.Failed():
+		return recovering, nil // Somebody else was faster.
+	}
+	return execute.Confirmation{MachineVersion: machine.ResourceVersion}, nil
+}
+
+// liveNode reads the Node of a Machine live.
+func (c *Controller) liveNode(ctx context.Context, machine *machinehealth.Machine) (*corev1.Node, machinehealth.NodeState, error) {
+	if machine.Node == "" {
+		return nil, machinehealth.NodeUnknown, nil
+	}
+	node, err := c.Kube.CoreV1().Nodes().Get(ctx, machine.Node, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, machinehealth.NodeMissing, nil
+	}
+	if err != nil {
+		return nil, machinehealth.NodeUnknown, fmt.Errorf("reading Node: %w", err)
+	}
+	return node, machinehealth.NodeExists, nil
+}
+
+// releaseHeld releases the leases of Nodes that no target names, and deletes those of owners that
+// begin anew. A failure is repeated by the next sync: nothing waits for it.
+func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
+	var errs []error
+	for _, lease := range append(append([]*coordinationv1.Lease{}, s.heldLeases...), s.finishedRounds...) {
+		preconditions := &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}
+		err := c.Kube.CoordinationV1().Leases(c.LeaseNamespace).Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: preconditions})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
+		s.recheck = c.Clock.Now().Add(releaseRetry)
+	}
+}
+
+// rememberOutcomes keeps what the next sync must know of the outcomes.
+func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results []machinehealth.Result) {
+	now, failed := c.Clock.Now(), 0
+	var first error
+	for _, result := range results {
+		machine, outcome := result.Plan.Target.Machine, result.Outcome
+		if outcome.Result == remediation.Requested && result.Plan.Type == v1beta1.RemediationMachineDeletion {
+			s.state.deletionRequested[machine.UID] = true
+		}
+		for _, cr := range outcome.Deleted {
+			s.state.deletionRequested[cr.UID] = true
+		}
+		switch {
+		case outcome.Err != nil:
+			s.state.attempts.Failed(machine.Name, outcome, now)
+			if failed++; failed == 1 {
+				first = outcome.Err
+			}
+		case len(result.Plan.Actions) > 0 && outcome.Result != remediation.Deferred:
+			s.state.attempts.Succeeded(machine.Name)
+		}
+	}
+	if failed > 0 { // Thousands may fail for one cause.
+		klog.FromContext(ctx).Error(first, "Acting on Machines failed, retrying", "machines", failed)
+	}
+}

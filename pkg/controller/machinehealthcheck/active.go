@@ -1,0 +1,126 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+const (
+	// OtherLeaderLease is the leader lease of OpenShift's controller (spec M4.1).
+	OtherLeaderLease = "cluster-api-provider-healthcheck-leader"
+	// disableGate is the feature gate that turns that controller off.
+	disableGate = "MachineAPIOperatorDisableMachineHealthCheckController"
+	// activeInterval is the time between two looks at who else looks after MachineHealthChecks.
+	activeInterval = time.Second
+)
+
+// activity is whether this controller looks after MachineHealthChecks. The zero value is that of a
+// controller that does not, or does not know yet.
+type activity struct {
+	active atomic.Bool
+	// cause is the last one that was logged.
+	cause string
+}
+
+// Active reports whether this controller looks after MachineHealthChecks: no other one does, as far
+// as that can be found out (spec M4).
+func (c *Controller) Active() bool { return c.active.active.Load() }
+
+// checkActive finds out whether the controller is active, and wakes everything if that has changed.
+func (c *Controller) checkActive(ctx context.Context) {
+	cause, known := c.inactiveBecause()
+	if !known && c.active.active.Load() {
+		return // A failed read changes nothing (spec P5).
+	}
+	active := cause == ""
+	if cause != c.active.cause || active != c.active.active.Load() {
+		klog.FromContext(ctx).Info("Looking after MachineHealthChecks", "active", active, "cause", cause)
+	}
+	c.active.cause = cause
+	c.metrics.setActive(active)
+	if c.active.active.Swap(active) != active {
+		c.SyncAll()
+		c.nodeHealthChecks.SyncAll()
+	}
+}
+
+// inactiveBecause returns what keeps the controller from being active, empty if nothing does, and
+// whether that could be read.
+func (c *Controller) inactiveBecause() (cause string, known bool) {
+	for _, checker := range c.synced {
+		if !cache.IsDone(checker) {
+			return "the caches are not filled yet", false
+		}
+	}
+	for _, obj := range c.OtherLeaders.Informer().GetStore().List() {
+		if lease, ok := obj.(*coordinationv1.Lease); ok && remediation.LeaseValid(lease, c.Clock.Now()) {
+			return "another controller leads by lease " + lease.Namespace + "/" + lease.Name, true
+		}
+	}
+	return c.featureGate()
+}
+
+// featureGate looks at the feature gate that turns OpenShift's controller off. Where feature gates
+// are not served, there is none.
+func (c *Controller) featureGate() (cause string, known bool) {
+	gates, err := c.machines.Cache(featureGateKind)
+	if isNoMatch(err) {
+		return "", true
+	}
+	if err != nil {
+		return "the feature gates cannot be read: " + err.Error(), false
+	}
+	object, exists, err := gates.GetByKey("cluster")
+	gate, ok := object.(*unstructured.Unstructured)
+	if err != nil || !exists || !ok {
+		return "there is no feature gate named cluster", true
+	}
+	versions, _, _ := unstructured.NestedFieldNoCopy(gate.Object, "status", "featureGates")
+	list, _ := versions.([]any)
+	if len(list) == 0 {
+		return "the feature gates say nothing yet", true
+	}
+	for _, item := range list {
+		version, _ := item.(map[string]any)
+		if !enables(version["enabled"], disableGate) {
+			return fmt.Sprintf("feature gate %s is not enabled in version %v, so another controller looks after them", disableGate, version["version"]), true
+		}
+	}
+	return "", true
+}
+
+// enables reports whether a list of feature gates has one of this name.
+func enables(enabled any, name string) bool {
+	list, _ := enabled.([]any)
+	for _, item := range list {
+		if gate, _ := item.(map[string]any); gate["name"] == name {
+			return true
+		}
+	}
+	return false
+}
+
+// isNoMatch reports whether a kind is not served.
+func isNoMatch(err error) bool { return meta.IsNoMatchError(err) }
+
+// The optional kinds besides those of package remediation. An empty version is whichever the API
+// server prefers.
+var (
+	featureGateKind           = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "FeatureGate"}
+	clusterKind               = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Kind: "Cluster"}
+	clusterAPIHealthCheckKind = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Kind: "MachineHealthCheck"}
+)

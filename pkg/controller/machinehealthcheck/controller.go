@@ -1,0 +1,254 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machinehealthcheck reconciles MachineHealthChecks. It is built like package
+// nodehealthcheck: handlers turn events into the names of the MachineHealthChecks that they concern,
+// and a sync of one of these goes one way:
+//
+//	snapshot ─► plans ─► control plane slot ─► act ─► report
+//
+// The decisions are those of package machinehealth, which is pure. What is about to begin is looked
+// at live.
+package machinehealthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	machineclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/machine/v1beta1"
+	machineinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/machine/v1beta1"
+	machinelisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+const (
+	// Name is the name of the controller in --controllers, logs and metrics.
+	Name = "machinehealthcheck"
+	// ReportingController is the name under which events are reported (spec M17.1).
+	ReportingController = "machinehealthcheck-controller"
+)
+
+// NodeHealthChecks is the controller beside this one, with which it shares the control plane slot.
+type NodeHealthChecks interface {
+	// AcquireControlPlane reserves the slot, and returns why not, or what gives it back.
+	AcquireControlPlane(ctx context.Context, node string) (v1alpha1.DecisionReason, func(unknown bool))
+	// ControlPlaneTaken returns the nodes whose remediation objects take the slot, and false if
+	// that is not known.
+	ControlPlaneTaken() (nodes []string, known bool)
+	// ControlPlaneChanged wakes who waits for the slot, and SyncAll everything.
+	ControlPlaneChanged()
+	SyncAll()
+}
+
+// Config is what a Controller depends on. Every field is required, but for ClockTrusted and DryRun.
+type Config struct {
+	Kube                kubernetes.Interface
+	Client              machineclient.MachineHealthChecksGetter
+	Dynamic             dynamic.Interface
+	MachineHealthChecks machineinformers.TypedMachineHealthCheckInformer
+	Nodes               coreinformers.TypedNodeInformer
+	// Leases watches LeaseNamespace, where the leases of nodes and of owners are.
+	Leases         coordinationinformers.TypedLeaseInformer
+	LeaseNamespace string
+	// OtherLeaders watches the leases named OtherLeaderLease in all namespaces.
+	OtherLeaders coordinationinformers.TypedLeaseInformer
+	// CRDs watches the metadata of CustomResourceDefinitions.
+	CRDs     cache.SharedIndexInformer
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	// ClockTrusted reports whether remediations may begin by Clock. Nil means always.
+	ClockTrusted func() bool
+	// DryRun has everything decided and nothing begun.
+	DryRun  bool
+	BackOff machinehealth.BackOff
+	// Metrics receives the collectors of the controller.
+	Metrics prometheus.Registerer
+}
+
+// Controller reconciles MachineHealthChecks.
+type Controller struct {
+	Config
+	// nodeHealthChecks is set by Connect before Run.
+	nodeHealthChecks NodeHealthChecks
+
+	checks     machinelisters.MachineHealthCheckLister
+	checkStore cache.Store
+	nodes      cache.Indexer
+	leases     cache.Indexer
+	synced     []cache.DoneChecker
+	queue      workqueue.TypedRateLimitingInterface[cache.ObjectName]
+
+	// machines are the Machines of both APIs, and what else says how they may be treated.
+	// templates and remediations are the kinds that the MachineHealthChecks refer to.
+	machines, templates, remediations *watches.Set
+
+	active  activity
+	dropped droppedFields
+	missing missingNodes
+	writes  staleness.Tracker
+	states  sync.Map // Of *checkState, by cache.ObjectName.
+	metrics *metrics
+	events  eventReporter
+	crowded atomic.Int32
+}
+
+// The backoff of a sync that fails, and how long it waits for a cache to show its own write.
+const (
+	syncRetryBase = 100 * time.Millisecond
+	syncRetryMax  = time.Minute
+	staleRetry    = 50 * time.Millisecond
+	releaseRetry  = time.Second
+	// staleMax is how long a cache is waited for. Every write is bound to what was seen.
+	staleMax = 30 * time.Second
+)
+
+// pollInterval is the time between two looks at a kind that cannot be watched.
+const pollInterval = 15 * time.Second
+
+// New returns a controller that watches through the given informers. It starts nothing: the caller
+// calls Connect, starts the informers, then RunWatches and Run.
+func New(ctx context.Context, config Config) (*Controller, error) {
+	c := &Controller{
+		Config: config, checks: config.MachineHealthChecks.Lister(), checkStore: config.MachineHealthChecks.Informer().GetStore(),
+		nodes: config.Nodes.Informer().GetIndexer(), leases: config.Leases.Informer().GetIndexer(),
+		events: eventReporter{recorder: config.Recorder},
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](syncRetryBase, syncRetryMax),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
+		),
+	}
+	if err := config.Nodes.Informer().AddIndexers(nodeIndexers); err != nil {
+		return nil, fmt.Errorf("indexing Nodes: %w", err)
+	}
+	if err := config.Leases.Informer().AddIndexers(leaseIndexers); err != nil {
+		return nil, fmt.Errorf("indexing Leases: %w", err)
+	}
+	var err error
+	if c.metrics, err = newMetrics(config.Metrics); err != nil {
+		return nil, err
+	}
+	c.watchKinds()
+	return c, c.registerHandlers(ctx)
+}
+
+// Connect tells the controller of the one beside it.
+func (c *Controller) Connect(nodeHealthChecks NodeHealthChecks) {
+	c.nodeHealthChecks = nodeHealthChecks
+}
+
+// RunWatches watches the kinds that the MachineHealthChecks need until ctx is done.
+func (c *Controller) RunWatches(ctx context.Context) {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.machines.Run(ctx) })
+	wg.Go(func() { c.templates.Run(ctx) })
+	wg.Go(func() { c.remediations.Run(ctx) })
+	wg.Go(func() { utilwait.UntilWithContext(ctx, c.checkActive, activeInterval) })
+	wg.Wait()
+}
+
+// Run reconciles with this many workers. When drain is closed it finishes the running syncs and
+// returns. When ctx is done even the requests under way are broken off. It is called once.
+func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
+	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
+	ctx = klog.NewContext(ctx, logger)
+	begin, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-drain:
+			stop()
+		case <-begin.Done():
+		}
+	}()
+	defer c.queue.ShutDown()
+	logger.Info("Waiting until the caches are filled")
+	if !cache.WaitFor(begin, "", c.synced...) {
+		return nil
+	}
+	logger.Info("Started", "workers", workers)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			defer utilruntime.HandleCrashWithContext(ctx)
+			for begin.Err() == nil && c.processNext(ctx) {
+			}
+		})
+	}
+	<-begin.Done()
+	c.queue.ShutDown()
+	wg.Wait()
+	return nil
+}
+
+// processNext handles one key. It returns false once the queue has shut down.
+func (c *Controller) processNext(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "machineHealthCheck", key.String())
+	ctx = klog.NewContext(ctx, logger)
+
+	recheck, err := c.sync(ctx, key)
+	stale, behind := errors.AsType[*staleness.Error](err)
+	switch {
+	case errors.Is(err, watches.ErrPending):
+		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
+		c.queue.Forget(key) // The watch calls when it is ready.
+	case behind:
+		logger.V(4).Info("Waiting for a cache to show our own write", "cause", stale.Error())
+		c.queue.AddAfter(key, staleRetry)
+	case apierrors.IsConflict(err):
+		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
+		c.queue.AddRateLimited(key)
+	case err != nil:
+		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying")
+		c.queue.AddRateLimited(key)
+	default:
+		c.queue.Forget(key)
+		if !recheck.IsZero() {
+			c.queue.AddAfter(key, recheck.Sub(c.Clock.Now()))
+		}
+	}
+	return true
+}
+
+// Crowded reports whether more Machines wait than a sync can act on at the same time.
+func (c *Controller) Crowded() bool { return c.crowded.Load() > 0 }
+
+// SyncAll has all MachineHealthChecks synced again.
+func (c *Controller) SyncAll() {
+	for _, key := range c.checkStore.ListKeys() {
+		if name, err := cache.ParseObjectName(key); err == nil {
+			c.queue.Add(name)
+		}
+	}
+}
+
+func (c *Controller) enqueue(keys ...cache.ObjectName) {
+	for _, key := range keys {
+		c.queue.Add(key)
+	}
+}

@@ -1,0 +1,347 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	machineinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// registerHandlers maps events to the MachineHealthChecks that they concern (spec M19).
+func (c *Controller) registerHandlers(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	options := cache.HandlerOptions{Logger: &logger}
+	checks, err := c.MachineHealthChecks.TypedInformer().AddTypedEventHandler(machineinformers.MachineHealthCheckHandlerFuncs{
+		AddFunc:    func(check *v1beta1.MachineHealthCheck) { c.checkChanged(nil, check) },
+		UpdateFunc: c.checkChanged,
+		DeleteFunc: func(deleted machineinformers.DeletedMachineHealthCheck) { c.checkDeleted(deleted.GetObjectName()) },
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching MachineHealthChecks: %w", err)
+	}
+	nodes, err := c.Nodes.TypedInformer().AddTypedEventHandler(coreinformers.NodeHandlerFuncs{
+		AddFunc:    func(node *corev1.Node) { c.nodeChanged(nil, node) },
+		UpdateFunc: c.nodeChanged,
+		DeleteFunc: func(deleted coreinformers.DeletedNode) { c.enqueueForNode(deleted.GetObjectName().Name) },
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching Nodes: %w", err)
+	}
+	leases, err := c.Leases.TypedInformer().AddTypedEventHandler(coordinationinformers.LeaseHandlerFuncs{
+		AddFunc:    func(lease *coordinationv1.Lease) { c.leaseChanged(nil, lease) },
+		UpdateFunc: c.leaseChanged,
+		DeleteFunc: func(deleted coordinationinformers.DeletedLease) {
+			if lease := deleted.OptionalObj; lease != nil {
+				c.leaseChanged(nil, lease)
+			}
+		},
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching Leases: %w", err)
+	}
+	crds, err := c.CRDs.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
+		AddFunc:    c.crdChanged,
+		UpdateFunc: func(_, crd any) { c.crdChanged(crd) },
+		DeleteFunc: c.crdChanged,
+	}, options)
+	if err != nil {
+		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
+	}
+	// Who else leads is looked at every second.
+	others, err := c.OtherLeaders.Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{}, options)
+	if err != nil {
+		return fmt.Errorf("watching leader Leases: %w", err)
+	}
+	c.synced = []cache.DoneChecker{checks.HasSyncedChecker(), nodes.HasSyncedChecker(), leases.HasSyncedChecker(), crds.HasSyncedChecker(), others.HasSyncedChecker()}
+	return nil
+}
+
+// keyOf returns the key of a MachineHealthCheck.
+func keyOf(check *v1beta1.MachineHealthCheck) cache.ObjectName {
+	return cache.NewObjectName(check.Namespace, check.Name)
+}
+
+// checkChanged handles a MachineHealthCheck that was created (old is nil) or updated. It concerns
+// those that may share Machines with it, too.
+func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
+	if old != nil && old.UID == check.UID && old.Generation == check.Generation && maps.Equal(old.Annotations, check.Annotations) &&
+		old.DeletionTimestamp.Equal(check.DeletionTimestamp) {
+		echo := c.writes.IsLast(keyOf(check).String(), checkResource, check.ResourceVersion)
+		if !echo && !equality.Semantic.DeepEqual(old.Status, check.Status) {
+			c.enqueue(keyOf(check))
+		}
+		return
+	}
+	c.wantMachines()
+	c.wantKinds(check)
+	c.enqueueNamespace(check.Namespace)
+	c.claimsChanged()
+}
+
+func (c *Controller) checkDeleted(key cache.ObjectName) {
+	c.wantMachines()
+	c.templates.Want(key.String(), nil)
+	c.remediations.Want(key.String(), nil)
+	c.enqueueNamespace(key.Namespace)
+	c.enqueue(key)
+	c.claimsChanged()
+}
+
+// claimsChanged has the NodeHealthChecks look which Nodes belong to MachineHealthChecks.
+func (c *Controller) claimsChanged() {
+	if c.Active() {
+		c.nodeHealthChecks.SyncAll()
+	}
+}
+
+// wantKinds has the template of a MachineHealthCheck watched, and its kind of CRs. Kinds of CRs that
+// it wanted before stay for as long as there are some.
+func (c *Controller) wantKinds(check *v1beta1.MachineHealthCheck) {
+	key := keyOf(check).String()
+	templates, crs := map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupVersionKind][]types.NamespacedName{}
+	if criteria := machinehealth.NewCriteria(check); criteria.Template != nil && criteria.Problem == "" {
+		kind := criteria.Template.GroupVersionKind()
+		templates[kind] = []types.NamespacedName{{Namespace: check.Namespace, Name: criteria.Template.Name}}
+		crs[remediationKind(kind)] = nil
+	}
+	caches := c.remediations.Caches()
+	for kind := range c.remediations.Wanted(key) {
+		if indexer, cached := caches[kind]; cached {
+			if own, err := indexer.IndexKeys(crsByOwner, key); err == nil && len(own) == 0 {
+				continue
+			}
+		}
+		crs[kind] = nil
+	}
+	c.templates.Want(key, templates)
+	c.remediations.Want(key, crs)
+}
+
+// remediationKind returns the kind of the CRs of a template.
+func remediationKind(template schema.GroupVersionKind) schema.GroupVersionKind {
+	return template.GroupVersion().WithKind(strings.TrimSuffix(template.Kind, v1alpha1.TemplateKindSuffix))
+}
+
+// enqueueNamespace adds all MachineHealthChecks of a namespace to the queue.
+func (c *Controller) enqueueNamespace(namespace string) {
+	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
+	for _, check := range checks {
+		c.enqueue(keyOf(check))
+	}
+}
+
+// enqueueOwners adds MachineHealthChecks by their keys.
+func (c *Controller) enqueueOwners(keys []string) {
+	for _, key := range keys {
+		if name, err := cache.ParseObjectName(key); err == nil {
+			c.enqueue(name)
+		}
+	}
+}
+
+// selecting returns the MachineHealthChecks that select one of these Machines, which are in one
+// namespace.
+func (c *Controller) selecting(machines ...*machinehealth.Machine) (keys []cache.ObjectName) {
+	checks, _ := c.checks.MachineHealthChecks(machines[0].Namespace).List(labels.Everything())
+	for _, check := range checks {
+		criteria := machinehealth.NewCriteria(check)
+		if slices.ContainsFunc(machines, criteria.Selects) {
+			keys = append(keys, keyOf(check))
+		}
+	}
+	return keys
+}
+
+// machineHandler handles Machines, and the kinds that say how they may be treated.
+func (c *Controller) machineHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { c.machineKindChanged(nil, obj) },
+		UpdateFunc: func(before, obj any) {
+			c.machineKindChanged(before, obj)
+		},
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			c.machineKindChanged(nil, obj)
+		},
+	}
+}
+
+func (c *Controller) machineKindChanged(before, obj any) {
+	switch current := obj.(type) {
+	case *machinehealth.Machine:
+		old, _ := before.(*machinehealth.Machine)
+		c.machineChanged(old, current)
+	case *unstructured.Unstructured:
+		// Of both, parseMachineKind has left what is relevant, and the identity.
+		if old, ok := before.(*unstructured.Unstructured); ok && equality.Semantic.DeepEqual(old.Object["spec"], current.Object["spec"]) &&
+			equality.Semantic.DeepEqual(old.Object["status"], current.Object["status"]) && maps.Equal(old.GetAnnotations(), current.GetAnnotations()) {
+			return
+		}
+		c.SyncAll()
+	}
+}
+
+// machineChanged handles a Machine that was created or deleted (old is nil), or updated.
+func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
+	if old != nil && old.SameAs(machine) {
+		return
+	}
+	concerned := []*machinehealth.Machine{machine}
+	if old != nil {
+		concerned = append(concerned, old)
+	}
+	c.enqueue(c.selecting(concerned...)...)
+	for _, indexer := range c.remediations.Caches() {
+		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(machine.Namespace, machine.Name).String()); err == nil && exists {
+			c.enqueue(ownersOf(obj.(*object.CR))...) // It may have left the selector.
+		}
+	}
+	if old == nil || old.Node != machine.Node || !maps.Equal(old.Labels, machine.Labels) {
+		c.claimsChanged()
+	}
+	if c.Active() && (machine.ControlPlane() || isControlPlane(c.node(machine.Node))) {
+		c.nodeHealthChecks.ControlPlaneChanged()
+	}
+}
+
+// nodeChanged handles a Node that was created (old is nil) or updated, but for heartbeats.
+func (c *Controller) nodeChanged(old, node *corev1.Node) {
+	if old != nil && old.UID == node.UID && health.SameConditions(old.Status.Conditions, node.Status.Conditions) &&
+		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] && isControlPlane(old) == isControlPlane(node) {
+		return
+	}
+	c.missing.remove(node.Name)
+	c.enqueueForNode(node.Name)
+}
+
+// enqueueForNode adds the MachineHealthChecks that select a Machine naming a Node.
+func (c *Controller) enqueueForNode(name string) {
+	for _, machine := range c.machinesOf(name) {
+		c.enqueue(c.selecting(machine)...)
+	}
+}
+
+// leaseChanged handles a lease that was created or deleted (old is nil) or updated: it concerns who
+// held it, who holds it, and who waits for it.
+func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
+	holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(lease))
+	if held && c.writes.IsLast(holder, execute.LeaseResource, lease.ResourceVersion) {
+		return // The echo of our own write.
+	}
+	if held {
+		c.enqueueOwners([]string{holder})
+	}
+	if before, heldBefore := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(old)); heldBefore && before != holder {
+		c.enqueueOwners([]string{before})
+	}
+	if node, ok := object.NodeOfLease(lease); ok {
+		c.enqueueForNode(node)
+	} else if machinehealth.IsBackOffLease(lease.Name) {
+		c.metrics.backOffOwners.Set(float64(c.countBackOffs()))
+		c.SyncAll() // Few, and they change with rounds only.
+	}
+}
+
+// countBackOffs returns the number of owners whose Machines are deleted with a delay.
+func (c *Controller) countBackOffs() (owners int) {
+	for _, key := range c.leases.ListKeys() {
+		if name, err := cache.ParseObjectName(key); err == nil && machinehealth.IsBackOffLease(name.Name) {
+			owners++
+		}
+	}
+	return owners
+}
+
+// crdChanged handles any event of a CustomResourceDefinition, whose name is <plural>.<group>.
+func (c *Controller) crdChanged(obj any) {
+	name, err := cache.DeletionHandlingObjectToName(obj)
+	if err != nil {
+		return
+	}
+	if name.Name == checkResource.String() {
+		c.dropped.Store(false)
+		c.SyncAll()
+	}
+	if _, group, ok := strings.Cut(name.Name, "."); ok {
+		c.machines.Refresh(group)
+		c.templates.Refresh(group)
+		c.remediations.Refresh(group)
+	}
+}
+
+// templateHandler handles templates of all watched kinds.
+func (c *Controller) templateHandler() cache.ResourceEventHandler {
+	changed := func(obj any) {
+		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = tombstone.Obj
+		}
+		if template, ok := obj.(*object.Template); ok {
+			c.enqueueNamespace(template.Namespace)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: changed,
+		UpdateFunc: func(before, obj any) {
+			if !obj.(*object.Template).SameAs(before.(*object.Template)) {
+				changed(obj)
+			}
+		},
+		DeleteFunc: changed,
+	}
+}
+
+// remediationHandler handles CRs of all watched kinds. They concern the MachineHealthChecks of their
+// namespace: one of somebody else may be in the way.
+func (c *Controller) remediationHandler() cache.ResourceEventHandler {
+	changed := func(obj any) {
+		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = tombstone.Obj
+		}
+		cr, ok := obj.(*object.CR)
+		if !ok {
+			return
+		}
+		c.enqueueNamespace(cr.Namespace)
+		if _, controlPlane := cr.Labels[v1alpha1.LabelControlPlane]; controlPlane && c.Active() {
+			c.nodeHealthChecks.ControlPlaneChanged()
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: changed,
+		UpdateFunc: func(before, obj any) {
+			if !obj.(*object.CR).SameAs(before.(*object.CR)) {
+				changed(obj)
+			}
+		},
+		DeleteFunc: changed,
+	}
+}
+
+var checkResource = v1beta1.SchemeGroupVersion.WithResource(v1beta1.Plural).GroupResource()

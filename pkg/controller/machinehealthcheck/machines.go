@@ -1,0 +1,248 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"fmt"
+	"slices"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// watchKinds sets up the watches of the kinds that are not always served.
+func (c *Controller) watchKinds() {
+	readOnly := watches.Config{
+		Client:    c.Dynamic,
+		Discovery: c.Kube.Discovery(),
+		Access:    c.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs:     []string{"get", "list", "watch"},
+		Interval:  pollInterval,
+	}
+	machines := readOnly
+	machines.Name, machines.Optional, machines.Indexers = "machines", true, machineIndexers
+	machines.Parse, machines.Handler, machines.Changed = parseMachineKind, c.machineHandler(), func([]string) { c.SyncAll() }
+	c.machines = watches.NewSet(machines)
+	c.wantMachines()
+
+	templates := readOnly
+	templates.Name, templates.Poll = "machine-templates", true
+	templates.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseTemplate(u) }
+	templates.Handler, templates.Changed = c.templateHandler(), c.enqueueOwners
+	c.templates = watches.NewSet(templates)
+
+	remediations := readOnly
+	remediations.Name, remediations.Indexers = "machine-remediations", crIndexers
+	remediations.Verbs = []string{"get", "list", "watch", "create", "delete"}
+	remediations.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseCR(u) }
+	remediations.Handler, remediations.Changed = c.remediationHandler(), c.enqueueOwners
+	c.remediations = watches.NewSet(remediations)
+}
+
+// machineOwner wants the kinds of Machines: the controller itself.
+const machineOwner = Name
+
+// wantMachines has the Machines of OpenShift watched, and those of Cluster API where a
+// MachineHealthCheck is about them.
+func (c *Controller) wantMachines() {
+	wanted := map[schema.GroupVersionKind][]types.NamespacedName{
+		remediation.OpenShiftMachineKind: nil, remediation.ClusterVersionKind: nil, featureGateKind: nil,
+	}
+	checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.
+	if slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
+		return check.Annotations[v1beta1.AnnotationMachineAPI] == v1beta1.MachineAPICluster
+	}) {
+		wanted[remediation.ClusterAPIMachineKind], wanted[clusterKind], wanted[clusterAPIHealthCheckKind] = nil, nil, nil
+	}
+	c.machines.Want(machineOwner, wanted)
+}
+
+// keptContent is where optional kinds, by kind and group, have what a decision reads.
+var keptContent = map[schema.GroupKind][]string{
+	remediation.ClusterVersionKind.GroupKind(): {"status", "conditions"},
+	featureGateKind.GroupKind():                {"status", "featureGates"},
+	clusterKind.GroupKind():                    {"spec", "paused"},
+	clusterAPIHealthCheckKind.GroupKind():      {"status", "targets"},
+}
+
+// parseMachineKind keeps of a Machine what is read of it, and of the other kinds their identity,
+// annotations and keptContent.
+func parseMachineKind(u *unstructured.Unstructured) runtime.Object {
+	path, other := keptContent[u.GroupVersionKind().GroupKind()]
+	if !other {
+		return machinehealth.ParseMachine(u)
+	}
+	trimmed := &unstructured.Unstructured{Object: map[string]any{}}
+	trimmed.SetGroupVersionKind(u.GroupVersionKind())
+	trimmed.SetNamespace(u.GetNamespace())
+	trimmed.SetName(u.GetName())
+	trimmed.SetUID(u.GetUID())
+	trimmed.SetResourceVersion(u.GetResourceVersion())
+	if _, paused := u.GetAnnotations()[v1beta1.AnnotationPaused]; paused {
+		trimmed.SetAnnotations(map[string]string{v1beta1.AnnotationPaused: ""})
+	}
+	if value, found, _ := unstructured.NestedFieldNoCopy(u.Object, path...); found {
+		// A shape that cannot be copied is one that cannot be understood either.
+		_ = unstructured.SetNestedField(trimmed.Object, runtime.DeepCopyJSONValue(value), path...)
+	}
+	return trimmed
+}
+
+// The indexes of the caches of Machines: by the Node that they name, and of CRs: by the
+// MachineHealthChecks that own them, and by the control plane label.
+const (
+	machinesByNode      = "node"
+	crsByOwner          = "owner"
+	crsByControlPlane   = "controlPlane"
+	controlPlaneLabel   = "true"
+	nodesByCluster      = "cluster"
+	leasesByCheckHolder = "machineHealthCheckHolder"
+)
+
+var machineIndexers = cache.Indexers{
+	cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+	machinesByNode: func(obj any) ([]string, error) {
+		if machine, ok := obj.(*machinehealth.Machine); ok && machine.Node != "" {
+			return []string{machine.Node}, nil
+		}
+		return nil, nil
+	},
+}
+
+var crIndexers = cache.Indexers{
+	crsByOwner: func(obj any) (owners []string, _ error) {
+		for _, key := range ownersOf(obj.(*object.CR)) {
+			owners = append(owners, key.String())
+		}
+		return owners, nil
+	},
+	crsByControlPlane: func(obj any) ([]string, error) {
+		if _, labelled := obj.(*object.CR).Labels[v1alpha1.LabelControlPlane]; labelled {
+			return []string{controlPlaneLabel}, nil
+		}
+		return nil, nil
+	},
+}
+
+// ownersOf returns the MachineHealthChecks that own a CR.
+func ownersOf(cr *object.CR) (owners []cache.ObjectName) {
+	for i := range cr.OwnerReferences {
+		if reference := &cr.OwnerReferences[i]; reference.Kind == v1beta1.Kind && reference.APIVersion == v1beta1.SchemeGroupVersion.String() {
+			owners = append(owners, cache.NewObjectName(cr.Namespace, reference.Name))
+		}
+	}
+	return owners
+}
+
+// nodeIndexers index Nodes by the Cluster that they belong to, as Cluster API writes it.
+var nodeIndexers = cache.Indexers{
+	nodesByCluster: func(obj any) ([]string, error) {
+		node, ok := obj.(*corev1.Node)
+		if !ok {
+			return nil, nil
+		}
+		name, namespace := node.Annotations[remediation.AnnotationClusterAPIName], node.Annotations[remediation.AnnotationClusterAPINamespace]
+		if name == "" || namespace == "" {
+			return nil, nil
+		}
+		return []string{namespace + "/" + name}, nil
+	},
+}
+
+// leaseIndexers index leases by the MachineHealthCheck that holds them.
+var leaseIndexers = cache.Indexers{
+	leasesByCheckHolder: func(obj any) ([]string, error) {
+		if lease, ok := obj.(*coordinationv1.Lease); ok {
+			if key, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(lease)); held {
+				return []string{key}, nil
+			}
+		}
+		return nil, nil
+	},
+}
+
+// machineKinds are the kinds of Machines, by the API that they are of.
+var machineKinds = map[string]schema.GroupVersionKind{
+	v1beta1.MachineAPIOpenShift: remediation.OpenShiftMachineKind,
+	v1beta1.MachineAPICluster:   remediation.ClusterAPIMachineKind,
+}
+
+// machinesIn returns the Machines of an API in a namespace; none if the API is not served.
+func (c *Controller) machinesIn(namespace, api string) ([]*machinehealth.Machine, error) {
+	indexer, err := c.machines.Cache(machineKinds[api])
+	if isNoMatch(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Machines of %s: %w", api, err)
+	}
+	objects, err := indexer.ByIndex(cache.NamespaceIndex, namespace)
+	if err != nil {
+		return nil, fmt.Errorf("listing Machines: %w", err)
+	}
+	machines := make([]*machinehealth.Machine, 0, len(objects))
+	for _, obj := range objects {
+		machines = append(machines, obj.(*machinehealth.Machine))
+	}
+	return machines, nil
+}
+
+// machinesOf returns the Machines of this cluster that name a Node, as the caches have them.
+func (c *Controller) machinesOf(node string) (machines []*machinehealth.Machine) {
+	for _, kind := range machineKinds {
+		indexer, err := c.machines.Cache(kind)
+		if err != nil {
+			continue
+		}
+		objects, _ := indexer.ByIndex(machinesByNode, node) // The index exists: machineIndexers has it.
+		for _, obj := range objects {
+			if machine := obj.(*machinehealth.Machine); c.ofThisCluster(machine) {
+				machines = append(machines, machine)
+			}
+		}
+	}
+	return machines
+}
+
+// ofThisCluster reports whether the Nodes of a Machine are here. Those of Cluster API may belong to
+// another cluster (spec M5.3).
+func (c *Controller) ofThisCluster(machine *machinehealth.Machine) bool {
+	if machine.API() != v1beta1.MachineAPICluster {
+		return true
+	}
+	nodes, err := c.nodes.IndexKeys(nodesByCluster, machine.Namespace+"/"+machine.Cluster)
+	return err == nil && machine.Cluster != "" && len(nodes) > 0
+}
+
+// node returns a Node as the cache has it, nil if there is none.
+func (c *Controller) node(name string) *corev1.Node {
+	obj, exists, err := c.nodes.GetByKey(name)
+	if err != nil || !exists || name == "" {
+		return nil
+	}
+	return obj.(*corev1.Node)
+}
+
+// isControlPlane reports whether a Node has a control plane label (spec 12.1).
+func isControlPlane(node *corev1.Node) bool {
+	if node == nil {
+		return false
+	}
+	_, current := node.Labels["node-role.kubernetes.io/control-plane"]
+	_, former := node.Labels["node-role.kubernetes.io/master"]
+	return current || former
+}

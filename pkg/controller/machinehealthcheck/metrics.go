@@ -1,0 +1,173 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// metrics are the collectors of the controller (spec M18).
+type metrics struct {
+	// Names of OpenShift's controller.
+	covered, shortCircuit *prometheus.GaugeVec
+	deletions             *prometheus.CounterVec
+
+	// Our own ones.
+	healthy, unhealthy, paused, waiting *prometheus.GaugeVec
+	started, finished                   *prometheus.CounterVec
+	detectionToStart, syncDuration      *prometheus.HistogramVec
+	active, backOffOwners               prometheus.Gauge
+}
+
+func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+	of := []string{"name", "namespace"}
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append(of[:2:2], labels...))
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append(of[:2:2], labels...))
+	}
+	m := &metrics{
+		covered:      gauge("mapi_machinehealthcheck_nodes_covered", "Number of selected Machines."),
+		shortCircuit: gauge("mapi_machinehealthcheck_short_circuit", "1 while too many Machines are unhealthy for a remediation to begin."),
+		deletions:    counter("mapi_machinehealthcheck_remediation_success_total", "Requests to delete a Machine that were accepted."),
+		healthy:      gauge("nhc_mhc_healthy_machines", "Number of selected Machines that are healthy."),
+		unhealthy:    gauge("nhc_mhc_unhealthy_machines", "Number of selected Machines that are not healthy."),
+		paused:       gauge("nhc_mhc_paused", "1 while the MachineHealthCheck is paused."),
+		waiting:      gauge("nhc_mhc_machines_waiting", "Number of Machines for which no remediation is at work, by the reason of the decision on them.", "reason"),
+		started:      counter("nhc_mhc_remediations_started_total", "Remediations started.", "type"),
+		finished:     counter("nhc_mhc_remediations_finished_total", "Remediations that ended with a healthy Machine, or a healthy replacement.", "type"),
+		detectionToStart: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "nhc_mhc_detection_to_start_seconds", Help: "Time from a Machine being unhealthy to the start of its remediation.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 16),
+		}, of),
+		syncDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "nhc_mhc_sync_duration_seconds", Help: "Duration of a sync of a MachineHealthCheck.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
+		}, of),
+		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nhc_mhc_active", Help: "1 while this process looks after MachineHealthChecks: no other controller does."}),
+		backOffOwners: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "nhc_mhc_backoff_owners", Help: "Number of owners of Machines, such as MachineSets, whose Machines are deleted with a delay because they never start.",
+		}),
+	}
+	for _, collector := range m.all() {
+		if err := registerer.Register(collector); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// series is a metric whose series can be removed.
+type series interface {
+	prometheus.Collector
+	DeletePartialMatch(labels prometheus.Labels) int
+}
+
+func (m *metrics) perCheck() []series {
+	return []series{m.covered, m.shortCircuit, m.deletions, m.healthy, m.unhealthy, m.paused, m.waiting, m.started, m.finished, m.detectionToStart, m.syncDuration}
+}
+
+func (m *metrics) all() []prometheus.Collector {
+	collectors := []prometheus.Collector{m.active, m.backOffOwners}
+	for _, metric := range m.perCheck() {
+		collectors = append(collectors, metric)
+	}
+	return collectors
+}
+
+func (m *metrics) setActive(active bool) { m.active.Set(truth(active)) }
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func labelsOf(key cache.ObjectName) prometheus.Labels {
+	return prometheus.Labels{"name": key.Name, "namespace": key.Namespace}
+}
+
+// measure records how long a sync took, and has the counters begin with 0, so that the first increase
+// of each can be seen (spec 20.3).
+func (m *metrics) measure(key cache.ObjectName, took time.Duration) {
+	m.syncDuration.With(labelsOf(key)).Observe(took.Seconds())
+	m.deletions.With(labelsOf(key))
+	m.detectionToStart.With(labelsOf(key))
+	for _, kind := range []v1beta1.RemediationType{v1beta1.RemediationMachineDeletion, v1beta1.RemediationExternal} {
+		m.started.WithLabelValues(key.Name, key.Namespace, string(kind))
+		m.finished.WithLabelValues(key.Name, key.Namespace, string(kind))
+	}
+}
+
+// count counts what was done by a sync, and what has ended since the history before.
+func (m *metrics) count(key cache.ObjectName, results []machinehealth.Result, before, after []v1beta1.Remediation) {
+	for _, result := range results {
+		if !result.Begun() {
+			continue
+		}
+		m.started.WithLabelValues(key.Name, key.Namespace, string(result.Plan.Type)).Inc()
+		if result.Outcome.Result == remediation.Requested && result.Plan.Type == v1beta1.RemediationMachineDeletion {
+			m.deletions.With(labelsOf(key)).Inc()
+		}
+		if unhealthy := result.Plan.Target.Verdict.Deadline; !unhealthy.IsZero() {
+			m.detectionToStart.With(labelsOf(key)).Observe(max(0, result.Outcome.CreatedAt.Sub(unhealthy).Seconds()))
+		}
+	}
+	open := map[string]bool{}
+	for i := range before {
+		open[entryKey(&before[i])] = before[i].Finished == nil
+	}
+	for i := range after {
+		if after[i].Finished != nil && open[entryKey(&after[i])] {
+			m.finished.WithLabelValues(key.Name, key.Namespace, string(after[i].RemediationType)).Inc()
+		}
+	}
+}
+
+// entryKey identifies an entry of the history.
+func entryKey(entry *v1beta1.Remediation) string {
+	return entry.Machine + entry.Detected.UTC().Format(time.RFC3339)
+}
+
+// update shows the state of a MachineHealthCheck.
+func (m *metrics) update(s *snapshot, entries machinehealth.Entries) {
+	key, summary := keyOf(s.check), &s.policy.Summary
+	m.covered.With(labelsOf(key)).Set(float64(summary.Expected))
+	m.healthy.With(labelsOf(key)).Set(float64(summary.Healthy))
+	m.unhealthy.With(labelsOf(key)).Set(float64(summary.Unhealthy()))
+	m.shortCircuit.With(labelsOf(key)).Set(truth(!summary.Allowed()))
+	m.paused.With(labelsOf(key)).Set(truth(s.policy.Criteria.Paused))
+	waiting := map[v1alpha1.DecisionReason]int{}
+	for _, entry := range entries {
+		if entry.Decision.Type != v1alpha1.DecisionRemediating {
+			waiting[entry.Decision.Reason]++
+		}
+	}
+	for reason, kind := range v1beta1.DecisionReasons() {
+		if kind == v1alpha1.DecisionRemediating {
+			continue
+		}
+		if waiting[reason] > 0 {
+			m.waiting.WithLabelValues(key.Name, key.Namespace, string(reason)).Set(float64(waiting[reason]))
+		} else {
+			m.waiting.DeleteLabelValues(key.Name, key.Namespace, string(reason))
+		}
+	}
+}
+
+// forget removes the series of a MachineHealthCheck that is gone.
+func (m *metrics) forget(key cache.ObjectName) {
+	for _, metric := range m.perCheck() {
+		metric.DeletePartialMatch(labelsOf(key))
+	}
+}

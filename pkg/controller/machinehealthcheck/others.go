@@ -1,0 +1,190 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// observeOthers finds out which other health checks are about the same Machines (spec M7.4, M4.4).
+func (c *Controller) observeOthers(s *snapshot, now time.Time) {
+	others := c.othersOf(s)
+	left := c.leftToClusterAPI(s.check.Namespace)
+	for i := range s.targets {
+		t := &s.targets[i]
+		if t.Gone || t.Unselected {
+			continue
+		}
+		if left[t.Machine.Name] && t.Machine.API() == v1beta1.MachineAPICluster {
+			t.Obstacles.OtherCheck = "of Cluster API"
+		}
+		for _, other := range others {
+			if !other.criteria.Selects(t.Machine) {
+				continue
+			}
+			if !slices.Contains(s.overlaps, other.check.Name) {
+				s.overlaps = append(s.overlaps, other.check.Name)
+			}
+			if t.Obstacles.OtherCheck == "" && c.forbids(s, other, t, now) {
+				t.Obstacles.OtherCheck = other.check.Namespace + "/" + other.check.Name
+			}
+		}
+	}
+	slices.Sort(s.overlaps)
+}
+
+// otherCheck is another MachineHealthCheck of the namespace.
+type otherCheck struct {
+	check    *v1beta1.MachineHealthCheck
+	criteria machinehealth.Criteria
+	// summary is nil until it is needed.
+	summary *machinehealth.Summary
+}
+
+// othersOf returns the other MachineHealthChecks of the namespace, by name.
+func (c *Controller) othersOf(s *snapshot) (others []*otherCheck) {
+	checks, _ := c.checks.MachineHealthChecks(s.check.Namespace).List(labels.Everything()) // A cache in memory has no errors.
+	for _, check := range checks {
+		if check.Name != s.check.Name && check.DeletionTimestamp == nil {
+			others = append(others, &otherCheck{check: check, criteria: machinehealth.NewCriteria(check)})
+		}
+	}
+	slices.SortFunc(others, func(a, b *otherCheck) int { return strings.Compare(a.check.Name, b.check.Name) })
+	return others
+}
+
+// forbids reports whether another MachineHealthCheck keeps this one from remediating a target: it
+// is at work, it comes first, or its threshold does not allow it. For one that only replaces Machines
+// that terminate, no other threshold counts.
+func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Target, now time.Time) bool {
+	if c.worksOn(other.check, t.Machine) {
+		return true
+	}
+	if other.criteria.Paused || other.criteria.Problem != "" {
+		return false
+	}
+	if !s.policy.Criteria.OnlyTermination() {
+		if other.summary == nil {
+			other.summary = c.summarize(other, now)
+		}
+		if !other.summary.Allowed() {
+			return true
+		}
+	}
+	if other.check.Name > s.check.Name || t.Active() {
+		return false
+	}
+	var conditions []corev1.NodeCondition
+	state := c.cachedNodeState(t.Machine)
+	if node := c.node(t.Machine.Node); node != nil {
+		conditions = node.Status.Conditions
+	}
+	return other.criteria.Judge(t.Machine, state, conditions, false, now).State == machinehealth.Unhealthy
+}
+
+// worksOn reports whether a MachineHealthCheck has a CR for a Machine.
+func (c *Controller) worksOn(check *v1beta1.MachineHealthCheck, machine *machinehealth.Machine) bool {
+	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
+		if slices.Contains(ownersOf(cr), keyOf(check)) {
+			return true
+		}
+	}
+	return false
+}
+
+// cachedNodeState returns what is known of the Node of a Machine, without a live read.
+func (c *Controller) cachedNodeState(machine *machinehealth.Machine) machinehealth.NodeState {
+	switch {
+	case c.node(machine.Node) != nil:
+		return machinehealth.NodeExists
+	case machine.Node != "" && c.missing.has(machine.Node):
+		return machinehealth.NodeMissing
+	default:
+		return machinehealth.NodeUnknown
+	}
+}
+
+// summarize counts the targets of another MachineHealthCheck, as the caches show them.
+func (c *Controller) summarize(other *otherCheck, now time.Time) *machinehealth.Summary {
+	machines, err := c.machinesIn(other.check.Namespace, other.criteria.API)
+	if err != nil {
+		// What is not known allows nothing.
+		return &machinehealth.Summary{Expected: 1}
+	}
+	var verdicts []machinehealth.Verdict
+	for _, machine := range machines {
+		if !other.criteria.Selects(machine) || !c.ofThisCluster(machine) {
+			continue
+		}
+		var conditions []corev1.NodeCondition
+		if node := c.node(machine.Node); node != nil {
+			conditions = node.Status.Conditions
+		}
+		remediated := machine.Has(v1beta1.AnnotationExternalRemediation) || c.worksOn(other.check, machine)
+		verdicts = append(verdicts, other.criteria.Judge(machine, c.cachedNodeState(machine), conditions, remediated, now))
+	}
+	summary := machinehealth.Summarize(other.criteria.MaxUnhealthy, verdicts, 0, now)
+	return &summary
+}
+
+// leftToClusterAPI returns the Machines that a MachineHealthCheck of Cluster API looks after.
+func (c *Controller) leftToClusterAPI(namespace string) map[string]bool {
+	left := map[string]bool{}
+	for _, check := range c.objectsIn(clusterAPIHealthCheckKind, namespace) {
+		targets, _, _ := unstructured.NestedStringSlice(check.Object, "status", "targets")
+		for _, name := range targets {
+			left[name] = true
+		}
+	}
+	return left
+}
+
+// clusterPaused reports whether the Cluster of a Machine is paused.
+func (c *Controller) clusterPaused(machine *machinehealth.Machine) bool {
+	if machine.API() != v1beta1.MachineAPICluster || machine.Cluster == "" {
+		return false
+	}
+	for _, cluster := range c.objectsIn(clusterKind, machine.Namespace) {
+		if cluster.GetName() != machine.Cluster {
+			continue
+		}
+		paused, _, _ := unstructured.NestedBool(cluster.Object, "spec", "paused")
+		_, annotated := cluster.GetAnnotations()[v1beta1.AnnotationPaused]
+		return paused || annotated
+	}
+	return false
+}
+
+// clusterUpgrading reports whether the cluster is being upgraded (spec 10.2).
+func (c *Controller) clusterUpgrading() bool {
+	return remediation.Progressing(c.objectsIn(remediation.ClusterVersionKind, ""))
+}
+
+// objectsIn returns the objects of an optional kind in a namespace, as they were read last; none if
+// it is not served.
+func (c *Controller) objectsIn(kind schema.GroupVersionKind, namespace string) (objects []*unstructured.Unstructured) {
+	indexer, cached := c.machines.Caches()[kind]
+	if !cached {
+		return nil
+	}
+	found, _ := indexer.ByIndex(cache.NamespaceIndex, namespace) // The index exists: machineIndexers has it.
+	for _, obj := range found {
+		if u, ok := obj.(*unstructured.Unstructured); ok {
+			objects = append(objects, u)
+		}
+	}
+	return objects
+}

@@ -1,0 +1,108 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// observeTemplate finds the template, or why it cannot be used (spec M12.1).
+func (c *Controller) observeTemplate(s *snapshot) error {
+	criteria := s.policy.Criteria
+	if criteria.Strategy != machinehealth.Template || criteria.Problem != "" {
+		return nil
+	}
+	kind, name := criteria.Template.GroupVersionKind(), types.NamespacedName{Namespace: s.check.Namespace, Name: criteria.Template.Name}
+	template, err := c.templates.Get(kind, name)
+	if err == nil {
+		_, err = c.remediations.Mapping(remediationKind(kind))
+	}
+	if err == watches.ErrPending { //nolint:errorlint // The bare one is meant: with a cause nobody waits.
+		return err
+	}
+	found, _ := template.(*object.Template)
+	if err == nil && found.Spec == nil {
+		err = errors.New("it has no spec.template.spec")
+	}
+	if err != nil {
+		s.policy.TemplateProblem = fmt.Sprintf("failed to retrieve %s external object %q/%q: %v", kind.Kind, name.Namespace, name.Name, err)
+		return nil
+	}
+	s.policy.Template = found
+	return nil
+}
+
+// machineCRs are the CRs with the name of a Machine.
+type machineCRs struct {
+	own []*object.CR
+	// foreign is one of somebody else of the kind that is needed.
+	foreign *object.CR
+}
+
+// observeCRs returns the CRs by the names of their Machines. incomplete means that those of a kind
+// cannot be read.
+func (c *Controller) observeCRs(s *snapshot) (crs map[string]machineCRs, incomplete bool, err error) {
+	crs = map[string]machineCRs{}
+	template, needed := "", schema.GroupVersionKind{}
+	if s.policy.Criteria.Template != nil {
+		template, needed = s.policy.Criteria.Template.Name, remediationKind(s.policy.Criteria.Template.GroupVersionKind())
+	}
+	for kind := range c.remediations.Wanted(keyOf(s.check).String()) {
+		indexer, err := c.remediations.Cache(kind)
+		switch {
+		case err == watches.ErrPending: //nolint:errorlint // The bare one is meant.
+			return nil, false, err
+		case isNoMatch(err):
+			continue
+		case err != nil:
+			incomplete = true
+			continue
+		}
+		for _, obj := range indexer.List() {
+			cr := obj.(*object.CR)
+			if cr.Namespace != s.check.Namespace {
+				continue
+			}
+			of := crs[cr.Name]
+			if cr.OwnedForMachine(s.policy.Owner, targetOf(s.machines[cr.Name], cr.Name), template) {
+				of.own = append(of.own, cr)
+			} else if kind == needed {
+				of.foreign = cr
+			}
+			crs[cr.Name] = of
+		}
+	}
+	for _, of := range crs {
+		slices.SortFunc(of.own, func(a, b *object.CR) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	}
+	return crs, incomplete, nil
+}
+
+// targetOf returns what identifies a Machine among the owners of a CR.
+func targetOf(machine *machinehealth.Machine, name string) object.MachineTarget {
+	if machine == nil {
+		return object.MachineTarget{Name: name}
+	}
+	return object.MachineTarget{APIVersion: machine.APIVersion, Kind: machine.Kind, Name: machine.Name, UID: machine.UID}
+}
+
+// cachedCRs returns the CRs of all watched kinds with a name.
+func (c *Controller) cachedCRs(namespace, name string) (crs []*object.CR) {
+	for _, indexer := range c.remediations.Caches() {
+		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
+			crs = append(crs, obj.(*object.CR))
+		}
+	}
+	return crs
+}

@@ -1,0 +1,175 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+)
+
+// report writes the status, and then reports what has changed by events, metrics and logs. It
+// returns the instant at which to look again.
+func (c *Controller) report(ctx context.Context, s *snapshot, results []machinehealth.Result, now time.Time) (time.Time, error) {
+	before := s.state.entries
+	entries := s.policy.NewEntries(results, before, now)
+	healthy := healthyNames(results)
+	history := machinehealth.History{
+		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
+		Healthy: healthy.Has, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
+	}
+	remediations, recheck := history.Update()
+	c.events.record(s.check, s.policy.Requests(results))
+	c.metrics.count(keyOf(s.check), results, s.state.history, remediations)
+	status := s.policy.NewStatus(&machinehealth.StatusInput{
+		Check: s.check, Entries: entries, History: remediations, Results: results, Overlaps: s.overlaps, Now: now,
+	})
+	if err := c.writeStatus(ctx, s.check, status); err != nil {
+		return time.Time{}, err
+	}
+	s.state.history = remediations
+	changes := s.policy.Events(results, before, entries)
+	c.events.record(s.check, changes)
+	logEvents(ctx, changes)
+	logDecisions(ctx, before, entries)
+	s.state.entries = entries
+	c.metrics.update(s, entries)
+	return health.Earliest(recheck, s.next(results, now)), nil
+}
+
+// healthyNames returns the Machines of targets that are healthy.
+func healthyNames(results []machinehealth.Result) sets.Set[string] {
+	names := sets.New[string]()
+	for _, result := range results {
+		if t := result.Plan.Target; !t.Unselected && t.Verdict.State == machinehealth.Healthy {
+			names.Insert(t.Machine.Name)
+		}
+	}
+	return names
+}
+
+// next returns the next instant at which time alone changes a verdict or a plan, or calls for another
+// attempt. That is now, if plans were left to the next batch.
+func (s *snapshot) next(results []machinehealth.Result, now time.Time) time.Time {
+	next := health.Earliest(s.recheck, s.policy.Summary.Recheck)
+	names := sets.New[string]()
+	for _, result := range results {
+		names.Insert(result.Plan.Target.Machine.Name)
+		next = health.Earliest(next, result.Plan.Recheck)
+		switch result.Outcome.Result {
+		case remediation.Deferred:
+			next = health.Earliest(next, now)
+		case remediation.LeaseLost, remediation.StillDeleting, remediation.Blocked, remediation.Recovered, remediation.Refused:
+			next = health.Earliest(next, now.Add(lostRaceRetry)) // The caches may not show yet what was seen live.
+		}
+	}
+	return health.Earliest(next, s.state.attempts.Recheck(names, now))
+}
+
+// lostRaceRetry is how long a sync waits before it is repeated because a live read has shown what a
+// cache does not show yet.
+const lostRaceRetry = time.Second
+
+// droppedFields remembers that the served CRD does not know the status fields that are ours: they are
+// not sent again until it has changed (spec M3.2).
+type droppedFields struct{ atomic.Bool }
+
+// strip removes the fields that are ours from a status.
+func strip(status *v1beta1.MachineHealthCheckStatus) {
+	status.ObservedGeneration, status.IgnoredMachines, status.UnhealthyMachines, status.RemediationHistory = 0, nil, nil, nil
+}
+
+// hasOurs reports whether a status has any of the fields that are ours.
+func hasOurs(status *v1beta1.MachineHealthCheckStatus) bool {
+	return status.ObservedGeneration != 0 || status.IgnoredMachines != nil || len(status.UnhealthyMachines) > 0 || len(status.RemediationHistory) > 0
+}
+
+// writeStatus replaces the status as a whole, unless it is the one that the MachineHealthCheck has,
+// bound to the resourceVersion from which it was computed.
+func (c *Controller) writeStatus(ctx context.Context, check *v1beta1.MachineHealthCheck, status v1beta1.MachineHealthCheckStatus) error {
+	if c.dropped.Load() {
+		strip(&status)
+	}
+	if equality.Semantic.DeepEqual(check.Status, status) {
+		return nil
+	}
+	updated := *check
+	updated.Status = status
+	written, err := c.Client.MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
+	if err != nil {
+		return fmt.Errorf("updating status: %w", err)
+	}
+	if hasOurs(&status) && !hasOurs(&written.Status) {
+		c.dropped.Store(true)
+	}
+	c.writes.Wrote(keyOf(check).String(), checkResource, written.ResourceVersion, c.Clock.Now())
+	return nil
+}
+
+// logDecisions logs the decisions that have changed.
+func logDecisions(ctx context.Context, before, after machinehealth.Entries) {
+	logger := klog.FromContext(ctx).V(2)
+	if !logger.Enabled() {
+		return
+	}
+	for name, entry := range after {
+		if old := before[name]; old == nil || !old.Decision.SameReason(&entry.Decision) {
+			logger.Info("Decision changed", "machine", name, "node", entry.Node, "decision", entry.Decision.Type, "reason", entry.Decision.Reason, "message", entry.Decision.Message)
+		}
+	}
+	for name := range before {
+		if after[name] == nil {
+			logger.Info("Decision ended", "machine", name)
+		}
+	}
+}
+
+// logEvents logs what is worth an event, so that the log alone tells the story.
+func logEvents(ctx context.Context, changes []machinehealth.Event) {
+	for i := range changes {
+		machine := ""
+		if changes[i].Machine != nil {
+			machine = changes[i].Machine.Name
+		}
+		klog.FromContext(ctx).Info("MachineHealthCheck changed", "machine", machine, "reason", changes[i].Reason, "note", changes[i].Note)
+	}
+}
+
+// eventReporter records events.
+type eventReporter struct {
+	recorder events.EventRecorder
+}
+
+// record records events of a MachineHealthCheck, on the object that each is about. The references
+// carry no resourceVersion: with one, repetitions would not be seen as such.
+func (r eventReporter) record(check *v1beta1.MachineHealthCheck, all []machinehealth.Event) {
+	onCheck := &corev1.ObjectReference{
+		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind, Namespace: check.Namespace, Name: check.Name, UID: check.UID,
+	}
+	for i := range all {
+		e := &all[i]
+		if e.Machine == nil {
+			r.recorder.Eventf(onCheck, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+			continue
+		}
+		onMachine := &corev1.ObjectReference{
+			APIVersion: e.Machine.APIVersion, Kind: e.Machine.Kind, Namespace: e.Machine.Namespace, Name: e.Machine.Name, UID: e.Machine.UID,
+		}
+		r.recorder.Eventf(onMachine, onCheck, e.Type, e.Reason, e.Action, "%s", e.Note)
+	}
+}

@@ -1,0 +1,333 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
+)
+
+// snapshot is what one sync observes of a MachineHealthCheck, and the policy that follows.
+type snapshot struct {
+	check *v1beta1.MachineHealthCheck
+	state *checkState
+	// machines are all Machines of the API in the namespace, by name.
+	machines map[string]*machinehealth.Machine
+	targets  []machinehealth.Target
+	policy   machinehealth.Policy
+	// overlaps are the other MachineHealthChecks that select the same Machines.
+	overlaps []string
+	// heldLeases are leases that are held for Nodes of no target.
+	heldLeases []*coordinationv1.Lease
+	// finishedRounds are leases of owners that begin anew.
+	finishedRounds []*coordinationv1.Lease
+	// recheck is the next instant at which what was observed is to be observed again.
+	recheck time.Time
+}
+
+// snapshot observes a MachineHealthCheck at the instant now. The error is watches.ErrPending if
+// something that the decision depends on has not been read yet, and a *staleness.Error if a cache
+// does not show yet what the last sync has written.
+func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthCheck, now time.Time) (*snapshot, error) {
+	key := keyOf(check)
+	if behind := c.writes.Check(key.String(), c.storeOf); len(behind) > 0 {
+		if c.Clock.Since(behind[0].Since) < staleMax {
+			return nil, behind[0]
+		}
+		c.writes.Forget(key.String())
+	}
+	criteria := machinehealth.NewCriteria(check)
+	machines, err := c.machinesIn(check.Namespace, criteria.API)
+	if err != nil {
+		return nil, err
+	}
+	s := &snapshot{check: check, state: c.stateOf(check), machines: make(map[string]*machinehealth.Machine, len(machines))}
+	for _, machine := range machines {
+		s.machines[machine.Name] = machine
+	}
+	s.policy = machinehealth.Policy{
+		Owner: ownerOf(check), Criteria: &criteria, BackOff: c.BackOff, DryRun: c.DryRun,
+		Terminating: check.DeletionTimestamp != nil, ClockUntrusted: c.clockUntrusted(),
+	}
+	if err := c.observeTemplate(s); err != nil {
+		return nil, err
+	}
+	if err := c.observeTargets(ctx, s, machines, now); err != nil {
+		return nil, err
+	}
+	c.observeUpgrade(s)
+	c.observeOthers(s, now)
+	return s, c.observeHeldLeases(s)
+}
+
+// ownerOf returns a MachineHealthCheck as owner.
+func ownerOf(check *v1beta1.MachineHealthCheck) object.Owner {
+	return object.Owner{
+		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind,
+		Namespace: check.Namespace, Name: check.Name, UID: check.UID,
+	}
+}
+
+// clockUntrusted reports whether nothing may begin by the clock.
+func (c *Controller) clockUntrusted() bool { return c.ClockTrusted != nil && !c.ClockTrusted() }
+
+// observeTargets adds the targets, by name, with all that is known of them.
+func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines []*machinehealth.Machine, now time.Time) error {
+	crs, incomplete, err := c.observeCRs(s)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(machines, func(a, b *machinehealth.Machine) int { return strings.Compare(a.Name, b.Name) })
+	ignored := 0
+	reads := liveReads{left: maxLiveReads}
+	var verdicts []machinehealth.Verdict
+	s.state.pruneRequests(s.machines, crs)
+	for _, machine := range machines {
+		selected := s.policy.Criteria.Selects(machine)
+		if selected && !c.ofThisCluster(machine) {
+			ignored++
+			continue
+		}
+		if !selected && len(crs[machine.Name].own) == 0 {
+			continue
+		}
+		target := machinehealth.Target{Machine: machine, Unselected: !selected, Own: crs[machine.Name].own, Foreign: crs[machine.Name].foreign, Incomplete: incomplete}
+		c.observeTarget(ctx, s, &target, &reads, now)
+		if selected {
+			verdicts = append(verdicts, target.Verdict)
+		}
+		s.targets = append(s.targets, target)
+	}
+	s.addGone(crs)
+	if reads.failed || reads.left == 0 {
+		s.recheck = now.Add(time.Second)
+	}
+	s.policy.Summary = machinehealth.Summarize(s.policy.Criteria.MaxUnhealthy, verdicts, ignored, now)
+	s.finishRounds(now)
+	return nil
+}
+
+// observeTarget adds what is known of one target, and judges it.
+func (c *Controller) observeTarget(ctx context.Context, s *snapshot, t *machinehealth.Target, reads *liveReads, now time.Time) {
+	node, state := c.observeNode(ctx, t.Machine, reads)
+	var conditions []corev1.NodeCondition
+	t.Obstacles = machinehealth.ObstaclesOf(t.Machine)
+	t.ControlPlane = t.Machine.ControlPlane() || isControlPlane(node)
+	if node != nil {
+		conditions, t.NodeUID = node.Status.Conditions, node.UID
+		t.Obstacles.Excluded = t.Obstacles.Excluded || excluded(node)
+		t.Lease = c.lease(object.LeaseName(node.Name))
+	}
+	if t.Machine.Node != "" {
+		t.Obstacles.AmbiguousNode = c.ambiguous(t.Machine)
+		if t.Lease == nil {
+			t.Lease = c.lease(object.LeaseName(t.Machine.Node)) // It may outlive the Node.
+		}
+	}
+	t.Obstacles.ClusterPaused = c.clusterPaused(t.Machine)
+	if owner := t.Machine.Owner(); owner != nil {
+		t.Rounds = c.lease(machinehealth.BackOffLeaseName(owner.UID))
+	}
+	t.DeletionRequested = s.state.deletionRequested
+	attempt := s.state.attempts.Of(t.Machine.Name)
+	t.RetryAt, t.LastFailure, t.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
+	t.Verdict = s.policy.Criteria.Judge(t.Machine, state, conditions, t.Remediated(), now)
+}
+
+// excluded reports whether a Node carries the label that exempts it (spec 15).
+func excluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude] == "true" }
+
+// lease returns a lease as the cache has it, nil if there is none.
+func (c *Controller) lease(name string) *coordinationv1.Lease {
+	obj, exists, err := c.leases.GetByKey(c.LeaseNamespace + "/" + name)
+	if err != nil || !exists {
+		return nil
+	}
+	return obj.(*coordinationv1.Lease)
+}
+
+// ambiguous reports whether another Machine that is not being deleted names the same Node.
+func (c *Controller) ambiguous(machine *machinehealth.Machine) bool {
+	return slices.ContainsFunc(c.machinesOf(machine.Node), func(other *machinehealth.Machine) bool {
+		return other.UID != machine.UID && !other.Deleting()
+	})
+}
+
+// maxLiveReads is how many Nodes a sync looks for live that the cache does not have.
+const maxLiveReads = 64
+
+// liveReads are the reads of one sync.
+type liveReads struct {
+	left int
+	// failed means that one got no answer.
+	failed bool
+}
+
+// observeNode returns the Node of a Machine, nil if there is none, and what is known about that. A
+// Node that the cache does not have is looked for live: the cache may lag behind.
+func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Machine, reads *liveReads) (*corev1.Node, machinehealth.NodeState) {
+	if node := c.node(machine.Node); node != nil {
+		return node, machinehealth.NodeExists
+	}
+	switch {
+	case machine.Node == "" || machine.Deleting():
+		return nil, machinehealth.NodeUnknown
+	case c.missing.has(machine.Node):
+		return nil, machinehealth.NodeMissing
+	case reads.left == 0:
+		return nil, machinehealth.NodeUnknown
+	}
+	reads.left--
+	_, err := c.Kube.CoreV1().Nodes().Get(ctx, machine.Node, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		c.missing.add(machine.Node)
+		return nil, machinehealth.NodeMissing
+	}
+	reads.failed = true // Or found, and the watch is about to bring it.
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("Cannot find out whether a Node exists", "node", machine.Node, "cause", err.Error())
+	}
+	return nil, machinehealth.NodeUnknown
+}
+
+// missingNodes are Nodes that a live read did not find, and that the watch has not brought since.
+// The zero value is ready to use, from any goroutine.
+type missingNodes struct {
+	mu    sync.Mutex
+	names sets.Set[string]
+}
+
+func (m *missingNodes) has(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.names.Has(name)
+}
+
+func (m *missingNodes) add(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.names == nil {
+		m.names = sets.New[string]()
+	}
+	m.names.Insert(name)
+}
+
+func (m *missingNodes) remove(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.names.Delete(name)
+}
+
+// addGone adds the targets that are gone and have CRs left.
+func (s *snapshot) addGone(crs map[string]machineCRs) {
+	for name, of := range crs {
+		if s.machines[name] != nil || len(of.own) == 0 {
+			continue
+		}
+		machine := &machinehealth.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.check.Namespace, Name: name}}
+		s.targets = append(s.targets, machinehealth.Target{
+			Machine: machine, Gone: true, Unselected: true, Own: of.own, DeletionRequested: s.state.deletionRequested,
+		})
+	}
+	slices.SortFunc(s.targets, func(a, b machinehealth.Target) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
+}
+
+// finishRounds finds the owners that begin anew: the targets show a healthy Machine of theirs.
+func (s *snapshot) finishRounds(now time.Time) {
+	newest := map[types.UID]time.Time{}
+	leases := map[types.UID]*coordinationv1.Lease{}
+	for i := range s.targets {
+		t := &s.targets[i]
+		owner := t.Machine.Owner()
+		if owner == nil || t.Rounds == nil {
+			continue
+		}
+		leases[owner.UID] = t.Rounds
+		if created := t.Machine.CreationTimestamp.Time; t.Verdict.State == machinehealth.Healthy && created.After(newest[owner.UID]) {
+			newest[owner.UID] = created
+		}
+	}
+	for owner, lease := range leases {
+		rounds := machinehealth.RoundsOf(lease)
+		if s.policy.BackOff.Over(rounds, newest[owner], now) {
+			s.finishedRounds = append(s.finishedRounds, lease)
+			for i := range s.targets {
+				if s.targets[i].Rounds == lease {
+					s.targets[i].Rounds = nil
+				}
+			}
+		} else if rounds.Count > 0 {
+			s.recheck = health.Earliest(s.recheck, s.policy.BackOff.End(rounds))
+		}
+	}
+}
+
+// observeHeldLeases finds the leases that are held for Nodes of no target.
+func (c *Controller) observeHeldLeases(s *snapshot) error {
+	held, err := c.leases.ByIndex(leasesByCheckHolder, keyOf(s.check).String())
+	if err != nil {
+		return fmt.Errorf("listing leases: %w", err)
+	}
+	named := sets.New[string]()
+	for i := range s.targets {
+		if node := s.targets[i].Machine.Node; node != "" {
+			named.Insert(object.LeaseName(node))
+		}
+	}
+	for _, obj := range held {
+		if lease := obj.(*coordinationv1.Lease); !named.Has(lease.Name) && !machinehealth.IsBackOffLease(lease.Name) {
+			s.heldLeases = append(s.heldLeases, lease)
+		}
+	}
+	return nil
+}
+
+// observeUpgrade finds out whether the cluster is being upgraded, or an unhealthy Node of the
+// targets (spec M9.1).
+func (c *Controller) observeUpgrade(s *snapshot) {
+	for i := range s.targets {
+		t := &s.targets[i]
+		if node := c.node(t.Machine.Node); node != nil && t.Verdict.State == machinehealth.Unhealthy && remediation.Reconfiguring(node.Annotations) {
+			s.policy.Upgrading = true
+			return
+		}
+	}
+	s.policy.Upgrading = c.clusterUpgrading()
+}
+
+// storeOf returns the cache in which a write of the controller shows.
+func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bool) {
+	switch {
+	case resource == checkResource:
+		return c.checkStore, true
+	case resource == execute.LeaseResource:
+		return c.leases, true
+	}
+	if found, ok := c.machines.StoreOf(resource); ok {
+		return found, true
+	}
+	return c.remediations.StoreOf(resource)
+}

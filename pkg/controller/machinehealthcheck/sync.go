@@ -1,0 +1,141 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/attempts"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// checkState is what the process remembers of one MachineHealthCheck between syncs. It may be lost
+// at any time: then an event or a request may be repeated. A MachineHealthCheck is synced by one
+// worker at a time, so it needs no lock.
+type checkState struct {
+	uid types.UID
+	// deletionRequested holds the Machines and CRs whose deletion was requested, until the caches
+	// show it.
+	deletionRequested map[types.UID]bool
+	// entries and history are those of the last report: status may have no room for them, or an
+	// API that does not know them.
+	entries  machinehealth.Entries
+	history  []v1beta1.Remediation
+	attempts attempts.Attempts[string]
+}
+
+// stateOf returns the state of a MachineHealthCheck, which begins with what its status says.
+func (c *Controller) stateOf(check *v1beta1.MachineHealthCheck) *checkState {
+	if found, ok := c.states.Load(keyOf(check)); ok && found.(*checkState).uid == check.UID {
+		return found.(*checkState)
+	}
+	state := &checkState{
+		uid: check.UID, deletionRequested: map[types.UID]bool{}, attempts: attempts.New[string](),
+		entries: machinehealth.EntriesOf(&check.Status), history: check.Status.RemediationHistory,
+	}
+	c.states.Store(keyOf(check), state)
+	return state
+}
+
+// pruneRequests forgets the requests to delete Machines and CRs that the caches show.
+func (s *checkState) pruneRequests(machines map[string]*machinehealth.Machine, crs map[string]machineCRs) {
+	if len(s.deletionRequested) == 0 {
+		return
+	}
+	pending := sets.New[types.UID]()
+	for _, machine := range machines {
+		if !machine.Deleting() {
+			pending.Insert(machine.UID)
+		}
+	}
+	for _, of := range crs {
+		for _, cr := range of.own {
+			if !cr.Deleting() {
+				pending.Insert(cr.UID)
+			}
+		}
+	}
+	for uid := range s.deletionRequested {
+		if !pending.Has(uid) {
+			delete(s.deletionRequested, uid)
+		}
+	}
+}
+
+// sync brings one MachineHealthCheck up to date. It returns the instant at which to look again even
+// if nothing changes; zero means never.
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
+	now := c.Clock.Now()
+	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) {
+		c.forget(key)
+		return time.Time{}, nil
+	}
+	if err != nil || !c.Active() {
+		return time.Time{}, err // What is running stays as it is, and nothing is written (spec M4.2).
+	}
+	defer func() { c.metrics.measure(key, c.Clock.Since(now)) }()
+	s, err := c.snapshot(ctx, check, now)
+	if err != nil {
+		return time.Time{}, err
+	}
+	plans := machinehealth.NewPlans(&s.policy, s.targets, now)
+	c.limit(s, plans, now)
+	summary := &s.policy.Summary
+	klog.FromContext(ctx).V(4).Info("Syncing", "expected", summary.Expected, "healthy", summary.Healthy, "limit", summary.Limit, "ignored", summary.Ignored, "targets", len(plans))
+	for i := range plans {
+		logPlan(ctx, &plans[i])
+	}
+	results := c.act(ctx, s, plans)
+	return c.report(ctx, s, results, now)
+}
+
+// logPlan logs what was decided about a target.
+func logPlan(ctx context.Context, plan *machinehealth.Plan) {
+	logger := klog.FromContext(ctx).V(5)
+	if !logger.Enabled() || (plan.Reason == "" && len(plan.Actions) == 0) {
+		return
+	}
+	actions := make([]string, 0, len(plan.Actions))
+	for _, action := range plan.Actions {
+		actions = append(actions, remediation.ActionName(action))
+	}
+	logger.Info("Planned", "machine", plan.Target.Machine.Name, "state", plan.Target.Verdict.State.String(), "trigger", plan.Target.Verdict.Trigger,
+		"reason", plan.Reason, "actions", actions, "until", plan.Until)
+}
+
+// slotRecheck is how often a control plane Machine that waits for the slot is looked at again: what
+// frees it may be of any kind.
+const slotRecheck = time.Second
+
+// limit withholds the remediation of control plane Machines that the caches show to be impossible.
+func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Time) {
+	for i := range plans {
+		if plan := &plans[i]; takesSlot(plan) && c.controlPlaneBusy(plan.Target.Machine) {
+			s.policy.Withhold(plan, v1alpha1.DecidedControlPlaneBusy, now)
+			plan.Recheck = health.Earliest(plan.Recheck, now.Add(slotRecheck))
+		}
+	}
+}
+
+// takesSlot reports whether a plan begins the remediation of a control plane Machine.
+func takesSlot(plan *machinehealth.Plan) bool { return plan.Begins() && plan.Target.ControlPlane }
+
+// forget drops all that is remembered about a MachineHealthCheck that is gone.
+func (c *Controller) forget(key cache.ObjectName) {
+	c.writes.Forget(key.String())
+	c.states.Delete(key)
+	c.metrics.forget(key)
+}
