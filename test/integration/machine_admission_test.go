@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 )
 
 // What the schemas say.
@@ -58,8 +61,8 @@ var mhcRules = map[string]struct {
 	"more than everything":       {spec: `{maxUnhealthy: 101%}`, denied: "maxUnhealthy must be a number or a percentage: 101%", openShift: noPercentage, own: noPercentage},
 	"no number":                  {spec: `{maxUnhealthy: half}`, denied: "maxUnhealthy must be a number or a percentage: half", openShift: noPercentage, own: noPercentage},
 	"half a number":              {spec: `{maxUnhealthy: 1.5}`, denied: "maxUnhealthy must be a number or a percentage: 1.5", openShift: noInteger, own: noInteger},
-	"beyond 32 bits":             {spec: `{maxUnhealthy: 3000000000}`, denied: "maxUnhealthy must not exceed 2147483647: 3000000000"},
-	"beyond 64 bits in a string": {spec: `{maxUnhealthy: "99999999999999999999"}`, denied: "maxUnhealthy must not exceed 2147483647: 99999999999999999999"},
+	"beyond 32 bits":             {spec: `{maxUnhealthy: 3000000000}`, denied: "maxUnhealthy must be a number or a percentage: 3000000000"},
+	"beyond 64 bits in a string": {spec: `{maxUnhealthy: "99999999999999999999"}`, denied: "maxUnhealthy must be a number or a percentage: 99999999999999999999"},
 
 	"timeouts":        {spec: `{unhealthyConditions: [{type: Ready, status: Unknown, timeout: 300s}, {type: Terminating, status: "True", timeout: 0s}, {type: a, status: b, timeout: 1.5h2m3s4ms5us6µs7ns}]}`},
 	"longest timeout": {spec: `{unhealthyConditions: [{type: a, status: b, timeout: 9223372035854775µs}]}`},
@@ -183,6 +186,31 @@ func testMHCRules(a *mhcAdmission, crd servedCRD) {
 		object.SetName(valid.GetName())
 		object.SetResourceVersion(valid.GetResourceVersion())
 		require.Equal(a, want, a.update(object), "update: %s", name)
+		requireSameProblem(a, name, object)
+	}
+}
+
+// lenient are what is denied, and what the controller makes the best of where it is stored: see
+// spec M3.4.
+var lenient = map[string]bool{"negative": true, "strategy and template": true, "timeout without unit": true}
+
+// requireSameProblem requires that the controller finds the same problem in a stored
+// MachineHealthCheck as admission.
+func requireSameProblem(a *mhcAdmission, name string, object *unstructured.Unstructured) {
+	a.Helper()
+	var typed v1beta1.MachineHealthCheck
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &typed); err != nil {
+		require.Contains(a, []string{"beyond 32 bits", "half a number"}, name, "%v", err)
+		return
+	}
+	want, got := mhcRules[name].denied, strings.TrimSpace(machinehealth.NewCriteria(&typed).Problem)
+	switch {
+	case lenient[name]:
+		require.Empty(a, got, name)
+	case strings.HasPrefix(want, "Invalid selector"):
+		require.True(a, strings.HasPrefix(got, "Invalid selector"), "%s: %s", name, got)
+	default:
+		require.Equal(a, want, got, name)
 	}
 }
 
