@@ -25,7 +25,17 @@ type source struct {
 	template  string // In templates of the chart.
 	condition string // Of the template language; empty means always.
 	keep      bool   // Whether its objects stay when the chart is uninstalled.
+	patches   []patch
 }
+
+// patch is a JSON patch with which a component adds a rule to a ClusterRole.
+type patch struct {
+	role      string
+	manifest  string
+	condition string // When the chart has what the component has.
+}
+
+const machines = "components/machine-health-check/"
 
 var sources = []source{
 	{manifest: "base/crd/nodehealthchecks.yaml", template: "crd.yaml", condition: ".Values.crds.install", keep: true},
@@ -34,12 +44,20 @@ var sources = []source{
 	{manifest: "base/quota.yaml", template: "quota.yaml", condition: "and .Values.resourceQuota.create .Values.priorityClassName"},
 	{manifest: "base/rbac/controller.yaml", template: "rbac-controller.yaml"},
 	{manifest: "base/rbac/aggregation.yaml", template: "rbac-aggregation.yaml"},
-	{manifest: "base/rbac/users.yaml", template: "rbac-users.yaml"},
+	{manifest: "base/rbac/users.yaml", template: "rbac-users.yaml", patches: []patch{
+		{role: "nhc-view", manifest: machines + "without-crd/view.yaml", condition: ".Values.machineHealthCheck.enabled"},
+		{role: "nhc-edit", manifest: machines + "without-crd/edit.yaml", condition: ".Values.machineHealthCheck.enabled"},
+	}},
 	{manifest: "base/flowcontrol.yaml", template: "flowcontrol.yaml"},
 	{manifest: "base/networkpolicy.yaml", template: "networkpolicy.yaml", condition: ".Values.networkPolicy.enabled"},
 	{manifest: "components/openshift/rbac.yaml", template: "openshift-rbac.yaml", condition: ".Values.openshift.enabled"},
 	{manifest: "components/openshift/monitoring.yaml", template: "openshift-monitoring.yaml", condition: ".Values.openshift.enabled"},
 	{manifest: "components/cluster-api/rbac.yaml", template: "cluster-api-rbac.yaml", condition: ".Values.clusterAPI.enabled"},
+	// The CRD of OpenShift is not to be replaced.
+	{manifest: machines + "crd/machinehealthchecks.yaml", template: "machine-health-check-crd.yaml", condition: "and .Values.machineHealthCheck.enabled .Values.crds.install (not .Values.openshift.enabled)", keep: true},
+	{manifest: machines + "without-crd/admission.yaml", template: "machine-health-check-admission.yaml", condition: ".Values.machineHealthCheck.enabled"},
+	{manifest: machines + "without-crd/admission-machines.yaml", template: "machine-health-check-admission-machines.yaml", condition: ".Values.machineHealthCheck.enabled"},
+	{manifest: machines + "without-crd/rbac.yaml", template: "machine-health-check-rbac.yaml", condition: ".Values.machineHealthCheck.enabled"},
 	{manifest: "monitoring/servicemonitor.yaml", template: "servicemonitor.yaml", condition: "and .Values.monitoring.enabled .Values.monitoring.serviceMonitor"},
 }
 
@@ -64,7 +82,13 @@ func generate(manifests string) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		template, err := s.render(string(content))
+		rules := map[string]string{}
+		for _, p := range s.patches {
+			if rules[p.role], err = p.render(manifests); err != nil {
+				return nil, err
+			}
+		}
+		template, err := s.render(string(content), rules)
 		if err != nil {
 			return nil, fmt.Errorf("making a template of %s: %w", s.manifest, err)
 		}
@@ -114,8 +138,27 @@ var values = strings.NewReplacer(
 	"values: [system-cluster-critical]\n", "values: [{{ .Values.priorityClassName | quote }}]\n",
 )
 
-// render makes a template of a manifest.
-func (s source) render(manifest string) (string, error) {
+// render returns the rule that the patch adds, with its condition, as it stands at the end of
+// a ClusterRole.
+func (p patch) render(manifests string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(manifests, p.manifest))
+	if err != nil {
+		return "", err
+	}
+	var operations []struct{ Op, Path string }
+	if err := yaml.Unmarshal(content, &operations); err != nil {
+		return "", fmt.Errorf("reading %s: %w", p.manifest, err)
+	}
+	_, value, found := strings.Cut(string(content), "  value:\n    ")
+	if len(operations) != 1 || operations[0].Op != "add" || operations[0].Path != "/rules/-" || !found {
+		return "", fmt.Errorf("%s does more than add a rule", p.manifest)
+	}
+	return "{{- if " + p.condition + " }}\n- " + strings.ReplaceAll(value, "\n    ", "\n  ") + "{{- end }}\n", nil
+}
+
+// render makes a template of a manifest. The rules are added at the end of the objects with
+// these names.
+func (s source) render(manifest string, rules map[string]string) (string, error) {
 	if strings.Contains(manifest, "{{") {
 		return "", errors.New("it has {{, which is special in a template")
 	}
@@ -129,6 +172,10 @@ func (s source) render(manifest string) (string, error) {
 			body.WriteString("---\n")
 		}
 		body.WriteString(labelled)
+		if _, name, named := strings.Cut(document, metadata+"  name: "); named {
+			name, _, _ = strings.Cut(name, "\n")
+			body.WriteString(rules[name])
+		}
 	}
 	template := values.Replace(body.String())
 	for line := range strings.Lines(template) {

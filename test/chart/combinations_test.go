@@ -9,6 +9,9 @@ var combinations = [][]string{
 	{},
 	{"openshift.enabled=true"},
 	{"clusterAPI.enabled=true"},
+	{"machineHealthCheck.enabled=true"},
+	{"machineHealthCheck.enabled=true", "crds.install=false"},
+	{"machineHealthCheck.enabled=true", "openshift.enabled=true"},
 	{"monitoring.enabled=true"},
 	{"monitoring.enabled=true", "monitoring.serviceMonitor=false"},
 	{"monitoring.enabled=true", "monitoring.prometheusRule=false"},
@@ -29,5 +32,5 @@ var combinations = [][]string{
 		"podAnnotations.a=b", "extraLabels.team=nodes", "extraLabels.empty=", "extraArgs={--v=2}",
 	},
 	{"networkPolicy.enabled=false", "resourceQuota.create=false", "crds.install=false", "leaseNamespace.create=false", "replicas=1"},
-	{"openshift.enabled=true", "clusterAPI.enabled=true", "monitoring.enabled=true", "extraLabels.team=nodes"},
+	{"openshift.enabled=true", "clusterAPI.enabled=true", "machineHealthCheck.enabled=true", "monitoring.enabled=true", "extraLabels.team=nodes"},
 }

@@ -21,18 +21,25 @@ import (
 // installation that docs/installation.md describes.
 func TestSameAsManifests(t *testing.T) {
 	t.Parallel()
-	everything := []string{"openshift.enabled=true", "clusterAPI.enabled=true", "monitoring.enabled=true"}
+	everything := []string{"openshift.enabled=true", "clusterAPI.enabled=true", "machineHealthCheck.enabled=true", "monitoring.enabled=true"}
 	for name, tc := range map[string]struct {
 		namespace  string
 		components []string
 		values     []string
 	}{
-		"base":              {},
-		"openshift":         {components: []string{"openshift"}, values: []string{"openshift.enabled=true"}},
-		"cluster-api":       {components: []string{"cluster-api"}, values: []string{"clusterAPI.enabled=true"}},
+		"base":                 {},
+		"openshift":            {components: []string{"openshift"}, values: []string{"openshift.enabled=true"}},
+		"cluster-api":          {components: []string{"cluster-api"}, values: []string{"clusterAPI.enabled=true"}},
+		"machine-health-check": {components: []string{"machine-health-check"}, values: []string{"machineHealthCheck.enabled=true"}},
+		"machine-health-check of OpenShift": {
+			components: []string{"openshift", "machine-health-check/without-crd"}, values: []string{"openshift.enabled=true", "machineHealthCheck.enabled=true"},
+		},
+		"machine-health-check elsewhere": {
+			namespace: "node-health", components: []string{"machine-health-check", "namespace"}, values: []string{"machineHealthCheck.enabled=true"},
+		},
 		"monitoring":        {components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
 		"another namespace": {namespace: "node-health", components: []string{"namespace"}},
-		"all of it":         {namespace: "node-health", components: []string{"openshift", "cluster-api", "monitoring", "namespace"}, values: everything},
+		"all of it":         {namespace: "node-health", components: []string{"openshift", "cluster-api", "machine-health-check/without-crd", "monitoring", "namespace"}, values: everything},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,6 +172,7 @@ func TestRefusedValues(t *testing.T) {
 		"image.digest=latest":                       "at '/image/digest': 'latest' does not match pattern",
 		"image.repository=registry/a@sha256:b":      "at '/image/repository'",
 		"resources.limits.memory=1G":                "at '/resources/limits/memory': '1G' does not match pattern",
+		"machineHealthCheck.crd=true":               "at '/machineHealthCheck': additional properties 'crd' not allowed",
 		"openshift=true":                            "at '/openshift': got boolean, want object",
 		"crds.keep=false":                           "at '/crds': additional properties 'keep' not allowed",
 		`extraLabels.app\.kubernetes\.io/name=mine`: "invalid propertyName 'app.kubernetes.io/name'",

@@ -263,42 +263,48 @@ func testSpecRules(a *admission) {
 
 // testSelectors compares the rules about selectors with the parser of Kubernetes.
 func testSelectors(a *admission) {
+	accepted := 0
+	for _, selector := range candidateSelectors() {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&selector)
+		require.NoError(a, err)
+		spec := a.spec(classicSpec, `{}`)
+		spec["selector"] = content
+		_, invalid := metav1.LabelSelectorAsSelector(&selector)
+		denials := a.create(spec)
+		if invalid == nil {
+			accepted++
+			require.Empty(a, denials, "%v", selector)
+			continue
+		}
+		require.NotEmpty(a, denials, "%v: %v", selector, invalid)
+		for _, denial := range denials {
+			require.True(a, strings.HasPrefix(denial, "Invalid selector"), denial)
+		}
+	}
+	require.Greater(a, accepted, 20, "some are valid")
+}
+
+// candidateSelectors are selectors with valid and invalid keys and values. None is longer than
+// the CRD permits.
+func candidateSelectors() []metav1.LabelSelector {
 	long := func(n int) string { return strings.Repeat("a", n) }
 	words := []string{
 		"", "a", "A", "7", "a/b", "A/b", "a/B", "a/", "/b", "a/b/c", "a.b/c", "a..b/c", "a-b.c-d/e", "-a/b", "a-/b", "a_b/c",
 		"-a", "a-", "_a", "a_", ".a", "a.", "a_b.c-D", "a b", " a", "a ", "ä", "a\nb", "a\n", "ſ", "K",
 		long(63), long(64), long(100), "b/" + long(63), "b/" + long(64), long(253) + "/b", long(254) + "/b", long(300) + "/b", "a/" + long(300),
 	}
-	accepted := 0
+	var selectors []metav1.LabelSelector
 	for _, word := range words {
-		selectors := []metav1.LabelSelector{
-			{MatchLabels: map[string]string{word: ""}},
-			{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: word, Operator: metav1.LabelSelectorOpExists}}},
-		}
+		selectors = append(selectors,
+			metav1.LabelSelector{MatchLabels: map[string]string{word: ""}},
+			metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: word, Operator: metav1.LabelSelectorOpExists}}})
 		if len(word) <= 128 { // The bound of a value: what is longer is denied as too long.
 			selectors = append(selectors,
 				metav1.LabelSelector{MatchLabels: map[string]string{"key": word}},
 				metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "key", Operator: metav1.LabelSelectorOpIn, Values: []string{"a", word}}}})
 		}
-		for _, selector := range selectors {
-			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&selector)
-			require.NoError(a, err)
-			spec := a.spec(classicSpec, `{}`)
-			spec["selector"] = content
-			_, invalid := metav1.LabelSelectorAsSelector(&selector)
-			denials := a.create(spec)
-			if invalid == nil {
-				accepted++
-				require.Empty(a, denials, "%v", selector)
-				continue
-			}
-			require.NotEmpty(a, denials, "%v: %v", selector, invalid)
-			for _, denial := range denials {
-				require.True(a, strings.HasPrefix(denial, "Invalid selector"), denial)
-			}
-		}
 	}
-	require.Greater(a, accepted, 20, "some are valid")
+	return selectors
 }
 
 // ofLaterVersion is a status with values that a later version may have: it must be able

@@ -137,7 +137,7 @@ type Remediation struct {
 	// +required
 	TargetName string `json:"targetName"`
 	// machine is the name of the Machine.
-	// +required
+	// +optional
 	Machine string `json:"machine"`
 	// conditionType is the type of the condition that was the trigger.
 	// +optional

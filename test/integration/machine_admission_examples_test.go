@@ -1,0 +1,230 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// testMHCCost judges a MachineHealthCheck as large as there is any reason for: the API server
+// gives up on rules that cost too much, and then denies the request.
+func testMHCCost(a *mhcAdmission) {
+	conditions := make([]any, 256)
+	for i := range conditions {
+		conditions[i] = map[string]any{"type": fmt.Sprintf("Condition%d", i), "status": "True", "timeout": strings.Repeat("1s", 32)}
+	}
+	labels := map[string]any{}
+	for i := range 256 {
+		labels[fmt.Sprintf("%s.example.com/label-%d", strings.Repeat("a", 63), i)] = strings.Repeat("v", 63)
+	}
+	values := make([]any, 512)
+	for i := range values {
+		values[i] = fmt.Sprintf("%s-%d", strings.Repeat("v", 55), i)
+	}
+	object := a.mhc("large", externalStrategy, `{}`)
+	object.Object["spec"] = map[string]any{
+		"unhealthyConditions": conditions,
+		"selector": map[string]any{
+			"matchLabels":      labels,
+			"matchExpressions": []any{map[string]any{"key": "a", "operator": "In", "values": values}, map[string]any{"key": "b", "operator": "NotIn", "values": values}},
+		},
+	}
+	require.Empty(a, a.create(object))
+	conditions[255] = map[string]any{"type": "Last", "status": "True", "timeout": "9999999h"}
+	require.Equal(a, "timeout must be a duration: 9999999h", a.create(object))
+}
+
+// testMHCDefaults tests the defaults of M3.1, which are those of OpenShift.
+func testMHCDefaults(a *mhcAdmission) {
+	for spec, want := range map[string]string{
+		`{}`:                        `{maxUnhealthy: 100%, nodeStartupTimeout: 10m}`,
+		`{maxUnhealthy: 0}`:         `{maxUnhealthy: 0, nodeStartupTimeout: 10m}`,
+		`{nodeStartupTimeout: "0"}`: `{maxUnhealthy: 100%, nodeStartupTimeout: "0"}`,
+	} {
+		created, err := a.client.Create(a.Context(), a.mhc("defaults", "", spec), metav1.CreateOptions{DryRun: dryRun})
+		require.NoError(a, err)
+		require.Equal(a, a.parse(want), created.Object["spec"], spec)
+		require.NotContains(a, created.Object, "status")
+	}
+	created, err := a.client.Create(a.Context(), a.mhc("defaults", "", ""), metav1.CreateOptions{DryRun: dryRun})
+	require.NoError(a, err)
+	require.NotContains(a, created.Object, "spec")
+}
+
+// The MachineHealthChecks of the documents that introduced the kind and its history, as they are
+// but for names that an example leaves out.
+const (
+	designExample = `
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineHealthCheck
+metadata:
+  name: example
+  namespace: openshift-machine-api
+  annotations:
+    cluster.x-k8s.io/paused: ""
+spec:
+  selector:
+    matchLabels:
+      role: worker
+  unhealthyConditions:
+  - type:    "Ready"
+    status:  "Unknown"
+    timeout: "300s"
+  - type:    "Ready"
+    status:  "False"
+    timeout: "300s"
+  maxUnhealthy: "40%"
+status:
+  currentHealthy: 5
+  expectedMachines: 5
+`
+	historyExample = `
+apiVersion: machine.openshift.io/v1beta1
+kind: MachineHealthCheck
+metadata:
+  annotations:
+    machine.openshift.io/remediation-strategy: external-baremetal
+  creationTimestamp: "2020-11-24T16:31:22Z"
+spec:
+  maxUnhealthy: 100%
+  nodeStartupTimeout: 60m
+  selector:
+    matchLabels:
+      machine.openshift.io/cluster-api-machine-role: worker
+  unhealthyConditions:
+  - status: "False"
+    timeout: 20s
+    type: Ready
+  - status: Unknown
+    timeout: 20s
+    type: Ready
+status:
+  conditions:
+  - lastTransitionTime: "2020-11-24T17:17:32Z"
+    status: "True"
+    type: RemediationAllowed
+  currentHealthy: 2
+  expectedMachines: 2
+  remediationHistory:
+  - conditionStatus: Unknown
+    conditionType: Ready
+    detected: "2020-11-24T17:33:43Z"
+    fenced: "2020-11-24T17:34:35Z"
+    finished: "2020-11-24T17:35:09Z"
+    remediationType: external
+    started: "2020-11-24T17:34:04Z"
+    targetKind: Node
+    targetName: worker-1
+  remediationsAllowed: 2
+`
+)
+
+// testMHCExamples stores the examples with their statuses. OpenShift's CRD drops the history
+// (M3.2).
+func testMHCExamples(a *mhcAdmission, crd servedCRD) {
+	for _, example := range []string{designExample, historyExample} {
+		var object unstructured.Unstructured
+		content, err := yaml.YAMLToJSON([]byte(example))
+		require.NoError(a, err)
+		require.NoError(a, object.UnmarshalJSON(content))
+		if object.GetName() == "" {
+			object.SetName("history")
+			object.SetNamespace(machineNamespace)
+		}
+		status, spec := object.Object["status"], object.Object["spec"]
+		created, err := a.client.Create(a.Context(), &object, metav1.CreateOptions{})
+		require.NoError(a, err)
+		wantSpec := a.parse(`{nodeStartupTimeout: 10m}`)
+		maps.Copy(wantSpec, spec.(map[string]any))
+		require.Equal(a, wantSpec, created.Object["spec"])
+		created.Object["status"] = status
+		created, err = a.client.UpdateStatus(a.Context(), created, metav1.UpdateOptions{})
+		require.NoError(a, err)
+		want := maps.Clone(status.(map[string]any))
+		if crd.name == openShiftCRD.name {
+			delete(want, "remediationHistory")
+		}
+		requireSameJSON(a, want, created.Object["status"])
+		a.delete(object.GetName())
+	}
+	a.testAddedFields(crd)
+}
+
+// testAddedFields writes every field that is not OpenShift's (M3.1, M16), with values that a later
+// version may have.
+func (a *mhcAdmission) testAddedFields(crd servedCRD) {
+	created, err := a.client.Create(a.Context(), a.mhc("added", "", `{}`), metav1.CreateOptions{})
+	require.NoError(a, err)
+	defer a.delete("added")
+	status := a.parse(`
+observedGeneration: 7
+ignoredMachines: 3
+unhealthyMachines:
+- name: worker-1
+  node: node-1
+  trigger: {type: Ready, status: Unknown, reason: Later}
+  detected: "2026-01-02T03:04:05Z"
+  decision: {type: Later, reason: Later, message: why, since: "2026-01-02T03:04:05Z", nextCheckTime: "2026-01-02T03:04:06Z"}
+remediationHistory:
+- {targetKind: Machine, targetName: worker-1, machine: worker-1, reason: MachineFailed, detected: "2026-01-02T03:04:05Z", started: "2026-01-02T03:04:05Z",
+   fenced: "2026-01-02T03:04:05Z", closed: "2026-01-02T03:04:05Z", remediationType: later, replacement: worker-2, owner: "1"}
+`)
+	created.Object["status"] = merge(status, a.parse(`{conditions: [{type: RemediationAllowed, status: "False", severity: Warning, reason: TooManyUnhealthy, message: why, lastTransitionTime: "2026-01-02T03:04:05Z"}]}`))
+	want := created.Object["status"]
+	if crd.name == openShiftCRD.name {
+		want = map[string]any{"conditions": want.(map[string]any)["conditions"]}
+	}
+	created, err = a.client.UpdateStatus(a.Context(), created, metav1.UpdateOptions{})
+	require.NoError(a, err)
+	requireSameJSON(a, want, created.Object["status"])
+}
+
+func requireSameJSON(a *mhcAdmission, want, got any) {
+	a.Helper()
+	wantJSON, err := json.Marshal(want)
+	require.NoError(a, err)
+	gotJSON, err := json.Marshal(got)
+	require.NoError(a, err)
+	require.JSONEq(a, string(wantJSON), string(gotJSON))
+}
+
+// testMHCColumns tests what kubectl shows: as OpenShift does.
+func testMHCColumns(a *mhcAdmission) {
+	created, err := a.client.Create(a.Context(), a.mhc("shown", "", `{maxUnhealthy: 40%}`), metav1.CreateOptions{})
+	require.NoError(a, err)
+	defer a.delete("shown")
+	a.writeStatus(created, `{expectedMachines: 5, currentHealthy: 4}`)
+	for _, name := range []string{"mhc", "mhcs", "machinehealthchecks.machine.openshift.io"} {
+		output, err := a.cluster.Kubectl(a.Context(), "get", name, "shown", "--namespace", machineNamespace)
+		require.NoError(a, err)
+		require.Equal(a, "NAME MAXUNHEALTHY EXPECTEDMACHINES CURRENTHEALTHY shown 40% 5 4", strings.Join(strings.Fields(output), " "))
+	}
+}
+
+// testMHCSamples applies what users are shown, strictly: also what the schema would drop is an
+// error. One sample does not replace another.
+func testMHCSamples(a *mhcAdmission) {
+	samples, err := filepath.Glob(filepath.Join("..", "..", "manifests", "samples", "machine-health-check", "*.yaml"))
+	require.NoError(a, err)
+	require.Len(a, samples, 4)
+	var names []string
+	for _, sample := range samples {
+		output, err := a.cluster.Kubectl(a.Context(), "create", "--dry-run=server", "--validate=strict", "-o=name", "-f", sample)
+		require.NoError(a, err, sample)
+		require.NotContains(a, names, output, sample)
+		names = append(names, output)
+	}
+	for _, name := range names {
+		require.True(a, strings.HasPrefix(name, "machinehealthcheck.machine.openshift.io/"), name)
+	}
+}

@@ -1,0 +1,188 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+)
+
+// foreignLeader is the lease of OpenShift's own controller of MachineHealthChecks.
+const foreignLeader = "cluster-api-provider-healthcheck-leader"
+
+// machinePermissions are what spec M20.2 lists, with the verbs of each resource.
+var machinePermissions = map[string]string{
+	"machinehealthchecks.machine.openshift.io":        "get list watch",
+	"machinehealthchecks/status.machine.openshift.io": "get update patch",
+	"machines.machine.openshift.io":                   "get list watch delete patch",
+	"machines.cluster.x-k8s.io":                       "get list watch delete",
+	"clusters.cluster.x-k8s.io":                       "get list watch",
+	"machinehealthchecks.cluster.x-k8s.io":            "get list watch",
+	"featuregates.config.openshift.io":                "get list watch",
+	"leases.coordination.k8s.io/" + foreignLeader:     "get list watch",
+	"events.events.k8s.io":                            "create patch",
+}
+
+// TestMachinePermissions: the overlay grants what spec M20.2 lists, and no more, and the API
+// server judges by it.
+func TestMachinePermissions(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.createNamespaces(t, machineNamespace)
+	before := c.granted(t)
+	c.applyOverlay(t, ownOverlay)
+	granted := map[string][]string{}
+	for _, p := range c.granted(t) {
+		if slices.Contains(before, p) {
+			continue
+		}
+		require.Empty(t, p.namespace, "%s", p)
+		what := p.resource + "." + p.group
+		if p.object != "" {
+			what += "/" + p.object
+		}
+		granted[what] = append(granted[what], p.verb)
+		eventually(t, p.String(), func() bool { return c.permitted(t, p) })
+	}
+	want := map[string][]string{}
+	for what, verbs := range machinePermissions {
+		want[what] = strings.Fields(verbs)
+	}
+	require.Equal(t, want, granted)
+	for what, lacks := range map[string][]permission{
+		"no name":    {{verb: "list", group: "coordination.k8s.io", resource: "leases"}, {verb: "watch", group: "coordination.k8s.io", resource: "leases"}},
+		"other name": {{verb: "get", group: "coordination.k8s.io", resource: "leases", object: "kube-scheduler", namespace: "kube-system"}},
+		"writes": {
+			{verb: "update", group: "coordination.k8s.io", resource: "leases", object: foreignLeader, namespace: machineNamespace},
+			{verb: "update", group: "machine.openshift.io", resource: "machines"},
+			{verb: "deletecollection", group: "machine.openshift.io", resource: "machines"},
+			{verb: "patch", group: "machine.openshift.io", resource: "machines/status"},
+			{verb: "patch", group: "machine.openshift.io", resource: "machinehealthchecks"},
+			{verb: "patch", group: "cluster.x-k8s.io", resource: "machines"},
+		},
+		"others": {{verb: "get", group: "machine.openshift.io", resource: "machinesets"}, {verb: "get", resource: "secrets"}},
+	} {
+		for _, p := range lacks {
+			require.False(t, c.permitted(t, p), "%s: %s", what, p)
+		}
+	}
+	t.Run("the lease of one name", func(t *testing.T) { testForeignLeader(t, c) })
+	t.Run("users", func(t *testing.T) { testMachineUsers(t, c) })
+}
+
+// testForeignLeader: the controller finds that lease in whatever namespace it is, and sees no
+// other one.
+func testForeignLeader(t *testing.T, c *cluster) {
+	config, err := c.ServiceAccountConfig(t.Context(), deploy.Namespace, deploy.ServiceAccount)
+	require.NoError(t, err)
+	client, err := kubernetes.NewForConfig(config)
+	require.NoError(t, err)
+	for _, name := range []string{foreignLeader, "other"} {
+		_, err = c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), newLease(name), metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	everywhere := client.CoordinationV1().Leases(metav1.NamespaceAll)
+	one := metav1.ListOptions{FieldSelector: "metadata.name=" + foreignLeader}
+	list, err := everywhere.List(t.Context(), one)
+	require.NoError(t, err)
+	require.Len(t, list.Items, 1)
+	one.ResourceVersion = list.ResourceVersion
+	changes, err := everywhere.Watch(t.Context(), one)
+	require.NoError(t, err)
+	defer changes.Stop()
+	require.NoError(t, c.kube.CoordinationV1().Leases(machineNamespace).Delete(t.Context(), foreignLeader, metav1.DeleteOptions{}))
+	event := <-changes.ResultChan()
+	lease, isLease := event.Object.(*coordinationv1.Lease)
+	require.True(t, isLease, "%v", event)
+	require.Equal(t, foreignLeader, lease.Name)
+	for _, selector := range []string{"", "metadata.name=other"} {
+		_, err = everywhere.List(t.Context(), metav1.ListOptions{FieldSelector: selector})
+		require.True(t, apierrors.IsForbidden(err), "%q: %v", selector, err)
+	}
+}
+
+// testMachineUsers: who may read everything, or has the role nhc-edit, has the same for
+// MachineHealthChecks.
+func testMachineUsers(t *testing.T, c *cluster) {
+	for user, role := range map[string]string{"reader": "view", "editor": "nhc-edit", "nobody": ""} {
+		if role != "" {
+			_, err := c.kube.RbacV1().RoleBindings(machineNamespace).Create(t.Context(), &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: user},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+				Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: user}},
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+		}
+	}
+	may := func(user, verb, subresource string) bool {
+		review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: machineNamespace, Verb: verb, Group: machineHealthCheck.resource.Group, Resource: machineHealthCheck.resource.Resource, Subresource: subresource,
+			}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		return review.Status.Allowed
+	}
+	for user, verbs := range map[string][]string{
+		"reader": {"get", "list", "watch"}, "editor": {"create", "update", "patch", "delete", "deletecollection"}, "nobody": nil,
+	} {
+		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
+			eventually(t, fmt.Sprintf("%s may %s, or may not", user, verb), func() bool { return may(user, verb, "") == slices.Contains(verbs, verb) })
+		}
+		require.Equal(t, user == "reader", may(user, "get", "status"), user)
+		require.False(t, may(user, "update", "status"), user)
+	}
+}
+
+// TestMachineHealthCheckIsOptional: nothing of it is in the manifest that everybody applies, and
+// all of it moves to another namespace.
+func TestMachineHealthCheckIsOptional(t *testing.T) {
+	t.Parallel()
+	c := sharedCluster(t)
+	manifest, err := os.ReadFile(installManifest)
+	require.NoError(t, err)
+	for _, word := range []string{"machinehealthcheck", "--controllers", machinePolicy} {
+		require.NotContains(t, string(manifest), word)
+	}
+	for overlay, crd := range map[string]bool{ownOverlay: true, openShiftOverlay: false} {
+		rendered, err := c.Kubectl(t.Context(), "kustomize", filepath.Join("..", "..", "manifests", "overlays", overlay))
+		require.NoError(t, err)
+		require.Equal(t, crd, strings.Contains(rendered, "name: machinehealthchecks.machine.openshift.io"), overlay)
+		require.Contains(t, rendered, "- --controllers=nodehealthcheck,machinehealthcheck\n")
+		require.Equal(t, !crd, strings.Contains(rendered, "name: nhc-controller-openshift"), overlay)
+	}
+
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	manifests, err := filepath.Abs(filepath.Join("..", "..", "manifests"))
+	require.NoError(t, err)
+	manifests, err = filepath.Rel(dir, manifests)
+	require.NoError(t, err)
+	for name, content := range map[string]string{
+		"kustomization.yaml": strings.NewReplacer("DIR", manifests).Replace(
+			"resources: [DIR/overlays/machine-health-check, namespace.yaml]\ncomponents: [DIR/components/namespace]\n"),
+		"namespace.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: nhc-controller-namespace\n" +
+			"  annotations: {config.kubernetes.io/local-config: \"true\"}\ndata: {namespace: " + movedNamespace + "}\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	rendered, err := c.Kubectl(t.Context(), "kustomize", dir)
+	require.NoError(t, err)
+	require.NotContains(t, rendered, deploy.Namespace)
+	require.Equal(t, 2, strings.Count(rendered, "request.userInfo.username == 'system:serviceaccount:"+movedNamespace+":nhc-controller'"), "in the policies for nodes and machines")
+}
