@@ -6,6 +6,7 @@ package machinehealthcheck
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -37,7 +38,9 @@ type snapshot struct {
 	// machines are all Machines of the API in the namespace, by name.
 	machines map[string]*machinehealth.Machine
 	targets  []machinehealth.Target
-	policy   machinehealth.Policy
+	// requested are the objects whose deletion was requested by earlier syncs.
+	requested map[types.UID]bool
+	policy    machinehealth.Policy
 	// overlaps are the other MachineHealthChecks that select the same Machines.
 	overlaps []string
 	// heldLeases are leases that are held for Nodes of no target.
@@ -105,6 +108,7 @@ func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines [
 	reads := liveReads{left: maxLiveReads}
 	var verdicts []machinehealth.Verdict
 	s.state.pruneRequests(s.machines, crs)
+	s.requested = maps.Clone(s.state.deletionRequested) // What follows adds to those of the state.
 	for _, machine := range machines {
 		selected := s.policy.Criteria.Selects(machine)
 		if selected && !c.ofThisCluster(machine) {
@@ -151,7 +155,7 @@ func (c *Controller) observeTarget(ctx context.Context, s *snapshot, t *machineh
 	if owner := t.Machine.Owner(); owner != nil {
 		t.Rounds = c.lease(machinehealth.BackOffLeaseName(owner.UID))
 	}
-	t.DeletionRequested = s.state.deletionRequested
+	t.DeletionRequested = s.requested
 	attempt := s.state.attempts.Of(t.Machine.Name)
 	t.RetryAt, t.LastFailure, t.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
 	t.Verdict = s.policy.Criteria.Judge(t.Machine, state, conditions, t.Remediated(), now)
@@ -249,7 +253,7 @@ func (s *snapshot) addGone(crs map[string]machineCRs) {
 		}
 		machine := &machinehealth.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.check.Namespace, Name: name}}
 		s.targets = append(s.targets, machinehealth.Target{
-			Machine: machine, Gone: true, Unselected: true, Own: of.own, DeletionRequested: s.state.deletionRequested,
+			Machine: machine, Gone: true, Unselected: true, Own: of.own, DeletionRequested: s.requested,
 		})
 	}
 	slices.SortFunc(s.targets, func(a, b machinehealth.Target) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })

@@ -1,0 +1,476 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// machineScenario is one MachineHealthCheck with its Machines, their Nodes and their owner, in a
+// namespace of its own.
+type machineScenario struct {
+	*cluster
+	t *testing.T
+	// name is that of the namespace, the MachineHealthCheck and the owner, and the prefix of the
+	// Machines and Nodes.
+	name string
+	// kind is that of the Machines.
+	kind  optionalKind
+	owner metav1.OwnerReference
+}
+
+func newMachineScenario(t *testing.T, c *cluster, kind optionalKind) *machineScenario {
+	t.Helper()
+	s := &machineScenario{cluster: c, t: t, name: uniqueName(t.Name()), kind: kind}
+	_, err := c.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Logf("scenario %s", s.name)
+	// Any controller may own Machines: this one is a ConfigMap, and the test plays its controller.
+	owner, err := c.kube.CoreV1().ConfigMaps(s.name).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	s.owner = metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true)}
+	t.Cleanup(s.cleanUp)
+	return s
+}
+
+// cleanUp removes what counts in other scenarios.
+func (s *machineScenario) cleanUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	defer cancel()
+	if s.t.Failed() {
+		if output, err := s.Kubectl(ctx, "get", "machinehealthchecks.machine.openshift.io", "-n", s.name, "-o", "yaml"); err == nil {
+			s.t.Logf("MachineHealthChecks at the end:\n%s", output)
+		}
+	}
+	_ = s.mhcs().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	if list, err := s.machines().List(ctx, metav1.ListOptions{}); err == nil {
+		for i := range list.Items {
+			patch := []byte(`{"metadata":{"finalizers":null}}`)
+			_, _ = s.machines().Patch(ctx, list.Items[i].GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+			_ = s.machines().Delete(ctx, list.Items[i].GetName(), metav1.DeleteOptions{})
+		}
+	}
+	_ = s.kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: scenarioLabel + "=" + s.name})
+}
+
+func (s *machineScenario) machines() dynamic.ResourceInterface {
+	return s.dynamic.Resource(s.kind.resource).Namespace(s.name)
+}
+
+func (s *machineScenario) mhcs() dynamic.ResourceInterface {
+	return s.dynamic.Resource(machineHealthCheck.resource).Namespace(s.name)
+}
+
+// eventually waits until something holds.
+func (s *machineScenario) eventually(what string, holds func() bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)
+	defer cancel()
+	for !holds() {
+		select {
+		case <-time.After(lookInterval):
+		case <-ctx.Done():
+			s.t.Fatalf("did not come: %s", what)
+		}
+	}
+}
+
+// check returns a MachineHealthCheck that finds a Machine unhealthy as soon as its Node is not
+// ready; change changes it.
+func (s *machineScenario) check(change ...func(*v1beta1.MachineHealthCheck)) *v1beta1.MachineHealthCheck {
+	check := &v1beta1.MachineHealthCheck{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name},
+		Spec: v1beta1.MachineHealthCheckSpec{
+			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}},
+			UnhealthyConditions: []v1beta1.UnhealthyCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Timeout: "0s"},
+				{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Timeout: "0s"},
+			},
+			NodeStartupTimeout: new("0"),
+		},
+	}
+	if s.kind.resource.Group == v1beta1.MachineAPICluster {
+		check.Annotations = map[string]string{v1beta1.AnnotationMachineAPI: v1beta1.MachineAPICluster}
+	}
+	for _, c := range change {
+		c(check)
+	}
+	return check
+}
+
+// createCheck creates a MachineHealthCheck and waits until it was synced once.
+func (s *machineScenario) createCheck(change ...func(*v1beta1.MachineHealthCheck)) *v1beta1.MachineHealthCheck {
+	s.t.Helper()
+	created, err := s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Create(s.t.Context(), s.check(change...), metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	s.eventually("the MachineHealthCheck has a status", func() bool { return s.statusOf(created.Name).ExpectedMachines != nil })
+	return created
+}
+
+// updateCheck changes the MachineHealthCheck.
+func (s *machineScenario) updateCheck(change func(*v1beta1.MachineHealthCheck)) {
+	s.t.Helper()
+	s.eventually("the MachineHealthCheck can be updated", func() bool {
+		check, err := s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Get(s.t.Context(), s.name, metav1.GetOptions{})
+		require.NoError(s.t, err)
+		change(check)
+		_, err = s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Update(s.t.Context(), check, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			return false
+		}
+		require.NoError(s.t, err)
+		return true
+	})
+}
+
+func annotated(key, value string) func(*v1beta1.MachineHealthCheck) {
+	return func(check *v1beta1.MachineHealthCheck) { metav1.SetMetaDataAnnotation(&check.ObjectMeta, key, value) }
+}
+
+func atMost(maxUnhealthy intstr.IntOrString) func(*v1beta1.MachineHealthCheck) {
+	return func(check *v1beta1.MachineHealthCheck) { check.Spec.MaxUnhealthy = &maxUnhealthy }
+}
+
+func (s *machineScenario) status() v1beta1.MachineHealthCheckStatus { return s.statusOf(s.name) }
+
+func (s *machineScenario) statusOf(name string) v1beta1.MachineHealthCheckStatus {
+	s.t.Helper()
+	check, err := s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Get(s.t.Context(), name, metav1.GetOptions{})
+	require.NoError(s.t, err)
+	return check.Status
+}
+
+// eventuallyCounts waits until status has these counts.
+func (s *machineScenario) eventuallyCounts(expected, healthy int) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("%d machines expected, %d healthy", expected, healthy), func() bool {
+		status := s.status()
+		return *status.ExpectedMachines == expected && *status.CurrentHealthy == healthy
+	})
+}
+
+// entry returns what status says of a Machine, nil if nothing.
+func (s *machineScenario) entry(machine string) *v1beta1.UnhealthyMachine {
+	s.t.Helper()
+	status := s.status()
+	for i := range status.UnhealthyMachines {
+		if status.UnhealthyMachines[i].Name == machine {
+			return &status.UnhealthyMachines[i]
+		}
+	}
+	return nil
+}
+
+// eventuallyDecided waits until the decision about a Machine has this reason.
+func (s *machineScenario) eventuallyDecided(machine, reason string) *v1beta1.UnhealthyMachine {
+	s.t.Helper()
+	var entry *v1beta1.UnhealthyMachine
+	s.eventually("decision "+reason+" about "+machine, func() bool {
+		entry = s.entry(machine)
+		return entry != nil && string(entry.Decision.Reason) == reason
+	})
+	return entry
+}
+
+// machine returns a Machine, nil if there is none.
+func (s *machineScenario) machine(name string) *unstructured.Unstructured {
+	s.t.Helper()
+	machine, err := s.machines().Get(s.t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(s.t, err)
+	return machine
+}
+
+func (s *machineScenario) eventuallyGone(machine string) {
+	s.t.Helper()
+	s.eventually("Machine "+machine+" is gone", func() bool { return s.machine(machine) == nil })
+}
+
+// createMachine creates a Machine that is owned, without a Node, and change changes it.
+func (s *machineScenario) createMachine(name string, change ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	s.t.Helper()
+	machine, err := s.tryMachine(s.t.Context(), name, change...)
+	require.NoError(s.t, err)
+	return machine
+}
+
+func (s *machineScenario) tryMachine(ctx context.Context, name string, change ...func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
+	machine := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	if s.kind.resource.Group == v1beta1.MachineAPICluster {
+		machine.Object["spec"] = map[string]any{
+			"clusterName": "this", "bootstrap": map[string]any{"dataSecretName": "none"},
+			"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "TestMachine", "name": name},
+		}
+	}
+	machine.SetGroupVersionKind(s.kind.resource.GroupVersion().WithKind(s.kind.kind))
+	machine.SetName(name)
+	machine.SetLabels(map[string]string{"role": "worker"})
+	machine.SetOwnerReferences([]metav1.OwnerReference{s.owner})
+	for _, c := range change {
+		c(machine)
+	}
+	return s.machines().Create(ctx, machine, metav1.CreateOptions{})
+}
+
+func unowned(machine *unstructured.Unstructured) { machine.SetOwnerReferences(nil) }
+
+func finalized(machine *unstructured.Unstructured) {
+	machine.SetFinalizers([]string{"test.nhc-controller.io/instance"})
+}
+
+func machineAnnotated(key, value string) func(*unstructured.Unstructured) {
+	return func(machine *unstructured.Unstructured) { machine.SetAnnotations(map[string]string{key: value}) }
+}
+
+func machineLabelled(labels map[string]string) func(*unstructured.Unstructured) {
+	return func(machine *unstructured.Unstructured) {
+		all := machine.GetLabels()
+		for key, value := range labels {
+			all[key] = value
+		}
+		machine.SetLabels(all)
+	}
+}
+
+// join gives a Machine a Node that is ready, with the name of the Machine.
+func (s *machineScenario) join(machines ...string) {
+	s.t.Helper()
+	for _, name := range machines {
+		require.NoError(s.t, s.tryJoin(s.t.Context(), name, nil))
+	}
+}
+
+// nodeName returns the name of the Node of a Machine: Nodes have no namespace.
+func (s *machineScenario) nodeName(machine string) string { return s.name + "-" + machine }
+
+func (s *machineScenario) tryJoin(ctx context.Context, machine string, labels map[string]string) error {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: s.nodeName(machine), Labels: map[string]string{scenarioLabel: s.name}},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{readyCondition(corev1.ConditionTrue, time.Now().Add(-time.Hour))}},
+	}
+	for key, value := range labels {
+		node.Labels[key] = value
+	}
+	if s.kind.resource.Group == v1beta1.MachineAPICluster {
+		node.Annotations = map[string]string{"cluster.x-k8s.io/cluster-name": "this", "cluster.x-k8s.io/cluster-namespace": s.name}
+	}
+	if _, err := s.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return s.patchStatus(ctx, machine, map[string]any{"phase": "Running", "nodeRef": map[string]any{"kind": "Node", "name": s.nodeName(machine)}})
+}
+
+// patchStatus changes the status of a Machine, as its provider would.
+func (s *machineScenario) patchStatus(ctx context.Context, machine string, status map[string]any) error {
+	if s.kind.resource.Group == v1beta1.MachineAPICluster {
+		if ref, ok := status["nodeRef"].(map[string]any); ok {
+			delete(ref, "kind") // Its version v1beta2 has only a name.
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return err
+	}
+	_, err = s.machines().Patch(ctx, machine, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+func (s *machineScenario) setPhase(machine, phase string) {
+	s.t.Helper()
+	require.NoError(s.t, s.patchStatus(s.t.Context(), machine, map[string]any{"phase": phase}))
+}
+
+// setReady sets the condition Ready of the Node of a Machine, as of now.
+func (s *machineScenario) setReady(machine string, status corev1.ConditionStatus) {
+	s.t.Helper()
+	s.setNodeCondition(machine, readyCondition(status, time.Now()))
+}
+
+func (s *machineScenario) setNodeCondition(machine string, condition corev1.NodeCondition) {
+	s.t.Helper()
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
+	require.NoError(s.t, err)
+	_, err = s.kube.CoreV1().Nodes().Patch(s.t.Context(), s.nodeName(machine), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	require.NoError(s.t, err)
+}
+
+// patchMachine merges a patch into the metadata of a Machine.
+func (s *machineScenario) patchMachine(machine string, metadata map[string]any) {
+	s.t.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	require.NoError(s.t, err)
+	_, err = s.machines().Patch(s.t.Context(), machine, types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(s.t, err)
+}
+
+// deleteRequests returns the controller's requests to delete Machines of the scenario, of one name
+// or of all.
+func (s *machineScenario) deleteRequests(name string) []localkube.Request {
+	s.t.Helper()
+	return s.audited(s.t, func(r localkube.Request) bool {
+		return r.User == deploy.User && r.Verb == "delete" && r.Resource == "machines" && r.Namespace == s.name && (name == "" || r.Name == name)
+	})
+}
+
+// events returns the notes of all events with this reason about an object of the scenario.
+func (s *machineScenario) events(kind, name, reason string) []string {
+	s.t.Helper()
+	about := fields.Set{"regarding.kind": kind, "regarding.name": name, "reason": reason}
+	list, err := s.kube.EventsV1().Events(s.name).List(s.t.Context(), metav1.ListOptions{FieldSelector: about.String()})
+	require.NoError(s.t, err)
+	var notes []string
+	for _, event := range list.Items {
+		require.Equal(s.t, "machinehealthcheck-controller", event.ReportingController, "M17.1")
+		for range occurrences(&event) {
+			notes = append(notes, event.Note)
+		}
+	}
+	return notes
+}
+
+func (s *machineScenario) eventuallyEvent(kind, name, reason, note string) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("event %s on %s %s: %s", reason, kind, name, note), func() bool { return slices.Contains(s.events(kind, name, reason), note) })
+}
+
+// machineSet plays the controller of the owner and the provider of its Machines: it keeps so many
+// Machines that are not being deleted, and provide decides what becomes of each new one.
+type machineSet struct {
+	s        *machineScenario
+	replicas int
+	provide  func(ctx context.Context, machine string) error
+
+	mu      sync.Mutex
+	made    int
+	problem error
+	// lives are the names of the Machines in the order of their creation.
+	lives []string
+}
+
+// startMachineSet starts the stand-in. It stops at the end of the test.
+func (s *machineScenario) startMachineSet(replicas int, provide func(ctx context.Context, machine string) error) *machineSet {
+	s.t.Helper()
+	set := &machineSet{s: s, replicas: replicas, provide: provide}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			if err := set.reconcile(ctx); err != nil && ctx.Err() == nil {
+				set.mu.Lock()
+				set.problem = err
+				set.mu.Unlock()
+			}
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	})
+	s.t.Cleanup(func() {
+		stop()
+		wg.Wait()
+		require.NoError(s.t, set.problem)
+	})
+	return set
+}
+
+func (m *machineSet) reconcile(ctx context.Context) error {
+	list, err := m.s.machines().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	living := 0
+	for i := range list.Items {
+		machine := &list.Items[i]
+		switch {
+		case machine.GetDeletionTimestamp() == nil:
+			living++
+		case len(machine.GetFinalizers()) > 0:
+			if err := m.finalize(ctx, machine.GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	for ; living < m.replicas; living++ {
+		m.mu.Lock()
+		m.made++
+		name := fmt.Sprintf("m%d", m.made)
+		m.lives = append(m.lives, name)
+		m.mu.Unlock()
+		if _, err := m.s.tryMachine(ctx, name, finalized); err != nil {
+			return err
+		}
+		if err := m.provide(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finalize ends the instance of a Machine.
+func (m *machineSet) finalize(ctx context.Context, machine string) error {
+	if err := m.s.kube.CoreV1().Nodes().Delete(ctx, m.s.nodeName(machine), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	_, err := m.s.machines().Patch(ctx, machine, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// names returns the Machines in the order of their creation.
+func (m *machineSet) names() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.lives)
+}
+
+// joins is the provider whose Machines all get a Node.
+func (s *machineScenario) joins(ctx context.Context, machine string) error {
+	return s.tryJoin(ctx, machine, nil)
+}
+
+// fails is the provider whose Machines all fail, and hangs that of Machines that never get a Node.
+func (s *machineScenario) fails(ctx context.Context, machine string) error {
+	return s.patchStatus(ctx, machine, map[string]any{"phase": "Failed"})
+}
+
+// startMachineHealthChecks installs the controller with MachineHealthChecks, and runs it. The
+// kinds of Machines are served.
+func (c *cluster) startMachineHealthChecks(t *testing.T, overlay string, args ...string) *localkube.Process {
+	t.Helper()
+	c.installOptional(t, openShiftMachine, clusterAPIMachine)
+	if overlay == openShiftOverlay {
+		c.installOptional(t, machineHealthCheck)
+	}
+	c.createNamespaces(t, machineNamespace, "openshift-etcd")
+	c.applyOverlay(t, overlay)
+	controller := c.startController(t, strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), args...)
+	eventuallyLogged(t, controller, "Looking after MachineHealthChecks")
+	return controller
+}
