@@ -28,6 +28,9 @@ type History struct {
 	Entries Entries
 	// Machines are all in the namespace, by name.
 	Machines map[string]*Machine
+	// Known reports whether a Machine was there at the last sync. Times have whole seconds: one that
+	// was there before stands for no other.
+	Known func(name string) bool
 	// Healthy reports whether a Machine is a target that is healthy.
 	Healthy func(name string) bool
 	// NodeExists reports whether a Node does.
@@ -191,7 +194,7 @@ func (h *History) pairReplacements(entries []v1beta1.Remediation) {
 	candidates := h.byOwner()
 	for _, entry := range waiting {
 		if entry.Replacement == "" {
-			entry.Replacement = replacementOf(entry, candidates[types.UID(entry.Owner)], named)
+			entry.Replacement = h.replacementOf(entry, candidates[types.UID(entry.Owner)], named)
 			named[entry.Replacement] = true
 		}
 		if entry.Replacement == "" {
@@ -224,9 +227,10 @@ func (h *History) byOwner() map[types.UID][]*Machine {
 
 // replacementOf returns the first Machine of the owner that was made since the entry started and
 // stands for no other one.
-func replacementOf(entry *v1beta1.Remediation, machines []*Machine, named map[string]bool) string {
+func (h *History) replacementOf(entry *v1beta1.Remediation, machines []*Machine, named map[string]bool) string {
 	for _, machine := range machines {
-		if !machine.CreationTimestamp.Time.Before(entry.Started.Time) && !named[machine.Name] && machine.Name != entry.Machine {
+		since := machine.CreationTimestamp.Compare(entry.Started.Time)
+		if (since > 0 || (since == 0 && !h.Known(machine.Name))) && !named[machine.Name] && machine.Name != entry.Machine {
 			return machine.Name
 		}
 	}

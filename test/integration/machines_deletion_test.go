@@ -21,8 +21,15 @@ func TestMachines(t *testing.T) {
 	c.startMachineHealthChecks(t, ownOverlay, "--machine-backoff-base=4s", "--machine-backoff-cap=12s")
 	t.Run("scenarios", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *cluster){
-			"M10 a failed Node": testMachineReplaced,
-			"M7 threshold":      testMachineThreshold,
+			"M10 a failed Node":    testMachineReplaced,
+			"M7 threshold":         testMachineThreshold,
+			"M6 criteria":          testMachineCriteria,
+			"M6 expiry":            testMachineExpiry,
+			"M8 held":              testMachineHeld,
+			"M7.4 shared Machines": testMachineShared,
+			"M14 back-off":         testMachineBackOff,
+			"M11 annotations":      testMachineStrategies,
+			"M12 template":         testMachineTemplate,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

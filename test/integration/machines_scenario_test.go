@@ -318,6 +318,15 @@ func (s *machineScenario) setNodeCondition(machine string, condition corev1.Node
 	require.NoError(s.t, err)
 }
 
+// labelNode sets labels of the Node of a Machine, and removes those that are nil.
+func (s *machineScenario) labelNode(machine string, labels map[string]any) {
+	s.t.Helper()
+	patch, err := json.Marshal(metadataPatch("labels", labels))
+	require.NoError(s.t, err)
+	_, err = s.kube.CoreV1().Nodes().Patch(s.t.Context(), s.nodeName(machine), types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(s.t, err)
+}
+
 // patchMachine merges a patch into the metadata of a Machine.
 func (s *machineScenario) patchMachine(machine string, metadata map[string]any) {
 	s.t.Helper()

@@ -31,7 +31,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	healthy := healthyNames(results)
 	history := machinehealth.History{
 		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
-		Healthy: healthy.Has, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
+		Known: s.state.known, Healthy: healthy.Has, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
 	}
 	remediations, recheck := history.Update()
 	c.events.record(s.check, s.policy.Requests(results))
@@ -42,7 +42,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	if err := c.writeStatus(ctx, s.check, status); err != nil {
 		return time.Time{}, err
 	}
-	s.state.history = remediations
+	s.state.history, s.state.machines = remediations, s.machines
 	changes := s.policy.Events(results, before, entries)
 	c.events.record(s.check, changes)
 	logEvents(ctx, changes)

@@ -31,9 +31,16 @@ type checkState struct {
 	deletionRequested map[types.UID]bool
 	// entries and history are those of the last report: status may have no room for them, or an
 	// API that does not know them.
-	entries  machinehealth.Entries
-	history  []v1beta1.Remediation
+	entries machinehealth.Entries
+	history []v1beta1.Remediation
+	// machines are those of the last sync, by name, nil before the first one.
+	machines map[string]*machinehealth.Machine
 	attempts attempts.Attempts[string]
+}
+
+// known reports whether a Machine was there at the last sync, or may have been.
+func (s *checkState) known(machine string) bool {
+	return s.machines == nil || s.machines[machine] != nil
 }
 
 // stateOf returns the state of a MachineHealthCheck, which begins with what its status says.
