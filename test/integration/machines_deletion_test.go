@@ -30,6 +30,8 @@ func TestMachines(t *testing.T) {
 			"M14 back-off":         testMachineBackOff,
 			"M11 annotations":      testMachineStrategies,
 			"M12 template":         testMachineTemplate,
+			"M5.3 Cluster API":     testMachinesOfClusterAPI,
+			"M15 NodeHealthChecks": testMachinesAndNodes,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

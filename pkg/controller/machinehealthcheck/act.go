@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -199,18 +200,23 @@ func (c *Controller) liveNode(ctx context.Context, machine *machinehealth.Machin
 // releaseHeld releases the leases of Nodes that no target names, and deletes those of owners that
 // begin anew. A failure is repeated by the next sync: nothing waits for it.
 func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
+	if err := c.deleteLeases(ctx, append(slices.Clone(s.heldLeases), s.finishedRounds...)); err != nil {
+		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
+		s.recheck = c.Clock.Now().Add(releaseRetry)
+	}
+}
+
+// deleteLeases deletes leases, each bound to what was seen of it.
+func (c *Controller) deleteLeases(ctx context.Context, leases []*coordinationv1.Lease) error {
 	var errs []error
-	for _, lease := range append(append([]*coordinationv1.Lease{}, s.heldLeases...), s.finishedRounds...) {
+	for _, lease := range leases {
 		preconditions := &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}
 		err := c.Kube.CoordinationV1().Leases(c.LeaseNamespace).Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: preconditions})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			errs = append(errs, err)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
-		s.recheck = c.Clock.Now().Add(releaseRetry)
-	}
+	return errors.Join(errs...)
 }
 
 // rememberOutcomes keeps what the next sync must know of the outcomes.

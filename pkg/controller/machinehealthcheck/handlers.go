@@ -105,8 +105,6 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 
 func (c *Controller) checkDeleted(key cache.ObjectName) {
 	c.wantMachines()
-	c.templates.Want(key.String(), nil)
-	c.remediations.Want(key.String(), nil)
 	c.enqueueNamespace(key.Namespace)
 	c.enqueue(key)
 	c.claimsChanged()

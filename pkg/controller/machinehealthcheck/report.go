@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -43,6 +44,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 		return time.Time{}, err
 	}
 	s.state.history, s.state.machines = remediations, s.machines
+	s.state.own = ownCRs(results)
 	changes := s.policy.Events(results, before, entries)
 	c.events.record(s.check, changes)
 	logEvents(ctx, changes)
@@ -50,6 +52,20 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	s.state.entries = entries
 	c.metrics.update(s, entries)
 	return health.Earliest(recheck, s.next(results, now)), nil
+}
+
+// ownCRs returns the CRs that there are, or were created just now.
+func ownCRs(results []machinehealth.Result) map[types.UID]bool {
+	own := map[types.UID]bool{}
+	for _, result := range results {
+		for _, cr := range result.Plan.Target.Own {
+			own[cr.UID] = true
+		}
+		if cr := result.Outcome.NewCR(); cr != nil {
+			own[cr.UID] = true
+		}
+	}
+	return own
 }
 
 // healthyNames returns the Machines of targets that are healthy.

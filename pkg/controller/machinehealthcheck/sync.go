@@ -5,9 +5,14 @@ package machinehealthcheck
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -19,6 +24,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // checkState is what the process remembers of one MachineHealthCheck between syncs. It may be lost
@@ -33,6 +39,8 @@ type checkState struct {
 	// API that does not know them.
 	entries machinehealth.Entries
 	history []v1beta1.Remediation
+	// own are the CRs of the last sync.
+	own map[types.UID]bool
 	// machines are those of the last sync, by name, nil before the first one.
 	machines map[string]*machinehealth.Machine
 	attempts attempts.Attempts[string]
@@ -87,8 +95,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	now := c.Clock.Now()
 	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		c.forget(key)
-		return time.Time{}, nil
+		return time.Time{}, c.end(ctx, key)
 	}
 	if err != nil || !c.Active() {
 		return time.Time{}, err // What is running stays as it is, and nothing is written (spec M4.2).
@@ -139,6 +146,62 @@ func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Tim
 
 // takesSlot reports whether a plan begins the remediation of a control plane Machine.
 func takesSlot(plan *machinehealth.Plan) bool { return plan.Begins() && plan.Target.ControlPlane }
+
+// end deletes what a MachineHealthCheck that is gone has left, and forgets it (spec M3.5). Garbage
+// collection would keep the CRs for as long as their Machines.
+func (c *Controller) end(ctx context.Context, key cache.ObjectName) error {
+	if c.Active() {
+		if err := errors.Join(c.deleteLeftCRs(ctx, key), c.releaseLeftLeases(ctx, key)); err != nil {
+			return fmt.Errorf("ending the remediations of a MachineHealthCheck that is gone: %w", err)
+		}
+	}
+	c.templates.Want(key.String(), nil)
+	c.remediations.Want(key.String(), nil)
+	c.forget(key)
+	return nil
+}
+
+// deleteLeftCRs deletes the CRs that a MachineHealthCheck owned when it was there.
+func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) error {
+	owned := map[types.UID]bool{}
+	if state, ok := c.states.Load(key); ok {
+		owned = state.(*checkState).own // Garbage collection may have removed the reference since.
+	}
+	var errs []error
+	for kind, indexer := range c.remediations.Caches() {
+		for _, obj := range indexer.List() {
+			cr := obj.(*object.CR)
+			if cr.Deleting() || (!owned[cr.UID] && !slices.Contains(ownersOf(cr), key)) {
+				continue
+			}
+			mapping, err := c.locate(kind)
+			if err == nil {
+				err = c.Dynamic.Resource(mapping.Resource).Namespace(cr.Namespace).Delete(ctx, cr.Name, *metav1.NewPreconditionDeleteOptions(string(cr.UID)))
+			}
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				errs = append(errs, err)
+				continue
+			}
+			klog.FromContext(ctx).Info("Deleted remediation of a MachineHealthCheck that is gone", "kind", kind.Kind, "remediation", klog.KObj(cr))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// releaseLeftLeases releases the leases of Nodes that a MachineHealthCheck held.
+func (c *Controller) releaseLeftLeases(ctx context.Context, key cache.ObjectName) error {
+	held, err := c.leases.ByIndex(leasesByCheckHolder, key.String())
+	if err != nil {
+		return fmt.Errorf("listing leases: %w", err)
+	}
+	var leases []*coordinationv1.Lease
+	for _, obj := range held {
+		if lease := obj.(*coordinationv1.Lease); !machinehealth.IsBackOffLease(lease.Name) {
+			leases = append(leases, lease)
+		}
+	}
+	return c.deleteLeases(ctx, leases)
+}
 
 // forget drops all that is remembered about a MachineHealthCheck that is gone.
 func (c *Controller) forget(key cache.ObjectName) {

@@ -1,0 +1,226 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// featureGate is the kind by which OpenShift says which of its controllers run.
+var featureGate = optionalKind{
+	kind:     "FeatureGate",
+	resource: schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "featuregates"},
+	manifest: strings.NewReplacer("clusterversion", "featuregate", "ClusterVersion", "FeatureGate").Replace(clusterVersion.manifest),
+}
+
+// TestMachinesOnOpenShift: beside OpenShift's own controller this one is silent, and with
+// OpenShift's CRD it does without the fields that are dropped (spec M3.2, M4).
+func TestMachinesOnOpenShift(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.installOptional(t, featureGate)
+	gates := func(versions ...bool) map[string]any {
+		var list []any
+		for i, enabled := range versions {
+			version := map[string]any{"version": fmt.Sprintf("4.%d", i)}
+			if enabled {
+				version["enabled"] = []any{map[string]any{"name": "MachineAPIOperatorDisableMachineHealthCheckController"}}
+			}
+			list = append(list, version)
+		}
+		return map[string]any{"status": map[string]any{"featureGates": list}}
+	}
+	c.createOptional(t, featureGate, "", "cluster", gates(true, false))
+	c.startMachineHealthChecks(t, openShiftOverlay)
+
+	s := newMachineScenario(t, c, openShiftMachine)
+	s.createMachine("a", finalized)
+	s.join("a")
+	_, err := s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Create(t.Context(), s.check(), metav1.CreateOptions{})
+	require.NoError(t, err)
+	s.setReady("a", corev1.ConditionUnknown)
+	nhc := newEmptyScenario(t, c, t.Name()+"-nhc", powerCycle)
+	nhc.createTemplate(usualTemplate())
+	nhc.createNHC()
+	nhc.eventuallyDisabled("ConflictingMachineHealthCheckDetected") // M4.2: 6.9 is in force.
+	require.Nil(t, s.status().ExpectedMachines)
+	require.Empty(t, s.writes(), "M4.2: nothing at all is written")
+
+	// The gate is on, but the other controller still leads.
+	leader := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: foreignLeader, Namespace: machineNamespace},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("other"), LeaseDurationSeconds: new(int32(3600)),
+			AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro()),
+		},
+	}
+	_, err = c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), leader, metav1.CreateOptions{})
+	require.NoError(t, err)
+	c.patchOptional(t, featureGate, "cluster", gates(true, true))
+	time.Sleep(3 * time.Second) // There is no sign of a look that changes nothing.
+	require.Empty(t, s.writes(), "M4.1")
+
+	require.NoError(t, c.kube.CoordinationV1().Leases(machineNamespace).Delete(t.Context(), foreignLeader, metav1.DeleteOptions{}))
+	s.eventually("the Machine is being deleted", func() bool { return s.machine("a").GetDeletionTimestamp() != nil })
+	nhc.eventuallyEnabled() // M15.1
+	s.eventually("the counts are there", func() bool { return s.status().ExpectedMachines != nil })
+	require.Empty(t, s.status().UnhealthyMachines, "OpenShift's API has no such field")
+	begin := time.Now()
+	s.createMachine("b")
+	s.join("b")
+	s.eventuallyCounts(2, 1)
+	s.setReady("b", corev1.ConditionTrue) // Now two syncs that change nothing.
+	writes := 0
+	for _, r := range s.writes() {
+		if r.Time.After(begin) && r.Subresource == "status" {
+			writes++
+		}
+	}
+	require.LessOrEqual(t, writes, 3, "M3.2: a field that is dropped is not sent again")
+
+	c.patchOptional(t, featureGate, "cluster", gates(true, false))
+	nhc.eventuallyDisabled("ConflictingMachineHealthCheckDetected")
+	begin = time.Now()
+	s.setReady("b", corev1.ConditionUnknown)
+	time.Sleep(3 * time.Second)
+	for _, r := range s.writes() {
+		require.False(t, r.Time.After(begin), "M4.2: %s %s", r.Verb, r.URI)
+	}
+}
+
+// writes returns the controller's writes of Machines and MachineHealthChecks in the scenario.
+func (s *machineScenario) writes() []localkube.Request {
+	s.t.Helper()
+	return s.audited(s.t, func(r localkube.Request) bool {
+		return r.User == deploy.User && isWrite(r) && r.Namespace == s.name
+	})
+}
+
+func (c *cluster) patchOptional(t *testing.T, kind optionalKind, name string, patch map[string]any) {
+	t.Helper()
+	content, err := json.Marshal(patch)
+	require.NoError(t, err)
+	_, err = c.dynamic.Resource(kind.resource).Patch(t.Context(), name, types.MergePatchType, content, metav1.PatchOptions{}, "status")
+	require.NoError(t, err)
+}
+
+// testMachinesOfClusterAPI: Machines of this cluster are targets, those of other clusters are not
+// touched, and control plane Machines are left to their provider (spec M5.3, M13.3).
+func testMachinesOfClusterAPI(t *testing.T, c *cluster) {
+	s := newMachineScenario(t, c, clusterAPIMachine)
+	s.createMachine("worker", finalized)
+	s.createMachine("control-plane", finalized, machineLabelled(map[string]string{v1beta1.LabelControlPlane: ""}))
+	s.join("worker", "control-plane")
+	elsewhere := func(machine *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(machine.Object, "other", "spec", "clusterName"))
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("elsewhere-%d", i)
+		s.createMachine(name, finalized, elsewhere)
+		require.NoError(t, s.patchStatus(t.Context(), name, map[string]any{"nodeRef": map[string]any{"name": fmt.Sprintf("not-here-%d", i)}}))
+	}
+	s.createCheck(func(check *v1beta1.MachineHealthCheck) { check.Spec.NodeStartupTimeout = new("1s") })
+	s.eventually("the counts", func() bool {
+		status := s.status()
+		return *status.ExpectedMachines == 2 && *status.CurrentHealthy == 2 && status.IgnoredMachines != nil && *status.IgnoredMachines == 20
+	})
+	s.setReady("worker", corev1.ConditionUnknown)
+	s.setReady("control-plane", corev1.ConditionUnknown)
+	s.eventuallyDecided("worker", "MachineDeleting")
+	s.eventuallyDecided("control-plane", "ControlPlaneProvider")
+	require.Len(t, s.deleteRequests(""), 1, "M5.3: no Machine of another cluster")
+}
+
+// TestMachinesOfControlPlane: three control plane Machines fail together under two
+// MachineHealthChecks and a NodeHealthCheck. They are replaced one at a time (spec M13).
+func TestMachinesOfControlPlane(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startMachineHealthChecks(t, ownOverlay)
+	s := newMachineScenario(t, c, openShiftMachine)
+	// The control plane label alone makes it one; the other control plane nodes are healthy, for etcd.
+	controlPlane := map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	joins := func(ctx context.Context, machine string) error { return s.tryJoin(ctx, machine, controlPlane) }
+	set := s.startMachineSet(5, joins)
+	s.eventually("all have joined", func() bool {
+		nodes, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: scenarioLabel + "=" + s.name})
+		require.NoError(t, err)
+		return len(nodes.Items) == 5
+	})
+	all := func(check *v1beta1.MachineHealthCheck) { check.Spec.Selector = metav1.LabelSelector{} }
+	s.createCheck(all)
+	s.createCheck(all, func(check *v1beta1.MachineHealthCheck) { check.Name = "another" })
+	nhc := newEmptyScenario(t, c, t.Name()+"-nhc", powerCycle)
+	nhc.createTemplate(usualTemplate())
+	nhc.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}
+	})
+	s.eventuallyCounts(5, 5)
+	for _, machine := range []string{"m1", "m2"} {
+		s.setReady(machine, corev1.ConditionUnknown)
+	}
+	// At any moment, at most one Machine is being deleted or has no Node.
+	s.eventually("both are replaced", func() bool {
+		list, err := s.machines().List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		deleting := 0
+		for i := range list.Items {
+			if list.Items[i].GetDeletionTimestamp() != nil {
+				deleting++
+			}
+		}
+		require.LessOrEqual(t, deleting, 1, "M13.1")
+		return s.machine("m1") == nil && s.machine("m2") == nil
+	})
+	s.eventuallyCounts(5, 5)
+	require.Equal(t, []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"}, set.names())
+	require.Empty(t, nhc.crs(), "M15.1: the Nodes belong to the MachineHealthChecks")
+	requests := s.deleteRequests("")
+	require.Len(t, requests, 2)
+}
+
+// testMachinesAndNodes: a Node whose Machine is a target is left to the MachineHealthCheck, until
+// that is gone (spec M15).
+func testMachinesAndNodes(t *testing.T, c *cluster) {
+	s := newMachineScenario(t, c, openShiftMachine)
+	s.createMachine("a", finalized)
+	s.join("a")
+	s.createCheck(annotated(v1beta1.AnnotationPaused, "")) // It belongs to a paused one, too.
+	nhc := newEmptyScenario(t, c, t.Name()+"-nhc", powerCycle)
+	nhc.createTemplate(usualTemplate())
+	nhc.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}
+	})
+	s.setReady("a", corev1.ConditionUnknown)
+	nhc.eventually("the node is held", func() bool {
+		nodes := nhc.status().UnhealthyNodes
+		return len(nodes) == 1 && nodes[0].Decision != nil && nodes[0].Decision.Reason == "MachineHealthCheck"
+	})
+	require.Equal(t, "MachineHealthCheck "+s.name+"/"+s.name+" looks after the Machine of the node", nhc.status().UnhealthyNodes[0].Decision.Message)
+	require.Empty(t, nhc.crs())
+	require.NoError(t, s.mhcs().Delete(t.Context(), s.name, metav1.DeleteOptions{}))
+	nhc.eventually("the NodeHealthCheck takes over", func() bool { return len(nhc.crs()) == 1 })
+	// What runs ends first: the MachineHealthCheck waits for the lease.
+	s.createCheck()
+	s.eventuallyDecided("a", "LeaseTaken")
+	require.Empty(t, s.deleteRequests(""))
+}
