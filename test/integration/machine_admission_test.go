@@ -108,6 +108,9 @@ var mhcRules = map[string]struct {
 	"kind without suffix":           {spec: `{remediationTemplate: {apiVersion: a/v1, kind: Metal3Remediation, name: c}}`, denied: "remediationTemplate kind must end in Template: Metal3Remediation"},
 	"kind that is the suffix":       {spec: `{remediationTemplate: {apiVersion: a/v1, kind: Template, name: c}}`, denied: "remediationTemplate kind must end in Template: Template"},
 
+	"OpenShift's own, for spot instances": {spec: `{selector: {matchLabels: {machine.openshift.io/interruptible-instance: ""}}, maxUnhealthy: 100%, nodeStartupTimeout: "0",
+		unhealthyConditions: [{type: Terminating, status: "True", timeout: 0s}]}`},
+
 	"paused":                {annotations: `{cluster.x-k8s.io/paused: ""}`, spec: `{}`},
 	"other annotations":     {annotations: `{a: b}`, spec: `{}`},
 	"strategy":              {annotations: externalStrategy, spec: `{}`},

@@ -28,13 +28,13 @@ const foreignLeader = "cluster-api-provider-healthcheck-leader"
 // machinePermissions are what spec M20.2 lists, with the verbs of each resource.
 var machinePermissions = map[string]string{
 	"machinehealthchecks.machine.openshift.io":        "get list watch",
-	"machinehealthchecks/status.machine.openshift.io": "get update patch",
+	"machinehealthchecks/status.machine.openshift.io": "update",
 	"machines.machine.openshift.io":                   "get list watch delete patch",
 	"machines.cluster.x-k8s.io":                       "get list watch delete",
 	"clusters.cluster.x-k8s.io":                       "get list watch",
 	"machinehealthchecks.cluster.x-k8s.io":            "get list watch",
 	"featuregates.config.openshift.io":                "get list watch",
-	"leases.coordination.k8s.io/" + foreignLeader:     "get list watch",
+	"leases.coordination.k8s.io/" + foreignLeader:     "list watch",
 	"events.events.k8s.io":                            "create patch",
 }
 
