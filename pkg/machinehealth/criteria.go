@@ -70,7 +70,7 @@ func NewCriteria(check *v1beta1.MachineHealthCheck) Criteria {
 	}
 	c.readConditions(check.Spec.UnhealthyConditions)
 	c.readStartupTimeout(check.Spec.NodeStartupTimeout)
-	c.readMaxUnhealthy(check.Spec.MaxUnhealthy)
+	c.readMaxUnhealthy((*intstr.IntOrString)(check.Spec.MaxUnhealthy))
 	c.readStrategy(check)
 	return c
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -52,6 +50,7 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 		if plan.Begins() {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
+	default: // The plan was carried out, and its reason is what was decided.
 	}
 	if reason == "" {
 		return v1alpha1.Decision{}
@@ -61,22 +60,12 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 	}
 	return v1alpha1.Decision{
 		Type: v1beta1.DecisionType(reason), Reason: reason,
-		Message: object.Truncate(message, maxMessage), NextCheckTime: storable(until),
+		Message: object.Truncate(message, maxMessage), NextCheckTime: remediation.Storable(until),
 	}
 }
 
 // maxMessage is how many bytes of a message are kept: there may be a thousand in one object.
 const maxMessage = 512
-
-// storable returns an instant in whole seconds, and not before it is due, or nil if it is never or
-// cannot be stored.
-func storable(until time.Time) *metav1.Time {
-	at := until.Add(time.Second - 1).Truncate(time.Second)
-	if year := at.UTC().Year(); until.IsZero() || year < 1 || year > 9999 {
-		return nil
-	}
-	return new(metav1.NewTime(at))
-}
 
 // explain says what a reason means for a target, with what it was found by.
 func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {

@@ -50,6 +50,7 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 		if plan.Creates() || plan.Exhausted {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
+	case Requested: // Of Machines: machinehealth decides about them.
 	}
 	decision := v1alpha1.Decision{Type: reason.Type(), Reason: reason}
 	if outcome.NewCR() != nil || plan.works(outcome) {
@@ -61,14 +62,14 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 		}
 		decision.Message = shorten(message)
 	}
-	decision.NextCheckTime = storable(until)
+	decision.NextCheckTime = Storable(until)
 	return decision
 }
 
-// storable returns an instant in whole seconds, and not before it is due, or nil if it is
+// Storable returns an instant in whole seconds, and not before it is due, or nil if it is
 // never or cannot be stored: the API has years of four digits, and times are computed from
 // what others have written. One such node must not keep a whole status from being written.
-func storable(until time.Time) *metav1.Time {
+func Storable(until time.Time) *metav1.Time {
 	at := until.Add(time.Second - 1).Truncate(time.Second)
 	if year := at.UTC().Year(); until.IsZero() || year < 1 || year > 9999 {
 		return nil

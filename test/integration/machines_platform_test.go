@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -24,13 +22,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
-
-// featureGate is the kind by which OpenShift says which of its controllers run.
-var featureGate = optionalKind{
-	kind:     "FeatureGate",
-	resource: schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "featuregates"},
-	manifest: strings.NewReplacer("clusterversion", "featuregate", "ClusterVersion", "FeatureGate").Replace(clusterVersion.manifest),
-}
 
 // TestMachinesOnOpenShift: beside OpenShift's own controller this one is silent, and with
 // OpenShift's CRD it does without the fields that are dropped (spec M3.2, M4).

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -150,7 +151,9 @@ func annotated(key, value string) func(*v1beta1.MachineHealthCheck) {
 }
 
 func atMost(maxUnhealthy intstr.IntOrString) func(*v1beta1.MachineHealthCheck) {
-	return func(check *v1beta1.MachineHealthCheck) { check.Spec.MaxUnhealthy = &maxUnhealthy }
+	return func(check *v1beta1.MachineHealthCheck) {
+		check.Spec.MaxUnhealthy = (*v1beta1.IntOrString)(&maxUnhealthy)
+	}
 }
 
 func (s *machineScenario) status() v1beta1.MachineHealthCheckStatus { return s.statusOf(s.name) }
@@ -249,9 +252,7 @@ func machineAnnotated(key, value string) func(*unstructured.Unstructured) {
 func machineLabelled(labels map[string]string) func(*unstructured.Unstructured) {
 	return func(machine *unstructured.Unstructured) {
 		all := machine.GetLabels()
-		for key, value := range labels {
-			all[key] = value
-		}
+		maps.Copy(all, labels)
 		machine.SetLabels(all)
 	}
 }
@@ -272,9 +273,7 @@ func (s *machineScenario) tryJoin(ctx context.Context, machine string, labels ma
 		ObjectMeta: metav1.ObjectMeta{Name: s.nodeName(machine), Labels: map[string]string{scenarioLabel: s.name}},
 		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{readyCondition(corev1.ConditionTrue, time.Now().Add(-time.Hour))}},
 	}
-	for key, value := range labels {
-		node.Labels[key] = value
-	}
+	maps.Copy(node.Labels, labels)
 	if s.kind.resource.Group == v1beta1.MachineAPICluster {
 		node.Annotations = map[string]string{"cluster.x-k8s.io/cluster-name": "this", "cluster.x-k8s.io/cluster-namespace": s.name}
 	}

@@ -125,11 +125,11 @@ var bugs = []bug{
 	// Leases.
 	{
 		name: "a lease is not renewed", rule: "14.5", file: inPlan + "plan.go",
-		old: "	return renew(p.Node.Lease, p.renewalDuration(), p.now)\n", new: "	return nil\n",
+		old: "	return RenewLease(p.Node.Lease, p.renewalDuration(), p.now)\n", new: "	return nil\n",
 	},
 	{
 		name: "a lease of another operator is taken", rule: "14.3", file: inPlan + "lease.go",
-		old: "	case leaseValid(old, now):\n", new: "	case leaseValid(old, now) && old.Name == \"\":\n",
+		old: "	case LeaseValid(old, now):\n", new: "	case LeaseValid(old, now) && old.Name == \"\":\n",
 	},
 	{
 		name: "a lease is not released", rule: "14.9", file: inPlan + "plan.go",

@@ -92,6 +92,7 @@ func (s *snapshot) next(results []machinehealth.Result, now time.Time) time.Time
 			next = health.Earliest(next, now)
 		case remediation.LeaseLost, remediation.StillDeleting, remediation.Blocked, remediation.Recovered, remediation.Refused:
 			next = health.Earliest(next, now.Add(lostRaceRetry)) // The caches may not show yet what was seen live.
+		default: // A write wakes the sync, and a failure has its next attempt.
 		}
 	}
 	return health.Earliest(next, s.state.attempts.Recheck(names, now))

@@ -324,10 +324,10 @@ func (c *Controller) observeUpgrade(s *snapshot) {
 
 // storeOf returns the cache in which a write of the controller shows.
 func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bool) {
-	switch {
-	case resource == checkResource:
+	switch resource {
+	case checkResource:
 		return c.checkStore, true
-	case resource == execute.LeaseResource:
+	case execute.LeaseResource:
 		return c.leases, true
 	}
 	if found, ok := c.machines.StoreOf(resource); ok {

@@ -4,6 +4,7 @@
 package object
 
 import (
+	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,9 +69,7 @@ const (
 func merged(copied, ours map[string]string) map[string]string {
 	all := make(map[string]string, len(copied)+len(ours))
 	for _, values := range []map[string]string{copied, ours} {
-		for key, value := range values {
-			all[key] = value
-		}
+		maps.Copy(all, values)
 	}
 	return all
 }

@@ -6,7 +6,6 @@ package v1beta1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // MachineHealthCheck says which Machines are observed, what makes them unhealthy, and how an
@@ -66,7 +65,7 @@ type MachineHealthCheckSpec struct {
 	// +kubebuilder:default="100%"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]+)$`
-	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
+	MaxUnhealthy *IntOrString `json:"maxUnhealthy,omitempty"`
 
 	// nodeStartupTimeout is how long a Machine may be without a Node. "0" turns this check off.
 	// +optional
