@@ -50,7 +50,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		unhealthyNodes:      gauge("nhc_unhealthy_nodes", "Number of selected nodes that are unhealthy.", nhc),
 		soonUnhealthyNodes:  gauge("nhc_soon_unhealthy_nodes", "Number of selected nodes that are unhealthy once a condition has lasted for its duration.", nhc),
 		remediatingNodes:    gauge("nhc_remediating_nodes", "Number of nodes under remediation.", nhc),
-		nodesWaiting:        gauge("nhc_nodes_waiting", "Number of nodes for which no remediation is at work, by the reason of the decision on them.", nhc, "reason"),
+		nodesWaiting:        gauge("nhc_nodes_waiting", "Number of nodes for which no remediation is running, by the reason of the decision on them.", nhc, "reason"),
 		ongoingRemediations: gauge("nhc_ongoing_remediations", "Number of remediations in status.", nhc),
 		oldRemediations:     gauge("nhc_old_remediations", "Number of remediations that are older than 48 hours.", nhc),
 		leftovers:           gauge("nhc_leftover_remediations", "Number of remediations that are still being deleted although their Node is gone.", nhc),
