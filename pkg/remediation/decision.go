@@ -94,17 +94,17 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	case v1alpha1.DecidedStepRunning, v1alpha1.DecidedStepSucceeded:
 		return p.explainStep(plan, reason)
 	case v1alpha1.DecidedAwaitingReplacement:
-		return "The Node is gone; its remediator is to bring another one"
+		return "The Node is gone, and its remediator is expected to replace it"
 	case v1alpha1.DecidedControlPlaneBusy:
-		return "Another control plane node is under remediation, or this cannot be told"
+		return "Another control plane node is under remediation, or the controller could not find out"
 	case v1alpha1.DecidedEtcdQuorum:
-		return "etcd could lose its quorum without this node, or this cannot be told"
+		return "etcd could lose its quorum without this node, or the controller could not find out"
 	case v1alpha1.DecidedForeignRemediation:
 		return explainBlocker(plan.Blocker)
 	case v1alpha1.DecidedMachineHealthCheck:
 		return fmt.Sprintf("MachineHealthCheck %s looks after the Machine of the node", node.Constraints.MachineHealthCheck)
 	case v1alpha1.DecidedMachineUnreadable:
-		return "The Machine that would own the remediation object cannot be read for now"
+		return "The Machine that would own the remediation object cannot be read at the moment"
 	case v1alpha1.DecidedLeaseTaken:
 		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(node.Name), LeaseHolder(node.Lease))
 	case v1alpha1.DecidedDryRun:
@@ -113,15 +113,15 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return awaitedDeletions(node)
 	case v1alpha1.DecidedSoonUnhealthy:
 		if node.Verdict.Deadline.IsZero() {
-			return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so its duration is not known to be over", node.Verdict.Type, node.Verdict.Status)
+			return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so the controller cannot know how long it has lasted", node.Verdict.Type, node.Verdict.Status)
 		}
 		return fmt.Sprintf("Condition %s=%s has not lasted for its duration yet", node.Verdict.Type, node.Verdict.Status)
 	case v1alpha1.DecidedNextBatch:
-		return "It begins with the next sync, which follows at once: there are many, or the plan was outdated"
+		return "The next sync begins it and follows immediately: many remediations begin at the same time, or the plan was outdated"
 	case v1alpha1.DecidedRecovering:
-		return "The Node itself is no longer unhealthy, the watch is about to tell"
+		return "A live read shows that the Node is no longer unhealthy, and the watch has not reported it yet"
 	case v1alpha1.DecidedUnreadable:
-		return "Remediation objects that status names cannot be read, so they may be at work"
+		return "Remediation objects that status lists cannot be read, and their remediators may still be working"
 	case v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed:
 		return FailureMessage(node.LastFailure)
 	case v1alpha1.DecidedHealthyDelay:
@@ -142,9 +142,9 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 func (p *Policy) explainStep(plan *NodePlan, reason v1alpha1.DecisionReason) string {
 	switch {
 	case plan.Running == nil:
-		return "A remediation object that belongs to no step is at work"
+		return "A remediation object that belongs to no step is still running"
 	case reason == v1alpha1.DecidedStepSucceeded:
-		return p.name(plan.Running) + " reports success, the node is not healthy yet"
+		return p.name(plan.Running) + " reports success, but the node is not healthy yet"
 	default:
 		return p.atWork(plan.Running)
 	}
@@ -152,9 +152,9 @@ func (p *Policy) explainStep(plan *NodePlan, reason v1alpha1.DecisionReason) str
 
 func (p *Policy) explainDelay(node *Node) string {
 	if p.HealthyDelay > 0 {
-		return "The node has to stay healthy for " + p.HealthyDelay.String()
+		return "The node must stay healthy for " + p.HealthyDelay.String()
 	}
-	return fmt.Sprintf("The node has to be confirmed healthy: kubectl annotate node %s %s=", node.Name, v1alpha1.AnnotationManuallyConfirmedHealthy)
+	return fmt.Sprintf("Confirm that the node is healthy: kubectl annotate node %s %s=", node.Name, v1alpha1.AnnotationManuallyConfirmedHealthy)
 }
 
 // name returns how a CR is called, with its place among the steps if there are
@@ -169,7 +169,7 @@ func (p *Policy) name(cr *object.CR) string {
 	return name
 }
 
-func (p *Policy) atWork(cr *object.CR) string { return p.name(cr) + " is at work" }
+func (p *Policy) atWork(cr *object.CR) string { return p.name(cr) + " is running" }
 
 // createdStepEnd returns when the step of a CR that was just created ends, in the way
 // in which the next plan will find it out.
@@ -191,7 +191,7 @@ func (p *Policy) createdStepEnd(plan *NodePlan, cr *object.CR) time.Time {
 // explainBlocker names a CR of somebody else.
 func explainBlocker(cr *object.CR) string {
 	if cr == nil {
-		return "A remediation object of somebody else is in the way"
+		return "A remediation object that the NodeHealthCheck does not own is in the way"
 	}
 	owners := strings.Join(cr.Owners(), ", ")
 	if owners == "" {

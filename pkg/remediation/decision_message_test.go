@@ -45,14 +45,14 @@ func TestDecisionMessages(t *testing.T) {
 		reason   v1alpha1.DecisionReason
 		want     string
 	}{
-		"at work":                        {node: sick("n", with(cr("n")), ourLease), reason: "StepRunning", want: "RebootRemediation n is at work"},
-		"at work, one of several":        {script: escalation(), node: sick("n", with(soft(timedOut), fence()), ourLease), reason: "StepRunning", want: "FenceRemediation fence (step 2 of 3) is at work"},
-		"created, whatever failed after": {node: sick("n"), outcome: Outcome{Result: Created, CR: cr("n"), Err: denied.Err}, reason: "StepRunning", want: "RebootRemediation n is at work"},
-		"at work for no step":            {script: escalation(), node: sick("n", with(stepCR("other", testKind, nil))), reason: "StepRunning", want: "A remediation object that belongs to no step is at work"},
-		"success":                        {node: sick("n", with(cr("n", succeeded)), ourLease), reason: "StepSucceeded", want: "RebootRemediation n reports success, the node is not healthy yet"},
-		"17.3":                           {node: sick("n", gone, with(cr("n", awaitsDelete))), reason: "AwaitingReplacement", want: "The Node is gone; its remediator is to bring another one"},
-		"12.2":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedControlPlaneBusy, reason: "ControlPlaneBusy", want: "Another control plane node is under remediation, or this cannot be told"},
-		"12.3":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedEtcdQuorum, reason: "EtcdQuorum", want: "etcd could lose its quorum without this node, or this cannot be told"},
+		"at work":                        {node: sick("n", with(cr("n")), ourLease), reason: "StepRunning", want: "RebootRemediation n is running"},
+		"at work, one of several":        {script: escalation(), node: sick("n", with(soft(timedOut), fence()), ourLease), reason: "StepRunning", want: "FenceRemediation fence (step 2 of 3) is running"},
+		"created, whatever failed after": {node: sick("n"), outcome: Outcome{Result: Created, CR: cr("n"), Err: denied.Err}, reason: "StepRunning", want: "RebootRemediation n is running"},
+		"at work for no step":            {script: escalation(), node: sick("n", with(stepCR("other", testKind, nil))), reason: "StepRunning", want: "A remediation object that belongs to no step is still running"},
+		"success":                        {node: sick("n", with(cr("n", succeeded)), ourLease), reason: "StepSucceeded", want: "RebootRemediation n reports success, but the node is not healthy yet"},
+		"17.3":                           {node: sick("n", gone, with(cr("n", awaitsDelete))), reason: "AwaitingReplacement", want: "The Node is gone, and its remediator is expected to replace it"},
+		"12.2":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedControlPlaneBusy, reason: "ControlPlaneBusy", want: "Another control plane node is under remediation, or the controller could not find out"},
+		"12.3":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedEtcdQuorum, reason: "EtcdQuorum", want: "etcd could lose its quorum without this node, or the controller could not find out"},
 		"11.4 nobody's":                  {node: sick("n", near(cr("n", foreign))), reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to no NodeHealthCheck, is in the way"},
 		"11.4 somebody's":                {node: sick("n", near(cr("n", ownedByOthers("infra", "gpu")))), reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to infra, gpu, is in the way"},
 		"11.4 at the last moment":        {node: sick("n"), outcome: Outcome{Result: Blocked, CR: cr("n", foreign)}, reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to no NodeHealthCheck, is in the way"},
@@ -60,9 +60,9 @@ func TestDecisionMessages(t *testing.T) {
 		"14.3 by nobody":                 {node: sick("n", leased(held("", epoch, noHolder, lasting(600)))), reason: "LeaseTaken", want: `Lease node-n is held by ""`},
 		"deletion":                       {node: sick("n", well, with(cr("n"), cr("m"))), reason: "AwaitingDeletion", want: "Waiting until RebootRemediation n, RebootRemediation m is gone, which its remediator may hold by a finalizer"},
 		"7.5":                            {node: sick("n", soon), reason: "SoonUnhealthy", want: "Condition Ready=Unknown has not lasted for its duration yet"},
-		"the last look":                  {node: sick("n"), outcome: Outcome{Result: Recovered}, reason: "Recovering", want: "The Node itself is no longer unhealthy, the watch is about to tell"},
-		"6.8":                            {node: sick("n", unreadable), reason: "RemediationUnreadable", want: "Remediation objects that status names cannot be read, so they may be at work"},
-		"8.4":                            {node: sick("n"), outcome: Outcome{Result: Deferred}, reason: "NextBatch", want: "It begins with the next sync, which follows at once: there are many, or the plan was outdated"},
+		"the last look":                  {node: sick("n"), outcome: Outcome{Result: Recovered}, reason: "Recovering", want: "A live read shows that the Node is no longer unhealthy, and the watch has not reported it yet"},
+		"6.8":                            {node: sick("n", unreadable), reason: "RemediationUnreadable", want: "Remediation objects that status lists cannot be read, and their remediators may still be working"},
+		"8.4":                            {node: sick("n"), outcome: Outcome{Result: Deferred}, reason: "NextBatch", want: "The next sync begins it and follows immediately: many remediations begin at the same time, or the plan was outdated"},
 		"creation failed":                {node: sick("n"), outcome: denied, reason: "CreateFailed", want: "denied by quota"},
 		"4.7":                            {grounds: Context{SpecProblem: "Selector is mandatory"}, node: sick("n", under(func(c *Constraints) { c.InvalidSpec = true })), reason: "InvalidSpec", want: "Selector is mandatory"},
 		"4.8":                            {node: sick("n", under(func(c *Constraints) { c.Terminating = true })), reason: "Terminating", want: "The NodeHealthCheck is being deleted"},
@@ -73,8 +73,8 @@ func TestDecisionMessages(t *testing.T) {
 		"10.1":                           {script: paused, node: sick("n", under(func(c *Constraints) { c.Paused = true })), reason: "Paused", want: "Paused: upgrade,holiday"},
 		"15.1":                           {node: sick("n", under(func(c *Constraints) { c.Excluded = true })), reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},
 		"17.5":                           {node: sick("n", under(func(c *Constraints) { c.Unselected = true })), reason: "Unselected", want: "The node is no longer selected"},
-		"16.4 positive":                  {script: waitingFor(90 * m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node has to stay healthy for 1h30m0s"},
-		"16.4 negative":                  {script: waitingFor(-m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node has to be confirmed healthy: kubectl annotate node n remediation.medik8s.io/manually-confirmed-healthy="},
+		"16.4 positive":                  {script: waitingFor(90 * m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node must stay healthy for 1h30m0s"},
+		"16.4 negative":                  {script: waitingFor(-m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "Confirm that the node is healthy: kubectl annotate node n remediation.medik8s.io/manually-confirmed-healthy="},
 		"13.6":                           {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut))), reason: "NoTemplateLeft", want: "All 3 steps are over and the node is still unhealthy"},
 		"M15.1":                          {node: sick("n", under(func(c *Constraints) { c.MachineHealthCheck = "ns/mhc" })), reason: "MachineHealthCheck", want: "MachineHealthCheck ns/mhc looks after the Machine of the node"},
 		"5.4 9.6 no storm holds a next step": {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.Storm, c.Excluded = true, true })), now: 5 * m,
@@ -100,7 +100,7 @@ func TestDecisionMessages(t *testing.T) {
 			require.Equal(t, tc.want, got.Message)
 		})
 	}
-	require.Equal(t, "A remediation object of somebody else is in the way", explainBlocker(nil))
+	require.Equal(t, "A remediation object that the NodeHealthCheck does not own is in the way", explainBlocker(nil))
 	require.Equal(t, strings.Repeat("x", 512), shorten(strings.Repeat("x", 512)), "as long as it may be")
 	require.Equal(t, strings.Repeat("x", 509)+"...", shorten(strings.Repeat("x", 513)))
 }

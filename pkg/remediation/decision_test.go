@@ -76,9 +76,9 @@ func TestDecision(t *testing.T) {
 	}{
 		"healthy":                        {node: sick("n", well)},
 		"deleted, nothing left":          {node: sick("n", gone), want: "AwaitingDeletion"},
-		"its CR was created":             {node: sick("n"), outcome: Outcome{Result: Created, CR: cr("n")}, want: "StepRunning", message: "RebootRemediation n is at work", next: 30 * m},
-		"the CR of a step was created":   {script: escalation(), node: sick("n"), outcome: Outcome{Result: Created, CR: soft()}, want: "StepRunning", message: "RebootRemediation soft (step 1 of 3) is at work", next: 5 * m},
-		"it is at work":                  {node: sick("n", with(cr("n")), ourLease), now: m, want: "StepRunning", message: "RebootRemediation n is at work", next: 30 * m},
+		"its CR was created":             {node: sick("n"), outcome: Outcome{Result: Created, CR: cr("n")}, want: "StepRunning", message: "RebootRemediation n is running", next: 30 * m},
+		"the CR of a step was created":   {script: escalation(), node: sick("n"), outcome: Outcome{Result: Created, CR: soft()}, want: "StepRunning", message: "RebootRemediation soft (step 1 of 3) is running", next: 5 * m},
+		"it is at work":                  {node: sick("n", with(cr("n")), ourLease), now: m, want: "StepRunning", message: "RebootRemediation n is running", next: 30 * m},
 		"it is at work, without lease":   {node: sick("n", with(cr("n"))), want: "StepRunning"},
 		"a step is at work":              {script: escalation(), node: sick("n", with(soft(timedOut), fence(createdAt(epoch.Add(m)))), ourLease), now: 2 * m, want: "StepRunning", message: "step 2 of 3", next: 11 * m},
 		"of no step":                     {script: escalation(), node: sick("n", with(stepCR("other", testKind, nil)), ourLease), want: "StepRunning", message: "belongs to no step"},

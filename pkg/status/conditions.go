@@ -68,7 +68,7 @@ func setPlatformAccess(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthC
 		Type:               v1alpha1.ConditionPlatformAccess,
 		Status:             metav1.ConditionFalse,
 		Reason:             problem.Reason,
-		Message:            problem.Message + ". Until then, an upgrade of the cluster that was known counts as going on, and another one is not noticed.",
+		Message:            problem.Message + ". Until then, the controller treats an upgrade that it knew of as still running, and does not notice a new one.",
 		ObservedGeneration: nhc.Generation,
 		LastTransitionTime: seconds(now),
 	})

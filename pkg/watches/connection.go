@@ -35,7 +35,7 @@ var (
 	// errLost is the failure of a cache without an open watch, if there is no better one.
 	errLost = errors.New("no watch is open")
 	// errLagging is the failure of a cache that does not show our own write.
-	errLagging = errors.New("the watch has not brought what was written")
+	errLagging = errors.New("the watch has not delivered what was written")
 )
 
 // connection follows the requests of one informer, and reports when no watch has been

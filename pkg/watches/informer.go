@@ -65,7 +65,7 @@ func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *m
 			return
 		}
 		if lost {
-			utilruntime.HandleErrorWithContext(ctx, started.pending(), "Going on without a kind: no watch of it has been open", "for", lostAfter)
+			utilruntime.HandleErrorWithContext(ctx, started.pending(), "Continuing without a kind: no watch of it has been open", "for", lostAfter)
 		} else {
 			klog.FromContext(ctx).Info("Watching again")
 		}
@@ -87,7 +87,7 @@ func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *m
 // within reasonable time: then no sync waits for it.
 func (s *Set) awaitSync(ctx context.Context, gvk schema.GroupVersionKind, i *informer) {
 	if !i.syncs(ctx, s.config.Interval) && i.cause() == nil && i.fail(errSilent) {
-		utilruntime.HandleErrorWithContext(ctx, errSilent, "Going on without a kind")
+		utilruntime.HandleErrorWithContext(ctx, errSilent, "Continuing without a kind")
 		s.notify(gvk)
 	}
 	if cache.WaitFor(ctx, "", i.ready) {

@@ -53,7 +53,7 @@ func TestDecisions(t *testing.T) {
 	s.updateNHC(minHealthy(intstr.FromInt32(1)))
 	running := s.eventuallyDecided("a", v1alpha1.DecidedStepRunning)
 	require.Equal(t, v1alpha1.DecisionRemediating, running.Type)
-	require.Equal(t, s.kind.name+" "+s.node("a")+" is at work", running.Message)
+	require.Equal(t, s.kind.name+" "+s.node("a")+" is running", running.Message)
 	require.NotNil(t, running.NextCheckTime, "14.7: the lease becomes overdue")
 	s.eventuallyCondition(v1alpha1.ConditionRemediationAllowed, metav1.ConditionTrue)
 	require.Equal(t, entry.Detected, s.entry("a").Detected, "of the whole episode")

@@ -61,6 +61,16 @@ func newCatalogue(metrics []Metric) catalogue {
 	return c
 }
 
+// addAlerts adds the series that Prometheus makes of alerts, with the labels that ours have.
+func (c catalogue) addAlerts(names []string) {
+	c[alertSeries] = Metric{
+		Name: alertSeries, Type: "gauge", Labels: append([]string{"alertname", "alertstate", "severity", "nodehealthcheck", "node", "reason", "remediation"}, targetLabels...),
+		Values: map[string][]string{"alertname": names, "alertstate": {"pending", "firing"}},
+	}
+}
+
+const alertSeries = "ALERTS"
+
 // own reports whether nobody else has metrics of this name.
 func own(name string) bool {
 	return strings.HasPrefix(name, "nhc_") || strings.HasPrefix(name, "nodehealthcheck_")
@@ -148,7 +158,8 @@ func (c catalogue) selector(selector *parser.VectorSelector, complain complaint)
 			ofJob = true
 			values = []string{job}
 		}
-		if values == nil {
+		ofJob = ofJob || matcher.Name == "alertname"
+		if values == nil || (selector.Name == alertSeries && matcher.Value == "NodeHealthCheck.+") { // All of ours.
 			continue
 		}
 		named := matcher.SetMatches()
@@ -210,7 +221,9 @@ func (c catalogue) call(call *parser.Call, complain complaint) []string {
 	case "histogram_quantile":
 		contained([]string{"le"}, result, complain)
 		return without(result, []string{"le"})
-	case "absent", "absent_over_time", "scalar", "label_replace", "label_join":
+	case "label_replace":
+		return append(slices.Clone(result), call.Args[1].(*parser.StringLiteral).Val)
+	case "absent", "absent_over_time", "scalar", "label_join":
 		return nil // Nothing here relies on what they add.
 	default:
 		return result

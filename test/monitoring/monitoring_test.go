@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	root     = "../.."
-	runbooks = "https://github.com/nhc-controller/nhc-controller/blob/main/docs/runbooks/"
+	root       = "../.."
+	repository = "https://github.com/nhc-controller/nhc-controller/blob/main/"
+	runbooks   = repository + "docs/runbooks/"
 )
 
 func read(t *testing.T, path string) []byte {
@@ -45,7 +46,9 @@ func existing(t *testing.T) catalogue {
 	t.Helper()
 	var metrics []Metric
 	require.NoError(t, json.Unmarshal(fromEnv(t, "NHC_METRICS_LIST"), &metrics))
-	return newCatalogue(metrics)
+	all := newCatalogue(metrics)
+	all.addAlerts(slices.Sorted(maps.Keys(alerts(t))))
+	return all
 }
 
 func alerts(t *testing.T) map[string]monitoringv1.Rule {
@@ -156,76 +159,29 @@ func TestAlertTests(t *testing.T) {
 	require.Equal(t, all, slices.Sorted(maps.Keys(silent)), "is silent in a test")
 }
 
-var labelValues = regexp.MustCompile(`^label_values\((.+), ([a-z_]+)\)$`)
-
-// TestDashboard checks that the queries of the dashboard read only what exists, and
-// that it shows every metric that only this controller has.
-func TestDashboard(t *testing.T) {
+// TestLateSeries checks that there is a test for each alert in which its series begin with
+// what it is about. The one about the absence of all series has no such series.
+func TestLateSeries(t *testing.T) {
 	t.Parallel()
-	type panel struct {
-		ID      int            `json:"id"`
-		Title   string         `json:"title"`
-		Type    string         `json:"type"`
-		GridPos map[string]int `json:"gridPos"`
-		Targets []struct {
-			Expr         string `json:"expr"`
-			LegendFormat string `json:"legendFormat"`
-		} `json:"targets"`
-		Description string `json:"description"`
+	var tests struct {
+		Tests []struct {
+			Name           string `json:"name"`
+			PromqlExprTest []struct {
+				ExpSamples []struct {
+					Labels string `json:"labels"`
+				} `json:"exp_samples"`
+			} `json:"promql_expr_test"`
+		} `json:"tests"`
 	}
-	var dashboard struct {
-		UID        string  `json:"uid"`
-		Title      string  `json:"title"`
-		Panels     []panel `json:"panels"`
-		Templating struct {
-			List []struct {
-				Name  string `json:"name"`
-				Query any    `json:"query"`
-			} `json:"list"`
-		} `json:"templating"`
+	require.NoError(t, yaml.Unmarshal(read(t, "late_alerts.yaml"), &tests))
+	tested := []string{"NodeHealthCheckControllerAbsent"}
+	for _, test := range tests.Tests {
+		tested = append(tested, test.Name)
+		last := test.PromqlExprTest[len(test.PromqlExprTest)-1]
+		require.Len(t, last.ExpSamples, 1, test.Name)
+		require.Equal(t, fmt.Sprintf("{alertname=%q}", test.Name), last.ExpSamples[0].Labels)
 	}
-	require.NoError(t, json.Unmarshal(read(t, root+"/manifests/monitoring/dashboard.json"), &dashboard))
-	require.NotEmpty(t, dashboard.UID)
-	require.NotEmpty(t, dashboard.Title)
-	metrics := existing(t)
-	shown := map[string]bool{}
-
-	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h")
-	for _, variable := range dashboard.Templating.List {
-		query, is := variable.Query.(string)
-		if parts := labelValues.FindStringSubmatch(query); is && parts != nil {
-			result, _, err := metrics.check(parts[1])
-			require.NoError(t, err, variable.Name)
-			require.Contains(t, result, parts[2], variable.Name)
-		}
-	}
-	legend := regexp.MustCompile(`\{\{ *([a-z_]+) *\}\}`)
-	ids := map[int]bool{}
-	for _, panel := range dashboard.Panels {
-		require.NotEmpty(t, panel.Title)
-		require.False(t, ids[panel.ID], "%s: an id twice", panel.Title)
-		ids[panel.ID] = true
-		require.LessOrEqual(t, panel.GridPos["x"]+panel.GridPos["w"], 24, panel.Title)
-		if panel.Type == "row" {
-			continue
-		}
-		require.NotEmpty(t, panel.Targets, panel.Title)
-		for _, target := range panel.Targets {
-			result, series, err := metrics.check(variables.Replace(target.Expr))
-			require.NoError(t, err, "%s: %s", panel.Title, target.Expr)
-			for _, label := range legend.FindAllStringSubmatch(target.LegendFormat, -1) {
-				require.Contains(t, result, label[1], "%s: %s", panel.Title, target.LegendFormat)
-			}
-			for _, name := range series {
-				shown[metrics[name].Name] = true
-			}
-		}
-	}
-	for _, metric := range metrics {
-		if own(metric.Name) {
-			require.True(t, shown[metric.Name], "the dashboard does not show %s", metric.Name)
-		}
-	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(alerts(t))), tested)
 }
 
 // TestMetricsAreDocumented checks the list of metrics in the documentation.
@@ -331,11 +287,13 @@ func TestCheck(t *testing.T) {
 		`workqueue_depth{job="nhc-controller",name="nhc"}`:               "never",
 		`workqueue_depth`: "not only ours",
 		`up{job="nhc"}`:   "never",
-		`histogram_quantile(0.9, sum(nhc_sync_duration_seconds_bucket))`: "no label",
-		`nhc_gate_open and on (reason) nhc_paused`:                       "no label",
-		`sum by (nodehealthcheck) (nhc_gate_open) == sum (nhc_paused)`:   "different labels",
-		`nodehealthcheck_ongoing_remediation{exported_name="a"}`:         "no label",
-		`sum(nhc_gate_open`: "unclosed",
+		`ALERTS{alertname="NodeHealthCheckBored"}`:                           "never",
+		`ALERTS{alertstate="firing"}`:                                        "not only ours",
+		`histogram_quantile(0.9, sum(nhc_sync_duration_seconds_bucket))`:     "no label",
+		`nhc_gate_open and on (reason) nhc_paused`:                           "no label",
+		`sum by (nodehealthcheck) (nhc_gate_open) == sum (nhc_paused)`:       "different labels",
+		`nodehealthcheck_ongoing_remediation{exported_name="a"}`:             "no label",
+		`sum(nhc_gate_open`:                                                  "unclosed",
 		`nhc_episodes_total{outcome="Recovered"} / nhc_gate_open`:            "different labels",
 		`sum by (le) (rate(nodehealthcheck_unhealthy_node_duration_sum[1]))`: "",
 	} {

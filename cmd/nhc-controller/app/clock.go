@@ -144,7 +144,7 @@ func (c *skewAdjustedClock) observe(logger klog.Logger, sent, received machineTi
 	most := received.wall.Round(0).Sub(date)
 	if c.add(clockSample{least: most - (received.passed - sent.passed) - time.Second, most: most}, received) {
 		_, offset := c.now()
-		logger.Info("The clock of this machine is ahead of that of the API server by another time than before, check time synchronization on both",
+		logger.Info("The clock of this machine is ahead of the API server's by a different amount than before, check time synchronization on both",
 			"ahead", offset, "heldBack", min(offset, maxOffset), "trusted", offset <= maxOffset)
 		if c.changed != nil {
 			c.changed()

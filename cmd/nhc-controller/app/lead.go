@@ -55,7 +55,7 @@ func lead(ctx context.Context, lock resourcelock.Interface, config *componentbas
 			},
 			OnStoppedLeading: func() { // Also of one that has never led.
 				if leading.Load() {
-					logger.Info("Leader no longer", "lock", lock.Describe(), "identity", lock.Identity())
+					logger.Info("Stopped leading", "lock", lock.Describe(), "identity", lock.Identity())
 				}
 			},
 		},

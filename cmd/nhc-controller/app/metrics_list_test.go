@@ -12,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics"
@@ -42,6 +44,12 @@ func TestListMetrics(t *testing.T) {
 	p := fakeProcess(t)
 	_, err := newErrorCounter(p.registry)
 	require.NoError(t, err)
+	require.NoError(t, registerExpiration(p.registry, time.Now))
+	// The types of metrics that are read from status are known by their series.
+	require.NoError(t, p.nhcs.Informer().GetStore().Add(&v1alpha1.NodeHealthCheck{Status: v1alpha1.NodeHealthCheckStatus{
+		UnhealthyNodes:     []v1alpha1.UnhealthyNode{{Name: "node", Decision: &v1alpha1.Decision{}}},
+		RemediationHistory: []v1alpha1.Episode{{Node: "node", Started: new(metav1.Now()), Steps: []v1alpha1.EpisodeStep{{}}}},
+	}}))
 	// The metrics of clients are registered by the first client, and those of leader
 	// election by the first candidate.
 	_, err = newClients(&rest.Config{Host: "https://localhost"}, nil)
@@ -186,6 +194,14 @@ func valuesOf(metric, label string) []string {
 				values = append(values, string(reason))
 			}
 		}
+	case label == "type" && metric == "nhc_node_decision":
+		for _, decision := range v1alpha1.DecisionReasons() {
+			values = append(values, string(decision))
+		}
+	case label == "reason" && metric == "nhc_node_decision":
+		for reason := range v1alpha1.DecisionReasons() {
+			values = append(values, string(reason))
+		}
 	case label == "outcome" && metric == "nhc_episodes_total":
 		for _, outcome := range []v1alpha1.EpisodeOutcome{
 			v1alpha1.OutcomeRecovered, v1alpha1.OutcomeRecoveredWithoutRemediation, v1alpha1.OutcomeReplaced, v1alpha1.OutcomeNodeDeleted, v1alpha1.OutcomeCancelled,
@@ -194,5 +210,5 @@ func valuesOf(metric, label string) []string {
 		}
 	}
 	slices.Sort(values)
-	return values
+	return slices.Compact(values)
 }

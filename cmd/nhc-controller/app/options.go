@@ -91,18 +91,18 @@ func NewOptions() *Options {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig, "Path of a kubeconfig file. Without it the ServiceAccount of the pod is used.")
 	flags.Float32Var(&o.QPS, "kube-api-qps", o.QPS, "Requests per second to the API server.")
-	flags.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests to the API server that may exceed --kube-api-qps for a moment.")
+	flags.IntVar(&o.Burst, "kube-api-burst", o.Burst, "Requests to the API server that may exceed --kube-api-qps in a burst.")
 	flags.IntVar(&o.ConcurrentSyncs, "concurrent-syncs", o.ConcurrentSyncs, "Number of NodeHealthChecks synced at the same time.")
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers, "Controllers to run, of "+strings.Join(knownControllers(), ", ")+". "+
 		"A dash before a name leaves it out, * stands for those that run by default: "+strings.Join(defaultControllers, ", ")+".")
 	flags.DurationVar(&o.MachineBackOff.Base, "machine-backoff-base", o.MachineBackOff.Base, "How long a Machine lives at least if the one before it has failed before it had a Node. Doubles with each one.")
 	flags.DurationVar(&o.MachineBackOff.Cap, "machine-backoff-cap", o.MachineBackOff.Cap, "Longest delay of --machine-backoff-base. Keep it above --max-node-provision-time of the cluster autoscaler.")
-	flags.BoolVar(&o.DryRun, "dry-run", o.DryRun, "Report what would be done, and remediate no node and no Machine: as mode DryRun of all NodeHealthChecks.")
+	flags.BoolVar(&o.DryRun, "dry-run", o.DryRun, "Report what the controller would do, and remediate no node and no Machine, as if all NodeHealthChecks had mode DryRun.")
 	flags.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "Namespace of the leases of nodes. Env LEASE_NAMESPACE sets it too.")
-	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "Address of /metrics, served by HTTPS to those who may get it. 0 turns it off.")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "Address of /metrics, served over HTTPS to clients with permission. 0 turns it off.")
 	flags.BoolVar(&o.HTTP2, "enable-http2", o.HTTP2, "Permit HTTP/2 on the metrics port.")
-	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "File with the certificate of the metrics port, and those that sign it. "+
-		"Read again when it changes. Without it a certificate is made at the start.")
+	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "File with the certificate of the metrics port and its intermediate certificates. "+
+		"The controller reads it again when it changes. Without it, the controller makes a certificate at its start.")
 	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile, "File with the private key of --tls-cert-file.")
 	flags.StringVar(&o.TLSMinVersion, "tls-min-version", o.TLSMinVersion, "Lowest version of TLS on the metrics port: "+strings.Join(tlsVersions, " or ")+".")
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", o.ProbeAddress, "Address of /livez, /readyz and /healthz. 0 turns them off.")

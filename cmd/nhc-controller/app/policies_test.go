@@ -5,6 +5,7 @@ package app
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -40,12 +41,14 @@ func inPolicyCluster(t *testing.T, before, test func(c *policyCluster)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		shipped, err := newShippedPolicies("node-health")
+		require.NoError(t, err)
+		require.Len(t, shipped.policies, 2)
+		require.Len(t, shipped.bindings, 2)
 		c := &policyCluster{T: t, registry: prometheus.NewRegistry(), logger: ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))}
 		var objects []runtime.Object
-		for _, name := range shippedPolicies {
-			objects = append(objects,
-				&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}},
-				&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		for i := range shipped.policies {
+			objects = append(objects, shipped.policies[i].DeepCopy(), shipped.bindings[i].DeepCopy())
 		}
 		c.kube = kubefake.NewClientset(objects...)
 		c.kube.PrependReactor("get", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -53,9 +56,9 @@ func inPolicyCluster(t *testing.T, before, test func(c *policyCluster)) {
 			defer c.mu.Unlock()
 			return c.fails != nil, nil, c.fails
 		})
-		checker, err := newPolicyChecker(c.kube.AdmissionregistrationV1(), c.registry)
+		checker, err := newPolicyChecker(c.kube.AdmissionregistrationV1(), "node-health", c.registry)
 		require.NoError(t, err)
-		require.Equal(t, unknown, c.metric(), "nobody has looked")
+		require.Equal(t, unknown, c.metric(missingMetric), "nobody has looked")
 		before(c)
 
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), c.logger))
@@ -73,8 +76,33 @@ func (c *policyCluster) deleteBinding(name string) {
 }
 
 func (c *policyCluster) createBinding(name string) {
-	_, err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(c.Context(),
-		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(c.Context(), c.shippedBinding(name), metav1.CreateOptions{})
+	require.NoError(c, err)
+}
+
+func (c *policyCluster) shippedBinding(name string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	shipped, err := newShippedPolicies("node-health")
+	require.NoError(c, err)
+	i := slices.IndexFunc(shipped.bindings, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool { return b.Name == name })
+	return shipped.bindings[i]
+}
+
+// changePolicy changes the stored policy, and changeBinding its binding.
+func (c *policyCluster) changePolicy(name string, change func(*admissionregistrationv1.ValidatingAdmissionPolicy)) {
+	policies := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	policy, err := policies.Get(c.Context(), name, metav1.GetOptions{})
+	require.NoError(c, err)
+	change(policy)
+	_, err = policies.Update(c.Context(), policy, metav1.UpdateOptions{})
+	require.NoError(c, err)
+}
+
+func (c *policyCluster) changeBinding(name string, change func(*admissionregistrationv1.ValidatingAdmissionPolicyBinding)) {
+	bindings := c.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	binding, err := bindings.Get(c.Context(), name, metav1.GetOptions{})
+	require.NoError(c, err)
+	change(binding)
+	_, err = bindings.Update(c.Context(), binding, metav1.UpdateOptions{})
 	require.NoError(c, err)
 }
 
@@ -93,15 +121,21 @@ func (c *policyCluster) after(d time.Duration) {
 // unknown is the metric without a series.
 const unknown = -1
 
-// metric returns the value of the metric.
-func (c *policyCluster) metric() int {
+const (
+	missingMetric = "nhc_admission_policies_missing"
+	changedMetric = "nhc_admission_policies_changed"
+)
+
+// metric returns the value of a metric.
+func (c *policyCluster) metric(name string) int {
 	families, err := c.registry.Gather()
 	require.NoError(c, err)
-	if len(families) == 0 {
-		return unknown
+	for _, family := range families {
+		if family.GetName() == name {
+			return int(family.GetMetric()[0].GetGauge().GetValue())
+		}
 	}
-	require.Equal(c, "nhc_admission_policies_missing", families[0].GetName())
-	return int(families[0].GetMetric()[0].GetGauge().GetValue())
+	return unknown
 }
 
 // logged returns the messages so far.
@@ -120,20 +154,22 @@ func (c *policyCluster) requests() int {
 
 const (
 	policiesMissing = "Admission policies are missing, apply the manifests again"
-	policiesBack    = "Admission policies exist again"
-	policiesUnread  = "Cannot check whether the admission policies exist, trying again"
+	policiesChanged = "Admission policies are not those of this version, apply its manifests again"
+	policiesBack    = "Admission policies are as in the manifests again"
+	policiesUnread  = "Cannot check the admission policies, trying again"
 )
 
 func TestPoliciesExist(t *testing.T) {
 	inPolicyCluster(t, func(*policyCluster) {}, func(c *policyCluster) {
-		require.Equal(t, 0, c.metric(), "22.7: at the start")
+		require.Equal(t, 0, c.metric(missingMetric), "22.7: at the start")
+		require.Equal(t, 0, c.metric(changedMetric), "22.7: at the start")
 		require.Empty(t, c.logged())
-		require.Equal(t, 2*len(shippedPolicies), c.requests())
+		require.Equal(t, 4, c.requests())
 		c.after(policyCheckInterval - time.Second)
 		require.Zero(t, c.requests(), "P3")
 		c.deleteBinding("nhc-controller-nodes")
 		c.after(time.Second)
-		require.Equal(t, 1, c.metric(), "22.7: within an hour")
+		require.Equal(t, 1, c.metric(missingMetric), "22.7: within an hour")
 		require.Equal(t, []string{policiesMissing}, c.logged())
 	})
 }
@@ -143,16 +179,16 @@ func TestPoliciesAreMissing(t *testing.T) {
 		c.deleteBinding("nhc-controller-nodes")
 		c.deleteBinding("nhc-controller-deletion")
 	}, func(c *policyCluster) {
-		require.Equal(t, 2, c.metric())
+		require.Equal(t, 2, c.metric(missingMetric))
 		c.after(10 * policyCheckRetry)
 		require.Equal(t, []string{policiesMissing}, c.logged(), "logged once")
 		require.Contains(t, c.logger.GetSink().(ktesting.Underlier).GetBuffer().String(), "ValidatingAdmissionPolicyBinding/nhc-controller-deletion")
 		c.createBinding("nhc-controller-nodes")
 		c.after(policyCheckRetry)
-		require.Equal(t, 1, c.metric())
+		require.Equal(t, 1, c.metric(missingMetric))
 		c.createBinding("nhc-controller-deletion")
 		c.after(policyCheckRetry)
-		require.Equal(t, 0, c.metric())
+		require.Equal(t, 0, c.metric(missingMetric))
 		require.Equal(t, []string{policiesMissing, policiesMissing, policiesBack}, c.logged())
 		c.requests()
 		c.after(policyCheckInterval - time.Second)
@@ -164,21 +200,21 @@ func TestPoliciesAreMissing(t *testing.T) {
 func TestPoliciesCannotBeRead(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "validatingadmissionpolicies"}, "", nil)
 	inPolicyCluster(t, func(c *policyCluster) { c.fail(forbidden) }, func(c *policyCluster) {
-		require.Equal(t, unknown, c.metric())
+		require.Equal(t, unknown, c.metric(missingMetric))
 		c.after(10 * policyCheckRetry)
 		require.Equal(t, []string{policiesUnread}, c.logged())
 		c.fail(apierrors.NewInternalError(context.DeadlineExceeded))
 		c.after(3 * policyCheckRetry)
 		require.Equal(t, []string{policiesUnread, policiesUnread}, c.logged(), "another cause")
-		require.Equal(t, unknown, c.metric())
+		require.Equal(t, unknown, c.metric(missingMetric))
 
 		c.deleteBinding("nhc-controller-nodes")
 		c.fail(nil)
 		c.after(policyCheckRetry)
-		require.Equal(t, 1, c.metric())
+		require.Equal(t, 1, c.metric(missingMetric))
 		c.fail(forbidden)
 		c.after(policyCheckRetry)
-		require.Equal(t, 1, c.metric(), "P5: what was known stays")
+		require.Equal(t, 1, c.metric(missingMetric), "P5: what was known stays")
 		require.Equal(t, []string{policiesUnread, policiesUnread, policiesMissing, policiesUnread}, c.logged())
 	})
 }
@@ -187,6 +223,49 @@ func TestPoliciesCannotBeRead(t *testing.T) {
 func TestPoliciesAreNotServed(t *testing.T) {
 	notServed := apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{}, "", "the server could not find the requested resource", 0, true)
 	inPolicyCluster(t, func(c *policyCluster) { c.fail(notServed) }, func(c *policyCluster) {
-		require.Equal(t, 2*len(shippedPolicies), c.metric())
+		require.Equal(t, 4, c.metric(missingMetric))
 	})
+}
+
+// TestPoliciesAreChanged: another content, and not what the one who installs may choose.
+func TestPoliciesAreChanged(t *testing.T) {
+	const name = "nhc-controller-nodes"
+	inPolicyCluster(t, func(c *policyCluster) {
+		c.changePolicy(name, func(policy *admissionregistrationv1.ValidatingAdmissionPolicy) {
+			policy.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm"}
+		})
+	}, func(c *policyCluster) {
+		require.Zero(t, c.metric(changedMetric), "labels are free")
+		c.changePolicy(name, func(policy *admissionregistrationv1.ValidatingAdmissionPolicy) {
+			policy.Spec.Validations = policy.Spec.Validations[1:]
+		})
+		c.changeBinding(name, func(binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+			binding.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn}
+		})
+		c.after(policyCheckInterval)
+		require.Equal(t, 2, c.metric(changedMetric), "22.7")
+		require.Zero(t, c.metric(missingMetric))
+		require.Equal(t, []string{policiesChanged}, c.logged())
+		require.Contains(t, c.logger.GetSink().(ktesting.Underlier).GetBuffer().String(), "ValidatingAdmissionPolicyBinding/"+name)
+
+		shipped := c.shippedBinding(name)
+		c.changeBinding(name, func(binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding) { binding.Spec = shipped.Spec })
+		c.deleteBinding("nhc-controller-deletion")
+		c.after(policyCheckRetry)
+		require.Equal(t, 1, c.metric(changedMetric))
+		require.Equal(t, 1, c.metric(missingMetric))
+		require.Equal(t, []string{policiesChanged, policiesMissing, policiesChanged}, c.logged())
+	})
+}
+
+// TestPoliciesOfAnotherNamespace: a policy about the user of another namespace limits nobody.
+func TestPoliciesOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	here, err := newShippedPolicies("here")
+	require.NoError(t, err)
+	there, err := newShippedPolicies("there")
+	require.NoError(t, err)
+	require.True(t, samePolicy(here.policies[0], there.policies[0]), "it is about everybody")
+	require.False(t, samePolicy(here.policies[1], there.policies[1]))
+	require.Equal(t, "request.userInfo.username == 'system:serviceaccount:here:nhc-controller'", here.policies[1].Spec.MatchConditions[0].Expression)
 }

@@ -254,7 +254,7 @@ func (p *process) prepare(ctx context.Context, recorder, onMachines events.Event
 		return err
 	}
 	var err error
-	if p.policies, err = newPolicyChecker(p.clients.kube.AdmissionregistrationV1(), p.registry); err != nil {
+	if p.policies, err = newPolicyChecker(p.clients.kube.AdmissionregistrationV1(), p.options.LeaderElection.ResourceNamespace, p.registry); err != nil {
 		return err
 	}
 	var claims nodehealthcheck.MachineHealthChecks // Nil where they are left to others.

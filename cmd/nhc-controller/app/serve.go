@@ -156,8 +156,11 @@ func ok(w http.ResponseWriter) {
 // metricsServer returns the server of /metrics: HTTPS, for those whose token may get
 // it.
 func (p *process) metricsServer() (*server, error) {
-	config, err := p.options.tlsConfig()
+	config, notAfter, err := p.options.tlsConfig()
 	if err != nil {
+		return nil, err
+	}
+	if err := registerExpiration(p.registry, notAfter); err != nil {
 		return nil, err
 	}
 	// Ours, and what component-base registers on its own: the Go runtime and the

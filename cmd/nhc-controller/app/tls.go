@@ -11,36 +11,51 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	certutil "k8s.io/client-go/util/cert"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 )
 
 // tlsConfig returns how the metrics are served: with the certificate of the flags,
-// or with one made now, which no authority has signed.
-func (o *Options) tlsConfig() (*tls.Config, error) {
+// or with one made now, which no authority has signed. notAfter returns when the
+// certificate that is served at that moment expires.
+func (o *Options) tlsConfig() (config *tls.Config, notAfter func() time.Time, err error) {
 	version, err := cliflag.TLSVersion(o.TLSMinVersion)
 	if err != nil {
-		return nil, fmt.Errorf("reading --tls-min-version: %w", err)
+		return nil, nil, fmt.Errorf("reading --tls-min-version: %w", err)
 	}
-	config := &tls.Config{MinVersion: version, NextProtos: []string{"http/1.1"}}
+	config = &tls.Config{MinVersion: version, NextProtos: []string{"http/1.1"}}
 	if o.HTTP2 {
 		config.NextProtos = []string{"h2", "http/1.1"}
 	}
 	if o.TLSCertFile == "" {
 		certificate, err := makeCertificate()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		config.Certificates = []tls.Certificate{certificate}
-		return config, nil
+		return config, func() time.Time { return certificate.Leaf.NotAfter }, nil
 	}
 	mounted, err := newMountedCertificate(o.TLSCertFile, o.TLSPrivateKeyFile)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	config.GetCertificate = mounted.get
-	return config, nil
+	return config, mounted.notAfter, nil
+}
+
+// registerExpiration adds the metric that says when the serving certificate expires. A scrape
+// is a connection, so the files have just been looked at.
+func registerExpiration(registry prometheus.Registerer, notAfter func() time.Time) error {
+	expiration := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "nhc_certificate_expiration_timestamp_seconds",
+		Help: "When the certificate expires with which the metrics are served, in seconds since 1970.",
+	}, func() float64 { return float64(notAfter().Unix()) })
+	if err := registry.Register(expiration); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
+	}
+	return nil
 }
 
 func makeCertificate() (tls.Certificate, error) {
@@ -94,6 +109,13 @@ func (m *mountedCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, 
 		m.look(klog.FromContext(hello.Context()))
 	}
 	return m.pair, nil
+}
+
+// notAfter returns when the certificate expires that is served now.
+func (m *mountedCertificate) notAfter() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pair.Leaf.NotAfter
 }
 
 // look takes over what is in the files, if it is new and good. What is bad may just

@@ -20,6 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
@@ -52,10 +53,11 @@ func issue(t *testing.T, serial int64) issued {
 
 // mount is a directory with a certificate, and the configuration that serves it.
 type mount struct {
-	dir     string
-	options *Options
-	config  *tls.Config
-	logger  klog.Logger
+	dir      string
+	options  *Options
+	config   *tls.Config
+	notAfter func() time.Time
+	logger   klog.Logger
 }
 
 func newMount(t *testing.T, fill func(m *mount)) *mount {
@@ -64,7 +66,7 @@ func newMount(t *testing.T, fill func(m *mount)) *mount {
 	m.options.TLSCertFile, m.options.TLSPrivateKeyFile = filepath.Join(m.dir, "tls.crt"), filepath.Join(m.dir, "tls.key")
 	fill(m)
 	var err error
-	m.config, err = m.options.tlsConfig()
+	m.config, m.notAfter, err = m.options.tlsConfig()
 	require.NoError(t, err)
 	return m
 }
@@ -113,6 +115,35 @@ func TestCertificateRotation(t *testing.T) {
 		require.Equal(t, one.serial, m.serial(t, certificateInterval-1), "the files are not read for each connection")
 		require.Equal(t, two.serial, m.serial(t, 1))
 		require.Equal(t, []string{renewed}, m.logged())
+	})
+}
+
+// TestCertificateExpiration: the metric follows the certificate that is served.
+func TestCertificateExpiration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hour := time.Now().Add(time.Hour).Unix()
+		one := issue(t, 1)
+		m := newMount(t, func(m *mount) { m.write(t, one.cert, one.key) })
+		registry := prometheus.NewRegistry()
+		require.NoError(t, registerExpiration(registry, m.notAfter))
+		shown := func() int64 {
+			families, err := registry.Gather()
+			require.NoError(t, err)
+			require.Equal(t, "nhc_certificate_expiration_timestamp_seconds", families[0].GetName())
+			return int64(families[0].GetMetric()[0].GetGauge().GetValue())
+		}
+		require.Equal(t, hour, shown())
+		time.Sleep(time.Minute)
+		two := issue(t, 2)
+		m.write(t, two.cert, two.key)
+		require.Equal(t, two.serial, m.serial(t, certificateInterval), "as a scrape does")
+		require.Equal(t, hour+60, shown())
+		require.ErrorContains(t, registerExpiration(registry, m.notAfter), "registering metrics")
+
+		_, notAfter, err := NewOptions().tlsConfig()
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now().AddDate(1, 0, 0), notAfter(), 48*time.Hour, "one made at the start lasts for a year")
 	})
 }
 
@@ -211,7 +242,7 @@ func TestTLSMinVersion(t *testing.T) {
 	} {
 		options := NewOptions()
 		options.TLSMinVersion = minimum
-		config, err := options.tlsConfig()
+		config, _, err := options.tlsConfig()
 		require.NoError(t, err)
 		for version, want := range served {
 			near, far := net.Pipe()

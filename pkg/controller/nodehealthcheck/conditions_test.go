@@ -79,7 +79,7 @@ func TestPlatformAccess(t *testing.T) {
 	require.Equal(t, metav1.ConditionFalse, condition.Status)
 	require.Equal(t, "PlatformForbidden", condition.Reason)
 	require.Equal(t, `Missing permission: cannot get resource "clusterversions" in API group "config.openshift.io". Grant it to the controller by the overlay manifests/overlays/openshift. `+
-		"Until then, an upgrade of the cluster that was known counts as going on, and another one is not noticed.", condition.Message)
+		"Until then, the controller treats an upgrade that it knew of as still running, and does not notice a new one.", condition.Message)
 	before := s.nhc.Status.DeepCopy()
 	s.sync()
 	require.Equal(t, before, &s.nhc.Status, "P3")

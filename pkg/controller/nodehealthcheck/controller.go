@@ -176,8 +176,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, err
 	}
 	uncovered := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "nhc_uncovered_nodes", Help: "Number of nodes that no NodeHealthCheck selects."}, c.uncoveredNodes)
-	if err := config.Metrics.Register(uncovered); err != nil {
-		return nil, fmt.Errorf("registering metrics: %w", err)
+	for _, collector := range []prometheus.Collector{uncovered, nodeCollector{c}} {
+		if err := config.Metrics.Register(collector); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
 	}
 	return c, nil
 }

@@ -115,7 +115,7 @@ func TestLogs(t *testing.T) {
 				"V5 Planned node=a state=Unhealthy condition=Ready=Unknown since=2025-12-31T23:59:00Z remediations=0 foreign=0 reason=StepRunning actions=[WriteLease Create] recheck=2026-01-01T01:00:00Z",
 				"V5 Planned node=b state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
 				"V0 Gate opened observed=2 healthy=1 required=1",
-				"V2 Decision changed node=a decision=Remediating reason=StepRunning before=GateClosed message=RebootRemediation a is at work",
+				"V2 Decision changed node=a decision=Remediating reason=StepRunning before=GateClosed message=RebootRemediation a is running",
 				"V4 Checked node=a passed=[Unselected Disabled InvalidSpec Terminating ClockUntrusted ClusterUpgrading Paused GateClosed StormActive Excluded MachineHealthCheck ForeignRemediation LeaseTaken]" +
 					" refused=[] gate=1 of 2 nodes are healthy, at least 1 have to be",
 			},

@@ -22,10 +22,10 @@ type metrics struct {
 
 	// Our own ones.
 	observedNodes, healthyNodes, unhealthyNodes, soonUnhealthyNodes, remediatingNodes *prometheus.GaugeVec
-	gateOpen, stormActive, paused, disabled                                           *prometheus.GaugeVec
+	gateOpen, stormActive, paused, disabled, overlap                                  *prometheus.GaugeVec
 	nodesWaiting, leftovers, ongoingRemediations, oldRemediations                     *prometheus.GaugeVec
 	started, succeeded, timedOut, cancelled, failed                                   *prometheus.CounterVec
-	preflightRecovered, episodes, staleRetries                                        *prometheus.CounterVec
+	preflightRecovered, episodes, failedEpisodes, staleRetries                        *prometheus.CounterVec
 	detectionToCreation, syncDuration, nodeWaiting, episodeDuration                   *prometheus.HistogramVec
 }
 
@@ -50,7 +50,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		unhealthyNodes:      gauge("nhc_unhealthy_nodes", "Number of selected nodes that are unhealthy.", nhc),
 		soonUnhealthyNodes:  gauge("nhc_soon_unhealthy_nodes", "Number of selected nodes that are unhealthy once a condition has lasted for its duration.", nhc),
 		remediatingNodes:    gauge("nhc_remediating_nodes", "Number of nodes under remediation.", nhc),
-		nodesWaiting:        gauge("nhc_nodes_waiting", "Number of nodes for which no remediation is at work, by the reason of the decision on them.", nhc, "reason"),
+		nodesWaiting:        gauge("nhc_nodes_waiting", "Number of nodes for which no remediation is running, by the reason of the decision on them.", nhc, "reason"),
 		ongoingRemediations: gauge("nhc_ongoing_remediations", "Number of remediations in status.", nhc),
 		oldRemediations:     gauge("nhc_old_remediations", "Number of remediations that are older than 48 hours.", nhc),
 		leftovers:           gauge("nhc_leftover_remediations", "Number of remediations that are still being deleted although their Node is gone.", nhc),
@@ -58,6 +58,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		gateOpen:            gauge("nhc_gate_open", "1 if enough nodes are healthy for a remediation to start.", nhc),
 		paused:              gauge("nhc_paused", "1 while there are pause requests.", nhc),
 		disabled:            gauge("nhc_disabled", "1 while condition Disabled is True.", nhc),
+		overlap:             gauge("nhc_selector_overlap", "1 while condition SelectorOverlap is True.", nhc),
 		started:             counter("nhc_remediations_started_total", "Remediations started.", nhc, "remediation"),
 		succeeded:           counter("nhc_remediations_succeeded_total", "Remediations that ended with a healthy node or a success of the remediator.", nhc, "remediation"),
 		timedOut:            counter("nhc_remediations_timed_out_total", "Remediations that ended after they had timed out or failed.", nhc, "remediation"),
@@ -66,6 +67,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		preflightRecovered:  counter("nhc_last_look_recovered_total", "Remediations that were not created because a live read found the node no longer unhealthy.", nhc),
 		staleRetries:        counter("nhc_stale_cache_retries_total", "Syncs put off because a cache did not show the own write of an earlier one, by the resource that was written.", nhc, "resource"),
 		episodes:            counter("nhc_episodes_total", "Episodes of unhealthy nodes that have ended, by outcome.", nhc, "outcome"),
+		failedEpisodes:      counter("nhc_failed_episodes_total", "Episodes that have ended without help of any of their remediations: all have timed out or failed. By the kind of the last one.", nhc, "remediation"),
 		episodeDuration: histogram("nhc_episode_duration_seconds", "Time from the condition that made a node unhealthy until the node was healthy again, or the episode ended otherwise.",
 			prometheus.ExponentialBuckets(15, 2, 14), nhc),
 		nodeWaiting: histogram("nhc_node_waiting_seconds", "How long a node was kept waiting for one reason.", prometheus.ExponentialBuckets(1, 2, 16), nhc, "reason"),
@@ -91,9 +93,9 @@ type series interface {
 func (m *metrics) perCheck() []series {
 	return []series{
 		m.observedNodes, m.healthyNodes, m.unhealthyNodes, m.soonUnhealthyNodes, m.remediatingNodes,
-		m.gateOpen, m.stormActive, m.paused, m.disabled, m.nodesWaiting, m.leftovers,
+		m.gateOpen, m.stormActive, m.paused, m.disabled, m.overlap, m.nodesWaiting, m.leftovers,
 		m.ongoingRemediations, m.oldRemediations,
-		m.started, m.succeeded, m.timedOut, m.cancelled, m.failed, m.preflightRecovered, m.episodes, m.staleRetries,
+		m.started, m.succeeded, m.timedOut, m.cancelled, m.failed, m.preflightRecovered, m.episodes, m.failedEpisodes, m.staleRetries,
 		m.detectionToCreation, m.syncDuration, m.nodeWaiting, m.episodeDuration,
 	}
 }
@@ -121,7 +123,7 @@ func (m *metrics) initialize(nhc *v1alpha1.NodeHealthCheck) {
 		if !valid {
 			continue
 		}
-		for _, counter := range []*prometheus.CounterVec{m.started, m.succeeded, m.timedOut, m.cancelled, m.failed} {
+		for _, counter := range []*prometheus.CounterVec{m.started, m.succeeded, m.timedOut, m.cancelled, m.failed, m.failedEpisodes} {
 			counter.WithLabelValues(nhc.Name, kind.Kind)
 		}
 	}

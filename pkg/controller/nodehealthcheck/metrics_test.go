@@ -182,7 +182,7 @@ func TestGauges(t *testing.T) {
 	s.sync(sick("a", own(testCR("a", "1"))), sick("b"))
 	gauges := func() map[string]float64 {
 		values := map[string]float64{}
-		for _, name := range []string{"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_remediating_nodes", "nhc_soon_unhealthy_nodes", "nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled"} {
+		for _, name := range []string{"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_remediating_nodes", "nhc_soon_unhealthy_nodes", "nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled", "nhc_selector_overlap"} {
 			for key, value := range s.values(t, name) {
 				values[name+key] = value
 			}
@@ -191,14 +191,16 @@ func TestGauges(t *testing.T) {
 	}
 	require.Equal(t, map[string]float64{
 		"nhc_observed_nodes/workers": 9, "nhc_healthy_nodes/workers": 5, "nhc_unhealthy_nodes/workers": 3, "nhc_remediating_nodes/workers": 1,
-		"nhc_soon_unhealthy_nodes/workers": 2, "nhc_gate_open/workers": 1, "nhc_storm_active/workers": 0, "nhc_paused/workers": 0, "nhc_disabled/workers": 0,
+		"nhc_soon_unhealthy_nodes/workers": 2, "nhc_gate_open/workers": 1, "nhc_storm_active/workers": 0, "nhc_paused/workers": 0, "nhc_disabled/workers": 0, "nhc_selector_overlap/workers": 0,
 	}, gauges(), "20.2")
-	s.observe = func(w *observed) { w.templates.problem, w.storm.Active = &remediation.Problem{}, true }
+	s.observe = func(w *observed) {
+		w.templates.problem, w.storm.Active, w.overlaps = &remediation.Problem{}, true, map[string]int{"others": 1}
+	}
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	s.sync()
 	require.Equal(t, map[string]float64{
 		"nhc_observed_nodes/workers": 0, "nhc_healthy_nodes/workers": 0, "nhc_unhealthy_nodes/workers": 0, "nhc_remediating_nodes/workers": 0,
-		"nhc_soon_unhealthy_nodes/workers": 0, "nhc_gate_open/workers": 0, "nhc_storm_active/workers": 1, "nhc_paused/workers": 1, "nhc_disabled/workers": 1,
+		"nhc_soon_unhealthy_nodes/workers": 0, "nhc_gate_open/workers": 0, "nhc_storm_active/workers": 1, "nhc_paused/workers": 1, "nhc_disabled/workers": 1, "nhc_selector_overlap/workers": 1,
 	}, gauges(), "20.2 P4")
 }
 
@@ -291,6 +293,7 @@ func TestMetricsLint(t *testing.T) {
 	s.sync(sick("e", refused(v1alpha1.DecidedPaused)), sick("f", func(p *part) { p.outcome.Result = remediation.Recovered }))
 	s.sync(sick("a", created(testCR("a", "1"))), sick("b", own(testCR("b", "2", crMarked))), sick("c", own(testCR("c", "3"))), sick("d", own(testCR("d", "4"))))
 	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3")), stepFailed(testCR("c", "3"))), well("d"))
+	s.sync(well("b"), sick("c", own(testCR("c", "3"))))
 	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
 	s.metrics.staleRetries.WithLabelValues("workers", "leases").Inc()
 	families, err := s.registry.Gather()
@@ -303,7 +306,7 @@ func TestMetricsLint(t *testing.T) {
 	want := []string{
 		ongoing, unhealthySeconds, oldCRs, started, succeededTotal, timedOutTotal, cancelled, "nhc_remediations_failed_total", detection, "nhc_sync_duration_seconds",
 		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_soon_unhealthy_nodes", "nhc_remediating_nodes",
-		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled",
+		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled", "nhc_selector_overlap", failedEpisodes,
 		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total", "nhc_leftover_remediations", "nhc_stale_cache_retries_total",
 		"nhc_ongoing_remediations", "nhc_old_remediations",
 	}

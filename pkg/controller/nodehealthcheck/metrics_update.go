@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -42,7 +41,8 @@ func (m *metrics) updateState(r *syncResult) {
 	m.gateOpen.WithLabelValues(name).Set(truth(r.gate.Open))
 	m.stormActive.WithLabelValues(name).Set(truth(r.storm.Active))
 	m.paused.WithLabelValues(name).Set(truth(len(r.nhc.Spec.PauseRequests) > 0))
-	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionPresentAndEqual(r.Status.Conditions, v1alpha1.ConditionDisabled, metav1.ConditionTrue)))
+	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionDisabled)))
+	m.overlap.WithLabelValues(name).Set(truth(meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionSelectorOverlap)))
 }
 
 func (m *metrics) countEpisodes(r *syncResult) {
@@ -50,7 +50,23 @@ func (m *metrics) countEpisodes(r *syncResult) {
 		episode := &r.Ended[i]
 		m.episodes.WithLabelValues(r.nhc.Name, string(episode.Outcome)).Inc()
 		m.episodeDuration.WithLabelValues(r.nhc.Name).Observe(episode.Finished.Sub(episode.Detected.Time).Seconds())
+		if kind, failed := failedKind(episode); failed {
+			m.failedEpisodes.WithLabelValues(r.nhc.Name, kind).Inc()
+		}
 	}
+}
+
+// failedKind reports whether every remediation of an episode has timed out or failed, and the
+// kind of the last one. A remediation that failed before another one helped does not count.
+func failedKind(episode *v1alpha1.Episode) (kind string, failed bool) {
+	for i := range episode.Steps {
+		step := &episode.Steps[i]
+		if step.Result != v1alpha1.StepTimedOut && step.Result != v1alpha1.StepFailed {
+			return "", false
+		}
+		kind = step.Kind
+	}
+	return kind, kind != "" && episode.Outcome != v1alpha1.OutcomeReplaced
 }
 
 // initializeMetrics has the metrics of a spec that is new begin with 0.

@@ -33,7 +33,7 @@ const liveAfter = 30 * time.Second
 
 // errUnseenSpec ends a sync while the watch of NodeHealthChecks has not brought the spec
 // that is valid.
-var errUnseenSpec = errors.New("the NodeHealthCheck has changed and its watch has not said so yet")
+var errUnseenSpec = errors.New("the NodeHealthCheck has changed, and its watch has not reported it yet")
 
 // caughtUp returns the NodeHealthCheck that the cache has once all caches show what its
 // last sync has written. The error is a *staleness.Error until then. A cache that takes

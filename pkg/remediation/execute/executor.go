@@ -113,7 +113,7 @@ func (e *Executor) carryOutAction(ctx context.Context, owner object.Owner, plan 
 	outcome.Err = nil
 	stop := e.send(ctx, owner, plan.Node, action, outcome)
 	if stop != nil {
-		klog.FromContext(ctx).V(4).Info("Left out the rest of a plan", "cause", stop.Error())
+		klog.FromContext(ctx).V(4).Info("Skipped the rest of a plan", "cause", stop.Error())
 		if !errors.Is(stop, errStop) {
 			outcome.fail(stop)
 		}
@@ -178,7 +178,7 @@ func (e *Executor) send(ctx context.Context, owner object.Owner, node *remediati
 }
 
 // errNotThere is returned for a CR that is gone, or was replaced by a namesake.
-var errNotThere = errors.New("the remediation is not there any more")
+var errNotThere = errors.New("the remediation no longer exists")
 
 func (e *Executor) client(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, *meta.RESTMapping, error) {
 	mapping, err := e.Mapping(gvk)
@@ -207,7 +207,7 @@ func (e *Executor) confirm(ctx context.Context, node *remediation.Node, outcome 
 		outcome.set(remediation.Refused)
 		outcome.Reason = refusal
 	}
-	klog.FromContext(ctx).V(2).Info("Went no further: the Node has changed", "reason", refusal)
+	klog.FromContext(ctx).V(2).Info("Stopped acting on the node: the Node has changed", "reason", refusal)
 	return errStop
 }
 
@@ -261,7 +261,7 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 	}
 	if err != nil {
 		outcome.set(remediation.Unknown)
-		outcome.fail(fmt.Errorf("reading the remediation that stands for node %s: %w", node.Name, err))
+		outcome.fail(fmt.Errorf("reading the existing remediation of node %s: %w", node.Name, err))
 		return
 	}
 	switch cr := object.ParseCR(live); {

@@ -13,7 +13,7 @@ import (
 //
 // +structType=atomic
 type Decision struct {
-	// type is Remediating while a remediation object is at work, and otherwise the
+	// type is Remediating while a remediator is working on the Node, and otherwise the
 	// kind of the reason.
 	// +required
 	Type DecisionType `json:"type"`
@@ -29,7 +29,7 @@ type Decision struct {
 	// +required
 	Since metav1.Time `json:"since"`
 	// nextCheckTime is when time alone changes the decision. It is absent if it
-	// takes something else to change it, or if somebody else may put it off.
+	// takes something else to change it, or if another client may put it off.
 	// +optional
 	NextCheckTime *metav1.Time `json:"nextCheckTime,omitempty"`
 }
@@ -45,7 +45,7 @@ func (d *Decision) SameReason(other *Decision) bool {
 type DecisionType string
 
 const (
-	// DecisionRemediating means that a remediation object is at work.
+	// DecisionRemediating means that a remediator is working on the Node.
 	DecisionRemediating DecisionType = "Remediating"
 	// DecisionWaiting means that something is about to be done, and that what it
 	// waits for passes by itself or is tried again.
@@ -69,7 +69,7 @@ type DecisionReason string
 
 // Reasons of decisions of type Remediating.
 const (
-	// DecidedStepRunning: the remediator of the current step is at work.
+	// DecidedStepRunning: the remediator of the current step is working.
 	DecidedStepRunning DecisionReason = "StepRunning"
 	// DecidedStepSucceeded: the remediator reports success, the Node is not
 	// healthy yet.
@@ -85,13 +85,13 @@ const (
 	DecidedControlPlaneBusy DecisionReason = "ControlPlaneBusy"
 	// DecidedEtcdQuorum: etcd cannot do without the control plane node.
 	DecidedEtcdQuorum DecisionReason = "EtcdQuorum"
-	// DecidedForeignRemediation: a remediation object of somebody else stands
-	// where ours would.
+	// DecidedForeignRemediation: a remediation object that the NodeHealthCheck does not
+	// own is in the way.
 	DecidedForeignRemediation DecisionReason = "ForeignRemediation"
 	// DecidedMachineUnreadable: the Machine that would own the remediation object
 	// cannot be read. After 30 seconds it is created without.
 	DecidedMachineUnreadable DecisionReason = "MachineUnreadable"
-	// DecidedLeaseTaken: somebody else holds the lease of the Node.
+	// DecidedLeaseTaken: another holder has the lease of the Node.
 	DecidedLeaseTaken DecisionReason = "LeaseTaken"
 	// DecidedAwaitingDeletion: remediation objects have to be gone first.
 	DecidedAwaitingDeletion DecisionReason = "AwaitingDeletion"
@@ -177,8 +177,8 @@ var decisionTypes = map[DecisionReason]DecisionType{
 	DecidedNoTemplateLeft: DecisionExhausted, DecidedStepFailed: DecisionExhausted,
 }
 
-// Type returns the type of the decisions that have this reason while no remediation
-// object is at work, and nothing for a reason that there is not.
+// Type returns the type of the decisions that have this reason while no remediator is
+// working on the Node, and nothing for an unknown reason.
 func (r DecisionReason) Type() DecisionType { return decisionTypes[r] }
 
 // DecisionReasons returns all reasons with their types. The map

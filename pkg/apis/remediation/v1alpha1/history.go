@@ -5,9 +5,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Episode is the story of one Node from the moment it was unhealthy until it was
-// healthy and had no remediation object left, also if the Node was deleted and
-// registered anew meanwhile. It is open as long as it has no outcome. All times are
+// Episode describes one Node from the moment it became unhealthy until it was
+// healthy and had no remediation object left, even if the Node was deleted and
+// registered again in between. It is open as long as it has no outcome. All times are
 // in whole seconds.
 type Episode struct {
 	// node is the name of the Node.
@@ -64,7 +64,7 @@ type EpisodeStep struct {
 	// ended is when it no longer stood for its step. It is absent while it does.
 	// +optional
 	Ended *metav1.Time `json:"ended,omitempty"`
-	// result is how it ended. It is absent while it goes on.
+	// result is how it ended. It is absent while the step is running.
 	// +optional
 	Result StepResult `json:"result,omitempty"`
 }

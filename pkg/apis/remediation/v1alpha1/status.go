@@ -23,7 +23,7 @@ const (
 	PhaseEnabled Phase = "Enabled"
 )
 
-// NodeHealthCheckStatus is what the controller found and does.
+// NodeHealthCheckStatus is what the controller has found and is doing.
 type NodeHealthCheckStatus struct {
 	// observedGeneration is the generation of the spec this status is for.
 	// +optional
@@ -48,7 +48,7 @@ type NodeHealthCheckStatus struct {
 	UnhealthyNodeCount *int32 `json:"unhealthyNodeCount,omitempty"`
 
 	// remediationsAllowed is how many more Nodes may fail before minHealthy or
-	// maxUnhealthy keeps remediations from being started, whatever else does.
+	// maxUnhealthy prevents new remediations. Other reasons may prevent them earlier.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RemediationsAllowed *int32 `json:"remediationsAllowed,omitempty"`
@@ -66,10 +66,10 @@ type NodeHealthCheckStatus struct {
 	// +kubebuilder:validation:MaxItems=5000
 	UnhealthyNodes []UnhealthyNode `json:"unhealthyNodes,omitempty"`
 
-	// remediationHistory has one entry per episode, newest detected first. Up to
-	// remediationHistoryLimit of those that have ended are listed, those without a
-	// remediation object only where others leave room, and up to as many open ones
-	// besides.
+	// remediationHistory has one entry per episode, newest detected first. It lists
+	// up to remediationHistoryLimit episodes that have ended, and up to as many open
+	// ones. Episodes without a remediation object are listed only where others leave
+	// room.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=200

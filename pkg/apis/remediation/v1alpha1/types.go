@@ -52,7 +52,7 @@ type NodeHealthCheck struct {
 	// spec is what the user wants.
 	// +optional
 	Spec NodeHealthCheckSpec `json:"spec,omitempty"`
-	// status is what the controller found and does. It can be rebuilt from the
+	// status is what the controller has found and is doing. It can be rebuilt from the
 	// Nodes and the remediation objects.
 	// +optional
 	Status NodeHealthCheckStatus `json:"status,omitempty"`
@@ -190,9 +190,9 @@ type NodeHealthCheckSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="must not be longer than 2562047h47m16s"
 	StormCooldownDuration *metav1.Duration `json:"stormCooldownDuration,omitempty"`
 
-	// remediationHistoryLimit is how many episodes that have ended
-	// status.remediationHistory lists at most, and how many open ones besides. 20
-	// if it is not set; 0 turns the history off.
+	// remediationHistoryLimit is the maximum number of episodes that have ended, and
+	// of open ones, in status.remediationHistory. 20 if it is not set; 0 turns the
+	// history off.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100

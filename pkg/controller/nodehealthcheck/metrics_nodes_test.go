@@ -1,0 +1,112 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+const (
+	decisions, recent = "nhc_node_decision", "nhc_node_recent_remediations"
+	failedEpisodes    = "nhc_failed_episodes_total"
+)
+
+// TestNodeMetrics: what status says about single nodes, whoever has written it.
+func TestNodeMetrics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, registry := newTestController(t, clock.RealClock{})
+		s := &story{registry: registry}
+		require.Empty(t, s.values(t, decisions))
+
+		entry := func(node string, decision *v1alpha1.Decision) v1alpha1.UnhealthyNode {
+			return v1alpha1.UnhealthyNode{Name: node, Decision: decision}
+		}
+		running := &v1alpha1.Decision{Type: v1alpha1.DecisionRemediating, Reason: v1alpha1.DecidedStepRunning}
+		taken := &v1alpha1.Decision{Type: v1alpha1.DecisionWaiting, Reason: v1alpha1.DecidedLeaseTaken}
+		episode := func(node string, ago time.Duration, steps ...v1alpha1.EpisodeStep) v1alpha1.Episode {
+			return v1alpha1.Episode{Node: node, Started: new(metav1.NewTime(time.Now().Add(-ago))), Steps: steps}
+		}
+		reboot := v1alpha1.EpisodeStep{Kind: "RebootRemediation"}
+		workers := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
+			nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{entry("a", running), entry("b", taken), entry("b", taken), entry("c", nil)}
+			nhc.Status.RemediationHistory = []v1alpha1.Episode{
+				episode("a", 0, reboot), episode("a", time.Hour, reboot, reboot), episode("a", 24*time.Hour-time.Second, reboot), episode("a", 24*time.Hour, reboot),
+				episode("b", 24*time.Hour, reboot), episode("c", 0), {Node: "d"},
+			}
+		})
+		others := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
+			nhc.Name = "others"
+			nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{entry("b", running)}
+		})
+		require.NoError(t, c.nhcStore.Add(workers))
+		require.NoError(t, c.nhcStore.Add(others))
+		require.Equal(t, map[string]float64{
+			"/a/workers/StepRunning/Remediating": 1, "/b/workers/LeaseTaken/Waiting": 1, "/b/others/StepRunning/Remediating": 1,
+		}, s.values(t, decisions), "20.2: an entry twice does not fail the scrape")
+		require.Equal(t, map[string]float64{"/a/workers": 3}, s.values(t, recent), "20.2: episodes with a remediation, not steps, nor dry runs")
+		time.Sleep(time.Second)
+		require.Equal(t, map[string]float64{"/a/workers": 2}, s.values(t, recent), "20.2: without a sync")
+
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		problems, err := promlint.NewWithMetricFamilies(families).Lint()
+		require.NoError(t, err)
+		require.Empty(t, problems)
+
+		require.NoError(t, c.nhcStore.Delete(workers))
+		require.Equal(t, map[string]float64{"/b/others/StepRunning/Remediating": 1}, s.values(t, decisions), "20.2: series of a deleted NHC are removed")
+		require.Empty(t, s.values(t, recent))
+	})
+}
+
+// TestFailedEpisodes: a remediation that failed counts once no later one has helped.
+func TestFailedEpisodes(t *testing.T) {
+	t.Parallel()
+	second := func(cr *object.CR) {
+		cr.Kind, cr.CreationTimestamp = "FenceRemediation", metav1.NewTime(epoch.Add(time.Minute))
+	}
+	fence, marked := testCR("n", "2", second), testCR("n", "2", second, crMarked)
+	first := testCR("n", "1", crMarked)
+	for name, tc := range map[string]struct {
+		syncs [][]part
+		want  map[string]float64
+	}{
+		"the only step timed out": {
+			syncs: [][]part{{sick("n", own(first))}, {well("n")}},
+			want:  map[string]float64{"/workers/RebootRemediation": 1},
+		},
+		"each step timed out": {
+			syncs: [][]part{{sick("n", own(first))}, {sick("n", own(first, marked))}, {well("n")}},
+			want:  map[string]float64{"/workers/FenceRemediation": 1},
+		},
+		"a later step repaired the node": {
+			syncs: [][]part{{sick("n", own(first))}, {sick("n", own(first, fence))}, {well("n", own(fence), deleted(fence))}, {well("n")}},
+		},
+		"the remediation helped":       {syncs: [][]part{{sick("n", own(testCR("n", "1")))}, {well("n")}}},
+		"nothing was done":             {syncs: [][]part{{sick("n")}, {well("n")}}},
+		"it is not over":               {syncs: [][]part{{sick("n", own(first))}, {sick("n", own(first))}}},
+		"the node was deleted instead": {syncs: [][]part{{sick("n", own(testCR("n", "1")))}, {sick("n", nodeDeleted)}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t)
+			for _, parts := range tc.syncs {
+				s.sync(parts...)
+			}
+			got := s.values(t, failedEpisodes)
+			require.Equal(t, tc.want, got, "20.2")
+		})
+	}
+}

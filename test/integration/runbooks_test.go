@@ -1,0 +1,147 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+var (
+	inlineCommand  = regexp.MustCompile("`(kubectl [^`<…]+ [^`<…]+)`")
+	sectionHeading = regexp.MustCompile(`^##+ (.+)$`)
+	assignment     = regexp.MustCompile(`^([A-Z]+=\S+ *)+(#.*)?$`)
+	// needPods are commands that need pods that run, which there are none of here.
+	needPods = regexp.MustCompile(`kubectl( -n nhc-system)? (logs|top) `)
+)
+
+// documented is a section of a page with its commands.
+type documented struct {
+	heading  string
+	commands []string
+}
+
+// documentedCommands returns the commands of a page by section.
+func documentedCommands(t *testing.T, path string) []documented {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	sections := []documented{{heading: "Introduction"}}
+	inBlock := false
+	for line := range strings.Lines(string(content)) {
+		line = strings.TrimSpace(line)
+		last := &sections[len(sections)-1]
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inBlock = line == "```console"
+		case inBlock && strings.HasPrefix(line, "$ "):
+			last.commands = append(last.commands, strings.TrimPrefix(line, "$ "))
+		case sectionHeading.MatchString(line):
+			sections = append(sections, documented{heading: sectionHeading.FindStringSubmatch(line)[1]})
+		case !inBlock:
+			for _, match := range inlineCommand.FindAllStringSubmatch(line, -1) {
+				last.commands = append(last.commands, match[1])
+			}
+		}
+	}
+	return slices.DeleteFunc(sections, func(s documented) bool { return len(s.commands) == 0 })
+}
+
+// TestDocumentedCommands runs the commands of the runbooks and of docs/operations.md, in the
+// middle of remediations.
+func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startController(t, "documented")
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "runbooks", "*.md"))
+	require.NoError(t, err)
+	require.Greater(t, len(pages), 20)
+	s, ran := inTrouble(t, c), 0
+	for _, page := range pages {
+		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) {
+			for _, section := range documentedCommands(t, page) {
+				ran += s.runDocumented(t, section.commands)
+			}
+		})
+	}
+	for _, section := range documentedCommands(t, filepath.Join("..", "..", "docs", "operations.md")) {
+		t.Run(section.heading, func(t *testing.T) { // What one of them deletes, the next one needs.
+			ran += inTrouble(t, c).runDocumented(t, section.commands)
+		})
+	}
+	require.Greater(t, ran, 90)
+}
+
+// runDocumented runs those of the commands that can be run here, and returns how many.
+func (s *scenario) runDocumented(t *testing.T, commands []string) (ran int) {
+	t.Helper()
+	for _, command := range commands {
+		if assignment.MatchString(command) || needPods.MatchString(command) || !strings.Contains(command, "kubectl") {
+			continue
+		}
+		stdout, stderr := s.shell(t, command)
+		ran++
+		t.Logf("%s\n%s%s", command, stdout, stderr)
+		if strings.Contains(command, "jsonpath") || strings.Contains(command, "custom-columns") {
+			require.NotEmpty(t, strings.TrimSpace(stdout), "a path that nothing has: %s", command)
+			require.NotContains(t, stdout, "<none>\n", "a column that nothing has: %s", command)
+		} else {
+			require.NotEmpty(t, stdout+stderr, command)
+		}
+	}
+	return ran
+}
+
+// inTrouble returns a scenario whose NodeHealthCheck has something to show in each field that
+// the commands read: a remediation, a history, a leftover and a pause.
+func inTrouble(t *testing.T, c *cluster) *scenario {
+	t.Helper()
+	s := newScenario(t, c)
+	s.createNodes("a", "b", "c", "d")
+	s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.StormCooldownDuration = &metav1.Duration{Duration: time.Minute}
+	})
+	s.fail("a")
+	s.fail("b")
+	s.eventuallyCR("a")
+	s.eventuallyCR("b")
+	s.setFinalizersOf(s.node("a"), "test.nhc-controller.io/remediator")
+	s.setFinalizersOf(s.node("b"), "test.nhc-controller.io/remediator")
+	s.deleteNode("b")
+	s.eventuallyCondition(v1alpha1.ConditionLeftoverRemediations, metav1.ConditionTrue)
+	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} })
+	return s
+}
+
+// shell runs a command as an operator would, with the variables of the documentation.
+func (s *scenario) shell(t *testing.T, command string) (stdout, stderr string) {
+	t.Helper()
+	bin, err := filepath.Abs(filepath.Join("..", "..", "bin"))
+	require.NoError(t, err)
+	variables := map[string]string{
+		"NHC": s.name, "NODE": s.node("a"), "KIND": s.kind.name, "NAMESPACE": s.name, "NAME": s.node("b"),
+		"KUBECONFIG": s.AdminKubeconfig(), "HOME": t.TempDir(), "PATH": bin + string(os.PathListSeparator) + os.Getenv("PATH"), "KUBERC": "off",
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "pipefail", "-o", "nounset", "-c", command)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		cmd.Env = append(cmd.Env, name+"="+variables[name])
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Run(), "%s\n%s%s", command, &out, &errs)
+	return out.String(), errs.String()
+}
