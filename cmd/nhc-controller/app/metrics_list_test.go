@@ -16,10 +16,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -41,6 +43,8 @@ func TestListMetrics(t *testing.T) {
 	t.Parallel()
 	p := fakeProcess(t)
 	_, err := newErrorCounter(p.registry)
+	require.NoError(t, err)
+	_, err = p.newMachineHealthChecks(t.Context(), events.NewFakeRecorder(1))
 	require.NoError(t, err)
 	// The metrics of clients are registered by the first client, and those of leader
 	// election by the first candidate.
@@ -182,6 +186,12 @@ func valuesOf(metric, label string) []string {
 	switch {
 	case label == "reason" && (metric == "nhc_nodes_waiting" || metric == "nhc_node_waiting_seconds"):
 		for reason, decision := range v1alpha1.DecisionReasons() {
+			if decision != v1alpha1.DecisionRemediating {
+				values = append(values, string(reason))
+			}
+		}
+	case label == "reason" && metric == "nhc_mhc_machines_waiting":
+		for reason, decision := range v1beta1.DecisionReasons() {
 			if decision != v1alpha1.DecisionRemediating {
 				values = append(values, string(reason))
 			}
