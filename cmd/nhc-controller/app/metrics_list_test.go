@@ -18,10 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -50,6 +52,8 @@ func TestListMetrics(t *testing.T) {
 		UnhealthyNodes:     []v1alpha1.UnhealthyNode{{Name: "node", Decision: &v1alpha1.Decision{}}},
 		RemediationHistory: []v1alpha1.Episode{{Node: "node", Started: new(metav1.Now()), Steps: []v1alpha1.EpisodeStep{{}}}},
 	}}))
+	_, err = p.newMachineHealthChecks(t.Context(), events.NewFakeRecorder(1))
+	require.NoError(t, err)
 	// The metrics of clients are registered by the first client, and those of leader
 	// election by the first candidate.
 	_, err = newClients(&rest.Config{Host: "https://localhost"}, nil)
@@ -201,6 +205,12 @@ func valuesOf(metric, label string) []string {
 	case label == "reason" && metric == "nhc_node_decision":
 		for reason := range v1alpha1.DecisionReasons() {
 			values = append(values, string(reason))
+		}
+	case label == "reason" && metric == "nhc_mhc_machines_waiting":
+		for reason, decision := range v1beta1.DecisionReasons() {
+			if decision != v1alpha1.DecisionRemediating {
+				values = append(values, string(reason))
+			}
 		}
 	case label == "outcome" && metric == "nhc_episodes_total":
 		for _, outcome := range []v1alpha1.EpisodeOutcome{
