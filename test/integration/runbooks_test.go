@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -66,7 +67,12 @@ func documentedCommands(t *testing.T, path string) []documented {
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
-	c.startController(t, "documented")
+	c.installOptional(t, featureGate)
+	c.createOptional(t, featureGate, "", "cluster", map[string]any{"status": map[string]any{"featureGates": []any{map[string]any{
+		"version": "4.20", "enabled": []any{map[string]any{"name": "MachineAPIOperatorDisableMachineHealthCheckController"}},
+	}}}})
+	c.startMachineHealthChecks(t, ownOverlay)
+	machinesInTrouble(t, c)
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "runbooks", "*.md"))
 	require.NoError(t, err)
 	require.Greater(t, len(pages), 20)
@@ -125,6 +131,27 @@ func inTrouble(t *testing.T, c *cluster) *scenario {
 	s.eventuallyCondition(v1alpha1.ConditionLeftoverRemediations, metav1.ConditionTrue)
 	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} })
 	return s
+}
+
+// machinesInTrouble has a MachineHealthCheck with the names of the runbooks, Machines that fail, and
+// an owner whose Machines are deleted with a delay.
+func machinesInTrouble(t *testing.T, c *cluster) {
+	t.Helper()
+	s := newMachineScenario(t, c, openShiftMachine)
+	s.createMachine("a") // It begins a round of its owner.
+	s.createCheck()
+	s.setPhase("a", "Failed")
+	s.eventuallyGone("a")
+
+	s.name = machineNamespace
+	s.createMachine("b", unowned)
+	s.join("b")
+	s.setReady("b", corev1.ConditionUnknown)
+	check := s.check(atMost(intOrString("0")))
+	check.Name = "workers"
+	_, err := c.nhc.MachineV1beta1().MachineHealthChecks(machineNamespace).Create(t.Context(), check, metav1.CreateOptions{})
+	require.NoError(t, err)
+	s.eventually("the Machine is listed", func() bool { return len(s.statusOf("workers").UnhealthyMachines) == 1 })
 }
 
 // shell runs a command as an operator would, with the variables of the documentation.
