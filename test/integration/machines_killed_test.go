@@ -1,0 +1,78 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+)
+
+// TestMachinesKilledAtEachWrite has a Machine fail again and again, and kills the controller at its
+// n-th write, as TestKilledAtEachWrite does. The end is always the same: the Machine is deleted once,
+// nothing else is, and no lease is left (P8, spec M14.4).
+func TestMachinesKilledAtEachWrite(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.installOptional(t, openShiftMachine)
+	c.applyOverlay(t, ownOverlay)
+	m := &killedController{t: t, cluster: c}
+	m.startProxy()
+	m.start()
+
+	writes := m.replacement("alive", killPoint{})
+	require.Greater(t, writes, 4, "lease of the Node, lease of the owner, deletion, status, leases again")
+	for _, point := range killPoints(t, writes) {
+		m.replacement(fmt.Sprintf("write %d of %d, carried out: %t", point.write, writes, point.carriedOut), point)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	require.NotZero(t, m.kills)
+	require.GreaterOrEqual(t, m.starts, m.kills, "it was started again")
+}
+
+// replacement has a Machine fail that has a Node, and its replacement join, and returns the number of
+// writes.
+func (m *killedController) replacement(name string, next killPoint) (writes int) {
+	m.t.Run(name, func(t *testing.T) {
+		s := newMachineScenario(t, m.cluster, openShiftMachine)
+		s.startMachineSet(2, s.joins)
+		s.createCheck()
+		s.eventuallyCounts(2, 2)
+		m.mu.Lock()
+		m.writes, m.next = 0, next
+		m.mu.Unlock()
+
+		s.setPhase("m1", "Failed")
+		s.eventuallyGone("m1")
+		s.eventuallyCounts(2, 2)
+		s.eventually("no lease is left", func() bool {
+			leases, err := s.kube.CoordinationV1().Leases("medik8s-leases").List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
+			return len(leases.Items) == 0
+		})
+		s.eventually("the history says so", func() bool {
+			history := s.status().RemediationHistory
+			return len(history) == 1 && history[0].Finished != nil && history[0].Replacement == "m3"
+		})
+		accepted := 0
+		for _, request := range s.deleteRequests("") {
+			require.Equal(t, "m1", request.Name)
+			if request.Code == http.StatusOK {
+				accepted++
+			}
+		}
+		require.Equal(t, 1, accepted, "no Machine is deleted twice")
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		require.Empty(t, deploy.LogFaults(m.process))
+		writes = m.writes
+	})
+	return writes
+}
