@@ -126,6 +126,7 @@ func requested(uids ...types.UID) func(*Target) {
 // cr returns an own CR with the name of a Machine.
 func cr(name string, changes ...func(*object.CR)) *object.CR {
 	c := objecttest.CR(name, objecttest.InNamespace(testNamespace), func(c *object.CR) {
+		c.UID = types.UID("cr-" + name + "-uid")
 		c.OwnerReferences = []metav1.OwnerReference{{APIVersion: testOwner.APIVersion, Kind: testOwner.Kind, Name: testOwner.Name, UID: testOwner.UID}}
 	})
 	for _, change := range changes {
