@@ -318,7 +318,7 @@ func (p *planner) postpone() {
 // when it is not (spec M10.3). Leases of Nodes that no target names are released elsewhere.
 func (p *planner) keepLease() {
 	lease := p.Target.Lease
-	if lease == nil || remediation.LeaseHolder(lease) != p.Owner.LeaseHolder() || p.begins() {
+	if lease == nil || remediation.LeaseHolder(lease) != p.Owner.LeaseHolder() || (p.begins() && p.Target.NodeUID != "") {
 		return
 	}
 	if p.Target.Incomplete && !p.Target.Active() {

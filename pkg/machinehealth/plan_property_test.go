@@ -65,7 +65,7 @@ func randomTarget(random *rand.Rand) Target {
 	if coin(10) {
 		t.Foreign = cr("m", objecttest.Foreign)
 	}
-	if coin(2) {
+	if coin(2) && (t.NodeUID != "" || !t.Incomplete) { // Else the lease is kept, and renewed next.
 		t.Lease = nodeLease([]string{ours, ours, "another", ""}[random.IntN(4)], epoch.Add(-time.Duration(random.IntN(40))*time.Minute), int32(60*random.IntN(40)))
 	}
 	if coin(2) {

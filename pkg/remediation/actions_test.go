@@ -31,13 +31,3 @@ func TestFailureOfALastLook(t *testing.T) {
 		})
 	}
 }
-
-func TestActionName(t *testing.T) {
-	t.Parallel()
-	for want, action := range map[string]Action{
-		"Confirm": Confirm{}, "Create": Create{}, "Delete": Delete{}, "MarkTimedOut": MarkTimedOut{}, "WriteLease": WriteLease{}, "ReleaseLease": ReleaseLease{},
-		"RemoveConfirmation": RemoveConfirmation{}, "DeleteMachine": DeleteMachine{}, "RequestExternal": RequestExternal{}, "EndExternal": EndExternal{}, "Unknown": nil,
-	} {
-		require.Equal(t, want, ActionName(action))
-	}
-}
