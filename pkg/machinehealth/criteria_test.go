@@ -26,7 +26,7 @@ func withStartup(value string) func(*v1beta1.MachineHealthCheck) {
 }
 
 func withMax(value intstr.IntOrString) func(*v1beta1.MachineHealthCheck) {
-	return func(c *v1beta1.MachineHealthCheck) { c.Spec.MaxUnhealthy = &value }
+	return func(c *v1beta1.MachineHealthCheck) { c.Spec.MaxUnhealthy = (*v1beta1.IntOrString)(&value) }
 }
 
 func withTemplate(apiVersion, kind, name string) func(*v1beta1.MachineHealthCheck) {

@@ -65,7 +65,7 @@ func FuzzCriteria(f *testing.F) {
 	f.Fuzz(func(t *testing.T, timeout, startup, maximum, kind string) {
 		stored := check(func(c *v1beta1.MachineHealthCheck) {
 			c.Spec.UnhealthyConditions = []v1beta1.UnhealthyCondition{{Type: "Ready", Status: "False", Timeout: timeout}}
-			c.Spec.NodeStartupTimeout, c.Spec.MaxUnhealthy = &startup, new(intstr.FromString(maximum))
+			c.Spec.NodeStartupTimeout, c.Spec.MaxUnhealthy = &startup, new(v1beta1.IntOrString(intstr.FromString(maximum)))
 		})
 		if kind != "" {
 			withTemplate("example.com/v1", kind, "reboot")(stored)

@@ -26,6 +26,7 @@ type ledger struct {
 	machines map[string]*Machine
 	healthy  map[string]bool
 	noNode   map[string]bool
+	known    map[string]bool // At the sync before.
 	recheck  time.Time
 }
 
@@ -38,9 +39,13 @@ func (l *ledger) sync(results ...Result) []v1beta1.Remediation {
 	l.entries = l.policy.NewEntries(results, l.entries, l.now)
 	h := History{
 		Before: l.history, Results: results, Entries: l.entries, Machines: l.machines, Now: l.now,
-		Healthy: func(name string) bool { return l.healthy[name] }, NodeExists: func(name string) bool { return !l.noNode[name] },
+		Known: func(name string) bool { return l.known[name] }, Healthy: func(name string) bool { return l.healthy[name] }, NodeExists: func(name string) bool { return !l.noNode[name] },
 	}
 	l.history, l.recheck = h.Update()
+	l.known = map[string]bool{}
+	for name := range l.machines {
+		l.known[name] = true
+	}
 	return l.history
 }
 
@@ -239,6 +244,19 @@ func TestReplacements(t *testing.T) {
 		got[row.Machine] = row.Replacement
 	}
 	require.Equal(t, map[string]string{"second": "new-a", "first": "new-b", "other": ""}, got)
+}
+
+// TestReplacementOfTheSameSecond: of those made in the second of the request, only one that was not
+// there before stands for the Machine (spec M16.2).
+func TestReplacementOfTheSameSecond(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	l.machines["there"] = machine("there", createdAt(l.now))
+	l.sync()
+	l.see(target(machine("m")), accepted)
+	require.Empty(t, l.history[0].Replacement)
+	l.machines["new"] = machine("new", createdAt(l.now))
+	require.Equal(t, "new", l.sync()[0].Replacement)
 }
 
 // TestHistoryLimits: the 20 that ended last, and 50 open ones, of which those that have started come
