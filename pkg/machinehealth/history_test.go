@@ -63,18 +63,18 @@ func (l *ledger) after(d time.Duration) *ledger {
 }
 
 // at returns the minute of a time, -1 for none.
-func at(t *metav1.Time) float64 {
+func at(t *metav1.Time) int {
 	if t == nil {
 		return -1
 	}
-	return t.Sub(epoch).Minutes()
+	return int(t.Sub(epoch) / time.Minute)
 }
 
 var accepted = remediation.Outcome{Result: remediation.Requested}
 
 // entryTimes are started, fenced, finished and closed of an entry, in minutes.
-func entryTimes(e v1beta1.Remediation) []float64 {
-	return []float64{at(e.Started), at(e.Fenced), at(e.Finished), at(e.Closed)}
+func entryTimes(e v1beta1.Remediation) []int {
+	return []int{at(e.Started), at(e.Fenced), at(e.Finished), at(e.Closed)}
 }
 
 // TestHistoryOfDeletion: from the request to the healthy replacement (spec M16.2).
@@ -88,16 +88,16 @@ func TestHistoryOfDeletion(t *testing.T) {
 	}, row)
 	require.Equal(t, epoch.Add(10*time.Minute+24*time.Hour), l.recheck, "P2: the sync wakes up to close it")
 	row = l.after(time.Minute).see(target(machine("m", deletingMachine), verdict(Deleting)), remediation.Outcome{})[0]
-	require.Equal(t, []float64{10, -1, -1, -1}, entryTimes(row))
+	require.Equal(t, []int{10, -1, -1, -1}, entryTimes(row))
 	delete(l.machines, "m")
 	row = l.after(time.Minute).sync()[0]
-	require.Equal(t, []float64{10, 12, -1, -1}, entryTimes(row), "M16.2: fenced when the Machine object is gone")
+	require.Equal(t, []int{10, 12, -1, -1}, entryTimes(row), "M16.2: fenced when the Machine object is gone")
 	row = l.after(time.Minute).see(target(machine("new", createdAt(l.now)), verdict(NotStarted)), remediation.Outcome{})[0]
 	require.Equal(t, "new", row.Replacement)
-	require.Equal(t, []float64{10, 12, -1, -1}, entryTimes(row))
+	require.Equal(t, []int{10, 12, -1, -1}, entryTimes(row))
 	l.healthy["new"] = true
 	row = l.after(time.Minute).see(target(machine("new", createdAt(l.now)), verdict(Healthy)), remediation.Outcome{})[0]
-	require.Equal(t, []float64{10, 12, 14, -1}, entryTimes(row), "M16.2: finished when the replacement is healthy")
+	require.Equal(t, []int{10, 12, 14, -1}, entryTimes(row), "M16.2: finished when the replacement is healthy")
 	l.healthy["new"] = false
 	require.Equal(t, row, l.after(48 * time.Hour).sync()[0], "it ends once")
 	require.Zero(t, l.recheck, "P3")
@@ -109,7 +109,7 @@ func TestHistoryOfOtherTriggers(t *testing.T) {
 	for _, trigger := range []string{v1beta1.TriggerMachineFailed, v1beta1.TriggerNodeMissing, v1beta1.TriggerNodeStartupTimeout} {
 		row := newLedger().see(target(machine("m"), because(trigger)), accepted)[0]
 		require.Equal(t, []string{"Machine", "m", trigger, ""}, []string{row.TargetKind, row.TargetName, row.Reason, string(row.ConditionType)})
-		require.Equal(t, 10.0, at(&row.Detected), "first seen")
+		require.Equal(t, 10, at(&row.Detected), "first seen")
 	}
 }
 
@@ -137,10 +137,10 @@ func TestHistoryCloses(t *testing.T) {
 	}
 	l := replaced()
 	l.sync(result(l.policy, target(machine("new"), because(v1beta1.TriggerMachineFailed)), accepted, l.now))
-	require.Equal(t, 12.0, at(of(l.history, "m").Closed), "the replacement is itself remediated")
+	require.Equal(t, 12, at(of(l.history, "m").Closed), "the replacement is itself remediated")
 	l = replaced()
 	delete(l.machines, "new")
-	require.Equal(t, 12.0, at(l.sync()[0].Closed), "it is gone")
+	require.Equal(t, 12, at(l.sync()[0].Closed), "it is gone")
 	l = begun()
 	l.now = epoch.Add(10*time.Minute + 24*time.Hour - time.Second)
 	require.Nil(t, l.sync()[0].Closed)
@@ -157,16 +157,16 @@ func TestHistoryOfExternalRemediation(t *testing.T) {
 	}
 	under := target(machine("m", firstKey, secondKey))
 	l := begun()
-	require.Equal(t, []float64{10, -1, -1, -1}, entryTimes(l.see(under, remediation.Outcome{})[0]))
+	require.Equal(t, []int{10, -1, -1, -1}, entryTimes(l.see(under, remediation.Outcome{})[0]))
 	require.Equal(t, v1beta1.RemediationExternal, l.history[0].RemediationType)
 	l.noNode["m-node"] = true
-	require.Equal(t, []float64{10, 12, -1, -1}, entryTimes(l.after(time.Minute).see(under, remediation.Outcome{})[0]), "fenced: the Node is gone")
+	require.Equal(t, []int{10, 12, -1, -1}, entryTimes(l.after(time.Minute).see(under, remediation.Outcome{})[0]), "fenced: the Node is gone")
 	l.noNode["m-node"] = false
-	require.Equal(t, []float64{10, 12, -1, -1}, entryTimes(l.after(time.Minute).see(target(machine("m", firstKey), verdict(UnderRemediation)), remediation.Outcome{})[0]), "not finished while the key is there")
-	require.Equal(t, []float64{10, 12, 14, -1}, entryTimes(l.after(time.Minute).see(target(machine("m"), verdict(Healthy)), remediation.Outcome{})[0]), "the target is healthy")
+	require.Equal(t, []int{10, 12, -1, -1}, entryTimes(l.after(time.Minute).see(target(machine("m", firstKey), verdict(UnderRemediation)), remediation.Outcome{})[0]), "not finished while the key is there")
+	require.Equal(t, []int{10, 12, 14, -1}, entryTimes(l.after(time.Minute).see(target(machine("m"), verdict(Healthy)), remediation.Outcome{})[0]), "the target is healthy")
 
 	l = begun()
-	require.Equal(t, 11.0, at(l.see(target(machine("m", firstKey, annotated(v1beta1.AnnotationPoweredOff))), remediation.Outcome{})[0].Fenced), "fenced: powered off")
+	require.Equal(t, 11, at(l.see(target(machine("m", firstKey, annotated(v1beta1.AnnotationPoweredOff))), remediation.Outcome{})[0].Fenced), "fenced: powered off")
 	l = newLedger(annotates)
 	l.noNode["m-node"] = true
 	l.see(target(machine("m"), because(v1beta1.TriggerNodeMissing)), accepted)
@@ -175,14 +175,14 @@ func TestHistoryOfExternalRemediation(t *testing.T) {
 	l = newLedger(byTemplate)
 	l.see(target(machine("m")), remediation.Outcome{Result: remediation.Created, CR: cr("m")})
 	fenced := cr("m", func(c *object.CR) { c.Fenced, c.FencedSince = true, epoch.Add(11*time.Minute) })
-	require.Equal(t, 11.0, at(l.after(5*time.Minute).see(target(machine("m"), with(fenced)), remediation.Outcome{})[0].Fenced), "fenced: the CR says so")
+	require.Equal(t, 11, at(l.after(5*time.Minute).see(target(machine("m"), with(fenced)), remediation.Outcome{})[0].Fenced), "fenced: the CR says so")
 	delete(l.machines, "m")
-	require.Equal(t, 15.0, at(l.sync()[0].Closed), "the Machine is gone")
+	require.Equal(t, 15, at(l.sync()[0].Closed), "the Machine is gone")
 
 	l = begun()
 	l.see(target(machine("m", firstKey, failedPhase), because(v1beta1.TriggerMachineFailed)), accepted)
 	require.Len(t, l.history, 2, "M11.2: it has failed, and is deleted: that is another remediation")
-	require.ElementsMatch(t, [][]float64{{10, -1, -1, 11}, {11, -1, -1, -1}}, [][]float64{entryTimes(l.history[0]), entryTimes(l.history[1])})
+	require.ElementsMatch(t, [][]int{{10, -1, -1, 11}, {11, -1, -1, -1}}, [][]int{entryTimes(l.history[0]), entryTimes(l.history[1])})
 }
 
 // TestHistoryAfterAStop: a request whose report was lost is found by what it has left (spec P8).
@@ -195,14 +195,14 @@ func TestHistoryAfterAStop(t *testing.T) {
 	}
 	l := waiting()
 	l.see(target(machine("m", func(m *Machine) { m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(10 * time.Minute))) }), verdict(Deleting)), remediation.Outcome{})
-	require.Equal(t, 10.0, at(l.history[0].Started))
+	require.Equal(t, 10, at(l.history[0].Started))
 	require.Equal(t, v1beta1.RemediationMachineDeletion, l.history[0].RemediationType)
 	l = waiting()
 	l.see(target(machine("m", firstKey)), remediation.Outcome{})
-	require.Equal(t, 11.0, at(l.history[0].Started))
+	require.Equal(t, 11, at(l.history[0].Started))
 	l = waiting()
 	l.see(target(machine("m"), with(cr("m", func(c *object.CR) { c.CreationTimestamp = metav1.NewTime(epoch.Add(9 * time.Minute)) }))), remediation.Outcome{})
-	require.Equal(t, 9.0, at(l.history[0].Started))
+	require.Equal(t, 9, at(l.history[0].Started))
 	require.Equal(t, v1beta1.RemediationExternal, l.history[0].RemediationType)
 }
 

@@ -5,6 +5,7 @@ package machinehealth
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -104,9 +105,7 @@ func carriedOut(random *rand.Rand, t Target, actions []remediation.Action) Targe
 	m := t.Machine.DeepCopyObject().(*Machine)
 	t.Machine = m
 	seen := map[types.UID]bool{}
-	for uid, requested := range t.DeletionRequested {
-		seen[uid] = requested
-	}
+	maps.Copy(seen, t.DeletionRequested)
 	t.DeletionRequested = seen
 	for _, action := range actions {
 		switch action := action.(type) {

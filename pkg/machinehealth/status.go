@@ -201,8 +201,8 @@ func fitting(entries []v1beta1.UnhealthyMachine) []v1beta1.UnhealthyMachine {
 func fittingPrefix(entries []v1beta1.UnhealthyMachine) []v1beta1.UnhealthyMachine {
 	size := 0
 	for i := range entries {
-		text, _ := json.Marshal(&entries[i]) // It has nothing that cannot be encoded.
-		if size += len(text) + len(","); size > maxListSize {
+		text, err := json.Marshal(&entries[i])
+		if size += len(text) + len(","); err != nil || size > maxListSize {
 			return entries[:i]
 		}
 	}

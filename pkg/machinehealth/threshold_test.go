@@ -14,7 +14,7 @@ import (
 
 // verdicts returns so many healthy verdicts, and one of each of these states.
 func verdicts(healthy int, others ...State) []Verdict {
-	all := make([]Verdict, healthy)
+	all := slices.Repeat([]Verdict{{}}, healthy)
 	for _, state := range others {
 		all = append(all, Verdict{State: state})
 	}

@@ -127,7 +127,7 @@ func TestMachineRequestsFail(t *testing.T) {
 			require.Equal(t, tc.want, outcome.Result)
 			require.Equal(t, tc.reason, outcome.Reason)
 			require.Equal(t, time.Time{}, outcome.CreatedAt)
-			if tc.err == forbidden || tc.err == errServer {
+			if !apierrors.IsConflict(tc.err) && !apierrors.IsNotFound(tc.err) {
 				require.ErrorIs(t, outcome.Err, tc.err)
 				require.ErrorContains(t, outcome.Err, "Machine m")
 			} else {
