@@ -56,6 +56,8 @@ type Criteria struct {
 	// Problem is the first rule of admission that the stored object breaks, empty if there is
 	// none. Nothing is remediated then (spec M3.4).
 	Problem string
+	// onlyTermination means that the spec has one condition, and that it is Terminating.
+	onlyTermination bool
 }
 
 // NewCriteria reads a MachineHealthCheck. It always returns criteria that can be used: what
@@ -83,6 +85,7 @@ func (c *Criteria) fail(problem string) {
 }
 
 func (c *Criteria) readConditions(conditions []v1beta1.UnhealthyCondition) {
+	c.onlyTermination = len(conditions) == 1 && conditions[0].Type == conditionTerminating
 	for i := range conditions {
 		condition := &conditions[i]
 		timeout, ok := duration(condition.Timeout)
@@ -184,10 +187,9 @@ func (c *Criteria) checkTemplate(template *corev1.ObjectReference) {
 const conditionTerminating = "Terminating"
 
 // OnlyTermination reports whether the MachineHealthCheck only replaces Machines that terminate:
-// its one condition is Terminating (spec M1.4). Such a one claims no Node.
-func (c *Criteria) OnlyTermination() bool {
-	return len(c.Conditions) == 1 && c.Conditions[0].Type == conditionTerminating
-}
+// its one condition is Terminating, whether or not the rest of it can be understood (spec M1.4).
+// Such a one claims no Node.
+func (c *Criteria) OnlyTermination() bool { return c.onlyTermination }
 
 // Selects reports whether the Machine, which is in the namespace of the MachineHealthCheck, is one
 // that it is about.

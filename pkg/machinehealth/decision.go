@@ -4,6 +4,7 @@
 package machinehealth
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -35,7 +36,7 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 	case remediation.Failed, remediation.Unknown:
 		reason, until, message = outcome.Reason, time.Time{}, remediation.FailureMessage(outcome.Err.Error())
 	case remediation.Blocked:
-		reason, until = v1alpha1.DecidedForeignRemediation, time.Time{}
+		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, explainForeign(outcome.Blocker())
 	case remediation.Recovered:
 		reason, until = v1alpha1.DecidedRecovering, time.Time{}
 	case remediation.Refused:
@@ -43,8 +44,12 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 	case remediation.StillDeleting:
 		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
 	case remediation.LeaseLost:
-		if plan.Begins() {
-			reason, until = v1alpha1.DecidedLeaseTaken, time.Time{}
+		switch {
+		case !plan.Begins():
+		case plan.Target.NodeUID == "": // Another Machine of the owner has begun the round.
+			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
+		default:
+			reason, until, message = v1alpha1.DecidedLeaseTaken, time.Time{}, "Another client has written the lease meanwhile"
 		}
 	case remediation.Deferred:
 		if plan.Begins() {
@@ -90,7 +95,7 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedLeaseTaken:
 		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(t.Machine.Node), remediation.LeaseHolder(t.Lease))
 	case v1alpha1.DecidedForeignRemediation:
-		return explainForeign(t)
+		return explainForeign(t.Foreign)
 	case v1alpha1.DecidedAwaitingDeletion:
 		return "Waiting until the remediation object " + t.Machine.Name + " is gone, which its remediator may hold by a finalizer"
 	case v1alpha1.DecidedRecovering:
@@ -164,15 +169,18 @@ func (p *Policy) explainBackOff(t *Target) string {
 		t.Machine.Owner().Name, rounds.Count, p.BackOff.Due(rounds, t.Machine.CreationTimestamp.Time).Sub(t.Machine.CreationTimestamp.Time))
 }
 
-func explainForeign(t *Target) string {
-	if t.Foreign == nil {
+// explainForeign names what is in the way, nil if that is not known.
+func explainForeign(cr *object.CR) string {
+	if cr == nil {
 		return "Remediation objects cannot be read, so there may be one of somebody else"
 	}
-	owners := "no health check"
-	if names := t.Foreign.Owners(); len(names) > 0 {
-		owners = strings.Join(names, ", ")
+	var owners []string
+	for i := range cr.OwnerReferences {
+		if owner := &cr.OwnerReferences[i]; owner.Kind == v1beta1.Kind || owner.Kind == v1alpha1.Kind {
+			owners = append(owners, owner.Kind+" "+owner.Name)
+		}
 	}
-	return fmt.Sprintf("%s %s, which belongs to %s, is in the way", t.Foreign.Kind, t.Foreign.Name, owners)
+	return fmt.Sprintf("%s %s, which belongs to %s, is in the way", cr.Kind, cr.Name, cmp.Or(strings.Join(owners, ", "), "no health check"))
 }
 
 func (p *Policy) explainDryRun(plan *Plan) string {

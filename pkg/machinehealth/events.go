@@ -11,6 +11,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // Reasons of the events of MachineHealthChecks (spec M17.1).
@@ -70,8 +71,13 @@ type reporter struct {
 	events  []Event
 }
 
+// maxAction and maxNote are what the API takes in an event.
+const maxAction, maxNote = 128, 1024
+
 func (r *reporter) add(machine *Machine, eventType, reason, action, note string) {
-	r.events = append(r.events, Event{Machine: machine, Type: eventType, Reason: reason, Action: action, Note: note})
+	r.events = append(r.events, Event{
+		Machine: machine, Type: eventType, Reason: reason, Action: object.Truncate(action, maxAction), Note: object.Truncate(note, maxNote),
+	})
 }
 
 // both adds an event to the Machine and to the MachineHealthCheck.

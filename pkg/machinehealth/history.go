@@ -115,6 +115,8 @@ func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bo
 	h.fence(entry, result, observed)
 	switch {
 	case entry.RemediationType == v1beta1.RemediationMachineDeletion:
+	case observed && result.Begun() && result.Plan.Type == v1beta1.RemediationMachineDeletion:
+		entry.Closed = new(whole(h.Now)) // It has failed meanwhile, and is deleted: that is another remediation.
 	case !observed && h.Machines[entry.Machine] == nil:
 		entry.Closed = new(whole(h.Now)) // The Machine is gone: something else has replaced it.
 	case observed && result.Plan.Target.Verdict.State == Healthy:
@@ -170,7 +172,9 @@ func (h *History) fence(entry *v1beta1.Remediation, result Result, observed bool
 			return
 		}
 	}
-	if t.Machine.Has(v1beta1.AnnotationPoweredOff) || (t.Machine.Node != "" && !h.NodeExists(t.Machine.Node)) {
+	// A Node that was missing from the beginning says nothing about what has been done since.
+	nodeGone := t.Machine.Node != "" && entry.Reason != v1beta1.TriggerNodeMissing && !h.NodeExists(t.Machine.Node)
+	if t.Machine.Has(v1beta1.AnnotationPoweredOff) || nodeGone {
 		entry.Fenced = new(whole(h.Now))
 	}
 }
@@ -237,30 +241,36 @@ func (h *History) replacementOf(entry *v1beta1.Remediation, machines []*Machine,
 	return ""
 }
 
-// bounded returns the entries newest first, as many as status has room for.
+// bounded returns the entries newest first, as many as status has room for: those that ended last,
+// and of the others those that have started, so that what waits evicts no remediation.
 func bounded(entries []v1beta1.Remediation) []v1beta1.Remediation {
-	slices.SortStableFunc(entries, func(a, b v1beta1.Remediation) int {
-		return cmp.Or(b.Detected.Compare(a.Detected.Time), cmp.Compare(a.Machine, b.Machine))
-	})
-	byEnd := make([]metav1.Time, 0, len(entries))
+	slices.SortStableFunc(entries, newestFirst)
+	var open, closed []v1beta1.Remediation
 	for i := range entries {
 		if ended(&entries[i]) {
-			byEnd = append(byEnd, endOf(&entries[i]))
+			closed = append(closed, entries[i])
+		} else {
+			open = append(open, entries[i])
 		}
 	}
-	slices.SortFunc(byEnd, func(a, b metav1.Time) int { return b.Compare(a.Time) })
-	open, closed := 0, 0
-	return slices.DeleteFunc(entries, func(entry v1beta1.Remediation) bool {
-		if !ended(&entry) {
-			open++
-			return open > v1beta1.MaxOpenRemediations
-		}
-		if len(byEnd) > v1beta1.MaxClosedRemediations && endOf(&entry).Time.Before(byEnd[v1beta1.MaxClosedRemediations-1].Time) {
-			return true
-		}
-		closed++
-		return closed > v1beta1.MaxClosedRemediations
-	})
+	slices.SortStableFunc(closed, func(a, b v1beta1.Remediation) int { return endOf(&b).Compare(endOf(&a).Time) })
+	slices.SortStableFunc(open, func(a, b v1beta1.Remediation) int { return cmp.Compare(waits(&a), waits(&b)) })
+	open, closed = open[:min(len(open), v1beta1.MaxOpenRemediations)], closed[:min(len(closed), v1beta1.MaxClosedRemediations)]
+	kept := append(append(entries[:0:0], open...), closed...)
+	slices.SortStableFunc(kept, newestFirst)
+	return kept
+}
+
+func newestFirst(a, b v1beta1.Remediation) int {
+	return cmp.Or(b.Detected.Compare(a.Detected.Time), cmp.Compare(a.Machine, b.Machine))
+}
+
+// waits is 1 for an entry that has not started, else 0.
+func waits(entry *v1beta1.Remediation) int {
+	if entry.Started == nil {
+		return 1
+	}
+	return 0
 }
 
 func endOf(entry *v1beta1.Remediation) metav1.Time {

@@ -4,6 +4,7 @@
 package machinehealth
 
 import (
+	"math"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,7 +61,7 @@ type Verdict struct {
 	// Type and Status are those of the condition that decides, if one does.
 	Type   corev1.NodeConditionType
 	Status corev1.ConditionStatus
-	// Since is when what decides began, zero if that is not known.
+	// Since is when that condition took its status, zero if that is not known or none decides.
 	Since time.Time
 	// Deadline is the instant at which the Machine becomes, or became, unhealthy; zero if time
 	// alone does not make it so.
@@ -85,7 +86,7 @@ func (c *Criteria) Judge(machine *Machine, node NodeState, conditions []corev1.N
 	case machine.Node != "" && node == NodeMissing:
 		return Verdict{State: Unhealthy, Trigger: v1beta1.TriggerNodeMissing}
 	case machine.Node == "" && !startup.IsZero() && !now.Before(startup):
-		return Verdict{State: Unhealthy, Trigger: v1beta1.TriggerNodeStartupTimeout, Since: startup, Deadline: startup}
+		return Verdict{State: Unhealthy, Trigger: v1beta1.TriggerNodeStartupTimeout, Deadline: startup}
 	case machine.Node == "":
 		return Verdict{State: NotStarted, Deadline: startup}
 	case node != NodeExists:
@@ -113,7 +114,9 @@ func (c *Criteria) startupDeadline(machine *Machine) time.Time {
 	if machine.Started.After(start) {
 		start = machine.Started
 	}
-	if latest := created.Add(maxStartupExtension * c.StartupTimeout); start.After(latest) {
+	// The longest timeouts cannot be multiplied.
+	extension := maxStartupExtension * min(c.StartupTimeout, math.MaxInt64/maxStartupExtension)
+	if latest := created.Add(extension); start.After(latest) {
 		start = latest
 	}
 	return start.Add(c.StartupTimeout)

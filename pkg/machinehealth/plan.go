@@ -99,7 +99,7 @@ func (p *Policy) plan(target *Target, withheld v1alpha1.DecisionReason, now time
 func (p *planner) decide() {
 	t := p.Target
 	switch {
-	case t.Gone || p.Terminating:
+	case t.Gone, p.Terminating && len(t.Own) > 0:
 		p.cleanUp()
 	case t.deleting():
 		p.setReason(v1beta1.DecidedMachineDeleting, time.Time{})
@@ -128,9 +128,6 @@ func (p *planner) recheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck
 // cleanUp deletes the own remediation objects of a target that has recovered or is gone, or all of
 // them if the MachineHealthCheck is being deleted (spec M12.5, M3.5).
 func (p *planner) cleanUp() {
-	if p.Terminating && !p.Target.Gone && p.Target.Verdict.State == Unhealthy {
-		p.refuse(v1alpha1.DecidedTerminating)
-	}
 	for _, cr := range p.Target.Own {
 		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 		if !cr.Deleting() && !p.Target.DeletionRequested[cr.UID] {
@@ -187,6 +184,9 @@ func (p *planner) begin() {
 	if !free {
 		p.refuse(v1alpha1.DecidedLeaseTaken)
 		p.recheckAt(p.now.Add(refusalRecheck))
+		if end, complete := remediation.LeaseEnd(p.Target.Lease); complete {
+			p.recheckAt(end.Add(1))
+		}
 		return
 	}
 	if p.DryRun { // Last: the decision shows what else refuses it.
@@ -287,9 +287,10 @@ func (p *planner) refuse(reason v1alpha1.DecisionReason) {
 
 // endStrategy removes the second key once the consumer has removed the first (spec M11.2).
 func (p *planner) endStrategy() {
-	m := p.Target.Machine
-	if !p.Target.Gone && !p.Target.Unselected && m.Has(v1beta1.AnnotationRemediationStrategy) && !p.Target.externallyRemediated() && !p.begins() && !p.DryRun {
-		p.do(remediation.EndExternal{Machine: m.Reference()})
+	t := p.Target
+	needless := t.Gone || t.Unselected || t.deleting() || (p.begins() && p.Criteria.Strategy != Template)
+	if !needless && t.Machine.Has(v1beta1.AnnotationRemediationStrategy) && !t.externallyRemediated() {
+		p.do(remediation.EndExternal{Machine: t.Machine.Reference()})
 	}
 }
 
@@ -304,8 +305,12 @@ func (p *planner) postpone() {
 	if len(p.Actions) == 0 || !p.now.Before(p.Target.RetryAt) {
 		return
 	}
-	p.Refused = p.Refused || p.begins()
-	p.setReason(cmp.Or(p.Target.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
+	if p.begins() {
+		p.Refused = true
+		p.setReason(cmp.Or(p.Target.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
+	} else if p.Target.LastFailed != "" { // Or else the target waits for nothing that has failed.
+		p.setReason(p.Target.LastFailed, time.Time{})
+	}
 	p.Actions = nil
 }
 
@@ -313,13 +318,13 @@ func (p *planner) postpone() {
 // when it is not (spec M10.3). Leases of Nodes that no target names are released elsewhere.
 func (p *planner) keepLease() {
 	lease := p.Target.Lease
-	if lease == nil || remediation.LeaseHolder(lease) != p.Owner.LeaseHolder() || p.begins() {
+	if lease == nil || remediation.LeaseHolder(lease) != p.Owner.LeaseHolder() || (p.begins() && p.Target.NodeUID != "") {
 		return
 	}
 	if p.Target.Incomplete && !p.Target.Active() {
 		return // There may be a remediation object (spec P5).
 	}
-	if !p.Target.Active() || (p.Terminating && len(p.Target.Own) == 0) {
+	if !p.Target.Active() || p.Terminating { // Afterwards nobody releases it (spec M3.5).
 		if !p.now.Before(p.Target.RetryAt) {
 			p.do(remediation.ReleaseLease{Lease: lease})
 		}

@@ -5,6 +5,7 @@ package machinehealth
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,7 +68,8 @@ func setTrigger(entry *v1beta1.UnhealthyMachine, verdict *Verdict, old *v1beta1.
 			detected = *old.Detected
 		}
 		entry.Detected = &detected
-	case old != nil && (verdict.State == Deleting || verdict.State == UnderRemediation):
+	case old != nil && (verdict.State == Deleting || verdict.State == UnderRemediation || verdict.State == SoonUnhealthy):
+		// Whether the Node is still there is asked, and what was wrong with it may still be.
 		entry.Trigger, entry.Detected = old.Trigger, old.Detected
 	}
 }
@@ -172,7 +174,39 @@ func listed(entries Entries) []v1beta1.UnhealthyMachine {
 	slices.SortFunc(all, func(a, b v1beta1.UnhealthyMachine) int {
 		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Name, b.Name))
 	})
-	return all[:min(len(all), v1beta1.MaxUnhealthyMachines)]
+	return fitting(all[:min(len(all), v1beta1.MaxUnhealthyMachines)])
+}
+
+const (
+	// maxListSize is how many bytes the entries may take in the stored object. etcd accepts 1.5 MiB
+	// by default; with the history and the rest it stays below 1 MiB.
+	maxListSize = 780_000
+	// alwaysFit is how many entries fit, whatever they say.
+	alwaysFit = 150
+)
+
+// fitting returns the entries that an object can hold. What says the same of many Machines is left
+// out before a Machine is.
+func fitting(entries []v1beta1.UnhealthyMachine) []v1beta1.UnhealthyMachine {
+	if len(entries) <= alwaysFit || len(fittingPrefix(entries)) == len(entries) {
+		return entries
+	}
+	for i := range entries {
+		entries[i].Decision.Message = ""
+	}
+	return fittingPrefix(entries)
+}
+
+// fittingPrefix returns the first entries that take no more than maxListSize.
+func fittingPrefix(entries []v1beta1.UnhealthyMachine) []v1beta1.UnhealthyMachine {
+	size := 0
+	for i := range entries {
+		text, err := json.Marshal(&entries[i])
+		if size += len(text) + len(","); err != nil || size > maxListSize {
+			return entries[:i]
+		}
+	}
+	return entries
 }
 
 // describe returns <namespace>/<name>/<Machine>/<Node>, as events name a target (spec M1.4).

@@ -46,8 +46,14 @@ func (s *Summary) Unhealthy() int { return s.Expected - s.Healthy }
 // Allowed reports whether remediations may begin.
 func (s *Summary) Allowed() bool { return s.Unhealthy() <= s.Limit }
 
-// RemediationsAllowed returns how many more targets may become unhealthy.
-func (s *Summary) RemediationsAllowed() int { return max(0, s.Limit-s.Unhealthy()) }
+// RemediationsAllowed returns how many more targets may become unhealthy. Without targets that is
+// none (spec M7.3).
+func (s *Summary) RemediationsAllowed() int {
+	if s.Expected == 0 {
+		return 0
+	}
+	return max(0, s.Limit-s.Unhealthy())
+}
 
 // Explain says why remediations are blocked (spec M7.3).
 func (s *Summary) Explain() string {

@@ -168,10 +168,20 @@ func (p *NodePlan) FailureReason(action Action) v1alpha1.DecisionReason {
 			return v1alpha1.DecidedUpdateFailed
 		}
 	case Confirm:
-		if p.Creates() {
-			return v1alpha1.DecidedCreateFailed
-		}
-		return v1alpha1.DecidedUpdateFailed
+		return p.confirmFailed()
 	}
 	return ""
+}
+
+// confirmFailed returns the reason if the live read fails: that of what it comes before.
+func (p *NodePlan) confirmFailed() v1alpha1.DecisionReason {
+	for _, action := range p.Actions {
+		switch action.(type) {
+		case Create:
+			return v1alpha1.DecidedCreateFailed
+		case DeleteMachine:
+			return v1alpha1.DecidedDeleteFailed
+		}
+	}
+	return v1alpha1.DecidedUpdateFailed
 }

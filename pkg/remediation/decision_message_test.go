@@ -219,7 +219,7 @@ func TestChecksAsked(t *testing.T) {
 // TestActionName: logs call actions what the source calls them.
 func TestActionName(t *testing.T) {
 	t.Parallel()
-	for _, action := range []Action{Create{}, Delete{}, MarkTimedOut{}, WriteLease{}, ReleaseLease{}, RemoveConfirmation{}} {
+	for _, action := range []Action{Create{}, Delete{}, MarkTimedOut{}, WriteLease{}, ReleaseLease{}, RemoveConfirmation{}, Confirm{}, DeleteMachine{}, RequestExternal{}, EndExternal{}} {
 		require.Equal(t, reflect.TypeOf(action).Name(), ActionName(action))
 	}
 	require.Equal(t, "Unknown", ActionName(nil))

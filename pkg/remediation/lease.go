@@ -15,8 +15,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// leaseEnd returns until when the lease holds, and false if a part of it is missing.
-func leaseEnd(lease *coordinationv1.Lease) (time.Time, bool) {
+// LeaseEnd returns until when the lease holds, and false if a part of it is missing.
+func LeaseEnd(lease *coordinationv1.Lease) (time.Time, bool) {
 	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return time.Time{}, false
 	}
@@ -29,7 +29,7 @@ const leaseTolerance = time.Minute
 
 // LeaseValid reports whether a lease of another holder must be respected (spec 14.3).
 func LeaseValid(lease *coordinationv1.Lease, now time.Time) bool {
-	end, complete := leaseEnd(lease)
+	end, complete := LeaseEnd(lease)
 	return complete && !end.Before(now) && !lease.Spec.RenewTime.After(now.Add(leaseTolerance))
 }
 
@@ -114,7 +114,7 @@ func newLease(owner object.Owner, node LeasedNode, duration time.Duration, now t
 // RenewLease returns the lease renewed for t, or nil if it holds long enough. Its end
 // never moves to an earlier time (spec 14.5).
 func RenewLease(old *coordinationv1.Lease, t time.Duration, now time.Time) *coordinationv1.Lease {
-	end, complete := leaseEnd(old)
+	end, complete := LeaseEnd(old)
 	if complete && old.Spec.AcquireTime != nil && !end.Before(now.Add(t)) {
 		return nil
 	}
@@ -133,7 +133,7 @@ func RenewLease(old *coordinationv1.Lease, t time.Duration, now time.Time) *coor
 // RenewalDue returns when a held lease is to be looked at again: a buffer before it
 // ends.
 func RenewalDue(lease *coordinationv1.Lease) time.Time {
-	end, complete := leaseEnd(lease)
+	end, complete := LeaseEnd(lease)
 	if !complete {
 		return time.Time{}
 	}

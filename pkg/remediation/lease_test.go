@@ -316,10 +316,10 @@ func FuzzLease(f *testing.F) {
 		if transitions >= 0 && next.Spec.LeaseTransitions != nil {
 			require.GreaterOrEqual(t, *next.Spec.LeaseTransitions, int32(0), "it could not be stored")
 		}
-		end, complete := leaseEnd(next)
+		end, complete := LeaseEnd(next)
 		require.True(t, complete)
 		require.False(t, end.Before(now.Add(v1alpha1.MinimumTimeout)), "14.5")
-		if old, complete := leaseEnd(lease); us && complete && len(node.Own) > 0 {
+		if old, complete := LeaseEnd(lease); us && complete && len(node.Own) > 0 {
 			require.False(t, end.Before(old), "14.5: the end never moves to an earlier time")
 		}
 	})

@@ -227,7 +227,7 @@ func (p *planner) begin(step int, end ...Action) {
 	lease, free := p.acquire(p.Steps[step], first)
 	if !free {
 		p.refuseAndRecheck(v1alpha1.DecidedLeaseTaken)
-		if end, complete := leaseEnd(p.Node.Lease); complete {
+		if end, complete := LeaseEnd(p.Node.Lease); complete {
 			p.recheckAt(end.Add(1))
 		}
 		return

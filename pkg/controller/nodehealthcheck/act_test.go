@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -60,45 +58,26 @@ func TestFailuresAreOneError(t *testing.T) {
 	}
 }
 
-// TestBatch: a sync acts on so many nodes at most, or as many as begin in 0.3 s, and
-// looks again at once for the rest (spec 8.4).
-func TestBatch(t *testing.T) {
+// TestBatchOfNodes: what does not fit into a batch is deferred, in order of name, and the sync looks
+// again at once for it (spec 8.4).
+func TestBatchOfNodes(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		nodes int
-		each  time.Duration
-		acted int
-	}{
-		"8.4 few":             {nodes: 40, acted: 40},
-		"8.4 many":            {nodes: 1000, acted: batch.MaxSize},
-		"8.4 they take time":  {nodes: 1000, each: 100 * time.Millisecond, acted: 3 * batch.MaxActing},
-		"8.4 and too much":    {nodes: 1000, each: time.Minute, acted: batch.MaxActing},
-		"8.4 exactly a batch": {nodes: batch.MaxSize, acted: batch.MaxSize},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c := &Controller{clock: clock.RealClock{}}
-				results := failing(tc.nodes)
-				acted := make([]bool, tc.nodes)
-				c.actOn(results, func(plan *remediation.NodePlan) remediation.Outcome {
-					var i int
-					_, err := fmt.Sscanf(plan.Node.Name, "node-%d", &i)
-					time.Sleep(tc.each)
-					acted[i] = err == nil
-					return remediation.Outcome{Result: remediation.Created}
-				})
-				for i := range results {
-					want := remediation.Deferred
-					if i < min(tc.acted, batch.MaxSize) {
-						want = remediation.Created
-					}
-					require.Equal(t, want, results[i].Outcome.Result, "%s: in order of name", results[i].Plan.Node.Name)
-					require.Equal(t, want == remediation.Created, acted[i])
-				}
-			})
-		})
+	c := &Controller{clock: clocktesting.NewFakePassiveClock(epoch)}
+	results := failing(batch.MaxSize + 10)
+	acted := make([]bool, len(results))
+	c.actOn(results, func(plan *remediation.NodePlan) remediation.Outcome {
+		var i int
+		_, err := fmt.Sscanf(plan.Node.Name, "node-%d", &i)
+		acted[i] = err == nil
+		return remediation.Outcome{Result: remediation.Created}
+	})
+	for i := range results {
+		want := remediation.Deferred
+		if i < batch.MaxSize {
+			want = remediation.Created
+		}
+		require.Equal(t, want, results[i].Outcome.Result, "%s: in order of name", results[i].Plan.Node.Name)
+		require.Equal(t, want == remediation.Created, acted[i])
 	}
 	s := newStory(t)
 	deferred := sick("n", func(p *part) { p.outcome.Result = remediation.Deferred })

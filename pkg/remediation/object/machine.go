@@ -37,7 +37,7 @@ func RenderForMachine(owner Owner, target MachineTarget, template *Template) *un
 	cr.SetNamespace(owner.Namespace)
 	cr.SetName(target.Name)
 	group := schema.FromAPIVersionAndKind(target.APIVersion, target.Kind).Group
-	annotations := merged(template.CopiedAnnotations, map[string]string{
+	annotations := merged(without(template.CopiedAnnotations, v1alpha1.AnnotationNodeName, v1alpha1.AnnotationTimedOut), map[string]string{
 		v1alpha1.AnnotationTemplateName: template.Name,
 		group + clonedFromName:          template.Name,
 		group + clonedFromGroupKind:     template.GroupVersionKind().GroupKind().String(),
@@ -46,7 +46,7 @@ func RenderForMachine(owner Owner, target MachineTarget, template *Template) *un
 		annotations[v1alpha1.AnnotationNodeName] = target.Node
 	}
 	cr.SetAnnotations(annotations)
-	labels := merged(template.CopiedLabels, map[string]string{v1alpha1.LabelPartOf: v1alpha1.PartOf})
+	labels := merged(without(template.CopiedLabels, v1alpha1.LabelControlPlane), map[string]string{v1alpha1.LabelPartOf: v1alpha1.PartOf})
 	if target.ControlPlane {
 		labels[v1alpha1.LabelControlPlane] = ""
 	}
@@ -64,6 +64,16 @@ const (
 	clonedFromName      = "/cloned-from-name"
 	clonedFromGroupKind = "/cloned-from-groupkind"
 )
+
+// without returns a copy that lacks the keys. They are ours, whether or not we set them: a template
+// must not name a Node, for example.
+func without(copied map[string]string, keys ...string) map[string]string {
+	rest := maps.Clone(copied)
+	for _, key := range keys {
+		delete(rest, key)
+	}
+	return rest
+}
 
 // merged returns both maps in a new one; the second wins.
 func merged(copied, ours map[string]string) map[string]string {

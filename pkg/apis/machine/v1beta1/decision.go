@@ -60,7 +60,6 @@ var decisionTypes = map[v1alpha1.DecisionReason]v1alpha1.DecisionType{
 	v1alpha1.DecidedControlPlaneBusy: v1alpha1.DecisionWaiting, v1alpha1.DecidedEtcdQuorum: v1alpha1.DecisionWaiting,
 	v1alpha1.DecidedLeaseTaken: v1alpha1.DecisionWaiting, v1alpha1.DecidedForeignRemediation: v1alpha1.DecisionWaiting,
 	v1alpha1.DecidedAwaitingDeletion: v1alpha1.DecisionWaiting, v1alpha1.DecidedRecovering: v1alpha1.DecisionWaiting, v1alpha1.DecidedNextBatch: v1alpha1.DecisionWaiting,
-	v1alpha1.DecidedUnreadable:   v1alpha1.DecisionWaiting,
 	v1alpha1.DecidedCreateFailed: v1alpha1.DecisionWaiting, v1alpha1.DecidedDeleteFailed: v1alpha1.DecisionWaiting, v1alpha1.DecidedUpdateFailed: v1alpha1.DecisionWaiting,
 
 	v1alpha1.DecidedUnselected: v1alpha1.DecisionHeld, v1alpha1.DecidedDryRun: v1alpha1.DecisionHeld,

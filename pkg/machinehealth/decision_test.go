@@ -1,0 +1,150 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object/objecttest"
+)
+
+// decisionCases are one case at least for every decision that there is.
+func decisionCases() map[string]struct {
+	policy  func(*Policy)
+	target  Target
+	outcome remediation.Outcome
+	want    v1alpha1.Decision
+} {
+	denied := errors.New(`machines "m" is forbidden`)
+	waiting := func(reason v1alpha1.DecisionReason, message string) v1alpha1.Decision {
+		return v1alpha1.Decision{Type: v1alpha1.DecisionWaiting, Reason: reason, Message: message}
+	}
+	remediating := func(reason v1alpha1.DecisionReason, message string) v1alpha1.Decision {
+		return v1alpha1.Decision{Type: v1alpha1.DecisionRemediating, Reason: reason, Message: message}
+	}
+	heldBy := func(reason v1alpha1.DecisionReason, message string) v1alpha1.Decision {
+		return v1alpha1.Decision{Type: v1alpha1.DecisionHeld, Reason: reason, Message: message}
+	}
+	at := func(d v1alpha1.Decision, next time.Time) v1alpha1.Decision {
+		d.NextCheckTime = new(metav1.NewTime(next))
+		return d
+	}
+	obstacle := func(o Obstacles) func(*Target) { return func(t *Target) { t.Obstacles = o } }
+	const deletingMessage = "The Machine is being deleted"
+	return map[string]struct {
+		policy  func(*Policy)
+		target  Target
+		outcome remediation.Outcome
+		want    v1alpha1.Decision
+	}{
+		"M8.3 nothing is to be said":      {target: target(machine("m"), verdict(Healthy))},
+		"M8.3 requested":                  {target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Requested}, want: remediating(v1beta1.DecidedMachineDeleting, deletingMessage)},
+		"M8.3 deleting":                   {target: target(machine("m", deletingMachine), verdict(Deleting)), want: remediating(v1beta1.DecidedMachineDeleting, deletingMessage)},
+		"M8.3 external":                   {target: target(machine("m", firstKey)), want: remediating(v1beta1.DecidedExternalRemediation, "Another controller remediates the Machine, until it removes annotation host.metal3.io/external-remediation")},
+		"M8.3 a CR":                       {policy: byTemplate, target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Created, CR: cr("m")}, want: remediating(v1alpha1.DecidedStepRunning, "The remediation object m is at work")},
+		"M8.3 not started":                {target: target(machine("m", noNode), func(t *Target) { t.Verdict = Verdict{State: NotStarted, Deadline: epoch.Add(time.Minute + 1)} }), want: at(waiting(v1beta1.DecidedNotStarted, "The Machine has no Node yet"), epoch.Add(61*time.Second))},
+		"M8.3 not started, for ever":      {target: target(machine("m", noNode), verdict(NotStarted)), want: waiting(v1beta1.DecidedNotStarted, "The Machine has no Node yet")},
+		"M8.3 soon":                       {target: target(machine("m"), soon), want: at(waiting(v1alpha1.DecidedSoonUnhealthy, "Condition Ready=Unknown has not lasted for its timeout yet"), epoch.Add(5*time.Minute))},
+		"M8.3 soon, nobody knows when":    {target: target(machine("m"), soon, func(t *Target) { t.Verdict.Deadline = time.Time{} }), want: waiting(v1alpha1.DecidedSoonUnhealthy, "Condition Ready=Unknown has no lastTransitionTime, so its duration is not known to be over")},
+		"M8.3 soon, without an answer":    {target: target(machine("m"), verdict(SoonUnhealthy)), want: waiting(v1alpha1.DecidedSoonUnhealthy, "The Node of the Machine is not known to exist")},
+		"M14.2 back-off":                  {target: target(machine("m", noNode, failedPhase), because(v1beta1.TriggerMachineFailed), func(t *Target) { t.Rounds = roundsLease(2, epoch) }), want: at(waiting(v1beta1.DecidedBackOff, "Machines of set have failed before they joined, in 2 rounds: this one is deleted at the earliest 10m0s after its creation"), epoch.Add(10*time.Minute))},
+		"14.3 taken":                      {target: target(machine("m"), func(t *Target) { t.Lease = nodeLease("another", epoch, 600) }), want: waiting(v1alpha1.DecidedLeaseTaken, `Lease node-m-node is held by "another"`)},
+		"14.3 lost":                       {target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.LeaseLost}, want: waiting(v1alpha1.DecidedLeaseTaken, "Another client has written the lease meanwhile")},
+		"M14.3 another began the round":   {target: target(machine("m", noNode, failedPhase), because(v1beta1.TriggerMachineFailed)), outcome: remediation.Outcome{Result: remediation.LeaseLost}, want: waiting(v1alpha1.DecidedNextBatch, "It begins with the next sync, which follows at once: there are many, or the Machine has changed")},
+		"14.5 lost while it was kept":     {target: target(machine("m", deletingMachine), verdict(Deleting), func(t *Target) { t.Lease = nodeLease(ours, epoch.Add(-time.Hour), 1) }), outcome: remediation.Outcome{Result: remediation.LeaseLost}, want: remediating(v1beta1.DecidedMachineDeleting, deletingMessage)},
+		"M12.4 foreign":                   {policy: byTemplate, target: target(machine("m"), func(t *Target) { t.Foreign = cr("m", objecttest.Foreign) }), want: waiting(v1alpha1.DecidedForeignRemediation, "RebootRemediation m, which belongs to no health check, is in the way")},
+		"M12.4 of another health check":   {policy: byTemplate, target: target(machine("m"), func(t *Target) { t.Foreign = cr("m", func(c *object.CR) { c.OwnerReferences[0].Name = "others" }) }), want: waiting(v1alpha1.DecidedForeignRemediation, "RebootRemediation m, which belongs to MachineHealthCheck others, is in the way")},
+		"M12.4 found when it was created": {policy: byTemplate, target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Blocked, CR: cr("m", objecttest.Foreign)}, want: waiting(v1alpha1.DecidedForeignRemediation, "RebootRemediation m, which belongs to no health check, is in the way")},
+		"P5 unreadable":                   {policy: byTemplate, target: target(machine("m"), func(t *Target) { t.Incomplete = true }), want: waiting(v1alpha1.DecidedForeignRemediation, "Remediation objects cannot be read, so there may be one of somebody else")},
+		"M12.5 awaited":                   {policy: byTemplate, target: target(machine("m"), verdict(UnderRemediation), with(cr("m"))), outcome: remediation.Outcome{Deleted: []*object.CR{cr("m")}}, want: waiting(v1alpha1.DecidedAwaitingDeletion, "Waiting until the remediation object m is gone, which its remediator may hold by a finalizer")},
+		"M12.5 the previous one":          {policy: byTemplate, target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.StillDeleting}, want: waiting(v1alpha1.DecidedAwaitingDeletion, "Waiting until the remediation object m is gone, which its remediator may hold by a finalizer")},
+		"M8.4 recovered":                  {target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Recovered}, want: waiting(v1alpha1.DecidedRecovering, "The Machine itself is no longer unhealthy, the watch is about to tell")},
+		"M8.4 refused by the last look":   {target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Refused, Reason: v1alpha1.DecidedExcluded}, want: heldBy(v1alpha1.DecidedExcluded, "The Machine has annotation cluster.x-k8s.io/skip-remediation, or its Node has label remediation.medik8s.io/exclude-from-remediation")},
+		"8.4 the next batch":              {target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Deferred}, want: waiting(v1alpha1.DecidedNextBatch, "It begins with the next sync, which follows at once: there are many, or the Machine has changed")},
+		"8.4 what begins nothing":         {policy: byTemplate, target: target(machine("m"), verdict(UnderRemediation), with(cr("m"))), outcome: remediation.Outcome{Result: remediation.Deferred}, want: waiting(v1alpha1.DecidedAwaitingDeletion, "Waiting until the remediation object m is gone, which its remediator may hold by a finalizer")},
+		"M10.2 refused":                   {target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedDeleteFailed, Err: denied}, want: waiting(v1alpha1.DecidedDeleteFailed, denied.Error())},
+		"M10.2 until the next attempt": {target: target(machine("m"), func(t *Target) {
+			t.RetryAt, t.LastFailed, t.LastFailure = epoch.Add(time.Minute), v1alpha1.DecidedDeleteFailed, denied.Error()
+		}), want: waiting(v1alpha1.DecidedDeleteFailed, denied.Error())},
+		"M12.1 refused":              {policy: byTemplate, target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Unknown, Reason: v1alpha1.DecidedCreateFailed, Err: errors.New("write tcp 10.0.0.1:4711->10.0.0.2:443: reset")}, want: waiting(v1alpha1.DecidedCreateFailed, "write tcp 10.0.0.1->10.0.0.2:443: reset")},
+		"M11.1 refused":              {policy: annotates, target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedUpdateFailed, Err: denied}, want: waiting(v1alpha1.DecidedUpdateFailed, denied.Error())},
+		"M3.4 invalid":               {policy: func(p *Policy) { p.Criteria.Problem = "unknown machine API: x" }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedInvalidSpec, "unknown machine API: x")},
+		"M3.5 deleted":               {policy: terminating, target: target(machine("m")), want: heldBy(v1alpha1.DecidedTerminating, "The MachineHealthCheck is being deleted")},
+		"23d.2 the clock":            {policy: func(p *Policy) { p.ClockUntrusted = true }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedClockUntrusted, "The clock of the controller is too far ahead of that of the API server, so it is not known for how long anything has lasted")},
+		"M9.1 upgrade":               {policy: func(p *Policy) { p.Upgrading = true }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedClusterUpgrading, "The cluster is being upgraded")},
+		"M9.1 paused":                {policy: func(p *Policy) { p.Criteria.Paused = true }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedPaused, "The MachineHealthCheck has annotation cluster.x-k8s.io/paused")},
+		"M7.3 blocked":               {policy: blocked, target: target(machine("m")), want: heldBy(v1alpha1.DecidedGateClosed, "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: 1, unhealthy: 1, maxUnhealthy: 100%)")},
+		"M9.2 the Machine is paused": {target: target(machine("m"), obstacle(ObstaclesOf(machine("m", annotated(v1beta1.AnnotationPaused))))), want: heldBy(v1beta1.DecidedMachinePaused, "The Machine has annotation cluster.x-k8s.io/paused")},
+		"M9.2 another API":           {target: target(machine("m", func(m *Machine) { m.Unmanaged = true }), obstacle(ObstaclesOf(machine("m", func(m *Machine) { m.Unmanaged = true })))), want: heldBy(v1beta1.DecidedMachinePaused, "The Machine API is not authoritative for the Machine")},
+		"M9.2 the Cluster is paused": {target: target(machine("m", ofClusterAPI), obstacle(Obstacles{ClusterPaused: true})), want: heldBy(v1beta1.DecidedClusterPaused, "Cluster here is paused")},
+		"M9.2 excluded":              {target: target(machine("m"), obstacle(ObstaclesOf(machine("m", annotated(v1beta1.AnnotationSkipRemediation))))), want: heldBy(v1alpha1.DecidedExcluded, "The Machine has annotation cluster.x-k8s.io/skip-remediation, or its Node has label remediation.medik8s.io/exclude-from-remediation")},
+		"M5.4 two name one Node":     {target: target(machine("m"), obstacle(Obstacles{AmbiguousNode: true})), want: heldBy(v1beta1.DecidedAmbiguousNode, "Another Machine names Node m-node, too")},
+		"M7.4 another health check":  {target: target(machine("m"), obstacle(Obstacles{OtherCheck: "machines/others"})), want: heldBy(v1beta1.DecidedOtherHealthCheck, "MachineHealthCheck machines/others selects the Machine, too, and is first, or does not allow it")},
+		"M10.1 no owner":             {target: target(machine("m", noOwner)), want: heldBy(v1beta1.DecidedNoController, "No controller owns the Machine, so it would not be replaced")},
+		"M13.3 its provider":         {target: target(machine("m", ofClusterAPI), func(t *Target) { t.ControlPlane = true }), want: heldBy(v1beta1.DecidedControlPlaneProvider, "Only its provider may delete a control plane Machine of Cluster API, because it looks after etcd")},
+		"M12.1 no template":          {policy: func(p *Policy) { byTemplate(p); p.Template, p.TemplateProblem = nil, "failed to retrieve" }, target: target(machine("m")), want: heldBy(v1beta1.DecidedTemplateUnavailable, "failed to retrieve")},
+		"17.5 not selected":          {target: target(machine("m"), unselected), want: heldBy(v1alpha1.DecidedUnselected, "The Machine is no longer selected")},
+		"5.6 a deletion":             {policy: dryRun, target: target(machine("m")), want: heldBy(v1alpha1.DecidedDryRun, "Would delete the Machine")},
+		"5.6 an annotation":          {policy: func(p *Policy) { annotates(p); dryRun(p) }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedDryRun, "Would request the external remediation of the Machine")},
+		"5.6 a CR":                   {policy: func(p *Policy) { byTemplate(p); dryRun(p) }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedDryRun, "Would create a remediation object")},
+	}
+}
+
+func TestDecision(t *testing.T) {
+	t.Parallel()
+	for name, tc := range decisionCases() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := policy()
+			if tc.policy != nil {
+				tc.policy(p)
+			}
+			r := result(p, tc.target, tc.outcome, epoch)
+			require.Equal(t, tc.want, p.Decision(r))
+			require.Equal(t, tc.want, p.Decision(r), "23b.5: the same plan and outcome give the same")
+		})
+	}
+	p := policy()
+	for reason, want := range map[v1alpha1.DecisionReason]string{
+		v1alpha1.DecidedControlPlaneBusy: "Another control plane Machine or Node is under remediation, or this cannot be told",
+		v1alpha1.DecidedEtcdQuorum:       "etcd could lose its quorum without the Node of this Machine, or this cannot be told",
+	} {
+		r := result(p, target(machine("m")), remediation.Outcome{}, epoch)
+		p.Withhold(r.Plan, reason, epoch)
+		require.Equal(t, v1alpha1.Decision{Type: v1alpha1.DecisionWaiting, Reason: reason, Message: want}, p.Decision(r), "M13")
+	}
+}
+
+// TestDecisionReasonsAreReached: there is no reason that nothing has (spec M8.3).
+func TestDecisionReasonsAreReached(t *testing.T) {
+	t.Parallel()
+	reached := map[v1alpha1.DecisionReason]v1alpha1.DecisionType{
+		v1alpha1.DecidedControlPlaneBusy: v1alpha1.DecisionWaiting, v1alpha1.DecidedEtcdQuorum: v1alpha1.DecisionWaiting, // See TestDecision.
+	}
+	for _, tc := range decisionCases() {
+		if tc.want.Reason != "" {
+			reached[tc.want.Reason] = tc.want.Type
+		}
+	}
+	require.Equal(t, reached, v1beta1.DecisionReasons())
+}
+
+func TestDecisionIsBounded(t *testing.T) {
+	t.Parallel()
+	p := policy()
+	failed := remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedDeleteFailed, Err: errors.New(strings.Repeat("x", 5000))}
+	require.Len(t, p.Decision(result(p, target(machine("m")), failed, epoch)).Message, 512, "18.6")
+	late := target(machine("m"), soon, func(t *Target) { t.Verdict.Deadline = time.Date(9999, 12, 31, 23, 59, 59, 1, time.UTC) })
+	require.Nil(t, decided(p, late, epoch).NextCheckTime, "18.2: status stores no later year")
+}

@@ -1,0 +1,98 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// verdicts returns so many healthy verdicts, and one of each of these states.
+func verdicts(healthy int, others ...State) []Verdict {
+	all := slices.Repeat([]Verdict{{}}, healthy)
+	for _, state := range others {
+		all = append(all, Verdict{State: state})
+	}
+	return all
+}
+
+func times(n int) []State { return slices.Repeat([]State{Unhealthy}, n) }
+
+func TestThreshold(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		maximum   intstr.IntOrString
+		verdicts  []Verdict
+		blocked   bool
+		unhealthy int
+		left      int
+	}{
+		"M7.1 5 of 10 at 50%":                       {maximum: intstr.FromString("50%"), verdicts: verdicts(5, times(5)...), unhealthy: 5},
+		"M7.1 6 of 10 at 50%, the example":          {maximum: intstr.FromString("50%"), verdicts: verdicts(4, times(6)...), unhealthy: 6, blocked: true},
+		"M7.2 4 of 10 at 40%":                       {maximum: intstr.FromString("40%"), verdicts: verdicts(6, times(4)...), unhealthy: 4},
+		"M7.2 5 of 10 at 40%":                       {maximum: intstr.FromString("40%"), verdicts: verdicts(5, times(5)...), unhealthy: 5, blocked: true},
+		"M7.2 4 of 7 at 60%":                        {maximum: intstr.FromString("60%"), verdicts: verdicts(3, times(4)...), unhealthy: 4},
+		"M7.2 5 of 7 at 60%":                        {maximum: intstr.FromString("60%"), verdicts: verdicts(2, times(5)...), unhealthy: 5, blocked: true},
+		"M7.2 2 of 5 at 40%":                        {maximum: intstr.FromString("40%"), verdicts: verdicts(3, times(2)...), unhealthy: 2},
+		"M7.2 3 of 5 at 40%":                        {maximum: intstr.FromString("40%"), verdicts: verdicts(2, times(3)...), unhealthy: 3, blocked: true},
+		"M7.2 1 of 3 at 49%":                        {maximum: intstr.FromString("49%"), verdicts: verdicts(2, times(1)...), unhealthy: 1},
+		"M7.2 2 of 3 at 49%":                        {maximum: intstr.FromString("49%"), verdicts: verdicts(1, times(2)...), unhealthy: 2, blocked: true},
+		"M7.2 1 of 5 at 10%":                        {maximum: intstr.FromString("10%"), verdicts: verdicts(4, times(1)...), unhealthy: 1, blocked: true},
+		"M7.2 0 of 5 at 0":                          {maximum: intstr.FromInt32(0), verdicts: verdicts(5)},
+		"M7.2 1 of 5 at 0":                          {maximum: intstr.FromInt32(0), verdicts: verdicts(4, times(1)...), unhealthy: 1, blocked: true},
+		"M3.4 1 of 5 at a negative number":          {maximum: intstr.FromInt32(-2), verdicts: verdicts(4, times(1)...), unhealthy: 1, blocked: true},
+		"M7.2 5 of 5 at 100%":                       {maximum: intstr.FromString("100%"), verdicts: verdicts(0, times(5)...), unhealthy: 5},
+		"M7.2 5 of 5 at 9":                          {maximum: intstr.FromString("9"), verdicts: verdicts(0, times(5)...), unhealthy: 5, left: 4},
+		"M7.2 1 of 3 at 1":                          {maximum: intstr.FromInt32(1), verdicts: verdicts(2, times(1)...), unhealthy: 1},
+		"M7.2 2 of 3 at 1":                          {maximum: intstr.FromString("1"), verdicts: verdicts(1, times(2)...), unhealthy: 2, blocked: true},
+		"M7.3 more may become unhealthy":            {maximum: intstr.FromString("50%"), verdicts: verdicts(9, times(1)...), unhealthy: 1, left: 4},
+		"M7.3 without targets all numbers are 0":    {maximum: intstr.FromInt32(5)},
+		"M1.4 all that is not healthy is unhealthy": {maximum: intstr.FromString("100%"), verdicts: verdicts(1, UnderRemediation, NotStarted, SoonUnhealthy, Unhealthy, Deleting), unhealthy: 5, left: 1},
+		"M3.4 what cannot be understood blocks":     {maximum: intstr.FromString("most"), verdicts: verdicts(4, times(1)...), unhealthy: 1, blocked: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := Summarize(tc.maximum, tc.verdicts, 7, epoch)
+			require.Equal(t, []any{len(tc.verdicts), tc.unhealthy, len(tc.verdicts) - tc.unhealthy, 7}, []any{s.Expected, s.Unhealthy(), s.Healthy, s.Ignored})
+			require.Equal(t, !tc.blocked, s.Allowed())
+			require.Equal(t, tc.left, s.RemediationsAllowed())
+		})
+	}
+}
+
+func TestSummaryExplains(t *testing.T) {
+	t.Parallel()
+	const text = "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: 3, unhealthy: 2, maxUnhealthy: "
+	for _, maximum := range []intstr.IntOrString{intstr.FromString("40%"), intstr.FromInt32(-1), intstr.FromString("1")} {
+		s := Summarize(maximum, verdicts(1, times(2)...), 0, epoch)
+		require.Equal(t, text+maximum.String()+")", s.Explain(), "M7.3: as in the spec")
+	}
+}
+
+// TestSummaryRecheck: the sync wakes up for the next verdict that time changes (spec M6.3, P2).
+func TestSummaryRecheck(t *testing.T) {
+	t.Parallel()
+	at := func(after time.Duration) Verdict {
+		return Verdict{State: SoonUnhealthy, Deadline: epoch.Add(after)}
+	}
+	for name, tc := range map[string]struct {
+		verdicts []Verdict
+		want     time.Time
+	}{
+		"M6.3 never":             {verdicts: verdicts(2, Unhealthy)},
+		"M6.3 the earliest":      {verdicts: []Verdict{at(time.Minute), at(time.Second), at(time.Hour)}, want: epoch.Add(time.Second)},
+		"M6.3 what has happened": {verdicts: []Verdict{at(-time.Second), at(0)}},
+		"M6.3 besides what has":  {verdicts: []Verdict{at(-time.Second), at(1)}, want: epoch.Add(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := Summarize(intstr.FromInt32(1), tc.verdicts, 0, epoch)
+			require.Equal(t, tc.want, s.Recheck)
+		})
+	}
+}

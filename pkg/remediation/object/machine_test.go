@@ -1,0 +1,130 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package object_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+var (
+	checkOwner      = object.Owner{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind, Namespace: "machines", Name: "workers", UID: "workers-uid"}
+	openShiftTarget = object.MachineTarget{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "m", UID: "m-uid", Node: "node-1"}
+	clusterTarget   = object.MachineTarget{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "m", UID: "m-uid", Cluster: "here", ControlPlane: true}
+)
+
+// TestRenderForMachine: the whole CR (spec M12.2, M12.3).
+func TestRenderForMachine(t *testing.T) {
+	t.Parallel()
+	copied := func(labels, annotations map[string]string) func(*object.Template) {
+		return func(t *object.Template) { t.CopiedLabels, t.CopiedAnnotations = labels, annotations }
+	}
+	const owners = `[
+		{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", "name": "workers", "uid": "workers-uid", "controller": false},
+		{"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "name": "m", "uid": "m-uid", "controller": false}]`
+	const openShiftAnnotations = `"remediation.medik8s.io/node-name": "node-1", "remediation.medik8s.io/template-name": "reboot",
+		"machine.openshift.io/cloned-from-name": "reboot", "machine.openshift.io/cloned-from-groupkind": "RebootRemediationTemplate.example.com"`
+	tests := map[string]struct {
+		target   object.MachineTarget
+		template *object.Template
+		want     string
+	}{
+		"M12.2 a worker of OpenShift": {
+			target: openShiftTarget, template: reboot(supportsMultiple), // The name is the Machine's all the same.
+			want: `{"apiVersion": "example.com/v1", "kind": "RebootRemediation", "spec": {"strategy": "reboot"}, "metadata": {
+				"namespace": "machines", "name": "m", "annotations": {` + openShiftAnnotations + `},
+				"labels": {"app.kubernetes.io/part-of": "node-healthcheck-controller"}, "ownerReferences": ` + owners + `}}`,
+		},
+		"M12.2 a control plane Machine of Cluster API without a Node": {
+			target: clusterTarget, template: reboot(),
+			want: `{"apiVersion": "example.com/v1", "kind": "RebootRemediation", "spec": {"strategy": "reboot"}, "metadata": {
+				"namespace": "machines", "name": "m", "annotations": {"remediation.medik8s.io/template-name": "reboot",
+					"cluster.x-k8s.io/cloned-from-name": "reboot", "cluster.x-k8s.io/cloned-from-groupkind": "RebootRemediationTemplate.example.com"},
+				"labels": {"app.kubernetes.io/part-of": "node-healthcheck-controller", "remediation.medik8s.io/isControlPlaneNode": "", "cluster.x-k8s.io/cluster-name": "here"},
+				"ownerReferences": [
+					{"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineHealthCheck", "name": "workers", "uid": "workers-uid", "controller": false},
+					{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "m", "uid": "m-uid", "controller": false}]}}`,
+		},
+		"M12.2 what the template has is copied, ours wins": {
+			target: openShiftTarget,
+			template: reboot(copied(
+				map[string]string{"a": "b", "app.kubernetes.io/part-of": "x"},
+				map[string]string{"c": "d", "machine.openshift.io/cloned-from-name": "x", "remediation.medik8s.io/node-name": "x"})),
+			want: `{"apiVersion": "example.com/v1", "kind": "RebootRemediation", "spec": {"strategy": "reboot"}, "metadata": {
+				"namespace": "machines", "name": "m", "annotations": {"c": "d", ` + openShiftAnnotations + `},
+				"labels": {"a": "b", "app.kubernetes.io/part-of": "node-healthcheck-controller"}, "ownerReferences": ` + owners + `}}`,
+		},
+		"M12.2 what is ours is not copied where we do not set it": {
+			target: object.MachineTarget{APIVersion: openShiftTarget.APIVersion, Kind: "Machine", Name: "m", UID: "m-uid"},
+			template: reboot(copied(
+				map[string]string{"remediation.medik8s.io/isControlPlaneNode": ""},
+				map[string]string{"remediation.medik8s.io/node-name": "another", "remediation.medik8s.io/nhc-timed-out": "2026-01-01T00:00:00Z"})),
+			want: `{"apiVersion": "example.com/v1", "kind": "RebootRemediation", "spec": {"strategy": "reboot"}, "metadata": {
+				"namespace": "machines", "name": "m", "annotations": {"remediation.medik8s.io/template-name": "reboot",
+					"machine.openshift.io/cloned-from-name": "reboot", "machine.openshift.io/cloned-from-groupkind": "RebootRemediationTemplate.example.com"},
+				"labels": {"app.kubernetes.io/part-of": "node-healthcheck-controller"}, "ownerReferences": ` + owners + `}}`,
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := tc.template.DeepCopyObject()
+			raw := object.RenderForMachine(checkOwner, tc.target, tc.template)
+			got, err := json.Marshal(raw)
+			require.NoError(t, err)
+			require.JSONEq(t, tc.want, string(got))
+			require.True(t, object.ParseCR(raw).OwnedForMachine(checkOwner, tc.target, tc.template.Name), "M12.4: it is an own CR")
+			spoil(raw.Object)
+			require.Equal(t, before, tc.template, "it shares nothing")
+		})
+	}
+}
+
+// TestOwnedForMachine: which CRs are own ones (spec M12.4).
+func TestOwnedForMachine(t *testing.T) {
+	t.Parallel()
+	reference := func(apiVersion, kind, name string) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: "m-uid"}
+	}
+	const openShift = "machine.openshift.io/v1beta1"
+	ofCheck, ofMachine := reference(openShift, "MachineHealthCheck", "workers"), reference(openShift, "Machine", "m")
+	cloned := annotate("machine.openshift.io/cloned-from-name", "reboot")
+	owned := func(owners ...metav1.OwnerReference) func(*object.CR) {
+		return func(c *object.CR) { c.OwnerReferences = owners }
+	}
+	here := func(c *object.CR) { c.Namespace = "machines" }
+	replaced := ofMachine
+	replaced.UID = "of-a-former-life"
+	for name, tc := range map[string]struct {
+		cr       *object.CR
+		template string
+		want     bool
+	}{
+		"M12.4 of this health check":            {cr("m", here, owned(ofCheck, ofMachine)), "reboot", true},
+		"M12.4 whatever its template is":        {cr("m", here, owned(ofCheck)), "", true},
+		"M12.4 in another namespace":            {cr("m", owned(ofCheck)), "reboot", false},
+		"M12.4 as OpenShift leaves it":          {cr("m", here, owned(ofMachine), cloned), "reboot", true},
+		"M12.4 of another template":             {cr("m", here, owned(ofMachine), cloned), "other", false},
+		"M12.4 no template here":                {cr("m", here, owned(ofMachine), annotate("machine.openshift.io/cloned-from-name", "")), "", false},
+		"M12.4 it does not name a template":     {cr("m", here, owned(ofMachine)), "reboot", false},
+		"M12.4 cloned by the other Machine API": {cr("m", here, owned(ofMachine), annotate("cluster.x-k8s.io/cloned-from-name", "reboot")), "reboot", false},
+		"M12.4 of another Machine":              {cr("m", here, owned(reference(openShift, "Machine", "n")), cloned), "reboot", false},
+		"M12.4 of a Machine of the same name":   {cr("m", here, owned(replaced), cloned), "reboot", false},
+		"M12.4 of another health check":         {cr("m", here, owned(reference(openShift, "MachineHealthCheck", "others"), ofMachine), cloned), "reboot", false},
+		"M12.4 of one of Cluster API":           {cr("m", here, owned(ofMachine, reference("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "workers")), cloned), "reboot", false},
+		"M12.4 of a NodeHealthCheck":            {cr("m", here, owned(ofMachine, reference("remediation.medik8s.io/v1alpha1", "NodeHealthCheck", "workers")), cloned), "reboot", false},
+		"M12.4 of nobody":                       {cr("m", here, foreign, cloned), "reboot", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, tc.cr.OwnedForMachine(checkOwner, openShiftTarget, tc.template))
+		})
+	}
+}
