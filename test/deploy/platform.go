@@ -56,11 +56,12 @@ func WriteKustomization(dir, namespace string, components ...string) error {
 	if err != nil {
 		return err
 	}
-	content := "resources:\n- " + filepath.Join(manifests, "base") + "\n- namespace.yaml\ncomponents:\n"
+	var content strings.Builder
+	content.WriteString("resources:\n- " + filepath.Join(manifests, "base") + "\n- namespace.yaml\ncomponents:\n")
 	for _, component := range components {
-		content += "- " + filepath.Join(manifests, "components", component) + "\n"
+		content.WriteString("- " + filepath.Join(manifests, "components", component) + "\n")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(content), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(content.String()), 0o600); err != nil {
 		return err
 	}
 	parameter := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: nhc-controller-namespace\n" +
