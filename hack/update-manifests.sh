@@ -40,6 +40,9 @@ mkdir "${work}/machines"
 cp "${work}/machine.openshift.io_machinehealthchecks.yaml" "${work}/machines"
 cat >"${work}/machines/kustomization.yaml" <<'KUSTOMIZATION'
 resources: [machine.openshift.io_machinehealthchecks.yaml]
+commonAnnotations:
+  argocd.argoproj.io/sync-options: Prune=false,Delete=false
+  kustomize.toolkit.fluxcd.io/prune: disabled
 labels:
 - pairs: {app.kubernetes.io/name: nhc-controller}
 KUSTOMIZATION

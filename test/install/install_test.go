@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,8 @@ type way struct {
 	namespace string
 	install   []string
 	uninstall []string
+	// crd is a CRD that stays besides that of NodeHealthChecks.
+	crd string
 	// own says that the commands are run in a directory with a kustomization of the user's own.
 	own bool
 }
@@ -41,7 +44,8 @@ var ways = []way{
 	{name: "kustomize", namespace: deploy.Namespace, install: []string{"kubectl apply -k manifests/base"}, uninstall: deleteManifests},
 	{name: "openshift", namespace: deploy.Namespace, install: []string{"kubectl apply -k manifests/overlays/openshift"}, uninstall: deleteManifests},
 	{name: "cluster-api", namespace: deploy.Namespace, install: []string{"kubectl apply -k manifests/overlays/cluster-api"}, uninstall: deleteManifests},
-	{name: "components", namespace: "node-health", install: []string{"kubectl apply -k ."}, uninstall: []string{"kubectl delete -k . --ignore-not-found"}, own: true},
+	{name: "machine-health-check", namespace: deploy.Namespace, install: []string{"kubectl apply -k manifests/overlays/machine-health-check"}, uninstall: deleteManifests, crd: machineCRD},
+	{name: "components", namespace: "node-health", install: []string{"kubectl apply -k ."}, uninstall: []string{"kubectl delete -k . --ignore-not-found"}, own: true, crd: machineCRD},
 	{
 		name: "helm", namespace: deploy.Namespace,
 		install: []string{
@@ -52,6 +56,8 @@ var ways = []way{
 		uninstall: []string{"helm uninstall nhc-controller --namespace nhc-system", "kubectl delete namespace nhc-system"},
 	},
 }
+
+const machineCRD = "machinehealthchecks.machine.openshift.io"
 
 // deleteManifests is how an installation in nhc-system is removed that Helm has not made.
 var deleteManifests = []string{"kubectl delete -k manifests/uninstall --ignore-not-found"}
@@ -134,20 +140,27 @@ func (c *cluster) test(t *testing.T, w way, before objects) {
 	require.ErrorContains(t, c.shell(t, w, "kubectl delete nhc --all"), "deletion prohibited due to running remediation")
 	controller.Stop()
 	c.run(t, w, w.uninstall)
-	c.eventuallyLeft(t, before, []string{
+	left := []string{
 		"customresourcedefinitions.apiextensions.k8s.io /nodehealthchecks.remediation.medik8s.io",
 		"leases.coordination.k8s.io medik8s-leases/node-b",
 		"namespaces /medik8s-leases",
 		"nodehealthchecks.remediation.medik8s.io /workers",
 		"powercycleremediations.demo.nhc-controller.io default/b",
 		"serviceaccounts medik8s-leases/default",
-	})
+	}
+	if w.crd != "" {
+		left = slices.Insert(left, 0, "customresourcedefinitions.apiextensions.k8s.io /"+w.crd)
+	}
+	c.eventuallyLeft(t, before, left)
 	after := c.objects(t)
 	for _, kept := range []string{"nodehealthchecks.remediation.medik8s.io /workers", "powercycleremediations.demo.nhc-controller.io default/b"} {
 		require.Equal(t, installed[kept], after[kept], "it is the same as before")
 	}
 
 	c.run(t, w, removeRest)
+	if w.crd != "" {
+		c.run(t, w, []string{"kubectl delete crd " + w.crd})
+	}
 	c.setReady(t, "b", corev1.ConditionTrue)
 	c.eventuallyLeft(t, before, nil)
 }
@@ -174,7 +187,7 @@ func (c *cluster) shell(t *testing.T, w way, command string) error {
 	require.NotEmpty(t, executable, "NHC_HELM has to name Helm: run make install-test")
 	dir := filepath.Join("..", "..")
 	if w.own {
-		components := []string{"openshift", "cluster-api", "monitoring"}
+		components := []string{"openshift", "cluster-api", "machine-health-check", "monitoring"}
 		if strings.Contains(command, "delete -k") {
 			components = append(components, "uninstall")
 		}
