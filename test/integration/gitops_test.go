@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -96,22 +97,26 @@ func testSyncKeepsPause(t *testing.T, c *cluster) {
 // takeOver makes the fields of one manager those of another, that applies them.
 func (s *scenario) takeOver(from, to string) {
 	s.t.Helper()
-	nhc := s.get()
-	var taken bool
-	var entries []metav1.ManagedFieldsEntry
-	for _, entry := range nhc.ManagedFields {
-		switch entry.Manager {
-		case to: // What both have is the same object: the other one has more.
-			continue
-		case from:
-			entry.Manager, entry.Operation, taken = to, metav1.ManagedFieldsOperationApply, true
+	s.eventually("the fields change hands", func() bool {
+		nhc := s.get()
+		var entries []metav1.ManagedFieldsEntry
+		for _, entry := range nhc.ManagedFields {
+			switch entry.Manager {
+			case to: // It gets the rest back when it applies again.
+				continue
+			case from:
+				entry.Manager, entry.Operation = to, metav1.ManagedFieldsOperationApply
+			}
+			entries = append(entries, entry)
 		}
-		entries = append(entries, entry)
-	}
-	require.True(s.t, taken)
-	nhc.ManagedFields = entries
-	_, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Update(s.t.Context(), nhc, metav1.UpdateOptions{FieldManager: to})
-	require.NoError(s.t, err)
+		nhc.ManagedFields = entries
+		_, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Update(s.t.Context(), nhc, metav1.UpdateOptions{FieldManager: to})
+		if apierrors.IsConflict(err) {
+			return false
+		}
+		require.NoError(s.t, err)
+		return true
+	})
 }
 
 // testSyncWhileRemediating: admission refuses a sync for as long as a repair takes. The same
