@@ -181,6 +181,9 @@ func (a *admission) update(stored *unstructured.Unstructured, spec map[string]an
 // of the value, too.
 var invalidValue = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+): )?`)
 
+// repeatedType begins a message with which newer API servers say twice that a type is wrong.
+const repeatedType = "Checked value must be of type integer"
+
 func (a *admission) denials(err error) []string {
 	a.Helper()
 	if err == nil {
@@ -191,8 +194,8 @@ func (a *admission) denials(err error) []string {
 	var messages []string
 	for _, cause := range status.ErrStatus.Details.Causes {
 		message := invalidValue.ReplaceAllString(cause.Message, "")
-		if strings.HasPrefix(message, "Checked value must be of type integer with format int32") {
-			continue // Newer API servers say it twice.
+		if strings.HasPrefix(message, repeatedType) {
+			continue
 		}
 		if strings.HasPrefix(message, "Duplicate value") {
 			message = "Duplicate value" // Each version writes the value in its own way.
