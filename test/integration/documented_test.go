@@ -6,7 +6,6 @@ package integration
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -32,22 +31,14 @@ func (c *cluster) newManual(t *testing.T, names ...string) *manual {
 	return &manual{cluster: c, t: t, dir: dir, names: strings.NewReplacer(names...)}
 }
 
-var commandLine = regexp.MustCompile(`(?m)^ *\$ (.*)$`)
-
 // commands returns the commands in a section of a page, as far as they contain a text.
 func (m *manual) commands(page, heading, text string) (commands []string) {
 	m.t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
-	require.NoError(m.t, err)
-	_, section, found := strings.Cut(string(content), "\n"+heading+"\n")
-	require.True(m.t, found, "%s has no %q", page, heading)
-	level := strings.Repeat("#", strings.Count(heading, "#"))
-	if end := regexp.MustCompile(`(?m)^#{2,` + string(rune('0'+len(level))) + `} `).FindStringIndex(section); end != nil {
-		section = section[:end[0]]
-	}
-	for _, match := range commandLine.FindAllStringSubmatch(section, -1) {
-		if strings.Contains(match[1], text) {
-			commands = append(commands, match[1])
+	for _, section := range documentedCommands(m.t, filepath.Join("..", "..", "docs", page)) {
+		for _, command := range section.commands {
+			if section.heading == heading && strings.Contains(command, text) {
+				commands = append(commands, command)
+			}
 		}
 	}
 	require.NotEmpty(m.t, commands, "%s, %s has no command with %q", page, heading, text)

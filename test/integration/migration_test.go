@@ -105,7 +105,7 @@ func testMigration(t *testing.T, c *cluster, olm bool) {
 	s := newScenario(t, c)
 	nhc, running := s.createUpstreamState()
 
-	const there, freeze = "## From the upstream operator", "### Hold everything"
+	const there, freeze = "From the upstream operator", "Hold everything"
 	m.run("migration.md", there, "-o yaml")
 	m.run("operations.md", freeze, "freeze 4711")
 	if olm {
@@ -155,7 +155,7 @@ func testMigration(t *testing.T, c *cluster, olm bool) {
 func (s *scenario) testWayBack(m *manual, controller *localkube.Process, uid any, running map[string]repair) {
 	s.t.Helper()
 	controller.Stop()
-	const back = "## Back to the upstream operator"
+	const back = "Back to the upstream operator"
 	m.run("migration.md", back, "delete -k")
 	_, err := s.KubectlInput(s.t.Context(), strings.NewReader(upstreamCRD(s.t)), "apply", "--server-side", "--force-conflicts", "--field-manager=olm", "-f", "-")
 	require.NoError(s.t, err)
