@@ -85,8 +85,8 @@ test: test-unit test-integration ## Run all tests, but for what takes long (10 m
 # several times slower, and has nothing to find.
 PURE = ./hack/... ./pkg/apis/... ./pkg/health ./pkg/history ./pkg/limits ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
 
-# It needs Helm: make verify-chart runs it.
-CHART = ./test/chart
+# They need Helm: make verify-chart and make install-test run them.
+HELM_TESTS = ./test/chart ./test/install
 
 # In virtual time nothing is late: these tests are many, and much slower with the race detector.
 # Memory is not what they are short of (GOGC).
@@ -119,7 +119,7 @@ build-race: c-compiler
 test-integration: localkube build-race _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(CHART))")
+		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
 
 FAULTS_FLAGS ?= -faults.seeds=3
 
@@ -148,7 +148,7 @@ NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 nightly: ## Run what takes too long for make test (hours).
 	@echo "The seed is $(NIGHTLY_SEED)"
 	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-faults nightly-simulation nightly-fuzz \
-		planted-bugs nightly-bench verify-reproducible verify-release govulncheck
+		planted-bugs nightly-bench install-test test-versions verify-reproducible verify-release govulncheck
 
 .PHONY: nightly-race
 nightly-race: c-compiler _output/tests
@@ -181,6 +181,30 @@ FUZZTIME ?= 5s
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME.
 	FUZZTIME=$(FUZZTIME) hack/fuzz.sh
+
+# Not part of test: Helm takes minutes to compile, once.
+.PHONY: helm
+helm:
+	@mkdir -p _output
+	go -C hack/tools/helm build -trimpath -ldflags='-s -w' -o '$(CURDIR)/_output/helm' helm.sh/helm/v4/cmd/helm
+
+.PHONY: install-test
+install-test: build localkube helm ## Install, remediate and uninstall in each way of the documentation (4 minutes).
+	NHC_HELM='$(CURDIR)/_output/helm' go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/install
+
+# Besides the version in hack/localkube/go.mod, which all other tests run on.
+KUBERNETES_VERSIONS ?= v1.30
+
+# Those that need a newer version, or would take hours.
+NOT_ON_VERSIONS = ^Test(PodAdmission|KilledAtEachWrite)$$
+
+.PHONY: test-versions
+test-versions: build helm ## Run the integration tests and install-test on other versions of Kubernetes, which it builds first (half an hour each).
+	@for version in $(KUBERNETES_VERSIONS); do \
+		hack/localkube/build.sh "bin/$${version}" "$${version}"; \
+		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" go test -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./test/integration -skip '$(NOT_ON_VERSIONS)'; \
+		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" NHC_HELM='$(CURDIR)/_output/helm' go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/install; \
+	done
 
 ##@ Measure
 
@@ -257,8 +281,8 @@ verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
 
 # Not part of verify: Helm takes minutes to compile, once.
 .PHONY: verify-chart
-verify-chart: build localkube ## Test the Helm chart with Helm, on a real control plane.
-	hack/verify-chart.sh
+verify-chart: build localkube helm ## Test the Helm chart with Helm, on a real control plane.
+	NHC_HELM='$(CURDIR)/_output/helm' go test -count=1 -timeout 20m ./test/chart
 
 # Not part of verify: it compiles everything twice, without the build cache.
 .PHONY: verify-reproducible

@@ -41,6 +41,7 @@ var sources = []source{
 	{manifest: "base/crd/nodehealthchecks.yaml", template: "crd.yaml", condition: ".Values.crds.install", keep: true},
 	{manifest: "base/admission.yaml", template: "admission.yaml"},
 	{manifest: "base/admission-nodes.yaml", template: "admission-nodes.yaml"},
+	{manifest: "base/admission-pause.yaml", template: "admission-pause.yaml"},
 	{manifest: "base/quota.yaml", template: "quota.yaml", condition: "and .Values.resourceQuota.create .Values.priorityClassName"},
 	{manifest: "base/rbac/controller.yaml", template: "rbac-controller.yaml"},
 	{manifest: "base/rbac/aggregation.yaml", template: "rbac-aggregation.yaml"},

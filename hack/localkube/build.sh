@@ -4,15 +4,16 @@
 
 # Builds the control plane, with a kubectl, and kwok for the tests and the demo:
 #
-#   hack/localkube/build.sh OUTDIR
+#   hack/localkube/build.sh OUTDIR [v1.30]
 #
-# Versions and checksums come from the go.mod and go.sum of the two modules here.
-# What is up to date is not built again.
+# Versions and checksums come from the go.mod and go.sum of the two modules here; for another
+# minor version of Kubernetes than that of the tests, from the files named after it, such as
+# v1.30.mod and v1.30.sum. What is up to date is not built again.
 
 set -o errexit -o nounset -o pipefail
 
-if [[ $# -ne 1 ]]; then
-  echo "usage: $0 OUTDIR" >&2
+if [[ $# -lt 1 || $# -gt 2 ]]; then
+  echo "usage: $0 OUTDIR [v1.30]" >&2
   exit 2
 fi
 mkdir -p "$1"
@@ -23,8 +24,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 # is built, and it takes neither a C compiler nor git.
 unset GOOS GOARCH
 export GOBIN GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0
+modfile=${2:-go}.mod
 
-kubernetes=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
+kubernetes=$(go list -m -modfile="${modfile}" -f '{{.Version}}' k8s.io/kubernetes)
 kwok=$(cd kwok && go list -m -f '{{.Version}}' sigs.k8s.io/kwok)
 
 # Without these the API server calls itself v0.0.0-master, and clients refuse to
@@ -38,12 +40,12 @@ for package in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
 done
 
 # install, other than build -o, does not link again what is up to date.
-install() { # NAME LDFLAGS PACKAGE
-  local flags=(-trimpath -buildvcs=false -ldflags "$2") packages
-  if [[ "$(go list "${flags[@]}" -f '{{.Stale}}' "$3")" == true ]]; then
-    packages=$(go list "${flags[@]}" -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$3" | wc -l)
+install() { # NAME MODFILE LDFLAGS PACKAGE
+  local flags=(-modfile="$2" -trimpath -buildvcs=false -ldflags "$3") packages
+  if [[ "$(go list "${flags[@]}" -f '{{.Stale}}' "$4")" == true ]]; then
+    packages=$(go list "${flags[@]}" -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$4" | wc -l)
     echo "Building $1: ${packages} packages"
-    go install -v "${flags[@]}" "$3" 2>&1 | progress "${packages}"
+    go install -v "${flags[@]}" "$4" 2>&1 | progress "${packages}"
   fi
 }
 
@@ -60,10 +62,10 @@ progress() { # PACKAGES
   done
 }
 
-install "etcd and Kubernetes ${kubernetes}" "${ldflags}" .
+install "etcd and Kubernetes ${kubernetes}" "${modfile}" "${ldflags}" .
 ln -sf localkube "${GOBIN}/kubectl"
 (
   cd kwok
-  install "kwok ${kwok}" \
+  install "kwok ${kwok}" go.mod \
     "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=${kwok}" sigs.k8s.io/kwok/cmd/kwok
 )

@@ -59,7 +59,7 @@ func TestChartInCluster(t *testing.T) {
 	require.NoError(t, err)
 	c.nhc, err = versioned.NewForConfig(c.AdminConfig())
 	require.NoError(t, err)
-	c.apply(t, foreignKinds)
+	c.apply(t, deploy.PlatformKinds)
 
 	t.Run("lifecycle", func(t *testing.T) { testLifecycle(t, c) })
 	t.Run("combinations", func(t *testing.T) { testCombinations(t, c) })
@@ -283,37 +283,4 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
 	require.NoError(t, err, "did not come: %s", what)
-}
-
-// foreignKinds are what the chart expects of OpenShift and of the Prometheus operator. What
-// is in these objects is for make verify-monitoring to check.
-var foreignKinds = prometheusKind("ServiceMonitor") + prometheusKind("PrometheusRule") + `
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: openshift-etcd
-`
-
-// prometheusKind is the CRD of a kind of the Prometheus operator, with any content.
-func prometheusKind(kind string) string {
-	return strings.NewReplacer("KIND", kind, "NAME", strings.ToLower(kind)).Replace(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: NAMEs.monitoring.coreos.com
-spec:
-  group: monitoring.coreos.com
-  names: {kind: KIND, listKind: KINDList, plural: NAMEs, singular: NAME}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
----
-`)
 }

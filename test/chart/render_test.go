@@ -4,7 +4,6 @@
 package chart
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/nhc-controller/nhc-controller/test/deploy"
 )
 
 // TestSameAsManifests: the chart installs what kustomize makes of the manifests, in every
@@ -47,7 +48,9 @@ func TestSameAsManifests(t *testing.T) {
 			if namespace == "" {
 				namespace = "nhc-system"
 			}
-			want := byIdentity(t, kustomize(t, kustomization(t, namespace, tc.components)))
+			dir := t.TempDir()
+			require.NoError(t, deploy.WriteKustomization(dir, namespace, tc.components...))
+			want := byIdentity(t, kustomize(t, dir))
 			got := byIdentity(t, render(t, namespace, tc.values...))
 			// Helm stores the release in its namespace, so that this cannot be part of the chart.
 			require.Contains(t, want, "v1 Namespace  "+namespace)
@@ -60,27 +63,6 @@ func TestSameAsManifests(t *testing.T) {
 			require.Len(t, got, len(want))
 		})
 	}
-}
-
-// kustomization returns a directory with base and components. Parameters of components are
-// those of docs/installation.md.
-func kustomization(t *testing.T, namespace string, components []string) string {
-	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	manifests, err := filepath.Abs(filepath.Join(root, "manifests"))
-	require.NoError(t, err)
-	manifests, err = filepath.Rel(dir, manifests)
-	require.NoError(t, err)
-	content := "resources:\n- " + filepath.Join(manifests, "base") + "\n- namespace.yaml\ncomponents:\n"
-	for _, component := range components {
-		content += "- " + filepath.Join(manifests, "components", component) + "\n"
-	}
-	parameter := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: nhc-controller-namespace\n" +
-		"  annotations: {config.kubernetes.io/local-config: \"true\"}\ndata: {namespace: " + namespace + "}\n"
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(content), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "namespace.yaml"), []byte(parameter), 0o600))
-	return dir
 }
 
 // removeHelmMetadata removes what only objects of the chart have, and requires that they have

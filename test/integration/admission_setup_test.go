@@ -10,6 +10,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -180,6 +181,9 @@ func (a *admission) update(stored *unstructured.Unstructured, spec map[string]an
 // of the value, too.
 var invalidValue = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+): )?`)
 
+// repeatedType begins a message with which newer API servers say twice that a type is wrong.
+const repeatedType = "Checked value must be of type integer"
+
 func (a *admission) denials(err error) []string {
 	a.Helper()
 	if err == nil {
@@ -189,7 +193,14 @@ func (a *admission) denials(err error) []string {
 	status, _ := errors.AsType[*apierrors.StatusError](err)
 	var messages []string
 	for _, cause := range status.ErrStatus.Details.Causes {
-		messages = append(messages, invalidValue.ReplaceAllString(cause.Message, ""))
+		message := invalidValue.ReplaceAllString(cause.Message, "")
+		if strings.HasPrefix(message, repeatedType) {
+			continue
+		}
+		if strings.HasPrefix(message, "Duplicate value") {
+			message = "Duplicate value" // Each version writes the value in its own way.
+		}
+		messages = append(messages, message)
 	}
 	slices.Sort(messages)
 	return messages

@@ -103,7 +103,6 @@ var specRules = map[string]struct {
 	"order beyond 32 bits": {
 		base: escalatingSpec, changes: steps("{order: 3000000000, timeout: 1h}"),
 		denied: []string{
-			"Checked value must be of type integer with format int32 in spec.escalatingRemediations[0].order",
 			"spec.escalatingRemediations[0].order in body should be less than or equal to 2147483647",
 		},
 	},
@@ -167,13 +166,12 @@ var specRules = map[string]struct {
 	},
 	"threshold beyond 32 bits": {
 		base: classicSpec, changes: `{stormRecoveryThreshold: 3000000000}`, denied: []string{
-			"Checked value must be of type integer with format int32 in spec.stormRecoveryThreshold",
 			"spec.stormRecoveryThreshold in body should be less than or equal to 2147483647",
 		},
 	},
 	"the same condition twice": {
 		base: classicSpec, changes: `{unhealthyConditions: [{type: a, status: b, duration: 1s}, {type: a, status: b, duration: 2s}]}`,
-		denied: []string{`Duplicate value: {"status":"b","type":"a"}`},
+		denied: []string{"Duplicate value"},
 	},
 	"two statuses of a condition": {base: classicSpec, changes: `{unhealthyConditions: [{type: a, status: b, duration: 1s}, {type: a, status: c, duration: 2s}]}`},
 	"empty condition": {

@@ -206,26 +206,38 @@ func testStoredBefore(a *admission) {
 	require.Equal(a, []string{noSelector}, a.update(nhc, a.spec(classicSpec, `{selector: {}, pauseRequests: [a]}`)))
 	require.Empty(a, a.update(nhc, a.spec(classicSpec, `{pauseRequests: [a]}`)))
 
-	for test := range specRules {
+	lenient := a.cluster.minor(a.T) >= 33
+	for test, tc := range specRules {
 		nhc, err := a.client.Get(a.Context(), stored[test], metav1.GetOptions{})
 		require.NoError(a, err)
-		// Twice: when the second one is written, the rules about updates apply.
-		nhc = a.writeStatus(nhc, remediatingStatus)
-		nhc = a.writeStatus(nhc, remediatingStatus+"reason: anything\n")
-		apply := &unstructured.Unstructured{Object: map[string]any{"status": a.parse(`{observedNodes: 3, phase: Remediating}`)}}
-		apply.SetGroupVersionKind(nhc.GroupVersionKind())
-		apply.SetName(nhc.GetName())
-		apply.SetResourceVersion(nhc.GetResourceVersion())
-		nhc, err = a.client.ApplyStatus(a.Context(), nhc.GetName(), apply, metav1.ApplyOptions{FieldManager: "test", Force: true})
-		require.NoError(a, err, test)
-
+		// Older API servers judge the spec in a status write, too.
+		writesStatus := lenient || len(tc.denied) == 0
+		if writesStatus {
+			a.writeStatuses(nhc)
+		}
 		_, err = a.client.Patch(a.Context(), nhc.GetName(), types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
 		require.NoError(a, err, "%s: metadata", test)
 		nhc, err = a.client.Get(a.Context(), stored[test], metav1.GetOptions{})
 		require.NoError(a, err)
-		nhc = a.writeStatus(nhc, idleStatus)
+		if writesStatus {
+			nhc = a.writeStatus(nhc, idleStatus)
+		}
 		require.NoError(a, a.client.Delete(a.Context(), nhc.GetName(), metav1.DeleteOptions{}), "%s: deletion is subject to no other rule", test)
 	}
+}
+
+// writeStatuses writes the status in every way.
+func (a *admission) writeStatuses(nhc *unstructured.Unstructured) {
+	a.Helper()
+	// Twice: when the second one is written, the rules about updates apply.
+	nhc = a.writeStatus(nhc, remediatingStatus)
+	nhc = a.writeStatus(nhc, remediatingStatus+"reason: anything\n")
+	apply := &unstructured.Unstructured{Object: map[string]any{"status": a.parse(`{observedNodes: 3, phase: Remediating}`)}}
+	apply.SetGroupVersionKind(nhc.GroupVersionKind())
+	apply.SetName(nhc.GetName())
+	apply.SetResourceVersion(nhc.GetResourceVersion())
+	_, err := a.client.ApplyStatus(a.Context(), nhc.GetName(), apply, metav1.ApplyOptions{FieldManager: "test", Force: true})
+	require.NoError(a, err)
 }
 
 // testSamples applies what users are shown: one sample does not replace another.

@@ -84,7 +84,11 @@ func (a *mhcAdmission) denial(err error) string {
 	}
 	var messages []string
 	for _, cause := range status.ErrStatus.Details.Causes {
-		messages = append(messages, cause.Field+": "+invalidValue.ReplaceAllString(cause.Message, ""))
+		message := invalidValue.ReplaceAllString(cause.Message, "")
+		if strings.HasPrefix(message, repeatedType) {
+			continue
+		}
+		messages = append(messages, cause.Field+": "+message)
 	}
 	slices.Sort(messages)
 	return strings.Join(messages, "; ")

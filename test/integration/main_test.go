@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +47,16 @@ type cluster struct {
 	// begin is when the test that uses the cluster began. What happened earlier does not
 	// concern it.
 	begin time.Time
+}
+
+// minor returns the minor version of the API server.
+func (c *cluster) minor(t *testing.T) int {
+	t.Helper()
+	version, err := c.kube.Discovery().ServerVersion()
+	require.NoError(t, err)
+	minor, err := strconv.Atoi(version.Minor)
+	require.NoError(t, err)
+	return minor
 }
 
 // stop stops the control plane.

@@ -98,6 +98,7 @@ func TestShippedPermissions(t *testing.T) {
 		"list customresourcedefinitions.apiextensions.k8s.io", "watch customresourcedefinitions.apiextensions.k8s.io",
 		"create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io", "create selfsubjectaccessreviews.authorization.k8s.io",
 		"get validatingadmissionpolicies.admissionregistration.k8s.io nhc-controller-deletion", "get validatingadmissionpolicies.admissionregistration.k8s.io nhc-controller-nodes",
+		"get validatingadmissionpolicies.admissionregistration.k8s.io nhc-controller-pause", "get validatingadmissionpolicybindings.admissionregistration.k8s.io nhc-controller-pause",
 		"get validatingadmissionpolicybindings.admissionregistration.k8s.io nhc-controller-deletion", "get validatingadmissionpolicybindings.admissionregistration.k8s.io nhc-controller-nodes",
 		// As every user may.
 		"create selfsubjectreviews.authentication.k8s.io", "create selfsubjectrulesreviews.authorization.k8s.io",

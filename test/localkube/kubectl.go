@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,15 +25,28 @@ func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, err
 
 // KubectlInput is Kubectl with a standard input, for `kubectl apply -f -`.
 func (c *ControlPlane) KubectlInput(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
-	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, c.executable, append([]string{"kubectl"}, args...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	cmd.Stdin = stdin
+	return c.run(cmd, "kubectl "+strings.Join(args, " "))
+}
+
+// Shell runs a script with bash, in which kubectl is that of Kubectl. It is how tests run
+// the commands of the documentation. The script ends with the first command that fails.
+func (c *ControlPlane) Shell(ctx context.Context, script string, env ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script)
+	cmd.Env = append([]string{"PATH=" + filepath.Dir(c.executable) + string(filepath.ListSeparator) + os.Getenv("PATH")}, env...)
+	return c.run(cmd, script)
+}
+
+// run runs a command as admin, with the environment that it has besides.
+func (c *ControlPlane) run(cmd *exec.Cmd, what string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	// Nothing of whoever runs the test: no configuration, no cached discovery.
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.AdminKubeconfig(), "HOME="+c.dir, "KUBERC=off")
+	cmd.Env = slices.Concat(os.Environ(), []string{"KUBECONFIG=" + c.AdminKubeconfig(), "HOME=" + c.dir, "KUBERC=off"}, cmd.Env)
 	cmd.WaitDelay = time.Minute // A plugin may live on and hold the output. On a busy machine to read it takes long, too.
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("running kubectl %s: %w: %s",
-			strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return stdout.String(), fmt.Errorf("running %s: %w: %s", what, err, strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }

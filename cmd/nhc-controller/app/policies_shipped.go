@@ -17,7 +17,7 @@ import (
 // policyFiles are the admission policies of the manifests of this version, as
 // hack/update-manifests.sh copies them.
 //
-//go:embed policies/admission.yaml policies/admission-nodes.yaml
+//go:embed policies/admission.yaml policies/admission-nodes.yaml policies/admission-pause.yaml
 var policyFiles embed.FS
 
 // shippedPolicies are the admission policies of the manifests, with what the API server adds
@@ -37,7 +37,7 @@ const (
 // or in that of the manifests if it is empty.
 func newShippedPolicies(namespace string) (*shippedPolicies, error) {
 	shipped := &shippedPolicies{}
-	for _, file := range []string{"policies/admission.yaml", "policies/admission-nodes.yaml"} {
+	for _, file := range []string{"policies/admission.yaml", "policies/admission-nodes.yaml", "policies/admission-pause.yaml"} {
 		content, err := policyFiles.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading an admission policy: %w", err)

@@ -43,8 +43,8 @@ func inPolicyCluster(t *testing.T, before, test func(c *policyCluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		shipped, err := newShippedPolicies("node-health")
 		require.NoError(t, err)
-		require.Len(t, shipped.policies, 2)
-		require.Len(t, shipped.bindings, 2)
+		require.Len(t, shipped.policies, 3)
+		require.Len(t, shipped.bindings, 3)
 		c := &policyCluster{T: t, registry: prometheus.NewRegistry(), logger: ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))}
 		var objects []runtime.Object
 		for i := range shipped.policies {
@@ -164,7 +164,7 @@ func TestPoliciesExist(t *testing.T) {
 		require.Equal(t, 0, c.metric(missingMetric), "22.7: at the start")
 		require.Equal(t, 0, c.metric(changedMetric), "22.7: at the start")
 		require.Empty(t, c.logged())
-		require.Equal(t, 4, c.requests())
+		require.Equal(t, 6, c.requests())
 		c.after(policyCheckInterval - time.Second)
 		require.Zero(t, c.requests(), "P3")
 		c.deleteBinding("nhc-controller-nodes")
@@ -223,7 +223,7 @@ func TestPoliciesCannotBeRead(t *testing.T) {
 func TestPoliciesAreNotServed(t *testing.T) {
 	notServed := apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{}, "", "the server could not find the requested resource", 0, true)
 	inPolicyCluster(t, func(c *policyCluster) { c.fail(notServed) }, func(c *policyCluster) {
-		require.Equal(t, 4, c.metric(missingMetric))
+		require.Equal(t, 6, c.metric(missingMetric))
 	})
 }
 
