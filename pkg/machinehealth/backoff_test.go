@@ -153,7 +153,7 @@ func TestBackOffDecides(t *testing.T) {
 		return func(t *Target) { t.Rounds = roundsLease(count, epoch.Add(-time.Minute)) }
 	}
 	confirmAndDelete := []string{"Confirm", "DeleteMachine m"}
-	counted := []string{"WriteLease machine-owner-set-uid", "Confirm", "DeleteMachine m"}
+	counted := []string{"Confirm", "WriteLease machine-owner-set-uid", "DeleteMachine m"}
 	for name, tc := range map[string]struct {
 		policy  func(*Policy)
 		target  Target

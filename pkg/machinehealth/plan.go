@@ -205,12 +205,13 @@ func (p *planner) start(deletion bool) {
 	switch {
 	case deletion:
 		p.setReason(v1beta1.DecidedMachineDeleting, time.Time{})
+		p.do(remediation.Confirm{}) // Before the round: one that has recovered is none (spec M8.4).
 		if backOffConcerns(p.Target.Verdict.Trigger) {
 			if rounds := p.BackOff.begin(p.Target.Rounds, p.Owner, machine, p.now); rounds != nil {
 				p.do(remediation.WriteLease{Lease: rounds})
 			}
 		}
-		p.do(remediation.Confirm{}, remediation.DeleteMachine{Machine: machine.Reference()})
+		p.do(remediation.DeleteMachine{Machine: machine.Reference()})
 	case p.Criteria.Strategy == Annotate:
 		p.setReason(v1beta1.DecidedExternalRemediation, time.Time{})
 		p.do(remediation.Confirm{}, remediation.RequestExternal{Machine: machine.Reference()})

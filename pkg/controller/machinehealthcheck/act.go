@@ -200,7 +200,11 @@ func (c *Controller) liveNode(ctx context.Context, machine *machinehealth.Machin
 // releaseHeld releases the leases of Nodes that no target names, and deletes those of owners that
 // begin anew. A failure is repeated by the next sync: nothing waits for it.
 func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
-	if err := c.deleteLeases(ctx, append(slices.Clone(s.heldLeases), s.finishedRounds...)); err != nil {
+	leases := slices.Clone(s.heldLeases)
+	if !s.policy.DryRun {
+		leases = append(leases, s.finishedRounds...)
+	}
+	if err := c.deleteLeases(ctx, leases); err != nil {
 		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
 		s.recheck = c.Clock.Now().Add(releaseRetry)
 	}
