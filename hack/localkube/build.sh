@@ -9,6 +9,9 @@
 # Versions and checksums come from the go.mod and go.sum of the two modules here; for another
 # minor version of Kubernetes than that of the tests, from the files named after it, such as
 # v1.30.mod and v1.30.sum. What is up to date is not built again.
+#
+# If KUBEBUILDER_ASSETS names a directory with etcd, kube-apiserver and kubectl, these are used, and
+# only the rest is built.
 
 set -o errexit -o nounset -o pipefail
 
@@ -41,7 +44,7 @@ done
 
 # install, other than build -o, does not link again what is up to date.
 install() { # NAME MODFILE LDFLAGS PACKAGE
-  local flags=(-modfile="$2" -trimpath -buildvcs=false -ldflags "$3") packages
+  local flags=(-modfile="$2" -tags="${tags}" -trimpath -buildvcs=false -ldflags "$3") packages
   if [[ "$(go list "${flags[@]}" -f '{{.Stale}}' "$4")" == true ]]; then
     packages=$(go list "${flags[@]}" -deps -f '{{if .Stale}}{{.ImportPath}}{{end}}' "$4" | wc -l)
     echo "Building $1: ${packages} packages"
@@ -62,8 +65,25 @@ progress() { # PACKAGES
   done
 }
 
-install "etcd and Kubernetes ${kubernetes}" "${modfile}" "${ldflags}" .
-ln -sf localkube "${GOBIN}/kubectl"
+assets=(etcd kube-apiserver kubectl)
+tags=
+if [[ -n "${KUBEBUILDER_ASSETS:-}" && $# -eq 1 ]]; then
+  for name in "${assets[@]}"; do
+    if [[ ! -x "${KUBEBUILDER_ASSETS}/${name}" ]]; then
+      echo "KUBEBUILDER_ASSETS has no ${name}: ${KUBEBUILDER_ASSETS}" >&2
+      exit 1
+    fi
+  done
+  tags=kubebuilder_assets
+fi
+install "Kubernetes ${kubernetes}${tags:+ without what KUBEBUILDER_ASSETS has}" "${modfile}" "${ldflags}" .
+# test/localkube runs what is there beside localkube instead of a part of it.
+rm -f "${assets[@]/#/${GOBIN}/}"
+if [[ -n "${tags}" ]]; then
+  ln -s "${assets[@]/#/${KUBEBUILDER_ASSETS}/}" "${GOBIN}/"
+else
+  ln -s localkube "${GOBIN}/kubectl"
+fi
 (
   cd kwok
   install "kwok ${kwok}" go.mod \

@@ -19,13 +19,10 @@ import (
 	"slices"
 	"strings"
 
-	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // Makes --logging-format=json known.
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // Registers the client and workqueue metrics.
 	_ "k8s.io/component-base/metrics/prometheus/version"  // Registers kubernetes_build_info.
-	"k8s.io/kubectl/pkg/cmd"
-	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 
 	"github.com/nhc-controller/nhc-controller/hack/localkube/internal/leash"
@@ -35,32 +32,25 @@ import (
 // It finds its arguments in os.Args, as the main of its own program would.
 type component func() int
 
-func components() map[string]component {
-	return map[string]component{
-		"etcd": func() int {
-			etcdmain.Main(os.Args)
-			return 0
-		},
-		"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
-		"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
-		"kubectl":                 func() int { return cli.Run(cmd.NewDefaultKubectlCommand()) },
-		"leash":                   func() int { return leash.Main(os.Args[1:], os.Stdin, os.Stderr) },
-	}
+// components are those that every localkube has. What KUBEBUILDER_ASSETS may have instead is in
+// assets.go.
+var components = map[string]component{
+	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
+	"leash":                   func() int { return leash.Main(os.Args[1:], os.Stdin, os.Stderr) },
 }
 
 func main() {
-	known := components()
 	// A symbolic link called kubectl is kubectl.
 	name := filepath.Base(os.Args[0])
-	run, ok := known[name]
+	run, ok := components[name]
 	if !ok {
 		if len(os.Args) < 2 {
-			usage(os.Stderr, known)
+			usage(os.Stderr)
 			os.Exit(2)
 		}
 		name = os.Args[1]
-		if run, ok = known[name]; !ok {
-			usage(os.Stderr, known)
+		if run, ok = components[name]; !ok {
+			usage(os.Stderr)
 			os.Exit(2)
 		}
 		// Components read os.Args themselves, and kubectl looks there for plugins.
@@ -69,7 +59,7 @@ func main() {
 	os.Exit(run())
 }
 
-func usage(w io.Writer, known map[string]component) {
-	names := slices.Sorted(maps.Keys(known))
+func usage(w io.Writer) {
+	names := slices.Sorted(maps.Keys(components))
 	fmt.Fprintf(w, "usage: localkube {%s} [arguments]\n", strings.Join(names, "|"))
 }

@@ -106,8 +106,15 @@ func (h *History) detect(result Result) v1beta1.Remediation {
 
 // observe adds to an open entry what its own Machine shows.
 func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bool) {
-	if observed && entry.Started == nil {
-		h.start(entry, result)
+	switch {
+	case entry.Started != nil:
+	case observed:
+		if h.start(entry, result); entry.Started == nil {
+			announce(entry, result.Plan)
+		}
+	case entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines[entry.Machine] == nil:
+		// The process that announced the deletion could not report it.
+		entry.Started = entry.Detected.DeepCopy()
 	}
 	if entry.Started == nil {
 		return
@@ -121,6 +128,19 @@ func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bo
 		entry.Closed = new(whole(h.Now)) // The Machine is gone: something else has replaced it.
 	case observed && result.Plan.Target.Verdict.State == Healthy:
 		entry.Finished = new(whole(h.Now))
+	}
+}
+
+// announce notes the deletion that is about to be requested: a Machine that is gone shows no more what
+// has become of it.
+func announce(entry *v1beta1.Remediation, plan *Plan) {
+	entry.RemediationType, entry.Owner = "", ""
+	if !plan.Begins() || plan.Type != v1beta1.RemediationMachineDeletion {
+		return
+	}
+	entry.RemediationType = plan.Type
+	if owner := plan.Target.Machine.Owner(); owner != nil {
+		entry.Owner = string(owner.UID)
 	}
 }
 

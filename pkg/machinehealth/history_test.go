@@ -103,6 +103,31 @@ func TestHistoryOfDeletion(t *testing.T) {
 	require.Zero(t, l.recheck, "P3")
 }
 
+// TestHistoryAnnouncesDeletions: what is written before a deletion is enough to tell its story, even if
+// the process dies before it reports it (P8, spec M16.2).
+func TestHistoryAnnouncesDeletions(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	row := l.see(target(machine("m")), remediation.Outcome{})[0] // What is written before it acts.
+	require.Equal(t, v1beta1.RemediationMachineDeletion, row.RemediationType)
+	require.Equal(t, "set-uid", row.Owner)
+	require.Nil(t, row.Started)
+
+	delete(l.machines, "m") // Another process finds it gone.
+	row = l.after(time.Minute).sync()[0]
+	require.Equal(t, []int{0, 11, -1, -1}, entryTimes(row), "started is when it was detected")
+	l.machines["r"], l.healthy["r"] = machine("r", createdAt(epoch.Add(11*time.Minute))), true
+	row = l.after(time.Minute).sync()[0]
+	require.Equal(t, "r", row.Replacement)
+	require.Equal(t, 12, at(row.Finished))
+
+	held := newLedger(blocked)
+	row = held.see(target(machine("m")), remediation.Outcome{})[0]
+	require.Empty(t, row.RemediationType, "nothing is announced that does not begin")
+	delete(held.machines, "m")
+	require.Empty(t, held.after(time.Minute).sync(), "somebody else has deleted it")
+}
+
 // TestHistoryOfOtherTriggers: the target is the Machine where no condition was the trigger (spec M16.2).
 func TestHistoryOfOtherTriggers(t *testing.T) {
 	t.Parallel()

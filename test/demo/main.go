@@ -139,7 +139,7 @@ func (d *demo) apply(ctx context.Context, manifest string) error {
 
 // keep prints how to look around, and waits for an interrupt.
 func (d *demo) keep(ctx context.Context) {
-	bin := "bin/localkube kubectl --kubeconfig " + d.cluster.AdminKubeconfig()
+	bin := "bin/kubectl --kubeconfig " + d.cluster.AdminKubeconfig()
 	fmt.Printf(`
 The cluster goes on, end it with Ctrl-C. In another terminal:
 

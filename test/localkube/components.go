@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -38,10 +40,11 @@ const (
 	componentGrace = 5 * time.Second
 )
 
-// startComponent starts a component that is part of the localkube executable.
+// startComponent starts a component that is part of the localkube executable, or is beside it.
 func (c *ControlPlane) startComponent(name string, args ...string) (*Process, error) {
+	command := c.component(name, args...)
 	cmd := Command{
-		Name: name, Path: c.executable, Args: append([]string{name}, args...), Grace: componentGrace,
+		Name: name, Path: command[0], Args: command[1:], Grace: componentGrace,
 		Env: []string{"GOGC=300"}, // Memory is not what tests are short of: a seventh less CPU.
 	}
 	if name == etcdName {
@@ -49,6 +52,20 @@ func (c *ControlPlane) startComponent(name string, args ...string) (*Process, er
 		cmd.remove = c.socketDir
 	}
 	return c.startProgram(cmd)
+}
+
+// component returns how a component is called: an executable of its own, if build.sh has put one
+// there because of KUBEBUILDER_ASSETS, or else a part of localkube.
+func (c *ControlPlane) component(name string, args ...string) []string {
+	if path := filepath.Join(filepath.Dir(c.executable), name); isExecutable(path) {
+		return append([]string{path}, args...)
+	}
+	return append([]string{c.executable, name}, args...)
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
 func (c *ControlPlane) startProgram(cmd Command) (*Process, error) {

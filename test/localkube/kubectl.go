@@ -25,7 +25,8 @@ func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, err
 
 // KubectlInput is Kubectl with a standard input, for `kubectl apply -f -`.
 func (c *ControlPlane) KubectlInput(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, c.executable, append([]string{"kubectl"}, args...)...)
+	command := c.component("kubectl", args...)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Stdin = stdin
 	return c.run(cmd, "kubectl "+strings.Join(args, " "))
 }

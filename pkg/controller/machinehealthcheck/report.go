@@ -6,6 +6,7 @@ package machinehealthcheck
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,18 +30,13 @@ import (
 func (c *Controller) report(ctx context.Context, s *snapshot, results []machinehealth.Result, now time.Time) (time.Time, error) {
 	before := s.state.entries
 	entries := s.policy.NewEntries(results, before, now)
-	healthy := healthyNames(results)
-	history := machinehealth.History{
-		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
-		Known: s.state.known, Healthy: healthy.Has, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
-	}
-	remediations, recheck := history.Update()
+	remediations, recheck := c.history(s, results, entries, now)
 	c.events.record(s.check, s.policy.Requests(results))
 	c.metrics.count(keyOf(s.check), results, s.state.history, remediations)
 	status := s.policy.NewStatus(&machinehealth.StatusInput{
 		Check: s.check, Entries: entries, History: remediations, Results: results, Overlaps: s.overlaps, Now: now,
 	})
-	if err := c.writeStatus(ctx, s.check, status); err != nil {
+	if _, err := c.writeStatus(ctx, s.check, status); err != nil {
 		return time.Time{}, err
 	}
 	s.state.history, s.state.machines = remediations, s.machines
@@ -52,6 +48,40 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	s.state.entries = entries
 	c.metrics.update(s, entries)
 	return health.Earliest(recheck, s.next(results, now)), nil
+}
+
+// history returns the remediations as they are with these results, and the next instant at which time
+// alone changes one.
+func (c *Controller) history(s *snapshot, results []machinehealth.Result, entries machinehealth.Entries, now time.Time) ([]v1beta1.Remediation, time.Time) {
+	history := machinehealth.History{
+		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
+		Known: s.state.known, Healthy: healthyNames(results).Has, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
+	}
+	return history.Update()
+}
+
+// announce writes the history before Machines are deleted: if the process dies before it can report
+// that, only status shows what has become of them (spec P8). Later deletions of the same sync need no
+// further write, and where the served CRD has no history there is none to lose.
+func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machinehealth.Plan, now time.Time) error {
+	deletes := func(plan machinehealth.Plan) bool {
+		return plan.Begins() && plan.Type == v1beta1.RemediationMachineDeletion
+	}
+	if c.dropped.Load() || !slices.ContainsFunc(plans, deletes) {
+		return nil
+	}
+	results := make([]machinehealth.Result, 0, len(plans))
+	for i := range plans {
+		results = append(results, machinehealth.Result{Plan: &plans[i], Outcome: &remediation.Outcome{}})
+	}
+	status := s.check.Status
+	status.RemediationHistory, _ = c.history(s, results, s.policy.NewEntries(results, s.state.entries, now), now)
+	written, err := c.writeStatus(ctx, s.check, status)
+	if err != nil {
+		return err
+	}
+	s.check, s.state.history = written, status.RemediationHistory
+	return nil
 }
 
 // ownCRs returns the CRs that there are, or were created just now.
@@ -117,25 +147,26 @@ func hasOurs(status *v1beta1.MachineHealthCheckStatus) bool {
 }
 
 // writeStatus replaces the status as a whole, unless it is the one that the MachineHealthCheck has,
-// bound to the resourceVersion from which it was computed.
-func (c *Controller) writeStatus(ctx context.Context, check *v1beta1.MachineHealthCheck, status v1beta1.MachineHealthCheckStatus) error {
+// bound to the resourceVersion from which it was computed. It returns the MachineHealthCheck as it is
+// then.
+func (c *Controller) writeStatus(ctx context.Context, check *v1beta1.MachineHealthCheck, status v1beta1.MachineHealthCheckStatus) (*v1beta1.MachineHealthCheck, error) {
 	if c.dropped.Load() {
 		strip(&status)
 	}
 	if equality.Semantic.DeepEqual(check.Status, status) {
-		return nil
+		return check, nil
 	}
 	updated := *check
 	updated.Status = status
 	written, err := c.Client.MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
 	if err != nil {
-		return fmt.Errorf("updating status: %w", err)
+		return nil, fmt.Errorf("updating status: %w", err)
 	}
 	if hasOurs(&status) && !hasOurs(&written.Status) {
 		c.dropped.Store(true)
 	}
 	c.writes.Wrote(keyOf(check).String(), checkResource, written.ResourceVersion, c.Clock.Now())
-	return nil
+	return written, nil
 }
 
 // logDecisions logs the decisions that have changed.

@@ -46,10 +46,8 @@ type checkState struct {
 	attempts attempts.Attempts[string]
 }
 
-// known reports whether a Machine was there at the last sync, or may have been.
-func (s *checkState) known(machine string) bool {
-	return s.machines == nil || s.machines[machine] != nil
-}
+// known reports whether a Machine was there at the last sync of this process.
+func (s *checkState) known(machine string) bool { return s.machines[machine] != nil }
 
 // stateOf returns the state of a MachineHealthCheck, which begins with what its status says.
 func (c *Controller) stateOf(check *v1beta1.MachineHealthCheck) *checkState {
@@ -111,6 +109,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	klog.FromContext(ctx).V(4).Info("Syncing", "expected", summary.Expected, "healthy", summary.Healthy, "limit", summary.Limit, "ignored", summary.Ignored, "targets", len(plans))
 	for i := range plans {
 		logPlan(ctx, &plans[i])
+	}
+	if err := c.announce(ctx, s, plans, now); err != nil {
+		return time.Time{}, err
 	}
 	results := c.act(ctx, s, plans)
 	return c.report(ctx, s, results, now)
