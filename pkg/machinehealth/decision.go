@@ -15,7 +15,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Result is a plan together with what became of it.
+// Result is a plan with its outcome.
 type Result struct {
 	Plan    *Plan
 	Outcome *remediation.Outcome
@@ -26,8 +26,8 @@ func (r Result) Begun() bool {
 	return r.Outcome.Result == remediation.Requested || r.Outcome.NewCR() != nil
 }
 
-// Decision says what was decided about a target, once its plan has been carried out, and why. It
-// has no reason for one that there is nothing to be said about, and no since. The same plan and
+// Decision returns what was decided about a target and why, after its plan was carried out. It
+// returns the zero value if there is nothing to report, and never sets Since. The same plan and
 // outcome give the same decision.
 func (p *Policy) Decision(result Result) v1alpha1.Decision {
 	plan, outcome := result.Plan, result.Outcome
@@ -49,7 +49,7 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 		case plan.Target.NodeUID == "": // Another Machine of the owner has begun the round.
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		default:
-			reason, until, message = v1alpha1.DecidedLeaseTaken, time.Time{}, "Another client has written the lease meanwhile"
+			reason, until, message = v1alpha1.DecidedLeaseTaken, time.Time{}, "Another client has changed the lease in the meantime"
 		}
 	case remediation.Deferred:
 		if plan.Begins() {
@@ -72,16 +72,16 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 // maxMessage is how many bytes of a message are kept: there may be a thousand in one object.
 const maxMessage = 512
 
-// explain says what a reason means for a target, with what it was found by.
+// explain returns the message of a reason for a target.
 func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	t := plan.Target
 	switch reason {
 	case v1beta1.DecidedMachineDeleting:
 		return "The Machine is being deleted"
 	case v1beta1.DecidedExternalRemediation:
-		return "Another controller remediates the Machine, until it removes annotation " + v1beta1.AnnotationExternalRemediation
+		return "An external remediation of the Machine is running until its controller removes annotation " + v1beta1.AnnotationExternalRemediation
 	case v1alpha1.DecidedStepRunning:
-		return "The remediation object " + t.Machine.Name + " is at work"
+		return "Remediation object " + t.Machine.Name + " is running"
 	case v1beta1.DecidedNotStarted:
 		return "The Machine has no Node yet"
 	case v1alpha1.DecidedSoonUnhealthy:
@@ -89,19 +89,19 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	case v1beta1.DecidedBackOff:
 		return p.explainBackOff(t)
 	case v1alpha1.DecidedControlPlaneBusy:
-		return "Another control plane Machine or Node is under remediation, or this cannot be told"
+		return "Another control plane Machine or Node is under remediation, or the controller could not find out"
 	case v1alpha1.DecidedEtcdQuorum:
-		return "etcd could lose its quorum without the Node of this Machine, or this cannot be told"
+		return "etcd could lose its quorum without the Node of this Machine, or the controller could not find out"
 	case v1alpha1.DecidedLeaseTaken:
 		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(t.Machine.Node), remediation.LeaseHolder(t.Lease))
 	case v1alpha1.DecidedForeignRemediation:
 		return explainForeign(t.Foreign)
 	case v1alpha1.DecidedAwaitingDeletion:
-		return "Waiting until the remediation object " + t.Machine.Name + " is gone, which its remediator may hold by a finalizer"
+		return "Waiting until remediation object " + t.Machine.Name + " is gone. A finalizer of its remediator may keep it"
 	case v1alpha1.DecidedRecovering:
-		return "The Machine itself is no longer unhealthy, the watch is about to tell"
+		return "A live read shows that the Machine is no longer unhealthy, and the watch has not reported it yet"
 	case v1alpha1.DecidedNextBatch:
-		return "It begins with the next sync, which follows at once: there are many, or the Machine has changed"
+		return "The next sync begins it and follows immediately: many remediations begin at the same time, or the Machine has changed"
 	case v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed:
 		return remediation.FailureMessage(t.LastFailure)
 	case v1alpha1.DecidedDryRun:
@@ -111,7 +111,7 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	}
 }
 
-// explainHeld says what keeps a remediation from beginning until somebody changes it.
+// explainHeld says what keeps a remediation from beginning until a user or another controller changes it.
 func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	switch reason {
 	case v1alpha1.DecidedInvalidSpec:
@@ -119,7 +119,7 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedTerminating:
 		return "The MachineHealthCheck is being deleted"
 	case v1alpha1.DecidedClockUntrusted:
-		return "The clock of the controller is too far ahead of that of the API server, so it is not known for how long anything has lasted"
+		return "The clock of the controller is too far ahead of the clock of the API server, so the controller cannot know how long a condition has lasted"
 	case v1alpha1.DecidedClusterUpgrading:
 		return "The cluster is being upgraded"
 	case v1alpha1.DecidedPaused:
@@ -136,17 +136,17 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedExcluded:
 		return fmt.Sprintf("The Machine has annotation %s, or its Node has label %s", v1beta1.AnnotationSkipRemediation, v1alpha1.LabelExclude)
 	case v1beta1.DecidedAmbiguousNode:
-		return "Another Machine names Node " + t.Machine.Node + ", too"
+		return "Another Machine also names Node " + t.Machine.Node
 	case v1beta1.DecidedOtherHealthCheck:
-		return "MachineHealthCheck " + t.Obstacles.OtherCheck + " selects the Machine, too, and is first, or does not allow it"
+		return "MachineHealthCheck " + t.Obstacles.OtherCheck + " also selects the Machine, and has precedence or does not allow its remediation"
 	case v1beta1.DecidedNoController:
-		return "No controller owns the Machine, so it would not be replaced"
+		return "No controller owns the Machine, so nothing would replace it"
 	case v1beta1.DecidedControlPlaneProvider:
-		return "Only its provider may delete a control plane Machine of Cluster API, because it looks after etcd"
+		return "Only the control plane provider of Cluster API may delete this Machine, because the provider checks etcd first"
 	case v1beta1.DecidedTemplateUnavailable:
 		return p.TemplateProblem
 	case v1alpha1.DecidedUnselected:
-		return "The Machine is no longer selected"
+		return "The MachineHealthCheck no longer selects the Machine"
 	default:
 		return string(reason)
 	}
@@ -155,9 +155,9 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 func explainSoon(v *Verdict) string {
 	switch {
 	case v.Type == "":
-		return "The Node of the Machine is not known to exist"
+		return "The controller does not know yet whether the Node of the Machine exists"
 	case v.Deadline.IsZero():
-		return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so its duration is not known to be over", v.Type, v.Status)
+		return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so the controller cannot know how long it has lasted", v.Type, v.Status)
 	default:
 		return fmt.Sprintf("Condition %s=%s has not lasted for its timeout yet", v.Type, v.Status)
 	}
@@ -165,14 +165,14 @@ func explainSoon(v *Verdict) string {
 
 func (p *Policy) explainBackOff(t *Target) string {
 	rounds := RoundsOf(t.Rounds)
-	return fmt.Sprintf("Machines of %s have failed before they joined, in %d rounds: this one is deleted at the earliest %s after its creation",
+	return fmt.Sprintf("Machines of %s have failed before they joined (rounds so far: %d). The controller deletes this one %s after its creation at the earliest",
 		t.Machine.Owner().Name, rounds.Count, p.BackOff.Due(rounds, t.Machine.CreationTimestamp.Time).Sub(t.Machine.CreationTimestamp.Time))
 }
 
-// explainForeign names what is in the way, nil if that is not known.
+// explainForeign names the remediation object that is in the way. It is nil if that is unknown.
 func explainForeign(cr *object.CR) string {
 	if cr == nil {
-		return "Remediation objects cannot be read, so there may be one of somebody else"
+		return "Remediation objects cannot be read, so one with another owner may exist"
 	}
 	var owners []string
 	for i := range cr.OwnerReferences {

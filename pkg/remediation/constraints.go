@@ -112,7 +112,7 @@ var rules = []rule{
 		reason: v1alpha1.DecidedClockUntrusted, applies: func(c *Constraints) bool { return c.ClockUntrusted }, forAll: true,
 		// No numbers: it is the same as long as the reason is.
 		message: func(*Context) string {
-			return "The clock of the controller is too far ahead of that of the API server, so it is not known for how long anything has lasted"
+			return "The clock of the controller is too far ahead of the clock of the API server, so the controller cannot know how long a condition has lasted"
 		},
 	},
 	{

@@ -68,7 +68,7 @@ func TestDecisionMessages(t *testing.T) {
 		"4.8":                            {node: sick("n", under(func(c *Constraints) { c.Terminating = true })), reason: "Terminating", want: "The NodeHealthCheck is being deleted"},
 		"6":                              {grounds: Context{TemplateProblem: "it is gone"}, node: sick("n", under(func(c *Constraints) { c.TemplatesUnusable = true })), reason: "Disabled", want: "it is gone"},
 		"6.5":                            {node: sick("n", under(func(c *Constraints) { c.TemplatesUnusable = true })), reason: "Disabled", want: "The templates could not be read yet"},
-		"the clock":                      {node: sick("n", under(func(c *Constraints) { c.ClockUntrusted = true })), reason: "ClockUntrusted", want: "The clock of the controller is too far ahead of that of the API server, so it is not known for how long anything has lasted"},
+		"the clock":                      {node: sick("n", under(func(c *Constraints) { c.ClockUntrusted = true })), reason: "ClockUntrusted", want: "The clock of the controller is too far ahead of the clock of the API server, so the controller cannot know how long a condition has lasted"},
 		"10.2":                           {node: sick("n", under(func(c *Constraints) { c.Upgrading = true })), reason: "ClusterUpgrading", want: "The cluster is being upgraded"},
 		"10.1":                           {script: paused, node: sick("n", under(func(c *Constraints) { c.Paused = true })), reason: "Paused", want: "Paused: upgrade,holiday"},
 		"15.1":                           {node: sick("n", under(func(c *Constraints) { c.Excluded = true })), reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},

@@ -39,23 +39,23 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		covered:      gauge("mapi_machinehealthcheck_nodes_covered", "Number of selected Machines."),
-		shortCircuit: gauge("mapi_machinehealthcheck_short_circuit", "1 while too many Machines are unhealthy for a remediation to begin."),
-		deletions:    counter("mapi_machinehealthcheck_remediation_success_total", "Requests to delete a Machine that were accepted."),
+		shortCircuit: gauge("mapi_machinehealthcheck_short_circuit", "1 while more Machines are unhealthy than maxUnhealthy permits."),
+		deletions:    counter("mapi_machinehealthcheck_remediation_success_total", "Number of accepted requests to delete a Machine."),
 		healthy:      gauge("nhc_mhc_healthy_machines", "Number of selected Machines that are healthy."),
 		unhealthy:    gauge("nhc_mhc_unhealthy_machines", "Number of selected Machines that are not healthy."),
 		paused:       gauge("nhc_mhc_paused", "1 while the MachineHealthCheck is paused."),
-		waiting:      gauge("nhc_mhc_machines_waiting", "Number of Machines for which no remediation is at work, by the reason of the decision on them.", "reason"),
-		started:      counter("nhc_mhc_remediations_started_total", "Remediations started.", "type"),
-		finished:     counter("nhc_mhc_remediations_finished_total", "Remediations that ended with a healthy Machine, or a healthy replacement.", "type"),
+		waiting:      gauge("nhc_mhc_machines_waiting", "Number of Machines that are not healthy and have no running remediation, by the reason of the decision.", "reason"),
+		started:      counter("nhc_mhc_remediations_started_total", "Number of remediations that have started.", "type"),
+		finished:     counter("nhc_mhc_remediations_finished_total", "Number of remediations that have ended with a healthy Machine or a healthy replacement.", "type"),
 		detectionToStart: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "nhc_mhc_detection_to_start_seconds", Help: "Time from a Machine being unhealthy to the start of its remediation.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 16),
+			Name: "nhc_mhc_detection_to_start_seconds", Help: "Time from the moment a Machine is unhealthy to the start of its remediation.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 16),
 		}, of),
 		syncDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "nhc_mhc_sync_duration_seconds", Help: "Duration of a sync of a MachineHealthCheck.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 		}, of),
-		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nhc_mhc_active", Help: "1 while this process looks after MachineHealthChecks: no other controller does."}),
+		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nhc_mhc_active", Help: "1 while this process handles MachineHealthChecks because it has found no other controller that does."}),
 		backOffOwners: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "nhc_mhc_backoff_owners", Help: "Number of owners of Machines, such as MachineSets, whose Machines are deleted with a delay because they never start.",
+			Name: "nhc_mhc_backoff_owners", Help: "Number of owners of Machines, such as MachineSets, whose Machines are deleted with a delay because they fail before they join.",
 		}),
 	}
 	for _, collector := range m.all() {
