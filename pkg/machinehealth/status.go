@@ -82,7 +82,6 @@ type StatusInput struct {
 	Check   *v1beta1.MachineHealthCheck
 	Entries Entries
 	History []v1beta1.Remediation
-	Results []Result
 	// Overlaps are the other MachineHealthChecks that select the same Machines.
 	Overlaps []string
 	Now      time.Time

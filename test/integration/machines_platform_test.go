@@ -41,7 +41,7 @@ func TestMachinesOnOpenShift(t *testing.T) {
 		return map[string]any{"status": map[string]any{"featureGates": list}}
 	}
 	c.createOptional(t, featureGate, "", "cluster", gates(true, false))
-	c.startMachineHealthChecks(t, openShiftOverlay)
+	controller := c.startMachineHealthChecks(t, openShiftOverlay)
 
 	s := newMachineScenario(t, c, openShiftMachine)
 	s.createMachine("a", finalized)
@@ -67,7 +67,11 @@ func TestMachinesOnOpenShift(t *testing.T) {
 	_, err = c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), leader, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.patchOptional(t, featureGate, "cluster", gates(true, true))
-	time.Sleep(3 * time.Second) // There is no sign of a look that changes nothing.
+	eventually(t, "the other leader is noticed", func() bool {
+		lines := logged(t, controller, "Looking after MachineHealthChecks")
+		last := lines[len(lines)-1]
+		return last["active"] == false && last["cause"] == "another controller leads by lease "+machineNamespace+"/"+foreignLeader
+	})
 	require.Empty(t, s.writes(), "M4.1")
 
 	require.NoError(t, c.kube.CoordinationV1().Leases(machineNamespace).Delete(t.Context(), foreignLeader, metav1.DeleteOptions{}))
@@ -92,7 +96,7 @@ func TestMachinesOnOpenShift(t *testing.T) {
 	nhc.eventuallyDisabled("ConflictingMachineHealthCheckDetected")
 	begin = time.Now()
 	s.setReady("b", corev1.ConditionUnknown)
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // A sync that does nothing leaves no sign; a Machine would be gone within two seconds.
 	for _, r := range s.writes() {
 		require.False(t, r.Time.After(begin), "M4.2: %s %s", r.Verb, r.URI)
 	}

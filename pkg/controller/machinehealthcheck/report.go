@@ -34,7 +34,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	c.events.record(s.check, s.policy.Requests(results))
 	c.metrics.count(keyOf(s.check), results, s.state.history, remediations)
 	status := s.policy.NewStatus(&machinehealth.StatusInput{
-		Check: s.check, Entries: entries, History: remediations, Results: results, Overlaps: s.overlaps, Now: now,
+		Check: s.check, Entries: entries, History: remediations, Overlaps: s.overlaps, Now: now,
 	})
 	if _, err := c.writeStatus(ctx, s.check, status); err != nil {
 		return time.Time{}, err

@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -180,8 +181,12 @@ func (c *Controller) ambiguous(machine *machinehealth.Machine) bool {
 	})
 }
 
-// maxLiveReads is how many Nodes a sync looks for live that the cache does not have.
-const maxLiveReads = 64
+// maxLiveReads is how many Nodes a sync looks for live that the cache does not have, and
+// liveReadTimeout how long it waits for each answer: none must hold a worker for ever.
+const (
+	maxLiveReads    = 64
+	liveReadTimeout = 5 * time.Second
+)
 
 // liveReads are the reads of one sync.
 type liveReads struct {
@@ -205,12 +210,17 @@ func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Mac
 		return nil, machinehealth.NodeUnknown
 	}
 	reads.left--
+	ctx, cancel := context.WithTimeout(ctx, liveReadTimeout)
+	defer cancel()
 	_, err := c.Kube.CoreV1().Nodes().Get(ctx, machine.Node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		c.missing.add(machine.Node)
 		return nil, machinehealth.NodeMissing
 	}
 	reads.failed = true // Or found, and the watch is about to bring it.
+	if errors.Is(err, context.DeadlineExceeded) {
+		reads.left = 0 // The others would not be answered either.
+	}
 	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Cannot find out whether a Node exists", "node", machine.Node, "cause", err.Error())
 	}
