@@ -78,7 +78,7 @@ demo: build localkube ## Show the controller at work on a control plane of its o
 ##@ Test
 
 .PHONY: test
-test: test-unit test-integration ## Run all tests, but for what takes long (10 minutes on two cores once everything is built).
+test: test-unit test-integration ## Run all tests, but for what takes long (12 minutes on two cores once everything is built).
 	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
 # Packages without goroutines: the linter sees to that. The race detector makes them
