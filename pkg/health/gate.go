@@ -31,13 +31,13 @@ func EvaluateGate(minHealthy, maxUnhealthy *intstr.IntOrString, observed, health
 	gate := Gate{Observed: observed, Healthy: healthy, Required: observed}
 	switch {
 	case minHealthy != nil && maxUnhealthy == nil:
-		n, ok := scale(*minHealthy, observed)
+		n, ok := Scale(*minHealthy, observed)
 		if !ok {
 			return gate
 		}
 		gate.Required = n
 	case maxUnhealthy != nil && minHealthy == nil:
-		n, ok := scale(*maxUnhealthy, observed)
+		n, ok := Scale(*maxUnhealthy, observed)
 		if !ok {
 			return gate
 		}
@@ -49,9 +49,10 @@ func EvaluateGate(minHealthy, maxUnhealthy *intstr.IntOrString, observed, health
 	return gate
 }
 
-// scale returns the number that value stands for out of total. Numbers too large
-// for an int are cut, which no cluster can tell from the number itself.
-func scale(value intstr.IntOrString, total int) (n int, ok bool) {
+// Scale returns the number that value stands for out of total, with percentages rounded up,
+// and false if it stands for none. Numbers too large for an int are cut, which no cluster can
+// tell from the number itself.
+func Scale(value intstr.IntOrString, total int) (n int, ok bool) {
 	if value.Type == intstr.Int {
 		return value.IntValue(), value.IntVal >= 0
 	}

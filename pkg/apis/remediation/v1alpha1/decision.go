@@ -139,6 +139,8 @@ const (
 	DecidedExcluded DecisionReason = "Excluded"
 	// DecidedMachineHealthCheck: the Machine of the Node belongs to a MachineHealthCheck.
 	DecidedMachineHealthCheck DecisionReason = "MachineHealthCheck"
+	// DecidedBudgetExhausted: a RemediationBudget refuses the Node.
+	DecidedBudgetExhausted DecisionReason = "BudgetExhausted"
 	// DecidedUnselected: the Node is no longer selected.
 	DecidedUnselected DecisionReason = "Unselected"
 	// DecidedDryRun: nothing else is in the way, and the mode is DryRun.
@@ -171,7 +173,7 @@ var decisionTypes = map[DecisionReason]DecisionType{
 	DecidedInvalidSpec: DecisionHeld, DecidedTerminating: DecisionHeld, DecidedDisabled: DecisionHeld, DecidedClockUntrusted: DecisionHeld,
 	DecidedClusterUpgrading: DecisionHeld, DecidedPaused: DecisionHeld, DecidedGateClosed: DecisionHeld,
 	DecidedStormActive: DecisionHeld, DecidedExcluded: DecisionHeld, DecidedUnselected: DecisionHeld,
-	DecidedDryRun: DecisionHeld, DecidedMachineHealthCheck: DecisionHeld,
+	DecidedDryRun: DecisionHeld, DecidedMachineHealthCheck: DecisionHeld, DecidedBudgetExhausted: DecisionHeld,
 
 	DecidedHealthyDelay:   DecisionDelayed,
 	DecidedNoTemplateLeft: DecisionExhausted, DecidedStepFailed: DecisionExhausted,

@@ -47,6 +47,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		// Group=remediation.medik8s.io, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithResource("nodehealthchecks"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Remediation().V1alpha1().NodeHealthChecks().Informer()}, nil
+	case v1alpha1.SchemeGroupVersion.WithResource("remediationbudgets"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Remediation().V1alpha1().RemediationBudgets().Informer()}, nil
 
 	}
 

@@ -6,3 +6,5 @@
 package v1alpha1
 
 type NodeHealthCheckExpansion interface{}
+
+type RemediationBudgetExpansion interface{}

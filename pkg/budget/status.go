@@ -1,0 +1,188 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// LastStarted returns the last beginnings by group that a status has.
+func LastStarted(status *v1alpha1.RemediationBudgetStatus) map[string]time.Time {
+	started := map[string]time.Time{}
+	for i := range status.Groups {
+		if at := status.Groups[i].LastStarted; at != nil {
+			started[status.Groups[i].Name] = at.Time
+		}
+	}
+	return started
+}
+
+// Status returns the status of a budget at the instant now (spec B5.2): old itself if nothing
+// has changed, or if there is no such budget.
+func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now time.Time) *v1alpha1.RemediationBudgetStatus {
+	budget := c.budgets[name]
+	if budget == nil {
+		return old
+	}
+	status := &v1alpha1.RemediationBudgetStatus{
+		ObservedGeneration: budget.Generation, Groups: budget.report(now), Conditions: slices.Clone(old.Conditions),
+		ObservedNodes: new(int32), UnhealthyNodes: new(int32), RemediatingNodes: new(int32),
+	}
+	for i := range status.Groups {
+		group := &status.Groups[i]
+		*status.ObservedNodes += group.ObservedNodes
+		*status.UnhealthyNodes += group.UnhealthyNodes
+		*status.RemediatingNodes += group.RemediatingNodes
+	}
+	if len(status.Groups) > 0 {
+		status.RemediationsAllowed = status.Groups[0].RemediationsAllowed
+	}
+	status.Groups = status.Groups[:min(len(status.Groups), v1alpha1.MaxBudgetGroups)]
+	if len(status.Groups) == 0 {
+		status.Groups = nil
+	}
+	budget.setConditions(&status.Conditions, c.waitingFor(name), now)
+	if equality.Semantic.DeepEqual(old, status) {
+		return old
+	}
+	return status
+}
+
+// report returns all groups, those that allow the fewest remediations first.
+func (b *counted) report(now time.Time) []v1alpha1.BudgetGroup {
+	groups := make([]v1alpha1.BudgetGroup, 0, len(b.groups))
+	bound := b.at(now)
+	for _, g := range b.groups {
+		numbers := g.numbers()
+		if g.observed == 0 && !now.Before(b.nextStart(numbers)) {
+			continue // Only looked at, or long gone.
+		}
+		group := v1alpha1.BudgetGroup{
+			Name: g.name, ObservedNodes: int32(g.observed), UnhealthyNodes: int32(g.unhealthy), RemediatingNodes: int32(g.remediating),
+		}
+		if allowed, limited := bound.allowed(numbers); limited {
+			group.RemediationsAllowed = new(int32(allowed))
+		}
+		if !numbers.lastStarted.IsZero() {
+			group.LastStarted = new(metav1.NewTime(numbers.lastStarted.Truncate(time.Second)))
+		}
+		groups = append(groups, group)
+	}
+	slices.SortFunc(groups, func(a, b v1alpha1.BudgetGroup) int {
+		return cmp.Or(compareAllowed(a.RemediationsAllowed, b.RemediationsAllowed), cmp.Compare(b.UnhealthyNodes, a.UnhealthyNodes), cmp.Compare(a.Name, b.Name))
+	})
+	return groups
+}
+
+// compareAllowed puts what is not limited last.
+func compareAllowed(a, b *int32) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return cmp.Compare(*a, *b)
+}
+
+// waitingFor returns the nodes that a budget refuses, sorted.
+func (c *Counts) waitingFor(budget string) []string {
+	var nodes []string
+	for _, waiters := range c.waiting {
+		for _, w := range waiters {
+			if slices.Contains(w.budgets, budget) {
+				nodes = append(nodes, w.Node)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
+}
+
+// WaitingNodes returns how many nodes a budget refuses.
+func (c *Counts) WaitingNodes(budget string) int { return len(c.waitingFor(budget)) }
+
+// setConditions sets Valid and Exhausted.
+func (b *counted) setConditions(conditions *[]metav1.Condition, waiting []string, now time.Time) {
+	at := metav1.NewTime(now.Truncate(time.Second))
+	valid := metav1.Condition{
+		Type: v1alpha1.ConditionBudgetValid, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBudgetValid,
+		Message: "The budget can be evaluated", ObservedGeneration: b.Generation, LastTransitionTime: at,
+	}
+	if b.Problem != "" {
+		valid.Status, valid.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidBudget
+		valid.Message = b.Problem + ". Until it is corrected, the budget refuses all Nodes that it selects"
+	}
+	exhausted := metav1.Condition{
+		Type: v1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBudgetAvailable,
+		Message: "No node waits for the budget", ObservedGeneration: b.Generation, LastTransitionTime: at,
+	}
+	if len(waiting) > 0 {
+		exhausted.Status, exhausted.Reason, exhausted.Message = metav1.ConditionTrue, v1alpha1.ReasonBudgetExhausted, explainWaiting(waiting)
+	}
+	meta.SetStatusCondition(conditions, valid)
+	meta.SetStatusCondition(conditions, exhausted)
+}
+
+// maxNamed is how many nodes a message names.
+const maxNamed = 10
+
+func explainWaiting(nodes []string) string {
+	named, more := nodes[:min(len(nodes), maxNamed)], ""
+	if len(nodes) > maxNamed {
+		more = fmt.Sprintf(" and %d more", len(nodes)-maxNamed)
+	}
+	if len(nodes) == 1 {
+		return "1 node waits: " + named[0]
+	}
+	return fmt.Sprintf("%d nodes wait: %s%s", len(nodes), strings.Join(named, ", "), more)
+}
+
+// Event is one event on a budget.
+type Event struct {
+	// Type is that of Kubernetes: Normal or Warning.
+	Type, Reason, Note string
+}
+
+// Events returns what has happened between two statuses of a budget (spec B5.3).
+func Events(old, status *v1alpha1.RemediationBudgetStatus) (events []Event) {
+	is := func(status *v1alpha1.RemediationBudgetStatus, condition string, value metav1.ConditionStatus) bool {
+		return meta.IsStatusConditionPresentAndEqual(status.Conditions, condition, value)
+	}
+	note := func(condition string) string {
+		return meta.FindStatusCondition(status.Conditions, condition).Message
+	}
+	if is(status, v1alpha1.ConditionBudgetValid, metav1.ConditionFalse) && note(v1alpha1.ConditionBudgetValid) != messageOf(old, v1alpha1.ConditionBudgetValid) {
+		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonInvalidBudget, Note: note(v1alpha1.ConditionBudgetValid)})
+	}
+	was, exhausted := is(old, v1alpha1.ConditionBudgetExhausted, metav1.ConditionTrue), is(status, v1alpha1.ConditionBudgetExhausted, metav1.ConditionTrue)
+	switch {
+	case exhausted && !was:
+		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonBudgetExhausted, Note: note(v1alpha1.ConditionBudgetExhausted)})
+	case was && !exhausted:
+		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonBudgetAvailable, Note: note(v1alpha1.ConditionBudgetExhausted)})
+	}
+	return events
+}
+
+func messageOf(status *v1alpha1.RemediationBudgetStatus, condition string) string {
+	if found := meta.FindStatusCondition(status.Conditions, condition); found != nil {
+		return found.Message
+	}
+	return ""
+}
