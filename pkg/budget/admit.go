@@ -5,6 +5,7 @@ package budget
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -193,6 +194,9 @@ func (c *Counts) Forget(claimant Claimant, now time.Time) {
 		}
 	}
 }
+
+// WaitingClaimants returns those that wait for a budget, in any order.
+func (c *Counts) WaitingClaimants() []Claimant { return slices.Collect(maps.Keys(c.waiting)) }
 
 // Waiting reports whether anybody waits for a budget, or has a reservation that expires.
 func (c *Counts) Waiting() bool { return len(c.waiting) > 0 || len(c.reserved) > 0 }

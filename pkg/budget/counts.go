@@ -306,6 +306,11 @@ func latest(instants ...time.Time) (last time.Time) {
 func (c *Counts) NextChange(now time.Time) (next time.Time) {
 	for _, budget := range c.budgets {
 		next = health.Earliest(next, budget.at(now).until)
+		for _, g := range budget.groups {
+			if start := budget.nextStart(g.numbers()); start.After(now) {
+				next = health.Earliest(next, start)
+			}
+		}
 	}
 	return next
 }

@@ -41,7 +41,7 @@ func (l *Limits) Admit(policy *remediation.Policy, plans []remediation.NodePlan,
 			continue
 		}
 		if reason := l.refusal(plans[i].Node); reason != "" {
-			policy.Withhold(&plans[i], reason, now)
+			policy.Withhold(&plans[i], &remediation.Withholding{Reason: reason}, now)
 		}
 	}
 }

@@ -163,6 +163,13 @@ func (x *Index) NeedingLook(check Version) (names []string, selected int, known 
 	return e.sorted, e.selected, true
 }
 
+// NeedsLook reports whether a node needs a look for some check that selects it.
+func (x *Index) NeedsLook(node string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.ContainsFunc(x.selectedBy[node], func(e *entry) bool { return e.needLook.Has(node) })
+}
+
 // Overlaps returns how many nodes of a check others select too, by the names of these.
 func (x *Index) Overlaps(check string) map[string]int {
 	x.mu.Lock()

@@ -91,9 +91,9 @@ func planBy(policy *Policy, node Node, now time.Time) NodePlan {
 
 // planWithheld is the plan for one node whose first CR a limit refuses, if there is a reason.
 func planWithheld(policy *Policy, node Node, reason v1alpha1.DecisionReason, now time.Time) NodePlan {
-	plan := policy.plan(&node, "", now)
+	plan := policy.plan(&node, nil, now)
 	if plan.Candidate && reason != "" {
-		policy.Withhold(&plan, reason, now)
+		policy.Withhold(&plan, &Withholding{Reason: reason, Message: "zones a: 2 of at most 1 nodes are not healthy"}, now)
 	}
 	return plan
 }

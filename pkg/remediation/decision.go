@@ -99,6 +99,8 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return "Another control plane node is under remediation, or the controller could not find out"
 	case v1alpha1.DecidedEtcdQuorum:
 		return "etcd could lose its quorum without this node, or the controller could not find out"
+	case v1alpha1.DecidedBudgetExhausted:
+		return plan.Withheld.Message
 	case v1alpha1.DecidedForeignRemediation:
 		return explainBlocker(plan.Blocker)
 	case v1alpha1.DecidedMachineHealthCheck:

@@ -52,6 +52,7 @@ func TestDecisionMessages(t *testing.T) {
 		"success":                        {node: sick("n", with(cr("n", succeeded)), ourLease), reason: "StepSucceeded", want: "RebootRemediation n reports success, but the node is not healthy yet"},
 		"17.3":                           {node: sick("n", gone, with(cr("n", awaitsDelete))), reason: "AwaitingReplacement", want: "The Node is gone, and its remediator is expected to replace it"},
 		"12.2":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedControlPlaneBusy, reason: "ControlPlaneBusy", want: "Another control plane node is under remediation, or the controller could not find out"},
+		"B5.1":                           {node: sick("n"), withheld: v1alpha1.DecidedBudgetExhausted, reason: "BudgetExhausted", want: "zones a: 2 of at most 1 nodes are not healthy"},
 		"12.3":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedEtcdQuorum, reason: "EtcdQuorum", want: "etcd could lose its quorum without this node, or the controller could not find out"},
 		"11.4 nobody's":                  {node: sick("n", near(cr("n", foreign))), reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to no NodeHealthCheck, is in the way"},
 		"11.4 somebody's":                {node: sick("n", near(cr("n", ownedByOthers("infra", "gpu")))), reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to infra, gpu, is in the way"},
@@ -178,13 +179,13 @@ func TestChecksAsked(t *testing.T) {
 		want []v1alpha1.DecisionReason
 	}{
 		"5.6 a dry run comes last": {node: sick("n"), dry: true, want: []v1alpha1.DecisionReason{
-			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "ForeignRemediation", "LeaseTaken", "DryRun",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "BudgetExhausted", "ForeignRemediation", "LeaseTaken", "DryRun",
 		}},
 		"5.4 the first CR": {node: sick("n"), want: []v1alpha1.DecisionReason{
-			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "BudgetExhausted", "ForeignRemediation", "LeaseTaken",
 		}},
 		"5.4 the first CR of a control plane node": {node: sick("n", controlPlane), want: []v1alpha1.DecisionReason{
-			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "ControlPlaneBusy", "EtcdQuorum", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "ControlPlaneBusy", "EtcdQuorum", "BudgetExhausted", "ForeignRemediation", "LeaseTaken",
 		}},
 		"5.4 9.6 12.2 the next step of a control plane node": {node: sick("n", controlPlane, with(soft(timedOut))), want: []v1alpha1.DecisionReason{
 			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "Excluded", "ForeignRemediation", "LeaseTaken",

@@ -86,6 +86,7 @@ func TestDecision(t *testing.T) {
 		"the node will be replaced":      {node: sick("n", gone, with(cr("n", awaitsDelete))), want: "AwaitingReplacement"},
 		"12.2":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedControlPlaneBusy, want: "ControlPlaneBusy"},
 		"12.3":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedEtcdQuorum, want: "EtcdQuorum"},
+		"B5.1":                           {node: sick("n"), withheld: v1alpha1.DecidedBudgetExhausted, want: "BudgetExhausted"},
 		"11.4":                           {node: sick("n", near(cr("n", foreign))), want: "ForeignRemediation", message: "RebootRemediation n, which belongs to no NodeHealthCheck"},
 		"11.4 found at the last moment":  {node: sick("n"), outcome: Outcome{Result: Blocked, CR: cr("n", foreign), Err: nil}, want: "ForeignRemediation", message: "in the way"},
 		"14.3":                           {node: sick("n", leased(held("somebody", epoch, lasting(600)))), want: "LeaseTaken", message: `Lease node-n is held by "somebody"`},

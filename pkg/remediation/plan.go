@@ -79,6 +79,8 @@ type NodePlan struct {
 	// Candidate means that the first CR of the node is due and that no constraint forbids
 	// it: limits over several nodes may.
 	Candidate bool
+	// Withheld is why a limit refuses the first CR, nil if none does.
+	Withheld *Withholding
 	// WouldCreate is the CR that only a dry run keeps from being created, nil if none.
 	WouldCreate *unstructured.Unstructured
 	// Blocker is the foreign CR that stands in the way, if that is the refusal.
@@ -107,20 +109,29 @@ type NodePlan struct {
 func NewPlans(policy *Policy, nodes []Node, now time.Time) []NodePlan {
 	plans := make([]NodePlan, 0, len(nodes))
 	for i := range nodes {
-		plans = append(plans, policy.plan(&nodes[i], "", now))
+		plans = append(plans, policy.plan(&nodes[i], nil, now))
 	}
 	return plans
 }
 
-// Withhold decides anew about a candidate whose first CR a limit refuses for this reason.
-// Nothing is kept ready for it.
-func (p *Policy) Withhold(plan *NodePlan, reason v1alpha1.DecisionReason, now time.Time) {
-	*plan = p.plan(plan.Node, reason, now)
+// Withholding is why a limit over several nodes refuses the first CR of one.
+type Withholding struct {
+	Reason v1alpha1.DecisionReason
+	// Message has the numbers, empty where the reason says it all.
+	Message string
+	// Until is when time alone may change it, zero if it does not.
+	Until time.Time
 }
 
-// plan decides about one node, whose first CR is withheld if there is a reason.
-func (p *Policy) plan(node *Node, withheld v1alpha1.DecisionReason, now time.Time) NodePlan {
-	plan := planner{NodePlan: NodePlan{Node: node}, Policy: p, now: now, withheld: withheld, progress: trace(node, p.Steps)}
+// Withhold decides anew about a candidate whose first CR a limit refuses. Nothing is kept ready
+// for it.
+func (p *Policy) Withhold(plan *NodePlan, withheld *Withholding, now time.Time) {
+	*plan = p.plan(plan.Node, withheld, now)
+}
+
+// plan decides about one node, whose first CR may be withheld.
+func (p *Policy) plan(node *Node, withheld *Withholding, now time.Time) NodePlan {
+	plan := planner{NodePlan: NodePlan{Node: node, Withheld: withheld}, Policy: p, now: now, progress: trace(node, p.Steps)}
 	plan.Running = plan.progress.running
 	switch {
 	case node.Constraints.NodeDeleted:
@@ -170,8 +181,6 @@ type planner struct {
 	*Policy
 	progress progress
 	now      time.Time
-	// withheld is why a limit refuses the first CR, empty if none does.
-	withheld v1alpha1.DecisionReason
 	// postponed means that there is something to do, and that it is not due yet.
 	postponed bool
 }

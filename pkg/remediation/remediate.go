@@ -209,8 +209,11 @@ func (p *planner) begin(step int, end ...Action) {
 		return
 	}
 	p.Candidate = first
-	if first && p.withheld != "" {
-		p.refuseAndRecheck(p.withheld)
+	if first && p.Withheld != nil {
+		p.refuseAndRecheck(p.Withheld.Reason)
+		if p.Until = p.Withheld.Until; !p.Until.IsZero() {
+			p.recheckAt(p.Until)
+		}
 		return
 	}
 	desired := object.Render(p.Owner, p.Node.target(p.Templates[step]), p.Templates[step])

@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
+	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 )
 
 // nodeHealthCheckController is the name of the controller of NodeHealthChecks in --controllers.
 const nodeHealthCheckController = "nodehealthcheck"
 
 // defaultControllers are those that run where --controllers does not say otherwise.
-var defaultControllers = []string{nodeHealthCheckController}
+var defaultControllers = []string{nodeHealthCheckController, remediationbudget.Name}
 
 // optionalControllers are the others.
 var optionalControllers = []string{machinehealthcheck.Name}

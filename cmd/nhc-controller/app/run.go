@@ -33,8 +33,11 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
+	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
@@ -149,8 +152,9 @@ type process struct {
 	leases     coordinationinformers.TypedLeaseInformer
 	crds       cache.SharedIndexInformer
 	controller *nodehealthcheck.Controller
-	// machines is nil unless --controllers names it.
+	// machines and budgets are nil unless --controllers names them.
 	machines *machineHealthChecks
+	budgets  *remediationbudget.Controller
 	policies *policyChecker
 }
 
@@ -162,8 +166,10 @@ func (p *process) run(ctx context.Context) error {
 	defer broadcaster.Shutdown()
 	reporter := newEventReporter(p.options)
 	reporter.next = broadcaster.NewRecorder(runtime.NewScheme(), nodehealthcheck.ReportingController).WithLogger(logger)
-	onMachines := &sharedReporter{eventReporter: reporter, next: broadcaster.NewRecorder(runtime.NewScheme(), machinehealthcheck.ReportingController).WithLogger(logger)}
-	if err := p.prepare(ctx, reporter, onMachines); err != nil {
+	reportingAs := func(controller string) events.EventRecorder {
+		return &sharedReporter{eventReporter: reporter, next: broadcaster.NewRecorder(runtime.NewScheme(), controller).WithLogger(logger)}
+	}
+	if err := p.prepare(ctx, reporter, reportingAs); err != nil {
 		return err
 	}
 	reporter.crowded = p.crowded
@@ -192,6 +198,9 @@ func (p *process) run(ctx context.Context) error {
 	wg.Go(func() { p.controller.RunWatches(background) })
 	if p.machines != nil {
 		wg.Go(func() { p.machines.run(background) })
+	}
+	if p.budgets != nil {
+		wg.Go(func() { p.budgets.RunWatches(background) })
 	}
 
 	work := func(held context.Context) error {
@@ -223,12 +232,15 @@ func (p *process) run(ctx context.Context) error {
 func (p *process) runControllers(ctx context.Context, drain <-chan struct{}) error {
 	enabled := enabledControllers(p.options.Controllers)
 	var wg sync.WaitGroup
-	var errs [2]error
+	var errs [3]error
 	if enabled[nodeHealthCheckController] {
 		wg.Go(func() { errs[0] = p.controller.Run(ctx, drain, p.options.ConcurrentSyncs) })
 	}
 	if p.machines != nil {
 		wg.Go(func() { errs[1] = p.machines.Run(ctx, drain, p.options.ConcurrentSyncs) })
+	}
+	if p.budgets != nil {
+		wg.Go(func() { errs[2] = p.budgets.Run(ctx, drain) })
 	}
 	wg.Wait()
 	return errors.Join(errs[:]...)
@@ -240,7 +252,7 @@ func (p *process) crowded() bool {
 }
 
 // prepare makes the informers and the controllers, and starts nothing.
-func (p *process) prepare(ctx context.Context, recorder, onMachines events.EventRecorder) error {
+func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, reportingAs func(controller string) events.EventRecorder) error {
 	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
 	p.leases = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithNamespace(p.options.LeaseNamespace), informers.WithTransform(stripManagedFields)).
 		Coordination().V1().Leases()
@@ -257,9 +269,21 @@ func (p *process) prepare(ctx context.Context, recorder, onMachines events.Event
 	if p.policies, err = newPolicyChecker(p.clients.kube.AdmissionregistrationV1(), p.options.LeaderElection.ResourceNamespace, p.registry); err != nil {
 		return err
 	}
+	enabled := enabledControllers(p.options.Controllers)
+	var budgets budget.Budgets // Nil where there are none.
+	if enabled[remediationbudget.Name] {
+		p.budgets, err = remediationbudget.New(remediationbudget.Config{
+			Kube: p.clients.kube, Client: p.clients.nhc.RemediationV1alpha1(), Dynamic: p.clients.dynamic, Nodes: p.nodes, CRDs: p.crds,
+			Recorder: reportingAs(remediationbudget.ReportingController), Clock: p.clock, Metrics: p.registry,
+		})
+		if err != nil {
+			return err
+		}
+		budgets = p.budgets
+	}
 	var claims nodehealthcheck.MachineHealthChecks // Nil where they are left to others.
-	if enabledControllers(p.options.Controllers)[machinehealthcheck.Name] {
-		if p.machines, err = p.newMachineHealthChecks(ctx, onMachines); err != nil {
+	if enabled[machinehealthcheck.Name] {
+		if p.machines, err = p.newMachineHealthChecks(ctx, reportingAs(machinehealthcheck.ReportingController)); err != nil {
 			return err
 		}
 		claims = p.machines
@@ -280,16 +304,30 @@ func (p *process) prepare(ctx context.Context, recorder, onMachines events.Event
 		Metrics:          p.registry,
 
 		MachineHealthChecks: claims,
+		Budgets:             budgets,
 	})
 	if err != nil {
 		return err
 	}
-	p.clock.changed = p.controller.SyncAll
+	if p.budgets != nil {
+		p.budgets.Connect(v1alpha1.Kind, p.controller)
+	}
 	if p.machines != nil {
 		p.machines.Connect(p.controller)
-		p.clock.changed = func() { p.controller.SyncAll(); p.machines.SyncAll() }
 	}
+	p.clock.changed = p.syncAll
 	return nil
+}
+
+// syncAll has everything looked at again, because the clock is another one.
+func (p *process) syncAll() {
+	p.controller.SyncAll()
+	if p.machines != nil {
+		p.machines.SyncAll()
+	}
+	if p.budgets != nil {
+		p.budgets.SyncAll()
+	}
 }
 
 // eventGrace is how long the events of the last syncs have to reach the API server.

@@ -57,7 +57,8 @@ func fakeProcess(t *testing.T) *process {
 	var err error
 	p.clock, err = newSkewAdjustedClock(p.registry)
 	require.NoError(t, err)
-	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), events.NewFakeRecorder(100), nil))
+	recorder := events.NewFakeRecorder(100)
+	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), recorder, func(string) events.EventRecorder { return recorder }))
 	return p
 }
 
@@ -79,10 +80,12 @@ func TestProbes(t *testing.T) {
 		wg.Go(func() { p.leases.Informer().RunWithContext(ctx) })
 		wg.Go(func() { p.crds.RunWithContext(ctx) })
 		wg.Go(func() { p.controller.RunWatches(ctx) })
+		wg.Go(func() { p.budgets.RunWatches(ctx) })
 		synctest.Wait()
 		require.Equal(t, http.StatusServiceUnavailable, probe(p, watchdog, "/readyz"), "22.5: NodeHealthChecks are missing")
 		wg.Go(func() { p.nhcs.Informer().RunWithContext(ctx) })
 		wg.Go(func() { _ = p.controller.Run(ctx, ctx.Done(), 1) })
+		wg.Go(func() { _ = p.budgets.Run(ctx, ctx.Done()) })
 		synctest.Wait()
 		require.Equal(t, http.StatusOK, probe(p, watchdog, "/readyz"), "22.5")
 

@@ -108,7 +108,7 @@ func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remedi
 	}
 	reason, release := a.AcquireControlPlane(ctx, plan.Node.Name)
 	if reason != "" {
-		a.policy.Withhold(plan, reason, a.clock.Now())
+		a.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, a.clock.Now())
 		return a.executor.Execute(ctx, a.policy.Owner, plan)
 	}
 	outcome := a.executor.Execute(ctx, a.policy.Owner, plan)
@@ -117,12 +117,14 @@ func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remedi
 }
 
 // outdated reports whether the spec has changed since the snapshot, for example by a pause
-// request, the NodeHealthCheck is being deleted or gone, or the clock is no longer trusted. It
+// request, the NodeHealthCheck is being deleted or gone, the clock is no longer trusted, or the
+// spec of a RemediationBudget has changed. It
 // asks the cache: a request for each node would cost more than it saves.
 func (c *Controller) outdated(planned *snapshot) bool {
 	nhc, err := c.nhcs.Get(planned.nhc.Name)
 	return err != nil || nhc.UID != planned.nhc.UID || nhc.Generation != planned.nhc.Generation ||
-		(nhc.DeletionTimestamp != nil) != (planned.nhc.DeletionTimestamp != nil) || c.clockUntrusted() != planned.clockUntrusted
+		(nhc.DeletionTimestamp != nil) != (planned.nhc.DeletionTimestamp != nil) || c.clockUntrusted() != planned.clockUntrusted ||
+		c.budgets.Revision() != planned.budgetRevision
 }
 
 // takesSlot reports whether a plan begins the remediation of a control plane node.

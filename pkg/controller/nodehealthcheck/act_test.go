@@ -18,6 +18,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/batch"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -35,7 +36,7 @@ func failing(n int) []remediation.NodeResult {
 // TestFailuresAreOneError: one cause that fails thousands of nodes is one error per sync.
 func TestFailuresAreOneError(t *testing.T) {
 	t.Parallel()
-	c := &Controller{clock: clock.RealClock{}}
+	c := &Controller{budgets: budget.None{}, clock: clock.RealClock{}}
 	for n, want := range map[int][]string{
 		0:    nil,
 		1:    {"Acting on nodes failed, retrying nodes=1 first=node-0000: creating remediation for node node-0000: exceeded quota"},
@@ -62,7 +63,7 @@ func TestFailuresAreOneError(t *testing.T) {
 // again at once for it (spec 8.4).
 func TestBatchOfNodes(t *testing.T) {
 	t.Parallel()
-	c := &Controller{clock: clocktesting.NewFakePassiveClock(epoch)}
+	c := &Controller{budgets: budget.None{}, clock: clocktesting.NewFakePassiveClock(epoch)}
 	results := failing(batch.MaxSize + 10)
 	acted := make([]bool, len(results))
 	c.actOn(results, func(plan *remediation.NodePlan) remediation.Outcome {
@@ -88,7 +89,7 @@ func TestBatchOfNodes(t *testing.T) {
 // failed.
 func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	t.Parallel()
-	c, s := &Controller{clock: clock.RealClock{}}, testSnapshot(testCheck(), testNode("n"))
+	c, s := &Controller{budgets: budget.None{}, clock: clock.RealClock{}}, testSnapshot(testCheck(), testNode("n"))
 	node := &s.nodes[0]
 	s.state.attempts.failed(node, &remediation.Outcome{Err: errors.New("denied")}, epoch)
 	s.state.releasing.Insert("n")

@@ -36,6 +36,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
@@ -58,8 +59,8 @@ const (
 	syncRetryMax  = time.Minute
 )
 
-// Config is what a Controller depends on. Every field is required, but for ClockTrusted, DryRun
-// and MachineHealthChecks.
+// Config is what a Controller depends on. Every field is required, but for ClockTrusted, DryRun,
+// MachineHealthChecks and Budgets.
 type Config struct {
 	Kube             kubernetes.Interface
 	Client           nhcclient.NodeHealthChecksGetter
@@ -80,6 +81,8 @@ type Config struct {
 	DryRun bool
 	// MachineHealthChecks are those that this process looks after. Nil means none.
 	MachineHealthChecks MachineHealthChecks
+	// Budgets are the RemediationBudgets that this process looks after. Nil means none.
+	Budgets budget.Budgets
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
 }
@@ -106,6 +109,8 @@ type Controller struct {
 	dryRun bool
 	// machineHealthChecks is that of Config, never nil.
 	machineHealthChecks MachineHealthChecks
+	// budgets is that of Config, never nil.
+	budgets budget.Budgets
 
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	// behind spaces out the syncs that wait for a cache to show our own write.
@@ -171,6 +176,9 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if c.machineHealthChecks = config.MachineHealthChecks; c.machineHealthChecks == nil {
 		c.machineHealthChecks = noMachineHealthChecks{}
 	}
+	if c.budgets = config.Budgets; c.budgets == nil {
+		c.budgets = budget.None{}
+	}
 	c.watchKinds(config)
 	if err := c.registerHandlers(ctx, config); err != nil {
 		return nil, err
@@ -200,12 +208,13 @@ func (c *Controller) watchKinds(config Config) {
 	c.templates = watches.NewSet(templates)
 
 	remediations := readOnly
-	remediations.Name, remediations.CRDs, remediations.Indexers = "remediations", crdsIn(config.CRDs), crIndexers
+	remediations.Name, remediations.CRDs, remediations.Indexers = "remediations", watches.CRDsIn(config.CRDs), crIndexers
 	remediations.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"}
 	remediations.Parse, remediations.Handler = c.parseCR, c.remediationHandler()
 	remediations.Changed = func(owners []string) {
 		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == slotOwner }))
 		c.enqueue(c.waiters.of(controlPlaneTopic))
+		c.budgets.NodesChanged()
 	}
 	c.remediations = watches.NewSet(remediations)
 

@@ -27,6 +27,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -98,7 +99,7 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 		for _, node := range w.nodes {
 			require.NoError(t, nodes.Add(node))
 		}
-		c := &Controller{machineHealthChecks: noMachineHealthChecks{}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: nodeCache{nodes}, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes})}
+		c := &Controller{budgets: budget.None{}, machineHealthChecks: noMachineHealthChecks{}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: nodeCache{nodes}, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes})}
 		c.remediations = watches.NewSet(watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
 			Interval: pollInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},

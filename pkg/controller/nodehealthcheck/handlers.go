@@ -82,8 +82,14 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 	templates, crs := wantedKinds(nhc)
 	c.templates.Want(nhc.Name, templates)
 	c.wantRemediations(nhc.Name, crs)
-	if old != nil && countRemediations(old) != countRemediations(nhc) {
-		c.enqueue(c.waiters.of(controlPlaneTopic)) // Status decides where a kind cannot be read.
+	if old == nil || old.UID != nhc.UID || old.Generation != nhc.Generation {
+		c.budgets.NodesChanged()
+	}
+	if old != nil && countRemediations(old) != countRemediations(nhc) { // Status decides where a kind cannot be read.
+		c.enqueue(c.waiters.of(controlPlaneTopic))
+		if len(c.unreadKinds()) > 0 {
+			c.budgets.NodesChanged()
+		}
 	}
 	if old != nil && old.ResourceVersion == nhc.ResourceVersion {
 		return
@@ -98,6 +104,7 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 
 func (c *Controller) nhcDeleted(name string) {
 	c.enqueue(c.index.RemoveCheck(name))
+	c.budgets.NodesChanged()
 	c.lastStates.forget(name)
 	c.templates.Want(name, nil)
 	c.wantRemediations(name, nil)
@@ -192,22 +199,6 @@ func (c *Controller) crdChanged(obj any) {
 	}
 }
 
-// crdsIn returns a function that returns the names of the CustomResourceDefinitions of an
-// API group, and false before their cache is filled.
-func crdsIn(informer cache.SharedIndexInformer) func(group string) ([]string, bool) {
-	return func(group string) (names []string, known bool) {
-		if !informer.HasSynced() {
-			return nil, false
-		}
-		for _, name := range informer.GetStore().ListKeys() {
-			if _, of, ok := strings.Cut(name, "."); ok && of == group {
-				names = append(names, name)
-			}
-		}
-		return names, true
-	}
-}
-
 // templateHandler handles templates of all watched kinds.
 func (c *Controller) templateHandler() cache.ResourceEventHandler {
 	changed := func(template *object.Template) { c.enqueue(c.referringTo(template)) }
@@ -279,6 +270,7 @@ func (c *Controller) crChanged(cr *object.CR) {
 	c.enqueue(cr.Owners())
 	c.enqueue(c.waiters.of(crTopic(cr)))
 	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))
+	c.budgets.NodeChanged(cr.Node())
 	c.enqueue(c.waiters.of(controlPlaneTopic))
 }
 

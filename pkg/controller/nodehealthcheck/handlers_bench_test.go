@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -24,6 +25,7 @@ func checksOf(n int, node *corev1.Node) *Controller {
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	_ = nodes.Add(node)
 	c := &Controller{
+		budgets:             budget.None{},
 		machineHealthChecks: noMachineHealthChecks{},
 		queue:               workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 		index:               nodeindex.New(nodeCache{nodes}),

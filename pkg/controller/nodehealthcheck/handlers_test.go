@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -41,6 +42,7 @@ func listener(t *testing.T) *Controller {
 	t.Helper()
 	nodes, nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	c := &Controller{
+		budgets:             budget.None{},
 		machineHealthChecks: noMachineHealthChecks{},
 		nodes:               nodeCache{nodes}, index: nodeindex.New(nodeCache{nodes}),
 		nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nhcStore: nhcs,

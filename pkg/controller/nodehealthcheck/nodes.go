@@ -80,6 +80,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 		return
 	}
 	c.enqueue(c.index.NodeChanged(node.Name, matters))
+	c.budgets.NodeChanged(node.Name)
 	if matters {
 		c.wakeOthers(node.Name, isControlPlane(node) || (old != nil && isControlPlane(old)))
 	}
@@ -88,6 +89,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 // nodeDeleted handles a Node that was deleted. What it was like may not be known.
 func (c *Controller) nodeDeleted(name string) {
 	c.enqueue(c.index.NodeChanged(name, true))
+	c.budgets.NodeChanged(name)
 	c.wakeOthers(name, true)
 }
 

@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -34,6 +35,7 @@ import (
 // can do no more than to put them into its queue.
 func newPlatformController() *Controller {
 	c := &Controller{
+		budgets:             budget.None{},
 		machineHealthChecks: noMachineHealthChecks{},
 		queue:               workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 		index:               nodeindex.New(nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)}),

@@ -19,6 +19,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
@@ -27,7 +28,7 @@ import (
 func newPreflight(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes ...*corev1.Node) *preflight {
 	nhcStore := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	_ = nhcStore.Add(nhc)
-	c := &Controller{machineHealthChecks: noMachineHealthChecks{}, clock: clock, nodes: nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
+	c := &Controller{budgets: budget.None{}, machineHealthChecks: noMachineHealthChecks{}, clock: clock, nodes: nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
 	for _, node := range nodes {
 		_ = c.nodes.Add(node)
 	}

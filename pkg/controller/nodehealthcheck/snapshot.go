@@ -57,6 +57,8 @@ type snapshot struct {
 	// overlaps are the numbers of nodes shared with other NodeHealthChecks, by their names.
 	overlaps map[string]int
 	limits   limits.Limits
+	// budgetRevision is that of the RemediationBudgets by which candidates were admitted.
+	budgetRevision int64
 }
 
 // snapshot observes a NodeHealthCheck. It returns nil if there is none. The error is
@@ -71,6 +73,9 @@ func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (
 		return nil, fmt.Errorf("reading NodeHealthCheck %s: %w", name, err)
 	}
 	if nhc, err = c.caughtUp(ctx, nhc); err != nil {
+		return nil, err
+	}
+	if err := c.budgets.Ready(); err != nil {
 		return nil, err
 	}
 	s := &snapshot{

@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
@@ -112,7 +113,8 @@ func TestDelayOfUnlistedNode(t *testing.T) {
 func TestLeaseReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	c := &Controller{
-		clock: clock.RealClock{}, nodes: nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)},
+		budgets: budget.None{},
+		clock:   clock.RealClock{}, nodes: nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)},
 		leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers), leaseNamespace: "leases",
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "leases", Name: "node-n"}}

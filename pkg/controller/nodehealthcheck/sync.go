@@ -26,9 +26,11 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	c.initializeMetrics(snapshot)
 	evaluation := evaluate(snapshot, now) // Completes snapshot.nodes.
 	plans := remediation.NewPlans(&evaluation.policy, snapshot.nodes, now)
-	snapshot.limits.Admit(&evaluation.policy, plans, now) // Changes plans.
+	snapshot.limits.Admit(&evaluation.policy, plans, now)         // Changes plans.
+	reserved := c.admit(snapshot, &evaluation.policy, plans, now) // Changes plans.
 	logSync(ctx, snapshot, evaluation, plans)
 	results := c.act(ctx, snapshot, evaluation, plans) // Creates and deletes CRs: actor.carryOut.
+	c.endReservations(snapshot, reserved, results)
 	return c.report(ctx, snapshot, evaluation, results, now)
 }
 
@@ -36,6 +38,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 func (c *Controller) forget(name string) {
 	c.writes.Forget(name)
 	c.liveLeases.Delete(name)
+	c.budgets.Forget(claimantOf(name))
 	c.waiters.unsubscribe(name)
 	c.metrics.forget(name, c.states.forget(name))
 }

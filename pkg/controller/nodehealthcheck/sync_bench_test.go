@@ -30,6 +30,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
@@ -62,6 +63,7 @@ func newSteadyCluster(tb testing.TB, nodes []*corev1.Node) *steadyCluster {
 		require.NoError(tb, nodeStore.Add(node))
 	}
 	s.Controller = &Controller{
+		budgets:             budget.None{},
 		machineHealthChecks: noMachineHealthChecks{},
 		client:              s.statusClient(tb), nhcs: nhclisters.NewNodeHealthCheckLister(s.nhcStore), nodes: nodeCache{nodeStore},
 		nhcStore: s.nhcStore, index: nodeindex.New(nodeCache{nodeStore}), leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),

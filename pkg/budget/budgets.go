@@ -1,0 +1,59 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+// Budgets are what the controllers of health checks ask before anything begins. The methods may
+// be called from any goroutine.
+type Budgets interface {
+	// Ready returns watches.ErrPending as long as it is not known which budgets there are.
+	// When that is over, everything is synced again.
+	Ready() error
+	// Admit decides as Counts.Admit does. If the budgets cannot be read, it refuses all
+	// candidates. Revision changes with the spec of any budget: what was admitted by an older
+	// one does not begin any more.
+	Admit(claimant Claimant, candidates []Candidate) (refusals map[string]*Refusal, revision int64)
+	// Revision is that of now.
+	Revision() int64
+	// End says what became of a remediation that was admitted.
+	End(claimant Claimant, node string, result Result)
+	// Forget drops what is known of a claimant that is gone.
+	Forget(claimant Claimant)
+	// NodeChanged is called when a Node, or what Observe returns for it, may have changed, and
+	// NodesChanged when that holds for all nodes.
+	NodeChanged(node string)
+	NodesChanged()
+}
+
+// HealthChecks are those of one kind, of which the budgets learn what they count.
+type HealthChecks interface {
+	// Observe returns what the health checks know of a node.
+	Observe(node string) Observation
+	// Wake syncs the health checks of these names, and SyncAll all of them.
+	Wake(names []string)
+	SyncAll()
+}
+
+// None stands for a process that looks after no budgets.
+type None struct{}
+
+// Ready implements Budgets.
+func (None) Ready() error { return nil }
+
+// Admit implements Budgets.
+func (None) Admit(Claimant, []Candidate) (map[string]*Refusal, int64) { return nil, 0 }
+
+// Revision implements Budgets.
+func (None) Revision() int64 { return 0 }
+
+// End implements Budgets.
+func (None) End(Claimant, string, Result) {}
+
+// Forget implements Budgets.
+func (None) Forget(Claimant) {}
+
+// NodeChanged implements Budgets.
+func (None) NodeChanged(string) {}
+
+// NodesChanged implements Budgets.
+func (None) NodesChanged() {}

@@ -1,0 +1,118 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// claimantOf returns a NodeHealthCheck as RemediationBudgets know it.
+func claimantOf(nhc string) budget.Claimant { return budget.Claimant{Kind: v1alpha1.Kind, Name: nhc} }
+
+// admit withholds the first CR of the candidates that a RemediationBudget refuses (spec B1). It
+// returns the nodes of the others that begin: they have a reservation until endReservations.
+func (c *Controller) admit(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
+	var candidates []budget.Candidate
+	for i := range plans {
+		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
+			candidates = append(candidates, budget.Candidate{Node: plan.Node.Name, Since: plan.Node.Verdict.Deadline, Begins: plan.Creates()})
+		}
+	}
+	refusals, revision := c.budgets.Admit(claimantOf(s.nhc.Name), candidates)
+	s.budgetRevision = revision
+	for i := range plans {
+		plan := &plans[i]
+		if !plan.Candidate || plan.Withheld != nil {
+			continue
+		}
+		if refusal := refusals[plan.Node.Name]; refusal != nil {
+			policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
+		} else if plan.Creates() {
+			reserved = append(reserved, plan.Node.Name)
+		}
+	}
+	return reserved
+}
+
+// endReservations says what became of the nodes that were admitted.
+func (c *Controller) endReservations(s *snapshot, reserved []string, results []remediation.NodeResult) {
+	if len(reserved) == 0 {
+		return
+	}
+	ends := make(map[string]budget.Result, len(results))
+	for _, result := range results {
+		switch {
+		case result.Outcome.NewCR() != nil:
+			ends[result.Plan.Node.Name] = budget.Begun
+		case result.Outcome.Result == remediation.Unknown:
+			ends[result.Plan.Node.Name] = budget.Uncertain
+		}
+	}
+	for _, node := range reserved {
+		c.budgets.End(claimantOf(s.nhc.Name), node, ends[node])
+	}
+}
+
+// Observe returns what the NodeHealthChecks know of a node, as RemediationBudgets count it (spec
+// B3): whether a condition matches, for however long, and since when it has a CR.
+func (c *Controller) Observe(node string) budget.Observation {
+	observed := budget.Observation{Unhealthy: c.index.NeedsLook(node)}
+	for _, indexer := range c.remediations.Caches() {
+		crs, _ := listCRs(indexer, byNode, node) // The index exists: crIndexers has it.
+		begun := map[string]time.Time{}          // By owner: the next step is no beginning.
+		for _, cr := range crs {
+			for _, owner := range cr.Owners() {
+				begun[owner] = health.Earliest(begun[owner], cr.CreationTimestamp.Time)
+			}
+		}
+		for _, started := range begun {
+			observed.Merge(budget.Observation{Remediating: true, Started: started})
+		}
+	}
+	if !observed.Remediating {
+		observed.Remediating = c.recordedUnread(node)
+	}
+	return observed
+}
+
+// recordedUnread reports whether status names a CR of a node whose kind cannot be read: it counts
+// as existing (spec 6.8).
+func (c *Controller) recordedUnread(node string) bool {
+	unread := c.unreadKinds()
+	if len(unread) == 0 {
+		return false
+	}
+	nhcs, _ := c.nhcs.List(labels.Everything()) // A cache in memory has no errors.
+	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
+		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
+			return entry.Name == node && slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool {
+				return unread[cr.Resource.GroupVersionKind()]
+			})
+		})
+	})
+}
+
+// unreadKinds returns the kinds of CRs that are wanted and cannot be read.
+func (c *Controller) unreadKinds() map[schema.GroupVersionKind]bool {
+	unread := map[schema.GroupVersionKind]bool{}
+	nhcs, _ := c.nhcs.List(labels.Everything())
+	for kind := range c.slotKinds(nhcs) {
+		if _, err := c.remediations.Cache(kind); err != nil && !c.remediations.Gone(kind) {
+			unread[kind] = true
+		}
+	}
+	return unread
+}
+
+// Wake syncs NodeHealthChecks.
+func (c *Controller) Wake(names []string) { c.enqueue(names) }

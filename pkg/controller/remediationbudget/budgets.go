@@ -1,0 +1,219 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediationbudget
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// Ready implements budget.Budgets.
+func (c *Controller) Ready() error {
+	if _, err := c.kinds.Cache(kind); errors.Is(err, watches.ErrPending) && err == watches.ErrPending { //nolint:errorlint // With a cause it means that no caller needs to wait.
+		return fmt.Errorf("remediation budgets: %w", err)
+	}
+	return nil
+}
+
+// unreadable returns why it is not known which budgets there are. Where the kind does not exist,
+// there are none.
+func (c *Controller) unreadable() error {
+	_, err := c.kinds.Cache(kind)
+	if err != nil && meta.IsNoMatchError(err) && c.kinds.Gone(kind) {
+		return nil
+	}
+	return err
+}
+
+// Admit implements budget.Budgets.
+func (c *Controller) Admit(claimant budget.Claimant, candidates []budget.Candidate) (map[string]*budget.Refusal, int64) {
+	revision := c.revision.Load() // Before the decision: a change since then outdates it.
+	if err := c.unreadable(); err != nil {
+		refusals := make(map[string]*budget.Refusal, len(candidates))
+		for i := range candidates {
+			refusals[candidates[i].Node] = &budget.Refusal{Message: "RemediationBudgets cannot be read: " + err.Error()}
+		}
+		return refusals, revision
+	}
+	c.mu.Lock()
+	c.observe()
+	refusals := c.counts.Admit(claimant, candidates, c.Clock.Now())
+	c.mu.Unlock()
+	if len(candidates) > 0 {
+		c.changed()
+	}
+	return refusals, revision
+}
+
+// Revision implements budget.Budgets.
+func (c *Controller) Revision() int64 { return c.revision.Load() }
+
+// End implements budget.Budgets.
+func (c *Controller) End(claimant budget.Claimant, node string, result budget.Result) {
+	c.mu.Lock()
+	c.counts.End(claimant, node, result, c.Clock.Now())
+	c.mu.Unlock()
+	c.changed()
+}
+
+// Forget implements budget.Budgets.
+func (c *Controller) Forget(claimant budget.Claimant) {
+	c.mu.Lock()
+	c.counts.Forget(claimant, c.Clock.Now())
+	c.mu.Unlock()
+	c.changed()
+}
+
+// NodeChanged implements budget.Budgets.
+func (c *Controller) NodeChanged(node string) {
+	c.changesMu.Lock()
+	c.changes.Insert(node)
+	c.changesMu.Unlock()
+	c.changed()
+}
+
+// NodesChanged implements budget.Budgets.
+func (c *Controller) NodesChanged() {
+	c.changesMu.Lock()
+	c.allChanged = true
+	c.changesMu.Unlock()
+	c.changed()
+}
+
+// observe brings the counts up to date. The caller holds mu.
+func (c *Controller) observe() {
+	c.changesMu.Lock()
+	changes, all := c.changes, c.allChanged
+	c.changes, c.allChanged = sets.New[string](), len(c.counts.Budgets()) == 0
+	c.changesMu.Unlock()
+	if len(c.counts.Budgets()) == 0 {
+		return // The first budget has all nodes observed.
+	}
+	if all {
+		changes.Insert(c.Nodes.Informer().GetIndexer().ListKeys()...)
+		changes.Insert(c.counts.Nodes()...)
+	}
+	for name := range changes {
+		c.counts.SetNode(name, c.node(name))
+	}
+}
+
+// node returns what is known of a node.
+func (c *Controller) node(name string) budget.Node {
+	var node budget.Node
+	if obj, exists, err := c.Nodes.Informer().GetIndexer().GetByKey(name); err == nil && exists {
+		object := obj.(*corev1.Node)
+		node.Exists, node.Labels, node.NotReady = true, object.Labels, notReady(object)
+	}
+	for _, checks := range c.healthChecks {
+		node.Merge(checks.Observe(name))
+	}
+	return node
+}
+
+// notReady reports whether condition Ready is anything but True (spec B3.1).
+func notReady(node *corev1.Node) bool {
+	return !slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
+}
+
+// parsed is a RemediationBudget as the cache has it.
+type parsed struct {
+	v1alpha1.RemediationBudget
+	// problem is why it could not be understood, empty if it could.
+	problem string
+}
+
+// parseBudget reads an object of the API. One that cannot be understood refuses everything, and
+// does not hide the others.
+func parseBudget(obj *unstructured.Unstructured) runtime.Object {
+	p := &parsed{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &p.RemediationBudget); err != nil {
+		p.RemediationBudget = v1alpha1.RemediationBudget{}
+		p.Name, p.UID, p.ResourceVersion, p.Generation = obj.GetName(), obj.GetUID(), obj.GetResourceVersion(), obj.GetGeneration()
+		p.problem = "the budget cannot be read: " + err.Error()
+	}
+	p.ManagedFields = nil
+	return p
+}
+
+// budgetHandler handles RemediationBudgets.
+func (c *Controller) budgetHandler() cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { c.budgetChanged(obj.(*parsed)) },
+		UpdateFunc: func(_, obj any) { c.budgetChanged(obj.(*parsed)) },
+		DeleteFunc: func(obj any) {
+			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+				c.budgetsGone(name.Name)
+			}
+		},
+	}
+}
+
+// budgetChanged handles a RemediationBudget that was created or updated. Its status is our own.
+func (c *Controller) budgetChanged(p *parsed) {
+	c.mu.Lock()
+	known := c.counts.Budget(p.Name)
+	if known != nil && known.UID == p.UID && known.Generation == p.Generation {
+		c.mu.Unlock()
+		return
+	}
+	fresh := budget.Parse(&p.RemediationBudget)
+	if p.problem != "" {
+		fresh = budget.Unreadable(p, p.problem)
+	}
+	c.counts.SetBudget(fresh, budget.LastStarted(&p.Status))
+	c.mu.Unlock()
+	c.specChanged()
+}
+
+// budgetsGone forgets budgets that were deleted.
+func (c *Controller) budgetsGone(names ...string) {
+	c.mu.Lock()
+	for _, name := range names {
+		c.counts.RemoveBudget(name)
+		c.writes.Forget(name)
+		c.metrics.forget(name)
+	}
+	c.mu.Unlock()
+	c.specChanged()
+}
+
+// specChanged outdates what was admitted, and wakes those that wait: their numbers are others now.
+func (c *Controller) specChanged() {
+	c.revision.Add(1)
+	c.mu.Lock()
+	waiting := c.counts.WaitingClaimants()
+	c.mu.Unlock()
+	c.wake(waiting)
+	c.changed()
+}
+
+// readabilityChanged is called when the kind can be read, or cannot any more.
+func (c *Controller) readabilityChanged() {
+	if c.kinds.Gone(kind) { // And so are the budgets.
+		c.mu.Lock()
+		names := c.counts.Budgets()
+		c.mu.Unlock()
+		c.budgetsGone(names...)
+	}
+	c.revision.Add(1)
+	c.SyncAll()
+	for _, checks := range c.healthChecks {
+		checks.SyncAll()
+	}
+}

@@ -1,0 +1,237 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package remediationbudget keeps RemediationBudgets: it counts nodes for them, answers the
+// controllers of health checks before anything begins, wakes those that wait, and reports.
+//
+//	RemediationBudgets ─┐
+//	Nodes, health checks ┴─► budget.Counts ─┬─► Admit: what may begin
+//	                                        └─► evaluate, at most once per second: wake, status, metrics
+//
+// What is decided is package budget, which is pure.
+package remediationbudget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+const (
+	// Name is the name of the controller in --controllers, logs and metrics.
+	Name = "remediationbudget"
+	// ReportingController is the name under which events are reported.
+	ReportingController = "RemediationBudget"
+)
+
+// evaluateInterval is the shortest time between two evaluations, and so between two writes of
+// a status (spec B5.2), and how late those that wait are woken (spec B4.2).
+const evaluateInterval = time.Second
+
+// The backoff of a write that fails, the time until a cache that lags behind it is looked at
+// again, and how long that is done.
+const (
+	retryBase  = 100 * time.Millisecond
+	retryMax   = time.Minute
+	staleRetry = 50 * time.Millisecond
+	staleMax   = 30 * time.Second
+)
+
+// pollInterval is the time between two looks at a kind that cannot be watched.
+const pollInterval = 15 * time.Second
+
+// Config is what a Controller depends on. Every field is required.
+type Config struct {
+	Kube    kubernetes.Interface
+	Client  nhcclient.RemediationBudgetsGetter
+	Dynamic dynamic.Interface
+	Nodes   coreinformers.TypedNodeInformer
+	// CRDs watches the metadata of CustomResourceDefinitions.
+	CRDs     cache.SharedIndexInformer
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	// Metrics receives the collectors of the controller.
+	Metrics prometheus.Registerer
+}
+
+// Controller keeps RemediationBudgets. It implements budget.Budgets.
+type Controller struct {
+	Config
+	// kinds has the one kind RemediationBudget. Where it is not served, there are no budgets.
+	kinds *watches.Set
+	// healthChecks are those that were connected, by kind.
+	healthChecks map[string]budget.HealthChecks
+	queue        workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	writes       staleness.Tracker
+	metrics      *metrics
+	// revision counts the changes of specs.
+	revision atomic.Int64
+
+	mu     sync.Mutex
+	counts *budget.Counts
+
+	// changesMu guards the following. Handlers take it, so nothing else is called under it.
+	changesMu sync.Mutex
+	// changes are the nodes that are not observed yet, and allChanged means that none is.
+	changes    sets.Set[string]
+	allChanged bool
+	// evaluated is when the budgets were evaluated last.
+	evaluated time.Time
+}
+
+// kind is that of RemediationBudgets.
+var kind = v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.BudgetKind)
+
+// budgetResource is where they are served.
+var budgetResource = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural).GroupResource()
+
+// evaluation is the key in the queue that evaluates all budgets. Others are names of budgets
+// whose status is to be written.
+var evaluation = cache.ObjectName{}
+
+// New returns a controller that watches through the given informers. It starts nothing: the
+// caller calls Connect, starts the informers, then RunWatches and Run.
+func New(config Config) (*Controller, error) {
+	metrics, err := newMetrics(config.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		Config: config, metrics: metrics, counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true,
+		healthChecks: map[string]budget.HealthChecks{},
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
+		),
+	}
+	c.kinds = watches.NewSet(watches.Config{
+		Name: "budgets", Client: config.Dynamic, Discovery: config.Kube.Discovery(), Access: config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs: []string{"get", "list", "watch"}, Optional: true, CRDs: watches.CRDsIn(config.CRDs), Interval: pollInterval,
+		Parse: parseBudget, Handler: c.budgetHandler(), Changed: func([]string) { c.readabilityChanged() },
+	})
+	c.kinds.Want(Name, map[schema.GroupVersionKind][]types.NamespacedName{kind: nil})
+	if _, err := config.CRDs.AddEventHandler(c.crdHandler()); err != nil {
+		return nil, fmt.Errorf("watching CustomResourceDefinitions: %w", err)
+	}
+	return c, nil
+}
+
+// Connect has the health checks of a kind counted, and woken. It is called before Run.
+func (c *Controller) Connect(kind string, checks budget.HealthChecks) { c.healthChecks[kind] = checks }
+
+// RunWatches watches RemediationBudgets until ctx is done. A standby runs it too. It waits for the
+// CustomResourceDefinitions, which tell whether there can be any budgets.
+func (c *Controller) RunWatches(ctx context.Context) {
+	if cache.WaitFor(ctx, "", c.CRDs.HasSyncedChecker()) {
+		c.kinds.Run(ctx)
+	}
+}
+
+// Run reports, and wakes those that wait, until drain is closed or ctx is done. It is called once.
+func (c *Controller) Run(ctx context.Context, drain <-chan struct{}) error {
+	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
+	ctx, stop := context.WithCancel(klog.NewContext(ctx, logger))
+	defer stop()
+	go func() {
+		select {
+		case <-drain:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	defer c.queue.ShutDown()
+	if !cache.WaitFor(ctx, "", c.CRDs.HasSyncedChecker(), c.Nodes.Informer().HasSyncedChecker()) {
+		return nil
+	}
+	logger.Info("Started")
+	c.queue.Add(evaluation)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer utilruntime.HandleCrashWithContext(ctx)
+		for ctx.Err() == nil && c.processNext(ctx) {
+		}
+	})
+	<-ctx.Done()
+	c.queue.ShutDown()
+	wg.Wait()
+	return nil
+}
+
+// processNext handles one key. It returns false once the queue has shut down.
+func (c *Controller) processNext(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	if key == evaluation {
+		if next := c.evaluate(); next > 0 {
+			c.queue.AddAfter(evaluation, next)
+		}
+		return true
+	}
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "remediationBudget", key.Name)
+	err := c.writeStatus(klog.NewContext(ctx, logger), key.Name)
+	stale, behind := errors.AsType[*staleness.Error](err)
+	switch {
+	case behind:
+		logger.V(4).Info("Waiting for a cache to show our own write", "cause", stale.Error())
+		c.queue.AddAfter(key, staleRetry)
+	case apierrors.IsConflict(err):
+		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
+		c.queue.AddRateLimited(key)
+	case err != nil:
+		utilruntime.HandleErrorWithContext(ctx, err, "Writing the status failed, retrying")
+		c.queue.AddRateLimited(key)
+	default:
+		c.queue.Forget(key)
+	}
+	return true
+}
+
+// SyncAll has everything evaluated again: the clock has changed, for example.
+func (c *Controller) SyncAll() { c.changed() }
+
+// changed has the budgets evaluated soon, at most once in evaluateInterval.
+func (c *Controller) changed() {
+	c.changesMu.Lock()
+	wait := c.evaluated.Add(evaluateInterval).Sub(c.Clock.Now())
+	c.changesMu.Unlock()
+	c.queue.AddAfter(evaluation, min(max(0, wait), evaluateInterval))
+}
+
+// crdHandler looks again at the kind when a CRD of its group has come, gone or changed.
+func (c *Controller) crdHandler() cache.ResourceEventHandler {
+	refresh := func(obj any) {
+		name, err := cache.DeletionHandlingObjectToName(obj)
+		if _, group, ok := strings.Cut(name.Name, "."); err == nil && ok {
+			c.kinds.Refresh(group)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: refresh, UpdateFunc: func(_, crd any) { refresh(crd) }, DeleteFunc: refresh}
+}
