@@ -106,6 +106,8 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 		return remediation.FailureMessage(t.LastFailure)
 	case v1alpha1.DecidedDryRun:
 		return p.explainDryRun(plan)
+	case v1alpha1.DecidedBudgetExhausted:
+		return plan.Withheld.Message
 	default:
 		return p.explainHeld(t, reason)
 	}

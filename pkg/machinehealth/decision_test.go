@@ -121,16 +121,20 @@ func TestDecision(t *testing.T) {
 		v1alpha1.DecidedEtcdQuorum:       "etcd could lose its quorum without the Node of this Machine, or the controller could not find out",
 	} {
 		r := result(p, target(machine("m")), remediation.Outcome{}, epoch)
-		p.Withhold(r.Plan, reason, epoch)
+		p.Withhold(r.Plan, &remediation.Withholding{Reason: reason}, epoch)
 		require.Equal(t, v1alpha1.Decision{Type: v1alpha1.DecisionWaiting, Reason: reason, Message: want}, p.Decision(r), "M13")
 	}
+	r, until := result(p, target(machine("m")), remediation.Outcome{}, epoch), epoch.Add(time.Minute)
+	p.Withhold(r.Plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: "pace: next begin at 12:00", Until: until}, epoch)
+	require.Equal(t, v1alpha1.Decision{Type: v1alpha1.DecisionHeld, Reason: v1alpha1.DecidedBudgetExhausted, Message: "pace: next begin at 12:00", NextCheckTime: new(metav1.NewTime(until))}, p.Decision(r), "M8.5 B5.1")
+	require.Equal(t, until, r.Plan.Recheck)
 }
 
 // TestDecisionReasonsAreReached: there is no reason that nothing has (spec M8.3).
 func TestDecisionReasonsAreReached(t *testing.T) {
 	t.Parallel()
 	reached := map[v1alpha1.DecisionReason]v1alpha1.DecisionType{
-		v1alpha1.DecidedControlPlaneBusy: v1alpha1.DecisionWaiting, v1alpha1.DecidedEtcdQuorum: v1alpha1.DecisionWaiting, // See TestDecision.
+		v1alpha1.DecidedControlPlaneBusy: v1alpha1.DecisionWaiting, v1alpha1.DecidedEtcdQuorum: v1alpha1.DecisionWaiting, v1alpha1.DecidedBudgetExhausted: v1alpha1.DecisionHeld, // See TestDecision.
 	}
 	for _, tc := range decisionCases() {
 		if tc.want.Reason != "" {

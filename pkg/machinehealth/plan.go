@@ -42,9 +42,11 @@ type Plan struct {
 	Target *Target
 	// Actions are carried out in this order.
 	Actions []remediation.Action
-	// Candidate means that a remediation is due that nothing refuses but perhaps the control
-	// plane slot.
+	// Candidate means that a remediation is due that nothing refuses but perhaps a limit over
+	// several Machines.
 	Candidate bool
+	// Withheld is why such a limit refuses it, nil if none does.
+	Withheld *remediation.Withholding
 	// Type is that of the remediation that begins by the plan, or would but for its refusal.
 	Type v1beta1.RemediationType
 	// Reason is what the plan depends on most, empty if there is nothing to be said.
@@ -69,26 +71,25 @@ const (
 func NewPlans(policy *Policy, targets []Target, now time.Time) []Plan {
 	plans := make([]Plan, 0, len(targets))
 	for i := range targets {
-		plans = append(plans, policy.plan(&targets[i], "", now))
+		plans = append(plans, policy.plan(&targets[i], nil, now))
 	}
 	return plans
 }
 
-// Withhold decides anew about a candidate that does not get the control plane slot.
-func (p *Policy) Withhold(plan *Plan, reason v1alpha1.DecisionReason, now time.Time) {
-	*plan = p.plan(plan.Target, reason, now)
+// Withhold decides anew about a candidate that a limit over several Machines refuses.
+func (p *Policy) Withhold(plan *Plan, withheld *remediation.Withholding, now time.Time) {
+	*plan = p.plan(plan.Target, withheld, now)
 }
 
 // planner is a plan in the making.
 type planner struct {
 	Plan
 	*Policy
-	now      time.Time
-	withheld v1alpha1.DecisionReason
+	now time.Time
 }
 
-func (p *Policy) plan(target *Target, withheld v1alpha1.DecisionReason, now time.Time) Plan {
-	plan := planner{Plan: Plan{Target: target}, Policy: p, now: now, withheld: withheld}
+func (p *Policy) plan(target *Target, withheld *remediation.Withholding, now time.Time) Plan {
+	plan := planner{Plan: Plan{Target: target, Withheld: withheld}, Policy: p, now: now}
 	plan.decide()
 	plan.endStrategy()
 	plan.postpone()
@@ -168,9 +169,12 @@ func (p *planner) begin() {
 		return
 	}
 	p.Candidate = true
-	if p.withheld != "" {
-		p.refuse(p.withheld)
+	if p.Withheld != nil {
+		p.refuse(p.Withheld.Reason)
 		p.recheckAt(p.now.Add(refusalRecheck))
+		if p.Until = p.Withheld.Until; !p.Until.IsZero() {
+			p.recheckAt(p.Until)
+		}
 		return
 	}
 	if deletion && p.backsOff() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object/objecttest"
 )
 
@@ -60,7 +61,7 @@ func refuse(strategy Strategy, which ...int) (*Policy, Plan, bool) {
 	}
 	plan := planFor(p, t, epoch)
 	if withheld && plan.Candidate {
-		p.Withhold(&plan, v1alpha1.DecidedControlPlaneBusy, epoch)
+		p.Withhold(&plan, &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}, epoch)
 	}
 	return p, plan, true
 }

@@ -13,6 +13,7 @@ import (
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/machine/v1beta1"
@@ -27,7 +28,7 @@ type machineHealthChecks struct {
 
 // newMachineHealthChecks makes the controller and starts nothing. The informers of the process must
 // have been made.
-func (p *process) newMachineHealthChecks(ctx context.Context, recorder events.EventRecorder) (*machineHealthChecks, error) {
+func (p *process) newMachineHealthChecks(ctx context.Context, recorder events.EventRecorder, budgets budget.Budgets) (*machineHealthChecks, error) {
 	m := &machineHealthChecks{
 		checks: nhcinformers.NewSharedInformerFactoryWithOptions(p.clients.nhc, 0, nhcinformers.WithTransform(stripManagedFields)).Machine().V1beta1().MachineHealthChecks(),
 		otherLeaders: informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(stripManagedFields),
@@ -40,7 +41,7 @@ func (p *process) newMachineHealthChecks(ctx context.Context, recorder events.Ev
 		Kube: p.clients.kube, Client: p.clients.nhc.MachineV1beta1(), Dynamic: p.clients.dynamic,
 		MachineHealthChecks: m.checks, Nodes: p.nodes, Leases: p.leases, LeaseNamespace: p.options.LeaseNamespace,
 		OtherLeaders: m.otherLeaders, CRDs: p.crds, Recorder: recorder, Clock: p.clock, ClockTrusted: p.clock.trusted,
-		DryRun: p.options.DryRun, BackOff: p.options.MachineBackOff, Metrics: p.registry,
+		DryRun: p.options.DryRun, BackOff: p.options.MachineBackOff, Budgets: budgets, Metrics: p.registry,
 	})
 	if err != nil {
 		return nil, err

@@ -33,6 +33,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
@@ -283,7 +284,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	}
 	var claims nodehealthcheck.MachineHealthChecks // Nil where they are left to others.
 	if enabled[machinehealthcheck.Name] {
-		if p.machines, err = p.newMachineHealthChecks(ctx, reportingAs(machinehealthcheck.ReportingController)); err != nil {
+		if p.machines, err = p.newMachineHealthChecks(ctx, reportingAs(machinehealthcheck.ReportingController), budgets); err != nil {
 			return err
 		}
 		claims = p.machines
@@ -314,6 +315,9 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	}
 	if p.machines != nil {
 		p.machines.Connect(p.controller)
+	}
+	if p.budgets != nil && p.machines != nil {
+		p.budgets.Connect(v1beta1.Kind, p.machines)
 	}
 	p.clock.changed = p.syncAll
 	return nil

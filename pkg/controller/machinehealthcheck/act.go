@@ -77,13 +77,19 @@ func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehe
 func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plan *machinehealth.Plan) remediation.Outcome {
 	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, slotName(plan.Target.Machine))
 	if reason != "" {
-		s.policy.Withhold(plan, reason, c.Clock.Now())
+		s.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, c.Clock.Now())
 		plan.Recheck = c.Clock.Now().Add(slotRecheck)
 		return c.carryOut(ctx, s, plan)
 	}
 	outcome := c.carryOut(ctx, s, plan)
-	release(outcome.Result == remediation.Unknown || (outcome.Err != nil && !apierrors.IsForbidden(outcome.Err)))
+	release(mayHaveBegun(&outcome))
 	return outcome
+}
+
+// mayHaveBegun reports whether a remediation may have begun although that has failed: the answer
+// may have been lost.
+func mayHaveBegun(outcome *remediation.Outcome) bool {
+	return outcome.Result == remediation.Unknown || (outcome.Err != nil && !apierrors.IsForbidden(outcome.Err))
 }
 
 // carryOut carries out a plan, unless it was made by a spec that is no longer the present one.
@@ -130,11 +136,12 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 }
 
 // outdated reports whether the MachineHealthCheck has changed since the snapshot, for example by a
-// pause, or whether the controller is no longer active.
+// pause, whether a RemediationBudget has, or whether the controller is no longer active.
 func (c *Controller) outdated(s *snapshot) bool {
 	check, err := c.checks.MachineHealthChecks(s.check.Namespace).Get(s.check.Name)
 	return err != nil || !c.Active() || check.UID != s.check.UID || check.Generation != s.check.Generation || !maps.Equal(check.Annotations, s.check.Annotations) ||
-		(check.DeletionTimestamp != nil) != (s.check.DeletionTimestamp != nil) || c.clockUntrusted() != s.policy.ClockUntrusted
+		(check.DeletionTimestamp != nil) != (s.check.DeletionTimestamp != nil) || c.clockUntrusted() != s.policy.ClockUntrusted ||
+		c.Budgets.Revision() != s.budgetRevision
 }
 
 // confirm reads Machine and Node live, right before something that cannot be undone, and judges them

@@ -5,7 +5,7 @@
 // nodehealthcheck: handlers turn events into the names of the MachineHealthChecks that they concern,
 // and a sync of one of these goes one way:
 //
-//	snapshot ─► plans ─► control plane slot ─► act ─► report
+//	snapshot ─► plans ─► control plane slot, budgets ─► act ─► report
 //
 // The decisions are those of package machinehealth, which is pure. What is about to begin is looked
 // at live.
@@ -34,6 +34,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	machineclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/machine/v1beta1"
 	machineinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/machine/v1beta1"
 	machinelisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/machine/v1beta1"
@@ -61,7 +62,8 @@ type NodeHealthChecks interface {
 	SyncAll()
 }
 
-// Config is what a Controller depends on. Every field is required, but for ClockTrusted and DryRun.
+// Config is what a Controller depends on. Every field is required, but for ClockTrusted, DryRun and
+// Budgets.
 type Config struct {
 	Kube                kubernetes.Interface
 	Client              machineclient.MachineHealthChecksGetter
@@ -82,6 +84,8 @@ type Config struct {
 	// DryRun has everything decided and nothing begun.
 	DryRun  bool
 	BackOff machinehealth.BackOff
+	// Budgets are the RemediationBudgets that this process looks after. Nil means none.
+	Budgets budget.Budgets
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
 }
@@ -106,11 +110,13 @@ type Controller struct {
 	active  activity
 	dropped droppedFields
 	missing missingNodes
-	writes  staleness.Tracker
-	states  sync.Map // Of *checkState, by cache.ObjectName.
-	metrics *metrics
-	events  eventReporter
-	crowded atomic.Int32
+	// underway is what RemediationBudgets count.
+	underway underway
+	writes   staleness.Tracker
+	states   sync.Map // Of *checkState, by cache.ObjectName.
+	metrics  *metrics
+	events   eventReporter
+	crowded  atomic.Int32
 }
 
 // The backoff of a sync that fails, and how long it waits for a cache to show its own write.
@@ -137,6 +143,9 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](syncRetryBase, syncRetryMax),
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
 		),
+	}
+	if c.Budgets == nil {
+		c.Budgets = budget.None{}
 	}
 	if err := config.Nodes.Informer().AddIndexers(nodeIndexers); err != nil {
 		return nil, fmt.Errorf("indexing Nodes: %w", err)

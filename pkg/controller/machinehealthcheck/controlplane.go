@@ -45,8 +45,11 @@ func slotName(machine *machinehealth.Machine) string {
 	if machine.Node != "" {
 		return machine.Node
 	}
-	return "Machine " + machine.Namespace + "/" + machine.Name
+	return machineName(machine.Namespace, machine.Name)
 }
+
+// machineName returns what stands for the Node of a Machine without one. No Node has such a name.
+func machineName(namespace, name string) string { return "Machine " + namespace + "/" + name }
 
 // ControlPlaneOccupants returns the control plane Machines whose remediation keeps another one, or a
 // control plane node, from being remediated: those that are being deleted, remediated by another
@@ -135,7 +138,7 @@ func (c *Controller) controlPlaneCRs() (names []string) {
 			if node, named := cr.Annotations[v1alpha1.AnnotationNodeName]; named {
 				names = append(names, node)
 			} else {
-				names = append(names, "Machine "+cr.Namespace+"/"+cr.Name)
+				names = append(names, machineName(cr.Namespace, cr.Name))
 			}
 		}
 	}

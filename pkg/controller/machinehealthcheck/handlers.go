@@ -97,6 +97,10 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 		}
 		return
 	}
+	if old == nil { // What another process has begun counts before the first sync.
+		c.setUnderway(keyOf(check), check.Status.RemediationHistory, nil, nil)
+	}
+	c.Budgets.NodesChanged()
 	c.wantMachines()
 	c.wantKinds(check)
 	c.enqueueNamespace(check.Namespace)
@@ -104,6 +108,7 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 }
 
 func (c *Controller) checkDeleted(key cache.ObjectName) {
+	c.Budgets.NodesChanged()
 	c.wantMachines()
 	c.enqueueNamespace(key.Namespace)
 	c.enqueue(key)
@@ -214,6 +219,9 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 	concerned := []*machinehealth.Machine{machine}
 	if old != nil {
 		concerned = append(concerned, old)
+	}
+	for _, one := range concerned {
+		c.Budgets.NodeChanged(slotName(one))
 	}
 	c.enqueue(c.selecting(concerned...)...)
 	for _, indexer := range c.remediations.Caches() {

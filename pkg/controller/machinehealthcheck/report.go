@@ -40,6 +40,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 		return time.Time{}, err
 	}
 	s.state.history, s.state.machines = remediations, s.machines
+	c.setUnderway(keyOf(s.check), remediations, s.machines, s.targets)
 	s.state.own = ownCRs(results)
 	changes := s.policy.Events(results, before, entries)
 	c.events.record(s.check, changes)

@@ -44,6 +44,8 @@ type snapshot struct {
 	policy    machinehealth.Policy
 	// overlaps are the other MachineHealthChecks that select the same Machines.
 	overlaps []string
+	// budgetRevision is that of the RemediationBudgets by which candidates were admitted.
+	budgetRevision int64
 	// heldLeases are leases that are held for Nodes of no target.
 	heldLeases []*coordinationv1.Lease
 	// finishedRounds are leases of owners that begin anew.
@@ -62,6 +64,9 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 			return nil, behind[0]
 		}
 		c.writes.Forget(key.String())
+	}
+	if err := c.Budgets.Ready(); err != nil {
+		return nil, err
 	}
 	criteria := machinehealth.NewCriteria(check)
 	machines, err := c.machinesIn(check.Namespace, criteria.API)

@@ -105,15 +105,18 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	}
 	plans := machinehealth.NewPlans(&s.policy, s.targets, now)
 	c.limit(s, plans, now)
+	reserved := c.admit(s, plans, now)
 	summary := &s.policy.Summary
 	klog.FromContext(ctx).V(4).Info("Syncing", "expected", summary.Expected, "healthy", summary.Healthy, "limit", summary.Limit, "ignored", summary.Ignored, "targets", len(plans))
 	for i := range plans {
 		logPlan(ctx, &plans[i])
 	}
 	if err := c.announce(ctx, s, plans, now); err != nil {
+		c.endReservations(s, reserved, nil)
 		return time.Time{}, err
 	}
 	results := c.act(ctx, s, plans)
+	c.endReservations(s, reserved, results)
 	return c.report(ctx, s, results, now)
 }
 
@@ -139,7 +142,7 @@ const slotRecheck = time.Second
 func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Time) {
 	for i := range plans {
 		if plan := &plans[i]; takesSlot(plan) && c.controlPlaneBusy(plan.Target.Machine) {
-			s.policy.Withhold(plan, v1alpha1.DecidedControlPlaneBusy, now)
+			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}, now)
 			plan.Recheck = health.Earliest(plan.Recheck, now.Add(slotRecheck))
 		}
 	}
@@ -208,5 +211,7 @@ func (c *Controller) releaseLeftLeases(ctx context.Context, key cache.ObjectName
 func (c *Controller) forget(key cache.ObjectName) {
 	c.writes.Forget(key.String())
 	c.states.Delete(key)
+	c.setUnderway(key, nil, nil, nil)
+	c.Budgets.Forget(claimantOf(key))
 	c.metrics.forget(key)
 }

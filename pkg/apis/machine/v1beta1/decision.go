@@ -62,7 +62,7 @@ var decisionTypes = map[v1alpha1.DecisionReason]v1alpha1.DecisionType{
 	v1alpha1.DecidedAwaitingDeletion: v1alpha1.DecisionWaiting, v1alpha1.DecidedRecovering: v1alpha1.DecisionWaiting, v1alpha1.DecidedNextBatch: v1alpha1.DecisionWaiting,
 	v1alpha1.DecidedCreateFailed: v1alpha1.DecisionWaiting, v1alpha1.DecidedDeleteFailed: v1alpha1.DecisionWaiting, v1alpha1.DecidedUpdateFailed: v1alpha1.DecisionWaiting,
 
-	v1alpha1.DecidedUnselected: v1alpha1.DecisionHeld, v1alpha1.DecidedDryRun: v1alpha1.DecisionHeld,
+	v1alpha1.DecidedUnselected: v1alpha1.DecisionHeld, v1alpha1.DecidedDryRun: v1alpha1.DecisionHeld, v1alpha1.DecidedBudgetExhausted: v1alpha1.DecisionHeld,
 	v1alpha1.DecidedInvalidSpec: v1alpha1.DecisionHeld, v1alpha1.DecidedTerminating: v1alpha1.DecisionHeld,
 	v1alpha1.DecidedClockUntrusted: v1alpha1.DecisionHeld, v1alpha1.DecidedClusterUpgrading: v1alpha1.DecisionHeld,
 	v1alpha1.DecidedPaused: v1alpha1.DecisionHeld, v1alpha1.DecidedGateClosed: v1alpha1.DecisionHeld, v1alpha1.DecidedExcluded: v1alpha1.DecisionHeld,

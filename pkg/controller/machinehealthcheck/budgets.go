@@ -1,0 +1,210 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// claimantOf returns a MachineHealthCheck as RemediationBudgets know it.
+func claimantOf(key cache.ObjectName) budget.Claimant {
+	return budget.Claimant{Kind: v1beta1.Kind, Name: key.String()}
+}
+
+// admit withholds the remediation of the candidates that a RemediationBudget refuses (spec M8.5). It
+// returns those of the others that begin: they have a reservation until endReservations.
+func (c *Controller) admit(s *snapshot, plans []machinehealth.Plan, now time.Time) (reserved []*machinehealth.Plan) {
+	var candidates []budget.Candidate
+	for i := range plans {
+		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
+			candidates = append(candidates, budget.Candidate{Node: slotName(plan.Target.Machine), Since: s.unhealthySince(plan.Target, now), Begins: plan.Begins()})
+		}
+	}
+	refusals, revision := c.Budgets.Admit(claimantOf(keyOf(s.check)), candidates)
+	s.budgetRevision = revision
+	for i := range plans {
+		plan := &plans[i]
+		if !plan.Candidate || plan.Withheld != nil {
+			continue
+		}
+		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {
+			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
+		} else if plan.Begins() {
+			reserved = append(reserved, plan)
+		}
+	}
+	return reserved
+}
+
+// unhealthySince returns when a target became unhealthy, or was first seen to be.
+func (s *snapshot) unhealthySince(t *machinehealth.Target, now time.Time) time.Time {
+	if !t.Verdict.Deadline.IsZero() {
+		return t.Verdict.Deadline
+	}
+	if entry := s.state.entries[t.Machine.Name]; entry != nil && entry.Detected != nil {
+		return entry.Detected.Time
+	}
+	return now
+}
+
+// endReservations says what became of the targets that were admitted.
+func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan, results []machinehealth.Result) {
+	if len(reserved) == 0 {
+		return
+	}
+	ends := make(map[string]budget.Result, len(results))
+	for _, result := range results {
+		switch name := slotName(result.Plan.Target.Machine); {
+		case result.Begun():
+			ends[name] = budget.Begun
+		case mayHaveBegun(result.Outcome):
+			ends[name] = budget.Uncertain
+		}
+	}
+	for _, plan := range reserved {
+		name := slotName(plan.Target.Machine)
+		c.Budgets.End(claimantOf(keyOf(s.check)), name, ends[name])
+	}
+}
+
+// underway are the remediations that have begun and not ended: those of the history, and the
+// remediation objects that are left. A Machine, and its Node, may be gone by then.
+type underway struct {
+	mu      sync.Mutex
+	byCheck map[cache.ObjectName]map[string]begun
+}
+
+// begun is one of them.
+type begun struct {
+	// name is that of the Node, or what stands for a Machine without one.
+	name    string
+	started time.Time
+}
+
+// set replaces the remediations of a MachineHealthCheck, by Machine. It returns the names that are
+// concerned.
+func (u *underway) set(check cache.ObjectName, now map[string]begun) (concerned []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.byCheck[check]
+	if maps.Equal(before, now) {
+		return nil
+	}
+	if u.byCheck == nil {
+		u.byCheck = map[cache.ObjectName]map[string]begun{}
+	}
+	for _, machines := range []map[string]begun{before, now} {
+		for _, one := range machines {
+			concerned = append(concerned, one.name)
+		}
+	}
+	if u.byCheck[check] = now; len(now) == 0 {
+		delete(u.byCheck, check)
+	}
+	return concerned
+}
+
+// nameOf returns under which name the remediation of a Machine is underway, empty if it is not.
+func (u *underway) nameOf(check cache.ObjectName, machine string) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.byCheck[check][machine].name
+}
+
+// of returns what is known of a name.
+func (u *underway) of(name string) (observed budget.Observation) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, machines := range u.byCheck {
+		for _, one := range machines {
+			if one.name == name {
+				observed.Merge(budget.Observation{Remediating: true, Started: one.started})
+			}
+		}
+	}
+	return observed
+}
+
+// setUnderway brings up to date what is underway by a MachineHealthCheck: the open entries of its
+// history, and the Machines that have a remediation object.
+func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remediation, machines map[string]*machinehealth.Machine, targets []machinehealth.Target) {
+	now := map[string]begun{}
+	for i := range history {
+		entry := &history[i]
+		if entry.Started == nil || entry.Finished != nil || entry.Closed != nil || entry.Machine == "" {
+			continue
+		}
+		name := c.underway.nameOf(check, entry.Machine)
+		switch machine := machines[entry.Machine]; {
+		case machine != nil:
+			name = slotName(machine)
+		case name != "": // The Machine is gone: it had this one.
+		case entry.TargetKind == "Node":
+			name = entry.TargetName
+		default:
+			name = machineName(check.Namespace, entry.Machine)
+		}
+		now[entry.Machine] = begun{name: name, started: entry.Started.Time}
+	}
+	for i := range targets {
+		for _, cr := range targets[i].Own {
+			if _, known := now[targets[i].Machine.Name]; !known {
+				now[targets[i].Machine.Name] = begun{name: slotName(targets[i].Machine), started: cr.CreationTimestamp.Time}
+			}
+		}
+	}
+	for _, name := range c.underway.set(check, now) {
+		c.Budgets.NodeChanged(name)
+	}
+}
+
+// Observe returns what the MachineHealthChecks know of a node, or of what stands for a Machine
+// without one, as RemediationBudgets count it (spec B3).
+func (c *Controller) Observe(name string) budget.Observation {
+	if !c.Active() {
+		return budget.Observation{}
+	}
+	observed := c.underway.of(name)
+	node := c.node(name)
+	for _, machine := range c.machinesOf(name) {
+		observed.Unhealthy = observed.Unhealthy || c.judgedUnhealthy(machine, node)
+	}
+	return observed
+}
+
+// judgedUnhealthy reports whether a MachineHealthCheck judges a Machine to be unhealthy, or soon.
+func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev1.Node) bool {
+	var conditions []corev1.NodeCondition
+	if node != nil {
+		conditions = node.Status.Conditions
+	}
+	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
+	return slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
+		criteria := machinehealth.NewCriteria(check)
+		state := criteria.Judge(machine, c.cachedNodeState(machine), conditions, false, c.Clock.Now()).State
+		return criteria.Selects(machine) && (state == machinehealth.SoonUnhealthy || state == machinehealth.Unhealthy)
+	})
+}
+
+// Wake syncs MachineHealthChecks.
+func (c *Controller) Wake(names []string) {
+	for _, name := range names {
+		if key, err := cache.ParseObjectName(name); err == nil {
+			c.enqueue(key)
+		}
+	}
+}
