@@ -1,0 +1,295 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// zoneLabel groups nodes in these tests.
+const zoneLabel = "topology.kubernetes.io/zone"
+
+// createBudget creates a RemediationBudget with the name of the scenario for its nodes, and waits
+// until it was evaluated.
+func (s *scenario) createBudget(change ...func(*v1alpha1.RemediationBudgetSpec)) {
+	s.t.Helper()
+	budget := &v1alpha1.RemediationBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name},
+		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}},
+	}
+	for _, c := range change {
+		c(&budget.Spec)
+	}
+	budgets := s.nhc.RemediationV1alpha1().RemediationBudgets()
+	_, err := budgets.Create(s.t.Context(), budget, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	s.atEnd = append(s.atEnd, func(ctx context.Context) { _ = budgets.Delete(ctx, s.name, metav1.DeleteOptions{}) })
+	s.eventually("the budget was evaluated", func() bool { return len(s.budget().Status.Conditions) > 0 })
+}
+
+func (s *scenario) budget() *v1alpha1.RemediationBudget {
+	s.t.Helper()
+	budget, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Get(s.t.Context(), s.name, metav1.GetOptions{})
+	require.NoError(s.t, err)
+	return budget
+}
+
+// updateBudget changes the spec of the budget.
+func (s *scenario) updateBudget(change func(*v1alpha1.RemediationBudgetSpec)) {
+	s.t.Helper()
+	s.eventually("the budget can be updated", func() bool {
+		budget := s.budget()
+		change(&budget.Spec)
+		_, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Update(s.t.Context(), budget, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			return false
+		}
+		require.NoError(s.t, err)
+		return true
+	})
+}
+
+// eventuallyHeldByBudget waits until a node waits for a budget, with this message.
+func (s *scenario) eventuallyHeldByBudget(node, message string) {
+	s.t.Helper()
+	s.eventually("node "+node+" is held: "+message, func() bool {
+		entry := s.entry(node)
+		return entry != nil && entry.Decision != nil && entry.Decision.Reason == v1alpha1.DecidedBudgetExhausted && entry.Decision.Message == message
+	})
+	require.Nil(s.t, s.cr(node))
+}
+
+// eventuallyBudget waits until the status of the budget has these numbers: observed, unhealthy and
+// remediating nodes, and allowed remediations.
+func (s *scenario) eventuallyBudget(numbers ...int32) {
+	s.t.Helper()
+	s.eventually(fmt.Sprintf("budget %v", numbers), func() bool {
+		status := s.budget().Status
+		var found []int32
+		for _, n := range []*int32{status.ObservedNodes, status.UnhealthyNodes, status.RemediatingNodes, status.RemediationsAllowed} {
+			if n != nil {
+				found = append(found, *n)
+			}
+		}
+		return slices.Equal(numbers, found)
+	})
+}
+
+func (s *scenario) budgetCondition(conditionType string) metav1.Condition {
+	s.t.Helper()
+	condition := meta.FindStatusCondition(s.budget().Status.Conditions, conditionType)
+	require.NotNil(s.t, condition)
+	return *condition
+}
+
+// eventuallyBudgetEvent waits until there is an event with this reason and note about the budget.
+func (s *scenario) eventuallyBudgetEvent(reason, note string) {
+	s.t.Helper()
+	about := fields.Set{"regarding.kind": v1alpha1.BudgetKind, "regarding.name": s.name, "reason": reason}
+	s.eventually("event "+reason+": "+note, func() bool {
+		list, err := s.kube.EventsV1().Events(metav1.NamespaceDefault).List(s.t.Context(), metav1.ListOptions{FieldSelector: about.String()})
+		require.NoError(s.t, err)
+		return len(list.Items) == 1 && list.Items[0].Note == note && list.Items[0].ReportingController == "RemediationBudget"
+	})
+}
+
+func maxConcurrent(n int) func(*v1alpha1.RemediationBudgetSpec) {
+	return func(spec *v1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt(n)) }
+}
+
+// TestBudget: what a RemediationBudget keeps from beginning, and what it says (spec B).
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	t.Run("B3.2-maxConcurrent", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a", "b", "c")
+		s.createNHC()
+		s.createBudget(maxConcurrent(1), func(spec *v1alpha1.RemediationBudgetSpec) { spec.Reason = "Storage rebuilds slowly." })
+		s.eventuallyBudget(3, 0, 0, 1)
+		s.fail("a")
+		s.eventuallyCR("a")
+		s.eventuallyBudget(3, 1, 1, 0)
+		require.Equal(t, v1alpha1.ReasonBudgetAvailable, s.budgetCondition(v1alpha1.ConditionBudgetExhausted).Reason, "B5.2: nobody waits yet")
+		s.fail("b")
+		s.eventuallyHeldByBudget("b", s.name+": 1 of at most 1 nodes are under remediation. Storage rebuilds slowly.")
+		s.eventuallyBudgetEvent(v1alpha1.ReasonBudgetExhausted, "1 node waits: "+s.node("b"))
+		s.fail("c")
+		s.eventuallyHeldByBudget("c", s.name+": 1 of at most 1 nodes are under remediation. Storage rebuilds slowly.")
+		s.eventuallyBudget(3, 3, 1, 0)
+		s.eventually("both are named", func() bool {
+			return s.budgetCondition(v1alpha1.ConditionBudgetExhausted).Message == fmt.Sprintf("2 nodes wait: %s, %s", s.node("b"), s.node("c"))
+		})
+		s.heal("a")
+		s.eventuallyCR("b") // B4.1: it has been unhealthy for longer than c.
+		require.Nil(t, s.cr("c"), "B3.2")
+		s.heal("c") // B4.2: what waits may go by itself.
+		s.eventuallyBudgetEvent(v1alpha1.ReasonBudgetAvailable, "No node waits for the budget")
+		s.heal("b")
+		s.eventuallyBudget(3, 0, 0, 1)
+	})
+	t.Run("B3.3-zones", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a1", "a2", "a3", "b1", "b2", "none")
+		for _, name := range []string{"a1", "a2", "a3", "b1", "b2"} {
+			s.patchNode(name, "labels", map[string]any{zoneLabel: "zone-" + name[:1]})
+		}
+		s.createBudget(func(spec *v1alpha1.RemediationBudgetSpec) {
+			spec.TopologyKey, spec.MaxUnhealthy = zoneLabel, new(intstr.FromString("30%"))
+		})
+		s.eventuallyBudget(6, 0, 0, 1)
+		require.Len(t, s.budget().Status.Groups, 3, "a zone each, and one for the node without")
+		s.fail("a1")
+		s.fail("a2")
+		s.eventuallyBudget(6, 2, 0, 0)
+		s.createNHC() // B3.1: nodes that nothing selects have counted, too.
+		s.eventuallyHeldByBudget("a1", s.name+" zone-a: 2 of at most 1 nodes are not healthy")
+		s.eventuallyHeldByBudget("a2", s.name+" zone-a: 2 of at most 1 nodes are not healthy")
+		s.fail("b1")
+		s.eventuallyCR("b1") // Another zone.
+		s.fail("none")
+		s.eventuallyCR("none")
+		s.heal("a1")
+		s.eventuallyCR("a2")
+	})
+	t.Run("B2-minInterval", func(t *testing.T) {
+		t.Parallel()
+		const interval = 8 * time.Second
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a", "b", "c")
+		s.createBudget(func(spec *v1alpha1.RemediationBudgetSpec) { spec.MinInterval = &metav1.Duration{Duration: interval} })
+		for _, name := range []string{"a", "b", "c"} {
+			s.fail(name)
+		}
+		s.createNHC()
+		var begun []time.Time
+		for _, name := range []string{"a", "b", "c"} { // B4.1: as long as they are equally old, by name.
+			begun = append(begun, s.eventuallyCR(name).GetCreationTimestamp().Time)
+		}
+		for i := range begun[1:] {
+			require.GreaterOrEqual(t, begun[i+1].Sub(begun[i]), interval-time.Second, "B2, in the whole seconds of creationTimestamp")
+		}
+	})
+	t.Run("B4.2-brake", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a", "b")
+		s.createNHC()
+		s.fail("a")
+		s.eventuallyCR("a")
+		s.createBudget(maxConcurrent(0))
+		s.fail("b")
+		s.eventuallyHeldByBudget("b", s.name+": 1 of at most 0 nodes are under remediation")
+		s.heal("a")
+		s.eventuallyNoCR("a") // B1.2: it never holds up a recovery.
+		s.eventuallyBudget(2, 1, 0, 0)
+		require.NoError(t, s.nhc.RemediationV1alpha1().RemediationBudgets().Delete(t.Context(), s.name, metav1.DeleteOptions{}))
+		s.eventuallyCR("b") // B4.2: deleted while it holds a node.
+	})
+	t.Run("B2.2-invalid", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a")
+		s.createNHC()
+		s.createBudget(maxConcurrent(5), func(spec *v1alpha1.RemediationBudgetSpec) {
+			spec.Schedules = []v1alpha1.BudgetSchedule{{Cron: "0 9 * * 1-5", TimeZone: "Middle-earth/Shire", Duration: metav1.Duration{Duration: time.Hour}}}
+		})
+		s.fail("a")
+		s.eventuallyHeldByBudget("a", s.name+": schedule 1: unknown time zone Middle-earth/Shire")
+		valid := s.budgetCondition(v1alpha1.ConditionBudgetValid)
+		require.Equal(t, metav1.ConditionFalse, valid.Status, "B2.2")
+		s.eventuallyBudgetEvent(v1alpha1.ReasonInvalidBudget, valid.Message)
+		s.updateBudget(func(spec *v1alpha1.RemediationBudgetSpec) { spec.Schedules[0].TimeZone = "Europe/Berlin" })
+		s.eventuallyCR("a")
+	})
+	t.Run("B2-schedules", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a")
+		s.createNHC()
+		now := time.Now().UTC()
+		s.createBudget(maxConcurrent(0), func(spec *v1alpha1.RemediationBudgetSpec) {
+			spec.Schedules = []v1alpha1.BudgetSchedule{{Cron: fmt.Sprintf("0 %d * * *", now.Hour()), Duration: metav1.Duration{Duration: 2 * time.Hour}}}
+		})
+		s.fail("a")
+		until := now.Truncate(time.Hour).Add(2 * time.Hour)
+		s.eventuallyHeldByBudget("a", s.name+": 0 of at most 0 nodes are under remediation, until "+until.Format(time.RFC3339))
+		require.True(t, until.Equal(s.entry("a").Decision.NextCheckTime.Time), "B5.1")
+		s.updateBudget(func(spec *v1alpha1.RemediationBudgetSpec) { // Closed for the next hours.
+			spec.Schedules[0].Cron = fmt.Sprintf("0 %d * * *", (now.Hour()+12)%24)
+		})
+		s.eventuallyCR("a")
+	})
+}
+
+// patchNode merges something into the metadata of a node.
+func (s *scenario) patchNode(name, field string, values map[string]any) {
+	s.t.Helper()
+	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name), metadataPatch(field, values))
+}
+
+// TestBudgetIsShared: several NodeHealthChecks share one budget (spec B1.1, B4.1).
+func TestBudgetIsShared(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createBudget(maxConcurrent(2))
+	var names []string
+	for i := range 6 {
+		names = append(names, fmt.Sprintf("n%d", i))
+	}
+	s.createNodes(names...)
+	for i, name := range names { // In pairs, the last ones have failed first.
+		s.setCondition(name, "Ready", "Unknown", time.Now().Add(time.Duration(-i)*time.Minute))
+		s.patchNode(name, "labels", map[string]any{"pair": fmt.Sprint(i % 3)})
+	}
+	for i := range 3 {
+		nhc := s.spec(func(spec *v1alpha1.NodeHealthCheckSpec) {
+			spec.Selector.MatchLabels["pair"] = fmt.Sprint(i)
+		})
+		nhc.Name = fmt.Sprintf("%s-%d", s.name, i)
+		checks := s.nhc.RemediationV1alpha1().NodeHealthChecks()
+		s.atEnd = append(s.atEnd, func(ctx context.Context) {
+			allow := []byte(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationAllowDelete + `":""}}}`)
+			_, _ = checks.Patch(ctx, nhc.Name, types.MergePatchType, allow, metav1.PatchOptions{})
+			_ = checks.Delete(ctx, nhc.Name, metav1.DeleteOptions{})
+		})
+		_, err := checks.Create(t.Context(), nhc, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	remediated := map[string]bool{}
+	for len(remediated) < len(names) {
+		var running []string
+		s.eventually("two are under remediation", func() bool {
+			running = nil
+			for _, cr := range s.crs() {
+				running = append(running, strings.TrimPrefix(cr.GetName(), s.name+"-"))
+			}
+			require.LessOrEqual(t, len(running), 2, "B3.2: never more, whoever wants it")
+			return len(running) == 2
+		})
+		for _, name := range running {
+			require.False(t, remediated[name])
+			remediated[name] = true
+			s.heal(name)
+			s.eventuallyNoCR(name)
+		}
+	}
+}
