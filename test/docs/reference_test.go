@@ -18,11 +18,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reference returns the pages with the rules. The rules on MachineHealthChecks begin with M.
+// reference returns the pages with the rules. The rules on MachineHealthChecks begin with M, those on RemediationBudgets with B.
 func reference(t *testing.T) string {
 	t.Helper()
 	text := ""
-	for _, page := range []string{"nodehealthcheck.md", "machinehealthcheck.md"} {
+	for _, page := range []string{"nodehealthcheck.md", "machinehealthcheck.md", "remediationbudget.md"} {
 		content, err := os.ReadFile(filepath.Join(root, "docs", "reference", page))
 		require.NoError(t, err)
 		text += string(content)
@@ -31,9 +31,9 @@ func reference(t *testing.T) string {
 }
 
 var (
-	ruleLine    = regexp.MustCompile(`(?m)^(?:- |## )(P\d+|M?\d+[a-z]?(?:\.\d+)?) `)
-	citation    = regexp.MustCompile(`\bspec ((?:P\d+|M?\d+[a-z]?(?:\.\d+)?)(?:(?:, | to | and )(?:P\d+|M?\d+[a-z]?\.\d+))*)`)
-	citedNumber = regexp.MustCompile(`P\d+|M?\d+[a-z]?(?:\.\d+)?`)
+	ruleLine    = regexp.MustCompile(`(?m)^(?:- |## )(P\d+|[MB]?\d+[a-z]?(?:\.\d+)?) `)
+	citation    = regexp.MustCompile(`\bspec ((?:P\d+|[MB]?\d+[a-z]?(?:\.\d+)?)(?:(?:, | to | and )(?:P\d+|[MB]?\d+[a-z]?\.\d+))*)`)
+	citedNumber = regexp.MustCompile(`P\d+|[MB]?\d+[a-z]?(?:\.\d+)?`)
 	nextLine    = regexp.MustCompile(`\n\s*// ?`)
 
 	metricName = regexp.MustCompile(`^(?:nhc|nodehealthcheck|mapi)_[a-z_]+$`)

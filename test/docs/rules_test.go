@@ -28,7 +28,7 @@ var complete = []string{"5", "10", "11", "12", "13", "14", "15", "16", "17", "18
 const tabled = "23"
 
 var (
-	row    = regexp.MustCompile(`^\| (P\d+|M?\d+[a-z]?(?:\.\d+)?) \| (.+) \| (.+) \|$`)
+	row    = regexp.MustCompile(`^\| (P\d+|[MB]?\d+[a-z]?(?:\.\d+)?) \| (.+) \| (.+) \|$`)
 	quoted = regexp.MustCompile("`([^`]+)`( \\((?:nightly|monitoring|chart)\\))?")
 )
 
