@@ -71,9 +71,17 @@ clean: ## Remove what was built.
 
 ##@ Try
 
+# What the demo shows; another name gets a list.
+SCENARIO ?= nodes
+
 .PHONY: demo
-demo: build localkube ## Show the controller at work on a control plane of its own (KEEP=1 leaves it running).
-	go run ./test/demo
+demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes or machines; KEEP=1 leaves it running).
+	go run ./test/demo '$(SCENARIO)'
+
+# Before anything is built.
+.PHONY: demo-scenario
+demo-scenario:
+	@go run ./test/demo -check '$(SCENARIO)'
 
 ##@ Test
 

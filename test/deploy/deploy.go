@@ -38,7 +38,7 @@ const (
 
 // Install applies the manifest and waits until the ServiceAccount exists.
 func Install(ctx context.Context, cluster *localkube.ControlPlane) error {
-	root, err := moduleRoot()
+	root, err := ModuleRoot()
 	if err != nil {
 		return err
 	}
@@ -47,6 +47,18 @@ func Install(ctx context.Context, cluster *localkube.ControlPlane) error {
 	}
 	if _, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodehealthchecks.remediation.medik8s.io"); err != nil {
 		return fmt.Errorf("waiting for the CRD: %w", err)
+	}
+	return nil
+}
+
+// InstallOverlay applies one of manifests/overlays.
+func InstallOverlay(ctx context.Context, cluster *localkube.ControlPlane, name string) error {
+	root, err := ModuleRoot()
+	if err != nil {
+		return err
+	}
+	if _, err := cluster.Kubectl(ctx, "apply", "-k", filepath.Join(root, "manifests", "overlays", name)); err != nil {
+		return fmt.Errorf("applying the overlay %s: %w", name, err)
 	}
 	return nil
 }
@@ -174,7 +186,7 @@ func Executable() (string, error) {
 	if path := os.Getenv("NHC_CONTROLLER"); path != "" {
 		return path, nil
 	}
-	root, err := moduleRoot()
+	root, err := ModuleRoot()
 	if err != nil {
 		return "", err
 	}
@@ -185,8 +197,8 @@ func Executable() (string, error) {
 	return path, nil
 }
 
-// moduleRoot returns the directory of go.mod.
-func moduleRoot() (string, error) {
+// ModuleRoot returns the directory of go.mod.
+func ModuleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

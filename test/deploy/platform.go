@@ -45,7 +45,7 @@ spec:
 // WriteKustomization writes to a directory what docs/installation.md has users write: base
 // with components. The namespace is the parameter of the component of that name.
 func WriteKustomization(dir, namespace string, components ...string) error {
-	root, err := moduleRoot()
+	root, err := ModuleRoot()
 	if err != nil {
 		return err
 	}

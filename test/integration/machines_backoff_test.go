@@ -57,7 +57,7 @@ func testMachineBackOff(t *testing.T, c *cluster) {
 		require.NoError(t, err)
 		return len(leases.Items) == 0
 	})
-	require.Equal(t, []string{"m1", "m2", "m3", "m4"}, set.names())
+	require.Equal(t, []string{"m1", "m2", "m3", "m4"}, set.Created())
 	require.Len(t, s.deleteRequests(""), 3)
 }
 

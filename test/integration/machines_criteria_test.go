@@ -79,7 +79,7 @@ func testMachineHeld(t *testing.T, c *cluster) {
 	for _, name := range []string{"paused", "skipped", "excluded", "twin", "unowned"} {
 		s.join(name)
 	}
-	require.NoError(t, s.patchStatus(t.Context(), "twin-too", map[string]any{"nodeRef": map[string]any{"kind": "Node", "name": s.nodeName("twin")}}))
+	require.NoError(t, s.provided.PatchStatus(t.Context(), "twin-too", map[string]any{"nodeRef": map[string]any{"kind": "Node", "name": s.nodeName("twin")}}))
 	s.labelNode("excluded", map[string]any{"remediation.medik8s.io/exclude-from-remediation": "true"})
 	s.createCheck()
 	for _, name := range []string{"paused", "skipped", "excluded", "twin", "unowned"} {

@@ -51,7 +51,7 @@ func testMachineReplaced(t *testing.T, c *cluster) {
 	s.setReady("m2", corev1.ConditionUnknown)
 	s.eventuallyGone("m2")
 	s.eventuallyCounts(3, 3)
-	require.Equal(t, []string{"m1", "m2", "m3", "m4"}, set.names())
+	require.Equal(t, []string{"m1", "m2", "m3", "m4"}, set.Created())
 	require.Len(t, s.deleteRequests(""), 1, "M10.2: one request")
 	s.eventually("the history shows the replacement", func() bool {
 		history := s.status().RemediationHistory

@@ -131,7 +131,7 @@ func testMachinesOfClusterAPI(t *testing.T, c *cluster) {
 	for i := range 20 {
 		name := fmt.Sprintf("elsewhere-%d", i)
 		s.createMachine(name, finalized, elsewhere)
-		require.NoError(t, s.patchStatus(t.Context(), name, map[string]any{"nodeRef": map[string]any{"name": fmt.Sprintf("not-here-%d", i)}}))
+		require.NoError(t, s.provided.PatchStatus(t.Context(), name, map[string]any{"nodeRef": map[string]any{"name": fmt.Sprintf("not-here-%d", i)}}))
 	}
 	s.createCheck(func(check *v1beta1.MachineHealthCheck) { check.Spec.NodeStartupTimeout = new("1s") })
 	s.eventually("the counts", func() bool {
@@ -154,7 +154,9 @@ func TestMachinesOfControlPlane(t *testing.T) {
 	s := newMachineScenario(t, c, openShiftMachine)
 	// The control plane label alone makes it one; the other control plane nodes are healthy, for etcd.
 	controlPlane := map[string]string{"node-role.kubernetes.io/control-plane": ""}
-	joins := func(ctx context.Context, machine string) error { return s.tryJoin(ctx, machine, controlPlane) }
+	joins := func(ctx context.Context, machine string) error {
+		return s.provided.Join(ctx, machine, s.labelled(controlPlane))
+	}
 	set := s.startMachineSet(5, joins)
 	s.eventually("all have joined", func() bool {
 		nodes, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: scenarioLabel + "=" + s.name})
@@ -187,7 +189,7 @@ func TestMachinesOfControlPlane(t *testing.T) {
 		return s.machine("m1") == nil && s.machine("m2") == nil
 	})
 	s.eventuallyCounts(5, 5)
-	require.Equal(t, []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"}, set.names())
+	require.Equal(t, []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"}, set.Created())
 	require.Empty(t, nhc.crs(), "M15.1: the Nodes belong to the MachineHealthChecks")
 	requests := s.deleteRequests("")
 	require.Len(t, requests, 2)

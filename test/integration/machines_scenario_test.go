@@ -26,6 +26,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/machineset"
 )
 
 // machineScenario is one MachineHealthCheck with its Machines, their Nodes and their owner, in a
@@ -39,6 +40,8 @@ type machineScenario struct {
 	// kind is that of the Machines.
 	kind  optionalKind
 	owner metav1.OwnerReference
+	// provided creates Machines and gives them Nodes.
+	provided *machineset.Machines
 }
 
 func newMachineScenario(t *testing.T, c *cluster, kind optionalKind) *machineScenario {
@@ -51,6 +54,9 @@ func newMachineScenario(t *testing.T, c *cluster, kind optionalKind) *machineSce
 	owner, err := c.kube.CoreV1().ConfigMaps(s.name).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	s.owner = metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: new(true)}
+	s.provided = &machineset.Machines{
+		Kube: c.kube, Dynamic: c.dynamic, Resource: kind.resource, Namespace: s.name, Owner: s.owner, NodeName: s.nodeName,
+	}
 	t.Cleanup(s.cleanUp)
 	return s
 }
@@ -75,9 +81,7 @@ func (s *machineScenario) cleanUp() {
 	_ = s.kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: scenarioLabel + "=" + s.name})
 }
 
-func (s *machineScenario) machines() dynamic.ResourceInterface {
-	return s.dynamic.Resource(s.kind.resource).Namespace(s.name)
-}
+func (s *machineScenario) machines() dynamic.ResourceInterface { return s.provided.Client() }
 
 func (s *machineScenario) mhcs() dynamic.ResourceInterface {
 	return s.dynamic.Resource(machineHealthCheck.resource).Namespace(s.name)
@@ -215,34 +219,14 @@ func (s *machineScenario) eventuallyGone(machine string) {
 // createMachine creates a Machine that is owned, without a Node, and change changes it.
 func (s *machineScenario) createMachine(name string, change ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 	s.t.Helper()
-	machine, err := s.tryMachine(s.t.Context(), name, change...)
+	machine, err := s.provided.Create(s.t.Context(), name, change...)
 	require.NoError(s.t, err)
 	return machine
 }
 
-func (s *machineScenario) tryMachine(ctx context.Context, name string, change ...func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
-	machine := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
-	if s.kind.resource.Group == v1beta1.MachineAPICluster {
-		machine.Object["spec"] = map[string]any{
-			"clusterName": "this", "bootstrap": map[string]any{"dataSecretName": "none"},
-			"infrastructureRef": map[string]any{"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "TestMachine", "name": name},
-		}
-	}
-	machine.SetGroupVersionKind(s.kind.resource.GroupVersion().WithKind(s.kind.kind))
-	machine.SetName(name)
-	machine.SetLabels(map[string]string{"role": "worker"})
-	machine.SetOwnerReferences([]metav1.OwnerReference{s.owner})
-	for _, c := range change {
-		c(machine)
-	}
-	return s.machines().Create(ctx, machine, metav1.CreateOptions{})
-}
-
 func unowned(machine *unstructured.Unstructured) { machine.SetOwnerReferences(nil) }
 
-func finalized(machine *unstructured.Unstructured) {
-	machine.SetFinalizers([]string{"test.nhc-controller.io/instance"})
-}
+func finalized(machine *unstructured.Unstructured) { machineset.Finalized(machine) }
 
 func machineAnnotated(key, value string) func(*unstructured.Unstructured) {
 	return func(machine *unstructured.Unstructured) { machine.SetAnnotations(map[string]string{key: value}) }
@@ -260,46 +244,34 @@ func machineLabelled(labels map[string]string) func(*unstructured.Unstructured) 
 func (s *machineScenario) join(machines ...string) {
 	s.t.Helper()
 	for _, name := range machines {
-		require.NoError(s.t, s.tryJoin(s.t.Context(), name, nil))
+		require.NoError(s.t, s.joins(s.t.Context(), name))
 	}
 }
 
 // nodeName returns the name of the Node of a Machine: Nodes have no namespace.
 func (s *machineScenario) nodeName(machine string) string { return s.name + "-" + machine }
 
-func (s *machineScenario) tryJoin(ctx context.Context, machine string, labels map[string]string) error {
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: s.nodeName(machine), Labels: map[string]string{scenarioLabel: s.name}},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{readyCondition(corev1.ConditionTrue, time.Now().Add(-time.Hour))}},
-	}
-	maps.Copy(node.Labels, labels)
-	if s.kind.resource.Group == v1beta1.MachineAPICluster {
-		node.Annotations = map[string]string{"cluster.x-k8s.io/cluster-name": "this", "cluster.x-k8s.io/cluster-namespace": s.name}
-	}
-	if _, err := s.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	return s.patchStatus(ctx, machine, map[string]any{"phase": "Running", "nodeRef": map[string]any{"kind": "Node", "name": s.nodeName(machine)}})
+// joins is the provider whose Machines all get a Node.
+func (s *machineScenario) joins(ctx context.Context, machine string) error {
+	return s.provided.Join(ctx, machine, s.labelled(nil))
 }
 
-// patchStatus changes the status of a Machine, as its provider would.
-func (s *machineScenario) patchStatus(ctx context.Context, machine string, status map[string]any) error {
-	if s.kind.resource.Group == v1beta1.MachineAPICluster {
-		if ref, ok := status["nodeRef"].(map[string]any); ok {
-			delete(ref, "kind") // Its version v1beta2 has only a name.
-		}
+// labelled gives a new Node the label of the scenario, and others.
+func (s *machineScenario) labelled(labels map[string]string) func(*corev1.Node) {
+	return func(node *corev1.Node) {
+		node.Labels[scenarioLabel] = s.name
+		maps.Copy(node.Labels, labels)
 	}
-	patch, err := json.Marshal(map[string]any{"status": status})
-	if err != nil {
-		return err
-	}
-	_, err = s.machines().Patch(ctx, machine, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	return err
+}
+
+// fails is the provider whose Machines all fail.
+func (s *machineScenario) fails(ctx context.Context, machine string) error {
+	return s.provided.PatchStatus(ctx, machine, map[string]any{"phase": "Failed"})
 }
 
 func (s *machineScenario) setPhase(machine, phase string) {
 	s.t.Helper()
-	require.NoError(s.t, s.patchStatus(s.t.Context(), machine, map[string]any{"phase": phase}))
+	require.NoError(s.t, s.provided.PatchStatus(s.t.Context(), machine, map[string]any{"phase": phase}))
 }
 
 // setReady sets the condition Ready of the Node of a Machine, as of now.
@@ -341,6 +313,24 @@ func (s *machineScenario) deleteRequests(name string) []localkube.Request {
 	return s.audited(s.t, func(r localkube.Request) bool {
 		return r.User == deploy.User && r.Verb == "delete" && r.Resource == "machines" && r.Namespace == s.name && (name == "" || r.Name == name)
 	})
+}
+
+// startMachineSet starts the stand-in for the controller of the owner, and for the provider. It
+// stops at the end of the test.
+func (s *machineScenario) startMachineSet(replicas int, provide func(ctx context.Context, machine string) error) *machineset.Set {
+	s.t.Helper()
+	set := &machineset.Set{
+		Machines: s.provided, Replicas: machineset.Fixed(replicas), Provide: provide,
+		Name: func(n int) string { return fmt.Sprintf("m%d", n) },
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- set.Run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		require.NoError(s.t, <-ended)
+	})
+	return set
 }
 
 // events returns the notes of all events with this reason about an object of the scenario.

@@ -101,8 +101,7 @@ func (k optionalKind) crd() string { return k.resource.GroupResource().String() 
 // applyOverlay installs the controller as it is meant for a platform.
 func (c *cluster) applyOverlay(t *testing.T, name string) {
 	t.Helper()
-	_, err := c.Kubectl(t.Context(), "apply", "-k", filepath.Join("..", "..", "manifests", "overlays", name))
-	require.NoError(t, err)
+	require.NoError(t, deploy.InstallOverlay(t.Context(), c.ControlPlane, name))
 }
 
 // installOptional installs kinds and waits until they are served. They go at the end

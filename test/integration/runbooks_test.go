@@ -161,7 +161,7 @@ func machinesInTrouble(t *testing.T, c *cluster) {
 	s.setPhase("a", "Failed")
 	s.eventuallyGone("a")
 
-	s.name = machineNamespace
+	s.name, s.provided.Namespace = machineNamespace, machineNamespace
 	s.createMachine("b", unowned)
 	s.join("b")
 	s.setReady("b", corev1.ConditionUnknown)
