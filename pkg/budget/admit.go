@@ -13,6 +13,10 @@ import (
 // Claimant is a health check that wants nodes remediated.
 type Claimant struct{ Kind, Name string }
 
+func (c Claimant) compare(other Claimant) int {
+	return cmp.Or(cmp.Compare(c.Kind, other.Kind), cmp.Compare(c.Name, other.Name))
+}
+
 // Candidate is a node whose remediation is due, as far as its health check is concerned.
 type Candidate struct {
 	// Node is the name of the Node, or what stands for a Machine without one.
@@ -30,7 +34,18 @@ type waiter struct {
 	claimant Claimant
 	// budgets are the names of all budgets that refuse it, sorted.
 	budgets []string
-	// woken is when the claimant was told that they do no longer, zero if they do.
+}
+
+// compare has the order of spec B4.1: the one that is unhealthy for the longest first, then by
+// name.
+func (w *waiter) compare(other *waiter) int {
+	return cmp.Or(w.Since.Compare(other.Since), cmp.Compare(w.Node, other.Node), w.claimant.compare(other.claimant))
+}
+
+// queue is what a claimant waits for.
+type queue struct {
+	waiters []*waiter
+	// woken is when the claimant was told that something of it may begin, zero if nothing may.
 	woken time.Time
 }
 
@@ -38,165 +53,167 @@ type waiter struct {
 // come after it. Normally it looks at once; one that cannot must not hold up the others.
 const precedence = 5 * time.Second
 
+// lapsed reports whether the claimant was woken, and has not looked for too long.
+func (q *queue) lapsed(now time.Time) bool {
+	return !q.woken.IsZero() && now.Sub(q.woken) >= precedence
+}
+
 // Admit decides which candidates of a claimant may begin at the instant now, in the order of
 // spec B4.1 over all claimants that are known to wait. It returns why the others may not, by
 // node. Those that may, and begin, have a reservation until End is called for them. What the
 // claimant waited for before is forgotten, and so are its reservations for remediations that
-// have begun: the caches of the claimant have to show its last writes.
+// have begun: SetNode has to have been called with what the caches show, and these have to show
+// the last writes of the claimant.
 func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time) map[string]*Refusal {
 	c.drop(func(r *reservation) bool { return r.claimant == claimant && r.began && r.expires.IsZero() })
 	delete(c.waiting, claimant)
 	if len(candidates) == 0 || len(c.budgets) == 0 {
 		return nil
 	}
-	all := c.others(claimant, now)
-	for _, candidate := range candidates {
-		all = append(all, &waiter{Candidate: candidate, claimant: claimant})
-	}
+	waiting := &queue{}
 	refusals := map[string]*Refusal{}
-	c.tryInOrder(all, now, func(w *waiter, refused []*Refusal) (keep bool) {
-		if w.claimant != claimant {
-			return false
+	a := attempt{Counts: c, now: now}
+	for _, w := range c.before(claimant, candidates, now) {
+		if w.claimant != claimant { // Takes its place from those that follow.
+			if w.Begins && !a.refuses(w, false) {
+				a.keepTentatively(w)
+			}
+			continue
 		}
-		if len(refused) > 0 {
-			refusals[w.Node] = refused[0]
-			c.waiting[claimant] = append(c.waiting[claimant], w)
+		if a.refuses(w, true) {
+			refusals[w.Node] = a.found[0].refusal(now)
+			waiting.waiters = append(waiting.waiters, w)
+		} else if w.Begins {
+			a.keep(w)
 		}
-		return true
-	})
+	}
+	a.end()
+	if len(waiting.waiters) > 0 {
+		c.waiting[claimant] = waiting
+	}
 	return refusals
 }
 
-// others returns the waiters that come before those of a claimant that are later in the order.
-func (c *Counts) others(claimant Claimant, now time.Time) (others []*waiter) {
-	for other, waiters := range c.waiting {
-		for _, w := range waiters {
-			if other != claimant && w.Begins && (w.woken.IsZero() || now.Sub(w.woken) < precedence) {
-				others = append(others, w)
+// before returns the candidates of a claimant, and what others wait for, in order.
+func (c *Counts) before(claimant Claimant, candidates []Candidate, now time.Time) []*waiter {
+	all := make([]*waiter, 0, len(candidates))
+	for _, candidate := range candidates {
+		all = append(all, &waiter{Candidate: candidate, claimant: claimant})
+	}
+	last := slices.MaxFunc(all, (*waiter).compare)
+	for _, others := range c.waiting {
+		if others.lapsed(now) {
+			continue
+		}
+		for _, w := range others.waiters {
+			if w.Begins && w.compare(last) < 0 {
+				all = append(all, w)
 			}
 		}
 	}
-	return others
+	slices.SortFunc(all, (*waiter).compare)
+	return all
 }
 
-// Woken returns the claimants that wait for what the budgets now allow, each once until it is
-// refused again.
+// Woken returns the claimants that wait for what the budgets now allow, each once until they
+// refuse it again. It also brings up to date which budgets refuse whom.
 func (c *Counts) Woken(now time.Time) (claimants []Claimant) {
 	var all []*waiter
-	for _, waiters := range c.waiting {
-		all = append(all, waiters...)
+	for _, waiting := range c.waiting {
+		all = append(all, waiting.waiters...)
 	}
-	c.tryInOrder(all, now, func(w *waiter, refused []*Refusal) (keep bool) {
-		switch {
-		case len(refused) > 0:
-			w.woken = time.Time{}
-		case w.woken.IsZero():
-			w.woken = now
-			claimants = append(claimants, w.claimant)
-		}
-		return false
-	})
-	slices.SortFunc(claimants, func(a, b Claimant) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
-	return slices.Compact(claimants)
-}
-
-// tryInOrder tries waiters, the one that is unhealthy for the longest first, then by name, and
-// calls decide with what refuses it. One that is admitted takes its place from those that
-// follow, and for good if decide keeps it.
-func (c *Counts) tryInOrder(waiters []*waiter, now time.Time, decide func(w *waiter, refused []*Refusal) (keep bool)) {
-	slices.SortFunc(waiters, func(a, b *waiter) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Node, b.Node), cmp.Compare(a.claimant.Kind, b.claimant.Kind), cmp.Compare(a.claimant.Name, b.claimant.Name))
-	})
-	var tentative []string
-	for _, w := range waiters {
-		refused := c.refusals(w, now)
-		w.budgets = w.budgets[:0]
-		for _, refusal := range refused {
-			w.budgets = append(w.budgets, refusal.Budget)
-		}
-		keep := decide(w, refused)
-		if len(refused) > 0 || !w.Begins || c.reservationOf(w.Node) != nil {
+	slices.SortFunc(all, (*waiter).compare)
+	allowed := map[Claimant]bool{}
+	a := attempt{Counts: c, now: now}
+	for _, w := range all {
+		if a.refuses(w, true) {
 			continue
 		}
-		c.reserve(w.Node, &reservation{claimant: w.claimant, at: now})
-		if !keep {
-			tentative = append(tentative, w.Node)
+		allowed[w.claimant] = true
+		if w.Begins && !c.waiting[w.claimant].lapsed(now) {
+			a.keepTentatively(w)
 		}
 	}
-	for _, node := range tentative {
-		c.reserve(node, nil)
+	a.end()
+	for claimant, waiting := range c.waiting {
+		if !allowed[claimant] {
+			waiting.woken = time.Time{}
+		} else if waiting.woken.IsZero() {
+			waiting.woken = now
+			claimants = append(claimants, claimant)
+		}
+	}
+	slices.SortFunc(claimants, Claimant.compare)
+	return claimants
+}
+
+// attempt tries candidates, one after the other.
+type attempt struct {
+	*Counts
+	now time.Time
+	// found is what was found for the last candidate.
+	found []finding
+	// tentative are the nodes with a reservation that ends with the attempt.
+	tentative []string
+}
+
+// refuses reports whether a candidate is refused. All means to look for all budgets that do, in
+// order of their names.
+func (a *attempt) refuses(w *waiter, all bool) bool {
+	node := a.nodes[w.Node]
+	var groups []*group
+	if node != nil {
+		groups = node.groups
+	} else {
+		groups = a.groupsOf(nil)
+	}
+	a.found = a.found[:0]
+	for _, g := range groups {
+		if found, refused := g.check(w, node, a.now); refused {
+			a.found = append(a.found, found)
+			if !all {
+				return true
+			}
+		}
+	}
+	if all {
+		w.budgets = w.budgets[:0]
+		for i := range a.found {
+			w.budgets = append(w.budgets, a.found[i].group.budget.Name)
+		}
+	}
+	return len(a.found) > 0
+}
+
+// keep reserves the place of a candidate until End is called for it.
+func (a *attempt) keep(w *waiter) {
+	fresh := &reservation{claimant: w.claimant, at: a.now}
+	if r := a.reservationOf(w.Node); r != nil {
+		if r.claimant != w.claimant {
+			return // No budget selects the node.
+		}
+		fresh.expires = r.expires
+	}
+	a.reserve(w.Node, fresh)
+}
+
+// keepTentatively reserves the place of a candidate, which those that follow cannot have.
+func (a *attempt) keepTentatively(w *waiter) {
+	if a.reservationOf(w.Node) == nil {
+		a.reserve(w.Node, &reservation{claimant: w.claimant, at: a.now})
+		a.tentative = append(a.tentative, w.Node)
 	}
 }
 
-// refusals returns why budgets refuse a candidate, in order of their names.
-func (c *Counts) refusals(w *waiter, now time.Time) (refused []*Refusal) {
-	node := c.nodes[w.Node]
-	if node == nil { // Without a Node object it counts nowhere yet.
-		node = &countedNode{groups: c.groupsOf(nil)}
-	}
-	for _, g := range node.groups {
-		numbers, bound := g.numbers(), g.budget.at(now)
-		if !node.unhealthy() {
-			numbers.unhealthy++ // Somebody knows better than what is counted.
-		}
-		if refusal := bound.refusal(g.name, numbers, node.Remediating); refusal != nil {
-			refused = append(refused, refusal)
-		} else if r := node.reservation; r != nil && r.claimant != w.claimant {
-			refused = append(refused, &Refusal{Budget: g.budget.Name, Message: g.budget.Name + ": " + r.claimant.Kind + " " + r.claimant.Name + " is about to remediate the node"})
-		}
-	}
-	return refused
-}
-
-// Result is what became of a remediation that was admitted.
-type Result int
-
-const (
-	// NotBegun gives back what was reserved.
-	NotBegun Result = iota
-	// Begun keeps it until the claimant looks again.
-	Begun
-	// Uncertain keeps it for a minute: by then the caches show whether it has begun.
-	Uncertain
-)
-
-// uncertainFor is how long a remediation that may have begun counts.
-const uncertainFor = time.Minute
-
-// End says what became of a remediation that Admit has admitted.
-func (c *Counts) End(claimant Claimant, node string, result Result, now time.Time) {
-	r := c.reservationOf(node)
-	if r == nil || r.claimant != claimant || r.began {
-		return
-	}
-	switch result {
-	case NotBegun:
-		c.reserve(node, nil)
-	case Begun:
-		r.began = true
-	case Uncertain:
-		r.began, r.expires = true, now.Add(uncertainFor)
-	}
-}
-
-// Expire drops the reservations of remediations that may have begun, and the caches have had the
-// time to show it.
-func (c *Counts) Expire(now time.Time) {
-	c.drop(func(r *reservation) bool { return !r.expires.IsZero() && !now.Before(r.expires) })
-}
-
-// Forget drops what is known of a claimant that is gone.
-func (c *Counts) Forget(claimant Claimant, now time.Time) {
-	delete(c.waiting, claimant)
-	for name := range c.reserved {
-		if r := c.nodes[name].reservation; r.claimant == claimant && r.began {
-			r.expires = now.Add(uncertainFor)
-		}
+// end ends what is tentative.
+func (a *attempt) end() {
+	for _, node := range a.tentative {
+		a.reserve(node, nil)
 	}
 }
 
 // WaitingClaimants returns those that wait for a budget, in any order.
 func (c *Counts) WaitingClaimants() []Claimant { return slices.Collect(maps.Keys(c.waiting)) }
 
-// Waiting reports whether anybody waits for a budget, or has a reservation that expires.
+// Waiting reports whether anybody waits for a budget, or has a reservation.
 func (c *Counts) Waiting() bool { return len(c.waiting) > 0 || len(c.reserved) > 0 }

@@ -61,42 +61,52 @@ func Unreadable(object metav1.Object, problem string) *Budget {
 
 // parse reads what may be wrong, and returns the first thing that is.
 func (b *Budget) parse(spec *v1alpha1.RemediationBudgetSpec) (problem string) {
-	selector, err := metav1.LabelSelectorAsSelector(spec.NodeSelector)
-	switch {
-	case spec.NodeSelector == nil:
+	if spec.NodeSelector == nil {
 		return "nodeSelector must be specified, {} selects all Nodes"
-	case err != nil:
+	}
+	selector, err := metav1.LabelSelectorAsSelector(spec.NodeSelector)
+	if err != nil {
 		return "Invalid selector: " + err.Error()
 	}
 	b.selector = selector
 	if spec.MaxUnhealthy == nil && spec.MaxConcurrent == nil && spec.MinInterval == nil {
 		return "one of maxUnhealthy, maxConcurrent and minInterval should be specified"
 	}
-	for name, limit := range map[string]*intstr.IntOrString{"maxUnhealthy": spec.MaxUnhealthy, "maxConcurrent": spec.MaxConcurrent} {
-		if limit == nil {
-			continue
-		}
-		if _, valid := health.Scale(*limit, 0); !valid {
-			problem = cmp.Or(problem, fmt.Sprintf("%s is neither a number nor a percentage: %s", name, limit))
-		}
+	if problem := cmp.Or(limitProblem("maxUnhealthy", spec.MaxUnhealthy), limitProblem("maxConcurrent", spec.MaxConcurrent)); problem != "" {
+		return problem
 	}
 	if spec.MinInterval != nil && b.minInterval <= 0 {
-		problem = cmp.Or(problem, "minInterval must be positive")
+		return "minInterval must be positive"
 	}
 	for i := range spec.Schedules {
-		opening, err := parseWindow(&spec.Schedules[i])
+		window, err := parseWindow(&spec.Schedules[i])
 		if err != nil {
-			return cmp.Or(problem, fmt.Sprintf("schedule %d: %v", i+1, err))
+			return fmt.Sprintf("schedule %d: %v", i+1, err)
 		}
-		b.windows = append(b.windows, opening)
+		b.windows = append(b.windows, window)
 	}
-	return problem
+	return ""
 }
 
-// selects reports whether a node with these labels counts.
-func (b *Budget) selects(set labels.Set) bool { return b.selector.Matches(set) }
+func limitProblem(field string, limit *intstr.IntOrString) string {
+	if limit == nil {
+		return ""
+	}
+	if _, valid := health.Scale(*limit, 0); !valid {
+		return fmt.Sprintf("%s must be a number or a percentage, and not negative: %s", field, limit)
+	}
+	return ""
+}
 
-// groupOf returns the name of the group of a node that counts.
+// phaseAt evaluates the schedules. A budget with a problem always applies.
+func (b *Budget) phaseAt(now time.Time) phase {
+	if b.Problem != "" {
+		return phase{applies: true, from: now}
+	}
+	return phaseAt(b.windows, now)
+}
+
+// groupOf returns the name of the group of a node that is selected.
 func (b *Budget) groupOf(set labels.Set) string {
 	if b.topologyKey == "" {
 		return ""
@@ -104,121 +114,12 @@ func (b *Budget) groupOf(set labels.Set) string {
 	return set[b.topologyKey]
 }
 
-// numbers are those of one group.
-type numbers struct {
-	observed, unhealthy, remediating int
-	// lastStarted is when the last remediation began, zero if that is not known.
-	lastStarted time.Time
-}
-
-// Refusal is why a budget keeps a remediation from beginning.
-type Refusal struct {
-	// Budget is the name of the budget.
-	Budget string
-	// Message has the numbers (spec B5.1).
-	Message string
-	// Until is when time alone may change that, zero if it does not.
-	Until time.Time
-}
-
-// bound is a budget at an instant.
-type bound struct {
-	*Budget
-	now     time.Time
-	applies bool
-	// until is when that changes, zero if it does not.
-	until time.Time
-}
-
-// at evaluates the schedules of a budget.
-func (b *Budget) at(now time.Time) bound {
-	at := bound{Budget: b, now: now, applies: true}
-	if len(b.windows) > 0 && b.Problem == "" {
-		at.applies, at.until = openAt(b.windows, now)
-	}
-	return at
-}
-
-// refusal returns why one more remediation may not begin in a group, and nil if it may. The
-// numbers include the node, but for its remediation. Again means that the node is under
-// remediation already.
-func (b *bound) refusal(group string, n numbers, again bool) *Refusal {
-	if !b.applies {
-		return nil
-	}
-	if b.Problem != "" {
-		return &Refusal{Budget: b.Name, Message: b.Name + ": " + b.Problem}
-	}
-	finding, end := "", b.until
-	if limit, limited := scaled(b.maxUnhealthy, n.observed); limited && n.unhealthy > limit {
-		finding = fmt.Sprintf("%d of at most %d nodes are not healthy", n.unhealthy, limit)
-	} else if limit, limited := scaled(b.maxConcurrent, n.observed); limited && !again && n.remediating >= limit {
-		finding = fmt.Sprintf("%d of at most %d nodes are under remediation", n.remediating, limit)
-	} else if next := b.nextStart(n); b.now.Before(next) {
-		finding = "next begin at " + next.UTC().Format(time.RFC3339)
-		end = health.Earliest(b.until, next)
-	}
-	if finding == "" {
-		return nil
-	}
-	return &Refusal{Budget: b.Name, Message: b.explain(group, finding), Until: end}
-}
-
-// nextStart returns when minInterval permits the next beginning.
-func (b *Budget) nextStart(n numbers) time.Time {
-	if b.minInterval == 0 || n.lastStarted.IsZero() {
+// nextStart returns when minInterval permits a beginning after the last one.
+func (b *Budget) nextStart(last time.Time) time.Time {
+	if b.minInterval == 0 || last.IsZero() {
 		return time.Time{}
 	}
-	return n.lastStarted.Add(b.minInterval)
-}
-
-// explain puts a finding into the words of spec B5.1.
-func (b *bound) explain(group, finding string) string {
-	message := b.Name
-	if b.topologyKey != "" {
-		message += " " + cmp.Or(group, `""`)
-	}
-	message += ": " + finding
-	if !b.until.IsZero() {
-		message += ", until " + b.until.UTC().Format(time.RFC3339)
-	}
-	if b.Reason != "" {
-		message += ". " + b.Reason
-	}
-	return message
-}
-
-// allowed returns how many more nodes of a group may be taken into remediation now, and false
-// if the budget does not limit the number.
-func (b *bound) allowed(n numbers) (allowed int, limited bool) {
-	if !b.applies {
-		return 0, false
-	}
-	if b.Problem != "" {
-		return 0, true
-	}
-	atMost := func(limit int) {
-		if !limited || limit < allowed {
-			allowed = limit
-		}
-		limited = true
-	}
-	if limit, has := scaled(b.maxUnhealthy, n.observed); has {
-		if n.unhealthy > limit {
-			atMost(0)
-		}
-		atMost(limit - n.remediating)
-	}
-	if limit, has := scaled(b.maxConcurrent, n.observed); has {
-		atMost(limit - n.remediating)
-	}
-	if b.minInterval > 0 {
-		atMost(1)
-		if b.now.Before(b.nextStart(n)) {
-			atMost(0)
-		}
-	}
-	return max(0, allowed), limited
+	return last.Add(b.minInterval)
 }
 
 // scaled returns the number that a limit stands for, and false if there is none.

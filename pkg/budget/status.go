@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // LastStarted returns the last beginnings by group that a status has.
@@ -30,15 +31,16 @@ func LastStarted(status *v1alpha1.RemediationBudgetStatus) map[string]time.Time 
 }
 
 // Status returns the status of a budget at the instant now (spec B5.2): old itself if nothing
-// has changed, or if there is no such budget.
+// has changed, or if there is no such budget. Whom the budget keeps waiting is what Admit and
+// Woken have found last.
 func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now time.Time) *v1alpha1.RemediationBudgetStatus {
-	budget := c.budgets[name]
+	budget := c.find(name)
 	if budget == nil {
 		return old
 	}
 	status := &v1alpha1.RemediationBudgetStatus{
-		ObservedGeneration: budget.Generation, Groups: budget.report(now), Conditions: slices.Clone(old.Conditions),
-		ObservedNodes: new(int32), UnhealthyNodes: new(int32), RemediatingNodes: new(int32),
+		ObservedGeneration: budget.Generation, ObservedNodes: new(int32), UnhealthyNodes: new(int32), RemediatingNodes: new(int32),
+		Groups: budget.report(now), Conditions: slices.Clone(old.Conditions),
 	}
 	for i := range status.Groups {
 		group := &status.Groups[i]
@@ -46,13 +48,8 @@ func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now 
 		*status.UnhealthyNodes += group.UnhealthyNodes
 		*status.RemediatingNodes += group.RemediatingNodes
 	}
-	if len(status.Groups) > 0 {
-		status.RemediationsAllowed = status.Groups[0].RemediationsAllowed
-	}
+	status.RemediationsAllowed = budget.leastAllowed(status.Groups, now)
 	status.Groups = status.Groups[:min(len(status.Groups), v1alpha1.MaxBudgetGroups)]
-	if len(status.Groups) == 0 {
-		status.Groups = nil
-	}
 	budget.setConditions(&status.Conditions, c.waitingFor(name), now)
 	if equality.Semantic.DeepEqual(old, status) {
 		return old
@@ -60,30 +57,46 @@ func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now 
 	return status
 }
 
-// report returns all groups, those that allow the fewest remediations first.
+// report returns all groups that have nodes, and those whose last beginning minInterval asks
+// for. Those that allow the fewest remediations come first.
 func (b *counted) report(now time.Time) []v1alpha1.BudgetGroup {
-	groups := make([]v1alpha1.BudgetGroup, 0, len(b.groups))
-	bound := b.at(now)
+	groups := slices.Grow([]v1alpha1.BudgetGroup(nil), len(b.groups))
 	for _, g := range b.groups {
-		numbers := g.numbers()
-		if g.observed == 0 && !now.Before(b.nextStart(numbers)) {
-			continue // Only looked at, or long gone.
+		groups = append(groups, g.report(now))
+	}
+	for name, at := range b.started {
+		if b.groups[name] == nil && now.Before(b.nextStart(at)) {
+			groups = append(groups, b.group(name).report(now))
 		}
-		group := v1alpha1.BudgetGroup{
-			Name: g.name, ObservedNodes: int32(g.observed), UnhealthyNodes: int32(g.unhealthy), RemediatingNodes: int32(g.remediating),
-		}
-		if allowed, limited := bound.allowed(numbers); limited {
-			group.RemediationsAllowed = new(int32(allowed))
-		}
-		if !numbers.lastStarted.IsZero() {
-			group.LastStarted = new(metav1.NewTime(numbers.lastStarted.Truncate(time.Second)))
-		}
-		groups = append(groups, group)
 	}
 	slices.SortFunc(groups, func(a, b v1alpha1.BudgetGroup) int {
 		return cmp.Or(compareAllowed(a.RemediationsAllowed, b.RemediationsAllowed), cmp.Compare(b.UnhealthyNodes, a.UnhealthyNodes), cmp.Compare(a.Name, b.Name))
 	})
 	return groups
+}
+
+func (g *group) report(now time.Time) v1alpha1.BudgetGroup {
+	reported := v1alpha1.BudgetGroup{
+		Name: g.name, ObservedNodes: int32(g.observed), UnhealthyNodes: int32(g.unhealthy), RemediatingNodes: int32(g.remediating),
+	}
+	if allowed, limited := g.allowed(now); limited {
+		reported.RemediationsAllowed = new(int32(allowed))
+	}
+	if last := g.lastStarted(""); !last.IsZero() {
+		reported.LastStarted = new(metav1.NewTime(last.Truncate(time.Second)))
+	}
+	return reported
+}
+
+// leastAllowed returns how many remediations the tightest group allows, of those that have
+// nodes. Without any, it is what the budget allows a group without nodes.
+func (b *counted) leastAllowed(groups []v1alpha1.BudgetGroup, now time.Time) *int32 {
+	for i := range groups {
+		if groups[i].ObservedNodes > 0 {
+			return groups[i].RemediationsAllowed
+		}
+	}
+	return (&group{budget: b}).report(now).RemediationsAllowed
 }
 
 // compareAllowed puts what is not limited last.
@@ -102,9 +115,9 @@ func compareAllowed(a, b *int32) int {
 // waitingFor returns the nodes that a budget refuses, sorted.
 func (c *Counts) waitingFor(budget string) []string {
 	var nodes []string
-	for _, waiters := range c.waiting {
-		for _, w := range waiters {
-			if slices.Contains(w.budgets, budget) {
+	for _, waiting := range c.waiting {
+		for _, w := range waiting.waiters {
+			if _, refuses := slices.BinarySearch(w.budgets, budget); refuses {
 				nodes = append(nodes, w.Node)
 			}
 		}
@@ -134,12 +147,15 @@ func (b *counted) setConditions(conditions *[]metav1.Condition, waiting []string
 	if len(waiting) > 0 {
 		exhausted.Status, exhausted.Reason, exhausted.Message = metav1.ConditionTrue, v1alpha1.ReasonBudgetExhausted, explainWaiting(waiting)
 	}
-	meta.SetStatusCondition(conditions, valid)
-	meta.SetStatusCondition(conditions, exhausted)
+	for _, condition := range []metav1.Condition{valid, exhausted} {
+		condition.Message = object.Truncate(condition.Message, maxMessage)
+		meta.SetStatusCondition(conditions, condition)
+	}
 }
 
-// maxNamed is how many nodes a message names.
-const maxNamed = 10
+// maxNamed is how many nodes a message names, and maxMessage how long it is, which is also what
+// the API takes in an event.
+const maxNamed, maxMessage = 10, 1024
 
 func explainWaiting(nodes []string) string {
 	named, more := nodes[:min(len(nodes), maxNamed)], ""
@@ -160,21 +176,16 @@ type Event struct {
 
 // Events returns what has happened between two statuses of a budget (spec B5.3).
 func Events(old, status *v1alpha1.RemediationBudgetStatus) (events []Event) {
-	is := func(status *v1alpha1.RemediationBudgetStatus, condition string, value metav1.ConditionStatus) bool {
-		return meta.IsStatusConditionPresentAndEqual(status.Conditions, condition, value)
+	valid, exhausted := v1alpha1.ConditionBudgetValid, v1alpha1.ConditionBudgetExhausted
+	if meta.IsStatusConditionFalse(status.Conditions, valid) && messageOf(status, valid) != messageOf(old, valid) {
+		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonInvalidBudget, Note: messageOf(status, valid)})
 	}
-	note := func(condition string) string {
-		return meta.FindStatusCondition(status.Conditions, condition).Message
-	}
-	if is(status, v1alpha1.ConditionBudgetValid, metav1.ConditionFalse) && note(v1alpha1.ConditionBudgetValid) != messageOf(old, v1alpha1.ConditionBudgetValid) {
-		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonInvalidBudget, Note: note(v1alpha1.ConditionBudgetValid)})
-	}
-	was, exhausted := is(old, v1alpha1.ConditionBudgetExhausted, metav1.ConditionTrue), is(status, v1alpha1.ConditionBudgetExhausted, metav1.ConditionTrue)
+	was, is := meta.IsStatusConditionTrue(old.Conditions, exhausted), meta.IsStatusConditionTrue(status.Conditions, exhausted)
 	switch {
-	case exhausted && !was:
-		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonBudgetExhausted, Note: note(v1alpha1.ConditionBudgetExhausted)})
-	case was && !exhausted:
-		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonBudgetAvailable, Note: note(v1alpha1.ConditionBudgetExhausted)})
+	case is && !was:
+		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonBudgetExhausted, Note: messageOf(status, exhausted)})
+	case was && !is:
+		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonBudgetAvailable, Note: messageOf(status, exhausted)})
 	}
 	return events
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"regexp"
 	"time"
+	_ "time/tzdata" // The time zones: the image has no files but the binary.
 
 	"github.com/robfig/cron/v3"
 
@@ -15,9 +16,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// window is open for duration from each moment of the schedule.
+// window is open for duration from each moment of the schedule, which is local time.
 type window struct {
-	schedule cron.Schedule
+	schedule cron.SpecSchedule
+	location *time.Location
 	duration time.Duration
 }
 
@@ -44,53 +46,110 @@ func parseWindow(schedule *v1alpha1.BudgetSchedule) (window, error) {
 	if err != nil {
 		return window{}, fmt.Errorf("cron: %w", err)
 	}
-	if parsed, ok := parsed.(*cron.SpecSchedule); ok {
-		parsed.Location = location
-	}
-	if parsed.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+	moments := *parsed.(*cron.SpecSchedule) // As five fields always are.
+	moments.Location = time.UTC
+	// A field of nothing but commas would have Next look at each minute of five years.
+	if moments.Minute == 0 || moments.Hour == 0 || moments.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return window{}, fmt.Errorf("cron %q names no moment", schedule.Cron)
 	}
-	return window{schedule: parsed, duration: schedule.Duration.Duration}, nil
+	return window{schedule: moments, location: location, duration: schedule.Duration.Duration}, nil
+}
+
+// next returns the first moment after an instant. A moment that the clocks skip when they are put
+// forward is the instant at which they are. One that they show twice when they are put back
+// comes twice.
+func (w *window) next(after time.Time) time.Time {
+	for begin := after; ; {
+		_, offset := begin.In(w.location).Zone()
+		change := w.nextChange(begin)
+		schedule := w.schedule
+		schedule.Location = time.FixedZone("", offset) // Without changes the parser's arithmetic is exact.
+		moment := schedule.Next(after)
+		if moment.IsZero() { // It looks five years ahead. Around 2100 leap days are further apart.
+			after = after.AddDate(5, 0, 0)
+			begin = after
+			continue
+		}
+		if change.IsZero() || moment.Before(change) {
+			return moment
+		}
+		_, changed := change.In(w.location).Zone()
+		if skipped := time.Duration(changed-offset) * time.Second; moment.Before(change.Add(skipped)) {
+			return change
+		}
+		begin, after = change, change.Add(-time.Nanosecond)
+	}
+}
+
+// nextChange returns an instant before which the clocks are not changed, zero if they never are
+// again.
+func (w *window) nextChange(now time.Time) time.Time {
+	_, change := now.In(w.location).ZoneBounds()
+	if !change.IsZero() && !change.After(now) { // As Go says on 31 December of leap years.
+		return now.AddDate(0, 0, 1)
+	}
+	return change
 }
 
 // end returns when the window closes that is open at the instant now, zero if none is open.
-func (w window) end(now time.Time) time.Time {
-	opened := w.schedule.Next(now.Add(-w.duration))
-	if opened.IsZero() || opened.After(now) {
+func (w *window) end(now time.Time) time.Time {
+	opened := w.next(now.Add(-w.duration))
+	if opened.After(now) {
 		return time.Time{}
 	}
 	return opened.Add(w.duration)
 }
 
-// maxChained is how many windows that overlap are followed to tell when the last one closes.
-// Whoever looks again then finds the rest.
-const maxChained = 64
+// phase is a time in which a budget either applies or does not.
+type phase struct {
+	applies bool
+	// until is when that changes, zero if it does not, or not within many windows.
+	until time.Time
+	// from is the instant at which this was found, and recheck when it has to be found again,
+	// zero if it has not.
+	from, recheck time.Time
+}
 
-// openAt reports whether one of the windows is open at the instant now, and when that changes,
-// zero if it does not.
-func openAt(windows []window, now time.Time) (open bool, until time.Time) {
-	until = now
+// covers reports whether what was found holds at the instant now.
+func (p *phase) covers(now time.Time) bool {
+	return !p.from.IsZero() && !now.Before(p.from) && (p.recheck.IsZero() || now.Before(p.recheck))
+}
+
+// maxChained is how many windows are followed, of which each begins before the one before it
+// ends, to tell when the last one ends.
+const maxChained = 256
+
+// phaseAt returns the phase of a budget with these windows. Without windows it always applies.
+func phaseAt(windows []window, now time.Time) phase {
+	if len(windows) == 0 {
+		return phase{applies: true, from: now}
+	}
+	until := now
 	for range maxChained {
 		end := latestEnd(windows, until)
 		if end.IsZero() {
 			break
 		}
-		open, until = true, end
+		until = end
 	}
-	if open {
-		return true, until
+	switch {
+	case !until.After(now):
+		var opens time.Time
+		for i := range windows {
+			opens = health.Earliest(opens, windows[i].next(now))
+		}
+		return phase{until: opens, from: now, recheck: opens}
+	case !latestEnd(windows, until).IsZero():
+		return phase{applies: true, from: now, recheck: until}
 	}
-	until = time.Time{}
-	for _, w := range windows {
-		until = health.Earliest(until, w.schedule.Next(now))
-	}
-	return false, until
+	return phase{applies: true, until: until, from: now, recheck: until}
 }
 
-// latestEnd returns when the last window closes of those that are open at an instant.
+// latestEnd returns when the last window closes of those that are open at an instant, zero if
+// none is.
 func latestEnd(windows []window, now time.Time) (latest time.Time) {
-	for _, w := range windows {
-		if end := w.end(now); end.After(latest) {
+	for i := range windows {
+		if end := windows[i].end(now); end.After(latest) {
 			latest = end
 		}
 	}

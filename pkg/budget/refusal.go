@@ -1,0 +1,143 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// Refusal is why a budget keeps a remediation from beginning.
+type Refusal struct {
+	// Budget is the name of the budget.
+	Budget string
+	// Message has the numbers (spec B5.1).
+	Message string
+	// Until is when time alone may change that, zero if it does not.
+	Until time.Time
+}
+
+// finding is what a group has against a candidate: one of the fields is set.
+type finding struct {
+	group *group
+	// invalid: the budget cannot be evaluated.
+	invalid bool
+	// what: so many nodes of the group are that already, of at most limit.
+	what     string
+	n, limit int
+	// next: minInterval has not passed before.
+	next time.Time
+	// taken: another claimant is about to remediate the node.
+	taken *reservation
+}
+
+// check returns what a group has against a candidate, and whether it has. The node is counted
+// as not healthy, whatever else is known of it (spec B3.3): its health check knows best. It is
+// nil if there is no Node object yet.
+func (g *group) check(w *waiter, node *countedNode, now time.Time) (found finding, refused bool) {
+	b := g.budget
+	found.group = g
+	if !b.at(now).applies {
+		return found, false
+	}
+	if b.Problem != "" {
+		found.invalid = true
+		return found, true
+	}
+	observed, unhealthy, others := g.observed, g.unhealthy, g.remediating
+	switch {
+	case node == nil:
+		observed, unhealthy = observed+1, unhealthy+1
+	case node.remediating(): // By another health check, or by this one as far as it knows.
+		others--
+	case !node.unhealthy():
+		unhealthy++
+	}
+	if limit, limited := scaled(b.maxUnhealthy, observed); limited && unhealthy > limit {
+		found.what, found.n, found.limit = "not healthy", unhealthy, limit
+		return found, true
+	}
+	if limit, limited := scaled(b.maxConcurrent, observed); limited && others >= limit {
+		found.what, found.n, found.limit = "under remediation", g.remediating, limit
+		return found, true
+	}
+	if b.minInterval > 0 {
+		if next := b.nextStart(g.lastStarted(w.Node)); now.Before(next) {
+			found.next = next
+			return found, true
+		}
+	}
+	if node != nil && node.reservation != nil && node.reservation.claimant != w.claimant {
+		found.taken = node.reservation
+		return found, true
+	}
+	return found, false
+}
+
+// refusal puts a finding into the words of spec B5.1.
+func (f *finding) refusal(now time.Time) *Refusal {
+	b := f.group.budget
+	refusal := &Refusal{Budget: b.Name, Message: b.Name, Until: b.at(now).until}
+	if b.topologyKey != "" && !f.invalid {
+		refusal.Message += " " + cmp.Or(f.group.name, `""`)
+	}
+	switch {
+	case f.invalid:
+		refusal.Message += ": " + b.Problem
+	case f.taken != nil:
+		refusal.Message += fmt.Sprintf(": %s %s is about to remediate the node", f.taken.claimant.Kind, f.taken.claimant.Name)
+	case f.what != "":
+		refusal.Message += fmt.Sprintf(": %d of at most %d nodes are %s", f.n, f.limit, f.what)
+	default:
+		refusal.Message += ": next begin at " + format(f.next)
+	}
+	if !refusal.Until.IsZero() {
+		refusal.Message += ", until " + format(refusal.Until)
+	}
+	refusal.Until = health.Earliest(refusal.Until, f.next)
+	if b.Reason != "" {
+		refusal.Message += ". " + b.Reason
+	}
+	return refusal
+}
+
+// format returns an instant as messages have it.
+func format(at time.Time) string { return at.UTC().Format(time.RFC3339) }
+
+// allowed returns how many more nodes of a group may be taken into remediation now, and false
+// if the budget does not limit the number.
+func (g *group) allowed(now time.Time) (allowed int, limited bool) {
+	b := g.budget
+	if !b.at(now).applies {
+		return 0, false
+	}
+	if b.Problem != "" {
+		return 0, true
+	}
+	atMost := func(limit int) {
+		if !limited || limit < allowed {
+			allowed = limit
+		}
+		limited = true
+	}
+	if limit, has := scaled(b.maxUnhealthy, g.observed); has {
+		if g.unhealthy > limit {
+			atMost(0)
+		}
+		atMost(limit - g.remediating)
+	}
+	if limit, has := scaled(b.maxConcurrent, g.observed); has {
+		atMost(limit - g.remediating)
+	}
+	if b.minInterval > 0 {
+		atMost(1)
+		if now.Before(b.nextStart(g.lastStarted(""))) {
+			atMost(0)
+		}
+	}
+	return max(0, allowed), limited
+}

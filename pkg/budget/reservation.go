@@ -1,0 +1,102 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import "time"
+
+// reservation holds the place of a node in its budgets until the caches show that it is under
+// remediation (spec B3.2).
+type reservation struct {
+	claimant Claimant
+	at       time.Time
+	// began means that the remediation has begun, so far as is known: the next time that the
+	// claimant looks, the caches show it.
+	began bool
+	// expires is set if it may have begun: the reservation is kept until then.
+	expires time.Time
+}
+
+// Result is what became of a remediation that was admitted.
+type Result int
+
+const (
+	// NotBegun gives back what was reserved.
+	NotBegun Result = iota
+	// Begun keeps it until the claimant looks again.
+	Begun
+	// Uncertain keeps it for a minute: by then the caches show whether it has begun.
+	Uncertain
+)
+
+// uncertainFor is how long a remediation that may have begun counts.
+const uncertainFor = time.Minute
+
+// End says what became of a remediation that Admit has admitted.
+func (c *Counts) End(claimant Claimant, node string, result Result, now time.Time) {
+	r := c.reservationOf(node)
+	if r == nil || r.claimant != claimant || r.began {
+		return
+	}
+	switch {
+	case result == Begun:
+		r.began, r.expires = true, time.Time{}
+	case result == Uncertain:
+		r.began, r.expires = true, now.Add(uncertainFor)
+	case r.expires.IsZero():
+		c.reserve(node, nil)
+	default: // An earlier attempt may have begun.
+		r.began = true
+	}
+}
+
+// Expire drops what time has settled: the reservations of remediations that may have begun, and
+// beginnings that no interval asks for any more.
+func (c *Counts) Expire(now time.Time) {
+	c.drop(func(r *reservation) bool { return r.began && !r.expires.IsZero() && !now.Before(r.expires) })
+	for _, budget := range c.budgets {
+		budget.forgetStarted(now)
+	}
+}
+
+// Forget drops what is known of a claimant that is gone.
+func (c *Counts) Forget(claimant Claimant, now time.Time) {
+	delete(c.waiting, claimant)
+	for name := range c.reserved {
+		if r := c.nodes[name].reservation; r.claimant == claimant && r.began && r.expires.IsZero() {
+			r.expires = now.Add(uncertainFor)
+		}
+	}
+}
+
+// reserve replaces the reservation of a node, which nil ends.
+func (c *Counts) reserve(node string, r *reservation) {
+	c.update(node, func(known *countedNode) { known.reservation = r })
+	if r != nil {
+		c.reserved.Insert(node)
+	} else {
+		c.reserved.Delete(node)
+	}
+}
+
+// reservationOf returns the reservation of a node, nil if it has none.
+func (c *Counts) reservationOf(name string) *reservation {
+	if node := c.nodes[name]; node != nil {
+		return node.reservation
+	}
+	return nil
+}
+
+// drop ends the reservations that match. The remediations have begun, so far as is known.
+func (c *Counts) drop(matches func(*reservation) bool) {
+	for name := range c.reserved {
+		node := c.nodes[name]
+		if !matches(node.reservation) {
+			continue
+		}
+		for _, g := range node.groups {
+			g.started(node.reservation.at) // It may be over before a cache has shown it.
+		}
+		c.reserve(name, nil)
+	}
+}
