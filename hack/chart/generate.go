@@ -39,6 +39,7 @@ const machines = "components/machine-health-check/"
 
 var sources = []source{
 	{manifest: "base/crd/nodehealthchecks.yaml", template: "crd.yaml", condition: ".Values.crds.install", keep: true},
+	{manifest: "base/crd/remediationbudgets.yaml", template: "crd-remediationbudgets.yaml", condition: ".Values.crds.install", keep: true},
 	{manifest: "base/admission.yaml", template: "admission.yaml"},
 	{manifest: "base/admission-nodes.yaml", template: "admission-nodes.yaml"},
 	{manifest: "base/admission-pause.yaml", template: "admission-pause.yaml"},

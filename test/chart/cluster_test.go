@@ -36,6 +36,7 @@ const (
 
 	aggregatedRole = "nhc-controller-aggregation"
 	crdName        = "nodehealthchecks.remediation.medik8s.io"
+	budgetCRDName  = "remediationbudgets.remediation.medik8s.io"
 )
 
 // cluster is a control plane, and clients of an admin.
@@ -71,7 +72,7 @@ func TestChartInCluster(t *testing.T) {
 func testLifecycle(t *testing.T, c *cluster) {
 	previous := chartOfVersion(t, previousVersion)
 	c.helm(t, "install", release, previous, "--create-namespace")
-	_, err := c.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd/"+crdName)
+	_, err := c.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd/"+crdName, "crd/"+budgetCRDName)
 	require.NoError(t, err)
 	require.NoError(t, deploy.InstallKinds(t.Context(), c.ControlPlane, deploy.Kinds{Manifest: remediator.Manifest, Group: remediator.Resource.Group}))
 	controller, err := deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: "replica", Namespace: namespace})
@@ -91,7 +92,9 @@ func testLifecycle(t *testing.T, c *cluster) {
 	c.requirePermissionsDuring(t, aggregated, func() {
 		c.helm(t, "upgrade", release, chartDir, "--set", "monitoring.enabled=true,openshift.enabled=true,networkPolicy.enabled=false,extraLabels.team=nodes")
 	})
-	require.Equal(t, currentVersion(t), c.versionOf(t, "crd", crdName), "the CRD is upgraded, too")
+	for _, crd := range []string{crdName, budgetCRDName} {
+		require.Equal(t, currentVersion(t), c.versionOf(t, "crd", crd), "the CRDs are upgraded, too")
+	}
 	require.Empty(t, c.names(t, "networkpolicy"))
 	require.Equal(t, "prometheusrule.monitoring.coreos.com/nhc-controller", c.names(t, "prometheusrule"))
 	require.Equal(t, "nodes", c.deployment(t).Labels["team"])
@@ -114,7 +117,8 @@ func testLifecycle(t *testing.T, c *cluster) {
 	c.helm(t, "uninstall", release)
 	left, err := c.KubectlInput(t.Context(), strings.NewReader(manifest), "get", "--ignore-not-found", "--output=name", "-f", "-")
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"customresourcedefinition.apiextensions.k8s.io/" + crdName, "namespace/medik8s-leases"}, strings.Fields(left))
+	const crdPrefix = "customresourcedefinition.apiextensions.k8s.io/"
+	require.ElementsMatch(t, []string{crdPrefix + crdName, crdPrefix + budgetCRDName, "namespace/medik8s-leases"}, strings.Fields(left))
 	require.Equal(t, uid, c.eventuallyJudged(t, "workers"), "it stays as it is")
 
 	c.helm(t, "install", release, chartDir)

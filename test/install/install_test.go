@@ -33,7 +33,7 @@ type way struct {
 	namespace string
 	install   []string
 	uninstall []string
-	// crd is a CRD that stays besides that of NodeHealthChecks.
+	// crd is a CRD that stays besides those of NodeHealthChecks and RemediationBudgets.
 	crd string
 	// own says that the commands are run in a directory with a kustomization of the user's own.
 	own bool
@@ -65,7 +65,7 @@ var deleteManifests = []string{"kubectl delete -k manifests/uninstall --ignore-n
 // removeRest removes what uninstalling leaves.
 var removeRest = []string{
 	"kubectl delete nhc --all --cascade=foreground",
-	"kubectl delete crd nodehealthchecks.remediation.medik8s.io",
+	"kubectl delete crd nodehealthchecks.remediation.medik8s.io remediationbudgets.remediation.medik8s.io",
 	"kubectl delete namespace medik8s-leases",
 }
 
@@ -136,16 +136,21 @@ func (c *cluster) test(t *testing.T, w way, before objects) {
 
 	c.setReady(t, "b", corev1.ConditionUnknown)
 	c.eventuallyRemediated(t, "b", true)
+	stop, err := os.ReadFile(filepath.Join("..", "..", "manifests", "samples", "budget-stop-everything.yaml"))
+	require.NoError(t, err)
+	c.apply(t, string(stop))
 	installed := c.objects(t)
 	require.ErrorContains(t, c.shell(t, w, "kubectl delete nhc --all"), "deletion prohibited due to running remediation")
 	controller.Stop()
 	c.run(t, w, w.uninstall)
 	left := []string{
 		"customresourcedefinitions.apiextensions.k8s.io /nodehealthchecks.remediation.medik8s.io",
+		"customresourcedefinitions.apiextensions.k8s.io /remediationbudgets.remediation.medik8s.io",
 		"leases.coordination.k8s.io medik8s-leases/node-b",
 		"namespaces /medik8s-leases",
 		"nodehealthchecks.remediation.medik8s.io /workers",
 		"powercycleremediations.demo.nhc-controller.io default/b",
+		"remediationbudgets.remediation.medik8s.io /stop-everything",
 		"serviceaccounts medik8s-leases/default",
 	}
 	if w.crd != "" {
@@ -153,7 +158,9 @@ func (c *cluster) test(t *testing.T, w way, before objects) {
 	}
 	c.eventuallyLeft(t, before, left)
 	after := c.objects(t)
-	for _, kept := range []string{"nodehealthchecks.remediation.medik8s.io /workers", "powercycleremediations.demo.nhc-controller.io default/b"} {
+	for _, kept := range []string{
+		"nodehealthchecks.remediation.medik8s.io /workers", "powercycleremediations.demo.nhc-controller.io default/b", "remediationbudgets.remediation.medik8s.io /stop-everything",
+	} {
 		require.Equal(t, installed[kept], after[kept], "it is the same as before")
 	}
 

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -61,35 +60,39 @@ unhealthyNodes: [{name: broken, remediations: []}, {name: excluded}]
 `
 )
 
-// admission asks the API server for its judgement of NodeHealthChecks. Where a
+// admission asks the API server for its judgement of the objects of one kind. Where a
 // request is a dry run, nothing is stored.
 type admission struct {
 	*testing.T
-	cluster *cluster
-	client  dynamic.ResourceInterface
+	cluster      *cluster
+	kind, plural string
+	client       dynamic.ResourceInterface
 }
 
+// newAdmission returns one for NodeHealthChecks.
 func newAdmission(t *testing.T, c *cluster) *admission {
 	t.Helper()
-	config := c.AdminConfig()
-	config.WarningHandlerWithContext = rest.NoWarnings{} // What is stored in spite of a rule causes many.
-	client, err := dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	return &admission{T: t, cluster: c, client: client.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural))}
+	return newAdmissionOf(t, c, v1alpha1.Kind, v1alpha1.Plural)
+}
+
+func newAdmissionOf(t *testing.T, c *cluster, kind, plural string) *admission {
+	t.Helper()
+	client := quietClient(t, c.AdminConfig()) // What is stored in spite of a rule causes many warnings.
+	return &admission{T: t, cluster: c, kind: kind, plural: plural, client: client.Resource(v1alpha1.SchemeGroupVersion.WithResource(plural))}
 }
 
 var dryRun = []string{metav1.DryRunAll}
 
-// object returns a NodeHealthCheck. An empty spec is no spec at all.
+// object returns an object of the kind. An empty spec is no spec at all.
 func (a *admission) object(name string, spec map[string]any) *unstructured.Unstructured {
-	nhc := &unstructured.Unstructured{Object: map[string]any{}}
-	nhc.SetAPIVersion(v1alpha1.SchemeGroupVersion.String())
-	nhc.SetKind(v1alpha1.Kind)
-	nhc.SetName(name)
+	object := &unstructured.Unstructured{Object: map[string]any{}}
+	object.SetAPIVersion(v1alpha1.SchemeGroupVersion.String())
+	object.SetKind(a.kind)
+	object.SetName(name)
 	if spec != nil {
-		nhc.Object["spec"] = spec
+		object.Object["spec"] = spec
 	}
-	return nhc
+	return object
 }
 
 // spec returns base with the changes merged into it, both YAML. A null removes.
@@ -128,28 +131,28 @@ func merge(base, changes map[string]any) map[string]any {
 	return base
 }
 
-// store creates a NodeHealthCheck that is deleted at the end of the test.
+// store creates an object that is deleted at the end of the test.
 func (a *admission) store(name string, spec map[string]any, status string) *unstructured.Unstructured {
 	a.Helper()
-	nhc, err := a.client.Create(a.Context(), a.object(name, spec), metav1.CreateOptions{})
+	object, err := a.client.Create(a.Context(), a.object(name, spec), metav1.CreateOptions{})
 	require.NoError(a, err)
 	a.Cleanup(func() { a.remove(name) })
 	if status == "" {
-		return nhc
+		return object
 	}
-	return a.writeStatus(nhc, status)
+	return a.writeStatus(object, status)
 }
 
-func (a *admission) writeStatus(nhc *unstructured.Unstructured, status string) *unstructured.Unstructured {
+func (a *admission) writeStatus(object *unstructured.Unstructured, status string) *unstructured.Unstructured {
 	a.Helper()
-	nhc = nhc.DeepCopy()
-	nhc.Object["status"] = a.parse(status)
-	nhc, err := a.client.UpdateStatus(a.Context(), nhc, metav1.UpdateOptions{})
+	object = object.DeepCopy()
+	object.Object["status"] = a.parse(status)
+	object, err := a.client.UpdateStatus(a.Context(), object, metav1.UpdateOptions{})
 	require.NoError(a, err)
-	return nhc
+	return object
 }
 
-// remove deletes a NodeHealthCheck, whatever its status is.
+// remove deletes an object. That of a NodeHealthCheck may depend on its status otherwise.
 func (a *admission) remove(name string) {
 	ctx := context.Background() // That of the test is done when its clean-up runs.
 	patch := `{"metadata":{"annotations":{"` + v1alpha1.AnnotationAllowDelete + `":""}}}`
@@ -168,12 +171,12 @@ func (a *admission) create(spec map[string]any) []string {
 
 func (a *admission) update(stored *unstructured.Unstructured, spec map[string]any) []string {
 	a.Helper()
-	nhc := stored.DeepCopy()
-	delete(nhc.Object, "spec")
+	object := stored.DeepCopy()
+	delete(object.Object, "spec")
 	if spec != nil {
-		nhc.Object["spec"] = spec
+		object.Object["spec"] = spec
 	}
-	_, err := a.client.Update(a.Context(), nhc, metav1.UpdateOptions{DryRun: dryRun})
+	_, err := a.client.Update(a.Context(), object, metav1.UpdateOptions{DryRun: dryRun})
 	return a.denials(err)
 }
 
@@ -181,27 +184,42 @@ func (a *admission) update(stored *unstructured.Unstructured, spec map[string]an
 // of the value, too.
 var invalidValue = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+): )?`)
 
-// repeatedType begins a message with which newer API servers say twice that a type is wrong.
-const repeatedType = "Checked value must be of type integer"
+const (
+	// repeatedType begins a message with which newer API servers say twice that a type is wrong.
+	repeatedType = "Checked value must be of type integer"
+	// notChecked begins one which says that there may be more to correct.
+	notChecked = "null: some validation rules were not checked"
+)
 
+// denials returns the messages of a denial, sorted.
 func (a *admission) denials(err error) []string {
+	a.Helper()
+	var messages []string
+	for _, cause := range a.causes(err) {
+		messages = append(messages, cause.Message)
+	}
+	slices.Sort(messages)
+	return messages
+}
+
+// causes returns why the schema denies a request, each with its field and without the value.
+func (a *admission) causes(err error) []metav1.StatusCause {
 	a.Helper()
 	if err == nil {
 		return nil
 	}
 	require.True(a, apierrors.IsInvalid(err), "%v", err)
 	status, _ := errors.AsType[*apierrors.StatusError](err)
-	var messages []string
+	var causes []metav1.StatusCause
 	for _, cause := range status.ErrStatus.Details.Causes {
-		message := invalidValue.ReplaceAllString(cause.Message, "")
-		if strings.HasPrefix(message, repeatedType) {
+		cause.Message = invalidValue.ReplaceAllString(cause.Message, "")
+		if strings.HasPrefix(cause.Message, repeatedType) || strings.HasPrefix(cause.Message, notChecked) {
 			continue
 		}
-		if strings.HasPrefix(message, "Duplicate value") {
-			message = "Duplicate value" // Each version writes the value in its own way.
+		if strings.HasPrefix(cause.Message, "Duplicate value") {
+			cause.Message = "Duplicate value" // Each version writes the value in its own way.
 		}
-		messages = append(messages, message)
+		causes = append(causes, cause)
 	}
-	slices.Sort(messages)
-	return messages
+	return causes
 }

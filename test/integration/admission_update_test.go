@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -164,18 +163,17 @@ func versionSchema(crd *unstructured.Unstructured) map[string]any {
 	return schema
 }
 
-// testStoredBefore tests 4.7: what was stored before the rules existed stays
-// usable, whatever it is. Only a change of the spec is judged.
-func testStoredBefore(a *admission) {
-	crds := a.cluster.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	name := v1alpha1.Plural + "." + v1alpha1.GroupName
+// withoutRules runs what stores objects that the rules of their kind deny. It replaces the CRD
+// for that time.
+func (a *admission) withoutRules(store func()) {
+	a.Helper()
+	crds := a.cluster.dynamic.Resource(crdResource)
+	name := a.plural + "." + v1alpha1.GroupName
 	withRules, err := crds.Get(a.Context(), name, metav1.GetOptions{})
 	require.NoError(a, err)
-	replaceSchema := func(change func(schema map[string]any)) {
+	replaceSchema := func(schema map[string]any) {
 		crd, err := crds.Get(a.Context(), name, metav1.GetOptions{})
 		require.NoError(a, err)
-		schema := versionSchema(withRules.DeepCopy())
-		change(schema)
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		version, _ := versions[0].(map[string]any)
 		require.NoError(a, unstructured.SetNestedMap(version, schema, "schema", "openAPIV3Schema"))
@@ -184,23 +182,39 @@ func testStoredBefore(a *admission) {
 		require.NoError(a, err)
 	}
 
-	replaceSchema(func(schema map[string]any) {
-		delete(schema, "x-kubernetes-validations")
-		anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
-		require.NoError(a, unstructured.SetNestedMap(schema, anything, "properties", "spec"))
-	})
+	open := versionSchema(withRules)
+	delete(open, "x-kubernetes-validations")
+	delete(open, "required")
+	anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	require.NoError(a, unstructured.SetNestedMap(open, anything, "properties", "spec"))
+	replaceSchema(open)
 	require.Eventually(a, func() bool { return len(a.create(nil)) == 0 }, waitTimeout, 100*time.Millisecond, "the rules are gone")
-	stored := map[string]string{} // From the test case to the NodeHealthCheck.
-	for test, tc := range specRules {
-		nhc := a.object("", a.spec(tc.base, tc.changes))
-		nhc.SetGenerateName("stored-")
-		nhc, err := a.client.Create(a.Context(), nhc, metav1.CreateOptions{})
-		require.NoError(a, err)
-		stored[test] = nhc.GetName()
-	}
-	nhc := a.store("empty-selector", a.spec(classicSpec, `{selector: {}}`), "")
-	replaceSchema(func(map[string]any) {})
+	store()
+	replaceSchema(versionSchema(withRules))
 	require.Eventually(a, func() bool { return len(a.create(nil)) > 0 }, waitTimeout, 100*time.Millisecond, "the rules are back")
+}
+
+// storeUnnamed creates an object with a name of the API server, and returns the name.
+func (a *admission) storeUnnamed(spec map[string]any) string {
+	a.Helper()
+	object := a.object("", spec)
+	object.SetGenerateName("stored-")
+	object, err := a.client.Create(a.Context(), object, metav1.CreateOptions{})
+	require.NoError(a, err)
+	return object.GetName()
+}
+
+// testStoredBefore tests 4.7: what was stored before the rules existed stays
+// usable, whatever it is. Only a change of the spec is judged.
+func testStoredBefore(a *admission) {
+	stored := map[string]string{} // From the test case to the NodeHealthCheck.
+	var nhc *unstructured.Unstructured
+	a.withoutRules(func() {
+		for test, tc := range specRules {
+			stored[test] = a.storeUnnamed(a.spec(tc.base, tc.changes))
+		}
+		nhc = a.store("empty-selector", a.spec(classicSpec, `{selector: {}}`), "")
+	})
 
 	// A change of such a spec is judged as a whole.
 	require.Equal(a, []string{noSelector}, a.update(nhc, a.spec(classicSpec, `{selector: {}, pauseRequests: [a]}`)))

@@ -145,7 +145,7 @@ func testSyncWhileRemediating(t *testing.T, c *cluster) {
 	require.NoError(t, err)
 }
 
-// testNotPruned: Argo CD and Flux are told to keep the CRD and the namespace of the leases, and
+// testNotPruned: Argo CD and Flux are told to keep the CRDs and the namespace of the leases, and
 // nothing else.
 func testNotPruned(t *testing.T) {
 	kept := map[string]bool{}
@@ -157,5 +157,7 @@ func testNotPruned(t *testing.T) {
 			kept[object.GetKind()+"/"+object.GetName()] = true
 		}
 	}
-	require.Equal(t, map[string]bool{"CustomResourceDefinition/nodehealthchecks.remediation.medik8s.io": true, "Namespace/medik8s-leases": true}, kept)
+	require.Equal(t, map[string]bool{
+		"CustomResourceDefinition/nodehealthchecks.remediation.medik8s.io": true, "CustomResourceDefinition/remediationbudgets.remediation.medik8s.io": true, "Namespace/medik8s-leases": true,
+	}, kept)
 }

@@ -83,12 +83,8 @@ func (a *mhcAdmission) denial(err error) string {
 		return message
 	}
 	var messages []string
-	for _, cause := range status.ErrStatus.Details.Causes {
-		message := invalidValue.ReplaceAllString(cause.Message, "")
-		if strings.HasPrefix(message, repeatedType) {
-			continue
-		}
-		messages = append(messages, cause.Field+": "+message)
+	for _, cause := range a.causes(err) {
+		messages = append(messages, cause.Field+": "+cause.Message)
 	}
 	slices.Sort(messages)
 	return strings.Join(messages, "; ")

@@ -106,6 +106,9 @@ func (s *stolenToken) attemptsBeyondRoles(thief dynamic.Interface) map[string]at
 			`create resource "nodehealthchecks" in API group "remediation.medik8s.io" at the cluster scope`,
 			object(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural), v1alpha1.Kind, ""),
 		},
+		"lift a limit": {`delete resource "remediationbudgets" in API group "remediation.medik8s.io" at the cluster scope`, func(ctx context.Context) error {
+			return thief.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural)).Delete(ctx, "own", remove)
+		}},
 		"write a template": {
 			`create resource "powercycleremediationtemplates" in API group "demo.nhc-controller.io" in the namespace "default"`,
 			object(powerCycle.templates, powerCycle.templateName(), metav1.NamespaceDefault),

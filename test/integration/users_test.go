@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,6 +99,7 @@ func TestUserRoles(t *testing.T) {
 		}
 		s.newUser("admin", s.name).requireDenied(`cannot get resource "nodehealthchecks"`, "kubectl get nhc $NHC")
 	})
+	t.Run("B1.1 budgets", func(t *testing.T) { testBudgetRoles(newScenario(t, c)) })
 	t.Run("22.8 pause", func(t *testing.T) {
 		s := newScenario(t, c)
 		_, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Create(t.Context(), s.spec(), metav1.CreateOptions{})
@@ -122,6 +124,36 @@ func (u *user) testEdits() {
 	u.require("kubectl replace --filename=" + first)
 	u.require("kubectl delete nhc $NHC")
 	u.requireDenied(`cannot update resource "nodehealthchecks/status"`, "kubectl replace --subresource=status --filename="+first)
+}
+
+// testBudgetRoles: those who edit NodeHealthChecks edit RemediationBudgets. People on call only
+// read them.
+func testBudgetRoles(s *scenario) {
+	path := filepath.Join(s.t.TempDir(), "budget.yaml")
+	manifest := fmt.Sprintf(`{apiVersion: %s, kind: %s, metadata: {name: %s}, spec: {nodeSelector: {matchLabels: {%s: ""}}, maxConcurrent: 1}}`,
+		v1alpha1.SchemeGroupVersion, v1alpha1.BudgetKind, s.name, s.name)
+	require.NoError(s.t, os.WriteFile(path, []byte(manifest), 0o600))
+	for _, role := range []string{"nhc-edit", "edit", "admin"} {
+		editor := s.newUser(role, "")
+		s.eventually("the role "+role, func() bool { return editor.kubectl("kubectl apply --filename="+path, "") == nil })
+		editor.require(`kubectl patch rbudget $NHC --type=merge -p '{"spec":{"maxConcurrent":0}}'`)
+		editor.require("kubectl get rbudget $NHC")
+		editor.require("kubectl replace --filename=" + path)
+		editor.requireDenied(`cannot update resource "remediationbudgets/status"`, "kubectl replace --subresource=status --filename="+path)
+		editor.require("kubectl delete rbudget $NHC")
+	}
+	_, err := s.Kubectl(s.t.Context(), "apply", "-f", path)
+	require.NoError(s.t, err)
+	for _, role := range []string{"nhc-view", "view", "nhc-pause"} {
+		viewer := s.newUser(role, "")
+		s.eventually("the role "+role, func() bool { return viewer.kubectl("kubectl get rbudget $NHC", "") == nil })
+		viewer.require("kubectl describe rbudget $NHC")
+		viewer.require("kubectl get rbudget $NHC --subresource=status")
+		viewer.requireDenied(`cannot patch resource "remediationbudgets"`, `kubectl patch rbudget $NHC --type=merge -p '{"spec":{"maxConcurrent":2}}'`)
+		viewer.requireDenied(`cannot delete resource "remediationbudgets"`, "kubectl delete rbudget $NHC")
+		viewer.requireDenied(`cannot create resource "remediationbudgets"`, "kubectl create --filename="+path)
+	}
+	s.newUser("admin", s.name).requireDenied(`cannot get resource "remediationbudgets"`, "kubectl get rbudget $NHC")
 }
 
 // testPauses: pause requests and nothing else, by whatever patch.

@@ -8,8 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
+// What a budget is, its fields and its validation are sections B1 and B2 of the specification.
+
 // RemediationBudget bounds how many Nodes are taken into remediation, by whichever health
-// checks. It only ever delays beginnings (spec B1).
+// checks. It only ever delays the beginning of remediations.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -53,12 +55,12 @@ type RemediationBudgetList struct {
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.maxUnhealthy) || has(self.maxConcurrent) || has(self.minInterval)`,message="one of maxUnhealthy, maxConcurrent and minInterval should be specified"
 // +kubebuilder:validation:XValidation:rule=`has(self.nodeSelector)`,message="nodeSelector must be specified, {} selects all Nodes",fieldPath=`.nodeSelector`
-// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])`,message="Invalid selector: an operator must be In, NotIn, Exists or DoesNotExist",fieldPath=`.nodeSelector`
-// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) ? has(e.values) && size(e.values) > 0 : !(e.operator in ['Exists', 'DoesNotExist']) || !has(e.values) || size(e.values) == 0)`,message="Invalid selector: In and NotIn need at least one value, Exists and DoesNotExist take none",fieldPath=`.nodeSelector`
-// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchLabels) || self.nodeSelector.matchLabels.all(k, k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message="Invalid selector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash",fieldPath=`.nodeSelector`
-// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, e.key.indexOf('/') <= 253 && e.key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message="Invalid selector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash",fieldPath=`.nodeSelector`
-// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchLabels) || self.nodeSelector.matchLabels.all(k, self.nodeSelector.matchLabels[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$'))`,message="Invalid selector: a value must be a label value, empty or at most 63 characters",fieldPath=`.nodeSelector`
-// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, !has(e.values) || e.values.all(v, v.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$')))`,message="Invalid selector: a value must be a label value, empty or at most 63 characters",fieldPath=`.nodeSelector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])`,message="Invalid nodeSelector: an operator must be In, NotIn, Exists or DoesNotExist",fieldPath=`.nodeSelector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) ? has(e.values) && size(e.values) > 0 : !(e.operator in ['Exists', 'DoesNotExist']) || !has(e.values) || size(e.values) == 0)`,message="Invalid nodeSelector: In and NotIn need at least one value, Exists and DoesNotExist take none",fieldPath=`.nodeSelector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchLabels) || self.nodeSelector.matchLabels.all(k, k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message="Invalid nodeSelector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash",fieldPath=`.nodeSelector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, e.key.indexOf('/') <= 253 && e.key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message="Invalid nodeSelector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash",fieldPath=`.nodeSelector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchLabels) || self.nodeSelector.matchLabels.all(k, self.nodeSelector.matchLabels[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$'))`,message="Invalid nodeSelector: a value must be a label value, empty or at most 63 characters",fieldPath=`.nodeSelector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, !has(e.values) || e.values.all(v, v.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$')))`,message="Invalid nodeSelector: a value must be a label value, empty or at most 63 characters",fieldPath=`.nodeSelector`
 type RemediationBudgetSpec struct {
 	// nodeSelector selects the Nodes that count, and that the budget bounds. The empty
 	// selector, {}, selects all Nodes.
@@ -69,7 +71,6 @@ type RemediationBudgetSpec struct {
 	// budget holds for each group by itself. Nodes without the label form one group. Left
 	// out, all selected Nodes form one group.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule=`self.indexOf('/') <= 253 && self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')`,message="topologyKey must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash"
 	TopologyKey string `json:"topologyKey,omitempty"`
@@ -81,7 +82,7 @@ type RemediationBudgetSpec struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]+)$`
 	// +kubebuilder:validation:XValidation:rule=`type(self) != int || self >= 0`,message="maxUnhealthy must not be negative"
-	// +kubebuilder:validation:XValidation:rule=`!string(self).matches('^[0-9]+$') || size(string(self)) <= 18 && int(string(self)) <= 2147483647`,message="must not exceed 2147483647"
+	// +kubebuilder:validation:XValidation:rule=`!string(self).matches('^[0-9]+$') || size(string(self)) <= 18 && int(string(self)) <= 2147483647`,message="maxUnhealthy must not exceed 2147483647"
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
 
 	// maxConcurrent is the number, or the percentage of the Nodes of a group, that may be
@@ -91,7 +92,7 @@ type RemediationBudgetSpec struct {
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]+)$`
 	// +kubebuilder:validation:XValidation:rule=`type(self) != int || self >= 0`,message="maxConcurrent must not be negative"
-	// +kubebuilder:validation:XValidation:rule=`!string(self).matches('^[0-9]+$') || size(string(self)) <= 18 && int(string(self)) <= 2147483647`,message="must not exceed 2147483647"
+	// +kubebuilder:validation:XValidation:rule=`!string(self).matches('^[0-9]+$') || size(string(self)) <= 18 && int(string(self)) <= 2147483647`,message="maxConcurrent must not exceed 2147483647"
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 
 	// minInterval is the time between two beginnings in a group.
@@ -99,8 +100,8 @@ type RemediationBudgetSpec struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`self.matches('[1-9]')`,message="minInterval must be positive"
-	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="must not be longer than 2562047h47m16s"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') || duration(self) > duration('0s')`,message="minInterval must be positive"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="minInterval must not be longer than 2562047h47m16s"
 	MinInterval *metav1.Duration `json:"minInterval,omitempty"`
 
 	// schedules are the times at which the budget applies. Left out, it always does.
@@ -120,8 +121,15 @@ type BudgetSchedule struct {
 	// cron says when the window opens, in the five fields of cron: minute, hour, day of the
 	// month, month, day of the week.
 	// +required
-	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:XValidation:rule=`self.matches('^ *[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4} *$')`,message="cron must have five fields: minute, hour, day of the month, month and day of the week"
+	// +kubebuilder:validation:MaxLength=192
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^ *[^ ]+( +[^ ]+){4} *$')`,message="cron must have five fields with spaces in between: minute, hour, day of the month, month and day of the week"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^ *[^ ]+( +[^ ]+){4} *$') || self.matches('^ *(([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/0*[1-9][0-9]{0,3})?,)*([*?]|[0-5]?[0-9](-[0-5]?[0-9])?)(/0*[1-9][0-9]{0,3})?( |$)')`,message="cron: the minute must be * or a list of numbers and ranges from 0 to 59, each with a step such as /2 if need be"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^ *[^ ]+( +[^ ]+){4} *$') || self.matches('^ *([^ ]+ +){1}(([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/0*[1-9][0-9]{0,3})?,)*([*?]|([01]?[0-9]|2[0-3])(-([01]?[0-9]|2[0-3]))?)(/0*[1-9][0-9]{0,3})?( |$)')`,message="cron: the hour must be * or a list of numbers and ranges from 0 to 23, each with a step such as /2 if need be"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^ *[^ ]+( +[^ ]+){4} *$') || self.matches('^ *([^ ]+ +){2}(([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/0*[1-9][0-9]{0,3})?,)*([*?]|(0?[1-9]|[12][0-9]|3[01])(-(0?[1-9]|[12][0-9]|3[01]))?)(/0*[1-9][0-9]{0,3})?( |$)')`,message="cron: the day of the month must be * or a list of numbers and ranges from 1 to 31, each with a step such as /2 if need be"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^ *[^ ]+( +[^ ]+){4} *$') || self.lowerAscii().matches('^ *([^ ]+ +){3}(([*?]|((0?[1-9]|1[0-2])(-(0?[1-9]|1[0-2]))?|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(-(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))?))(/0*[1-9][0-9]{0,3})?,)*([*?]|((0?[1-9]|1[0-2])(-(0?[1-9]|1[0-2]))?|(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(-(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))?))(/0*[1-9][0-9]{0,3})?( |$)')`,message="cron: the month must be * or a list of numbers and ranges from 1 to 12, or JAN to DEC, each with a step such as /2 if need be"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^ *[^ ]+( +[^ ]+){4} *$') || self.lowerAscii().matches('^ *([^ ]+ +){4}(([*?]|(0?[0-6](-0?[0-6])?|(sun|mon|tue|wed|thu|fri|sat)(-(sun|mon|tue|wed|thu|fri|sat))?))(/0*[1-9][0-9]{0,3})?,)*([*?]|(0?[0-6](-0?[0-6])?|(sun|mon|tue|wed|thu|fri|sat)(-(sun|mon|tue|wed|thu|fri|sat))?))(/0*[1-9][0-9]{0,3})?( |$)')`,message="cron: the day of the week must be * or a list of numbers and ranges from 0, which is Sunday, to 6, or SUN to SAT, each with a step such as /2 if need be"
+	// +kubebuilder:validation:XValidation:rule=`self.findAll('[0-9]{1,2}-[0-9]{1,2}').all(r, int(r.split('-')[0]) <= int(r.split('-')[1]))`,message="cron: ranges must be ascending, such as 1-5"
+	// +kubebuilder:validation:XValidation:rule=`self.lowerAscii().findAll('[a-z]{3}-[a-z]{3}').all(r, 'sunmontuewedthufrisatjanfebmaraprmayjunjulaugsepoctnovdec'.indexOf(r.substring(0, 3)) <= 'sunmontuewedthufrisatjanfebmaraprmayjunjulaugsepoctnovdec'.indexOf(r.substring(4)))`,message="cron: ranges must be ascending, such as MON-FRI"
 	Cron string `json:"cron"`
 
 	// timeZone is the IANA name of the time zone of cron, UTC if it is left out.
@@ -134,8 +142,8 @@ type BudgetSchedule struct {
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`self.matches('[1-9]')`,message="duration must be positive"
-	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="must not be longer than 2562047h47m16s"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') || duration(self) > duration('0s')`,message="duration must be positive"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="duration must not be longer than 2562047h47m16s"
 	Duration metav1.Duration `json:"duration"`
 }
 

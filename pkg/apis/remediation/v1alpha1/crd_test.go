@@ -14,13 +14,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schemaOfCRD returns the schema of the generated CRD.
-func schemaOfCRD(t *testing.T) map[string]any {
+// readCRD returns the generated CRD.
+func readCRD(t *testing.T, plural string) []byte {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "manifests", "base", "crd", "nodehealthchecks.yaml"))
+	content, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "manifests", "base", "crd", plural+".yaml"))
 	require.NoError(t, err)
+	return content
+}
+
+// schemaOfCRD returns the schema of the generated CRD.
+func schemaOfCRD(t *testing.T, plural string) map[string]any {
+	t.Helper()
 	var crd map[string]any
-	require.NoError(t, yaml.Unmarshal(content, &crd))
+	require.NoError(t, yaml.Unmarshal(readCRD(t, plural), &crd))
 	versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
 	require.NoError(t, err)
 	require.Len(t, versions, 1)
@@ -36,7 +42,7 @@ func schemaOfCRD(t *testing.T) map[string]any {
 // the thousands of entries of a status (spec 4.4).
 func TestRulesCompareTheSpecFirst(t *testing.T) {
 	t.Parallel()
-	rules, _, err := unstructured.NestedSlice(schemaOfCRD(t), "x-kubernetes-validations")
+	rules, _, err := unstructured.NestedSlice(schemaOfCRD(t, Plural), "x-kubernetes-validations")
 	require.NoError(t, err)
 	about := 0
 	for _, item := range rules {
@@ -59,11 +65,13 @@ func TestRulesCompareTheSpecFirst(t *testing.T) {
 // and must be able to write them through the CRD of this one (spec 23).
 func TestOwnValuesInStatusAreOpen(t *testing.T) {
 	t.Parallel()
-	status, found, err := unstructured.NestedMap(schemaOfCRD(t), "properties", "status")
-	require.NoError(t, err)
-	require.True(t, found)
-	unstructured.RemoveNestedField(status, "properties", "conditions") // Those of Kubernetes are closed.
-	requireOpen(t, "status", status)
+	for _, plural := range []string{Plural, BudgetPlural} {
+		status, found, err := unstructured.NestedMap(schemaOfCRD(t, plural), "properties", "status")
+		require.NoError(t, err)
+		require.True(t, found)
+		unstructured.RemoveNestedField(status, "properties", "conditions") // Those of Kubernetes are closed.
+		requireOpen(t, plural+".status", status)
+	}
 }
 
 func requireOpen(t *testing.T, path string, schema any) {

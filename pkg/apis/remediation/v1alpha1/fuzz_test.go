@@ -5,7 +5,6 @@ package v1alpha1
 
 import (
 	"encoding/json"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,14 +30,17 @@ var (
 // The fuzzing below is about the patterns of the CRD.
 func TestDurationPatterns(t *testing.T) {
 	t.Parallel()
-	crd, err := os.ReadFile("../../../../manifests/base/crd/nodehealthchecks.yaml")
-	require.NoError(t, err)
-	found := map[string]int{}
-	for _, match := range regexp.MustCompile(`(?m)^ *pattern: (.*ns\|us.*)$`).FindAllStringSubmatch(string(crd), -1) {
-		found[match[1]]++
+	for plural, want := range map[string]map[string]int{
+		Plural: {unsignedDuration: 3, signedDuration: 1}, BudgetPlural: {unsignedDuration: 2},
+	} {
+		crd := readCRD(t, plural)
+		found := map[string]int{}
+		for _, match := range regexp.MustCompile(`(?m)^ *pattern: (.*ns\|us.*)$`).FindAllStringSubmatch(string(crd), -1) {
+			found[match[1]]++
+		}
+		require.Equal(t, want, found)
+		require.Equal(t, want[unsignedDuration]+want[signedDuration], strings.Count(string(crd), "<= 9223372036.0"))
 	}
-	require.Equal(t, map[string]int{unsignedDuration: 3, signedDuration: 1}, found)
-	require.Equal(t, 4, strings.Count(string(crd), "<= 9223372036.0"))
 }
 
 // admitted tells whether the API accepts a duration: a pattern, and a rule which
