@@ -75,7 +75,7 @@ clean: ## Remove what was built.
 SCENARIO ?= nodes
 
 .PHONY: demo
-demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes or machines; KEEP=1 leaves it running).
+demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace or stop; KEEP=1 leaves it running).
 	go run ./test/demo '$(SCENARIO)'
 
 # Before anything is built.

@@ -37,7 +37,10 @@ func TestFind(t *testing.T) {
 	_, err = find([]string{"zones"})
 	require.EqualError(t, err, `there is no scenario "zones", but:
   nodes      a NodeHealthCheck repairs a node with a remediator
-  machines   a MachineHealthCheck replaces Machines, and backs off from those that never join`)
+  machines   a MachineHealthCheck replaces Machines, and backs off from those that never join
+  zone       a budget leaves a zone alone that fails as a whole
+  pace       a budget repairs one node at a time, and pauses in between
+  stop       a budget stops all remediations, and releases them`)
 	_, err = find([]string{""})
 	require.Error(t, err)
 	_, err = find([]string{"nodes", "machines"})

@@ -44,8 +44,7 @@ type budgetPlay struct {
 	*nodesPlay
 	script func(*budgetPlay, context.Context) error
 	// held are the messages of the nodes that wait for the budget.
-	held map[string]string
-	// remediated are the nodes that have had a remediation.
+	held   map[string]string
 	budget v1alpha1.RemediationBudgetStatus
 }
 
@@ -80,9 +79,6 @@ func (p *budgetPlay) run(ctx context.Context) error {
 		return err
 	}
 	if err := p.script(p, ctx); err != nil {
-		return err
-	}
-	if err := p.show(ctx, "get", "remediationbudgets", "-o", "wide"); err != nil {
 		return err
 	}
 	fmt.Println("\nAll nodes are healthy again. Done.")
