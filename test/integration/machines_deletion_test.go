@@ -32,6 +32,7 @@ func TestMachines(t *testing.T) {
 			"M12 template":         testMachineTemplate,
 			"M5.3 Cluster API":     testMachinesOfClusterAPI,
 			"M15 NodeHealthChecks": testMachinesAndNodes,
+			"M8.5 budget":          testMachineBudget,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
