@@ -156,7 +156,7 @@ NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 nightly: ## Run what takes too long for make test (hours).
 	@echo "The seed is $(NIGHTLY_SEED)"
 	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-faults nightly-simulation nightly-fuzz \
-		planted-bugs nightly-bench install-test test-versions verify-reproducible verify-release govulncheck
+		planted-bugs nightly-bench install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
 
 .PHONY: nightly-race
 nightly-race: c-compiler _output/tests
@@ -213,6 +213,11 @@ test-versions: build helm ## Run the integration tests and install-test on other
 		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" go test -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./test/integration -skip '$(NOT_ON_VERSIONS)'; \
 		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" NHC_HELM='$(CURDIR)/_output/helm' go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/install; \
 	done
+
+# A module of its own. Not part of test: Cluster API takes minutes to compile, once.
+.PHONY: test-cluster-api
+test-cluster-api: localkube build-race ## Run the controller together with the real controllers of Cluster API.
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go -C test/clusterapi test -count=1 -timeout 30m $(TEST_FLAGS) ./...
 
 ##@ Measure
 
@@ -286,6 +291,12 @@ verify-workflows: ## Check the workflows.
 .PHONY: verify-monitoring
 verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
 	hack/verify-monitoring.sh
+
+# Not part of verify: Cluster API takes minutes to compile, once.
+.PHONY: verify-cluster-api
+verify-cluster-api: ## Run go vet and golangci-lint on test/clusterapi.
+	go -C test/clusterapi vet ./...
+	cd test/clusterapi && go tool -modfile=../../hack/tools/golangci-lint/go.mod golangci-lint run ./...
 
 # Not part of verify: Helm takes minutes to compile, once.
 .PHONY: verify-chart

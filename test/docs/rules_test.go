@@ -29,7 +29,7 @@ const tabled = "23"
 
 var (
 	row    = regexp.MustCompile(`^\| (P\d+|[MB]?\d+[a-z]?(?:\.\d+)?) \| (.+) \| (.+) \|$`)
-	quoted = regexp.MustCompile("`([^`]+)`( \\((?:nightly|monitoring|chart)\\))?")
+	quoted = regexp.MustCompile("`([^`]+)`( \\((?:nightly|monitoring|chart|cluster-api)\\))?")
 )
 
 // Marks of tests that `make test` does not run.
@@ -37,6 +37,7 @@ const (
 	nightly    = " (nightly)"
 	monitoring = " (monitoring)"
 	chart      = " (chart)"
+	clusterAPI = " (cluster-api)"
 )
 
 // beyond is the heading of the table of subjects that no rule covers.
@@ -126,7 +127,9 @@ func TestRulesHaveTests(t *testing.T) {
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
 	literals := testLiterals(t, "cmd", "hack", "pkg", "test")
-	elsewhere := map[string]map[string][]string{monitoring: testLiterals(t, "test/monitoring"), chart: testLiterals(t, "test/chart")}
+	elsewhere := map[string]map[string][]string{
+		monitoring: testLiterals(t, "test/monitoring"), chart: testLiterals(t, "test/chart"), clusterAPI: testLiterals(t, "test/clusterapi"),
+	}
 	skips, err := os.ReadFile(filepath.Join(root, "hack", "skips.txt"))
 	require.NoError(t, err)
 	check := func(about string, tests []named) {
