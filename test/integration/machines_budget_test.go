@@ -60,6 +60,7 @@ func testMachineBudget(t *testing.T, c *cluster) {
 	require.Len(t, s.deleteRequests(""), 1)
 
 	full.Store(false)
+	s.join("m4")
 	s.eventuallyGone("m2")
 	require.Len(t, s.deleteRequests(""), 2, "M10.2")
 	s.eventuallyCounts(3, 3)
