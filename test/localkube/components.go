@@ -70,7 +70,7 @@ func isExecutable(path string) bool {
 
 func (c *ControlPlane) startProgram(cmd Command) (*Process, error) {
 	c.logf("Starting %s", cmd.Name)
-	p, err := startProcess(c.executable, c.dir, cmd)
+	p, err := startProcess(c.leash, c.dir, cmd)
 	if err != nil {
 		return nil, err
 	}
