@@ -85,8 +85,10 @@ demo-scenario:
 
 ##@ Test
 
+# The integration tests wait a lot: meanwhile there is time for the unit tests.
 .PHONY: test
-test: test-unit test-integration ## Run all tests, but for what takes long (12 minutes on two cores once everything is built).
+test: ## Run all tests, but for what takes long (12 minutes on two cores once everything is built).
+	@$(MAKE) --no-print-directory --jobs=2 test-integration test-unit
 	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
 # Packages without goroutines: the linter sees to that. The race detector makes them
@@ -111,8 +113,8 @@ _output/tests:
 .PHONY: test-unit
 test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
-	GOGC=400 $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
-	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -count=1 -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
+	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
+	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -count=1 -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
 	@for module in hack/image hack/benchplot; do (cd $$module && go test -count=1 ./...); done # Modules of their own.
 
@@ -122,12 +124,12 @@ build-race: c-compiler
 	go build -race -o bin/race/ ./cmd/nhc-controller
 
 # Most tests wait for what the control planes do, so many of them run at a time. What they
-# test runs in processes, with the race detector.
+# test runs in processes, with the race detector. The package that takes longest is first.
 .PHONY: test-integration
 test-integration: localkube build-race _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
+		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) ./test/integration $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
 
 FAULTS_FLAGS ?= -faults.seeds=3
 

@@ -77,6 +77,7 @@ if [[ -n "${KUBEBUILDER_ASSETS:-}" && $# -eq 1 ]]; then
   tags=kubebuilder_assets
 fi
 install "Kubernetes ${kubernetes}${tags:+ without what KUBEBUILDER_ASSETS has}" "${modfile}" "${ldflags}" .
+install "leash" "${modfile}" "-s -w" ./leash
 # test/localkube runs what is there beside localkube instead of a part of it.
 rm -f "${assets[@]/#/${GOBIN}/}"
 if [[ -n "${tags}" ]]; then

@@ -24,8 +24,6 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // Registers the client and workqueue metrics.
 	_ "k8s.io/component-base/metrics/prometheus/version"  // Registers kubernetes_build_info.
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-
-	"github.com/nhc-controller/nhc-controller/hack/localkube/internal/leash"
 )
 
 // component runs until the process is told to stop and returns its exit code.
@@ -36,7 +34,6 @@ type component func() int
 // assets.go.
 var components = map[string]component{
 	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
-	"leash":                   func() int { return leash.Main(os.Args[1:], os.Stdin, os.Stderr) },
 }
 
 func main() {

@@ -62,41 +62,44 @@ type snapshot map[objectKey]*unstructured.Unstructured
 
 // snapshot reads the cluster.
 func (c *cluster) snapshot(ctx context.Context) (snapshot, error) {
-	custom, err := c.customResources(ctx)
-	if err != nil {
+	found := snapshot{}
+	if err := c.read(ctx, crdResource, found); err != nil {
 		return nil, err
 	}
-	found := snapshot{}
-	for _, resource := range slices.Concat(admissionResources, custom, otherResources, []schema.GroupVersionResource{crdResource, namespaceResource}) {
-		list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
-		if apierrors.IsNotFound(err) {
-			continue // A kind that has just gone.
-		}
-		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", resource.Resource, err)
-		}
-		for i := range list.Items {
-			object := &list.Items[i]
-			key := objectKey{resource, object.GetNamespace(), object.GetName()}
-			if !ownedByControlPlane(key) {
-				found[key] = object
-			}
+	for _, resource := range slices.Concat(admissionResources, found.customResources(), otherResources, []schema.GroupVersionResource{namespaceResource}) {
+		if err := c.read(ctx, resource, found); err != nil && !apierrors.IsNotFound(err) { // A kind that has just gone.
+			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// customResources returns the resources of all CRDs, in a version that is served.
-func (c *cluster) customResources(ctx context.Context) ([]schema.GroupVersionResource, error) {
-	crds, err := c.dynamic.Resource(crdResource).List(ctx, metav1.ListOptions{})
+// read adds the objects of a resource.
+func (c *cluster) read(ctx context.Context, resource schema.GroupVersionResource, found snapshot) error {
+	list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("listing the CRDs: %w", err)
+		return fmt.Errorf("listing %s: %w", resource.Resource, err)
 	}
+	for i := range list.Items {
+		object := &list.Items[i]
+		key := objectKey{resource, object.GetNamespace(), object.GetName()}
+		if !ownedByControlPlane(key) {
+			found[key] = object
+		}
+	}
+	return nil
+}
+
+// customResources returns the resources of all CRDs, in a version that is served.
+func (s snapshot) customResources() []schema.GroupVersionResource {
 	var resources []schema.GroupVersionResource
-	for i := range crds.Items {
-		group, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "group")
-		plural, _, _ := unstructured.NestedString(crds.Items[i].Object, "spec", "names", "plural")
-		versions, _, _ := unstructured.NestedSlice(crds.Items[i].Object, "spec", "versions")
+	for key, crd := range s {
+		if key.resource != crdResource {
+			continue
+		}
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+		plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 		for _, entry := range versions {
 			version, _ := entry.(map[string]any)
 			if name, _ := version["name"].(string); version["served"] == true {
@@ -105,7 +108,7 @@ func (c *cluster) customResources(ctx context.Context) ([]schema.GroupVersionRes
 			}
 		}
 	}
-	return resources, nil
+	return resources
 }
 
 // ownedByControlPlane reports whether an object is none of the tests' business.
@@ -130,7 +133,7 @@ func (c *cluster) reset(ctx context.Context, initial snapshot) error {
 	// More than once: a CRD waits for its objects, and roles are aggregated a moment later.
 	var left []string
 	var last error
-	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var current snapshot
 		if current, last = c.snapshot(ctx); last != nil {
 			return false, nil //nolint:nilerr // Tried again. The end reports the last one.

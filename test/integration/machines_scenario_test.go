@@ -92,9 +92,9 @@ func (s *machineScenario) eventually(what string, holds func() bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)
 	defer cancel()
-	for !holds() {
+	for interval := lookInterval; !holds(); interval = min(interval*3/2, slowLookInterval) {
 		select {
-		case <-time.After(lookInterval):
+		case <-time.After(interval):
 		case <-ctx.Done():
 			s.t.Fatalf("did not come: %s", what)
 		}

@@ -211,24 +211,27 @@ func (s *scenario) status() v1alpha1.NodeHealthCheckStatus {
 	return s.get().Status
 }
 
-// lookInterval is how often a test looks for what no watch shows: logs, recorded requests,
-// permissions.
-const lookInterval = 200 * time.Millisecond
+// lookInterval is how soon a test looks again for what no watch shows: logs, recorded requests,
+// permissions. The longer it has waited, the longer it waits, up to slowLookInterval.
+const (
+	lookInterval     = 100 * time.Millisecond
+	slowLookInterval = time.Second
+)
 
 // eventually waits until something holds. It looks whenever an object of the scenario has
-// changed, and every lookInterval.
+// changed, and after lookInterval.
 func (s *scenario) eventually(what string, holds func() bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)
 	defer cancel()
-	for {
+	for interval := lookInterval; ; interval = min(interval*3/2, slowLookInterval) {
 		changed := s.changes.next(s.name)
 		if holds() {
 			return
 		}
 		select {
 		case <-changed:
-		case <-time.After(lookInterval):
+		case <-time.After(interval):
 		case <-ctx.Done():
 			s.t.Fatalf("did not come: %s\nstatus: %s", what, s.statusText())
 		}

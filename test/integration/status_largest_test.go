@@ -35,6 +35,7 @@ var (
 func testLargestStatus(a *admission) {
 	long := func(i int) string { return fmt.Sprintf("%s%05d", strings.Repeat("n", 248), i) }
 	short := func(i int) string { return fmt.Sprintf("n%d", i) }
+	stored := a.store("largest", a.spec(escalatingSpec, `{}`), "")
 	for name, tc := range map[string]struct {
 		node         func(int) string
 		nodes        int // 5000 by default.
@@ -53,8 +54,6 @@ func testLargestStatus(a *admission) {
 		"many remediations of long names": {node: long, remediations: 32, message: escapedText},
 	} {
 		a.Run(name, func(t *testing.T) {
-			a := newAdmission(t, a.cluster)
-			stored := a.store("largest", a.spec(escalatingSpec, `{}`), "")
 			entries := make([]v1alpha1.UnhealthyNode, cmp.Or(tc.nodes, 5000))
 			for i := range entries {
 				entries[i] = largestEntry(tc.node(i), tc.remediations, tc.message)
@@ -73,8 +72,9 @@ func testLargestStatus(a *admission) {
 				content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 				require.NoError(t, err)
 				stored.Object["status"] = content
-				stored, err = a.client.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{FieldManager: nodehealthcheck.Name})
+				updated, err := a.client.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{FieldManager: nodehealthcheck.Name})
 				require.NoError(t, err)
+				stored = updated
 			}
 			encoded, err := json.Marshal(stored.Object) // As the API server stores it: managed fields and all.
 			require.NoError(t, err)

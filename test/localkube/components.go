@@ -38,6 +38,9 @@ const (
 	// componentGrace is enough for an orderly shutdown. When the test has died, all
 	// components get SIGTERM at once, and the API server without etcd takes all of it.
 	componentGrace = 5 * time.Second
+
+	// moreMemory is not what tests are short of: a seventh less CPU.
+	moreMemory = "GOGC=300"
 )
 
 // startComponent starts a component that is part of the localkube executable, or is beside it.
@@ -45,7 +48,7 @@ func (c *ControlPlane) startComponent(name string, args ...string) (*Process, er
 	command := c.component(name, args...)
 	cmd := Command{
 		Name: name, Path: command[0], Args: command[1:], Grace: componentGrace,
-		Env: []string{"GOGC=300"}, // Memory is not what tests are short of: a seventh less CPU.
+		Env: []string{moreMemory},
 	}
 	if name == etcdName {
 		// It has most of the files, and must not leave them behind when a test is killed.
@@ -70,7 +73,7 @@ func isExecutable(path string) bool {
 
 func (c *ControlPlane) startProgram(cmd Command) (*Process, error) {
 	c.logf("Starting %s", cmd.Name)
-	p, err := startProcess(c.executable, c.dir, cmd)
+	p, err := startProcess(c.leash, c.dir, cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,7 @@ type Options struct {
 type ControlPlane struct {
 	opts       Options
 	executable string // localkube
+	leash      string
 	kwok       string // Empty without Options.Kwok.
 	dir        string
 	socketDir  string // For the path of a socket, dir may be too long.
@@ -129,6 +130,9 @@ func (c *ControlPlane) prepare() error {
 	if c.executable, err = binary("localkube"); err != nil {
 		return err
 	}
+	if c.leash, err = binary("leash"); err != nil {
+		return err
+	}
 	if c.opts.Kwok {
 		if c.kwok, err = binary("kwok"); err != nil {
 			return err
@@ -169,7 +173,7 @@ func (c *ControlPlane) Dir() string { return c.dir }
 // StartProcess starts a process that ends with the control plane at the latest:
 // the controller under test, for example.
 func (c *ControlPlane) StartProcess(cmd Command) (*Process, error) {
-	p, err := startProcess(c.executable, c.dir, cmd)
+	p, err := startProcess(c.leash, c.dir, cmd)
 	if err != nil {
 		return nil, err
 	}

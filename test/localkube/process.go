@@ -91,7 +91,7 @@ func startProcess(leash, dir string, cmd Command) (*Process, error) {
 	if grace == 0 {
 		grace = defaultGrace
 	}
-	args := []string{"leash", "-grace", grace.String(), "-pid-fd", "3", "-remove", cmd.remove, "--", cmd.Path}
+	args := []string{"-grace", grace.String(), "-pid-fd", "3", "-remove", cmd.remove, "--", cmd.Path}
 	command := exec.Command(leash, append(args, cmd.Args...)...)
 	command.Stdin, command.Stdout, command.Stderr = held, log, log
 	command.ExtraFiles = []*os.File{pidWriter}

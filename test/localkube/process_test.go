@@ -19,9 +19,9 @@ import (
 // it to print a line.
 func startShell(t *testing.T, script string, grace time.Duration) *Process {
 	t.Helper()
-	executable, err := binary("localkube")
+	leash, err := binary("leash")
 	require.NoError(t, err)
-	p, err := startProcess(executable, t.TempDir(), Command{
+	p, err := startProcess(leash, t.TempDir(), Command{
 		Name:  "shell",
 		Path:  "/bin/sh",
 		Args:  []string{"-c", script},
@@ -70,9 +70,9 @@ func TestProcessExitCode(t *testing.T) {
 
 func TestProcessThatCannotStart(t *testing.T) {
 	t.Parallel()
-	executable, err := binary("localkube")
+	leash, err := binary("leash")
 	require.NoError(t, err)
-	_, err = startProcess(executable, t.TempDir(), Command{Name: "missing", Path: "/nonexistent/missing"})
+	_, err = startProcess(leash, t.TempDir(), Command{Name: "missing", Path: "/nonexistent/missing"})
 	require.ErrorContains(t, err, "starting missing")
 	require.ErrorContains(t, err, "no such file or directory")
 }

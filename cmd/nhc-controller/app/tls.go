@@ -4,15 +4,19 @@
 package app
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	certutil "k8s.io/client-go/util/cert"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 )
@@ -58,16 +62,32 @@ func registerExpiration(registry prometheus.Registerer, notAfter func() time.Tim
 	return nil
 }
 
+// makeCertificate returns a self-signed certificate for a year. Its key is an elliptic curve key:
+// to search for the primes of an RSA key would be most of the work of the start.
 func makeCertificate() (tls.Certificate, error) {
-	certPEM, keyPEM, err := certutil.GenerateSelfSignedCertKey("nhc-controller", nil, []string{"localhost"})
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("generating a private key: %w", err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "nhc-controller"},
+		DNSNames:              []string{"nhc-controller", "localhost"},
+		NotBefore:             now.Add(-time.Hour), // The clocks of clients differ.
+		NotAfter:              now.AddDate(1, 0, 0),
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("generating a certificate: %w", err)
 	}
-	certificate, err := tls.X509KeyPair(certPEM, keyPEM)
+	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("loading the generated certificate: %w", err)
 	}
-	return certificate, nil
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
 
 // certificateInterval is the time between two looks at the files of a certificate.

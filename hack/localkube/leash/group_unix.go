@@ -3,7 +3,7 @@
 
 //go:build unix && !linux
 
-package leash
+package main
 
 import "syscall"
 
