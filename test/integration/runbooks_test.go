@@ -67,7 +67,7 @@ func documentedCommands(t *testing.T, path string) []documented {
 
 // documentedPages are the pages, other than docs/operations.md and the runbooks, whose commands
 // TestDocumentedCommands runs.
-var documentedPages = []string{"machine-health-check", "configuration", "tuning", "security", "gitops"}
+var documentedPages = []string{"machine-health-check", "budgets", "configuration", "tuning", "security", "gitops"}
 
 // TestDocumentedCommands runs the commands of the runbooks and of pages of the documentation, in
 // the middle of remediations.
@@ -131,7 +131,8 @@ func (s *scenario) runDocumented(t *testing.T, commands []string) (ran int) {
 }
 
 // inTrouble returns a scenario whose NodeHealthCheck has something to show in each field that
-// the commands read: a remediation, a history, a leftover and a pause.
+// the commands read: a remediation, a history, a leftover and a pause; and a RemediationBudget
+// of its name that cannot be evaluated.
 func inTrouble(t *testing.T, c *cluster) *scenario {
 	t.Helper()
 	s := newScenario(t, c)
@@ -148,6 +149,9 @@ func inTrouble(t *testing.T, c *cluster) *scenario {
 	s.deleteNode("b")
 	s.eventuallyCondition(v1alpha1.ConditionLeftoverRemediations, metav1.ConditionTrue)
 	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} })
+	s.createBudget(maxConcurrent(1), func(spec *v1alpha1.RemediationBudgetSpec) {
+		spec.Schedules = []v1alpha1.BudgetSchedule{{Cron: "0 8 * * MON-FRI", TimeZone: "Europe/Nowhere", Duration: metav1.Duration{Duration: time.Hour}}}
+	})
 	return s
 }
 
@@ -178,10 +182,11 @@ func (s *scenario) shell(t *testing.T, command string) (stdout, stderr string) {
 	bin, err := filepath.Abs(filepath.Join("..", "..", "bin"))
 	require.NoError(t, err)
 	variables := map[string]string{
-		"NHC": s.name, "NODE": s.node("a"), "KIND": s.kind.name, "NAMESPACE": s.name, "NAME": s.node("b"),
+		"NHC": s.name, "BUDGET": s.name, "NODE": s.node("a"), "KIND": s.kind.name, "NAMESPACE": s.name, "NAME": s.node("b"),
 		"KUBECONFIG": s.AdminKubeconfig(), "HOME": t.TempDir(), "PATH": bin + string(os.PathListSeparator) + os.Getenv("PATH"), "KUBERC": "off",
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "pipefail", "-o", "nounset", "-c", command)
+	cmd.Dir = filepath.Join("..", "..") // Where the manifests are.
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		cmd.Env = append(cmd.Env, name+"="+variables[name])
 	}

@@ -84,11 +84,13 @@ func TestDashboard(t *testing.T) {
 	}
 	legend := regexp.MustCompile(`\{\{ *([a-z_]+) *\}\}`)
 	ids := map[int]bool{}
+	places := map[[2]int]string{}
 	for _, panel := range dashboard.Panels {
 		require.NotEmpty(t, panel.Title)
 		require.False(t, ids[panel.ID], "%s: an id twice", panel.Title)
 		ids[panel.ID] = true
 		require.LessOrEqual(t, panel.GridPos["x"]+panel.GridPos["w"], 24, panel.Title)
+		panel.place(t, places)
 		if panel.Type == "row" {
 			continue
 		}
@@ -114,8 +116,20 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
+// place checks that the panel covers no other one.
+func (p *panel) place(t *testing.T, places map[[2]int]string) {
+	t.Helper()
+	for x := range p.GridPos["w"] {
+		for y := range p.GridPos["h"] {
+			place := [2]int{p.GridPos["x"] + x, p.GridPos["y"] + y}
+			require.Empty(t, places[place], "%s covers another panel", p.Title)
+			places[place] = p.Title
+		}
+	}
+}
+
 // named are the runbooks that a query names, as values of a label.
-var named = regexp.MustCompile(`"(NodeHealthCheck[A-Za-z]+)"`)
+var named = regexp.MustCompile(`"((?:NodeHealthCheck|MachineHealthCheck|RemediationBudget)[A-Za-z]+)"`)
 
 // checkTable checks that the columns of a table are those of its query, and that its links
 // lead somewhere.

@@ -64,12 +64,15 @@ func newCatalogue(metrics []Metric) catalogue {
 // addAlerts adds the series that Prometheus makes of alerts, with the labels that ours have.
 func (c catalogue) addAlerts(names []string) {
 	c[alertSeries] = Metric{
-		Name: alertSeries, Type: "gauge", Labels: append([]string{"alertname", "alertstate", "severity", "nodehealthcheck", "node", "reason", "remediation"}, targetLabels...),
+		Name: alertSeries, Type: "gauge", Labels: append([]string{"alertname", "alertstate", "severity", "nodehealthcheck", "node", "reason", "remediation", "budget", "exported_namespace", "name"}, targetLabels...),
 		Values: map[string][]string{"alertname": names, "alertstate": {"pending", "firing"}},
 	}
 }
 
 const alertSeries = "ALERTS"
+
+// ourAlerts is how the dashboard selects all of our alerts.
+const ourAlerts = "(NodeHealthCheck|MachineHealthCheck|RemediationBudget).+"
 
 // own reports whether nobody else has metrics of this name.
 func own(name string) bool {
@@ -159,7 +162,7 @@ func (c catalogue) selector(selector *parser.VectorSelector, complain complaint)
 			values = []string{job}
 		}
 		ofJob = ofJob || matcher.Name == "alertname"
-		if values == nil || (selector.Name == alertSeries && matcher.Value == "NodeHealthCheck.+") { // All of ours.
+		if values == nil || (selector.Name == alertSeries && matcher.Value == ourAlerts) {
 			continue
 		}
 		named := matcher.SetMatches()

@@ -80,7 +80,7 @@ func TestAlerts(t *testing.T) {
 	for name, alert := range alerts(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Regexp(t, `^(Node|Machine)HealthCheck[A-Za-z]+$`, name)
+			require.Regexp(t, `^(NodeHealthCheck|MachineHealthCheck|RemediationBudget)[A-Za-z]+$`, name)
 			require.Contains(t, []string{"info", "warning", "critical"}, alert.Labels["severity"])
 			require.NotEmpty(t, alert.Annotations["summary"])
 			require.NotEmpty(t, alert.Annotations["description"])
