@@ -18,6 +18,8 @@ import (
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
+	ofClusterAPI := clusterAPI{machine: clusterAPIMachine, cluster: clusterOfCAPI, healthCheck: realClusterAPIHealthCheck}
+	c.installOptional(t, ofClusterAPI.cluster, ofClusterAPI.healthCheck)
 	c.startMachineHealthChecks(t, ownOverlay, "--machine-backoff-base=4s", "--machine-backoff-cap=12s")
 	t.Run("scenarios", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *cluster){
@@ -31,6 +33,7 @@ func TestMachines(t *testing.T) {
 			"M11 annotations":      testMachineStrategies,
 			"M12 template":         testMachineTemplate,
 			"M5.3 Cluster API":     testMachinesOfClusterAPI,
+			"M4.4 paused Clusters": func(t *testing.T, c *cluster) { testClusterPaused(t, c, ofClusterAPI) },
 			"M15 NodeHealthChecks": testMachinesAndNodes,
 		} {
 			t.Run(name, func(t *testing.T) {
