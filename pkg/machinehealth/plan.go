@@ -27,6 +27,8 @@ type Policy struct {
 	// Template is that of the strategy, nil if it cannot be used. TemplateProblem says why.
 	Template        *object.Template
 	TemplateProblem string
+	// Unavailable is set while the API server serves no Machines: then there is no target.
+	Unavailable *Unavailable
 	// Terminating: the MachineHealthCheck is being deleted.
 	Terminating bool
 	// ClockUntrusted: the clock is too far ahead of that of the API server.

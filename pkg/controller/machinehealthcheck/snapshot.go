@@ -53,8 +53,8 @@ type snapshot struct {
 }
 
 // snapshot observes a MachineHealthCheck at the instant now. The error is watches.ErrPending if
-// something that the decision depends on has not been read yet, and a *staleness.Error if a cache
-// does not show yet what the last sync has written.
+// something that the decision depends on has not been read yet, a *watches.ForbiddenError if it may
+// not be read, and a *staleness.Error if a cache does not show yet what the last sync has written.
 func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthCheck, now time.Time) (*snapshot, error) {
 	key := keyOf(check)
 	if behind := c.writes.Check(key.String(), c.storeOf); len(behind) > 0 {
@@ -64,6 +64,9 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 		c.writes.Forget(key.String())
 	}
 	criteria := machinehealth.NewCriteria(check)
+	if err := c.readable(criteria.API); err != nil {
+		return nil, err
+	}
 	machines, err := c.machinesIn(check.Namespace, criteria.API)
 	if err != nil {
 		return nil, err
@@ -75,6 +78,9 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	s.policy = machinehealth.Policy{
 		Owner: ownerOf(check), Criteria: &criteria, BackOff: c.BackOff, DryRun: c.DryRun,
 		Terminating: check.DeletionTimestamp != nil, ClockUntrusted: c.clockUntrusted(),
+	}
+	if !c.served(criteria.API) {
+		s.policy.Unavailable = machinehealth.MachinesNotServed(criteria.API)
 	}
 	if err := c.observeTemplate(s); err != nil {
 		return nil, err

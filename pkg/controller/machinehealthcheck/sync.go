@@ -25,6 +25,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // checkState is what the process remembers of one MachineHealthCheck between syncs. It may be lost
@@ -100,6 +101,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	}
 	defer func() { c.metrics.measure(key, c.Clock.Since(now)) }()
 	s, err := c.snapshot(ctx, check, now)
+	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied {
+		return time.Time{}, c.reportForbidden(ctx, check, forbidden, now) // The watch calls when that has changed.
+	}
 	if err != nil {
 		return time.Time{}, err
 	}
