@@ -49,7 +49,9 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 	open := map[string]bool{}
 	for i := range h.Before {
 		entry := *h.Before[i].DeepCopy()
-		if !ended(&entry) {
+		if ended(&entry) {
+			h.fenceDeleted(&entry) // The replacement may be healthy before the Machine is gone.
+		} else {
 			result, observed := results[entry.Machine]
 			h.observe(&entry, result, observed)
 			if entry.Started == nil && (!observed || !unhealthy(result)) {
@@ -80,7 +82,7 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 	return bounded(entries), recheck
 }
 
-// ended reports whether nothing changes an entry any more.
+// ended reports whether nothing changes an entry any more but for the end of its Machine.
 func ended(entry *v1beta1.Remediation) bool { return entry.Finished != nil || entry.Closed != nil }
 
 func unhealthy(result Result) bool {
@@ -176,13 +178,7 @@ func (h *History) fence(entry *v1beta1.Remediation, result Result, observed bool
 	if entry.Fenced != nil {
 		return
 	}
-	if entry.RemediationType == v1beta1.RemediationMachineDeletion {
-		if h.Machines[entry.Machine] == nil {
-			entry.Fenced = new(whole(h.Now))
-		}
-		return
-	}
-	if !observed {
+	if h.fenceDeleted(entry); !observed || entry.RemediationType == v1beta1.RemediationMachineDeletion {
 		return
 	}
 	t := result.Plan.Target
@@ -195,6 +191,13 @@ func (h *History) fence(entry *v1beta1.Remediation, result Result, observed bool
 	// A Node that was missing from the beginning says nothing about what has been done since.
 	nodeGone := t.Machine.Node != "" && entry.Reason != v1beta1.TriggerNodeMissing && !h.NodeExists(t.Machine.Node)
 	if t.Machine.Has(v1beta1.AnnotationPoweredOff) || nodeGone {
+		entry.Fenced = new(whole(h.Now))
+	}
+}
+
+// fenceDeleted notes that a Machine that was deleted is gone.
+func (h *History) fenceDeleted(entry *v1beta1.Remediation) {
+	if entry.Fenced == nil && entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines[entry.Machine] == nil {
 		entry.Fenced = new(whole(h.Now))
 	}
 }
