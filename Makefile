@@ -157,7 +157,7 @@ nightly-race: c-compiler _output/tests
 .PHONY: nightly-kill-points
 nightly-kill-points: localkube build-race _output/tests
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-kill-points.json -- \
-		-count=1 -race -timeout 1h ./test/integration -run KilledAtEachWrite -kill.all
+		-count=1 -race -timeout 1h ./test/integration -run 'KilledAtEachWrite|MachineDeletionFaults' -kill.all
 
 .PHONY: nightly-faults
 nightly-faults:
