@@ -327,7 +327,8 @@ func (p *planner) keepLease() {
 	if p.Target.Incomplete && !p.Target.Active() {
 		return // There may be a remediation object (spec P5).
 	}
-	if !p.Target.Active() || p.Terminating { // Afterwards nobody releases it (spec M3.5).
+	ending := p.Terminating && !p.Target.deleting() && !p.Target.externallyRemediated() // Spec M3.5.
+	if !p.Target.Active() || ending {
 		if !p.now.Before(p.Target.RetryAt) {
 			p.do(remediation.ReleaseLease{Lease: lease})
 		}

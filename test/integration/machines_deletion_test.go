@@ -35,6 +35,7 @@ func TestMachines(t *testing.T) {
 			"M5.3 Cluster API":     testMachinesOfClusterAPI,
 			"M4.4 paused Clusters": func(t *testing.T, c *cluster) { testClusterPaused(t, c, ofClusterAPI) },
 			"M15 NodeHealthChecks": testMachinesAndNodes,
+			"M10.3 lease":          testLeaseUntilGone,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

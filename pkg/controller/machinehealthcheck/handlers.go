@@ -221,6 +221,9 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 			c.enqueue(ownersOf(obj.(*object.CR))...) // It may have left the selector.
 		}
 	}
+	if holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node)))); held {
+		c.enqueueOwners([]string{holder}) // It keeps the lease until the remediation has ended.
+	}
 	if old == nil || old.Node != machine.Node || !maps.Equal(old.Labels, machine.Labels) {
 		c.claimsChanged()
 	}

@@ -122,7 +122,7 @@ func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines [
 			ignored++
 			continue
 		}
-		if !selected && len(crs[machine.Name].own) == 0 {
+		if !selected && len(crs[machine.Name].own) == 0 && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {
 			continue
 		}
 		target := machinehealth.Target{Machine: machine, Unselected: !selected, Own: crs[machine.Name].own, Foreign: crs[machine.Name].foreign, Incomplete: incomplete}
@@ -170,6 +170,15 @@ func (c *Controller) observeTarget(ctx context.Context, s *snapshot, t *machineh
 
 // excluded reports whether a Node carries the label that exempts it (spec 15).
 func excluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude] == "true" }
+
+// holdsFor reports whether somebody holds the lease of the Node of a Machine whose remediation has not
+// ended: it is kept until then, whoever selects the Machine meanwhile (spec M10.3, M15.2).
+func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) bool {
+	if machine.Node == "" || (!machine.Deleting() && !machine.Has(v1beta1.AnnotationExternalRemediation)) {
+		return false
+	}
+	return remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node))) == holder
+}
 
 // lease returns a lease as the cache has it, nil if there is none.
 func (c *Controller) lease(name string) *coordinationv1.Lease {

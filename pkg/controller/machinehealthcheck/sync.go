@@ -193,6 +193,15 @@ func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) er
 	return errors.Join(errs...)
 }
 
+// protects reports whether the Machine of a lease is still being deleted or remediated by another
+// controller. The end of that has the lease looked at again, unless it has run out by then.
+func (c *Controller) protects(lease *coordinationv1.Lease) bool {
+	node, ok := object.NodeOfLease(lease)
+	return ok && slices.ContainsFunc(c.machinesOf(node), func(machine *machinehealth.Machine) bool {
+		return c.holdsFor(remediation.LeaseHolder(lease), machine)
+	})
+}
+
 // releaseLeftLeases releases the leases of Nodes that a MachineHealthCheck held.
 func (c *Controller) releaseLeftLeases(ctx context.Context, key cache.ObjectName) error {
 	held, err := c.leases.ByIndex(leasesByCheckHolder, key.String())
@@ -201,7 +210,7 @@ func (c *Controller) releaseLeftLeases(ctx context.Context, key cache.ObjectName
 	}
 	var leases []*coordinationv1.Lease
 	for _, obj := range held {
-		if lease := obj.(*coordinationv1.Lease); !machinehealth.IsBackOffLease(lease.Name) {
+		if lease := obj.(*coordinationv1.Lease); !machinehealth.IsBackOffLease(lease.Name) && !c.protects(lease) {
 			leases = append(leases, lease)
 		}
 	}
