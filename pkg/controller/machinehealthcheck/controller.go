@@ -108,6 +108,7 @@ type Controller struct {
 	missing missingNodes
 	writes  staleness.Tracker
 	states  sync.Map // Of *checkState, by cache.ObjectName.
+	read    sync.Map // Of *readCheck, by cache.ObjectName.
 	metrics *metrics
 	events  eventReporter
 	crowded atomic.Int32

@@ -63,7 +63,7 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 		}
 		c.writes.Forget(key.String())
 	}
-	criteria := machinehealth.NewCriteria(check)
+	criteria := c.criteriaOf(check)
 	if err := c.readable(criteria.API); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 		s.machines[machine.Name] = machine
 	}
 	s.policy = machinehealth.Policy{
-		Owner: ownerOf(check), Criteria: &criteria, BackOff: c.BackOff, DryRun: c.DryRun,
+		Owner: ownerOf(check), Criteria: criteria, BackOff: c.BackOff, DryRun: c.DryRun,
 		Terminating: check.DeletionTimestamp != nil, ClockUntrusted: c.clockUntrusted(),
 	}
 	if !c.served(criteria.API) {

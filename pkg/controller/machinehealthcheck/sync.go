@@ -221,5 +221,6 @@ func (c *Controller) releaseLeftLeases(ctx context.Context, key cache.ObjectName
 func (c *Controller) forget(key cache.ObjectName) {
 	c.writes.Forget(key.String())
 	c.states.Delete(key)
+	c.read.Delete(key)
 	c.metrics.forget(key)
 }
