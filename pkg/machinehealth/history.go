@@ -42,10 +42,7 @@ type History struct {
 // alone changes one.
 func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 	entries = make([]v1beta1.Remediation, 0, len(h.Before))
-	results := make(map[string]Result, len(h.Results))
-	for _, result := range h.Results {
-		results[result.Plan.Target.Machine.Name] = result
-	}
+	results := h.resultsOfOpen()
 	open := map[string]bool{}
 	for i := range h.Before {
 		entry := *h.Before[i].DeepCopy()
@@ -62,7 +59,7 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 		entries = append(entries, entry)
 	}
 	for _, result := range h.Results {
-		if name := result.Plan.Target.Machine.Name; !open[name] && unhealthy(result) {
+		if name := result.Plan.Target.Machine.Name; unhealthy(result) && !open[name] {
 			entry := h.detect(result)
 			h.observe(&entry, result, true)
 			entries = append(entries, entry)
@@ -80,6 +77,26 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 		}
 	}
 	return bounded(entries), recheck
+}
+
+// resultsOfOpen returns the results that entries that have not ended are about, by Machine. There are
+// few of them, and thousands of Machines.
+func (h *History) resultsOfOpen() map[string]Result {
+	open, results := map[string]bool{}, map[string]Result{}
+	for i := range h.Before {
+		if !ended(&h.Before[i]) {
+			open[h.Before[i].Machine] = true
+		}
+	}
+	if len(open) == 0 {
+		return results
+	}
+	for _, result := range h.Results {
+		if name := result.Plan.Target.Machine.Name; open[name] {
+			results[name] = result
+		}
+	}
+	return results
 }
 
 // ended reports whether nothing changes an entry any more but for the end of its Machine.
@@ -218,7 +235,7 @@ func (h *History) pairReplacements(entries []v1beta1.Remediation) {
 		}
 	}
 	slices.SortStableFunc(waiting, func(a, b *v1beta1.Remediation) int { return a.Started.Compare(b.Started.Time) })
-	candidates := h.byOwner()
+	candidates := h.candidates(waiting)
 	for _, entry := range waiting {
 		if entry.Replacement == "" {
 			entry.Replacement = h.replacementOf(entry, candidates[types.UID(entry.Owner)], named)
@@ -236,12 +253,25 @@ func (h *History) pairReplacements(entries []v1beta1.Remediation) {
 	}
 }
 
-// byOwner returns the Machines of each owner, the oldest first.
-func (h *History) byOwner() map[types.UID][]*Machine {
+// candidates returns the Machines of each owner that entries wait for a replacement of, the oldest
+// first.
+func (h *History) candidates(waiting []*v1beta1.Remediation) map[types.UID][]*Machine {
 	owned := map[types.UID][]*Machine{}
+	for _, entry := range waiting {
+		if entry.Replacement == "" {
+			owned[types.UID(entry.Owner)] = nil
+		}
+	}
+	if len(owned) == 0 {
+		return nil
+	}
 	for _, machine := range h.Machines {
-		if owner := machine.Owner(); owner != nil {
-			owned[owner.UID] = append(owned[owner.UID], machine)
+		owner := machine.Owner()
+		if owner == nil {
+			continue
+		}
+		if machines, wanted := owned[owner.UID]; wanted {
+			owned[owner.UID] = append(machines, machine)
 		}
 	}
 	for _, machines := range owned {
