@@ -157,7 +157,7 @@ NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 .PHONY: nightly
 nightly: ## Run what takes too long for make test (hours).
 	@echo "The seed is $(NIGHTLY_SEED)"
-	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-faults nightly-simulation nightly-fuzz \
+	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-actors nightly-faults nightly-simulation nightly-fuzz \
 		planted-bugs nightly-bench install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
 
 .PHONY: nightly-race
@@ -167,7 +167,12 @@ nightly-race: c-compiler _output/tests
 .PHONY: nightly-kill-points
 nightly-kill-points: localkube build-race _output/tests
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-kill-points.json -- \
-		-count=1 -race -timeout 1h ./test/integration -run KilledAtEachWrite -kill.all
+		-count=1 -race -timeout 1h ./test/integration -run 'KilledAtEachWrite|MachineDeletionFaults' -kill.all
+
+.PHONY: nightly-actors
+nightly-actors: localkube build-race _output/tests
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-actors.json -- \
+		-count=1 -race -timeout 1h ./test/integration -run OneActorPerNode -actors.for=10m -actors.seed=$(NIGHTLY_SEED)
 
 .PHONY: nightly-faults
 nightly-faults:

@@ -42,14 +42,13 @@ type History struct {
 // alone changes one.
 func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 	entries = make([]v1beta1.Remediation, 0, len(h.Before))
-	results := make(map[string]Result, len(h.Results))
-	for _, result := range h.Results {
-		results[result.Plan.Target.Machine.Name] = result
-	}
+	results := h.resultsOfOpen()
 	open := map[string]bool{}
 	for i := range h.Before {
 		entry := *h.Before[i].DeepCopy()
-		if !ended(&entry) {
+		if ended(&entry) {
+			h.fenceDeleted(&entry) // The replacement may be healthy before the Machine is gone.
+		} else {
 			result, observed := results[entry.Machine]
 			h.observe(&entry, result, observed)
 			if entry.Started == nil && (!observed || !unhealthy(result)) {
@@ -60,7 +59,7 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 		entries = append(entries, entry)
 	}
 	for _, result := range h.Results {
-		if name := result.Plan.Target.Machine.Name; !open[name] && unhealthy(result) {
+		if name := result.Plan.Target.Machine.Name; unhealthy(result) && !open[name] {
 			entry := h.detect(result)
 			h.observe(&entry, result, true)
 			entries = append(entries, entry)
@@ -80,7 +79,27 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 	return bounded(entries), recheck
 }
 
-// ended reports whether nothing changes an entry any more.
+// resultsOfOpen returns the results that entries that have not ended are about, by Machine. There are
+// few of them, and thousands of Machines.
+func (h *History) resultsOfOpen() map[string]Result {
+	open, results := map[string]bool{}, map[string]Result{}
+	for i := range h.Before {
+		if !ended(&h.Before[i]) {
+			open[h.Before[i].Machine] = true
+		}
+	}
+	if len(open) == 0 {
+		return results
+	}
+	for _, result := range h.Results {
+		if name := result.Plan.Target.Machine.Name; open[name] {
+			results[name] = result
+		}
+	}
+	return results
+}
+
+// ended reports whether nothing changes an entry any more but for the end of its Machine.
 func ended(entry *v1beta1.Remediation) bool { return entry.Finished != nil || entry.Closed != nil }
 
 func unhealthy(result Result) bool {
@@ -176,13 +195,7 @@ func (h *History) fence(entry *v1beta1.Remediation, result Result, observed bool
 	if entry.Fenced != nil {
 		return
 	}
-	if entry.RemediationType == v1beta1.RemediationMachineDeletion {
-		if h.Machines[entry.Machine] == nil {
-			entry.Fenced = new(whole(h.Now))
-		}
-		return
-	}
-	if !observed {
+	if h.fenceDeleted(entry); !observed || entry.RemediationType == v1beta1.RemediationMachineDeletion {
 		return
 	}
 	t := result.Plan.Target
@@ -195,6 +208,13 @@ func (h *History) fence(entry *v1beta1.Remediation, result Result, observed bool
 	// A Node that was missing from the beginning says nothing about what has been done since.
 	nodeGone := t.Machine.Node != "" && entry.Reason != v1beta1.TriggerNodeMissing && !h.NodeExists(t.Machine.Node)
 	if t.Machine.Has(v1beta1.AnnotationPoweredOff) || nodeGone {
+		entry.Fenced = new(whole(h.Now))
+	}
+}
+
+// fenceDeleted notes that a Machine that was deleted is gone.
+func (h *History) fenceDeleted(entry *v1beta1.Remediation) {
+	if entry.Fenced == nil && entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines[entry.Machine] == nil {
 		entry.Fenced = new(whole(h.Now))
 	}
 }
@@ -215,7 +235,7 @@ func (h *History) pairReplacements(entries []v1beta1.Remediation) {
 		}
 	}
 	slices.SortStableFunc(waiting, func(a, b *v1beta1.Remediation) int { return a.Started.Compare(b.Started.Time) })
-	candidates := h.byOwner()
+	candidates := h.candidates(waiting)
 	for _, entry := range waiting {
 		if entry.Replacement == "" {
 			entry.Replacement = h.replacementOf(entry, candidates[types.UID(entry.Owner)], named)
@@ -233,12 +253,25 @@ func (h *History) pairReplacements(entries []v1beta1.Remediation) {
 	}
 }
 
-// byOwner returns the Machines of each owner, the oldest first.
-func (h *History) byOwner() map[types.UID][]*Machine {
+// candidates returns the Machines of each owner that entries wait for a replacement of, the oldest
+// first.
+func (h *History) candidates(waiting []*v1beta1.Remediation) map[types.UID][]*Machine {
 	owned := map[types.UID][]*Machine{}
+	for _, entry := range waiting {
+		if entry.Replacement == "" {
+			owned[types.UID(entry.Owner)] = nil
+		}
+	}
+	if len(owned) == 0 {
+		return nil
+	}
 	for _, machine := range h.Machines {
-		if owner := machine.Owner(); owner != nil {
-			owned[owner.UID] = append(owned[owner.UID], machine)
+		owner := machine.Owner()
+		if owner == nil {
+			continue
+		}
+		if machines, wanted := owned[owner.UID]; wanted {
+			owned[owner.UID] = append(machines, machine)
 		}
 	}
 	for _, machines := range owned {

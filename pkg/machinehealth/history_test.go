@@ -103,6 +103,22 @@ func TestHistoryOfDeletion(t *testing.T) {
 	require.Zero(t, l.recheck, "P3")
 }
 
+// TestHistoryOfSlowDeletion: a drain may take longer than the replacement needs (spec M16.2).
+func TestHistoryOfSlowDeletion(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	l.see(target(machine("m")), accepted)
+	l.healthy["new"] = true
+	row := l.after(time.Minute).see(target(machine("new", createdAt(l.now)), verdict(Healthy)), remediation.Outcome{})[0]
+	require.Equal(t, []int{10, -1, 11, -1}, entryTimes(row))
+	row = l.after(time.Minute).sync()[0]
+	require.Equal(t, []int{10, -1, 11, -1}, entryTimes(row), "P3: the Machine is still there")
+	delete(l.machines, "m")
+	row = l.after(time.Minute).sync()[0]
+	require.Equal(t, []int{10, 13, 11, -1}, entryTimes(row), "fenced when the Machine object is gone")
+	require.Equal(t, row, l.after(time.Minute).sync()[0], "once")
+}
+
 // TestHistoryAnnouncesDeletions: what is written before a deletion is enough to tell its story, even if
 // the process dies before it reports it (P8, spec M16.2).
 func TestHistoryAnnouncesDeletions(t *testing.T) {

@@ -27,6 +27,8 @@ type Policy struct {
 	// Template is that of the strategy, nil if it cannot be used. TemplateProblem says why.
 	Template        *object.Template
 	TemplateProblem string
+	// Unavailable is set while the API server serves no Machines: then there is no target.
+	Unavailable *Unavailable
 	// Terminating: the MachineHealthCheck is being deleted.
 	Terminating bool
 	// ClockUntrusted: the clock is too far ahead of that of the API server.
@@ -329,7 +331,8 @@ func (p *planner) keepLease() {
 	if p.Target.Incomplete && !p.Target.Active() {
 		return // There may be a remediation object (spec P5).
 	}
-	if !p.Target.Active() || p.Terminating { // Afterwards nobody releases it (spec M3.5).
+	ending := p.Terminating && !p.Target.deleting() && !p.Target.externallyRemediated() // Spec M3.5.
+	if !p.Target.Active() || ending {
 		if !p.now.Before(p.Target.RetryAt) {
 			p.do(remediation.ReleaseLease{Lease: lease})
 		}

@@ -184,6 +184,7 @@ func TestPlan(t *testing.T) {
 		"M8.1 nor keeps the CRs of those that have recovered":       {policy: func(p *Policy) { byTemplate(p); blocked(p); p.Criteria.Paused = true }, target: target(machine("m"), verdict(UnderRemediation), with(cr("m"))), reason: v1alpha1.DecidedAwaitingDeletion, actions: []string{"Delete m"}},
 		"M3.5 nothing begins":                                       {policy: terminating, target: target(machine("m")), reason: v1alpha1.DecidedTerminating},
 		"M3.5 its CRs are deleted, each with its lease":             {policy: func(p *Policy) { byTemplate(p); terminating(p) }, target: target(machine("m"), with(cr("m")), leased(held)), reason: v1alpha1.DecidedAwaitingDeletion, actions: []string{"Delete m", "ReleaseLease node-m-node"}},
+		"M3.5 the lease of a Machine that is being deleted stays":   {policy: terminating, target: target(machine("m", deletingMachine), verdict(Deleting), leased(held)), reason: v1beta1.DecidedMachineDeleting},
 		"M3.5 annotations stay with their consumer":                 {policy: func(p *Policy) { annotates(p); terminating(p) }, target: target(machine("m", firstKey, secondKey)), reason: v1beta1.DecidedExternalRemediation},
 		"M8.3 status stays true meanwhile: deleting":                {policy: terminating, target: target(machine("m", deletingMachine), verdict(Deleting)), reason: v1beta1.DecidedMachineDeleting},
 		"M8.3 status stays true meanwhile: soon":                    {policy: terminating, target: target(machine("m"), soon), reason: v1alpha1.DecidedSoonUnhealthy},

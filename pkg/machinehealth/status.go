@@ -99,15 +99,20 @@ func (p *Policy) NewStatus(in *StatusInput) v1beta1.MachineHealthCheckStatus {
 		status.IgnoredMachines = &p.Summary.Ignored
 	}
 	for _, condition := range p.conditions(in) {
-		condition.LastTransitionTime = whole(in.Now)
-		for i := range in.Check.Status.Conditions {
-			if old := &in.Check.Status.Conditions[i]; old.Type == condition.Type && old.Status == condition.Status {
-				condition.LastTransitionTime = old.LastTransitionTime
-			}
-		}
-		status.Conditions = append(status.Conditions, condition)
+		status.Conditions = append(status.Conditions, in.dated(condition))
 	}
 	return status
+}
+
+// dated returns a condition with the time since when it has its status.
+func (in *StatusInput) dated(condition v1beta1.Condition) v1beta1.Condition {
+	condition.LastTransitionTime = whole(in.Now)
+	for i := range in.Check.Status.Conditions {
+		if old := &in.Check.Status.Conditions[i]; old.Type == condition.Type && old.Status == condition.Status {
+			condition.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	return condition
 }
 
 const maxInt32 = 1<<31 - 1
@@ -116,7 +121,10 @@ const maxInt32 = 1<<31 - 1
 // while they have something to say.
 func (p *Policy) conditions(in *StatusInput) []v1beta1.Condition {
 	allowed := v1beta1.Condition{Type: v1beta1.ConditionRemediationAllowed, Status: corev1.ConditionTrue}
-	if !p.Summary.Allowed() {
+	switch {
+	case p.Unavailable != nil:
+		allowed = p.Unavailable.condition()
+	case !p.Summary.Allowed():
 		allowed = v1beta1.Condition{
 			Type: v1beta1.ConditionRemediationAllowed, Status: corev1.ConditionFalse, Severity: v1beta1.SeverityWarning,
 			Reason: v1beta1.ReasonTooManyUnhealthy, Message: p.Summary.Explain(),

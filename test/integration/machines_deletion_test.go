@@ -18,6 +18,8 @@ import (
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
+	ofClusterAPI := clusterAPI{machine: clusterAPIMachine, cluster: clusterOfCAPI, healthCheck: realClusterAPIHealthCheck}
+	c.installOptional(t, ofClusterAPI.cluster, ofClusterAPI.healthCheck)
 	c.startMachineHealthChecks(t, ownOverlay, "--machine-backoff-base=4s", "--machine-backoff-cap=12s")
 	t.Run("scenarios", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *cluster){
@@ -31,8 +33,10 @@ func TestMachines(t *testing.T) {
 			"M11 annotations":      testMachineStrategies,
 			"M12 template":         testMachineTemplate,
 			"M5.3 Cluster API":     testMachinesOfClusterAPI,
+			"M4.4 paused Clusters": func(t *testing.T, c *cluster) { testClusterPaused(t, c, ofClusterAPI) },
 			"M15 NodeHealthChecks": testMachinesAndNodes,
 			"M8.5 budget":          testMachineBudget,
+			"M10.3 lease":          testLeaseUntilGone,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -193,6 +194,46 @@ func TestMachinesOfControlPlane(t *testing.T) {
 	require.Empty(t, nhc.crs(), "M15.1: the Nodes belong to the MachineHealthChecks")
 	requests := s.deleteRequests("")
 	require.Len(t, requests, 2)
+}
+
+// testLeaseUntilGone: the lease of a Node is kept until its Machine is gone, also when no
+// MachineHealthCheck selects the Machine any more, and then released (spec M10.3).
+func testLeaseUntilGone(t *testing.T, c *cluster) {
+	s := newMachineScenario(t, c, openShiftMachine)
+	nhc := newEmptyScenario(t, c, t.Name()+"-nhc", powerCycle)
+	nhc.createTemplate(usualTemplate())
+	nhc.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}
+		spec.MinHealthy = new(intOrString("0%"))
+	})
+	s.createMachine("relabelled", finalized)
+	s.createMachine("left", finalized)
+	s.join("relabelled", "left")
+	s.createCheck()
+	for _, machine := range []string{"relabelled", "left"} {
+		s.setReady(machine, corev1.ConditionUnknown)
+		s.eventuallyDecided(machine, "MachineDeleting")
+	}
+	s.patchMachine("relabelled", map[string]any{"labels": map[string]any{"role": "none"}})
+	refused := func(machine string) bool {
+		for _, node := range nhc.status().UnhealthyNodes {
+			if node.Name == s.nodeName(machine) {
+				return node.Decision != nil && node.Decision.Reason == v1alpha1.DecidedLeaseTaken
+			}
+		}
+		return false
+	}
+	nhc.eventually("the lease of the Node is respected", func() bool { return refused("relabelled") })
+	require.NoError(t, s.mhcs().Delete(t.Context(), s.name, metav1.DeleteOptions{}))
+	nhc.eventually("so are both", func() bool { return refused("relabelled") && refused("left") })
+	require.Empty(t, nhc.crs(), "M15.2: the Machines are being deleted")
+	for _, machine := range []string{"relabelled", "left"} {
+		s.patchMachine(machine, map[string]any{"finalizers": nil})
+		s.eventually("the lease is released", func() bool {
+			_, err := c.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "node-"+s.nodeName(machine), metav1.GetOptions{})
+			return apierrors.IsNotFound(err) || len(nhc.crs()) > 0 // The NodeHealthCheck may be faster.
+		})
+	}
 }
 
 // testMachinesAndNodes: a Node whose Machine is a target is left to the MachineHealthCheck, until

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +19,13 @@ type bug struct {
 	rule string
 	// file is relative to the root of the repository. It has the text old exactly once.
 	file, old, new string
+	// unit is the package whose tests have to notice it, and integration matches the integration tests
+	// that have to. If both are empty, that is up to the simulation and the failure tests.
+	unit, integration string
 }
+
+// allBugs returns those of both controllers.
+func allBugs() []bug { return slices.Concat(bugs, machineBugs) }
 
 // source returns the file with the bug in it.
 func (b *bug) source(root string) ([]byte, error) {

@@ -16,8 +16,7 @@ import (
 func TestBugs(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
-	for i := range bugs {
-		bug := &bugs[i]
+	for _, bug := range allBugs() {
 		t.Run(bug.name, func(t *testing.T) {
 			require.False(t, names[bug.name], "names are unique")
 			names[bug.name] = true

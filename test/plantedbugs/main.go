@@ -58,12 +58,11 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	planted, survivors := 0, []string{}
-	for i := range bugs {
-		bug := &bugs[i]
+	for _, bug := range allBugs() {
 		if !only.MatchString(bug.name) && !only.MatchString(bug.rule) {
 			continue
 		}
-		p := &plant{bug: bug, root: root, dir: dir}
+		p := &plant{bug: &bug, root: root, dir: dir}
 		caught, err := p.try(ctx, o)
 		if err != nil {
 			return fmt.Errorf("planting %q: %w", bug.name, err)
@@ -94,6 +93,9 @@ func (p *plant) try(ctx context.Context, o options) (string, error) {
 	if err := p.writeOverlay(); err != nil {
 		return "", err
 	}
+	if p.bug.unit != "" || p.bug.integration != "" {
+		return p.tryTests(ctx)
+	}
 	simulation := filepath.Join(p.dir, "simulation.test")
 	if err := p.command(ctx, "", "go", "test", "-c", "-overlay", p.overlay, "-o", simulation, "./test/simulation"); err != nil {
 		return "", fmt.Errorf("building: %w", err)
@@ -102,11 +104,32 @@ func (p *plant) try(ctx context.Context, o options) (string, error) {
 	if caught != "" || err != nil || !o.faults {
 		return caught, err
 	}
+	controller, err := p.build(ctx)
+	if err != nil {
+		return "", err
+	}
+	return p.caughtBy(ctx, "failure tests", "", "env", "NHC_CONTROLLER="+controller, "go", "test", "-count=1", "-timeout=1h", "./test/faults")
+}
+
+// tryTests does the same with the tests that the bug names.
+func (p *plant) tryTests(ctx context.Context) (string, error) {
+	controller, err := p.build(ctx) // What cannot be built is not caught.
+	if err != nil {
+		return "", err
+	}
+	if p.bug.unit != "" {
+		return p.caughtBy(ctx, "unit tests", "", "go", "test", "-count=1", "-overlay", p.overlay, "./"+p.bug.unit)
+	}
+	return p.caughtBy(ctx, "integration tests", "", "env", "NHC_CONTROLLER="+controller, "go", "test", "-count=1", "-timeout=10m", "-parallel=10", "-run="+p.bug.integration, "./test/integration")
+}
+
+// build returns a controller with the bug.
+func (p *plant) build(ctx context.Context) (string, error) {
 	controller := filepath.Join(p.dir, "nhc-controller")
 	if err := p.command(ctx, "", "go", "build", "-overlay", p.overlay, "-o", controller, "./cmd/nhc-controller"); err != nil {
 		return "", fmt.Errorf("building: %w", err)
 	}
-	return p.caughtBy(ctx, "failure tests", "", "env", "NHC_CONTROLLER="+controller, "go", "test", "-count=1", "-timeout=1h", "./test/faults")
+	return controller, nil
 }
 
 // writeOverlay writes what replaces the source file in a build.
@@ -155,7 +178,7 @@ func (p *plant) caughtBy(ctx context.Context, tests, dir, name string, args ...s
 }
 
 // violation finds the rule that was broken in the output of a test: a line that names one.
-var violation = regexp.MustCompile(`(?m)^.*\b(?:[0-9]+[a-d]?\.[0-9]+|P[0-9]+): .*$`)
+var violation = regexp.MustCompile(`(?m)^.*\b(?:M?[0-9]+[a-d]?\.[0-9]+|P[0-9]+): .*$`)
 
 // firstViolation returns the first line of an output that names a broken rule, or else the
 // first one that names a failure.

@@ -194,7 +194,7 @@ func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev
 	}
 	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 	return slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
-		criteria := machinehealth.NewCriteria(check)
+		criteria := c.criteriaOf(check)
 		state := criteria.Judge(machine, c.cachedNodeState(machine), conditions, false, c.Clock.Now()).State
 		return criteria.Selects(machine) && (state == machinehealth.SoonUnhealthy || state == machinehealth.Unhealthy)
 	})

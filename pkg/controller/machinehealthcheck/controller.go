@@ -114,6 +114,7 @@ type Controller struct {
 	underway underway
 	writes   staleness.Tracker
 	states   sync.Map // Of *checkState, by cache.ObjectName.
+	read     sync.Map // Of *readCheck, by cache.ObjectName.
 	metrics  *metrics
 	events   eventReporter
 	crowded  atomic.Int32

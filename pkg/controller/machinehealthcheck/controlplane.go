@@ -28,7 +28,7 @@ func (c *Controller) ClaimOf(node string) string {
 		checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 		var names []string
 		for _, check := range checks {
-			if criteria := machinehealth.NewCriteria(check); criteria.Selects(machine) && !criteria.OnlyTermination() {
+			if criteria := c.criteriaOf(check); criteria.Selects(machine) && !criteria.OnlyTermination() {
 				names = append(names, check.Namespace+"/"+check.Name)
 			}
 		}

@@ -86,6 +86,23 @@ func keyOf(check *v1beta1.MachineHealthCheck) cache.ObjectName {
 	return cache.NewObjectName(check.Namespace, check.Name)
 }
 
+// readCheck is what a MachineHealthCheck of the cache says.
+type readCheck struct {
+	check    *v1beta1.MachineHealthCheck
+	criteria machinehealth.Criteria
+}
+
+// criteriaOf returns what a MachineHealthCheck of the cache says. It is read once: thousands of Nodes
+// may be looked up for one sync of a NodeHealthCheck. Nobody changes what is returned.
+func (c *Controller) criteriaOf(check *v1beta1.MachineHealthCheck) *machinehealth.Criteria {
+	if found, ok := c.read.Load(keyOf(check)); ok && found.(*readCheck).check == check {
+		return &found.(*readCheck).criteria
+	}
+	read := &readCheck{check: check, criteria: machinehealth.NewCriteria(check)}
+	c.read.Store(keyOf(check), read)
+	return &read.criteria
+}
+
 // checkChanged handles a MachineHealthCheck that was created (old is nil) or updated. It concerns
 // those that may share Machines with it, too.
 func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
@@ -127,7 +144,7 @@ func (c *Controller) claimsChanged() {
 func (c *Controller) wantKinds(check *v1beta1.MachineHealthCheck) {
 	key := keyOf(check).String()
 	templates, crs := map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupVersionKind][]types.NamespacedName{}
-	if criteria := machinehealth.NewCriteria(check); criteria.Template != nil && criteria.Problem == "" {
+	if criteria := c.criteriaOf(check); criteria.Template != nil && criteria.Problem == "" {
 		kind := criteria.Template.GroupVersionKind()
 		templates[kind] = []types.NamespacedName{{Namespace: check.Namespace, Name: criteria.Template.Name}}
 		crs[remediationKind(kind)] = nil
@@ -172,7 +189,7 @@ func (c *Controller) enqueueOwners(keys []string) {
 func (c *Controller) selecting(machines ...*machinehealth.Machine) (keys []cache.ObjectName) {
 	checks, _ := c.checks.MachineHealthChecks(machines[0].Namespace).List(labels.Everything())
 	for _, check := range checks {
-		criteria := machinehealth.NewCriteria(check)
+		criteria := c.criteriaOf(check)
 		if slices.ContainsFunc(machines, criteria.Selects) {
 			keys = append(keys, keyOf(check))
 		}
@@ -228,6 +245,9 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(machine.Namespace, machine.Name).String()); err == nil && exists {
 			c.enqueue(ownersOf(obj.(*object.CR))...) // It may have left the selector.
 		}
+	}
+	if holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node)))); held {
+		c.enqueueOwners([]string{holder}) // It keeps the lease until the remediation has ended.
 	}
 	if old == nil || old.Node != machine.Node || !maps.Equal(old.Labels, machine.Labels) {
 		c.claimsChanged()

@@ -181,6 +181,31 @@ var machineKinds = map[string]schema.GroupVersionKind{
 	v1beta1.MachineAPICluster:   remediation.ClusterAPIMachineKind,
 }
 
+// readable returns why what decisions about the Machines of an API depend on cannot be read, nil if
+// it can. What is not served is no obstacle. Where ClusterVersions cannot be read, the cluster counts
+// as not upgrading (spec 10.2).
+func (c *Controller) readable(api string) error {
+	kinds := []schema.GroupVersionKind{machineKinds[api]}
+	if api == v1beta1.MachineAPICluster {
+		kinds = append(kinds, clusterKind, clusterAPIHealthCheckKind)
+	}
+	for _, kind := range kinds {
+		if _, err := c.machines.Cache(kind); err != nil && !isNoMatch(err) {
+			return fmt.Errorf("reading objects of kind %s: %w", kind.GroupKind(), err)
+		}
+	}
+	if _, err := c.machines.Cache(remediation.ClusterVersionKind); err == watches.ErrPending { //nolint:errorlint // The bare one: with a cause nobody waits.
+		return fmt.Errorf("reading ClusterVersions: %w", err)
+	}
+	return nil
+}
+
+// served reports whether the Machines of an API are served, as far as that is known.
+func (c *Controller) served(api string) bool {
+	_, err := c.machines.Mapping(machineKinds[api])
+	return !isNoMatch(err)
+}
+
 // machinesIn returns the Machines of an API in a namespace; none if the API is not served.
 func (c *Controller) machinesIn(namespace, api string) ([]*machinehealth.Machine, error) {
 	indexer, err := c.machines.Cache(machineKinds[api])

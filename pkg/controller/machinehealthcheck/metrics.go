@@ -39,7 +39,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{
 		covered:      gauge("mapi_machinehealthcheck_nodes_covered", "Number of selected Machines."),
-		shortCircuit: gauge("mapi_machinehealthcheck_short_circuit", "1 while more Machines are unhealthy than maxUnhealthy permits."),
+		shortCircuit: gauge("mapi_machinehealthcheck_short_circuit", "1 while more Machines are unhealthy than maxUnhealthy permits, or while Machines cannot be read."),
 		deletions:    counter("mapi_machinehealthcheck_remediation_success_total", "Number of accepted requests to delete a Machine."),
 		healthy:      gauge("nhc_mhc_healthy_machines", "Number of selected Machines that are healthy."),
 		unhealthy:    gauge("nhc_mhc_unhealthy_machines", "Number of selected Machines that are not healthy."),
@@ -145,7 +145,7 @@ func (m *metrics) update(s *snapshot, entries machinehealth.Entries) {
 	m.covered.With(labelsOf(key)).Set(float64(summary.Expected))
 	m.healthy.With(labelsOf(key)).Set(float64(summary.Healthy))
 	m.unhealthy.With(labelsOf(key)).Set(float64(summary.Unhealthy()))
-	m.shortCircuit.With(labelsOf(key)).Set(truth(!summary.Allowed()))
+	m.shortCircuit.With(labelsOf(key)).Set(truth(!summary.Allowed() || s.policy.Unavailable != nil))
 	m.paused.With(labelsOf(key)).Set(truth(s.policy.Criteria.Paused))
 	waiting := map[v1alpha1.DecisionReason]int{}
 	for _, entry := range entries {

@@ -49,7 +49,7 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 // otherCheck is another MachineHealthCheck of the namespace.
 type otherCheck struct {
 	check    *v1beta1.MachineHealthCheck
-	criteria machinehealth.Criteria
+	criteria *machinehealth.Criteria
 	// summary is nil until it is needed.
 	summary *machinehealth.Summary
 }
@@ -59,7 +59,7 @@ func (c *Controller) othersOf(s *snapshot) (others []*otherCheck) {
 	checks, _ := c.checks.MachineHealthChecks(s.check.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 	for _, check := range checks {
 		if check.Name != s.check.Name && check.DeletionTimestamp == nil {
-			others = append(others, &otherCheck{check: check, criteria: machinehealth.NewCriteria(check)})
+			others = append(others, &otherCheck{check: check, criteria: c.criteriaOf(check)})
 		}
 	}
 	slices.SortFunc(others, func(a, b *otherCheck) int { return strings.Compare(a.check.Name, b.check.Name) })

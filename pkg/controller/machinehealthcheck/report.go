@@ -23,6 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // report writes the status, and then reports what has changed by events, metrics and logs. It
@@ -43,12 +44,29 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	c.setUnderway(keyOf(s.check), remediations, s.machines, s.targets)
 	s.state.own = ownCRs(results)
 	changes := s.policy.Events(results, before, entries)
+	if s.policy.Unavailable != nil {
+		changes = append(changes, s.policy.Unavailable.Events(&s.check.Status)...)
+	}
 	c.events.record(s.check, changes)
 	logEvents(ctx, changes)
 	logDecisions(ctx, before, entries)
 	s.state.entries = entries
 	c.metrics.update(s, entries)
 	return health.Earliest(recheck, s.next(results, now)), nil
+}
+
+// reportForbidden shows that a permission is missing without which nothing is known of the Machines
+// (spec M7.5). What was begun goes on, and the rest of the status stays as it was.
+func (c *Controller) reportForbidden(ctx context.Context, check *v1beta1.MachineHealthCheck, forbidden *watches.ForbiddenError, now time.Time) error {
+	unavailable := machinehealth.MachinesForbidden(forbidden.Verb, forbidden.Resource)
+	if _, err := c.writeStatus(ctx, check, unavailable.Amend(&machinehealth.StatusInput{Check: check, Now: now})); err != nil {
+		return err
+	}
+	changes := unavailable.Events(&check.Status)
+	c.events.record(check, changes)
+	logEvents(ctx, changes)
+	c.metrics.shortCircuit.With(labelsOf(keyOf(check))).Set(1)
+	return nil
 }
 
 // history returns the remediations as they are with these results, and the next instant at which time

@@ -55,8 +55,8 @@ type snapshot struct {
 }
 
 // snapshot observes a MachineHealthCheck at the instant now. The error is watches.ErrPending if
-// something that the decision depends on has not been read yet, and a *staleness.Error if a cache
-// does not show yet what the last sync has written.
+// something that the decision depends on has not been read yet, a *watches.ForbiddenError if it may
+// not be read, and a *staleness.Error if a cache does not show yet what the last sync has written.
 func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthCheck, now time.Time) (*snapshot, error) {
 	key := keyOf(check)
 	if behind := c.writes.Check(key.String(), c.storeOf); len(behind) > 0 {
@@ -68,7 +68,10 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	if err := c.Budgets.Ready(); err != nil {
 		return nil, err
 	}
-	criteria := machinehealth.NewCriteria(check)
+	criteria := c.criteriaOf(check)
+	if err := c.readable(criteria.API); err != nil {
+		return nil, err
+	}
 	machines, err := c.machinesIn(check.Namespace, criteria.API)
 	if err != nil {
 		return nil, err
@@ -78,8 +81,11 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 		s.machines[machine.Name] = machine
 	}
 	s.policy = machinehealth.Policy{
-		Owner: ownerOf(check), Criteria: &criteria, BackOff: c.BackOff, DryRun: c.DryRun,
+		Owner: ownerOf(check), Criteria: criteria, BackOff: c.BackOff, DryRun: c.DryRun,
 		Terminating: check.DeletionTimestamp != nil, ClockUntrusted: c.clockUntrusted(),
+	}
+	if !c.served(criteria.API) {
+		s.policy.Unavailable = machinehealth.MachinesNotServed(criteria.API)
 	}
 	if err := c.observeTemplate(s); err != nil {
 		return nil, err
@@ -121,7 +127,7 @@ func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines [
 			ignored++
 			continue
 		}
-		if !selected && len(crs[machine.Name].own) == 0 {
+		if !selected && len(crs[machine.Name].own) == 0 && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {
 			continue
 		}
 		target := machinehealth.Target{Machine: machine, Unselected: !selected, Own: crs[machine.Name].own, Foreign: crs[machine.Name].foreign, Incomplete: incomplete}
@@ -169,6 +175,15 @@ func (c *Controller) observeTarget(ctx context.Context, s *snapshot, t *machineh
 
 // excluded reports whether a Node carries the label that exempts it (spec 15).
 func excluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude] == "true" }
+
+// holdsFor reports whether somebody holds the lease of the Node of a Machine whose remediation has not
+// ended: it is kept until then, whoever selects the Machine meanwhile (spec M10.3, M15.2).
+func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) bool {
+	if machine.Node == "" || (!machine.Deleting() && !machine.Has(v1beta1.AnnotationExternalRemediation)) {
+		return false
+	}
+	return remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node))) == holder
+}
 
 // lease returns a lease as the cache has it, nil if there is none.
 func (c *Controller) lease(name string) *coordinationv1.Lease {

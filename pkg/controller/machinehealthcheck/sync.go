@@ -25,6 +25,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // checkState is what the process remembers of one MachineHealthCheck between syncs. It may be lost
@@ -100,6 +101,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	}
 	defer func() { c.metrics.measure(key, c.Clock.Since(now)) }()
 	s, err := c.snapshot(ctx, check, now)
+	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied {
+		return time.Time{}, c.reportForbidden(ctx, check, forbidden, now) // The watch calls when that has changed.
+	}
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -192,6 +196,15 @@ func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) er
 	return errors.Join(errs...)
 }
 
+// protects reports whether the Machine of a lease is still being deleted or remediated by another
+// controller. The end of that has the lease looked at again, unless it has run out by then.
+func (c *Controller) protects(lease *coordinationv1.Lease) bool {
+	node, ok := object.NodeOfLease(lease)
+	return ok && slices.ContainsFunc(c.machinesOf(node), func(machine *machinehealth.Machine) bool {
+		return c.holdsFor(remediation.LeaseHolder(lease), machine)
+	})
+}
+
 // releaseLeftLeases releases the leases of Nodes that a MachineHealthCheck held.
 func (c *Controller) releaseLeftLeases(ctx context.Context, key cache.ObjectName) error {
 	held, err := c.leases.ByIndex(leasesByCheckHolder, key.String())
@@ -200,7 +213,7 @@ func (c *Controller) releaseLeftLeases(ctx context.Context, key cache.ObjectName
 	}
 	var leases []*coordinationv1.Lease
 	for _, obj := range held {
-		if lease := obj.(*coordinationv1.Lease); !machinehealth.IsBackOffLease(lease.Name) {
+		if lease := obj.(*coordinationv1.Lease); !machinehealth.IsBackOffLease(lease.Name) && !c.protects(lease) {
 			leases = append(leases, lease)
 		}
 	}
@@ -213,5 +226,6 @@ func (c *Controller) forget(key cache.ObjectName) {
 	c.states.Delete(key)
 	c.setUnderway(key, nil, nil, nil)
 	c.Budgets.Forget(claimantOf(key))
+	c.read.Delete(key)
 	c.metrics.forget(key)
 }

@@ -49,10 +49,15 @@ const (
 
 // Conditions of a MachineHealthCheck and their reasons (spec M7.3, M7.4, M12.1).
 const (
-	// ConditionRemediationAllowed is False while too many Machines are unhealthy.
+	// ConditionRemediationAllowed is False while too many Machines are unhealthy, or while Machines
+	// cannot be read.
 	ConditionRemediationAllowed = "RemediationAllowed"
-	// ReasonTooManyUnhealthy is its reason.
+	// ReasonTooManyUnhealthy is its reason in the first case.
 	ReasonTooManyUnhealthy = "TooManyUnhealthy"
+	// ReasonMachinesForbidden is its reason while the controller lacks a permission.
+	ReasonMachinesForbidden = "MachinesForbidden"
+	// ReasonMachinesNotServed is its reason while the API server does not serve Machines.
+	ReasonMachinesNotServed = "MachinesNotServed"
 	// ConditionTemplateAvailable is False while the remediation template cannot be used.
 	ConditionTemplateAvailable = "ExternalRemediationTemplateAvailable"
 	// ReasonTemplateNotFound is its reason.

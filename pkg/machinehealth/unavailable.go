@@ -1,0 +1,70 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+)
+
+// Unavailable says why Machines cannot be read. As long as that lasts, nothing begins (spec M7.5).
+type Unavailable struct {
+	// Reason and Message are those of condition RemediationAllowed.
+	Reason, Message string
+}
+
+// MachinesForbidden is the lack of a permission for Machines, or for what says how they may be
+// treated.
+func MachinesForbidden(verb string, resource schema.GroupResource) *Unavailable {
+	return &Unavailable{
+		Reason:  v1beta1.ReasonMachinesForbidden,
+		Message: "Remediation is not allowed, the controller has no permission to " + verb + " " + resource.String(),
+	}
+}
+
+// MachinesNotServed is the lack of the Machine API that a MachineHealthCheck is about.
+func MachinesNotServed(api string) *Unavailable {
+	return &Unavailable{
+		Reason:  v1beta1.ReasonMachinesNotServed,
+		Message: "Remediation is not allowed, the API server does not serve Machines of " + api,
+	}
+}
+
+// condition returns the condition that shows it, without its time.
+func (u *Unavailable) condition() v1beta1.Condition {
+	return v1beta1.Condition{
+		Type: v1beta1.ConditionRemediationAllowed, Status: corev1.ConditionFalse, Severity: v1beta1.SeverityError,
+		Reason: u.Reason, Message: u.Message,
+	}
+}
+
+// Amend returns the status of a MachineHealthCheck whose Machines may exist and cannot be read. What
+// it says of them stays as it was last.
+func (u *Unavailable) Amend(in *StatusInput) v1beta1.MachineHealthCheckStatus {
+	status := in.Check.Status
+	status.RemediationsAllowed = new(int32)
+	status.Conditions = slices.Clone(status.Conditions)
+	isAllowed := func(c v1beta1.Condition) bool { return c.Type == v1beta1.ConditionRemediationAllowed }
+	condition := in.dated(u.condition())
+	if i := slices.IndexFunc(status.Conditions, isAllowed); i >= 0 {
+		status.Conditions[i] = condition
+	} else {
+		status.Conditions = slices.Insert(status.Conditions, 0, condition)
+	}
+	return status
+}
+
+// Events returns the event that reports it, if the status before does not show it yet.
+func (u *Unavailable) Events(before *v1beta1.MachineHealthCheckStatus) []Event {
+	for i := range before.Conditions {
+		if c := &before.Conditions[i]; c.Type == v1beta1.ConditionRemediationAllowed && c.Reason == u.Reason {
+			return nil
+		}
+	}
+	return []Event{{Type: corev1.EventTypeWarning, Reason: reasonRemediationSkipped, Action: u.Reason, Note: prefix + u.Message}}
+}

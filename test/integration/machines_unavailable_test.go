@@ -1,0 +1,133 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+)
+
+// machineRole is the ClusterRole of the controller for Machines.
+const machineRole = "nhc-controller-machine-health-check"
+
+// TestMachinesUnavailable: a MachineHealthCheck says that its Machines are not served, or that a
+// permission is missing to read them or what says how they may be treated (spec M7.5). Then nothing is
+// remediated, and later everything that is due. It also is about Cluster API v1beta1.
+func TestMachinesUnavailable(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.createNamespaces(t, machineNamespace)
+	c.applyOverlay(t, ownOverlay)
+	controller := c.startController(t, "unavailable")
+	eventuallyLogged(t, controller, "Looking after MachineHealthChecks")
+
+	s := newMachineScenario(t, c, openShiftMachine)
+	s.createCheck()
+	s.eventuallyUnavailable("MachinesNotServed", "the API server does not serve Machines of machine.openshift.io")
+	c.installOptional(t, openShiftMachine)
+	s.eventuallyAvailable()
+
+	s.createMachine("a")
+	s.createMachine("b")
+	s.join("a", "b")
+	s.eventuallyCounts(2, 2)
+	restore := c.withdrawGet(t, openShiftMachine)
+	s.eventuallyUnavailable("MachinesForbidden", "the controller has no permission to get machines.machine.openshift.io")
+	s.setReady("a", corev1.ConditionUnknown)
+	s.requireAllSynced()
+	status := s.status()
+	require.Equal(t, 2, *status.CurrentHealthy, "what was known last")
+	require.Equal(t, int32(0), *status.RemediationsAllowed)
+	require.Empty(t, s.deleteRequests(""))
+	restore()
+	s.eventuallyGone("a")
+	s.eventuallyAvailable()
+
+	t.Run("Cluster API", func(t *testing.T) {
+		c := *c
+		c.dynamic = quietClient(t, c.AdminConfig()) // This version is deprecated.
+		kinds := clusterAPIIn(t, "v1beta1")
+		c.installOptional(t, kinds.machine, kinds.cluster, kinds.healthCheck)
+		s := newMachineScenario(t, &c, kinds.machine)
+		c.createOptional(t, kinds.cluster, s.name, "this", map[string]any{"spec": map[string]any{"paused": true}})
+		s.createMachine("a", finalized)
+		s.join("a")
+		s.createCheck()
+		s.eventuallyCounts(1, 1)
+		restore := c.withdrawGet(t, kinds.cluster)
+		s.eventuallyUnavailable("MachinesForbidden", "the controller has no permission to get clusters.cluster.x-k8s.io")
+		s.setReady("a", corev1.ConditionUnknown)
+		s.requireAllSynced()
+		require.Empty(t, s.deleteRequests(""), "P5: the Cluster may be paused, and it is")
+		restore()
+		s.eventuallyDecided("a", "ClusterPaused")
+		s.eventuallyAvailable()
+		t.Run("v1beta1", func(t *testing.T) { testClusterPaused(t, &c, kinds) })
+	})
+}
+
+// eventuallyUnavailable waits until condition and event say why Machines cannot be read.
+func (s *machineScenario) eventuallyUnavailable(reason, message string) {
+	s.t.Helper()
+	message = "Remediation is not allowed, " + message
+	s.eventually("condition RemediationAllowed has reason "+reason, func() bool {
+		return slices.ContainsFunc(s.status().Conditions, func(c v1beta1.Condition) bool {
+			return c.Type == v1beta1.ConditionRemediationAllowed && c.Status == corev1.ConditionFalse && c.Severity == v1beta1.SeverityError && c.Reason == reason && c.Message == message
+		})
+	})
+	s.eventuallyEvent("MachineHealthCheck", s.name, "RemediationSkipped", "[remediation] "+message)
+	require.Len(s.t, slices.DeleteFunc(s.events("MachineHealthCheck", s.name, "RemediationSkipped"), func(note string) bool { return !strings.HasSuffix(note, message) }), 1, "M17.1: once")
+}
+
+// requireAllSynced has all MachineHealthChecks of the namespace synced, by a new one, which says why
+// Machines cannot be read, too.
+func (s *machineScenario) requireAllSynced() {
+	s.t.Helper()
+	check := s.check(func(check *v1beta1.MachineHealthCheck) {
+		check.Name, check.Spec.Selector = "new", metav1.LabelSelector{MatchLabels: map[string]string{"role": "none"}}
+	})
+	_, err := s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Create(s.t.Context(), check, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	s.eventually("the new one says so, too", func() bool {
+		return hasMachineCondition(s.statusOf("new"), v1beta1.ConditionRemediationAllowed, corev1.ConditionFalse)
+	})
+}
+
+func (s *machineScenario) eventuallyAvailable() {
+	s.t.Helper()
+	s.eventually("condition RemediationAllowed is True", func() bool {
+		return hasMachineCondition(s.status(), v1beta1.ConditionRemediationAllowed, corev1.ConditionTrue)
+	})
+}
+
+// withdrawGet takes away the permission to get objects of a kind, and has the controller notice, as has
+// restore.
+func (c *cluster) withdrawGet(t *testing.T, kind optionalKind) (restore func()) {
+	t.Helper()
+	undo := c.withdraw(t, permission{role: machineRole, verb: "get", group: kind.resource.Group, resource: kind.resource.Resource})
+	c.touch(t, kind, "withdrawn")
+	return func() {
+		t.Helper()
+		undo()
+		c.touch(t, kind, "granted")
+	}
+}
+
+// touch has the controller look at a kind again, instead of waiting until it does.
+func (c *cluster) touch(t *testing.T, kind optionalKind, value string) {
+	t.Helper()
+	patch, err := json.Marshal(metadataPatch("annotations", map[string]any{"test.nhc-controller.io/touched": value}))
+	require.NoError(t, err)
+	_, err = c.dynamic.Resource(crdResource).Patch(t.Context(), kind.crd(), types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+}

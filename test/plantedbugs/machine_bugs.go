@@ -1,0 +1,86 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+const (
+	inMachines          = "pkg/machinehealth/"
+	inMachineController = "pkg/controller/machinehealthcheck/"
+)
+
+// machineBugs are those of MachineHealthChecks, which the simulation does not have. Each names the
+// tests that have to notice it.
+var machineBugs = []bug{
+	{
+		name: "one unhealthy Machine too many is allowed", rule: "M7.1", file: inMachines + "threshold.go", unit: inMachines,
+		old: "return s.Unhealthy() <= s.Limit }", new: "return s.Unhealthy() <= s.Limit+1 }",
+	},
+	{
+		name: "percentages of Machines are rounded up", rule: "M7.2", file: inMachines + "criteria.go", unit: inMachines,
+		old: "		return int(n) * total / 100, true\n", new: "		return (int(n)*total + 99) / 100, true\n",
+	},
+	{
+		name: "the back-off is ignored", rule: "M14.2", file: inMachines + "plan.go", unit: inMachines,
+		old: "	if !p.now.Before(due) {\n		return false\n", new: "	if !due.IsZero() {\n		return false\n",
+	},
+	{
+		name: "a round of the back-off is not counted", rule: "M14.3", file: inMachines + "backoff.go", unit: inMachines,
+		old: "	count := min(rounds.Count, math.MaxInt32-1) + 1\n", new: "	count := max(1, min(rounds.Count, math.MaxInt32-1))\n",
+	},
+	{
+		name: "a paused MachineHealthCheck remediates", rule: "M9.1", file: inMachines + "plan.go", unit: inMachines,
+		old: "		{p.Criteria.Paused, v1alpha1.DecidedPaused},\n", new: "",
+	},
+	{
+		name: "two Machines that name one Node are remediated", rule: "M5.4", file: inMachines + "plan.go", unit: inMachines,
+		old: "		{t.Obstacles.AmbiguousNode, v1beta1.DecidedAmbiguousNode},\n", new: "",
+	},
+	{
+		name: "a Machine that nothing would replace is deleted", rule: "M10.1", file: inMachines + "plan.go", unit: inMachines,
+		old: "		{deletion && t.Machine.Owner() == nil, v1beta1.DecidedNoController},\n", new: "",
+	},
+	{
+		name: "a Node that the cache lacks is missing", rule: "M6.2", file: inMachines + "judge.go", unit: inMachines,
+		old: "	case machine.Node != \"\" && node == NodeMissing:\n", new: "	case machine.Node != \"\" && node != NodeExists:\n",
+	},
+	{
+		name: "a Machine is deleted without a last look", rule: "M8.4", file: inMachines + "plan.go", unit: inMachines,
+		old: "		p.do(remediation.Confirm{}) // Before the round: one that has recovered is none (spec M8.4).\n", new: "",
+	},
+	{
+		name: "a remediation is there twice in the history", rule: "M16.2", file: inMachines + "history.go", unit: inMachines,
+		old: "unhealthy(result) && !open[name] {\n", new: "unhealthy(result) && name != \"\" {\n",
+	},
+	{
+		name: "the second key goes before the first", rule: "M11.2", file: inMachines + "plan.go", unit: inMachines,
+		old: " && !t.externallyRemediated() {\n		p.do(remediation.EndExternal", new: " {\n		p.do(remediation.EndExternal",
+	},
+	{
+		name: "the first key is removed", rule: "M11.2", file: "pkg/remediation/execute/machine.go", unit: "pkg/remediation/execute/",
+		old: "map[string]any{v1beta1.AnnotationRemediationStrategy: nil}", new: "map[string]any{v1beta1.AnnotationRemediationStrategy: nil, v1beta1.AnnotationExternalRemediation: nil}",
+	},
+	{
+		name: "a Machine is deleted whoever has its name by now", rule: "M10.2", file: "pkg/remediation/execute/machine.go", unit: "pkg/remediation/execute/",
+		old: "&metav1.Preconditions{UID: &machine.UID, ResourceVersion: &outcome.machineVersion}", new: "&metav1.Preconditions{ResourceVersion: &outcome.machineVersion}",
+	},
+	{
+		name: "two control plane Machines at once", rule: "M13.1", file: inMachineController + "controlplane.go", integration: "^TestMachinesOfControlPlane$",
+		old: "			names = append(names, slotName(machine))\n", new: "",
+	},
+	{
+		name: "it writes although another controller does", rule: "M4.2", file: inMachineController + "sync.go", integration: "^TestMachinesOnOpenShift$",
+		old: "	if err != nil || !c.Active() {\n		return time.Time{}, err", new: "	if err != nil {\n		return time.Time{}, err",
+	},
+	{
+		name: "the laxest of several thresholds counts", rule: "M7.4", file: inMachineController + "others.go", integration: "^TestMachines$",
+		old: "		if !other.summary.Allowed() {\n			return true\n		}\n", new: "",
+	},
+	{
+		name: "a lease is released before the Machine is gone", rule: "M10.3", file: inMachineController + "snapshot.go", integration: "^TestMachines$",
+		old: " && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {\n", new: " {\n",
+	},
+	{
+		name: "Clusters that cannot be read are not paused", rule: "M7.5", file: inMachineController + "machines.go", integration: "^TestMachinesUnavailable$",
+		old: "		kinds = append(kinds, clusterKind, clusterAPIHealthCheckKind)\n", new: "		kinds = append(kinds, clusterAPIHealthCheckKind)\n",
+	},
+}
