@@ -199,7 +199,7 @@ func testDeletionFault(t *testing.T, c *cluster, f *faultyDeletions, fault delet
 		}
 		return true
 	})
-	require.Len(t, set.names(), 4, "one for each that was deleted")
+	require.Len(t, set.Created(), 4, "one for each that was deleted")
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, machine := range []string{"m1", "at-once"} {
@@ -210,7 +210,7 @@ func testDeletionFault(t *testing.T, c *cluster, f *faultyDeletions, fault delet
 		}
 		t.Logf("%s: %d requests", machine, f.requests[key])
 	}
-	for _, machine := range set.names()[1:] {
+	for _, machine := range set.Created()[1:] {
 		require.Zero(t, f.requests[s.name+"/"+machine], "no other Machine")
 	}
 }
