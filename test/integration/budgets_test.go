@@ -293,3 +293,41 @@ func TestBudgetIsShared(t *testing.T) {
 		}
 	}
 }
+
+// TestBudgetSurvives: what holds when the process dies, when budgets cannot be read, and when
+// their kind goes (spec B1.4, B3.4, P5, P8).
+func TestBudgetSurvives(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	first := c.startController(t, "first", "--leader-elect=false")
+	s := newScenario(t, c)
+	s.createNodes("a", "b", "c")
+	s.createNHC()
+	s.createBudget(maxConcurrent(1))
+	s.fail("a")
+	running := s.eventuallyCR("a")
+	s.fail("b")
+	held := s.name + ": 1 of at most 1 nodes are under remediation"
+	s.eventuallyHeldByBudget("b", held)
+	require.NoError(t, first.Kill())
+
+	second := c.startController(t, "second", "--leader-elect=false")
+	s.fail("c")
+	s.eventuallyHeldByBudget("c", held) // The CR of the process before counts.
+	s.requireOnly("a", running)
+	require.Nil(t, s.cr("b"))
+	require.NoError(t, second.Kill())
+
+	restore := c.withdraw(t, permission{verb: "list", group: v1alpha1.GroupName, resource: v1alpha1.BudgetPlural, role: "nhc-controller"})
+	c.startController(t, "third", "--leader-elect=false")
+	s.heal("a")
+	s.eventuallyNoCR("a") // B1.2, also while nothing is known of budgets.
+	s.eventuallyHeldByBudget("b", "RemediationBudgets cannot be read: no permission to list "+v1alpha1.BudgetPlural+"."+v1alpha1.GroupName)
+	restore()
+	s.eventuallyCR("b")
+	require.Nil(t, s.cr("c"), "B3.2")
+
+	_, err := s.Kubectl(t.Context(), "delete", "crd", v1alpha1.BudgetPlural+"."+v1alpha1.GroupName)
+	require.NoError(t, err)
+	s.eventuallyCR("c") // B1.4: without the kind there are no budgets.
+}
