@@ -27,6 +27,8 @@ const (
 	bareInformer = "bare-informer"
 	// minimal does the least that any controller must do: see minimalController.
 	minimal = "minimal-controller"
+	// minimalMachines does the same for Machines.
+	minimalMachines = "minimal-machine-controller"
 	// atMostBareInformer is how much more CPU than the bare informer the controller may take.
 	atMostBareInformer = 1.25
 )
@@ -34,6 +36,8 @@ const (
 var controls = map[string]func(ctx context.Context, by *clients, args []string) error{
 	bareInformer: runBareInformer,
 	minimal:      runMinimal,
+
+	minimalMachines: runMinimalMachines,
 }
 
 // runControl is the whole process of a control. The arguments are its name, a kubeconfig, and

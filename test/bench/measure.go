@@ -31,6 +31,7 @@ func scenarios() []scenario {
 		{"flapping", measureFlapping},
 		{"storm", measureStorm},
 		{"bounds", measureBounds},
+		{"machines", measureMachines},
 	}
 }
 
