@@ -36,7 +36,7 @@ import (
 func (c *Controller) registerHandlers(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	options := cache.HandlerOptions{Logger: &logger}
-	checks, err := c.MachineHealthChecks.TypedInformer().AddTypedEventHandler(machineinformers.MachineHealthCheckHandlerFuncs{
+	checks, err := c.machineHealthChecks.TypedInformer().AddTypedEventHandler(machineinformers.MachineHealthCheckHandlerFuncs{
 		AddFunc:    func(check *v1beta1.MachineHealthCheck) { c.checkChanged(nil, check) },
 		UpdateFunc: c.checkChanged,
 		DeleteFunc: func(deleted machineinformers.DeletedMachineHealthCheck) { c.checkDeleted(deleted.GetObjectName()) },
@@ -73,7 +73,7 @@ func (c *Controller) registerHandlers(ctx context.Context) error {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
 	// Who else leads is looked at every second.
-	others, err := c.OtherLeaders.Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{}, options)
+	others, err := c.otherLeaders.Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{}, options)
 	if err != nil {
 		return fmt.Errorf("watching leader Leases: %w", err)
 	}

@@ -159,7 +159,7 @@ func (c *Controller) writeStatus(ctx context.Context, check *v1beta1.MachineHeal
 	}
 	updated := *check
 	updated.Status = status
-	written, err := c.Client.MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
+	written, err := c.Client.MachineV1beta1().MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
 	if err != nil {
 		return nil, fmt.Errorf("updating status: %w", err)
 	}
