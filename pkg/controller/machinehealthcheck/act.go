@@ -75,7 +75,7 @@ func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehe
 // carryOutControlPlane keeps all other control plane nodes and Machines from beginning until the
 // outcome is known.
 func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plan *machinehealth.Plan) remediation.Outcome {
-	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, slotName(plan.Target.Machine))
+	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, slotName(plan.Target.Machine), plan.Target.Machine.Node)
 	if reason != "" {
 		s.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, c.Clock.Now())
 		plan.Recheck = c.Clock.Now().Add(slotRecheck)

@@ -52,8 +52,9 @@ const (
 
 // NodeHealthChecks is the controller beside this one, with which it shares the control plane slot.
 type NodeHealthChecks interface {
-	// AcquireControlPlane reserves the slot, and returns why not, or what gives it back.
-	AcquireControlPlane(ctx context.Context, node string) (v1alpha1.DecisionReason, func(unknown bool))
+	// AcquireControlPlane reserves the slot under a name, and returns why not, or what gives it back.
+	// The node is that of the Machine, empty if it has none.
+	AcquireControlPlane(ctx context.Context, name, node string) (v1alpha1.DecisionReason, func(unknown bool))
 	// ControlPlaneTaken returns the nodes whose remediation objects take the slot, and false if
 	// that is not known.
 	ControlPlaneTaken() (nodes []string, known bool)
