@@ -91,7 +91,8 @@ func keyOf(check *v1beta1.MachineHealthCheck) cache.ObjectName {
 func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	if old != nil && old.UID == check.UID && old.Generation == check.Generation && maps.Equal(old.Annotations, check.Annotations) &&
 		old.DeletionTimestamp.Equal(check.DeletionTimestamp) {
-		echo := c.writes.IsLast(keyOf(check).String(), checkResource, check.ResourceVersion)
+		// A sync may write twice. Its writes are bound to each other, so that nothing came between them.
+		echo := c.writes.Covers(keyOf(check).String(), checkResource, check.ResourceVersion)
 		if !echo && !equality.Semantic.DeepEqual(old.Status, check.Status) {
 			c.enqueue(keyOf(check))
 		}
