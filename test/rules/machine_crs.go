@@ -26,7 +26,7 @@ func (j *Judge) judgeMachineCR(event Change, cr *CR, by *Request) {
 func (j *Judge) machineCRContent(w window, cr *CR, object *unstructured.Unstructured) finding {
 	owners := object.GetOwnerReferences()
 	if len(owners) != 2 || owners[0].Kind != v1beta1.Kind || owners[1].Kind != "Machine" || owners[1].Name != cr.Name || owners[1].BlockOwnerDeletion != nil {
-		return finding{"M12.3", cr.String() + " has other owners than its MachineHealthCheck and its Machine"}
+		return finding{"M12.2", cr.String() + " has other owners than its MachineHealthCheck and its Machine"}
 	}
 	annotations := object.GetAnnotations()
 	node, named := annotations[v1alpha1.AnnotationNodeName]

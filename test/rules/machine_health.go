@@ -82,20 +82,14 @@ func (m *MHC) State(machine *Machine, node *Node, remediated bool, now time.Time
 	}
 }
 
-// machineCounts is what is known of the targets of a MachineHealthCheck: at least and at most so
-// many.
-type machineCounts struct{ targetsMin, targetsMax, unhealthyMin, unhealthyMax int }
+// machineCounts is what is known of the targets of a MachineHealthCheck: at most so many, and at least
+// so many that were not healthy.
+type machineCounts struct{ targetsMax, unhealthyMin int }
 
-// mayAllow and mayBlock report whether the threshold can have allowed remediations, or not (spec
-// M7.1).
+// mayAllow reports whether the threshold can have allowed remediations (spec M7.1).
 func (c machineCounts) mayAllow(m *MHC) bool {
 	most, valid := m.limit(c.targetsMax)
 	return valid && c.unhealthyMin <= most
-}
-
-func (c machineCounts) mayBlock(m *MHC) bool {
-	least, valid := m.limit(c.targetsMin)
-	return !valid || c.unhealthyMax > least
 }
 
 // targets counts the targets of one version of a MachineHealthCheck as they may have been seen.
@@ -106,27 +100,12 @@ func (h *history) targets(m *MHC, w window) (c machineCounts) {
 			continue
 		}
 		c.targetsMax++
-		healthy := func(machine *Machine) (always, ever bool) {
-			nodes := h.nodes[machine.Node].during(w.known, w.rv)
-			remediated, everRemediated := h.ownOf(m.Key(), machine, w)
-			is := func(node *Node) bool { return m.healthy(machine, node, false) }
-			return all(nodes, is) && !everRemediated, some(nodes, is) && !remediated
+		healthy := func(machine *Machine) bool {
+			remediated, _ := h.ownOf(m.Key(), machine, w)
+			return some(h.nodes[machine.Node].during(w.known, w.rv), func(node *Node) bool { return m.healthy(machine, node, remediated) })
 		}
-		alwaysHealthy, everHealthy := true, false
-		for _, machine := range machines {
-			if m.Selects(machine) {
-				always, ever := healthy(machine)
-				alwaysHealthy, everHealthy = alwaysHealthy && always, everHealthy || ever
-			}
-		}
-		if !alwaysHealthy {
-			c.unhealthyMax++
-		}
-		if all(machines, m.Selects) {
-			c.targetsMin++
-			if !everHealthy {
-				c.unhealthyMin++
-			}
+		if all(machines, m.Selects) && !some(machines, healthy) {
+			c.unhealthyMin++
 		}
 	}
 	return c

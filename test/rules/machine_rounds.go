@@ -65,7 +65,7 @@ func (j *Judge) judgeRounds(event Change, owner string, by *Request) {
 	}
 	j.record(node, "", j.activeFor(event, by),
 		check("M14.3", after.Count != count, "round %d follows %d", after.Count, count-1),
-		check("M14.4", after.Last.After(w.at) || w.at.Sub(after.Last) > longestSync, "a round is written for %s", after.Last),
+		check("M14.4", after.Last.After(w.at) || w.at.Sub(after.Last) > longestSync+j.toleranceAt(by).Sync, "a round is written for %s", after.Last),
 		check("M14.4", time.Duration(after.Seconds)*time.Second != j.backOff.delay(after.Count), "the lease of round %d lasts %d s", after.Count, after.Seconds),
 		check("M14.4", before != nil && !after.First.Equal(before.First), "the first round was at %s", after.First))
 }
