@@ -68,6 +68,9 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 	h.pairReplacements(entries)
 	for i := range entries {
 		if entry := &entries[i]; !ended(entry) && entry.Started != nil {
+			if result, observed := results[entry.Machine]; observed && h.running(entry, result) {
+				continue
+			}
 			end := entry.Started.Add(maxRemediationAge)
 			if h.Now.Before(end) {
 				recheck = health.Earliest(recheck, end)
@@ -97,6 +100,12 @@ func (h *History) resultsOfOpen() map[string]Result {
 		}
 	}
 	return results
+}
+
+// running reports whether an external remediation goes on: it has no age. If its entry ended, the next
+// sync would begin another one, with the same start.
+func (h *History) running(entry *v1beta1.Remediation, result Result) bool {
+	return entry.RemediationType == v1beta1.RemediationExternal && (unhealthy(result) || result.Plan.Target.Remediated())
 }
 
 // ended reports whether nothing changes an entry any more but for the end of its Machine.

@@ -213,6 +213,12 @@ func TestHistoryOfExternalRemediation(t *testing.T) {
 	l.see(target(machine("m"), because(v1beta1.TriggerNodeMissing)), accepted)
 	require.Nil(t, l.after(time.Minute).see(target(machine("m", firstKey), because(v1beta1.TriggerNodeMissing)), remediation.Outcome{})[0].Fenced, "a Node that was gone before it started is no sign")
 
+	l = begun()
+	l.after(25*time.Hour).see(under, remediation.Outcome{})
+	require.Len(t, l.after(time.Minute).see(under, remediation.Outcome{}), 1, "one that goes on for days is one entry")
+	require.Nil(t, l.history[0].Closed)
+	require.Zero(t, l.recheck)
+
 	l = newLedger(byTemplate)
 	l.see(target(machine("m")), remediation.Outcome{Result: remediation.Created, CR: cr("m")})
 	fenced := cr("m", func(c *object.CR) { c.Fenced, c.FencedSince = true, epoch.Add(11*time.Minute) })

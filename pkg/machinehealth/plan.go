@@ -37,6 +37,8 @@ type Policy struct {
 	Upgrading bool
 	// DryRun has everything planned but what begins (flag --dry-run).
 	DryRun bool
+	// activeNodes are the Nodes of targets for which something is under way.
+	activeNodes map[string]bool
 }
 
 // Plan is what is to be done about one target, and why no more than that.
@@ -71,6 +73,12 @@ const (
 // NewPlans decides about every target at the instant now. A plan whose actions have been carried
 // out is followed by an empty one.
 func NewPlans(policy *Policy, targets []Target, now time.Time) []Plan {
+	policy.activeNodes = map[string]bool{}
+	for i := range targets {
+		if t := &targets[i]; t.Active() {
+			policy.activeNodes[t.Machine.Node] = true
+		}
+	}
 	plans := make([]Plan, 0, len(targets))
 	for i := range targets {
 		plans = append(plans, policy.plan(&targets[i], nil, now))
@@ -330,6 +338,9 @@ func (p *planner) keepLease() {
 	}
 	if p.Target.Incomplete && !p.Target.Active() {
 		return // There may be a remediation object (spec P5).
+	}
+	if !p.Target.Active() && p.activeNodes[p.Target.Machine.Node] && !p.Terminating {
+		return // Another Machine that names the same Node is under remediation.
 	}
 	ending := p.Terminating && !p.Target.deleting() && !p.Target.externallyRemediated() // Spec M3.5.
 	if !p.Target.Active() || ending {

@@ -225,6 +225,23 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestLeaseOfASharedNode: the lease of a Node is kept for the Machine that is under remediation, also if
+// another Machine names the same Node (spec M5.4, M10.3).
+func TestLeaseOfASharedNode(t *testing.T) {
+	t.Parallel()
+	held := nodeLease(ours, epoch, 660)
+	leasing := func(t *Target) { t.Lease = held }
+	sameNode := func(m *Machine) { m.Node = "a-node" }
+	running := target(machine("a"), with(cr("a")), leasing)
+	other := target(machine("b", sameNode), verdict(Healthy), leasing)
+	p := policy()
+	byTemplate(p)
+	plans := NewPlans(p, []Target{running, other}, epoch)
+	require.Empty(t, plans[1].Actions)
+	plans = NewPlans(p, []Target{other}, epoch)
+	require.Equal(t, []string{"ReleaseLease node-m-node"}, describeActions(plans[0].Actions))
+}
+
 // TestLeaseOfTheNode: what the lease of the Node is like before a remediation, and afterwards (spec
 // M10.3).
 func TestLeaseOfTheNode(t *testing.T) {

@@ -96,6 +96,15 @@ func (t *Tracker) IsLast(owner string, resource schema.GroupResource, version st
 	return version != "" && t.writes[owner][resource].version == version
 }
 
+// Covers reports whether version is the newest that owner has written of resource and that no cache was
+// seen to have, or an earlier one.
+func (t *Tracker) Covers(owner string, resource schema.GroupResource, version string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	wrote := t.writes[owner][resource].version
+	return version != "" && wrote != "" && !newer(version, wrote)
+}
+
 // Forget drops what is known about owner.
 func (t *Tracker) Forget(owner string) {
 	t.mu.Lock()

@@ -63,18 +63,6 @@ func InstallOverlay(ctx context.Context, cluster *localkube.ControlPlane, name s
 	return nil
 }
 
-// InstallOverlay installs the controller as an overlay has it, over what is installed.
-func InstallOverlay(ctx context.Context, cluster *localkube.ControlPlane, name string) error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
-	if _, err := cluster.Kubectl(ctx, "apply", "-k", filepath.Join(root, "manifests", "overlays", name)); err != nil {
-		return fmt.Errorf("applying overlay %s: %w", name, err)
-	}
-	return nil
-}
-
 // Controller says how to run the controller.
 type Controller struct {
 	// Name tells processes apart in logs; it is also the pod name.

@@ -18,6 +18,11 @@ import (
 // verifiable are the reasons of condition Disabled whose causes are followed.
 var verifiable = sets.New(v1alpha1.ReasonTemplateNotFound, v1alpha1.ReasonTemplateInvalid, v1alpha1.ReasonTemplateForbidden)
 
+// follows reports whether the cause of a reason is followed.
+func (h *history) follows(reason string) bool {
+	return verifiable.Has(reason) || (h.followed && reason == v1alpha1.ReasonConflict)
+}
+
 // problems returns the reasons for which a NodeHealthCheck may have been Disabled by its
 // templates, by what somebody knew who knew everything of the time known (spec 6.1).
 func (h *history) problems(nhc *NHC, known time.Time, until uint64) sets.Set[string] {
@@ -87,9 +92,12 @@ func (j *Judge) disabledJustified(w window, before, after *NHC) finding {
 	if old != nil && old.Status == condition.Status && old.Reason == condition.Reason {
 		return finding{rule: "6.1"}
 	}
-	if !verifiable.Has(condition.Reason) {
+	if !j.follows(condition.Reason) {
 		j.figures.Unjudged++
 		return finding{rule: "6.1"}
+	}
+	if condition.Reason == v1alpha1.ReasonConflict {
+		return check("6.1", !j.mayConflict(w), "Disabled by a conflict that there is not")
 	}
 	justified := some(j.nhcs[w.nhc].during(w.known, w.rv), func(nhc *NHC) bool {
 		return nhc != nil && j.problems(nhc, w.known, w.rv).Has(condition.Reason)
@@ -99,10 +107,10 @@ func (j *Judge) disabledJustified(w window, before, after *NHC) finding {
 
 // checkDisabled compares condition Disabled with its causes (spec 6.1, 6.2, 6.4).
 func (s *settledCheck) checkDisabled(condition *metav1.Condition) {
-	if condition.Status == metav1.ConditionTrue && !verifiable.Has(condition.Reason) {
+	if condition.Status == metav1.ConditionTrue && !s.follows(condition.Reason) {
 		return // A MachineHealthCheck or the platform: not followed.
 	}
-	problems := s.problems(s.nhc, s.now, s.rv)
+	problems := s.problems(s.nhc, s.now, s.rv) // A conflict is none: it is judged by itself.
 	if condition.Status != metav1.ConditionTrue {
 		s.check("6.1", "", len(problems) > 0, "not Disabled, despite %s", names(problems))
 		enabled := condition.Reason == v1alpha1.ReasonEnabled && condition.Message == v1alpha1.MessageEnabled

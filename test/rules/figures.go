@@ -15,6 +15,8 @@ type Figures struct {
 	Events, Gaps int
 	// Creations, Deletions and Marks are what the controller did to CRs.
 	Creations, Deletions, Marks int
+	// MachineDeletions, ExternalRequests and MachineCRs are what it did about Machines.
+	MachineDeletions, ExternalRequests, MachineCRs int
 	// Unattributed is the number of writes that only the controller makes and that no
 	// request explains, and Unjudged that of those whose cause is not followed.
 	Unattributed, Unjudged int

@@ -76,15 +76,17 @@ type history struct {
 	kinds     map[string]track[Kind]
 	// role are the versions of the aggregated role, none if it is not followed.
 	role track[Role]
-	// crsOf and leasesOf are the keys of those of a node.
-	crsOf, leasesOf map[string]sets.Set[string]
+	// crsOf and leasesOf are the keys of those of a node, and crsOfMachine those of a Machine.
+	crsOf, leasesOf, crsOfMachine map[string]sets.Set[string]
+	machineHistory
 }
 
 func newHistory() *history {
 	return &history{
 		nodes: map[string]track[Node]{}, nhcs: map[string]track[NHC]{}, crs: map[string]track[CR]{},
 		leases: map[string]track[coordinationv1.Lease]{}, templates: map[string]track[Template]{}, kinds: map[string]track[Kind]{},
-		crsOf: map[string]sets.Set[string]{}, leasesOf: map[string]sets.Set[string]{},
+		crsOf: map[string]sets.Set[string]{}, leasesOf: map[string]sets.Set[string]{}, crsOfMachine: map[string]sets.Set[string]{},
+		machineHistory: newMachineHistory(),
 	}
 }
 
@@ -97,6 +99,9 @@ func (h *history) addCR(key string, rv uint64, seen time.Time, cr *CR) {
 	add(h.crs, key, rv, seen, cr)
 	if cr != nil {
 		index(h.crsOf, cr.Node, key)
+		if len(cr.Checks) > 0 {
+			index(h.crsOfMachine, cr.Machine, key)
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 type Violation struct {
 	// Rule is the number in the specification.
 	Rule string
-	// Node and NHC are what it is about; either may be empty.
+	// Node and NHC are what it is about; either may be empty. Where Machines are, these are the
+	// Machine and the MachineHealthCheck, with their kinds.
 	Node, NHC string
 	// Text says what happened.
 	Text string
@@ -39,6 +40,8 @@ type Config struct {
 	Remediations, Templates []schema.GroupVersionResource
 	// LeaseNamespace has the leases of nodes.
 	LeaseNamespace string
+	// Machines is set where Machines and MachineHealthChecks are followed, too.
+	Machines *MachineConfig
 	// Tolerance is what the controller could not have seen when nothing is wrong.
 	Tolerance Tolerance
 	// Begin is the time to which those in timelines are relative.
@@ -71,6 +74,9 @@ func NewJudge(config Config) *Judge {
 		remediations: map[schema.GroupVersionResource]bool{}, templates: map[schema.GroupVersionResource]bool{},
 		timelines: newTimelines(config.Begin), figures: Figures{Checks: map[string]int{}},
 	}
+	if config.Machines != nil {
+		j.followed, j.backOff, j.activity.gatesServed = true, config.Machines.BackOff, config.Machines.FeatureGates
+	}
 	for _, resource := range config.Remediations {
 		j.remediations[resource] = true
 	}
@@ -85,6 +91,7 @@ func NewJudge(config Config) *Judge {
 func (j *Judge) Again() *Judge {
 	again := NewJudge(j.config)
 	again.faults, again.requests = j.faults, j.requests
+	again.activity.starts = j.activity.starts
 	again.events.lost, again.events.restarts = j.events.lost, j.events.restarts
 	again.timelines.remarks = j.timelines.remarks
 	again.figures.Faults, again.figures.Checks["settled"] = j.figures.Faults, j.figures.Checks["settled"]
@@ -123,7 +130,7 @@ func (j *Judge) record(node, nhc string, findings ...finding) {
 // Apply judges a change, and adds it to the history. Changes come in the order of their
 // resource versions.
 func (j *Judge) Apply(event Change) {
-	if event.Resource == Leases && !strings.HasPrefix(event.Key, j.config.LeaseNamespace+"/") {
+	if event.Resource == Leases && !strings.HasPrefix(event.Key, j.config.LeaseNamespace+"/") && !strings.HasSuffix(event.Key, "/"+otherLeader) {
 		return
 	}
 	j.figures.Events++
@@ -143,6 +150,7 @@ func (j *Judge) Apply(event Change) {
 	}
 	by := j.requests.author(event, uidOf(before))
 	switch {
+	case j.judgeOfMachines(event, before, by):
 	case event.Resource == Nodes:
 		j.judgeNode(event, by)
 	case event.Resource == NodeHealthChecks:
@@ -282,6 +290,7 @@ func (j *Judge) judgeLease(event Change, by *Request) {
 		return
 	}
 	j.judgeLeaseWrite(event, before, lease, by)
+	j.judgeCheckLeaseWrite(event, before, lease, by)
 }
 
 func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Request) {
@@ -306,9 +315,13 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 	case last == nil && cr == nil: // It came and went in a gap.
 	case last == nil && by == nil:
 		j.unattributed(len(cr.Owners) > 0, event)
+	case last == nil && len(cr.Checks) > 0:
+		j.judgeMachineCR(event, cr, by)
 	case last == nil:
 		j.judgeCreation(event, cr, by)
 		j.events.created(cr, j.seenNode(event, by, cr.Node))
+	case !last.Deleting && (cr == nil || cr.Deleting) && by != nil && len(last.Checks) > 0:
+		j.judgeMachineCRDeletion(event, last, by)
 	case !last.Deleting && (cr == nil || cr.Deleting) && by != nil:
 		j.judgeDeletion(event, last, by)
 		j.events.removed(last, j.seenNode(event, by, last.Node))

@@ -152,6 +152,10 @@ func seconds(lease *coordinationv1.Lease) time.Duration {
 
 // judgeLeaseRelease judges the deletion of a lease by the controller (spec 14.9, 14.7).
 func (j *Judge) judgeLeaseRelease(event Change, lease *coordinationv1.Lease, by *Request) {
+	if strings.HasPrefix(holderOf(lease), checkHolderPrefix) {
+		j.judgeCheckLeaseRelease(event, lease, by)
+		return
+	}
 	nhc, held := strings.CutPrefix(holderOf(lease), holderPrefix)
 	w := j.windowOf(event, by, nhc, nodeOfLease(lease))
 	if !held {

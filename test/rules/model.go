@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -66,8 +67,12 @@ type CR struct {
 	// Node is the node of the CR, and Template the template it names (spec 1.4).
 	Node, Template string
 	NamesTemplate  bool
-	// Owners are the NodeHealthChecks that own it.
-	Owners []string
+	// Named means that it says so itself.
+	Named bool
+	// Owners are the NodeHealthChecks that own it, and Checks the MachineHealthChecks.
+	Owners, Checks []string
+	// Machine is the Machine of one that MachineHealthChecks own.
+	Machine string
 	// ByController reports whether the controller has created it.
 	ByController bool
 	// ControlPlane reports whether it has the label of those for control plane nodes.
@@ -86,6 +91,9 @@ type CR struct {
 // OwnedBy reports whether the NodeHealthCheck of this name owns it.
 func (c *CR) OwnedBy(nhc string) bool { return slices.Contains(c.Owners, nhc) }
 
+// CheckedBy reports whether the MachineHealthCheck of this key owns it.
+func (c *CR) CheckedBy(mhc string) bool { return slices.Contains(c.Checks, mhc) }
+
 // String names the CR.
 func (c *CR) String() string { return fmt.Sprintf("%s %s/%s", c.Kind, c.Namespace, c.Name) }
 
@@ -100,7 +108,7 @@ func ParseCR(object *unstructured.Unstructured) *CR {
 		cr.Deleting, cr.DeletedAt = true, deleted.Time
 	}
 	if node, says := annotations[v1alpha1.AnnotationNodeName]; says {
-		cr.Node = node
+		cr.Node, cr.Named = node, true
 	}
 	cr.Template, cr.NamesTemplate = annotations[v1alpha1.AnnotationTemplateName]
 	cr.TimedOut, cr.Marked = annotations[v1alpha1.AnnotationTimedOut]
@@ -108,6 +116,10 @@ func ParseCR(object *unstructured.Unstructured) *CR {
 	for _, owner := range object.GetOwnerReferences() {
 		if owner.APIVersion == v1alpha1.SchemeGroupVersion.String() && owner.Kind == v1alpha1.Kind {
 			cr.Owners = append(cr.Owners, owner.Name)
+		}
+		if owner.APIVersion == v1beta1.SchemeGroupVersion.String() && owner.Kind == v1beta1.Kind {
+			cr.Checks = append(cr.Checks, key(cr.Namespace, owner.Name))
+			cr.Machine = key(cr.Namespace, cr.Name)
 		}
 	}
 	cr.Succeeded = conditionOf(object, v1alpha1.RemediationSucceeded)

@@ -5,6 +5,7 @@ package rules
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -145,10 +146,14 @@ func (d *Deadlines) snapshotAt(at time.Time) *snapshot {
 // mayTakeLonger reports whether something that ended without an event may have been in the
 // way until now: a lease of somebody else that has expired (spec 14.3).
 func (d *Deadlines) mayTakeLonger(v Violation, now time.Time) bool {
-	for key := range d.judge.leasesOf[v.Node] {
+	node := v.Node
+	if machine := d.judge.lastMachine(strings.TrimPrefix(node, machineName("")), d.judge.last); machine != nil {
+		node = machine.Node
+	}
+	for key := range d.judge.leasesOf[node] {
 		for _, version := range d.judge.leases[key] {
 			lease := version.object
-			if holder := holderOf(lease); lease == nil || holder == holderPrefix+v.NHC || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
+			if holder := holderOf(lease); lease == nil || holder == holderPrefix+v.NHC || holder == checkHolderPrefix+strings.TrimPrefix(v.NHC, mhcName("")) || lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 				continue
 			}
 			end := lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)

@@ -37,12 +37,23 @@ type snapshot struct {
 // unsettled returns what must not stay as it is.
 func (p *snapshot) unsettled() []Violation {
 	var left []Violation
+	conflicting := p.conflicting(p.rv, p.now)
 	for _, name := range slices.Sorted(maps.Keys(p.nhcs)) {
 		if nhc := p.nhcs[name].at(p.rv); nhc != nil && nhc.DeletionTimestamp == nil {
-			left = append(left, newSettledCheck(p, nhc).violations()...)
+			check := newSettledCheck(p, nhc)
+			if conflicting {
+				check.checkConflict() // Everything else stays as it is (spec 6.7).
+				left = append(left, check.left...)
+				continue
+			}
+			left = append(left, check.violations()...)
 		}
 	}
+	if conflicting {
+		return left
+	}
 	left = append(left, p.leftLeases()...)
+	left = append(left, p.unsettledMachines()...)
 	return append(left, p.leftConfirmations()...)
 }
 
@@ -126,7 +137,7 @@ func (p *snapshot) slotTaken(node string) bool {
 			return true
 		}
 	}
-	return false
+	return p.activity.activeAt(p.rv, p.now) && p.machineTakesSlotFrom(node)
 }
 
 // othersCR reports whether somebody else has a CR for the node, or with a name that ours may
@@ -142,8 +153,13 @@ func (p *snapshot) othersCR(node, nhc string) bool {
 
 // leaseTaken reports whether somebody else holds a valid lease of the node.
 func (p *snapshot) leaseTaken(node, nhc string) bool {
+	return p.leaseTakenFrom(node, holderPrefix+nhc)
+}
+
+// leaseTakenFrom reports whether somebody else than a holder holds a valid lease of the node.
+func (p *snapshot) leaseTakenFrom(node, holder string) bool {
 	for key := range p.leasesOf[node] {
-		if lease := p.leases[key].at(p.rv); lease != nil && holderOf(lease) != holderPrefix+nhc && LeaseValid(lease, p.now) {
+		if lease := p.leases[key].at(p.rv); lease != nil && holderOf(lease) != holder && LeaseValid(lease, p.now) {
 			return true
 		}
 	}

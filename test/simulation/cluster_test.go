@@ -63,6 +63,7 @@ type cluster struct {
 	judged, audited int
 
 	kinds    []remediator
+	machines *machineAPI // Nil in a cluster without Machines.
 	replicas []*replica
 	// born and terms are the numbers of processes and of leaders so far.
 	born, terms int
@@ -112,10 +113,14 @@ func newCluster(ctx context.Context, t *testing.T, seed uint64) *cluster {
 	if c.chance(50) {
 		c.server.DisableWatchLists()
 	}
+	config := rules.Config{}
+	if hasMachines(seed) {
+		c.machines = newMachineAPI(c)
+		config.Machines = c.machines.serve()
+	}
 	c.kinds = slices.Clone(allRemediators)
 	c.random.Shuffle(len(c.kinds), func(i, j int) { c.kinds[i], c.kinds[j] = c.kinds[j], c.kinds[i] })
 	c.kinds = c.kinds[:2+c.random.IntN(2)]
-	config := rules.Config{}
 	for i := range c.kinds {
 		c.kinds[i].install(c)
 		config.Remediations = append(config.Remediations, c.kinds[i].crs())
@@ -124,6 +129,9 @@ func newCluster(ctx context.Context, t *testing.T, seed uint64) *cluster {
 	c.judge = newJudge(config)
 	c.deadlines = rules.NewDeadlines(c.judge)
 	c.populate()
+	if c.machines != nil {
+		c.machines.populate()
+	}
 	return c
 }
 

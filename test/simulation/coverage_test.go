@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -30,7 +31,7 @@ var coverage = []string{
 
 // unreached are the reasons of decisions for which the simulated cluster gives no cause.
 var unreached = []v1alpha1.DecisionReason{
-	v1alpha1.DecidedClusterUpgrading, v1alpha1.DecidedMachineUnreadable, v1alpha1.DecidedMachineHealthCheck, // There is no platform.
+	v1alpha1.DecidedClusterUpgrading, v1alpha1.DecidedMachineUnreadable, // There is no ClusterVersion, and Machines can be read.
 	v1alpha1.DecidedClockUntrusted, // The clocks agree.
 	v1alpha1.DecidedInvalidSpec,    // Admission would have denied it.
 	v1alpha1.DecidedNextBatch,      // There are not that many nodes.
@@ -41,6 +42,9 @@ var unjudged = []string{}
 
 // noteStatus counts what a NodeHealthCheck says.
 func (c *cluster) noteStatus(change *memapi.Change) {
+	if change.Resource == mhcs {
+		c.noteMachines(change)
+	}
 	if change.Resource != nhcs {
 		return
 	}
@@ -62,17 +66,19 @@ func checkCoverage(t *testing.T, seeds int, seen map[string]int) {
 		t.Logf("%d seeds are too few to tell what never happens", seeds)
 		return
 	}
-	want := slices.Clone(coverage)
+	want := slices.Concat(coverage, machineCoverage())
 	for _, reason := range sorted(v1alpha1.DecisionReasons()) {
 		if !slices.Contains(unreached, reason) {
 			want = append(want, "decision "+string(reason))
 		}
 	}
 	checked := map[string]int{}
-	for _, rule := range rules.Unchecked(nil) {
-		checked[rule] = seen["rule "+rule]
+	for what, n := range seen {
+		if rule, is := strings.CutPrefix(what, "rule "); is {
+			checked[rule] = n
+		}
 	}
-	for _, rule := range rules.Unchecked(checked) {
+	for _, rule := range slices.Concat(rules.Unchecked(checked), rules.UncheckedOfMachines(checked)) {
 		if !slices.Contains(unjudged, rule) {
 			t.Errorf("rule %s was never checked", rule)
 		}

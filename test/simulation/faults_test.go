@@ -156,6 +156,9 @@ func (c *cluster) watched() []schema.GroupVersionResource {
 	for i := range c.kinds {
 		all = append(all, c.kinds[i].crs(), c.kinds[i].templates())
 	}
+	if c.machines != nil {
+		all = append(all, machines, mhcs)
+	}
 	return all
 }
 

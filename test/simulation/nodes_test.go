@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
@@ -146,12 +147,24 @@ func (c *cluster) collectGarbage() {
 		for _, object := range c.server.List(c.kinds[i].crs()) {
 			orphaned := len(object.GetOwnerReferences()) > 0
 			for _, owner := range object.GetOwnerReferences() {
-				nhc := c.server.Get(nhcs, memapi.Key{Name: owner.Name})
-				orphaned = orphaned && (nhc == nil || nhc.GetUID() != owner.UID)
+				stored := c.ownerOf(object.GetNamespace(), owner.Kind, owner.Name)
+				orphaned = orphaned && (stored == nil || stored.GetUID() != owner.UID)
 			}
 			if orphaned && object.GetDeletionTimestamp() == nil {
 				c.server.Delete("garbage-collector", c.kinds[i].crs(), memapi.Key{Namespace: object.GetNamespace(), Name: object.GetName()})
 			}
 		}
+	}
+}
+
+// ownerOf returns the owner of a CR, nil if there is none.
+func (c *cluster) ownerOf(namespace, kind, name string) *unstructured.Unstructured {
+	switch kind {
+	case "Machine":
+		return c.server.Get(machines, memapi.Key{Namespace: namespace, Name: name})
+	case v1beta1.Kind:
+		return c.server.Get(mhcs, memapi.Key{Namespace: namespace, Name: name})
+	default:
+		return c.server.Get(nhcs, memapi.Key{Name: name})
 	}
 }

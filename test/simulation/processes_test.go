@@ -17,11 +17,14 @@ func (c *cluster) boot() *replica {
 	name := fmt.Sprintf("replica-%d", c.born)
 	r := &replica{name: name}
 	r.client = c.server.NewClient(name, c.intercept(r))
-	r.prepare(c.ctx, c.t, &recorder{server: c.server, client: r.client, count: &c.events})
+	r.prepare(c.ctx, c.t, c.machines != nil, func(controller string) *recorder {
+		return &recorder{server: c.server, controller: controller, client: r.client, count: &c.events}
+	})
 	if c.lagging != nil {
 		r.client.Delay(*c.lagging, c.lagBy)
 	}
 	r.start(c.ctx)
+	c.judge.Started(time.Now())
 	c.replicas = append(c.replicas, r)
 	c.log("%s starts", name)
 	return r

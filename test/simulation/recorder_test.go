@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
 
@@ -20,8 +19,10 @@ import (
 // process that has died records nothing.
 type recorder struct {
 	server *memapi.Server
-	client *memapi.Client
-	count  *atomic.Int64
+	// controller is the name under which it reports.
+	controller string
+	client     *memapi.Client
+	count      *atomic.Int64
 }
 
 // Eventf implements events.EventRecorder.
@@ -32,7 +33,7 @@ func (r *recorder) Eventf(regarding, related runtime.Object, eventType, reason, 
 	event := &eventsv1.Event{
 		TypeMeta:            metav1.TypeMeta{APIVersion: "events.k8s.io/v1", Kind: "Event"},
 		ObjectMeta:          metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("event-%d", r.count.Add(1))},
-		ReportingController: nodehealthcheck.ReportingController,
+		ReportingController: r.controller,
 		Type:                eventType, Reason: reason, Action: action, Note: fmt.Sprintf(note, args...),
 	}
 	if reference, ok := regarding.(*corev1.ObjectReference); ok {

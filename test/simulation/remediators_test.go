@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// templateNamespace has all templates and CRs.
-	templateNamespace = "remediators"
+	// templateNamespace has all templates and CRs. Metal3 demands this one beside Machines.
+	templateNamespace = "openshift-machine-api"
 	finalizer         = "example.com/remediator"
 )
 

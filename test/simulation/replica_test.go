@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
@@ -36,7 +37,9 @@ type replica struct {
 	clock  *countingClock
 
 	controller *nodehealthcheck.Controller
-	informers  []cache.SharedIndexInformer
+	// machines is nil where there are no Machines.
+	machines  *machinehealthcheck.Controller
+	informers []cache.SharedIndexInformer
 
 	cancel context.CancelFunc
 	drain  chan struct{}
@@ -46,9 +49,9 @@ type replica struct {
 	done, worked sync.WaitGroup
 }
 
-// prepare makes the informers and the controller as the binary does, and starts nothing
+// prepare makes the informers and the controllers as the binary does, and starts nothing
 // of it.
-func (r *replica) prepare(ctx context.Context, t *testing.T, recorder *recorder) {
+func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, recorder func(controller string) *recorder) {
 	t.Helper()
 	config := r.client.Config()
 	kube, err := kubernetes.NewForConfig(config)
@@ -65,12 +68,26 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, recorder *recorder)
 	leases := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(leaseNamespace)).Coordination().V1().Leases()
 	checks := nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks()
 	crds := metadatainformer.NewFilteredMetadataInformer(metadataClient, memapi.CustomResourceDefinitions, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	registry := prometheus.NewRegistry()
+	var claims nodehealthcheck.MachineHealthChecks // Nil where there are none.
+	if machines {
+		r.machines, err = machinehealthcheck.New(ctx, machinehealthcheck.Config{
+			Kube: kube, Client: nhcs, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
+			Recorder: recorder(machinehealthcheck.ReportingController), Clock: r.clock, BackOff: backOff, Metrics: registry,
+		})
+		require.NoError(t, err)
+		claims = r.machines
+	}
 	r.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
 		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
-		Recorder: recorder, Clock: r.clock, ClockTrusted: func() bool { return true }, Metrics: prometheus.NewRegistry(),
+		Recorder: recorder(nodehealthcheck.ReportingController), Clock: r.clock, ClockTrusted: func() bool { return true }, Metrics: registry,
+		MachineHealthChecks: claims,
 	})
 	require.NoError(t, err)
+	if machines {
+		r.machines.Connect(r.controller)
+	}
 	r.informers = []cache.SharedIndexInformer{nodes.Informer(), leases.Informer(), checks.Informer(), crds}
 }
 
@@ -81,6 +98,9 @@ func (r *replica) start(ctx context.Context) {
 		r.done.Go(func() { informer.RunWithContext(ctx) })
 	}
 	r.done.Go(func() { r.controller.RunWatches(ctx) })
+	if r.machines != nil {
+		r.done.Go(func() { r.machines.RunWatches(ctx) })
+	}
 }
 
 // lead has the process reconcile.
@@ -92,6 +112,14 @@ func (r *replica) lead(ctx context.Context, t *testing.T, workers int) {
 	r.cancel = func() { cancel(); stop() }
 	r.worked.Go(func() {
 		if err := r.controller.Run(ctx, r.drain, workers); err != nil {
+			t.Errorf("%s: %v", r.name, err)
+		}
+	})
+	if r.machines == nil {
+		return
+	}
+	r.worked.Go(func() {
+		if err := r.machines.Run(ctx, r.drain, workers); err != nil {
 			t.Errorf("%s: %v", r.name, err)
 		}
 	})
@@ -116,6 +144,9 @@ func (r *replica) die(ctx context.Context) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		_ = r.controller.Run(ended, r.drain, 1)
+		if r.machines != nil {
+			_ = r.machines.Run(ended, r.drain, 1)
+		}
 	}
 	r.worked.Wait()
 	r.done.Wait()

@@ -50,8 +50,11 @@ func (c *cluster) calm() {
 			unstructured.RemoveNestedField(node.Object, "metadata", "labels", v1alpha1.LabelExclude)
 		})
 	}
+	if c.machines != nil {
+		c.machines.calm()
+	}
 	for _, cr := range c.crs() {
-		if len(cr.Owners) == 0 {
+		if len(cr.Owners)+len(cr.Checks) == 0 {
 			c.letGo(cr)
 			c.server.Delete("somebody", c.of(cr).crs(), keyOf(cr))
 		}
@@ -96,6 +99,9 @@ func (c *cluster) cure() {
 		c.sleep(oneOf(c, 3*time.Second, 10*time.Second, 40*time.Second))
 		c.release()
 		c.sleep(3 * time.Second)
+	}
+	if c.machines != nil {
+		c.machines.cure()
 	}
 }
 

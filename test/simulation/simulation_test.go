@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
 )
 
 var (
@@ -130,10 +131,14 @@ func (c *cluster) figures() map[string]int {
 	}
 	for _, event := range c.server.List(events) {
 		reason, _, _ := unstructured.NestedString(event.Object, "reason")
+		if reporter, _, _ := unstructured.NestedString(event.Object, "reportingController"); reporter == machinehealthcheck.ReportingController {
+			reason = "about Machines: " + reason
+		}
 		seen["event "+reason]++
 	}
 	figures := c.judge.Figures()
 	seen["CRs created"], seen["CRs deleted"], seen["CRs marked"] = figures.Creations, figures.Deletions, figures.Marks
+	seen["Machines deleted"], seen["Machines annotated"], seen["CRs for Machines"] = figures.MachineDeletions, figures.ExternalRequests, figures.MachineCRs
 	for what, n := range c.seen {
 		seen[what] += n
 	}

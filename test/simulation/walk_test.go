@@ -51,6 +51,9 @@ func (c *cluster) sleep(d time.Duration) {
 		rest := time.Until(end)
 		time.Sleep(min(rest, 20*time.Second))
 		synctest.Wait()
+		if c.machines != nil {
+			c.machines.reconcile()
+		}
 		c.elect()
 		c.check()
 		if rest <= 20*time.Second {
@@ -109,6 +112,10 @@ func (c *cluster) anyNHC() string {
 
 // event is something that others do.
 func (c *cluster) event() {
+	if c.machines != nil && c.chance(35) {
+		c.machines.event()
+		return
+	}
 	switch n := c.random.IntN(100); {
 	case n < 35:
 		if crs := c.crs(); len(crs) > 0 {

@@ -4,12 +4,15 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/events"
 
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 )
@@ -58,4 +61,15 @@ func validateControllers(named []string) field.ErrorList {
 		problems = append(problems, field.Required(field.NewPath("--controllers"), "no controller is left to run"))
 	}
 	return problems
+}
+
+// newMachineController makes the controller of MachineHealthChecks and starts nothing. The informers
+// of the process must have been made.
+func (p *process) newMachineController(ctx context.Context, recorder events.EventRecorder, budgets budget.Budgets) (*machinehealthcheck.Controller, error) {
+	return machinehealthcheck.New(ctx, machinehealthcheck.Config{
+		Kube: p.clients.kube, Client: p.clients.nhc, Dynamic: p.clients.dynamic,
+		Nodes: p.nodes, Leases: p.leases, LeaseNamespace: p.options.LeaseNamespace, CRDs: p.crds, Transform: stripManagedFields,
+		Recorder: recorder, Clock: p.clock, ClockTrusted: p.clock.trusted,
+		DryRun: p.options.DryRun, BackOff: p.options.MachineBackOff, Budgets: budgets, Metrics: p.registry,
+	})
 }

@@ -52,7 +52,7 @@ func TestListMetrics(t *testing.T) {
 		UnhealthyNodes:     []v1alpha1.UnhealthyNode{{Name: "node", Decision: &v1alpha1.Decision{}}},
 		RemediationHistory: []v1alpha1.Episode{{Node: "node", Started: new(metav1.Now()), Steps: []v1alpha1.EpisodeStep{{}}}},
 	}}))
-	_, err = p.newMachineHealthChecks(t.Context(), events.NewFakeRecorder(1), nil)
+	_, err = p.newMachineController(t.Context(), events.NewFakeRecorder(1), nil)
 	require.NoError(t, err)
 	// The metrics of clients are registered by the first client, and those of leader
 	// election by the first candidate.

@@ -154,7 +154,7 @@ type process struct {
 	crds       cache.SharedIndexInformer
 	controller *nodehealthcheck.Controller
 	// machines and budgets are nil unless --controllers names them.
-	machines *machineHealthChecks
+	machines *machinehealthcheck.Controller
 	budgets  *remediationbudget.Controller
 	policies *policyChecker
 }
@@ -198,7 +198,7 @@ func (p *process) run(ctx context.Context) error {
 	wg.Go(func() { p.crds.RunWithContext(background) })
 	wg.Go(func() { p.controller.RunWatches(background) })
 	if p.machines != nil {
-		wg.Go(func() { p.machines.run(background) })
+		wg.Go(func() { p.machines.RunWatches(background) })
 	}
 	if p.budgets != nil {
 		wg.Go(func() { p.budgets.RunWatches(background) })
@@ -284,7 +284,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	}
 	var claims nodehealthcheck.MachineHealthChecks // Nil where they are left to others.
 	if enabled[machinehealthcheck.Name] {
-		if p.machines, err = p.newMachineHealthChecks(ctx, reportingAs(machinehealthcheck.ReportingController), budgets); err != nil {
+		if p.machines, err = p.newMachineController(ctx, reportingAs(machinehealthcheck.ReportingController), budgets); err != nil {
 			return err
 		}
 		claims = p.machines

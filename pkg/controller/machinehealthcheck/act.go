@@ -52,7 +52,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for _, result := range controlPlane { // In order: the first one that may gets the slot.
-			*result.Outcome = c.carryOutControlPlane(ctx, s, result.Plan)
+			*result.Outcome = c.carryOutControlPlane(ctx, s, plans, result.Plan)
 		}
 	})
 	c.actOn(ctx, s, beginning)
@@ -72,14 +72,18 @@ func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehe
 		func(i int) { results[i].Outcome.Result = remediation.Deferred })
 }
 
-// carryOutControlPlane keeps all other control plane nodes and Machines from beginning until the
-// outcome is known.
-func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plan *machinehealth.Plan) remediation.Outcome {
-	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, slotName(plan.Target.Machine))
+// carryOutControlPlane carries out one of the plans, and keeps all other control plane nodes and
+// Machines from beginning until the outcome is known.
+func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) remediation.Outcome {
+	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, slotName(plan.Target.Machine), plan.Target.Machine.Node)
 	if reason != "" {
 		s.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, c.Clock.Now())
 		plan.Recheck = c.Clock.Now().Add(slotRecheck)
 		return c.carryOut(ctx, s, plan)
+	}
+	if err := c.announce(ctx, s, plans, plan); err != nil {
+		release(false)
+		return remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedUpdateFailed, Err: err}
 	}
 	outcome := c.carryOut(ctx, s, plan)
 	release(mayHaveBegun(&outcome))

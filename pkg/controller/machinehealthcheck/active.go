@@ -66,7 +66,7 @@ func (c *Controller) inactiveBecause() (cause string, known bool) {
 			return "the caches are not filled yet", false
 		}
 	}
-	for _, obj := range c.OtherLeaders.Informer().GetStore().List() {
+	for _, obj := range c.otherLeaders.Informer().GetStore().List() {
 		if lease, ok := obj.(*coordinationv1.Lease); ok && remediation.LeaseValid(lease, c.Clock.Now()) {
 			return "another controller leads by lease " + lease.Namespace + "/" + lease.Name, true
 		}

@@ -35,7 +35,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
-	machineclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	machineinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/machine/v1beta1"
 	machinelisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
@@ -52,8 +52,9 @@ const (
 
 // NodeHealthChecks is the controller beside this one, with which it shares the control plane slot.
 type NodeHealthChecks interface {
-	// AcquireControlPlane reserves the slot, and returns why not, or what gives it back.
-	AcquireControlPlane(ctx context.Context, node string) (v1alpha1.DecisionReason, func(unknown bool))
+	// AcquireControlPlane reserves the slot under a name, and returns why not, or what gives it back.
+	// The node is that of the Machine, empty if it has none.
+	AcquireControlPlane(ctx context.Context, name, node string) (v1alpha1.DecisionReason, func(unknown bool))
 	// ControlPlaneTaken returns the nodes whose remediation objects take the slot, and false if
 	// that is not known.
 	ControlPlaneTaken() (nodes []string, known bool)
@@ -65,16 +66,15 @@ type NodeHealthChecks interface {
 // Config is what a Controller depends on. Every field is required, but for ClockTrusted, DryRun and
 // Budgets.
 type Config struct {
-	Kube                kubernetes.Interface
-	Client              machineclient.MachineHealthChecksGetter
-	Dynamic             dynamic.Interface
-	MachineHealthChecks machineinformers.TypedMachineHealthCheckInformer
-	Nodes               coreinformers.TypedNodeInformer
+	Kube    kubernetes.Interface
+	Client  versioned.Interface
+	Dynamic dynamic.Interface
+	Nodes   coreinformers.TypedNodeInformer
 	// Leases watches LeaseNamespace, where the leases of nodes and of owners are.
 	Leases         coordinationinformers.TypedLeaseInformer
 	LeaseNamespace string
-	// OtherLeaders watches the leases named OtherLeaderLease in all namespaces.
-	OtherLeaders coordinationinformers.TypedLeaseInformer
+	// Transform is what passes all objects of informers that only this controller needs.
+	Transform cache.TransformFunc
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs     cache.SharedIndexInformer
 	Recorder events.EventRecorder
@@ -95,6 +95,9 @@ type Controller struct {
 	Config
 	// nodeHealthChecks is set by Connect before Run.
 	nodeHealthChecks NodeHealthChecks
+
+	machineHealthChecks machineinformers.TypedMachineHealthCheckInformer
+	otherLeaders        coordinationinformers.TypedLeaseInformer
 
 	checks     machinelisters.MachineHealthCheckLister
 	checkStore cache.Store
@@ -133,11 +136,11 @@ const (
 // pollInterval is the time between two looks at a kind that cannot be watched.
 const pollInterval = 15 * time.Second
 
-// New returns a controller that watches through the given informers. It starts nothing: the caller
-// calls Connect, starts the informers, then RunWatches and Run.
+// New returns a controller that watches through the given informers, and others of its own. It starts
+// nothing: the caller calls Connect, starts the informers, then RunWatches and Run.
 func New(ctx context.Context, config Config) (*Controller, error) {
 	c := &Controller{
-		Config: config, checks: config.MachineHealthChecks.Lister(), checkStore: config.MachineHealthChecks.Informer().GetStore(),
+		Config: config, machineHealthChecks: newMachineHealthChecks(&config), otherLeaders: newOtherLeaders(&config),
 		nodes: config.Nodes.Informer().GetIndexer(), leases: config.Leases.Informer().GetIndexer(),
 		events: eventReporter{recorder: config.Recorder},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
@@ -148,6 +151,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if c.Budgets == nil {
 		c.Budgets = budget.None{}
 	}
+	c.checks, c.checkStore = c.machineHealthChecks.Lister(), c.machineHealthChecks.Informer().GetStore()
 	if err := config.Nodes.Informer().AddIndexers(nodeIndexers); err != nil {
 		return nil, fmt.Errorf("indexing Nodes: %w", err)
 	}
@@ -167,9 +171,11 @@ func (c *Controller) Connect(nodeHealthChecks NodeHealthChecks) {
 	c.nodeHealthChecks = nodeHealthChecks
 }
 
-// RunWatches watches the kinds that the MachineHealthChecks need until ctx is done.
+// RunWatches watches MachineHealthChecks, and the kinds that they need, until ctx is done.
 func (c *Controller) RunWatches(ctx context.Context) {
 	var wg sync.WaitGroup
+	wg.Go(func() { c.machineHealthChecks.Informer().RunWithContext(ctx) })
+	wg.Go(func() { c.otherLeaders.Informer().RunWithContext(ctx) })
 	wg.Go(func() { c.machines.Run(ctx) })
 	wg.Go(func() { c.templates.Run(ctx) })
 	wg.Go(func() { c.remediations.Run(ctx) })

@@ -36,7 +36,7 @@ import (
 func (c *Controller) registerHandlers(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	options := cache.HandlerOptions{Logger: &logger}
-	checks, err := c.MachineHealthChecks.TypedInformer().AddTypedEventHandler(machineinformers.MachineHealthCheckHandlerFuncs{
+	checks, err := c.machineHealthChecks.TypedInformer().AddTypedEventHandler(machineinformers.MachineHealthCheckHandlerFuncs{
 		AddFunc:    func(check *v1beta1.MachineHealthCheck) { c.checkChanged(nil, check) },
 		UpdateFunc: c.checkChanged,
 		DeleteFunc: func(deleted machineinformers.DeletedMachineHealthCheck) { c.checkDeleted(deleted.GetObjectName()) },
@@ -73,7 +73,7 @@ func (c *Controller) registerHandlers(ctx context.Context) error {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
 	// Who else leads is looked at every second.
-	others, err := c.OtherLeaders.Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{}, options)
+	others, err := c.otherLeaders.Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{}, options)
 	if err != nil {
 		return fmt.Errorf("watching leader Leases: %w", err)
 	}
@@ -108,7 +108,8 @@ func (c *Controller) criteriaOf(check *v1beta1.MachineHealthCheck) *machinehealt
 func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	if old != nil && old.UID == check.UID && old.Generation == check.Generation && maps.Equal(old.Annotations, check.Annotations) &&
 		old.DeletionTimestamp.Equal(check.DeletionTimestamp) {
-		echo := c.writes.IsLast(keyOf(check).String(), checkResource, check.ResourceVersion)
+		// A sync may write twice. Its writes are bound to each other, so that nothing came between them.
+		echo := c.writes.Covers(keyOf(check).String(), checkResource, check.ResourceVersion)
 		if !echo && !equality.Semantic.DeepEqual(old.Status, check.Status) {
 			c.enqueue(keyOf(check))
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
@@ -30,6 +31,9 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 		}
 		if left[t.Machine.Name] && t.Machine.API() == v1beta1.MachineAPICluster {
 			t.Obstacles.OtherCheck = "of Cluster API"
+		}
+		if t.Obstacles.OtherCheck == "" {
+			t.Obstacles.OtherCheck = c.workingOn(s.check, t.Machine)
 		}
 		for _, other := range others {
 			if !other.criteria.Selects(t.Machine) {
@@ -67,12 +71,9 @@ func (c *Controller) othersOf(s *snapshot) (others []*otherCheck) {
 }
 
 // forbids reports whether another MachineHealthCheck keeps this one from remediating a target: it
-// is at work, it comes first, or its threshold does not allow it. For one that only replaces Machines
-// that terminate, no other threshold counts.
+// comes first, or its threshold does not allow it. For one that only replaces Machines that terminate,
+// no other threshold counts.
 func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Target, now time.Time) bool {
-	if c.worksOn(other.check, t.Machine) {
-		return true
-	}
 	if other.criteria.Paused || other.criteria.Problem != "" {
 		return false
 	}
@@ -92,7 +93,24 @@ func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Ta
 	if node := c.node(t.Machine.Node); node != nil {
 		conditions = node.Status.Conditions
 	}
-	return other.criteria.Judge(t.Machine, state, conditions, false, now).State == machinehealth.Unhealthy
+	verdict := other.criteria.Judge(t.Machine, state, conditions, false, now)
+	if verdict.Deadline.After(now) {
+		s.recheck = health.Earliest(s.recheck, verdict.Deadline)
+	}
+	return verdict.State == machinehealth.Unhealthy
+}
+
+// workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none. It
+// need not select the Machine any more, nor exist: a remediator is at work until the CR is gone.
+func (c *Controller) workingOn(check *v1beta1.MachineHealthCheck, machine *machinehealth.Machine) string {
+	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
+		for _, owner := range ownersOf(cr) {
+			if owner != keyOf(check) {
+				return owner.String()
+			}
+		}
+	}
+	return ""
 }
 
 // worksOn reports whether a MachineHealthCheck has a CR for a Machine.

@@ -6,7 +6,6 @@ package machinehealthcheck
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
@@ -37,7 +37,8 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	status := s.policy.NewStatus(&machinehealth.StatusInput{
 		Check: s.check, Entries: entries, History: remediations, Overlaps: s.overlaps, Now: now,
 	})
-	if _, err := c.writeStatus(ctx, s.check, status); err != nil {
+	if _, err := c.writeStatus(ctx, s.written, status); err != nil {
+		s.state.unsure = true
 		return time.Time{}, err
 	}
 	s.state.history, s.state.machines = remediations, s.machines
@@ -51,6 +52,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	logEvents(ctx, changes)
 	logDecisions(ctx, before, entries)
 	s.state.entries = entries
+	c.wakeOverlaps(s)
 	c.metrics.update(s, entries)
 	return health.Earliest(recheck, s.next(results, now)), nil
 }
@@ -69,6 +71,18 @@ func (c *Controller) reportForbidden(ctx context.Context, check *v1beta1.Machine
 	return nil
 }
 
+// wakeOverlaps has the MachineHealthChecks synced that share Machines, when the threshold begins or ends
+// to allow remediations: it counts for them, too (spec M7.4).
+func (c *Controller) wakeOverlaps(s *snapshot) {
+	allowed := s.policy.Summary.Allowed()
+	if before := s.state.allowed; before == nil || *before != allowed {
+		for _, name := range s.overlaps {
+			c.enqueue(cache.NewObjectName(s.check.Namespace, name))
+		}
+	}
+	s.state.allowed = &allowed
+}
+
 // history returns the remediations as they are with these results, and the next instant at which time
 // alone changes one.
 func (c *Controller) history(s *snapshot, results []machinehealth.Result, entries machinehealth.Entries, now time.Time) ([]v1beta1.Remediation, time.Time) {
@@ -81,25 +95,34 @@ func (c *Controller) history(s *snapshot, results []machinehealth.Result, entrie
 
 // announce writes the history before Machines are deleted: if the process dies before it can report
 // that, only status shows what has become of them (spec P8). Later deletions of the same sync need no
-// further write, and where the served CRD has no history there is none to lose.
-func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machinehealth.Plan, now time.Time) error {
-	deletes := func(plan machinehealth.Plan) bool {
-		return plan.Begins() && plan.Type == v1beta1.RemediationMachineDeletion
+// further write, and where the served CRD has no history there is none to lose. Control plane Machines
+// are announced one by one, once they have the slot: one that waits for it is about to be deleted only
+// then, and to announce that again and again would be a write each time (spec P3).
+func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machinehealth.Plan, controlPlane *machinehealth.Plan) error {
+	results, deletes := make([]machinehealth.Result, 0, len(plans)), false
+	for i := range plans {
+		plan := &plans[i]
+		switch withoutSlot := takesSlot(plan) && plan != controlPlane; {
+		case withoutSlot:
+			waiting := *plan
+			waiting.Refused = true
+			plan = &waiting
+		case plan.Begins() && plan.Type == v1beta1.RemediationMachineDeletion:
+			deletes = true
+		}
+		results = append(results, machinehealth.Result{Plan: plan, Outcome: &remediation.Outcome{}})
 	}
-	if c.dropped.Load() || !slices.ContainsFunc(plans, deletes) {
+	if c.dropped.Load() || !deletes {
 		return nil
 	}
-	results := make([]machinehealth.Result, 0, len(plans))
-	for i := range plans {
-		results = append(results, machinehealth.Result{Plan: &plans[i], Outcome: &remediation.Outcome{}})
-	}
-	status := s.check.Status
+	now, status := c.Clock.Now(), s.written.Status
 	status.RemediationHistory, _ = c.history(s, results, s.policy.NewEntries(results, s.state.entries, now), now)
-	written, err := c.writeStatus(ctx, s.check, status)
+	written, err := c.writeStatus(ctx, s.written, status)
 	if err != nil {
+		s.state.unsure = true
 		return err
 	}
-	s.check, s.state.history = written, status.RemediationHistory
+	s.written, s.state.history = written, status.RemediationHistory
 	return nil
 }
 
@@ -177,7 +200,7 @@ func (c *Controller) writeStatus(ctx context.Context, check *v1beta1.MachineHeal
 	}
 	updated := *check
 	updated.Status = status
-	written, err := c.Client.MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
+	written, err := c.Client.MachineV1beta1().MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
 	if err != nil {
 		return nil, fmt.Errorf("updating status: %w", err)
 	}

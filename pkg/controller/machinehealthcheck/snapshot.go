@@ -35,7 +35,9 @@ import (
 // snapshot is what one sync observes of a MachineHealthCheck, and the policy that follows.
 type snapshot struct {
 	check *v1beta1.MachineHealthCheck
-	state *checkState
+	// written is the MachineHealthCheck as the sync has written it last.
+	written *v1beta1.MachineHealthCheck
+	state   *checkState
 	// machines are all Machines of the API in the namespace, by name.
 	machines map[string]*machinehealth.Machine
 	targets  []machinehealth.Target
@@ -76,7 +78,7 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{check: check, state: c.stateOf(check), machines: make(map[string]*machinehealth.Machine, len(machines))}
+	s := &snapshot{check: check, written: check, state: c.stateOf(check), machines: make(map[string]*machinehealth.Machine, len(machines))}
 	for _, machine := range machines {
 		s.machines[machine.Name] = machine
 	}

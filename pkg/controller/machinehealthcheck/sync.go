@@ -40,6 +40,10 @@ type checkState struct {
 	// API that does not know them.
 	entries machinehealth.Entries
 	history []v1beta1.Remediation
+	// unsure means that a status with another history may have been written: the answer was lost.
+	unsure bool
+	// allowed is whether the threshold allowed remediations at the last sync, nil before the first one.
+	allowed *bool
 	// own are the CRs of the last sync.
 	own map[types.UID]bool
 	// machines are those of the last sync, by name, nil before the first one.
@@ -53,7 +57,11 @@ func (s *checkState) known(machine string) bool { return s.machines[machine] != 
 // stateOf returns the state of a MachineHealthCheck, which begins with what its status says.
 func (c *Controller) stateOf(check *v1beta1.MachineHealthCheck) *checkState {
 	if found, ok := c.states.Load(keyOf(check)); ok && found.(*checkState).uid == check.UID {
-		return found.(*checkState)
+		state := found.(*checkState)
+		if state.unsure && !c.dropped.Load() {
+			state.history, state.unsure = check.Status.RemediationHistory, false // What has ended there ends once (spec M16.2).
+		}
+		return state
 	}
 	state := &checkState{
 		uid: check.UID, deletionRequested: map[types.UID]bool{}, attempts: attempts.New[string](),
@@ -115,7 +123,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	for i := range plans {
 		logPlan(ctx, &plans[i])
 	}
-	if err := c.announce(ctx, s, plans, now); err != nil {
+	if err := c.announce(ctx, s, plans, nil); err != nil {
 		c.endReservations(s, reserved, nil)
 		return time.Time{}, err
 	}

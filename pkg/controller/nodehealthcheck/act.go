@@ -106,7 +106,7 @@ func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remedi
 	if !takesSlot(plan) {
 		return a.executor.Execute(ctx, a.policy.Owner, plan)
 	}
-	reason, release := a.AcquireControlPlane(ctx, plan.Node.Name)
+	reason, release := a.AcquireControlPlane(ctx, plan.Node.Name, plan.Node.Name)
 	if reason != "" {
 		a.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, a.clock.Now())
 		return a.executor.Execute(ctx, a.policy.Owner, plan)

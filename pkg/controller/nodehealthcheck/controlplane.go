@@ -255,10 +255,14 @@ func (c *Controller) controlPlaneNodes() []*corev1.Node {
 
 // etcdAllows reports whether etcd can do without a control plane node (spec 12.3). It asks
 // live: a budget that was right a moment ago is not good enough. Where OpenShift's API is not
-// served, the other control plane nodes decide (spec 12.5).
+// served, the other control plane nodes decide (spec 12.5). Without a node there is no member of
+// etcd: a Machine has none before it has joined, or its Node is gone.
 func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) {
+	if node == "" {
+		return true, nil
+	}
 	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
-		return remediation.QuorumWithout(c.controlPlaneNodes(), node), nil
+		return c.quorumWithout(ctx, node)
 	}
 	budgets, err := c.kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -269,4 +273,19 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 		return false, fmt.Errorf("listing pods of etcd: %w", err)
 	}
 	return remediation.EtcdAllows(budgets.Items, pods.Items, node), nil
+}
+
+// quorumWithout reports whether the other control plane nodes make a quorum (spec 12.5). A Node that
+// the cache does not have is looked for live: only one that exists may be Ready.
+func (c *Controller) quorumWithout(ctx context.Context, node string) (bool, error) {
+	if c.nodes.Get(node) == nil {
+		_, err := c.kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading node: %w", err)
+		}
+	}
+	return remediation.QuorumWithout(c.controlPlaneNodes(), node), nil
 }

@@ -279,10 +279,10 @@ func TestAcquireControlPlane(t *testing.T) {
 					tc.prepare(c, kube)
 				}
 				p := &preflight{Controller: c}
-				reason, release := p.AcquireControlPlane(t.Context(), "cp")
+				reason, release := p.AcquireControlPlane(t.Context(), "cp", "cp")
 				require.Equal(t, tc.want, reason)
 				if reason == "" {
-					again, _ := p.AcquireControlPlane(t.Context(), "other")
+					again, _ := p.AcquireControlPlane(t.Context(), "other", "other")
 					require.Equal(t, busy, again, "12.2: until the outcome is known")
 					c.waiters.subscribe("others", sets.New(controlPlaneTopic))
 					release(false)

@@ -29,12 +29,13 @@ type preflight struct {
 // controlPlaneTimeout bounds what is asked before a control plane node begins.
 const controlPlaneTimeout = 30 * time.Second
 
-// AcquireControlPlane reserves the control plane slot for a node, or for a control plane Machine
-// without one, and asks the API server whether it may have it. It returns why not, or what gives
-// the reservation back; unknown means that the remediation may have begun. It may be called from
-// any goroutine, also by other controllers.
-func (c *Controller) AcquireControlPlane(ctx context.Context, node string) (v1alpha1.DecisionReason, func(unknown bool)) {
-	if !c.slot.tryAcquire(node, c.clock.Now()) {
+// AcquireControlPlane reserves the control plane slot under a name, which is that of the node or, for
+// a control plane Machine without one, its own, and asks the API server whether it may have it. node
+// is empty for such a Machine. It returns why not, or what gives the reservation back; unknown means
+// that the remediation may have begun. It may be called from any goroutine, also by other
+// controllers.
+func (c *Controller) AcquireControlPlane(ctx context.Context, name, node string) (v1alpha1.DecisionReason, func(unknown bool)) {
+	if !c.slot.tryAcquire(name, c.clock.Now()) {
 		return v1alpha1.DecidedControlPlaneBusy, nil
 	}
 	release := func(unknown bool) {
@@ -46,15 +47,15 @@ func (c *Controller) AcquireControlPlane(ctx context.Context, node string) (v1al
 	defer cancel()
 	if allowed, err := c.etcdAllows(ctx, node); err != nil || !allowed {
 		if err != nil {
-			logger.Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", node)
+			logger.Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", name)
 		}
 		release(false)
 		return v1alpha1.DecidedEtcdQuorum, nil
 	}
 	// Last: it lists all CRs.
-	if remediated, err := c.listControlPlaneRemediations(ctx, node); err != nil || remediated.Busy(node) {
+	if remediated, err := c.listControlPlaneRemediations(ctx, name); err != nil || remediated.Busy(name) {
 		if err != nil {
-			logger.Error(err, "Refusing a control plane node, because it is not known whether another one is under remediation", "node", node)
+			logger.Error(err, "Refusing a control plane node, because it is not known whether another one is under remediation", "node", name)
 		}
 		release(false)
 		return v1alpha1.DecidedControlPlaneBusy, nil

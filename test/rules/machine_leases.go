@@ -1,0 +1,56 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// checkHolderPrefix begins the holder of a lease that a MachineHealthCheck holds (spec M2).
+const checkHolderPrefix = "MachineHealthCheck-"
+
+// judgeCheckLeaseWrite judges a write by which the lease of a node is the one of a
+// MachineHealthCheck (spec M10.3).
+func (j *Judge) judgeCheckLeaseWrite(event Change, before, after *coordinationv1.Lease, by *Request) {
+	check, held := strings.CutPrefix(holderOf(after), checkHolderPrefix)
+	if !held {
+		return
+	}
+	w := j.windowOf(event, by, "", nodeOfLease(after))
+	write := leaseWrite{before: before, after: after, nodes: j.nodes[w.node].during(w.known, w.rv), steps: []time.Duration{v1alpha1.ClassicDuration}}
+	j.record(w.node, mhcName(check), write.findings()...)
+	j.record(w.node, mhcName(check), j.activeFor(event, by))
+}
+
+// judgeCheckLeaseRelease judges that the controller has deleted the lease of a node that a
+// MachineHealthCheck held: nothing that it has begun goes on (spec M10.3).
+func (j *Judge) judgeCheckLeaseRelease(event Change, lease *coordinationv1.Lease, by *Request) {
+	holder := strings.TrimPrefix(holderOf(lease), checkHolderPrefix)
+	w := j.windowOf(event, by, "", nodeOfLease(lease))
+	checks := j.mhcs[holder].during(w.known, w.rv)
+	gone := some(checks, func(mhc *MHC) bool { return mhc == nil || mhc.DeletionTimestamp != nil })
+	if p := (&snapshot{history: j.history, rv: w.rv, now: w.at, checks: j.figures.Checks}); p.staleCRs() {
+		return
+	}
+	needed := ""
+	for _, key := range j.machinesNaming(w.node, w.known, w.rv) {
+		busy := func(machine *Machine) bool {
+			if machine == nil || machine.Node != w.node || !all(checks, func(mhc *MHC) bool { return mhc != nil && mhc.Selects(machine) }) {
+				return false
+			}
+			own, _ := j.ownOf(holder, machine, w)
+			return machine.Deleting || machine.Has(v1beta1.AnnotationExternalRemediation) || own
+		}
+		if all(j.machines[key].during(w.known, w.rv), busy) {
+			needed = key
+		}
+	}
+	j.record(w.node, mhcName(holder), j.activeFor(event, by), check("M10.3", needed != "" && !gone, "the lease is deleted while Machine %s is under remediation", needed))
+}

@@ -1,0 +1,107 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+)
+
+// Machine is what counts of a Machine.
+type Machine struct {
+	Namespace, Name string
+	UID             types.UID
+	Created         time.Time
+	Deleting        bool
+	// Phase and Node are those of its status.
+	Phase, Node string
+	// Updated is when its status says that it was written last.
+	Updated     time.Time
+	Labels      labels.Set
+	Annotations map[string]string
+	// Owner is its controller, empty if it has none.
+	Owner types.UID
+}
+
+// Key is the namespace and the name.
+func (m *Machine) Key() string { return key(m.Namespace, m.Name) }
+
+// Has reports whether the Machine has an annotation.
+func (m *Machine) Has(annotation string) bool {
+	_, has := m.Annotations[annotation]
+	return has
+}
+
+// Failed reports whether its provider has given it up.
+func (m *Machine) Failed() bool { return m.Phase == "Failed" }
+
+// ControlPlane reports whether its labels make it one of the control plane (spec M2).
+func (m *Machine) ControlPlane() bool {
+	return m.Labels["machine.openshift.io/cluster-api-machine-role"] == "master" || m.Labels.Has("cluster.x-k8s.io/control-plane")
+}
+
+// paused reports whether nothing may be done about the Machine (spec M9.2).
+func (m *Machine) paused() bool { return m.Has(v1beta1.AnnotationPaused) }
+
+// parseMachine reads a Machine leniently (spec M5.1).
+func parseMachine(object *unstructured.Unstructured) *Machine {
+	field := func(path ...string) string {
+		value, _, _ := unstructured.NestedString(object.Object, path...) // Anything else is not set.
+		return value
+	}
+	m := &Machine{
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Created: object.GetCreationTimestamp().Time,
+		Deleting: object.GetDeletionTimestamp() != nil, Phase: field("status", "phase"), Node: field("status", "nodeRef", "name"),
+		Labels: object.GetLabels(), Annotations: object.GetAnnotations(),
+	}
+	if updated, err := time.Parse(time.RFC3339, field("status", "lastUpdated")); err == nil {
+		m.Updated = updated
+	}
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		m.Owner = owner.UID
+	}
+	return m
+}
+
+// machineHistory is what was seen of Machines, and of what decides about them. Where no Machines
+// are followed it is empty.
+type machineHistory struct {
+	followed bool
+	machines map[string]track[Machine]
+	mhcs     map[string]track[MHC]
+	// rounds are the leases that count the rounds of owners, by the uid of the owner.
+	rounds map[string]track[Rounds]
+	// activity are the times at which the controller has to look after MachineHealthChecks, and
+	// at which it must not.
+	activity activity
+	// byUs are the Machines whose deletion or external remediation the controller has requested.
+	byUs    map[types.UID]bool
+	backOff BackOff
+	// statusWrites are the last writes of the status of each MachineHealthCheck.
+	statusWrites map[string][]time.Time
+}
+
+func newMachineHistory() machineHistory {
+	return machineHistory{machines: map[string]track[Machine]{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, byUs: map[types.UID]bool{}}
+}
+
+// machinesNaming returns the keys of Machines that may have named a Node in a window.
+func (h *history) machinesNaming(node string, since time.Time, until uint64) (keys []string) {
+	for key, versions := range h.machines {
+		if some(versions.during(since, until), func(m *Machine) bool { return m != nil && m.Node == node }) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// machineName and mhcName are how violations and timelines name them.
+func machineName(key string) string { return "Machine " + key }
+func mhcName(key string) string     { return "MachineHealthCheck " + key }

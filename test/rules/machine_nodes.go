@@ -1,0 +1,92 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// unclaimed judges that a node which got its first CR from a NodeHealthCheck belonged to no
+// MachineHealthCheck, and that none was at work on it (spec M15).
+func (j *Judge) unclaimed(w window) finding {
+	if !w.first {
+		return finding{rule: "M15.1"}
+	}
+	for _, key := range j.machinesNaming(w.node, w.known, w.rv) {
+		machines := j.machines[key].during(w.known, w.rv)
+		named := func(machine *Machine) bool { return machine != nil && machine.Node == w.node }
+		for check, versions := range j.mhcs {
+			claims := func(mhc *MHC) bool {
+				return mhc != nil && !mhc.forTermination() && all(machines, func(machine *Machine) bool { return named(machine) && mhc.Selects(machine) })
+			}
+			if j.activity.surelyActive(w) && all(versions.during(w.known, w.rv), claims) {
+				return finding{"M15.1", "a node gets a CR that belongs to " + mhcName(check)}
+			}
+		}
+		busy := func(machine *Machine) bool {
+			return named(machine) && machine.Has(v1beta1.AnnotationExternalRemediation)
+		}
+		if all(machines, busy) && j.byUs[j.machines[key].at(w.rv).UID] {
+			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is under external remediation"}
+		}
+		deleted := func(machine *Machine) bool { return named(machine) && machine.Deleting }
+		if all(machines, deleted) && j.byUs[j.machines[key].at(w.rv).UID] {
+			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is being deleted by a MachineHealthCheck"}
+		}
+	}
+	return finding{rule: "M15.1"}
+}
+
+// machineTakesSlotFrom reports whether a control plane Machine takes the slot from a node. The first
+// by name of those that do may go on (spec M13.1).
+func (p *snapshot) machineTakesSlotFrom(subject string) bool {
+	names := p.machinesInSlot()
+	slices.Sort(names)
+	others := slices.ContainsFunc(names, func(name string) bool { return name != subject })
+	return others && names[0] != subject
+}
+
+// machinesInSlot returns the names under which control plane Machines take the slot.
+func (p *snapshot) machinesInSlot() (names []string) {
+	for _, versions := range p.machines {
+		machine := versions.at(p.rv)
+		if machine == nil {
+			continue
+		}
+		node := p.nodes[machine.Node].at(p.rv)
+		if (machine.ControlPlane() || (node != nil && node.ControlPlane())) && takesSlot(machine, node == nil) {
+			names = append(names, slotName(machine))
+		}
+	}
+	return names
+}
+
+// mayConflict reports whether MachineHealthChecks may have been in conflict with NodeHealthChecks
+// (spec 6.9).
+func (h *history) mayConflict(w window) bool {
+	if len(h.mhcs) == 0 || h.activity.surelyActive(w) {
+		return false
+	}
+	checks, act := 0, false
+	for _, versions := range h.mhcs {
+		during := versions.during(w.known, w.rv)
+		if some(during, func(mhc *MHC) bool { return mhc != nil }) {
+			checks++
+		}
+		act = act || some(during, func(mhc *MHC) bool { return mhc != nil && !mhc.forTermination() })
+	}
+	return checks > 1 || (checks == 1 && act)
+}
+
+// checkConflict judges that a NodeHealthCheck is Disabled by MachineHealthChecks that another
+// controller looks after (spec 6.9).
+func (s *settledCheck) checkConflict() {
+	condition := meta.FindStatusCondition(s.nhc.Status.Conditions, v1alpha1.ConditionDisabled)
+	s.check("6.1", "", condition == nil || condition.Status != "True" || condition.Reason != v1alpha1.ReasonConflict, "not Disabled despite a conflict: %v", condition)
+}

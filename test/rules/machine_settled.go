@@ -1,0 +1,206 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+)
+
+// machineCheck is what a snapshot means to one MachineHealthCheck.
+type machineCheck struct {
+	*snapshot
+	mhc *MHC
+	// targets are by name, and others the other MachineHealthChecks of the namespace.
+	targets   map[string]*machineTarget
+	others    []*MHC
+	unhealthy int
+	left      []Violation
+}
+
+// machineTarget is a target as it is.
+type machineTarget struct {
+	*Machine
+	node  *Node
+	own   []*CR
+	state MachineState
+}
+
+// targetOf returns a Machine as a MachineHealthCheck sees it.
+func (p *snapshot) targetOf(mhc *MHC, machine *Machine) *machineTarget {
+	t := &machineTarget{Machine: machine, node: p.nodes[machine.Node].at(p.rv)}
+	for _, key := range slices.Sorted(maps.Keys(p.crsOfMachine[machine.Key()])) {
+		if cr := p.crs[key].at(p.rv); cr != nil && cr.CheckedBy(mhc.Key()) {
+			t.own = append(t.own, cr)
+		}
+	}
+	t.state = mhc.State(machine, t.node, len(t.own) > 0, p.now)
+	return t
+}
+
+func newMachineCheck(p *snapshot, mhc *MHC) *machineCheck {
+	s := &machineCheck{snapshot: p, mhc: mhc, targets: map[string]*machineTarget{}}
+	for _, versions := range p.machines {
+		machine := versions.at(p.rv)
+		if !mhc.Selects(machine) {
+			continue
+		}
+		t := p.targetOf(mhc, machine)
+		s.targets[machine.Name] = t
+		if t.state != MachineHealthy {
+			s.unhealthy++
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.mhcs)) {
+		if other := p.mhcs[key].at(p.rv); other != nil && other.Namespace == mhc.Namespace && other.Name != mhc.Name && other.DeletionTimestamp == nil {
+			s.others = append(s.others, other)
+		}
+	}
+	return s
+}
+
+// allowed reports whether the threshold allows remediations (spec M7.1).
+func (s *machineCheck) allowed() bool {
+	limit, _ := s.mhc.limit(len(s.targets)) // What is no limit allows none.
+	return s.unhealthy <= limit
+}
+
+func (s *machineCheck) check(rule, machine string, broken bool, format string, args ...any) {
+	s.checks[rule]++
+	if !broken {
+		return
+	}
+	name := ""
+	if machine != "" {
+		name = machineName(key(s.mhc.Namespace, machine))
+	}
+	s.left = append(s.left, Violation{Rule: rule, Node: name, NHC: mhcName(s.mhc.Key()), Text: fmt.Sprintf(format, args...)})
+}
+
+// unsettledMachines returns what must not stay as it is of MachineHealthChecks and what they have
+// begun. Where another controller looks after them, everything may (spec M4.2).
+func (p *snapshot) unsettledMachines() []Violation {
+	if !p.activity.activeAt(p.rv, p.now) {
+		return nil
+	}
+	if p.staleCRs() {
+		return p.leftCheckLeases()
+	}
+	var left []Violation
+	for _, key := range slices.Sorted(maps.Keys(p.mhcs)) {
+		if mhc := p.mhcs[key].at(p.rv); mhc != nil && mhc.DeletionTimestamp == nil {
+			left = append(left, newMachineCheck(p, mhc).violations()...)
+		}
+	}
+	left = append(left, p.leftCheckLeases()...)
+	return append(left, p.leftMachineCRs()...)
+}
+
+func (s *machineCheck) violations() []Violation {
+	s.checkStatus()
+	s.checkEntries()
+	for _, name := range slices.Sorted(maps.Keys(s.targets)) {
+		t := s.targets[name]
+		standing := slices.ContainsFunc(t.own, func(cr *CR) bool { return !cr.Deleting })
+		s.check("M12.5", name, standing && t.state == MachineUnderRemediation, "nothing is wrong with the Machine any more, and its CR stays")
+		second := t.Has(v1beta1.AnnotationRemediationStrategy) && !t.Has(v1beta1.AnnotationExternalRemediation)
+		s.check("M11.2", name, second && !t.Deleting && s.mhc.strategy() != byAnnotation && !t.paused(), "the second key is left without the first")
+		if t.state == MachineUnhealthy {
+			s.checkBegun(t)
+		}
+	}
+	return s.left
+}
+
+// checkBegun judges that an unhealthy target is under remediation, unless something is in the way
+// (spec M8.1, M19.1).
+func (s *machineCheck) checkBegun(t *machineTarget) {
+	if s.underWay(t) {
+		return
+	}
+	s.check("M8.1", t.Name, s.refusal(t) == "", "the Machine is unhealthy (%s) and nothing is in the way, but nothing has begun", s.mhc.criterion(t.Machine, t.node, s.now))
+}
+
+// underWay reports whether a target is under remediation.
+func (s *machineCheck) underWay(t *machineTarget) bool {
+	return t.Deleting || len(t.own) > 0 || (t.Has(v1beta1.AnnotationExternalRemediation) && !t.Failed())
+}
+
+// leftCheckLeases returns leases of nodes that a MachineHealthCheck holds for nothing (spec M10.3).
+func (p *snapshot) leftCheckLeases() (left []Violation) {
+	for _, name := range slices.Sorted(maps.Keys(p.leases)) {
+		lease := p.leases[name].at(p.rv)
+		holder, held := strings.CutPrefix(holderOf(lease), checkHolderPrefix)
+		if !held {
+			continue
+		}
+		p.checks["M10.3"]++
+		if node := nodeOfLease(lease); !p.remediatedBy(holder, node) {
+			left = append(left, Violation{Rule: "M10.3", Node: node, NHC: mhcName(holder), Text: "a lease is held for nothing"})
+		}
+	}
+	return left
+}
+
+// remediatedBy reports whether a MachineHealthCheck may have a remediation under way for a Node.
+func (p *snapshot) remediatedBy(check, node string) bool {
+	for key, versions := range p.machines {
+		machine := versions.at(p.rv)
+		if machine == nil || machine.Node != node {
+			continue
+		}
+		if machine.Deleting || machine.Has(v1beta1.AnnotationExternalRemediation) {
+			return true
+		}
+		for cr := range p.crsOfMachine[key] {
+			if object := p.crs[cr].at(p.rv); object != nil && object.CheckedBy(check) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// staleCRs reports whether a MachineHealthCheck has CRs of a kind that its spec does not refer to, or
+// is gone itself: a process that has started since does not know of them, nor one that was not active
+// then.
+func (p *snapshot) staleCRs() bool {
+	for _, versions := range p.crs {
+		cr := versions.at(p.rv)
+		if cr == nil || len(cr.Checks) == 0 {
+			continue
+		}
+		for _, v := range slices.Backward(p.mhcs[cr.Checks[0]]) {
+			refers := v.object != nil && v.object.Spec.RemediationTemplate != nil && v.object.Spec.RemediationTemplate.Kind == cr.Kind+"Template"
+			if refers {
+				break
+			}
+			lost := v.object == nil && !p.activity.surelyActive(window{known: v.seen, rv: v.rv, at: v.seen})
+			if v.rv <= p.rv && (lost || slices.ContainsFunc(p.activity.starts, v.seen.Before)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// leftMachineCRs returns CRs of Machines or MachineHealthChecks that are gone (spec M12.5, M3.5).
+func (p *snapshot) leftMachineCRs() (left []Violation) {
+	for _, name := range slices.Sorted(maps.Keys(p.crs)) {
+		cr := p.crs[name].at(p.rv)
+		if cr == nil || len(cr.Checks) == 0 {
+			continue
+		}
+		p.checks["M12.5"]++
+		mhc, machine := p.mhcs[cr.Checks[0]].at(p.rv), p.machines[cr.Machine].at(p.rv)
+		if !cr.Deleting && (mhc == nil || mhc.DeletionTimestamp != nil || machine == nil) {
+			left = append(left, Violation{Rule: "M12.5", Node: machineName(cr.Machine), NHC: mhcName(cr.Checks[0]), Text: cr.String() + " is left"})
+		}
+	}
+	return left
+}
