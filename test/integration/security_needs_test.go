@@ -14,7 +14,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
@@ -35,11 +37,11 @@ func testGrantedIsNeeded(t *testing.T, c *cluster) {
 		require.NotEmpty(t, taken)
 		return taken
 	}
-	// What is needed from the beginning, one verb of all kinds at a time: kinds do not
-	// depend on one another.
+	// What is needed from the beginning, one verb of all kinds at a time: but for budgets, kinds do
+	// not depend on one another.
 	for _, verb := range []string{"get", "list", "watch"} {
 		testNeededAtStart(t, c, verb, take(func(p permission) bool {
-			return p.verb == verb && p.namespace != remediation.EtcdNamespace && (verb != "get" || p.resource != "nodes" && !isPolicy(p))
+			return p.verb == verb && p.namespace != remediation.EtcdNamespace && p.resource != v1alpha1.BudgetPlural && (verb != "get" || p.resource != "nodes" && !isPolicy(p))
 		}))
 	}
 	for _, verb := range []string{"update", "create"} {
@@ -62,6 +64,10 @@ func testGrantedIsNeeded(t *testing.T, c *cluster) {
 		{"update leases", needsRenewal},
 		{"update nodehealthchecks/status", needsStatus},
 		{"delete leases", needsRelease},
+		{"get remediationbudgets", needsBudgets},
+		{"list remediationbudgets", needsBudgets},
+		{"watch remediationbudgets", needsBudgets},
+		{"update remediationbudgets/status", needsBudgetStatus},
 		{"patch nodes", needsConfirmation},
 		{"create events", needsEvent},
 		{"patch events", needsSeries},
@@ -206,6 +212,44 @@ func needsStatus(d *deprived) {
 	d.eventually("the status of others is gone", func() bool { return len(d.status().InFlightRemediations) == 0 })
 	d.fail("a")
 	d.eventuallyCR("a")
+}
+
+// needsBudgets: nothing begins while it is not known which budgets there are. They are looked at
+// again when something happens to their CRD.
+func needsBudgets(d *deprived) {
+	d.createBudget(func(spec *v1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt32(0)) })
+	d.fail("a")
+	d.eventuallyHeldByBudget("a", d.name+": 0 of at most 0 nodes are under remediation")
+	lacks := d.lacks[0]
+	d.without(func() {
+		d.touchCRD(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural), lacks.verb)
+	}, func() {
+		d.eventuallyHeldByBudget("a", fmt.Sprintf("RemediationBudgets cannot be read: no permission to %s %s.%s", lacks.verb, lacks.resource, lacks.group))
+	})
+	d.deleteBudget()
+	d.eventuallyCR("a")
+	d.recovered("a")
+}
+
+func (d *deprived) deleteBudget() {
+	d.t.Helper()
+	require.NoError(d.t, d.nhc.RemediationV1alpha1().RemediationBudgets().Delete(d.t.Context(), d.name, metav1.DeleteOptions{}))
+}
+
+// unlimited is a budget that is counted, and refuses nothing.
+func unlimited(spec *v1alpha1.RemediationBudgetSpec) {
+	spec.MaxUnhealthy = new(intstr.FromString("100%"))
+}
+
+// needsBudgetStatus: without it nothing is reported about a budget.
+func needsBudgetStatus(d *deprived) {
+	d.createBudget(unlimited)
+	observed := func() bool { return d.budget().Status.ObservedGeneration == d.budget().Generation }
+	d.without(func() {
+		d.updateBudget(func(spec *v1alpha1.RemediationBudgetSpec) { spec.Reason = "another" })
+	}, func() { require.False(d.t, observed()) })
+	d.eventually("the new spec was evaluated", observed)
+	d.deleteBudget()
 }
 
 func needsRelease(d *deprived) {

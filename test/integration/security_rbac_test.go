@@ -44,7 +44,7 @@ func testMetal3IsGranted(t *testing.T, c *cluster) {
 // askedOnly is what the controller asks for and does not do. It uses an optional kind
 // only if it may get, list and watch its objects.
 func askedOnly(p permission) bool {
-	return p.verb == "get" && slices.Contains([]string{"machines", "machinehealthchecks", "clusterversions"}, p.resource)
+	return p.verb == "get" && slices.Contains([]string{"machines", "machinehealthchecks", "clusterversions", "remediationbudgets"}, p.resource)
 }
 
 // testGrantedIsUsed lets the controller do all that it does, and looks at what the API
@@ -55,6 +55,7 @@ func testGrantedIsUsed(t *testing.T, c *cluster) {
 	s.createNodes("a", "b", "cp")
 	s.labelNode("cp", map[string]any{controlPlaneRole: ""})
 	s.createNHC(healthyDelay(-time.Second))
+	s.createBudget(unlimited)
 
 	for _, name := range []string{"cp", "a", "b"} {
 		s.fail(name) // On OpenShift, etcd is asked about the first one.
