@@ -247,6 +247,7 @@ func (s *simulation) conclude(check Claimant) {
 	for _, name := range s.admitted[check] {
 		n, result := s.nodes[name], Result(s.random.IntN(3))
 		s.counts.End(check, name, result, s.now)
+		s.forgetLabels()
 		if n.crs[check] == nil && (result == Begun || result == Uncertain && s.one(2)) {
 			n.crs[check] = &simulatedCR{started: s.now.Truncate(time.Second)}
 			for _, b := range s.budgets {
