@@ -67,7 +67,7 @@ func (q *queue) lapsed(now time.Time) bool {
 func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time) map[string]*Refusal {
 	c.drop(func(r *reservation) bool { return r.claimant == claimant && r.began && r.expires.IsZero() })
 	delete(c.waiting, claimant)
-	if len(candidates) == 0 || len(c.budgets) == 0 {
+	if len(candidates) == 0 {
 		return nil
 	}
 	waiting := &queue{}
@@ -190,7 +190,7 @@ func (a *attempt) keep(w *waiter) {
 	fresh := &reservation{claimant: w.claimant, at: a.now}
 	if r := a.reservationOf(w.Node); r != nil {
 		if r.claimant != w.claimant {
-			return // No budget selects the node.
+			return // No budget applies to the node.
 		}
 		fresh.expires = r.expires
 	}

@@ -131,7 +131,9 @@ func messages(refusals map[string]*Refusal) map[string]string {
 func begin(c *Counts, claimant Claimant, now time.Time, candidates ...Candidate) map[string]string {
 	refusals := c.Admit(claimant, candidates, now)
 	for _, candidate := range candidates {
-		c.End(claimant, candidate.Node, Begun, now)
+		if candidate.Begins && refusals[candidate.Node] == nil {
+			c.End(claimant, candidate.Node, Begun, now)
+		}
 	}
 	return messages(refusals)
 }

@@ -157,6 +157,7 @@ func (c *Counts) Nodes() []string { return slices.Collect(maps.Keys(c.nodes)) }
 
 // SetNode brings a node up to date.
 func (c *Counts) SetNode(name string, node Node) {
+	begun := node.Remediating
 	if known := c.nodes[name]; known != nil {
 		if !node.Exists && node.Labels == nil {
 			node.Labels = known.Labels
@@ -164,8 +165,14 @@ func (c *Counts) SetNode(name string, node Node) {
 		if node.equal(&known.Node) {
 			return
 		}
+		begun = node.Remediating && (!known.Remediating || node.Started.After(known.Started))
 	}
 	c.update(name, func(known *countedNode) { known.Node = node })
+	if r := c.reservationOf(name); r != nil && begun {
+		if r.shown = true; r.began {
+			c.settle(name)
+		}
+	}
 }
 
 // update changes a node, and the numbers of its groups with it. One of which nothing is left to
@@ -219,15 +226,17 @@ func (c *Counts) NextChange(now time.Time) (next time.Time) {
 	}
 	for _, budget := range c.budgets {
 		at(budget.at(now).recheck)
-		if budget.minInterval <= 0 {
-			continue
-		}
-		for _, g := range budget.groups {
-			at(budget.nextStart(g.lastStarted("")))
+		at(budget.nextStart(budget.floor))
+		for _, started := range budget.started { // Also of groups without nodes: Machines may wait.
+			at(budget.nextStart(started))
 		}
 	}
 	for name := range c.reserved {
-		at(c.nodes[name].reservation.expires)
+		node := c.nodes[name]
+		at(node.reservation.expires)
+		for _, g := range node.groups {
+			at(g.budget.nextStart(node.reservation.at))
+		}
 	}
 	for _, waiting := range c.waiting {
 		if !waiting.woken.IsZero() {

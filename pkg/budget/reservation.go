@@ -9,9 +9,12 @@ import "time"
 // remediation (spec B3.2).
 type reservation struct {
 	claimant Claimant
-	at       time.Time
-	// began means that the remediation has begun, so far as is known: the next time that the
-	// claimant looks, the caches show it.
+	// at is when the remediation began, as far as is known.
+	at time.Time
+	// shown means that a remediation of the node began, by the caches, since it was reserved.
+	shown bool
+	// began means that the remediation has begun, so far as is known. The caches show it the
+	// next time that the claimant looks, if not before.
 	began bool
 	// expires is set if it may have begun: the reservation is kept until then.
 	expires time.Time
@@ -23,7 +26,7 @@ type Result int
 const (
 	// NotBegun gives back what was reserved.
 	NotBegun Result = iota
-	// Begun keeps it until the claimant looks again.
+	// Begun keeps it until the caches show it, or the claimant looks again.
 	Begun
 	// Uncertain keeps it for a minute: by then the caches show whether it has begun.
 	Uncertain
@@ -32,17 +35,18 @@ const (
 // uncertainFor is how long a remediation that may have begun counts.
 const uncertainFor = time.Minute
 
-// End says what became of a remediation that Admit has admitted.
+// End says what became of a remediation that Admit has admitted. Where no budget applies, Admit
+// may have admitted a node for two claimants: the one that begins has the reservation.
 func (c *Counts) End(claimant Claimant, node string, result Result, now time.Time) {
 	r := c.reservationOf(node)
-	if r == nil || r.claimant != claimant || r.began {
-		return
-	}
 	switch {
+	case result != NotBegun && r != nil && r.claimant == claimant && r.shown:
+		c.settle(node)
 	case result == Begun:
-		r.began, r.expires = true, time.Time{}
+		c.reserve(node, &reservation{claimant: claimant, at: now, began: true})
 	case result == Uncertain:
-		r.began, r.expires = true, now.Add(uncertainFor)
+		c.reserve(node, &reservation{claimant: claimant, at: now, began: true, expires: now.Add(uncertainFor)})
+	case r == nil || r.claimant != claimant || r.began:
 	case r.expires.IsZero():
 		c.reserve(node, nil)
 	default: // An earlier attempt may have begun.
@@ -87,16 +91,21 @@ func (c *Counts) reservationOf(name string) *reservation {
 	return nil
 }
 
-// drop ends the reservations that match. The remediations have begun, so far as is known.
+// drop settles the reservations that match.
 func (c *Counts) drop(matches func(*reservation) bool) {
 	for name := range c.reserved {
-		node := c.nodes[name]
-		if !matches(node.reservation) {
-			continue
+		if matches(c.nodes[name].reservation) {
+			c.settle(name)
 		}
-		for _, g := range node.groups {
-			g.started(node.reservation.at) // It may be over before a cache has shown it.
-		}
-		c.reserve(name, nil)
 	}
+}
+
+// settle ends the reservation of a node whose remediation has begun, as far as is known. It may
+// even be over before a cache has shown it.
+func (c *Counts) settle(name string) {
+	node := c.nodes[name]
+	for _, g := range node.groups {
+		g.started(node.reservation.at)
+	}
+	c.reserve(name, nil)
 }

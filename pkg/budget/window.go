@@ -116,7 +116,7 @@ func (p *phase) covers(now time.Time) bool {
 }
 
 // maxChained is how many windows are followed, of which each begins before the one before it
-// ends, to tell when the last one ends.
+// ends, to tell when the last one ends. Nor is it told if that is more than a year away.
 const maxChained = 256
 
 // phaseAt returns the phase of a budget with these windows. Without windows it always applies.
@@ -124,23 +124,19 @@ func phaseAt(windows []window, now time.Time) phase {
 	if len(windows) == 0 {
 		return phase{applies: true, from: now}
 	}
-	until := now
-	for range maxChained {
-		end := latestEnd(windows, until)
-		if end.IsZero() {
-			break
-		}
-		until = end
-	}
-	switch {
-	case !until.After(now):
-		var opens time.Time
+	until, end := now, latestEnd(windows, now)
+	if end.IsZero() {
 		for i := range windows {
-			opens = health.Earliest(opens, windows[i].next(now))
+			end = health.Earliest(end, windows[i].next(now))
 		}
-		return phase{until: opens, from: now, recheck: opens}
-	case !latestEnd(windows, until).IsZero():
-		return phase{applies: true, from: now, recheck: until}
+		return phase{until: end, from: now, recheck: end}
+	}
+	year := now.AddDate(1, 0, 0)
+	for chained := 0; !end.IsZero(); chained++ {
+		if until = end; chained == maxChained || until.After(year) {
+			return phase{applies: true, from: now, recheck: until}
+		}
+		end = latestEnd(windows, until)
 	}
 	return phase{applies: true, until: until, from: now, recheck: until}
 }

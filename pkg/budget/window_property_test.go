@@ -47,10 +47,10 @@ func TestMoments(t *testing.T) {
 		}
 		begin := days[random.IntN(len(days))].Add(time.Duration(random.Int64N(int64(24 * time.Hour))))
 		moment, seen := w.next(begin), map[string]bool{}
+		_, before := begin.In(w.location).Zone()
 		for at := begin.Truncate(time.Minute).Add(time.Minute); at.Before(begin.Add(48 * time.Hour)); at = at.Add(time.Minute) {
 			local := at.In(w.location)
 			due := matches(local)
-			_, before := at.Add(-time.Minute).In(w.location).Zone()
 			_, offset := local.Zone()
 			for clock := before; clock < offset; clock += 60 { // Minutes that the clocks skip.
 				if local := at.Add(time.Duration(clock-before) * time.Second).In(time.FixedZone("", before)); matches(local) && !due {
@@ -67,12 +67,13 @@ func TestMoments(t *testing.T) {
 				}
 				moment = w.next(moment)
 			}
+			before = offset
 		}
 		require.False(t, moment.Before(begin.Add(48*time.Hour).Truncate(time.Minute)), "seed %d: %q in %q after %s: %s", seed, cron, zone, begin, moment)
 	}
 	t.Logf("%d were skipped, %d came twice", skipped, twice)
-	require.Greater(t, skipped, 10)
-	require.Greater(t, twice, 10)
+	require.Greater(t, skipped, 5)
+	require.Greater(t, twice, 5)
 }
 
 // distinct returns some of the numbers below n.
