@@ -5,6 +5,7 @@ package budget
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -165,9 +166,7 @@ func TestBeginningsOutlive(t *testing.T) {
 			got := messages(refusals)
 			refusals = c.Admit(nhc("y"), []Candidate{due("n3", 1)}, after(time.Minute))
 			c.End(nhc("y"), "n3", NotBegun, noon)
-			for node, message := range messages(refusals) {
-				got[node] = message
-			}
+			maps.Copy(got, messages(refusals))
 			require.Equal(t, tc.want, got)
 		})
 	}

@@ -258,7 +258,7 @@ func (s *simulation) refusing(w *waiter, taken map[string]Claimant) (refusing []
 		for name, n := range s.nodes {
 			_, reserved := taken[name]
 			reserved = reserved || s.remediating(name)
-			if in, selected := b.groupOf(n.labels); !selected || in != group || !(n.exists || reserved || name == w.Node) {
+			if in, selected := b.groupOf(n.labels); !selected || in != group || (!n.exists && !reserved && name != w.Node) {
 				continue
 			}
 			now.observed++

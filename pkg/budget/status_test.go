@@ -114,7 +114,7 @@ func TestNumbers(t *testing.T) {
 				sum.unhealthy += int(tc.groups[i].UnhealthyNodes)
 				sum.remediating += int(tc.groups[i].RemediatingNodes)
 			}
-			require.Equal(t, sum, tally{int(*got.ObservedNodes), int(*got.UnhealthyNodes), int(*got.RemediatingNodes)})
+			require.Equal(t, tally{int(*got.ObservedNodes), int(*got.UnhealthyNodes), int(*got.RemediatingNodes)}, sum, "the numbers of all groups")
 			if tc.allowed < 0 {
 				require.Nil(t, got.RemediationsAllowed)
 			} else {
@@ -279,7 +279,7 @@ func TestEmptyGroups(t *testing.T) {
 	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("a", 0, 0, 0, 0, noon), ofGroup("b", 1, 0, 0, 1)}, got.Groups)
 	require.Equal(t, new(int32(1)), got.RemediationsAllowed)
 	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("b", 1, 0, 0, 1)}, c.Status("b", got, after(time.Hour)).Groups)
-	require.Len(t, begin(c, nhc("x"), noon, due("machine", 1)), 0)
+	require.Empty(t, begin(c, nhc("x"), noon, due("machine", 1)))
 	require.Len(t, c.Status("b", got, after(time.Hour)).Groups, 2, "a Machine without a Node, under remediation")
 }
 

@@ -49,6 +49,7 @@ func BenchmarkClaims(b *testing.B) {
 		machines = append(machines, machine(fmt.Sprint("m-", i), func(m *Machine) { m.Labels = map[string]string{"pool": fmt.Sprint(i % 10)} }))
 	}
 	selects := func(b *testing.B, criteria func(i int) Criteria) {
+		b.Helper()
 		for b.Loop() {
 			selected := 0
 			for _, m := range machines {

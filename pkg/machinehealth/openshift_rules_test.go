@@ -123,9 +123,8 @@ func (o openShift) find(check *simpleCheck, machines []simpleMachine) findings {
 	unhealthy := map[string]bool{}
 	for i := range machines {
 		m := &machines[i]
-		healthy := false
-		healthy, unhealthy[m.name] = o.judge(check, rules, m)
-		if healthy {
+		healthy, bad := o.judge(check, rules, m)
+		if unhealthy[m.name] = bad; healthy {
 			f.healthy++
 		}
 	}

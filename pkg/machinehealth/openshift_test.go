@@ -67,11 +67,8 @@ func randomCheck(random *rand.Rand) simpleCheck {
 		c.strategy = "other"
 	}
 	for _, rule := range []simpleRule{{"Ready", "Unknown", "5m"}, {"Ready", "False", "10m"}, {"DiskPressure", "True", "0s"}} {
-		switch {
-		case rarely(random, 40):
-			rule.timeout = ""
-		case rarely(random, 40):
-			rule.timeout = "x"
+		if rarely(random, 20) {
+			rule.timeout = pick(random, "", "x")
 		}
 		if random.IntN(3) > 0 {
 			c.rules = append(c.rules, rule)

@@ -163,10 +163,8 @@ func (p *budgetPlay) awaitHealthy(ctx context.Context) error {
 // createBudget creates a RemediationBudget for all nodes, with these lines in its spec.
 func (p *budgetPlay) createBudget(ctx context.Context, name string, spec ...string) error {
 	p.timeline.say("demo", "RemediationBudget "+name+": "+strings.Join(spec, ", "))
-	manifest := "apiVersion: " + v1alpha1.SchemeGroupVersion.String() + "\nkind: RemediationBudget\nmetadata: {name: " + name + "}\nspec:\n  nodeSelector: {}\n"
-	for _, line := range spec {
-		manifest += "  " + line + "\n"
-	}
+	manifest := "apiVersion: " + v1alpha1.SchemeGroupVersion.String() + "\nkind: RemediationBudget\nmetadata: {name: " + name + "}\nspec:\n  nodeSelector: {}\n  " +
+		strings.Join(spec, "\n  ") + "\n"
 	if err := p.apply(ctx, manifest); err != nil {
 		return err
 	}

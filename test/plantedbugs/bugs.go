@@ -66,7 +66,7 @@ var bugs = []bug{
 	},
 	{
 		name: "the end of a control plane remediation wakes nobody", rule: "12.4", file: inController + "handlers.go",
-		old: "	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))\n	c.enqueue(c.waiters.of(controlPlaneTopic))\n", new: "	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))\n",
+		old: "	c.budgets.NodeChanged(cr.Node())\n	c.enqueue(c.waiters.of(controlPlaneTopic))\n", new: "	c.budgets.NodeChanged(cr.Node())\n",
 	},
 	{
 		name: "a template that changes wakes nobody", rule: "6.4", file: inController + "handlers.go",

@@ -101,7 +101,7 @@ func (h *history) targets(m *MHC, w window) (c machineCounts) {
 		}
 		c.targetsMax++
 		healthy := func(machine *Machine) bool {
-			remediated, _ := h.ownOf(m.Key(), machine, w)
+			remediated := h.ownOf(m.Key(), machine, w)
 			return some(h.nodes[machine.Node].during(w.known, w.rv), func(node *Node) bool { return m.healthy(machine, node, remediated) })
 		}
 		if all(machines, m.Selects) && !some(machines, healthy) {
@@ -111,13 +111,12 @@ func (h *history) targets(m *MHC, w window) (c machineCounts) {
 	return c
 }
 
-// ownOf reports whether a MachineHealthCheck had an own CR for a Machine all the time, and whether
-// it had one at any time.
-func (h *history) ownOf(mhc string, machine *Machine, w window) (always, ever bool) {
+// ownOf reports whether a MachineHealthCheck had an own CR for a Machine all the time.
+func (h *history) ownOf(mhc string, machine *Machine, w window) bool {
 	for key := range h.crsOfMachine[machine.Key()] {
-		own := func(cr *CR) bool { return cr != nil && cr.CheckedBy(mhc) }
-		versions := h.crs[key].during(w.known, w.rv)
-		always, ever = always || all(versions, own), ever || some(versions, own)
+		if all(h.crs[key].during(w.known, w.rv), func(cr *CR) bool { return cr != nil && cr.CheckedBy(mhc) }) {
+			return true
+		}
 	}
-	return always, ever
+	return false
 }

@@ -45,7 +45,7 @@ func (j *Judge) judgeCheckLeaseRelease(event Change, lease *coordinationv1.Lease
 			if machine == nil || machine.Node != w.node || !all(checks, func(mhc *MHC) bool { return mhc != nil && mhc.Selects(machine) }) {
 				return false
 			}
-			own, _ := j.ownOf(holder, machine, w)
+			own := j.ownOf(holder, machine, w)
 			return machine.Deleting || machine.Has(v1beta1.AnnotationExternalRemediation) || own
 		}
 		if all(j.machines[key].during(w.known, w.rv), busy) {

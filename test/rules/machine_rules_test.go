@@ -94,8 +94,8 @@ func TestBrokenMachineHealthChecks(t *testing.T) {
 func TestBackOffDelays(t *testing.T) {
 	t.Parallel()
 	b := BackOff{Base: 5 * time.Minute, Cap: 20 * time.Minute}
-	for rounds, want := range []time.Duration{0, 5, 10, 20, 20} {
-		require.Equal(t, want*time.Minute, b.delay(rounds), "M14.1 %d", rounds)
+	for rounds, want := range []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 20 * time.Minute} {
+		require.Equal(t, want, b.delay(rounds), "M14.1 %d", rounds)
 	}
 }
 

@@ -193,6 +193,27 @@ func (c *Controller) budgetsGone(names ...string) {
 	c.specChanged()
 }
 
+// forgetDeleted forgets the budgets that were deleted while they could not be read: a new cache
+// begins without them. Without the kind there are none.
+func (c *Controller) forgetDeleted() {
+	indexer, err := c.kinds.Cache(kind)
+	if err != nil && !c.kinds.Gone(kind) {
+		return
+	}
+	c.mu.Lock()
+	deleted := slices.DeleteFunc(c.counts.Budgets(), func(name string) bool {
+		if err != nil {
+			return false
+		}
+		_, exists, _ := indexer.GetByKey(name) // A cache in memory has no errors.
+		return exists
+	})
+	c.mu.Unlock()
+	if len(deleted) > 0 {
+		c.budgetsGone(deleted...)
+	}
+}
+
 // specChanged outdates what was admitted, and wakes those that wait: their numbers are others now.
 func (c *Controller) specChanged() {
 	c.revision.Add(1)
@@ -205,12 +226,7 @@ func (c *Controller) specChanged() {
 
 // readabilityChanged is called when the kind can be read, or cannot any more.
 func (c *Controller) readabilityChanged() {
-	if c.kinds.Gone(kind) { // And so are the budgets.
-		c.mu.Lock()
-		names := c.counts.Budgets()
-		c.mu.Unlock()
-		c.budgetsGone(names...)
-	}
+	c.forgetDeleted()
 	c.revision.Add(1)
 	c.SyncAll()
 	for _, checks := range c.healthChecks {
