@@ -88,7 +88,7 @@ func (s *machineCheck) checkEntries() {
 		listed[entry.Name] = true
 		t := s.targets[entry.Name]
 		if t == nil {
-			s.check("M16.1", entry.Name, !s.ownLeft(entry.Name), "status lists a Machine that is no target")
+			s.check("M16.1", entry.Name, !s.ownLeft(entry.Name) && !s.leaseLeft(entry.Name), "status lists a Machine that is no target")
 			continue
 		}
 		s.check("M16.1", entry.Name, t.state == MachineHealthy && entry.Decision.Reason != v1alpha1.DecidedUpdateFailed, "status lists a healthy Machine: %s", entry.Decision.Reason)
@@ -105,6 +105,21 @@ func (s *machineCheck) checkEntries() {
 func (s *machineCheck) ownLeft(name string) bool {
 	for key := range s.crsOfMachine[key(s.mhc.Namespace, name)] {
 		if cr := s.crs[key].at(s.rv); cr != nil && cr.CheckedBy(s.mhc.Key()) {
+			return true
+		}
+	}
+	return false
+}
+
+// leaseLeft reports whether the MachineHealthCheck holds the lease of the Node of a Machine whose
+// remediation goes on, although it does not select the Machine any more (spec M10.3).
+func (s *machineCheck) leaseLeft(name string) bool {
+	machine := s.machines[key(s.mhc.Namespace, name)].at(s.rv)
+	if machine == nil || (!machine.Deleting && !machine.Has(v1beta1.AnnotationExternalRemediation)) {
+		return false
+	}
+	for _, versions := range s.leases {
+		if lease := versions.at(s.rv); holderOf(lease) == checkHolderPrefix+s.mhc.Key() && nodeOfLease(lease) == machine.Node {
 			return true
 		}
 	}
