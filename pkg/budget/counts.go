@@ -193,9 +193,9 @@ func (c *Counts) update(name string, change func(*countedNode)) {
 		return
 	}
 	if !known || !maps.Equal(before, node.Labels) {
-		for _, g := range node.groups {
-			if node.reservation != nil {
-				g.started(node.reservation.at) // It was in this group when it began.
+		if node.reservation != nil && before != nil { // It was in these groups when it began.
+			for _, g := range node.groups {
+				g.started(node.reservation.at)
 			}
 		}
 		node.groups = c.groupsOf(node.Labels)

@@ -83,6 +83,16 @@ func (c *Counts) reserve(node string, r *reservation) {
 	}
 }
 
+// Reserved returns the nodes for which a claimant has a reservation, in any order.
+func (c *Counts) Reserved(claimant Claimant) (nodes []string) {
+	for name := range c.reserved {
+		if c.nodes[name].reservation.claimant == claimant {
+			nodes = append(nodes, name)
+		}
+	}
+	return nodes
+}
+
 // reservationOf returns the reservation of a node, nil if it has none.
 func (c *Counts) reservationOf(name string) *reservation {
 	if node := c.nodes[name]; node != nil {

@@ -48,14 +48,20 @@ func (c *Controller) Admit(claimant budget.Claimant, candidates []budget.Candida
 		}
 		return refusals, revision
 	}
-	c.mu.Lock()
-	c.observe()
-	refusals := c.counts.Admit(claimant, candidates, c.Clock.Now())
-	c.mu.Unlock()
+	refusals := c.admit(claimant, candidates)
 	if len(candidates) > 0 {
 		c.changed()
 	}
 	return refusals, revision
+}
+
+// admit decides by what the caches show. They show what the claimant has written, perhaps before
+// their handlers are called.
+func (c *Controller) admit(claimant budget.Claimant, candidates []budget.Candidate) map[string]*budget.Refusal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.observe(c.counts.Reserved(claimant)...)
+	return c.counts.Admit(claimant, candidates, c.Clock.Now())
 }
 
 // Revision implements budget.Budgets.
@@ -93,8 +99,9 @@ func (c *Controller) NodesChanged() {
 	c.changed()
 }
 
-// observe brings the counts up to date. The caller holds mu.
-func (c *Controller) observe() {
+// observe brings the counts up to date: the nodes that have changed, and some more. The caller
+// holds mu.
+func (c *Controller) observe(more ...string) {
 	c.changesMu.Lock()
 	changes, all := c.changes, c.allChanged
 	c.changes, c.allChanged = sets.New[string](), len(c.counts.Budgets()) == 0
@@ -106,6 +113,7 @@ func (c *Controller) observe() {
 		changes.Insert(c.Nodes.Informer().GetIndexer().ListKeys()...)
 		changes.Insert(c.counts.Nodes()...)
 	}
+	changes.Insert(more...)
 	for name := range changes {
 		c.counts.SetNode(name, c.node(name))
 	}
