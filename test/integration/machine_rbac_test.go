@@ -163,7 +163,7 @@ func TestMachineHealthCheckIsOptional(t *testing.T) {
 		rendered, err := c.Kubectl(t.Context(), "kustomize", filepath.Join("..", "..", "manifests", "overlays", overlay))
 		require.NoError(t, err)
 		require.Equal(t, crd, strings.Contains(rendered, "name: machinehealthchecks.machine.openshift.io"), overlay)
-		require.Contains(t, rendered, "- --controllers=nodehealthcheck,machinehealthcheck\n")
+		require.Contains(t, rendered, "- --controllers=*,machinehealthcheck\n")
 		require.Equal(t, !crd, strings.Contains(rendered, "name: nhc-controller-openshift"), overlay)
 	}
 
