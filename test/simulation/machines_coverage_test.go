@@ -16,9 +16,10 @@ import (
 var unreachedOfMachines = []v1alpha1.DecisionReason{
 	v1alpha1.DecidedClusterUpgrading,                                  // There is no ClusterVersion.
 	v1beta1.DecidedClusterPaused, v1beta1.DecidedControlPlaneProvider, // The Machines are not those of Cluster API.
-	v1alpha1.DecidedClockUntrusted, // The clocks agree.
-	v1alpha1.DecidedDryRun,         // That is a flag.
-	v1alpha1.DecidedNextBatch,      // There are not that many Machines.
+	v1alpha1.DecidedClockUntrusted,  // The clocks agree.
+	v1alpha1.DecidedDryRun,          // That is a flag.
+	v1alpha1.DecidedNextBatch,       // There are not that many Machines.
+	v1alpha1.DecidedBudgetExhausted, // There are no budgets.
 }
 
 // machineCoverage is what has to have happened in clusters with Machines.
