@@ -225,8 +225,8 @@ func needsBudgets(d *deprived) {
 		d.touchCRD(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural), lacks.verb)
 	}, func() {
 		d.eventuallyHeldByBudget("a", fmt.Sprintf("RemediationBudgets cannot be read: no permission to %s %s.%s", lacks.verb, lacks.resource, lacks.group))
+		d.deleteBudget() // No watch shows that.
 	})
-	d.deleteBudget()
 	d.eventuallyCR("a")
 	d.recovered("a")
 }
