@@ -37,8 +37,12 @@ help: ## List the targets.
 ##@ Build
 
 .PHONY: build
-build: ## Build bin/nhc-controller.
+build: build-plugin ## Build bin/nhc-controller and bin/kubectl-nhc.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller
+
+.PHONY: build-plugin
+build-plugin: ## Build bin/kubectl-nhc, the plugin kubectl nhc.
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/kubectl-nhc
 
 # The Go that builds the image with a container engine: a release names it by its digest.
 GO_IMAGE ?= golang:1.26
@@ -56,6 +60,14 @@ IMAGE_DIR ?= _output/image
 .PHONY: image-oci
 image-oci: ## Build the container image into IMAGE_DIR, without a container engine, for IMAGE_ARCHITECTURES.
 	hack/image.sh '$(IMAGE_DIR)' '$(IMAGE)' '$(LDFLAGS)' $(IMAGE_ARCHITECTURES)
+
+# The platforms that the plugin is released for.
+PLUGIN_PLATFORMS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
+PLUGIN_DIR ?= _output/plugin
+
+.PHONY: plugin
+plugin: ## Build the plugin for PLUGIN_PLATFORMS, and its Krew manifest, into PLUGIN_DIR.
+	hack/plugin.sh '$(PLUGIN_DIR)' '$(RELEASE)' '$(LDFLAGS)' $(PLUGIN_PLATFORMS)
 
 .PHONY: sbom
 sbom: build ## List the modules in bin/nhc-controller in _output/sbom.cdx.json (CycloneDX).
@@ -75,7 +87,7 @@ clean: ## Remove what was built.
 SCENARIO ?= nodes
 
 .PHONY: demo
-demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace or stop; KEEP=1 leaves it running).
+demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace, stop, freeze or pools; KEEP=1 leaves it running).
 	go run ./test/demo '$(SCENARIO)'
 
 # Before anything is built.
@@ -87,13 +99,13 @@ demo-scenario:
 
 # The integration tests wait a lot: meanwhile there is time for the unit tests.
 .PHONY: test
-test: ## Run all tests, but for what takes long (12 minutes on two cores once everything is built).
+test: ## Run all tests, but for what takes long (14 minutes on two cores once everything is built).
 	@$(MAKE) --no-print-directory --jobs=2 test-integration test-unit
 	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
 # Packages without goroutines: the linter sees to that. The race detector makes them
 # several times slower, and has nothing to find.
-PURE = ./hack/... ./pkg/apis/... ./pkg/budget ./pkg/health ./pkg/history ./pkg/limits ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
+PURE = ./hack/... ./pkg/apis/... ./pkg/budget ./pkg/health ./pkg/history ./pkg/kubectl/lint ./pkg/kubectl/render ./pkg/kubectl/terminal ./pkg/kubectl/view ./pkg/limits ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
 
 # They need Helm: make verify-chart and make install-test run them.
 HELM_TESTS = ./test/chart ./test/install

@@ -61,6 +61,9 @@ changed="$(diff manifests/install.yaml dist/install.yaml | grep -c '^>' || true)
 # The chart, too, names the image by its digest.
 go run ./hack/chart pack charts/nhc-controller "${reference}" "dist/nhc-controller-${version#v}.tgz"
 
+# The plugin, and the manifest by which Krew installs it.
+make --no-print-directory plugin PLUGIN_DIR=dist
+
 # What else a release has goes into dist/ here, before the checksums.
 
 # A binary that runs here has to say what it is.

@@ -7,7 +7,6 @@ package main
 
 import (
 	"os"
-	_ "time/tzdata" // The image has no time zones, which schedules of RemediationBudgets name.
 
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json

@@ -17,13 +17,15 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/buildinfo"
 )
 
 // NewCommand returns the command of the controller. It ends with an error, and
 // thus with exit code 1, on bad flags, a failed start and a lost leader lease, and
 // without one after SIGTERM or SIGINT.
 func NewCommand() *cobra.Command {
-	options, build := NewOptions(), buildVersion()
+	options, build := NewOptions(), buildinfo.Version()
 	command := &cobra.Command{
 		Use:   "nhc-controller",
 		Short: "Has unhealthy Nodes repaired, as the NodeHealthChecks of the cluster say",

@@ -52,9 +52,10 @@ func (f policyFindings) equal(other policyFindings) bool {
 	return slices.Equal(f.missing, other.missing) && slices.Equal(f.changed, other.changed)
 }
 
-// newPolicyChecker returns a checker for a controller whose ServiceAccount is in namespace.
-func newPolicyChecker(client admissionregistrationv1.AdmissionregistrationV1Interface, namespace string, registry prometheus.Registerer) (*policyChecker, error) {
-	shipped, err := newShippedPolicies(namespace)
+// newPolicyChecker returns a checker for a controller whose ServiceAccount is in namespace, and which
+// remediates Machines or does not.
+func newPolicyChecker(client admissionregistrationv1.AdmissionregistrationV1Interface, namespace string, machines bool, registry prometheus.Registerer) (*policyChecker, error) {
+	shipped, err := newShippedPolicies(namespace, machines)
 	if err != nil {
 		return nil, err
 	}

@@ -4,21 +4,27 @@
 package app
 
 import (
-	"embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/nhc-controller/nhc-controller/manifests"
 )
 
-// policyFiles are the admission policies of the manifests of this version, as
-// hack/update-manifests.sh copies them.
-//
-//go:embed policies/admission.yaml policies/admission-nodes.yaml policies/admission-pause.yaml
-var policyFiles embed.FS
+// The files of the admission policies: those of every installation, and those of one with
+// MachineHealthChecks.
+var (
+	policyFiles        = []string{"base/admission.yaml", "base/admission-nodes.yaml", "base/admission-pause.yaml"}
+	machinePolicyFiles = []string{
+		"components/machine-health-check/without-crd/admission.yaml",
+		"components/machine-health-check/without-crd/admission-machines.yaml",
+	}
+)
 
 // shippedPolicies are the admission policies of the manifests, with what the API server adds
 // to them.
@@ -34,11 +40,15 @@ const (
 )
 
 // newShippedPolicies reads the policies for a controller whose ServiceAccount is in namespace,
-// or in that of the manifests if it is empty.
-func newShippedPolicies(namespace string) (*shippedPolicies, error) {
+// or in that of the manifests if it is empty, and which remediates Machines or does not.
+func newShippedPolicies(namespace string, machines bool) (*shippedPolicies, error) {
+	files := policyFiles
+	if machines {
+		files = slices.Concat(policyFiles, machinePolicyFiles)
+	}
 	shipped := &shippedPolicies{}
-	for _, file := range []string{"policies/admission.yaml", "policies/admission-nodes.yaml", "policies/admission-pause.yaml"} {
-		content, err := policyFiles.ReadFile(file)
+	for _, file := range files {
+		content, err := manifests.Files.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading an admission policy: %w", err)
 		}

@@ -41,10 +41,10 @@ func inPolicyCluster(t *testing.T, before, test func(c *policyCluster)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		shipped, err := newShippedPolicies("node-health")
+		shipped, err := newShippedPolicies("node-health", true)
 		require.NoError(t, err)
-		require.Len(t, shipped.policies, 3)
-		require.Len(t, shipped.bindings, 3)
+		require.Len(t, shipped.policies, 5)
+		require.Len(t, shipped.bindings, 5)
 		c := &policyCluster{T: t, registry: prometheus.NewRegistry(), logger: ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))}
 		var objects []runtime.Object
 		for i := range shipped.policies {
@@ -56,7 +56,7 @@ func inPolicyCluster(t *testing.T, before, test func(c *policyCluster)) {
 			defer c.mu.Unlock()
 			return c.fails != nil, nil, c.fails
 		})
-		checker, err := newPolicyChecker(c.kube.AdmissionregistrationV1(), "node-health", c.registry)
+		checker, err := newPolicyChecker(c.kube.AdmissionregistrationV1(), "node-health", true, c.registry)
 		require.NoError(t, err)
 		require.Equal(t, unknown, c.metric(missingMetric), "nobody has looked")
 		before(c)
@@ -81,7 +81,7 @@ func (c *policyCluster) createBinding(name string) {
 }
 
 func (c *policyCluster) shippedBinding(name string) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
-	shipped, err := newShippedPolicies("node-health")
+	shipped, err := newShippedPolicies("node-health", true)
 	require.NoError(c, err)
 	i := slices.IndexFunc(shipped.bindings, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool { return b.Name == name })
 	return shipped.bindings[i]
@@ -164,7 +164,7 @@ func TestPoliciesExist(t *testing.T) {
 		require.Equal(t, 0, c.metric(missingMetric), "22.7: at the start")
 		require.Equal(t, 0, c.metric(changedMetric), "22.7: at the start")
 		require.Empty(t, c.logged())
-		require.Equal(t, 6, c.requests())
+		require.Equal(t, 10, c.requests())
 		c.after(policyCheckInterval - time.Second)
 		require.Zero(t, c.requests(), "P3")
 		c.deleteBinding("nhc-controller-nodes")
@@ -223,7 +223,7 @@ func TestPoliciesCannotBeRead(t *testing.T) {
 func TestPoliciesAreNotServed(t *testing.T) {
 	notServed := apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{}, "", "the server could not find the requested resource", 0, true)
 	inPolicyCluster(t, func(c *policyCluster) { c.fail(notServed) }, func(c *policyCluster) {
-		require.Equal(t, 6, c.metric(missingMetric))
+		require.Equal(t, 10, c.metric(missingMetric))
 	})
 }
 
@@ -261,11 +261,25 @@ func TestPoliciesAreChanged(t *testing.T) {
 // TestPoliciesOfAnotherNamespace: a policy about the user of another namespace limits nobody.
 func TestPoliciesOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
-	here, err := newShippedPolicies("here")
+	here, err := newShippedPolicies("here", true)
 	require.NoError(t, err)
-	there, err := newShippedPolicies("there")
+	there, err := newShippedPolicies("there", true)
 	require.NoError(t, err)
 	require.True(t, samePolicy(here.policies[0], there.policies[0]), "it is about everybody")
 	require.False(t, samePolicy(here.policies[1], there.policies[1]))
+	require.False(t, samePolicy(here.policies[4], there.policies[4]), "nhc-controller-machines")
 	require.Equal(t, "request.userInfo.username == 'system:serviceaccount:here:nhc-controller'", here.policies[1].Spec.MatchConditions[0].Expression)
+}
+
+// TestPoliciesWithoutMachines: those of the component are not missed where it is not installed.
+func TestPoliciesWithoutMachines(t *testing.T) {
+	t.Parallel()
+	shipped, err := newShippedPolicies("", false)
+	require.NoError(t, err)
+	var names []string
+	for i := range shipped.policies {
+		require.Equal(t, shipped.policies[i].Name, shipped.bindings[i].Name)
+		names = append(names, shipped.policies[i].Name)
+	}
+	require.Equal(t, []string{"nhc-controller-deletion", "nhc-controller-nodes", "nhc-controller-pause"}, names)
 }

@@ -267,14 +267,15 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 		return err
 	}
 	var err error
-	if p.policies, err = newPolicyChecker(p.clients.kube.AdmissionregistrationV1(), p.options.LeaderElection.ResourceNamespace, p.registry); err != nil {
+	enabled := enabledControllers(p.options.Controllers)
+	p.policies, err = newPolicyChecker(p.clients.kube.AdmissionregistrationV1(), p.options.LeaderElection.ResourceNamespace, enabled[machinehealthcheck.Name], p.registry)
+	if err != nil {
 		return err
 	}
-	enabled := enabledControllers(p.options.Controllers)
 	var budgets budget.Budgets // Nil where there are none.
 	if enabled[remediationbudget.Name] {
 		p.budgets, err = remediationbudget.New(remediationbudget.Config{
-			Kube: p.clients.kube, Client: p.clients.nhc.RemediationV1alpha1(), Dynamic: p.clients.dynamic, Nodes: p.nodes, CRDs: p.crds,
+			Kube: p.clients.kube, Dynamic: p.clients.dynamic, Nodes: p.nodes, CRDs: p.crds,
 			Recorder: reportingAs(remediationbudget.ReportingController), Clock: p.clock, Metrics: p.registry,
 		})
 		if err != nil {
@@ -318,6 +319,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	}
 	if p.budgets != nil && p.machines != nil {
 		p.budgets.Connect(v1beta1.Kind, p.machines)
+		p.budgets.ConnectMachines(p.machines)
 	}
 	p.clock.changed = p.syncAll
 	return nil

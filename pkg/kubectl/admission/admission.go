@@ -1,0 +1,167 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission answers what the API server would say of a new object of ours, without an API
+// server: with the libraries that the API server itself uses, and with the manifests that are
+// installed. No rule is written down here.
+package admission
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nhc-controller/nhc-controller/manifests"
+)
+
+// Cause is one reason for which the API server refuses an object, in its words.
+type Cause struct {
+	// Field is the path of the field, empty if the cause is about all of the object.
+	Field string
+	// Message is what the API server says about the field.
+	Message string
+}
+
+// Answer is what the API server does with an object.
+type Answer struct {
+	// Object is the object as it would be stored: with defaults, and without unknown fields. It is nil
+	// if the object cannot even be read.
+	Object *unstructured.Unstructured
+	// Unknown are the paths of fields that the kind does not have. kubectl has the API server refuse
+	// them; other clients have them dropped silently.
+	Unknown []string
+	// Causes are why the object is refused, none if it is stored.
+	Causes []Cause
+}
+
+// Rules are what admission asks about each kind. They are compiled when they are needed first.
+type Rules struct {
+	kinds map[schema.GroupKind]func() (*kind, error)
+}
+
+// Shipped returns the rules of the manifests. They may be used from any goroutine.
+var Shipped = sync.OnceValues(newRules)
+
+func newRules() (*Rules, error) {
+	rules := &Rules{kinds: map[schema.GroupKind]func() (*kind, error){}}
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
+	err := fs.WalkDir(manifests.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		return documents(path, func(kind string, document []byte) error {
+			switch kind {
+			case "CustomResourceDefinition":
+				crds = append(crds, &apiextensionsv1.CustomResourceDefinition{})
+				return yaml.Unmarshal(document, crds[len(crds)-1])
+			case "ValidatingAdmissionPolicy":
+				policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{})
+				return yaml.Unmarshal(document, policies[len(policies)-1])
+			default:
+				return nil
+			}
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules of admission: %w", err)
+	}
+	for _, crd := range crds {
+		groupKind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		rules.kinds[groupKind] = sync.OnceValues(func() (*kind, error) { return newKind(crd, policies) })
+	}
+	return rules, nil
+}
+
+// documents calls a function with each document of an embedded file, and with its kind.
+func documents(path string, each func(kind string, document []byte) error) error {
+	content, err := manifests.Files.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		var header struct {
+			Kind string `json:"kind"`
+		}
+		if err := yaml.Unmarshal(document, &header); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if err := each(header.Kind, document); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+}
+
+// Knows reports whether there are rules about a kind.
+func (r *Rules) Knows(kind schema.GroupKind) bool {
+	_, known := r.kinds[kind]
+	return known
+}
+
+// Create answers what the API server does with a new object of a kind that is known. What it says
+// of the schema comes first: only what the schema accepts is judged by policies.
+func (r *Rules) Create(ctx context.Context, object *unstructured.Unstructured) (*Answer, error) {
+	groupVersionKind := object.GroupVersionKind()
+	compile, known := r.kinds[groupVersionKind.GroupKind()]
+	if !known {
+		return nil, fmt.Errorf("no rules about %s", groupVersionKind.GroupKind())
+	}
+	rules, err := compile()
+	if err != nil {
+		return nil, fmt.Errorf("compiling the rules about %s: %w", groupVersionKind.Kind, err)
+	}
+	if groupVersionKind.Version != rules.version {
+		want := schema.GroupVersion{Group: groupVersionKind.Group, Version: rules.version}.String()
+		return &Answer{Causes: []Cause{causeOf(field.Invalid(field.NewPath("apiVersion"), object.GetAPIVersion(), "must be "+want))}}, nil
+	}
+	answer := rules.read(object.DeepCopy())
+	if answer.Object == nil {
+		return answer, nil
+	}
+	for _, err := range rules.validate(ctx, answer.Object) {
+		answer.Causes = append(answer.Causes, causeOf(err))
+	}
+	if len(answer.Causes) > 0 {
+		return answer, nil
+	}
+	for _, policy := range rules.policies {
+		denials, err := policy.judge(ctx, rules, answer.Object)
+		if err != nil {
+			return nil, err
+		}
+		for _, denial := range denials {
+			answer.Causes = append(answer.Causes, Cause{Message: denial})
+		}
+	}
+	return answer, nil
+}
+
+// causeOf is how the API server reports an error: see [k8s.io/apimachinery/pkg/api/errors.NewInvalid].
+func causeOf(err *field.Error) Cause {
+	cause := Cause{Field: err.Field, Message: err.ErrorBody()}
+	if cause.Field == (*field.Path)(nil).String() {
+		cause.Field = ""
+	}
+	return cause
+}

@@ -1,0 +1,240 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cluster reads what the commands of kubectl nhc show, once or as it changes. What is
+// optional and cannot be read is missing in the snapshot, which says so.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// Clients talk to the API server as the user.
+type Clients struct {
+	Kube kubernetes.Interface
+	NHC  versioned.Interface
+	// Dynamic and Mapper are for remediation objects, whose kinds are not known before.
+	Dynamic dynamic.Interface
+	Mapper  func() (meta.RESTMapper, error)
+	// Namespace restricts what is in namespaces, empty for all of them.
+	Namespace string
+}
+
+// kind is one kind of objects that a snapshot has.
+type kind struct {
+	resource string
+	// version is the group and version of a kind that some clusters do not have.
+	version schema.GroupVersion
+	// required means that without it there is no snapshot.
+	required bool
+	object   runtime.Object
+	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// add puts objects into a snapshot.
+	add func(*view.Snapshot, []runtime.Object)
+}
+
+// Kinds says which kinds besides NodeHealthChecks a snapshot has to have.
+type Kinds struct{ Nodes, Budgets, MachineHealthChecks bool }
+
+// Everything is all kinds.
+var Everything = Kinds{Nodes: true, Budgets: true, MachineHealthChecks: true}
+
+// of returns the kinds.
+func (k Kinds) of(clients *Clients) []kind {
+	kinds := []kind{clients.nodeHealthChecks()}
+	if k.Nodes {
+		kinds = append(kinds, clients.nodes())
+	}
+	if k.Budgets {
+		kinds = append(kinds, clients.budgets())
+	}
+	if k.MachineHealthChecks {
+		kinds = append(kinds, clients.machineHealthChecks())
+	}
+	return kinds
+}
+
+func (c *Clients) nodeHealthChecks() kind {
+	client := c.NHC.RemediationV1alpha1().NodeHealthChecks()
+	return kind{
+		resource: v1alpha1.Plural, version: v1alpha1.SchemeGroupVersion, required: true, object: &v1alpha1.NodeHealthCheck{},
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		watch: client.Watch,
+		add: func(s *view.Snapshot, objects []runtime.Object) {
+			s.NodeHealthChecks = sorted[*v1alpha1.NodeHealthCheck](objects)
+		},
+	}
+}
+
+func (c *Clients) nodes() kind {
+	client := c.Kube.CoreV1().Nodes()
+	return kind{
+		resource: nodes, object: &corev1.Node{},
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		watch: client.Watch,
+		add:   func(s *view.Snapshot, objects []runtime.Object) { s.Nodes = sorted[*corev1.Node](objects) },
+	}
+}
+
+func (c *Clients) budgets() kind {
+	client := c.NHC.RemediationV1alpha1().RemediationBudgets()
+	return kind{
+		resource: v1alpha1.BudgetPlural, version: v1alpha1.SchemeGroupVersion, object: &v1alpha1.RemediationBudget{},
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		watch: client.Watch,
+		add: func(s *view.Snapshot, objects []runtime.Object) {
+			s.Budgets = sorted[*v1alpha1.RemediationBudget](objects)
+		},
+	}
+}
+
+func (c *Clients) machineHealthChecks() kind {
+	client := c.NHC.MachineV1beta1().MachineHealthChecks(c.Namespace)
+	return kind{
+		resource: machineHealthChecks, version: machinev1beta1.SchemeGroupVersion, object: &machinev1beta1.MachineHealthCheck{},
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, options)
+		},
+		watch: client.Watch,
+		add: func(s *view.Snapshot, objects []runtime.Object) {
+			s.MachineHealthChecks = sorted[*machinev1beta1.MachineHealthCheck](objects)
+		},
+	}
+}
+
+// sorted returns objects of one type by namespace and name.
+func sorted[T metav1.Object](objects []runtime.Object) []T {
+	typed := make([]T, 0, len(objects))
+	for _, object := range objects {
+		if t, ok := object.(T); ok {
+			typed = append(typed, t)
+		}
+	}
+	slices.SortFunc(typed, func(a, b T) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return typed
+}
+
+// pageSize is how many objects are read at once.
+const pageSize = 200
+
+// Read reads a snapshot once.
+func Read(ctx context.Context, clients *Clients, wanted Kinds) (*view.Snapshot, error) {
+	kinds := wanted.of(clients)
+	answers := make([]answer, len(kinds))
+	var wg sync.WaitGroup
+	for i := range kinds {
+		wg.Go(func() { answers[i] = kinds[i].read(ctx, clients) })
+	}
+	wg.Wait()
+	return assemble(kinds, answers)
+}
+
+// answer is what a list of one kind has given.
+type answer struct {
+	objects []runtime.Object
+	err     error
+}
+
+// read lists a kind page by page. Of each object it keeps what is shown: a Node has many images
+// and annotations.
+func (k *kind) read(ctx context.Context, clients *Clients) (read answer) {
+	lister := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) { return k.list(ctx, options) }))
+	lister.PageSize, lister.PageBufferSize = pageSize, 1 // More would only be kept in memory.
+	read.err = lister.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		kept, err := trim(object)
+		if err == nil {
+			read.objects = append(read.objects, kept.(runtime.Object))
+		}
+		return err
+	})
+	read.err = clients.explainForbidden(k, read.err)
+	return read
+}
+
+// explainForbidden returns the error of a list. Where a kind is not served, most users are told that
+// it is forbidden, because permissions are checked first: what is served, everybody may ask.
+func (c *Clients) explainForbidden(k *kind, err error) error {
+	if !apierrors.IsForbidden(err) || k.version.Empty() {
+		return err
+	}
+	served, discoveryErr := c.Kube.Discovery().ServerResourcesForGroupVersion(k.version.String())
+	if apierrors.IsNotFound(discoveryErr) {
+		return notServed(k)
+	}
+	if discoveryErr != nil || slices.ContainsFunc(served.APIResources, func(resource metav1.APIResource) bool { return resource.Name == k.resource }) {
+		return err
+	}
+	return notServed(k)
+}
+
+// notServed is what the API server says of a kind that it does not serve.
+func notServed(k *kind) error {
+	return apierrors.NewNotFound(k.version.WithResource(k.resource).GroupResource(), "")
+}
+
+// assemble makes a snapshot of what was read.
+func assemble(kinds []kind, answers []answer) (*view.Snapshot, error) {
+	snapshot := &view.Snapshot{}
+	for i := range kinds {
+		switch err := answers[i].err; {
+		case err == nil:
+			kinds[i].add(snapshot, answers[i].objects)
+		case kinds[i].required:
+			return nil, Explain(err, "list", kinds[i].resource)
+		case NotServed(err): // Without the kind, there are no such objects.
+		case ctxEnded(err):
+			return nil, Explain(err, "list", kinds[i].resource)
+		default:
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: kinds[i].resource, Reason: Explain(err, "list", kinds[i].resource).Error()})
+		}
+	}
+	return snapshot, nil
+}
+
+// trim drops from an object what is never shown, and takes the most room.
+func trim(object any) (any, error) {
+	accessor, ok := object.(metav1.Object)
+	if !ok {
+		return object, nil // What stands for an object whose deletion was missed.
+	}
+	accessor.SetManagedFields(nil)
+	if node, ok := object.(*corev1.Node); ok {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, CreationTimestamp: node.CreationTimestamp,
+				Labels: node.Labels, Annotations: node.Annotations, DeletionTimestamp: node.DeletionTimestamp,
+			},
+			Spec:   corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
+			Status: corev1.NodeStatus{Conditions: node.Status.Conditions},
+		}, nil
+	}
+	return object, nil
+}

@@ -1,0 +1,66 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+)
+
+// The limits of a client that a person uses: only to complete names it sends several requests.
+const qps, burst = 50, 100
+
+// Connect returns clients as the flags and the kubeconfig of the user say. Warnings of the API
+// server go to the writer.
+func Connect(flags *genericclioptions.ConfigFlags, warnings io.Writer) (*Clients, error) {
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, configError(err)
+	}
+	config.QPS, config.Burst = qps, burst
+	config.WarningHandler = rest.NewWarningWriter(cleaned{warnings}, rest.WarningWriterOptions{Deduplicate: true})
+	nhc, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, configError(err)
+	}
+	binary := rest.CopyConfig(config)
+	binary.AcceptContentTypes, binary.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
+	kube, err := kubernetes.NewForConfig(binary)
+	if err != nil {
+		return nil, configError(err)
+	}
+	others, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, configError(err)
+	}
+	clients := &Clients{Kube: kube, NHC: nhc, Dynamic: others, Mapper: flags.ToRESTMapper}
+	if namespace := flags.Namespace; namespace != nil {
+		clients.Namespace = *namespace
+	}
+	return clients, nil
+}
+
+// configError says that it is the configuration that has to be corrected.
+func configError(err error) error { return Explain(err, "use", "the kubeconfig") }
+
+// cleaned writes what may be printed on a terminal, line by line.
+type cleaned struct{ io.Writer }
+
+// Write implements [io.Writer].
+func (c cleaned) Write(line []byte) (int, error) {
+	if _, err := fmt.Fprintln(c.Writer, terminal.Clean(strings.TrimRight(string(line), "\n"))); err != nil {
+		return 0, fmt.Errorf("writing a warning: %w", err)
+	}
+	return len(line), nil
+}

@@ -1,0 +1,118 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// ReadDetails reads what is shown of one node besides a snapshot. What cannot be read is added to
+// what is missing in the snapshot.
+func ReadDetails(ctx context.Context, clients *Clients, snapshot *view.Snapshot, node, leaseNamespace string) (*view.Details, error) {
+	details := &view.Details{Conditions: map[string][]view.Condition{}}
+	missing := sets.New[string]()
+	miss := func(resource, verb string, err error) error {
+		if ctxEnded(err) {
+			return Explain(err, verb, resource)
+		}
+		if !missing.Has(resource) {
+			missing.Insert(resource)
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: Explain(err, verb, resource).Error()})
+		}
+		return nil
+	}
+	lease, err := clients.Kube.CoordinationV1().Leases(leaseNamespace).Get(ctx, object.LeaseName(node), metav1.GetOptions{})
+	switch {
+	case err == nil:
+		details.Lease = lease
+	case !apierrors.IsNotFound(err):
+		if err := miss("leases", "get", err); err != nil {
+			return nil, err
+		}
+	}
+	// Events about Nodes are in this namespace. Those of this API group are what most users may read.
+	about := fields.Set{"involvedObject.kind": "Node", "involvedObject.name": node}.String()
+	events, err := clients.Kube.CoreV1().Events(corev1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: about})
+	if err == nil {
+		details.Events = events.Items
+	} else if err := miss("events", "list", err); err != nil {
+		return nil, err
+	}
+	for _, nhc := range snapshot.NodeHealthChecks {
+		for i := range nhc.Status.UnhealthyNodes {
+			if nhc.Status.UnhealthyNodes[i].Name != node {
+				continue
+			}
+			for _, remediation := range nhc.Status.UnhealthyNodes[i].Remediations {
+				resource, err := clients.readRemediation(ctx, &remediation.Resource, details)
+				if err == nil || apierrors.IsNotFound(err) {
+					continue
+				}
+				if err := miss(resource, "get", err); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return details, nil
+}
+
+// readRemediation reads a remediation object, and returns the name of its resource.
+func (c *Clients) readRemediation(ctx context.Context, reference *corev1.ObjectReference, details *view.Details) (resource string, err error) {
+	mapper, err := c.Mapper()
+	if err != nil {
+		return reference.Kind, err
+	}
+	kind := reference.GroupVersionKind()
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return reference.Kind, err
+	}
+	resource = mapping.Resource.Resource
+	client := c.Dynamic.Resource(mapping.Resource)
+	var read *unstructured.Unstructured
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		read, err = client.Namespace(reference.Namespace).Get(ctx, reference.Name, metav1.GetOptions{})
+	} else {
+		read, err = client.Get(ctx, reference.Name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return resource, err
+	}
+	details.Remediations = append(details.Remediations, object.ParseCR(read))
+	details.Conditions[string(read.GetUID())] = conditionsOf(read)
+	return resource, nil
+}
+
+// conditionsOf reads the conditions of a remediation object as leniently as the controller does
+// (spec 11.7).
+func conditionsOf(remediation *unstructured.Unstructured) (conditions []view.Condition) {
+	value, _, _ := unstructured.NestedFieldNoCopy(remediation.Object, "status", "conditions")
+	list, _ := value.([]any)
+	for _, item := range list {
+		fields, _ := item.(map[string]any)
+		text := func(key string) string { s, _ := fields[key].(string); return s }
+		if text("type") == "" {
+			continue
+		}
+		condition := view.Condition{Type: text("type"), Status: text("status"), Reason: text("reason"), Message: text("message")}
+		var since metav1.Time
+		if err := since.UnmarshalQueryParameter(text("lastTransitionTime")); err == nil && !since.IsZero() {
+			condition.Since = &since
+		}
+		conditions = append(conditions, condition)
+	}
+	return conditions
+}

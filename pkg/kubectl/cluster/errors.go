@@ -1,0 +1,128 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Error says in one sentence what is wrong and what to do about it.
+type Error struct {
+	Sentence string
+	// Cause is what has happened, nil if nothing has.
+	Cause error
+}
+
+// Error returns the sentence.
+func (e *Error) Error() string { return e.Sentence }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// roles are the shipped ClusterRoles that permit to read or write a resource, in the words of a sentence.
+var roles = map[string]map[bool]string{
+	v1alpha1.Plural:       {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume"},
+	v1alpha1.BudgetPlural: {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
+	machineHealthChecks:   {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
+	nodes:                 {false: "ask for the ClusterRole nhc-view", true: "ask for the permission to patch nodes"},
+}
+
+// ours are the resources that come with nhc-controller.
+var ours = map[string]bool{v1alpha1.Plural: true, v1alpha1.BudgetPlural: true, machineHealthChecks: true}
+
+const (
+	nodes               = "nodes"
+	machineHealthChecks = "machinehealthchecks"
+)
+
+// reading reports whether a verb changes nothing.
+func reading(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
+
+// Explain returns an error of a request as an *Error. The verb and the plural name of the
+// resource are those of the request.
+func Explain(err error, verb, resource string) error {
+	if err == nil {
+		return nil
+	}
+	if known, ok := errors.AsType[*Error](err); ok {
+		return known
+	}
+	sentence := fmt.Sprintf("Cannot %s %s: %v.", verb, resource, err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		sentence = "Interrupted."
+	case clientcmd.IsEmptyConfig(err):
+		sentence = "No cluster is configured: set KUBECONFIG, or give --kubeconfig or --server."
+	case apierrors.IsUnauthorized(err):
+		sentence = "The API server does not accept your credentials: log in again, or choose another --context."
+	case rbacDenied(err):
+		advice := "ask for the permission"
+		if known := roles[resource]; known != nil {
+			advice = known[!reading(verb)]
+		}
+		sentence = fmt.Sprintf("You may not %s %s: %s.", verb, resource, advice)
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsConflict(err):
+		sentence = fmt.Sprintf("The API server refuses to %s %s: %s.", verb, resource, message(err))
+	case NotServed(err) && !ours[resource]:
+		sentence = fmt.Sprintf("This cluster has no %s.", resource)
+	case NotServed(err):
+		sentence = fmt.Sprintf("This cluster has no %s: install the CustomResourceDefinitions of nhc-controller, or choose another --context.", resource)
+	case apierrors.IsNotFound(err):
+		sentence = fmt.Sprintf("Not found: %s.", message(err))
+	case errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+		sentence = fmt.Sprintf("The API server does not answer in time: try again, or give a longer --request-timeout (%v).", err)
+	case isNetwork(err):
+		sentence = fmt.Sprintf("The API server cannot be reached: check --context, --server and the network (%v).", networkCause(err))
+	}
+	return &Error{Sentence: sentence, Cause: err}
+}
+
+// denied is what the message of a missing permission looks like.
+var denied = regexp.MustCompile(`User ".*" cannot [a-z]+ resource "`)
+
+// rbacDenied reports whether the user lacks a permission, in contrast to what admission refuses.
+func rbacDenied(err error) bool {
+	return apierrors.IsForbidden(err) && denied.MatchString(err.Error())
+}
+
+// NotServed reports whether the API server does not have a resource at all.
+func NotServed(err error) bool {
+	if !apierrors.IsNotFound(err) {
+		return false
+	}
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
+}
+
+// message returns what the API server says, without a full stop.
+func message(err error) string {
+	return strings.TrimRight(err.Error(), ".")
+}
+
+// isNetwork reports whether there was no answer at all. What a file system says looks like it to
+// [net.Error].
+func isNetwork(err error) bool {
+	_, request := errors.AsType[*url.Error](err)
+	_, connection := errors.AsType[*net.OpError](err)
+	return request || connection
+}
+
+// networkCause leaves out the URL of the request.
+func networkCause(err error) error {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		return wrapped.Err
+	}
+	return err
+}

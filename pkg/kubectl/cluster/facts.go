@@ -1,0 +1,145 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// ServiceAccount is that of the controller.
+type ServiceAccount struct{ Namespace, Name string }
+
+// ReadFacts reads what advice about these objects depends on. If the cluster does not answer at all,
+// there are no facts, and what is missing says why.
+func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object, account ServiceAccount) (*lint.Facts, error) {
+	kinds := Kinds{Nodes: true, MachineHealthChecks: slices.ContainsFunc(objects, aboutMachines)}.of(clients)
+	answers := make([]answer, len(kinds))
+	var wg sync.WaitGroup
+	for i := range kinds {
+		kinds[i].required = false // What is linted may be applied before anything is installed.
+		wg.Go(func() { answers[i] = kinds[i].read(ctx, clients) })
+	}
+	wg.Wait()
+	if reason := unreachable(answers); reason != nil {
+		if ctx.Err() != nil {
+			return nil, Explain(reason, "ask", "the cluster")
+		}
+		return NoFacts(Explain(reason, "ask", "the cluster")), nil
+	}
+	snapshot, err := assemble(kinds, answers)
+	if err != nil {
+		return nil, err
+	}
+	facts := &lint.Facts{Asked: true, Snapshot: *snapshot, MachinesKnown: map[string]bool{}, Templates: map[lint.Reference]lint.Template{}}
+	facts.NodesKnown = !slices.ContainsFunc(facts.Missing, func(missing view.Missing) bool { return missing.Resource == nodes })
+	reader := &factsReader{Clients: clients, account: account, facts: facts}
+	for i := range objects {
+		if accepted := objects[i].Accepted; accepted != nil {
+			if err := reader.readAbout(ctx, accepted); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return facts, nil
+}
+
+func aboutMachines(object lint.Object) bool {
+	return object.Accepted != nil && object.Accepted.MachineHealthCheck != nil
+}
+
+// NoFacts are those about a cluster that cannot be asked.
+func NoFacts(reason error) *lint.Facts {
+	return &lint.Facts{Snapshot: view.Snapshot{Missing: []view.Missing{{Resource: "the cluster", Reason: reason.Error()}}}}
+}
+
+// unreachable returns why the cluster has not given a single answer, nil if it has.
+func unreachable(answers []answer) (reason error) {
+	for _, answer := range answers {
+		if answer.err == nil || apierrors.IsForbidden(answer.err) || NotServed(answer.err) {
+			return nil
+		}
+		reason = answer.err
+	}
+	return reason
+}
+
+// factsReader reads what only some objects are about.
+type factsReader struct {
+	*Clients
+	account ServiceAccount
+	facts   *lint.Facts
+	// uncheckable means that the permissions of the controller cannot be asked for.
+	uncheckable bool
+}
+
+func (r *factsReader) readAbout(ctx context.Context, object *lint.Accepted) error {
+	switch {
+	case object.NodeHealthCheck != nil:
+		for _, step := range remediation.Steps(&object.NodeHealthCheck.Spec) {
+			if err := r.readTemplate(ctx, step.Reference, nodeVerbs); err != nil {
+				return err
+			}
+		}
+	case object.MachineHealthCheck != nil:
+		criteria := machinehealth.NewCriteria(object.MachineHealthCheck)
+		if err := r.readMachines(ctx, criteria.API); err != nil {
+			return err
+		}
+		if criteria.Template != nil {
+			reference := *criteria.Template
+			reference.Namespace = object.MachineHealthCheck.Namespace // Spec M12.1.
+			return r.readTemplate(ctx, reference, machineVerbs)
+		}
+	}
+	return nil
+}
+
+// readMachines reads the Machines of an API once.
+func (r *factsReader) readMachines(ctx context.Context, api string) error {
+	if _, asked := r.facts.MachinesKnown[api]; asked {
+		return nil
+	}
+	r.facts.MachinesKnown[api] = false
+	resource := schema.GroupResource{Group: api, Resource: "machines"}.String()
+	mapping, err := r.mapping(schema.GroupVersionKind{Group: api, Kind: "Machine"})
+	if err != nil {
+		return r.miss(resource, "find", err)
+	}
+	machines, err := r.list(ctx, mapping.Resource)
+	if err != nil {
+		return r.miss(resource, "list", err)
+	}
+	r.facts.MachinesKnown[api] = true
+	for _, machine := range machines {
+		r.facts.Machines = append(r.facts.Machines, machinehealth.ParseMachine(machine))
+	}
+	return nil
+}
+
+// miss records what cannot be read, once. It returns an error only if nothing more can be read.
+func (r *factsReader) miss(resource, verb string, err error) error {
+	if ctxEnded(err) {
+		return Explain(err, verb, resource)
+	}
+	if !slices.ContainsFunc(r.facts.Missing, func(missing view.Missing) bool { return missing.Resource == resource }) {
+		r.facts.Missing = append(r.facts.Missing, view.Missing{Resource: resource, Reason: Explain(err, verb, resource).Error()})
+	}
+	return nil
+}
+
+// problem records why a template cannot be used.
+func (r *factsReader) problem(reference *corev1.ObjectReference, problem *remediation.Problem) {
+	r.facts.Templates[lint.ReferenceOf(reference)] = lint.Template{Problem: problem.Message}
+}

@@ -1,0 +1,63 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/pager"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// ReadObjects reads all NodeHealthChecks, MachineHealthChecks and RemediationBudgets as they are
+// stored, with what no client of today understands. Those of a kind that cannot be read are missing.
+func ReadObjects(ctx context.Context, clients *Clients) ([]*unstructured.Unstructured, []view.Missing, error) {
+	var (
+		objects []*unstructured.Unstructured
+		missing []view.Missing
+	)
+	for _, resource := range []schema.GroupVersionResource{
+		v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural),
+		machinev1beta1.SchemeGroupVersion.WithResource(machineHealthChecks),
+		v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural),
+	} {
+		read, err := clients.list(ctx, resource)
+		err = clients.explainForbidden(&kind{resource: resource.Resource, version: resource.GroupVersion()}, err)
+		switch {
+		case err == nil:
+			objects = append(objects, read...)
+		case resource.Resource == v1alpha1.Plural, ctxEnded(err):
+			return nil, nil, Explain(err, "list", resource.Resource)
+		case NotServed(err): // Without the kind, there are no such objects.
+		default:
+			missing = append(missing, view.Missing{Resource: resource.Resource, Reason: Explain(err, "list", resource.Resource).Error()})
+		}
+	}
+	return objects, missing, nil
+}
+
+// list lists a resource, page by page, in the namespace that the user has chosen.
+func (c *Clients) list(ctx context.Context, resource schema.GroupVersionResource) (objects []*unstructured.Unstructured, err error) {
+	client := c.Dynamic.Resource(resource)
+	lister := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
+		if c.Namespace != "" && resource.Group != v1alpha1.SchemeGroupVersion.Group {
+			return client.Namespace(c.Namespace).List(ctx, options)
+		}
+		return client.List(ctx, options)
+	}))
+	err = lister.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		if read, ok := object.(*unstructured.Unstructured); ok {
+			objects = append(objects, read)
+		}
+		return nil
+	})
+	return objects, err
+}

@@ -1,0 +1,143 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// What the controller does with remediation objects for nodes (spec 6.6), and for Machines. Of
+// templates, it needs get.
+var (
+	nodeVerbs     = []string{"get", "list", "watch", "create", "patch", "delete"}
+	machineVerbs  = []string{"get", "list", "watch", "create", "delete"}
+	templateVerbs = []string{"get"}
+)
+
+// readTemplate reads a template, and what the controller may do with it and with its remediation
+// objects.
+func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectReference, verbs []string) error {
+	if _, known := r.facts.Templates[lint.ReferenceOf(&reference)]; known {
+		return nil
+	}
+	step := remediation.Step{Reference: reference}
+	remediationKind, ok := step.RemediationKind()
+	if !ok {
+		return nil // Which needs no cluster to be seen.
+	}
+	templates, err := r.mapping(step.TemplateKind())
+	if err != nil {
+		return r.notServed(&reference, err)
+	}
+	remediations, err := r.mapping(remediationKind)
+	if err != nil {
+		return r.notServed(&reference, err)
+	}
+	namespaced := templates.Scope.Name() == meta.RESTScopeNameNamespace
+	problem := remediation.CheckScope(step, namespaced)
+	if problem == nil {
+		problem = remediation.CheckRemediationScope(step, namespaced, remediations.Scope.Name() == meta.RESTScopeNameNamespace)
+	}
+	if problem != nil {
+		r.problem(&reference, problem)
+		return nil
+	}
+	known := lint.Template{}
+	var read *unstructured.Unstructured
+	if namespaced {
+		read, err = r.Dynamic.Resource(templates.Resource).Namespace(reference.Namespace).Get(ctx, reference.Name, metav1.GetOptions{})
+	} else {
+		read, err = r.Dynamic.Resource(templates.Resource).Get(ctx, reference.Name, metav1.GetOptions{})
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		known.Problem = remediation.NotFound(reference, err.Error()).Message
+	case err != nil:
+		if err := r.miss(templates.Resource.GroupResource().String(), "get", err); err != nil {
+			return err
+		}
+	default:
+		known.Object = object.ParseTemplate(read)
+	}
+	for _, asked := range []struct {
+		resource schema.GroupVersionResource
+		verbs    []string
+	}{{templates.Resource, templateVerbs}, {remediations.Resource, verbs}} {
+		verb, err := r.refused(ctx, asked.resource.GroupResource(), reference.Namespace, asked.verbs)
+		if err != nil {
+			return err
+		}
+		if verb != "" {
+			known.Forbidden = append(known.Forbidden, remediation.Forbidden(verb, asked.resource.GroupResource()).Message)
+		}
+	}
+	r.facts.Templates[lint.ReferenceOf(&reference)] = known
+	return nil
+}
+
+// notServed records that a kind of a template does not exist, or that this cannot be known.
+func (r *factsReader) notServed(reference *corev1.ObjectReference, err error) error {
+	if !meta.IsNoMatchError(err) {
+		return r.miss(reference.Kind, "find", err)
+	}
+	r.problem(reference, remediation.NotFound(*reference, err.Error()))
+	return nil
+}
+
+// mapping returns how a kind is served. Without a version, any will do.
+func (c *Clients) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapper, err := c.Mapper()
+	if err != nil {
+		return nil, err
+	}
+	if kind.Version == "" {
+		return mapper.RESTMapping(kind.GroupKind())
+	}
+	return mapper.RESTMapping(kind.GroupKind(), kind.Version)
+}
+
+// refused returns the first verb that the controller may not do on a resource, empty if it may do all,
+// or if nobody may ask.
+func (r *factsReader) refused(ctx context.Context, resource schema.GroupResource, namespace string, verbs []string) (string, error) {
+	for _, verb := range verbs {
+		if r.uncheckable {
+			return "", nil
+		}
+		review, err := r.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:   fmt.Sprintf("system:serviceaccount:%s:%s", r.account.Namespace, r.account.Name),
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + r.account.Namespace, "system:authenticated"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Group: resource.Group, Resource: resource.Resource, Verb: verb, Namespace: namespace,
+				},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			r.uncheckable = true
+			if ctxEnded(err) {
+				return "", Explain(err, "create", "subjectaccessreviews")
+			}
+			r.facts.Missing = append(r.facts.Missing, view.Missing{Resource: "the permissions of the controller", Reason: Explain(err, "create", "subjectaccessreviews").Error()})
+			return "", nil
+		}
+		if !review.Status.Allowed {
+			return verb, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,154 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// Watch is a snapshot that follows the cluster.
+type Watch struct {
+	kinds     []kind
+	informers []cache.SharedIndexInformer // nil for a kind that could not be read at the start.
+	first     []answer
+	changed   chan struct{}
+	running   sync.WaitGroup
+
+	mu sync.Mutex
+	// failing are the errors of kinds whose last request has failed, by resource.
+	failing map[string]error
+}
+
+// NewWatch reads the kinds once, so that what cannot be read is known, and then follows those
+// that can until the context ends. Wait returns when it has stopped.
+func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, error) {
+	w := &Watch{kinds: wanted.of(clients), changed: make(chan struct{}, 1), failing: map[string]error{}}
+	w.first = make([]answer, len(w.kinds))
+	w.informers = make([]cache.SharedIndexInformer, len(w.kinds))
+	var synced []cache.InformerSynced
+	for i := range w.kinds {
+		// One object is enough to know whether the kind can be read.
+		_, err := w.kinds[i].list(ctx, metav1.ListOptions{Limit: 1})
+		if w.first[i].err = clients.explainForbidden(&w.kinds[i], err); err != nil {
+			continue
+		}
+		informer, err := w.inform(&w.kinds[i])
+		if err != nil {
+			return nil, err
+		}
+		w.informers[i], synced = informer, append(synced, informer.HasSynced)
+	}
+	if _, err := assemble(w.kinds, w.first); err != nil {
+		return nil, err
+	}
+	for _, informer := range w.informers {
+		if informer != nil {
+			w.running.Go(func() { informer.RunWithContext(ctx) })
+		}
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		w.Wait()
+		return nil, Explain(context.Cause(ctx), "watch", w.kinds[0].resource)
+	}
+	return w, nil
+}
+
+// Wait waits until everything has stopped.
+func (w *Watch) Wait() { w.running.Wait() }
+
+// Changed gets a value when the snapshot may have changed since the last one.
+func (w *Watch) Changed() <-chan struct{} { return w.changed }
+
+// inform returns an informer of a kind.
+func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := k.list(ctx, options)
+			w.answered(k.resource, err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			stream, err := k.watch(ctx, options)
+			w.answered(k.resource, err)
+			return stream, err
+		},
+	}, k.object, 0, nil)
+	// The errors are shown, not logged.
+	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
+		return nil, fmt.Errorf("preparing the watch: %w", err)
+	}
+	if err := informer.SetTransform(trim); err != nil {
+		return nil, fmt.Errorf("preparing the watch: %w", err)
+	}
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.change() }, UpdateFunc: func(any, any) { w.change() }, DeleteFunc: func(any) { w.change() },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the watch: %w", err)
+	}
+	return informer, nil
+}
+
+// answered records whether a request has failed.
+func (w *Watch) answered(resource string, err error) {
+	w.mu.Lock()
+	_, failed := w.failing[resource]
+	if err != nil && !ctxEnded(err) {
+		w.failing[resource] = err
+	} else {
+		delete(w.failing, resource)
+	}
+	w.mu.Unlock()
+	if failed != (err != nil) {
+		w.change()
+	}
+}
+
+func (w *Watch) change() {
+	select {
+	case w.changed <- struct{}{}:
+	default: // The next look shows this change, too.
+	}
+}
+
+// Snapshot returns what is known now. A kind that cannot be read at the moment is there as it was
+// last, and named among what is missing.
+func (w *Watch) Snapshot() *view.Snapshot {
+	answers := make([]answer, len(w.kinds))
+	for i, informer := range w.informers {
+		if informer == nil {
+			answers[i].err = w.first[i].err
+			continue
+		}
+		for _, object := range informer.GetStore().List() {
+			answers[i].objects = append(answers[i].objects, object.(runtime.Object))
+		}
+	}
+	snapshot, err := assemble(w.kinds, answers)
+	if err != nil {
+		return &view.Snapshot{} // NewWatch has found all required kinds.
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.kinds {
+		resource := w.kinds[i].resource
+		if err := w.failing[resource]; err != nil {
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: "news of " + resource, Reason: Explain(err, "watch", resource).Error()})
+		}
+	}
+	return snapshot
+}
+
+// ctxEnded reports whether a request failed because nobody waits for it any more.
+func ctxEnded(err error) bool { return errors.Is(err, context.Canceled) }

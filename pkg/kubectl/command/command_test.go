@@ -1,0 +1,161 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+)
+
+// run runs a command without a cluster.
+func run(t *testing.T, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	streams, _, outBuffer, errBuffer := genericiooptions.NewTestIOStreams()
+	environment := Environment{IOStreams: streams, Now: time.Now, Getenv: func(string) string { return "" }}
+	code = Run(t.Context(), environment, append([]string{"--kubeconfig=/does/not/exist"}, args...))
+	return outBuffer.String(), errBuffer.String(), code
+}
+
+// TestErrors: one sentence, and exit code 1.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"Error: unknown command \"statsu\" for \"kubectl nhc\"":                                {"statsu"},
+		"Error: unknown flag: --wach\n":                                                        {"status", "--wach"},
+		"Error: Say why, with --reason: others see it, and resume by it.\n":                    {"pause", "a"},
+		"Error: Name the NodeHealthChecks, or give --all.\n":                                   {"resume"},
+		"Error: Give either --reason or --all-reasons.\n":                                      {"resume", "a", "--reason=b", "--all-reasons"},
+		"Error: There is no dry run \"maybe\": use one of none, client, server.\n":             {"hold", "a", "--dry-run=maybe"},
+		"Error: A timeline is for people: leave out --timeline or --output.\n":                 {"history", "--timeline", "-o", "json"},
+		"Error: There is no output format \"xml\" here: use one of text, json, yaml, name.\n":  {"hold", "a", "-o", "xml"},
+		"Error: requires at least 1 arg(s), only received 0\n":                                 {"release"},
+		"Error: Cannot use the kubeconfig: stat /does/not/exist: no such file or directory.\n": {"status"},
+	} {
+		out, errOut, code := run(t, args...)
+		require.Contains(t, errOut, want, args)
+		require.Empty(t, out, args)
+		require.Equal(t, ExitError, code, args)
+	}
+}
+
+// TestHelp: every command has an example or is explained, and a group.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, command := range New(Environment{}).Commands() {
+		if command.Name() == "version" {
+			continue
+		}
+		require.NotEmpty(t, command.Long, command.Name())
+		require.NotEmpty(t, command.GroupID, command.Name())
+	}
+	out, _, code := run(t)
+	require.Contains(t, out, "confirm-healthy")
+	require.Equal(t, ExitOK, code)
+}
+
+// TestAPIServer: answers that no cluster should give.
+func TestAPIServer(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		status int
+		body   string
+		want   string
+	}{
+		"no CRD":        {http.StatusNotFound, "404 page not found", "Error: This cluster has no nodehealthchecks: install the CustomResourceDefinitions of nhc-controller, or choose another --context.\n"},
+		"login":         {http.StatusUnauthorized, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`, "Error: The API server does not accept your credentials: log in again, or choose another --context.\n"},
+		"no JSON":       {http.StatusOK, "<html>\x1b[2J", "Error: Cannot list nodehealthchecks: "},
+		"another shape": {http.StatusOK, `{"kind":"NodeHealthCheckList","apiVersion":"remediation.medik8s.io/v1alpha1","items":[{"spec":"none"}]}`, "Error: Cannot list nodehealthchecks: "},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(tc.status)
+			_, _ = w.Write([]byte(tc.body))
+		}))
+		out, errOut, code := runAgainst(t, server.URL, "status")
+		server.Close()
+		require.Contains(t, errOut, tc.want, name)
+		require.NotContains(t, errOut, "\x1b", name)
+		require.Equal(t, 1, bytes.Count([]byte(errOut), []byte("\n")), "%s: one line: %s", name, errOut)
+		require.Empty(t, out, name)
+		require.Equal(t, ExitError, code, name)
+	}
+}
+
+func runAgainst(t *testing.T, server string, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	streams, _, outBuffer, errBuffer := genericiooptions.NewTestIOStreams()
+	environment := Environment{IOStreams: streams, Now: time.Now, Getenv: func(string) string { return "" }}
+	code = Run(t.Context(), environment, append([]string{"--server=" + server}, args...))
+	return outBuffer.String(), errBuffer.String(), code
+}
+
+func TestExplainSeveral(t *testing.T) {
+	t.Parallel()
+	err := errors.Join(&cluster.Error{Sentence: "One."}, errors.New("two"))
+	require.Equal(t, []string{"One.", "two"}, explain(err))
+}
+
+func TestProposals(t *testing.T) {
+	t.Parallel()
+	names := []string{"workers", "gpu", "control-plane", "workers-eu", "node-11", "node-12"}
+	for name, want := range map[string][]string{
+		"wokers":  {"workers"},
+		"worker":  {"workers", "workers-eu"},
+		"node-1":  {"node-11", "node-12"},
+		"plane":   {"control-plane"},
+		"storage": {},
+		"":        {"workers", "gpu", "control-plane"},
+	} {
+		require.Equal(t, want, proposals(name, names), name)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"kitten", "sitting", 3}, {"node-1", "node-2", 1}, {"ab", "ba", 2}} {
+		require.Equal(t, tc.want, distance(tc.a, tc.b))
+		require.Equal(t, tc.want, distance(tc.b, tc.a))
+	}
+}
+
+func TestParseAge(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"7d": 7 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute} {
+		age, err := parseAge(text)
+		require.NoError(t, err)
+		require.Equal(t, want, age)
+	}
+	for _, text := range []string{"", "d", "-1h", "1.5d", "99999d", "soon"} {
+		_, err := parseAge(text)
+		require.ErrorContains(t, err, "is no age", text)
+	}
+}
+
+// TestColours: only on a terminal.
+func TestColours(t *testing.T) {
+	t.Parallel()
+	r := &root{Environment: Environment{IOStreams: genericiooptions.NewTestIOStreamsDiscard(), Getenv: func(string) string { return "" }}}
+	require.Zero(t, r.terminalOptions())
+}
+
+// TestCompletionWithoutCluster: nothing is completed, and nothing is printed between the words of a shell.
+func TestCompletionWithoutCluster(t *testing.T) {
+	t.Parallel()
+	out, _, code := run(t, cobra.ShellCompNoDescRequestCmd, "status", "")
+	require.Equal(t, ":4\n", out)
+	require.Equal(t, ExitOK, code)
+}

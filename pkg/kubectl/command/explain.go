@@ -1,0 +1,76 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// defaultLeaseNamespace is where the controller keeps the leases of nodes (spec 3).
+const defaultLeaseNamespace = "medik8s-leases"
+
+func (r *root) explain() *cobra.Command {
+	command := &cobra.Command{
+		Use:     "explain",
+		Short:   "Explain why a node is remediated, or why not",
+		Long:    `Explains what the health checks make of something. So far, of a node.`,
+		Example: `  kubectl nhc explain node node-3`,
+		GroupID: looking,
+		Args:    cobra.NoArgs,
+		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(r.explainNode())
+	return command
+}
+
+func (r *root) explainNode() *cobra.Command {
+	var (
+		out            output
+		leaseNamespace string
+	)
+	command := &cobra.Command{
+		Use:   "node NODE",
+		Short: "Explain why a node is remediated, or why not",
+		Long: `Compares the conditions of a node with each NodeHealthCheck that selects it, or says why none
+does. Shows every check that it has to pass before a remediation begins, in the order in
+which the controller asks, with the numbers that it has reported last; what happens next
+and when; the steps with the conditions of their remediation objects; the lease of the
+node; and recent events.`,
+		Example:           `  kubectl nhc explain node node-3`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.NodeNames)),
+		RunE: func(command *cobra.Command, args []string) error {
+			ctx, node := command.Context(), args[0]
+			clients, err := r.clients()
+			if err != nil {
+				return err
+			}
+			snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{Nodes: true, MachineHealthChecks: true})
+			if err != nil {
+				return err
+			}
+			details, err := cluster.ReadDetails(ctx, clients, snapshot, node, leaseNamespace)
+			if err != nil {
+				return err
+			}
+			explanation := view.NewExplanation(node, snapshot, details, r.Now())
+			if explanation == nil {
+				return notFound("Node", node, view.NodeNames(snapshot), "kubectl get nodes")
+			}
+			if !out.forPeople() {
+				return r.encode(out.format, explanation)
+			}
+			printer := r.printer()
+			render.Explanation(printer, explanation)
+			return printed(printer)
+		},
+	}
+	out.add(command, formatTable, formatJSON, formatYAML)
+	command.Flags().StringVar(&leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
+	return command
+}

@@ -1,0 +1,107 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+func (r *root) history() *cobra.Command {
+	var (
+		out      output
+		node     string
+		since    string
+		timeline bool
+	)
+	command := &cobra.Command{
+		Use:   "history [NAME]",
+		Short: "Show what happened before, as a table or as a timeline",
+		Long: `Shows the episodes that the status of NodeHealthChecks and MachineHealthChecks records: when a
+node became unhealthy, what was tried, how long it took, and how it ended. With a NAME,
+only those of that health check. Status keeps 20 episodes by default, see
+spec.remediationHistoryLimit.`,
+		Example: `  kubectl nhc history
+  kubectl nhc history workers --since 7d --timeline
+  kubectl nhc history --node node-3 -o wide`,
+		GroupID:           looking,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.HealthCheckNames)),
+		RunE: func(command *cobra.Command, args []string) error {
+			now := r.Now()
+			filter := view.Filter{Node: node}
+			if since != "" {
+				age, err := parseAge(since)
+				if err != nil {
+					return err
+				}
+				filter.Since = now.Add(-age)
+			}
+			if timeline && !out.forPeople() {
+				return &cluster.Error{Sentence: "A timeline is for people: leave out --timeline or --output."}
+			}
+			clients, err := r.clients()
+			if err != nil {
+				return err
+			}
+			snapshot, err := cluster.Read(command.Context(), clients, cluster.Kinds{MachineHealthChecks: true})
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				filter.Check = args[0]
+				if names := view.Checks(snapshot); !slices.Contains(names, filter.Check) {
+					return notFound("health check", filter.Check, names, "kubectl nhc status")
+				}
+			}
+			return r.printHistory(view.NewHistory(snapshot, filter, now), out, timeline)
+		},
+	}
+	out.add(command, formatTable, formatWide, formatJSON, formatYAML)
+	command.Flags().StringVar(&node, "node", "", "Show only this node or Machine")
+	command.Flags().StringVar(&since, "since", "", "Show only what had not ended this long ago, such as 12h or 7d")
+	command.Flags().BoolVar(&timeline, "timeline", false, "Show one line per node, with a bar for each episode")
+	_ = command.RegisterFlagCompletionFunc("node", cobra.CompletionFunc(r.complete(true, cluster.NodeNames))) // The flag exists.
+	return command
+}
+
+func (r *root) printHistory(history *view.History, out output, timeline bool) error {
+	if !out.forPeople() {
+		return r.encode(out.format, history)
+	}
+	printer := r.printer()
+	if timeline {
+		render.Timeline(printer, history)
+	} else {
+		render.History(printer, history, out.format == formatWide)
+	}
+	return printed(printer)
+}
+
+// parseAge reads a duration that may be given in days or weeks.
+func parseAge(text string) (time.Duration, error) {
+	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		digits, found := strings.CutSuffix(text, unit)
+		if !found {
+			continue
+		}
+		if n, err := strconv.ParseUint(digits, 10, 12); err == nil {
+			return time.Duration(n) * length, nil
+		}
+	}
+	age, err := time.ParseDuration(text)
+	if err != nil || age < 0 {
+		return 0, &cluster.Error{Sentence: fmt.Sprintf("%q is no age: give one such as 90m, 12h, 7d or 2w.", text), Cause: err}
+	}
+	return age, nil
+}

@@ -1,0 +1,107 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/intervention"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+)
+
+// formatText is the format of what says what was done.
+const formatText = "text"
+
+// change is a command that changes something.
+type change struct {
+	*root
+	output output
+	dryRun string
+}
+
+// intervention returns a command that changes something, with the flags that all of them have.
+func (r *root) intervention(command *cobra.Command) (*cobra.Command, *change) {
+	c := &change{root: r}
+	command.GroupID = intervening
+	c.output.add(command, formatText, formatJSON, formatYAML, formatName)
+	modes := []string{string(intervention.DryRunNone), string(intervention.DryRunClient), string(intervention.DryRunServer)}
+	command.Flags().StringVar(&c.dryRun, "dry-run", modes[0], "none: make the change; client: send nothing; server: have it checked, and not stored")
+	_ = command.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp)) // The flag exists.
+	return command, c
+}
+
+// intervener returns who makes the changes.
+func (c *change) intervener() (*intervention.Intervener, error) {
+	mode := intervention.DryRun(c.dryRun)
+	switch mode {
+	case intervention.DryRunNone, intervention.DryRunClient, intervention.DryRunServer:
+	default:
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("There is no dry run %q: use one of none, client, server.", c.dryRun)}
+	}
+	clients, err := c.clients()
+	if err != nil {
+		return nil, err
+	}
+	return &intervention.Intervener{Clients: clients, DryRun: mode}, nil
+}
+
+// report prints what has become of an intervention.
+func (c *change) report(result intervention.Result) error {
+	switch c.output.format {
+	case formatText:
+		text := result.Resource.Resource
+		if kind := singular[text]; kind != "" {
+			text = kind
+		}
+		text += " " + result.Name + " " + result.Text + "."
+		if c.dryRun != string(intervention.DryRunNone) {
+			text += " (" + c.dryRun + " dry run)"
+		}
+		printer := c.printer()
+		printer.Line(0, terminal.Text(text))
+		return printed(printer)
+	case formatName:
+		return c.printName(result.Resource, result.Name)
+	default:
+		return c.encode(c.output.format, result.Object)
+	}
+}
+
+// singular are the names of kinds in sentences.
+var singular = map[string]string{v1alpha1.Plural: v1alpha1.Kind, v1alpha1.BudgetPlural: v1alpha1.BudgetKind, "nodes": "Node"}
+
+// each does the same to several objects. It goes on after an error.
+func (c *change) each(ctx context.Context, names []string, kind string, list func(context.Context, *cluster.Clients) ([]string, error), do func(*intervention.Intervener, string) (intervention.Result, error)) error {
+	intervener, err := c.intervener()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		result, err := do(intervener, name)
+		if apierrors.IsNotFound(err) && !cluster.NotServed(err) {
+			known, listErr := list(ctx, intervener.Clients)
+			if listErr == nil {
+				err = notFound(kind, name, known, "kubectl get "+kind)
+			}
+		}
+		if apierrors.IsConflict(err) {
+			err = &cluster.Error{Sentence: fmt.Sprintf("%s %s changes all the time: try again.", kind, name), Cause: err}
+		}
+		if err == nil {
+			err = c.report(result)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,247 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/manifest"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
+)
+
+// factsTimeout is how long a cluster is waited for when files are linted: without it, they are
+// linted offline.
+const factsTimeout = 30 * time.Second
+
+// lintOptions are the flags of lint.
+type lintOptions struct {
+	out                        output
+	files                      []string
+	recursive, offline, strict bool
+	account                    string
+}
+
+func (r *root) lint() *cobra.Command {
+	var options lintOptions
+	command := &cobra.Command{
+		Use:   "lint [NAME | -f FILE]",
+		Short: "Check health checks and budgets, in files or in the cluster",
+		Long: `Checks NodeHealthChecks, MachineHealthChecks and RemediationBudgets: those in files, or
+those of the cluster, all of them or the ones of a NAME. A MachineHealthCheck is named
+NAMESPACE/NAME.
+
+An error is what the API server refuses, in its words; no cluster is needed for that. Advice
+is about what it accepts: a limit that lets nothing begin, durations shorter than a
+reboot, and, compared with the cluster, selectors that overlap, select no node, or mix
+control plane and workers; templates and permissions that are missing. Where there is no
+cluster, or with --offline, that part is left out, and the last lines say so.
+
+It exits with 0 if there are no errors, and with 1 if there are, or if something cannot be
+read. With --strict, it also exits with 1 if there is advice.`,
+		Example: `  kubectl nhc lint
+  kubectl nhc lint workers
+  kubectl nhc lint -f nodehealthchecks/ --offline --strict
+  helm template ./chart | kubectl nhc lint -f -`,
+		GroupID:           looking,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.HealthCheckNames)),
+		RunE: func(command *cobra.Command, args []string) error {
+			return r.runLint(command.Context(), &options, args)
+		},
+	}
+	options.out.add(command, formatTable, formatJSON, formatYAML)
+	command.Flags().StringSliceVarP(&options.files, "filename", "f", nil, "Files or directories to check, or - for standard input")
+	command.Flags().BoolVarP(&options.recursive, "recursive", "R", false, "Check the directories in a directory, too")
+	command.Flags().BoolVar(&options.offline, "offline", false, "Ask no cluster: check only what the files say")
+	command.Flags().BoolVar(&options.strict, "strict", false, "Exit with 1 also if there is advice")
+	command.Flags().StringVar(&options.account, "service-account", defaultServiceAccount, "ServiceAccount of the controller, whose permissions are checked")
+	return command
+}
+
+// defaultServiceAccount is the one of the manifests.
+const defaultServiceAccount = "nhc-system/nhc-controller"
+
+func (r *root) runLint(ctx context.Context, options *lintOptions, args []string) error {
+	account, err := options.check(args)
+	if err != nil {
+		return err
+	}
+	rules, err := admission.Shipped()
+	if err != nil {
+		return err
+	}
+	var objects []lint.Object
+	var facts *lint.Facts
+	if len(options.files) > 0 {
+		if objects, err = r.lintFiles(ctx, rules, options); err != nil {
+			return err
+		}
+		facts, err = r.factsAbout(ctx, objects, options.offline, account)
+	} else {
+		objects, facts, err = r.lintCluster(ctx, rules, args, account)
+	}
+	if err != nil {
+		return err
+	}
+	facts.Merge(objects)
+	report := lint.NewReport(objects, facts)
+	report.Offline = options.offline
+	if err := r.printReport(report, options.out); err != nil {
+		return err
+	}
+	if report.Errors > 0 || options.strict && report.Advice > 0 {
+		return &cluster.Error{Sentence: "There is something to correct: " + report.Summary()}
+	}
+	return nil
+}
+
+// check returns the ServiceAccount, or what is wrong with the flags.
+func (o *lintOptions) check(args []string) (account cluster.ServiceAccount, err error) {
+	namespace, name, ok := strings.Cut(o.account, "/")
+	switch {
+	case len(args) > 0 && len(o.files) > 0:
+		return account, &cluster.Error{Sentence: "Give either a NAME or --filename."}
+	case o.offline && len(o.files) == 0:
+		return account, &cluster.Error{Sentence: "Give files with --filename: what is in the cluster cannot be read offline."}
+	case !ok || namespace == "" || name == "":
+		return account, &cluster.Error{Sentence: fmt.Sprintf("%q is no ServiceAccount: give it as NAMESPACE/NAME.", o.account)}
+	}
+	return cluster.ServiceAccount{Namespace: namespace, Name: name}, nil
+}
+
+// lintFiles judges what files have as admission does.
+func (r *root) lintFiles(ctx context.Context, rules *admission.Rules, options *lintOptions) ([]lint.Object, error) {
+	documents, err := manifest.ReadFiles(options.files, options.recursive, r.In)
+	if err != nil {
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("Cannot read what is to be checked: %v.", err), Cause: err}
+	}
+	several := map[string]bool{}
+	for _, document := range documents {
+		several[document.Source] = several[document.Source] || document.Number > 1
+	}
+	objects := make([]lint.Object, 0, len(documents))
+	for _, document := range documents {
+		source := document.Source
+		if document.Object != nil {
+			judged, err := judge(ctx, rules, document.Object, source)
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, judged)
+			continue
+		}
+		if several[source] {
+			source = fmt.Sprintf("%s, document %d", source, document.Number)
+		}
+		objects = append(objects, lint.Unreadable(source, document.Problem))
+	}
+	return objects, nil
+}
+
+// judge returns an object with what admission says of it.
+func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Unstructured, source string) (lint.Object, error) {
+	judged := lint.Object{Source: source, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), Findings: []lint.Finding{}}
+	if !rules.Knows(object.GroupVersionKind().GroupKind()) {
+		judged.Skipped = true
+		return judged, nil
+	}
+	answer, err := rules.Create(ctx, object)
+	if err != nil {
+		return judged, err
+	}
+	for _, cause := range answer.Causes {
+		judged.Refuse(cause.Field, cause.Message)
+	}
+	for _, path := range answer.Unknown {
+		judged.RefuseUnknown(path)
+	}
+	if len(answer.Causes) > 0 {
+		return judged, nil
+	}
+	accepted, err := lint.NewAccepted(answer.Object)
+	if err != nil {
+		judged.Refuse("", err.Error())
+		return judged, nil
+	}
+	judged.Accepted = accepted
+	return judged, nil
+}
+
+// factsAbout asks the cluster about objects of files, if there is one.
+func (r *root) factsAbout(ctx context.Context, objects []lint.Object, offline bool, account cluster.ServiceAccount) (*lint.Facts, error) {
+	if offline {
+		return &lint.Facts{}, nil
+	}
+	clients, err := r.clients()
+	if err != nil {
+		return cluster.NoFacts(err), nil
+	}
+	limited, cancel := context.WithTimeout(ctx, factsTimeout)
+	defer cancel()
+	facts, err := cluster.ReadFacts(limited, clients, objects, account)
+	if err != nil && ctx.Err() == nil {
+		return cluster.NoFacts(err), nil
+	}
+	return facts, err
+}
+
+// lintCluster judges what is stored in the cluster.
+func (r *root) lintCluster(ctx context.Context, rules *admission.Rules, args []string, account cluster.ServiceAccount) ([]lint.Object, *lint.Facts, error) {
+	clients, err := r.clients()
+	if err != nil {
+		return nil, nil, err
+	}
+	stored, missing, err := cluster.ReadObjects(ctx, clients)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, names := []lint.Object{}, []string{}
+	for _, object := range stored {
+		name := object.GetName()
+		if object.GetNamespace() != "" {
+			name = object.GetNamespace() + "/" + name
+		}
+		names = append(names, name)
+		if len(args) > 0 && args[0] != name {
+			continue
+		}
+		judged, err := judge(ctx, rules, object, "")
+		if err != nil {
+			return nil, nil, err
+		}
+		objects = append(objects, judged)
+	}
+	if len(args) > 0 && len(objects) == 0 {
+		return nil, nil, notFound("health check or budget", args[0], names, "kubectl nhc status")
+	}
+	facts, err := cluster.ReadFacts(ctx, clients, objects, account)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, kind := range missing {
+		if !slices.Contains(facts.Missing, kind) {
+			facts.Missing = append(facts.Missing, kind)
+		}
+	}
+	return objects, facts, nil
+}
+
+func (r *root) printReport(report *lint.Report, out output) error {
+	if !out.forPeople() {
+		return r.encode(out.format, report)
+	}
+	printer := r.printer()
+	render.Lint(printer, report)
+	return printed(printer)
+}

@@ -1,0 +1,110 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package command has the commands of kubectl nhc: what they read, and how they print it. Each
+// command is a file. No command ends the process, or reads the clock or the environment by itself.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+)
+
+// Environment is what the commands get from the process.
+type Environment struct {
+	genericiooptions.IOStreams
+	// Now reads the clock. Times are printed in the location of what it returns.
+	Now func() time.Time
+	// Getenv reads a variable of the environment.
+	Getenv func(string) string
+}
+
+// Exit codes.
+const (
+	// ExitOK means that what was asked for was shown or done, also if the view is partial.
+	ExitOK = 0
+	// ExitError means that it was not. Standard error has one sentence.
+	ExitError = 1
+)
+
+// Run runs the command with these arguments, and returns its exit code.
+func Run(ctx context.Context, environment Environment, args []string) int {
+	command := New(environment) //nolint:contextcheck // Completions take the context of the command.
+	command.SetArgs(args)
+	err := command.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	for _, sentence := range explain(err) {
+		fmt.Fprintln(environment.ErrOut, "Error: "+terminal.Clean(sentence))
+	}
+	return ExitError
+}
+
+// explain returns the sentences of an error, one for each object that a command has failed for.
+func explain(err error) (sentences []string) {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range several.Unwrap() {
+			sentences = append(sentences, explain(one)...)
+		}
+		return sentences
+	}
+	if known, ok := errors.AsType[*cluster.Error](err); ok {
+		return []string{known.Sentence}
+	}
+	return []string{err.Error()}
+}
+
+// root is what all commands share.
+type root struct {
+	Environment
+	config *genericclioptions.ConfigFlags
+}
+
+// New returns the command kubectl nhc.
+func New(environment Environment) *cobra.Command {
+	r := &root{Environment: environment, config: genericclioptions.NewConfigFlags(true)}
+	command := &cobra.Command{
+		Use:         "nhc",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl nhc"},
+		Short:       "Show what nhc-controller does about unhealthy nodes, and intervene",
+		Long: `kubectl nhc shows what NodeHealthChecks, MachineHealthChecks and RemediationBudgets do
+about unhealthy nodes, why they do no more, who is next, and what happened before. It
+also makes the changes that people need at night: pause, stop, hold a node, confirm
+that one is healthy.
+
+It exits with 0 if what was asked for was shown or done, and with 1 if not.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	r.config.AddFlags(command.PersistentFlags())
+	command.SetIn(environment.In)
+	command.SetOut(environment.Out)
+	command.SetErr(environment.ErrOut)
+	command.AddGroup(&cobra.Group{ID: looking, Title: "Look:"}, &cobra.Group{ID: intervening, Title: "Intervene:"})
+	command.AddCommand(r.status(), r.history(), r.explain(), r.lint(), r.pause(), r.resume(), r.stopAll(), r.resumeAll(), r.hold(), r.release(), r.confirmHealthy(), r.version())
+	r.completeFlags(command)
+	return command
+}
+
+// Groups of commands.
+const (
+	looking     = "look"
+	intervening = "intervene"
+)
+
+// clients returns the clients of the user. An error says what to do about it.
+func (r *root) clients() (*cluster.Clients, error) {
+	return cluster.Connect(r.config, r.ErrOut)
+}

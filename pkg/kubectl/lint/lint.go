@@ -1,0 +1,190 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lint finds what admission accepts in a NodeHealthCheck, a MachineHealthCheck or a
+// RemediationBudget, and is probably a mistake: a limit that lets nothing begin, a selector of no node, a
+// template that is missing. It is pure: what it knows of a cluster it is told as Facts, and it judges
+// with the packages of the controller.
+package lint
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// Severity tells what the API server refuses from what is only not advisable.
+type Severity string
+
+const (
+	// Error means that the API server, or kubectl, refuses the object.
+	Error Severity = "error"
+	// Advice means that the object is accepted, and probably not what was meant.
+	Advice Severity = "advice"
+)
+
+// Finding is one thing that is wrong with an object.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	// Field is the path of the field, empty if it is the object as a whole.
+	Field string `json:"field,omitempty"`
+	// What is wrong, and what to Do about it.
+	What string `json:"what"`
+	Do   string `json:"do,omitempty"`
+}
+
+// Facts are what is known about a cluster.
+type Facts struct {
+	// Asked means that there is a cluster. Otherwise nothing is known.
+	Asked bool
+	// Snapshot has the Nodes and the health checks of the cluster, with what is to be applied in the place
+	// of what is there.
+	view.Snapshot
+	// NodesKnown means that the Nodes were read, also if there are none.
+	NodesKnown bool
+	// Machines are those of the APIs in MachinesKnown.
+	Machines      []*machinehealth.Machine
+	MachinesKnown map[string]bool
+	// Templates are what is known of templates.
+	Templates map[Reference]Template
+}
+
+// Reference identifies a template.
+type Reference struct {
+	schema.GroupVersionKind
+	Namespace, Name string
+}
+
+// ReferenceOf returns what identifies a template.
+func ReferenceOf(reference *corev1.ObjectReference) Reference {
+	return Reference{GroupVersionKind: reference.GroupVersionKind(), Namespace: reference.Namespace, Name: reference.Name}
+}
+
+// Template is what is known of a template.
+type Template struct {
+	// Problem is why the controller cannot use it: it is missing, or its kind is. Empty if it can,
+	// as far as is known.
+	Problem string
+	// Object is the template, nil if it was not read.
+	Object *object.Template
+	// Forbidden are the permissions that the controller lacks for it and its remediation objects.
+	Forbidden []string
+}
+
+// findings collects advice about one object.
+type findings []Finding
+
+// advise adds advice: what is wrong with a field, and what to do about it.
+func (f *findings) advise(field, do, what string, args ...any) {
+	*f = append(*f, Finding{Severity: Advice, Field: field, What: fmt.Sprintf(what, args...), Do: do})
+}
+
+// largest is up to how many nodes a percentage is tried with: from a hundred on, each percentage
+// that ever stands for more than none, or fewer than all, does.
+const largest = 200
+
+// Durations that a healthy machine needs. What is shorter takes a reboot for a failure.
+const (
+	// usualReboot is how long a virtual machine takes to reboot; hardware takes several times as long.
+	usualReboot = 2 * time.Minute
+	// usualStart is how long a kubelet may report that it is not ready when it starts.
+	usualStart = time.Minute
+	// usualProvisioning is how long a provider takes until a new Machine has a Node.
+	usualProvisioning = 5 * time.Minute
+)
+
+// conditions judges the conditions that make a node unhealthy. The last part of the path of their
+// durations has a name of its own for each kind.
+func (f *findings) conditions(conditions []condition, duration string, nodes []*corev1.Node) {
+	for i, c := range conditions {
+		path := fmt.Sprintf("spec.unhealthyConditions[%d]", i)
+		f.duration(path+"."+duration, &c)
+		switch {
+		case !slices.Contains([]corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}, c.status):
+			f.advise(path+".status", `use "True", "False" or Unknown`, "A condition never has the status %q: this one never matches", c.status)
+		case c.kind == corev1.NodeReady && c.status == corev1.ConditionTrue:
+			f.advise(path+".status", `use "False" and Unknown`, "Healthy nodes have Ready=True: all of them would be remediated")
+		}
+		if c.kind != terminating {
+			f.unknownType(path+".type", c.kind, nodes)
+		}
+	}
+}
+
+// condition is one that makes a node unhealthy.
+type condition struct {
+	kind     corev1.NodeConditionType
+	status   corev1.ConditionStatus
+	duration time.Duration
+}
+
+// terminating is the type of a condition that nodes have only when a cloud takes them away.
+const terminating = "Terminating"
+
+// duration judges how long a node may be not ready.
+func (f *findings) duration(path string, c *condition) {
+	if c.kind != corev1.NodeReady {
+		return
+	}
+	least := usualReboot
+	if c.status == corev1.ConditionFalse {
+		least = usualStart
+	}
+	if c.duration < least {
+		f.advise(path, "give it at least the time of a reboot; the default is 300s", "A node that only reboots is not ready for longer than %s", c.duration)
+	}
+}
+
+// unknownType judges whether some of the nodes has a condition of a type.
+func (f *findings) unknownType(path string, kind corev1.NodeConditionType, nodes []*corev1.Node) {
+	similar := ""
+	for _, node := range nodes {
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == kind {
+				return
+			}
+			if strings.EqualFold(string(condition.Type), string(kind)) {
+				similar = string(condition.Type)
+			}
+		}
+	}
+	switch {
+	case len(nodes) == 0:
+	case similar != "":
+		f.advise(path, "use "+similar, "No selected node has a condition %s, but %s", kind, similar)
+	default:
+		f.advise(path, "check the name, and whether what sets it runs", "No selected node has a condition %s", kind)
+	}
+}
+
+// some names the first of many, and says how many there are.
+func some(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// count is a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// sorted returns findings by severity, and otherwise as they were found.
+func sorted(all []Finding) []Finding {
+	slices.SortStableFunc(all, func(a, b Finding) int { return -cmp.Compare(a.Severity, b.Severity) })
+	return all
+}

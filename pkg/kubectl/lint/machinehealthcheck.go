@@ -1,0 +1,117 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// MachineHealthCheck returns advice about one that admission accepts.
+func MachineHealthCheck(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) []Finding {
+	var f findings
+	criteria := machinehealth.NewCriteria(mhc)
+	selected := machinesOf(mhc, facts)
+	selector := &mhc.Spec.Selector
+	if facts.MachinesKnown[criteria.API] && len(selected) == 0 {
+		f.advise("spec.selector", "check namespace and labels with kubectl get machines."+criteria.API+" --show-labels", "No Machine of namespace %s has these labels", mhc.Namespace)
+	}
+	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 && !criteria.OnlyTermination() {
+		f.advise("spec.selector", "select workers only", "An empty selector selects all Machines of the namespace, those of the control plane, too")
+	}
+	members := 0
+	for _, machine := range selected {
+		if machine.ControlPlane() {
+			members++
+		}
+	}
+	f.mixed("spec.selector", "Machine", members, len(selected))
+	f.sharedMachines(mhc, selected, facts)
+	f.machineLimit(mhc, criteria.MaxUnhealthy, len(selected))
+	if startup := criteria.StartupTimeout; startup > 0 && startup < usualProvisioning {
+		f.advise("spec.nodeStartupTimeout", `use at least as long as your provider needs; the default is 10m, and "0" turns the check off`, "A Machine that is still being provisioned has no Node after %s", startup)
+	}
+	var conditions []condition
+	for _, c := range criteria.Conditions {
+		conditions = append(conditions, condition{c.Type, c.Status, c.Duration.Duration})
+	}
+	f.conditions(conditions, "timeout", nodesOf(selected, facts))
+	if criteria.Template != nil {
+		reference := *criteria.Template
+		reference.Namespace = mhc.Namespace
+		step := remediation.Step{Reference: reference}
+		f.template("spec.remediationTemplate", []remediation.Step{step}, step, facts)
+	}
+	return f
+}
+
+// machinesOf returns the Machines that a MachineHealthCheck selects.
+func machinesOf(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) (selected []*machinehealth.Machine) {
+	criteria := machinehealth.NewCriteria(mhc)
+	for _, machine := range facts.Machines {
+		if machine.Namespace == mhc.Namespace && criteria.Selects(machine) {
+			selected = append(selected, machine)
+		}
+	}
+	return selected
+}
+
+// nodesOf returns the Nodes of Machines.
+func nodesOf(machines []*machinehealth.Machine, facts *Facts) (nodes []*corev1.Node) {
+	for _, node := range facts.Nodes {
+		if slices.ContainsFunc(machines, func(machine *machinehealth.Machine) bool { return machine.Node == node.Name }) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// sharedMachines judges whether other MachineHealthChecks select the same Machines (spec M7.4).
+func (f *findings) sharedMachines(mhc *machinev1beta1.MachineHealthCheck, selected []*machinehealth.Machine, facts *Facts) {
+	for _, other := range facts.MachineHealthChecks {
+		if other.Namespace != mhc.Namespace || other.Name == mhc.Name {
+			continue
+		}
+		if theirs := machinehealth.NewCriteria(other); theirs.OnlyTermination() {
+			continue
+		}
+		var shared []string
+		for _, machine := range machinesOf(other, facts) {
+			if slices.Contains(selected, machine) {
+				shared = append(shared, machine.Name)
+			}
+		}
+		if len(shared) > 0 {
+			f.advise("spec.selector", "make the selectors disjoint", "MachineHealthCheck %s selects %s of these, too (%s): nothing begins that one of the limits forbids",
+				other.Name, count(len(shared), "Machine"), some(shared))
+		}
+	}
+}
+
+// machineLimit judges maxUnhealthy (spec M7). Selected is 0 if it is not known.
+func (f *findings) machineLimit(mhc *machinev1beta1.MachineHealthCheck, limit intstr.IntOrString, selected int) {
+	const field = "spec.maxUnhealthy"
+	if mhc.Spec.MaxUnhealthy == nil {
+		return
+	}
+	allowed := func(machines int) int {
+		summary := machinehealth.Summarize(limit, make([]machinehealth.Verdict, machines), 0, time.Time{})
+		return summary.Limit
+	}
+	switch {
+	case allowed(largest) == 0:
+		f.advise(field, "allow at least one Machine to be unhealthy", "With %s, no remediation ever begins", limit.String())
+	case selected > 0 && allowed(selected) == 0:
+		f.advise(field, "use a number", "It selects %s, of which %s, rounded down, is none: no remediation ever begins", count(selected, "Machine"), limit.String())
+	case limit.Type == intstr.Int && selected > 1 && allowed(selected) >= selected:
+		f.advise(field, "use less, or 100% if that is meant", "It selects %s, and all of them may be remediated at once", count(selected, "Machine"))
+	}
+}

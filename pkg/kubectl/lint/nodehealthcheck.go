@@ -1,0 +1,208 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// NodeHealthCheck returns advice about one that admission accepts.
+func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
+	var f findings
+	selected := selectedNodes(&nhc.Spec.Selector, facts.Nodes)
+	if facts.NodesKnown && len(selected) == 0 {
+		f.advise("spec.selector", "check the labels with kubectl get nodes --show-labels", "No node has these labels")
+	}
+	f.mixture("spec.selector", "node", selected, func(node *corev1.Node) bool { return remediation.IsControlPlane(node.Labels) })
+	f.overlaps(nhc, selected, facts)
+	f.gate(&nhc.Spec, len(selected))
+	f.storm(&nhc.Spec, len(selected))
+	var conditions []condition
+	for _, c := range nhc.Spec.UnhealthyConditions {
+		conditions = append(conditions, condition{c.Type, c.Status, c.Duration.Duration})
+	}
+	f.conditions(conditions, "duration", selected)
+	f.steps(&nhc.Spec, facts)
+	return f
+}
+
+// selectedNodes returns the nodes that a selector selects.
+func selectedNodes(selector *metav1.LabelSelector, nodes []*corev1.Node) (selected []*corev1.Node) {
+	matcher, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil
+	}
+	for _, node := range nodes {
+		if matcher.Matches(labels.Set(node.Labels)) {
+			selected = append(selected, node)
+		}
+	}
+	return selected
+}
+
+// mixture judges whether a selector selects the control plane and others.
+func (f *findings) mixture(path, noun string, selected []*corev1.Node, controlPlane func(*corev1.Node) bool) {
+	members := 0
+	for _, node := range selected {
+		if controlPlane(node) {
+			members++
+		}
+	}
+	f.mixed(path, noun, members, len(selected))
+}
+
+func (f *findings) mixed(path, noun string, members, selected int) {
+	if members > 0 && members < selected {
+		f.advise(path, "write one for the control plane, and one for the workers", "It selects %s of the control plane and %s: one limit for both fits neither",
+			count(members, noun), count(selected-members, "other "+noun))
+	}
+}
+
+// overlaps judges whether other NodeHealthChecks select the same nodes (spec 14).
+func (f *findings) overlaps(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.Node, facts *Facts) {
+	for _, other := range facts.NodeHealthChecks {
+		if other.Name == nhc.Name {
+			continue
+		}
+		var shared []string
+		for _, node := range selectedNodes(&other.Spec.Selector, selected) {
+			shared = append(shared, node.Name)
+		}
+		if len(shared) > 0 {
+			f.advise("spec.selector", "make the selectors disjoint", "NodeHealthCheck %s selects %s of these, too (%s): whichever begins first remediates, with its own limits",
+				other.Name, count(len(shared), "node"), some(shared))
+		}
+	}
+}
+
+// gate judges minHealthy and maxUnhealthy (spec 8). Selected is 0 if it is not known.
+func (f *findings) gate(spec *v1alpha1.NodeHealthCheckSpec, selected int) {
+	field, value := "spec.minHealthy", spec.MinHealthy
+	if value == nil {
+		field, value = "spec.maxUnhealthy", spec.MaxUnhealthy
+	}
+	if value == nil {
+		return
+	}
+	gate := func(observed, healthy int) health.Gate {
+		return health.EvaluateGate(spec.MinHealthy, spec.MaxUnhealthy, observed, healthy)
+	}
+	const allow = "allow at least one node to be unhealthy"
+	numbers := poolSizes(value)
+	switch {
+	case !slices.ContainsFunc(numbers, func(n int) bool { return gate(n, n-1).Open }):
+		f.advise(field, allow, "With %s, no remediation ever begins, however many nodes there are", value.String())
+	case !slices.ContainsFunc(numbers, func(n int) bool { return n > 1 && !gate(n, 0).Open }):
+		f.advise(field, "lower what may be unhealthy, so that a failure of what all nodes need does not reboot all of them", "With %s, all nodes may be remediated at once", value.String())
+	case selected == 0:
+	case !gate(selected, selected-1).Open:
+		f.advise(field, allow, "It selects %s, and %d of them must be healthy: no remediation ever begins", count(selected, "node"), gate(selected, selected).Required)
+	case selected > 1 && gate(selected, 0).Open:
+		f.advise(field, "lower what may be unhealthy", "It selects %s, and all of them may be remediated at once", count(selected, "node"))
+	}
+}
+
+// poolSizes are the numbers of nodes that a limit is tried with.
+func poolSizes(limit *intstr.IntOrString) []int {
+	numbers := make([]int, 0, largest+1)
+	for n := 1; n <= largest; n++ {
+		numbers = append(numbers, n)
+	}
+	// A number that is no percentage stands for itself: one more node shows what it does.
+	if value, ok := health.Scale(*limit, 1); ok && value > 1 {
+		numbers = append(numbers, value+1)
+	}
+	return numbers
+}
+
+// storm judges the threshold of storm recovery, which has to be below what the gate allows (spec 9).
+func (f *findings) storm(spec *v1alpha1.NodeHealthCheckSpec, selected int) {
+	rules := health.StormRulesOf(spec)
+	if rules.Threshold == nil {
+		return
+	}
+	if selected == 0 { // With enough nodes, a number does not depend on how many there are.
+		if spec.MaxUnhealthy == nil || spec.MaxUnhealthy.Type == intstr.String {
+			return
+		}
+		selected = spec.MaxUnhealthy.IntValue() + 1
+	}
+	gate := health.EvaluateGate(spec.MinHealthy, spec.MaxUnhealthy, selected, selected)
+	if limit := (health.StormInput{Gate: gate}).Limit(); limit > 0 && *rules.Threshold >= limit {
+		f.advise("spec.stormRecoveryThreshold", fmt.Sprintf("use less than %d, or leave it out", limit),
+			"At most %d may be unhealthy for a remediation to begin: a storm that is calm at %d changes nothing", limit, *rules.Threshold)
+	}
+}
+
+// steps judges templates and timeouts.
+func (f *findings) steps(spec *v1alpha1.NodeHealthCheckSpec, facts *Facts) {
+	steps := remediation.Steps(spec)
+	if spec.RemediationTemplate != nil {
+		f.template("spec.remediationTemplate", steps, steps[0], facts)
+		return
+	}
+	for i, escalation := range spec.EscalatingRemediations {
+		path := fmt.Sprintf("spec.escalatingRemediations[%d]", i)
+		step := steps[slices.IndexFunc(steps, func(step remediation.Step) bool { return step.Order == escalation.Order })]
+		f.template(path+".remediationTemplate", steps, step, facts)
+		if step.Timeout < usualReboot {
+			f.advise(path+".timeout", "give it at least the time of a reboot, and of what the remediator waits for before", "Within %s, hardly any remediation repairs a node", step.Timeout)
+		}
+		if needs := ownTimeout(facts.Templates[ReferenceOf(&step.Reference)]); step.Timeout < needs {
+			f.advise(path+".timeout", "use more than "+needs.String(), "The template gives the remediator %s, and the step ends after %s", needs, step.Timeout)
+		}
+	}
+}
+
+// ownTimeout returns the timeout that a template gives its remediator, zero if it gives none: where
+// FenceAgentsRemediation and Metal3Remediation have it.
+func ownTimeout(template Template) time.Duration {
+	if template.Object == nil {
+		return 0
+	}
+	strategy, _ := template.Object.Spec["strategy"].(map[string]any)
+	for _, fields := range []map[string]any{template.Object.Spec, strategy} {
+		text, _ := fields["timeout"].(string)
+		if timeout, err := time.ParseDuration(text); err == nil {
+			return timeout
+		}
+	}
+	return 0
+}
+
+// template judges a template in the order of the controller (spec 6.1).
+func (f *findings) template(path string, steps []remediation.Step, step remediation.Step, facts *Facts) {
+	const do = "correct the reference, or create what is missing"
+	if problem := remediation.CheckReference(step); problem != nil {
+		f.advise(path+".kind", "use the kind of the template", "%s", problem.Message)
+		return
+	}
+	known, ok := facts.Templates[ReferenceOf(&step.Reference)]
+	if !ok {
+		return
+	}
+	switch {
+	case known.Problem != "":
+		f.advise(path, do, "%s", known.Problem)
+		return
+	case known.Object != nil:
+		if problem := remediation.CheckTemplate(steps, step, known.Object); problem != nil {
+			f.advise(path, "correct the template", "%s", problem.Message)
+		}
+	}
+	for _, forbidden := range known.Forbidden {
+		f.advise(path, "install the ClusterRole that the remediator ships for it", "%s", forbidden)
+	}
+}

@@ -1,0 +1,172 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// Report is what was found.
+type Report struct {
+	Objects []Object `json:"objects"`
+	// Errors and Advice are the numbers of findings.
+	Errors int `json:"errors"`
+	Advice int `json:"advice"`
+	// Offline means that no cluster was asked, because that was wanted.
+	Offline bool `json:"offline,omitempty"`
+	// Missing is not empty if a part of the cluster could not be read.
+	Missing []view.Missing `json:"missing,omitempty"`
+}
+
+// Object is an object, or what should be one, and what is wrong with it.
+type Object struct {
+	// Source is the file, empty for an object of the cluster.
+	Source    string `json:"source,omitempty"`
+	Kind      string `json:"kind,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	// Skipped means that there are no rules about its kind.
+	Skipped  bool      `json:"skipped,omitempty"`
+	Findings []Finding `json:"findings"`
+
+	// Accepted is the object as it would be stored. It is nil if it would not be.
+	Accepted *Accepted `json:"-"`
+}
+
+// Accepted is an object that admission accepts: one of the fields is set.
+type Accepted struct {
+	NodeHealthCheck    *v1alpha1.NodeHealthCheck
+	MachineHealthCheck *machinev1beta1.MachineHealthCheck
+	RemediationBudget  *v1alpha1.RemediationBudget
+}
+
+// NewAccepted returns an object of a kind that lint is about.
+func NewAccepted(object *unstructured.Unstructured) (*Accepted, error) {
+	accepted := &Accepted{}
+	var target any
+	switch kind := object.GetKind(); kind {
+	case v1alpha1.Kind:
+		accepted.NodeHealthCheck = &v1alpha1.NodeHealthCheck{}
+		target = accepted.NodeHealthCheck
+	case v1alpha1.BudgetKind:
+		accepted.RemediationBudget = &v1alpha1.RemediationBudget{}
+		target = accepted.RemediationBudget
+	case machinev1beta1.Kind:
+		accepted.MachineHealthCheck = &machinev1beta1.MachineHealthCheck{}
+		target = accepted.MachineHealthCheck
+	default:
+		return nil, fmt.Errorf("there is no advice about %s", kind)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, target); err != nil {
+		return nil, fmt.Errorf("reading the %s: %w", object.GetKind(), err)
+	}
+	return accepted, nil
+}
+
+// Unreadable returns what stands for a document that is no object.
+func Unreadable(source, problem string) Object {
+	what := strings.ToUpper(problem[:1]) + problem[1:]
+	return Object{Source: source, Findings: []Finding{{Severity: Error, What: what}}}
+}
+
+// Refuse adds what the API server says of a field, in its words.
+func (o *Object) Refuse(field, message string) {
+	o.Findings = append(o.Findings, Finding{Severity: Error, Field: field, What: message})
+}
+
+// RefuseUnknown adds a field that the kind does not have.
+func (o *Object) RefuseUnknown(field string) {
+	o.Findings = append(o.Findings, Finding{
+		Severity: Error, Field: field, What: fmt.Sprintf("unknown field %q", field),
+		Do: "correct the name: kubectl refuses it, and other clients have it dropped silently",
+	})
+}
+
+// Merge puts objects that are to be applied into the place of those of the cluster.
+func (f *Facts) Merge(objects []Object) {
+	for _, object := range objects {
+		if object.Accepted == nil {
+			continue
+		}
+		if nhc := object.Accepted.NodeHealthCheck; nhc != nil {
+			f.NodeHealthChecks = replace(f.NodeHealthChecks, nhc, func(other *v1alpha1.NodeHealthCheck) bool { return other.Name == nhc.Name })
+		}
+		if mhc := object.Accepted.MachineHealthCheck; mhc != nil {
+			f.MachineHealthChecks = replace(f.MachineHealthChecks, mhc, func(other *machinev1beta1.MachineHealthCheck) bool {
+				return other.Namespace == mhc.Namespace && other.Name == mhc.Name
+			})
+		}
+	}
+}
+
+// replace returns a list with an element in the place of the one that is the same, or at the end.
+func replace[T any](list []T, element T, same func(T) bool) []T {
+	replaced := make([]T, 0, len(list)+1)
+	found := false
+	for _, other := range list {
+		if same(other) {
+			other, found = element, true
+		}
+		replaced = append(replaced, other)
+	}
+	if !found {
+		replaced = append(replaced, element)
+	}
+	return replaced
+}
+
+// NewReport adds advice to the objects, and counts what was found.
+func NewReport(objects []Object, facts *Facts) *Report {
+	report := &Report{Objects: objects, Missing: facts.Missing}
+	for i := range objects {
+		object := &objects[i]
+		if accepted := object.Accepted; accepted != nil {
+			switch {
+			case accepted.NodeHealthCheck != nil:
+				object.Findings = append(object.Findings, NodeHealthCheck(accepted.NodeHealthCheck, facts)...)
+			case accepted.MachineHealthCheck != nil:
+				object.Findings = append(object.Findings, MachineHealthCheck(accepted.MachineHealthCheck, facts)...)
+			case accepted.RemediationBudget != nil:
+				object.Findings = append(object.Findings, RemediationBudget(accepted.RemediationBudget, facts)...)
+			}
+		}
+		object.Findings = sorted(object.Findings)
+		for _, finding := range object.Findings {
+			if finding.Severity == Error {
+				report.Errors++
+			} else {
+				report.Advice++
+			}
+		}
+	}
+	return report
+}
+
+// Linted returns the number of objects that there are rules about.
+func (r *Report) Linted() int {
+	linted := 0
+	for i := range r.Objects {
+		if !r.Objects[i].Skipped {
+			linted++
+		}
+	}
+	return linted
+}
+
+// Summary says in one sentence how much was found.
+func (r *Report) Summary() string {
+	text := fmt.Sprintf("%s in %s", count(r.Errors, "error"), count(r.Linted(), "object"))
+	if r.Advice > 0 {
+		text = fmt.Sprintf("%s and %s in %s", count(r.Errors, "error"), count(r.Advice, "piece")+" of advice", count(r.Linted(), "object"))
+	}
+	return text + "."
+}

@@ -1,0 +1,225 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// recentEvents is how many events are printed: the newest ones.
+const recentEvents = 10
+
+// Explanation prints what is known about one node.
+func Explanation(printer *terminal.Printer, e *view.Explanation) {
+	now := e.Time.Time
+	sections := sections{printer: printer}
+	sections.lines(summary(e))
+	conditions := terminal.Table{Header: []string{"TYPE", "STATUS", "FOR", "REASON"}}
+	for i := range e.Conditions {
+		conditions.Rows = append(conditions.Rows, condition(&e.Conditions[i], now))
+	}
+	sections.table("Conditions of the Node", conditions)
+	for i := range e.Checks {
+		explainCheck(&sections, &e.Checks[i], now)
+	}
+	others := terminal.Table{Header: []string{"NAME", "BECAUSE"}}
+	for _, other := range e.Others {
+		others.Add(terminal.Text(other.Name), terminal.Text(other.Because))
+	}
+	sections.table("NodeHealthChecks that do not select the node", others)
+	sections.lines(lease(e, now))
+	events := terminal.Table{Header: []string{"AGO", "TYPE", "REASON", "NOTE"}}
+	for _, event := range e.Events[max(0, len(e.Events)-recentEvents):] {
+		note := event.Note
+		if event.Count > 1 {
+			note += " (" + strconv.Itoa(int(event.Count)) + " times)"
+		}
+		events.Add(terminal.Text(ago(&event.Time, now)), terminal.Text(event.Type), terminal.Text(event.Reason), terminal.Text(note))
+	}
+	sections.table("Recent events", events)
+	sections.lines(missing(e.Missing))
+}
+
+func summary(e *view.Explanation) [][]terminal.Cell {
+	text := "Node " + e.Node
+	if e.ControlPlane {
+		text += ", of the control plane"
+	}
+	lines := [][]terminal.Cell{{{Text: text, Style: terminal.Heading}}}
+	if e.Deleted {
+		lines = append(lines, []terminal.Cell{{Text: "The Node does not exist.", Style: terminal.Bad}})
+	}
+	if e.Held {
+		lines = append(lines, []terminal.Cell{{Text: "It is held: kubectl nhc release " + e.Node + " ends that.", Style: terminal.Warning}})
+	}
+	if len(e.Checks) == 0 && !e.Unreadable {
+		lines = append(lines, []terminal.Cell{{Text: "No NodeHealthCheck selects it, so nothing happens when it is unhealthy.", Style: terminal.Bad}})
+	}
+	return lines
+}
+
+// condition is a row with a condition.
+func condition(c *view.Condition, now time.Time) []terminal.Cell {
+	return []terminal.Cell{terminal.Text(c.Type), terminal.Text(c.Status), terminal.Text(ago(c.Since, now)), terminal.Text(because(c.Reason, c.Message))}
+}
+
+func explainCheck(sections *sections, check *view.CheckOfNode, now time.Time) {
+	sections.begin()
+	printer := sections.printer
+	title := "NodeHealthCheck " + check.Name
+	if !check.Selected {
+		title += ", which does not select the node any more"
+	}
+	printer.Line(0, terminal.Cell{Text: title, Style: terminal.Heading})
+	printer.Line(2, terminal.Text("Health: "), healthOf(check, now))
+	if check.Decision != nil {
+		target := view.Target{Decision: check.Decision, HealthySince: check.HealthySince}
+		printer.Line(2, terminal.Text("Decision: "), state(check.Decision), terminal.Text(", "+why(&target, now)))
+	}
+	printer.Line(2, terminal.Text("Next: "), terminal.Text(whatNext(check, now)))
+	rules := terminal.Table{Header: []string{"UNHEALTHY IF", "FOR", "IS", "EXPIRES"}}
+	for i := range check.Rules {
+		rules.Rows = append(rules.Rows, rule(&check.Rules[i], now))
+	}
+	sections.table("Conditions that "+check.Name+" looks at", rules)
+	sections.table("What "+check.Name+" asks before it creates a remediation object, in this order", answers(check))
+	sections.table("Steps of "+check.Name, stepsOf(check, now))
+	sections.table("Conditions of the remediation objects", remediationConditions(check, now))
+}
+
+func healthOf(check *view.CheckOfNode, now time.Time) terminal.Cell {
+	switch check.State {
+	case health.SoonUnhealthy.String():
+		return terminal.Cell{Text: "becomes unhealthy in " + in(check.Unhealthy, now), Style: terminal.Warning}
+	case health.Unhealthy.String():
+		return terminal.Cell{Text: "unhealthy since " + sinceWhen(check.Unhealthy, now), Style: terminal.Bad}
+	case "":
+		return terminal.Cell{Text: "not known without the Node", Style: terminal.Warning}
+	default:
+		return terminal.Cell{Text: "healthy", Style: terminal.Good}
+	}
+}
+
+// whatNext says what happens without anybody doing anything.
+func whatNext(check *view.CheckOfNode, now time.Time) string {
+	if decision := check.Decision; decision != nil && decision.NextCheckTime != nil {
+		return fmt.Sprintf("at %s (in %s) time alone changes the decision", clock(decision.NextCheckTime, now), in(decision.NextCheckTime, now))
+	}
+	if check.State == health.SoonUnhealthy.String() && check.Unhealthy != nil {
+		return fmt.Sprintf("at %s (in %s) the node is unhealthy, unless the condition changes", clock(check.Unhealthy, now), in(check.Unhealthy, now))
+	}
+	for _, asked := range check.Asked {
+		if asked.Answer == view.Refused {
+			return "nothing begins as long as " + string(asked.Reason) + " refuses it"
+		}
+	}
+	switch {
+	case check.Decision != nil:
+		return "it takes an event to change the decision"
+	case check.State == health.Unhealthy.String():
+		return "the controller has not reported the node yet"
+	default:
+		return "nothing, as long as the node is healthy"
+	}
+}
+
+func rule(rule *view.Rule, now time.Time) []terminal.Cell {
+	is := terminal.Cell{Text: cmp.Or(rule.Status, "not there"), Style: terminal.Good}
+	expires := terminal.Text(unknown)
+	if rule.Matches {
+		is = terminal.Cell{Text: rule.Status + " for " + ago(rule.Since, now), Style: terminal.Warning}
+		expires = terminal.Text("never: it has no lastTransitionTime")
+		if rule.Expires != nil {
+			expires = terminal.Text(clock(rule.Expires, now) + ", " + timeTo(rule.Expires.Time, now))
+		}
+	}
+	return []terminal.Cell{terminal.Text(rule.Condition), terminal.Text(rule.Duration), is, expires}
+}
+
+func timeTo(t, now time.Time) string {
+	if t.After(now) {
+		return "in " + t.Sub(now).Round(time.Second).String()
+	}
+	return now.Sub(t).Round(time.Second).String() + " ago"
+}
+
+func answers(check *view.CheckOfNode) terminal.Table {
+	table := terminal.Table{Header: []string{"CHECK", "ANSWER", "WITH"}}
+	for _, asked := range check.Asked {
+		answer := terminal.Cell{Text: "passed", Style: terminal.Good}
+		switch asked.Answer {
+		case view.Refused:
+			answer = terminal.Cell{Text: "REFUSED", Style: terminal.Bad}
+		case view.NotAsked:
+			answer = terminal.Cell{Text: "not asked", Style: terminal.Faint}
+		}
+		table.Add(terminal.Text(string(asked.Reason)), answer, terminal.Text(asked.Message))
+	}
+	return table
+}
+
+func stepsOf(check *view.CheckOfNode, now time.Time) terminal.Table {
+	table := terminal.Table{Header: []string{"STEP", "TEMPLATE", "TIMEOUT", "REMEDIATION OBJECT"}}
+	for i, step := range check.Steps {
+		var objects []string
+		for j := range check.Remediations {
+			if r := &check.Remediations[j]; r.Resource.Kind+v1alpha1.TemplateKindSuffix == step.Kind && (r.TemplateName == "" || strings.HasSuffix(step.Template, "/"+r.TemplateName)) {
+				objects = append(objects, remediation(r, now))
+			}
+		}
+		table.Add(terminal.Text(strconv.Itoa(i+1)), terminal.Text(step.Kind+" "+strings.TrimPrefix(step.Template, "/")), terminal.Text(cmp.Or(step.Timeout, unknown)),
+			terminal.Text(cmp.Or(strings.Join(objects, "; "), unknown)))
+	}
+	return table
+}
+
+// remediation tells about a remediation object.
+func remediation(r *view.Remediation, now time.Time) string {
+	text := r.Resource.Name + ", created " + ago(&r.Started, now) + " ago"
+	switch {
+	case r.TimedOut != nil:
+		text += ", over for " + ago(r.TimedOut, now)
+	case r.Deleting:
+		text += ", being deleted"
+	case !r.Known:
+		text += ", not readable"
+	}
+	return text
+}
+
+func remediationConditions(check *view.CheckOfNode, now time.Time) terminal.Table {
+	table := terminal.Table{Header: []string{"OBJECT", "TYPE", "STATUS", "FOR", "REASON"}}
+	for i := range check.Remediations {
+		r := &check.Remediations[i]
+		for j := range r.Conditions {
+			table.Add(append([]terminal.Cell{terminal.Text(r.Resource.Kind + "/" + r.Resource.Name)}, condition(&r.Conditions[j], now)...)...)
+		}
+	}
+	return table
+}
+
+func lease(e *view.Explanation, now time.Time) [][]terminal.Cell {
+	if e.Lease == nil {
+		return nil
+	}
+	text := fmt.Sprintf("%s is held by %q", e.Lease.Name, e.Lease.Holder)
+	switch {
+	case e.Lease.Ends == nil:
+		text += ", without an end"
+	case e.Lease.Valid:
+		text += ", until " + clock(e.Lease.Ends, now) + " (" + in(e.Lease.Ends, now) + ")"
+	default:
+		text += ", but is over since " + sinceWhen(e.Lease.Ends, now)
+	}
+	return [][]terminal.Cell{{{Text: "Lease: ", Style: terminal.Heading}, terminal.Text(text)}}
+}

@@ -1,0 +1,117 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// timestamp is how an instant is printed in a history.
+const timestamp = "2006-01-02 15:04:05"
+
+// History prints the episodes of a history as a table, with more columns if it is wide.
+func History(printer *terminal.Printer, history *view.History, wide bool) {
+	now := history.Time.Time
+	sections := sections{printer: printer}
+	table := terminal.Table{Header: []string{"DETECTED", "CHECK", "NODE", "TOOK", "OUTCOME", "STEPS"}}
+	if wide {
+		table.Header = []string{"DETECTED", "CHECK", "NODE", "TRIGGER", "STARTED", "FENCED", "FINISHED", "RELEASED", "OUTCOME", "STEPS"}
+	}
+	for i := range history.Episodes {
+		episode := &history.Episodes[i]
+		cells := []terminal.Cell{terminal.Text(at(&episode.Detected, now)), terminal.Text(episode.Check), terminal.Text(episode.Target())}
+		if wide {
+			cells = append(cells, terminal.Text(cmp.Or(episode.Trigger, unknown)), after(episode, episode.Started), after(episode, episode.Fenced),
+				after(episode, episode.Finished), after(episode, episode.Released))
+		} else {
+			cells = append(cells, terminal.Text(duration.HumanDuration(episode.End(now).Sub(episode.Detected.Time))))
+		}
+		table.Add(append(cells, outcome(episode), terminal.Text(steps(episode, now)))...)
+	}
+	if len(table.Rows) > 0 {
+		sections.begin()
+		printer.Table(table)
+	}
+	sections.lines(noEpisodes(history))
+	sections.lines(missing(history.Missing))
+}
+
+// noEpisodes says that there is nothing to be shown.
+func noEpisodes(history *view.History) [][]terminal.Cell {
+	switch {
+	case len(history.Episodes) > 0:
+		return nil
+	case history.Since != nil:
+		return [][]terminal.Cell{{terminal.Text("No node was unhealthy since " + at(history.Since, history.Time.Time) + ", as far as is recorded.")}}
+	default:
+		return [][]terminal.Cell{{terminal.Text("No node was unhealthy, as far as is recorded.")}}
+	}
+}
+
+func at(t *metav1.Time, now time.Time) string {
+	if t == nil {
+		return unknown
+	}
+	return t.In(now.Location()).Format(timestamp)
+}
+
+// after returns how long after the detection something was.
+func after(episode *view.Episode, t *metav1.Time) terminal.Cell {
+	if t == nil {
+		return terminal.Cell{Text: unknown, Style: terminal.Faint}
+	}
+	return terminal.Text("+" + duration.HumanDuration(max(0, t.Sub(episode.Detected.Time))))
+}
+
+// kindOfOutcome is how outcomes are shown.
+var kindOfOutcome = map[v1alpha1.EpisodeOutcome]struct {
+	text   string
+	letter byte
+	style  terminal.Style
+}{
+	"":                          {"open", '>', terminal.Warning},
+	v1alpha1.OutcomeRecovered:   {"recovered", 'R', terminal.Good},
+	v1alpha1.OutcomeReplaced:    {"replaced", 'P', terminal.Good},
+	v1alpha1.OutcomeCancelled:   {"cancelled", 'C', terminal.Faint},
+	v1alpha1.OutcomeDryRun:      {"dry run", 'd', terminal.Faint},
+	v1alpha1.OutcomeNodeDeleted: {"node deleted", 'D', terminal.Bad},
+	view.EndUnknown:             {"closed", 'X', terminal.Bad},
+	v1alpha1.OutcomeRecoveredWithoutRemediation: {"by itself", 'r', terminal.Good},
+}
+
+func outcome(episode *view.Episode) terminal.Cell {
+	if kind, known := kindOfOutcome[episode.Outcome]; known {
+		return terminal.Cell{Text: kind.text, Style: kind.style}
+	}
+	return terminal.Text(string(episode.Outcome)) // Of a newer controller.
+}
+
+// steps tells what was tried, with how long each step took.
+func steps(episode *view.Episode, now time.Time) string {
+	told := make([]string, 0, len(episode.Steps))
+	for i := range episode.Steps {
+		step := &episode.Steps[i]
+		end, result := now, "running"
+		if step.Ended != nil {
+			end = step.Ended.Time
+		}
+		if step.Result != "" {
+			result = string(step.Result)
+		}
+		told = append(told, step.Kind+" "+result+" "+duration.HumanDuration(max(0, end.Sub(step.Started.Time))))
+	}
+	if episode.Replacement != "" {
+		told = append(told, "replaced by "+episode.Replacement)
+	}
+	return cmp.Or(strings.Join(told, ", "), unknown)
+}

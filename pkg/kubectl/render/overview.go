@@ -1,0 +1,232 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// Overview prints an overview, with more columns if it is wide.
+func Overview(printer *terminal.Printer, overview *view.Overview, wide bool) {
+	now := overview.Time.Time
+	sections := sections{printer: printer}
+	sections.table("NodeHealthChecks", checks(overview))
+	sections.lines(notes(overview, now))
+	sections.table("Unhealthy nodes", targets(overview, now, wide))
+	sections.table("Next to become unhealthy", next(overview, now, wide))
+	sections.table("MachineHealthChecks", machineChecks(overview))
+	sections.table("Unhealthy machines", machines(overview, now, wide))
+	sections.table("RemediationBudgets", budgets(overview, wide))
+	if wide {
+		sections.table("Groups of RemediationBudgets", groups(overview, now))
+	}
+	sections.lines(missing(overview.Missing))
+}
+
+// sections are separated by empty lines.
+type sections struct {
+	printer *terminal.Printer
+	printed bool
+}
+
+func (s *sections) begin() {
+	if s.printed {
+		s.printer.Blank()
+	}
+	s.printed = true
+}
+
+func (s *sections) table(title string, table terminal.Table) {
+	if len(table.Rows) == 0 {
+		return
+	}
+	s.begin()
+	s.printer.Line(0, terminal.Cell{Text: title, Style: terminal.Heading})
+	s.printer.Table(table)
+}
+
+func (s *sections) lines(lines [][]terminal.Cell) {
+	if len(lines) == 0 {
+		return
+	}
+	s.begin()
+	for _, line := range lines {
+		s.printer.Line(2, line...)
+	}
+}
+
+func checks(overview *view.Overview) terminal.Table {
+	table := terminal.Table{Header: []string{"NAME", "PHASE", "HEALTHY", "UNHEALTHY", "REMEDIATING", "GATE"}}
+	for i := range overview.NodeHealthChecks {
+		check := &overview.NodeHealthChecks[i]
+		healthy := unknown
+		if check.Gate != nil {
+			healthy = fmt.Sprintf("%d of %d", check.HealthyNodes, check.ObservedNodes)
+		}
+		table.Add(terminal.Text(check.Name), phase(check.Phase), terminal.Text(healthy), terminal.Text(strconv.Itoa(check.UnhealthyNodes)),
+			terminal.Text(strconv.Itoa(check.RemediatingNodes)), gate(check.Gate))
+	}
+	return table
+}
+
+func phase(phase v1alpha1.Phase) terminal.Cell {
+	style := terminal.Warning
+	switch phase {
+	case v1alpha1.PhaseEnabled:
+		style = terminal.Good
+	case v1alpha1.PhaseDisabled:
+		style = terminal.Bad
+	case v1alpha1.PhasePaused, v1alpha1.PhaseRemediating:
+	case "":
+		return terminal.Cell{Text: "not seen", Style: terminal.Bad}
+	}
+	return terminal.Cell{Text: string(phase), Style: style}
+}
+
+func gate(gate *view.Gate) terminal.Cell {
+	switch {
+	case gate == nil:
+		return terminal.Cell{Text: unknown, Style: terminal.Faint}
+	case gate.MaxNotHealthy < 0:
+		return terminal.Cell{Text: "closed: more healthy nodes are needed than there are nodes", Style: terminal.Bad}
+	case gate.Open:
+		return terminal.Cell{Text: fmt.Sprintf("open: %d of at most %d not healthy", gate.NotHealthy, gate.MaxNotHealthy), Style: terminal.Good}
+	default:
+		return terminal.Cell{Text: fmt.Sprintf("closed: %d not healthy, at most %d may be", gate.NotHealthy, gate.MaxNotHealthy), Style: terminal.Bad}
+	}
+}
+
+// notes are what holds for whole NodeHealthChecks.
+func notes(overview *view.Overview, now time.Time) (lines [][]terminal.Cell) {
+	add := func(check *view.Check, style terminal.Style, text string) {
+		lines = append(lines, []terminal.Cell{{Text: check.Name + ": ", Style: terminal.Heading}, {Text: text, Style: style}})
+	}
+	if len(overview.NodeHealthChecks) == 0 && overview.Selected == "" {
+		return [][]terminal.Cell{{{Text: "There are no NodeHealthChecks: nothing looks after the nodes of this cluster.", Style: terminal.Warning}}}
+	}
+	for i := range overview.NodeHealthChecks {
+		check := &overview.NodeHealthChecks[i]
+		if check.Outdated {
+			add(check, terminal.Warning, "the controller has not reported about the present spec yet")
+		}
+		if check.DryRun {
+			add(check, terminal.Warning, "dry run: nothing is begun")
+		}
+		if held := check.Held; held != nil {
+			add(check, terminal.Bad, "nothing new begins: "+because(held.Reason, held.Message))
+		}
+		if check.Storm != nil {
+			add(check, terminal.Warning, storm(check, now))
+		}
+		for _, warning := range check.Warnings {
+			add(check, terminal.Warning, warning)
+		}
+		if check.Phase == v1alpha1.PhaseDisabled && check.Held == nil {
+			add(check, terminal.Bad, check.Reason)
+		}
+	}
+	return lines
+}
+
+// storm tells about a storm with its numbers.
+func storm(check *view.Check, now time.Time) string {
+	text := "storm recovery since " + sinceWhen(check.Storm.Since, now)
+	if check.Gate != nil && check.Storm.CalmAt != nil {
+		text += fmt.Sprintf(": %d not healthy, calm at %d", check.Gate.NotHealthy, *check.Storm.CalmAt)
+	}
+	switch {
+	case check.Storm.End != nil:
+		text += fmt.Sprintf("; calm for %s, ends at %s (in %s) if it stays calm", ago(check.Storm.CalmSince, now), clock(check.Storm.End, now), in(check.Storm.End, now))
+	case check.Storm.CalmSince != nil:
+		text += "; calm for " + ago(check.Storm.CalmSince, now)
+	default:
+		text += "; not calm yet"
+	}
+	return text
+}
+
+// because joins a reason and its message.
+func because(reason, message string) string {
+	if message == "" {
+		return reason
+	}
+	if reason == "" || strings.HasPrefix(message, reason+":") {
+		return message
+	}
+	return reason + ": " + message
+}
+
+func next(overview *view.Overview, now time.Time, wide bool) terminal.Table {
+	table := terminal.Table{Header: []string{"CHECK", "NODE", "IN", "BECAUSE"}}
+	if wide {
+		table.Header = []string{"CHECK", "NODE", "IN", "AT", "BECAUSE"}
+	}
+	for i := range overview.NodeHealthChecks {
+		check := &overview.NodeHealthChecks[i]
+		for j := range check.Next {
+			node := &check.Next[j]
+			cells := []terminal.Cell{terminal.Text(check.Name), terminal.Text(node.Name), {Text: in(node.Unhealthy, now), Style: terminal.Warning}}
+			if wide {
+				at := unknown
+				if node.Unhealthy != nil {
+					at = clock(node.Unhealthy, now)
+				}
+				cells = append(cells, terminal.Text(at))
+			}
+			table.Add(append(cells, terminal.Text(whyNext(node, now)))...)
+		}
+	}
+	return table
+}
+
+// unreported is how long the controller may take to report an unhealthy node.
+const unreported = time.Minute
+
+// whyNext tells by which condition a node becomes unhealthy.
+func whyNext(node *view.NextNode, now time.Time) string {
+	text := node.Condition
+	if node.Since != nil {
+		text += " for " + ago(node.Since, now)
+	}
+	if node.Reason != "" {
+		text += " (" + node.Reason + ")"
+	}
+	switch {
+	case node.Unhealthy == nil:
+		text += ", without lastTransitionTime: nobody knows for how long"
+	case now.Sub(node.Unhealthy.Time) >= unreported:
+		text += ", unhealthy for " + ago(node.Unhealthy, now) + ", but the controller has not reported it: is it running?"
+	case !node.Unhealthy.After(now):
+		text += ", not reported by the controller yet"
+	case node.Remediating:
+		text += ", still under remediation"
+	}
+	return text
+}
+
+func missing(kinds []view.Missing) (lines [][]terminal.Cell) {
+	for _, kind := range kinds {
+		lines = append(lines, []terminal.Cell{{Text: "This view is partial, without " + kind.Resource + ". ", Style: terminal.Bad}, terminal.Text(kind.Reason)})
+	}
+	return lines
+}
+
+// remediations names remediation objects.
+func remediations(objects []v1alpha1.Remediation) string {
+	names := make([]string, 0, len(objects))
+	for i := range objects {
+		names = append(names, objects[i].Resource.Kind+"/"+objects[i].Resource.Name)
+	}
+	if len(names) == 0 {
+		return unknown
+	}
+	return strings.Join(names, ",")
+}

@@ -1,0 +1,181 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+const (
+	// usualWidth is how wide a timeline is where lines may have any length.
+	usualWidth = 120
+	// leastBars is how many columns the bars have at least.
+	leastBars = 20
+	// tickDistance is how far apart the labels of the axis are.
+	tickDistance = 16
+)
+
+// Marks of a bar before its last column, which has the letter of the outcome.
+const (
+	waiting     = '-' // Unhealthy, nothing has begun yet.
+	remediating = '='
+)
+
+// Timeline prints one line per node with a bar for each of its episodes. The last column of a bar
+// is a letter: how the episode ended.
+func Timeline(printer *terminal.Printer, history *view.History) {
+	sections := sections{printer: printer}
+	if len(history.Episodes) > 0 {
+		sections.begin()
+		newTimeline(printer, history).print()
+	}
+	sections.lines(noEpisodes(history))
+	sections.lines(missing(history.Missing))
+}
+
+type timeline struct {
+	printer    *terminal.Printer
+	start, end time.Time
+	// names are the columns for the name of a node and the number of its episodes, and bars those
+	// that are left.
+	names, bars int
+	nodes       map[string][]*view.Episode
+}
+
+func newTimeline(printer *terminal.Printer, history *view.History) *timeline {
+	t := &timeline{printer: printer, end: history.Time.Time, nodes: map[string][]*view.Episode{}}
+	t.start = t.end
+	for i := range slices.Backward(history.Episodes) { // The oldest first: a newer one covers it.
+		episode := &history.Episodes[i]
+		t.nodes[episode.Target()] = append(t.nodes[episode.Target()], episode)
+		if episode.Detected.Time.Before(t.start) {
+			t.start = episode.Detected.Time
+		}
+	}
+	if history.Since != nil {
+		t.start = history.Since.Time
+	}
+	longest := 0
+	for name := range t.nodes {
+		longest = max(longest, terminal.Width(terminal.Clean(name)))
+	}
+	t.names = max(longest, len("NODE")) + 2 + len("EPISODES") + 2
+	width := printer.Width
+	if width == 0 {
+		width = usualWidth
+	}
+	t.bars = max(leastBars, width-t.names)
+	return t
+}
+
+func (t *timeline) print() {
+	t.axis()
+	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
+		clean := terminal.Clean(name)
+		count := strconv.Itoa(len(t.nodes[name]))
+		padding := t.names - terminal.Width(clean) - len(count)
+		line := []terminal.Cell{terminal.Text(clean + strings.Repeat(" ", max(1, padding-2)) + count + "  ")}
+		t.printer.Line(0, append(line, t.bar(t.nodes[name])...)...)
+	}
+	t.printer.Blank()
+	t.printer.Line(0, terminal.Cell{Text: t.legend(), Style: terminal.Faint})
+}
+
+// axis prints the labels of the time, and a mark below each.
+func (t *timeline) axis() {
+	layout := "Jan 02"
+	span := t.end.Sub(t.start)
+	step := t.at(tickDistance).Sub(t.start)
+	switch {
+	case span < 10*time.Minute:
+		layout = time.TimeOnly
+	case span < 20*time.Hour:
+		layout = "15:04"
+	case step < 2*24*time.Hour:
+		layout = "Jan 02 15:04"
+	}
+	labels, marks := strings.Builder{}, []byte(strings.Repeat(".", t.bars))
+	for column := 0; column < t.bars; column += tickDistance {
+		label := t.at(column).In(t.end.Location()).Format(layout)
+		if column+len(label) > t.bars {
+			break
+		}
+		labels.WriteString(strings.Repeat(" ", column-labels.Len()) + label)
+		marks[column] = '|'
+	}
+	gap := strings.Repeat(" ", t.names-len("NODE")-len("EPISODES")-2)
+	t.printer.Line(0, terminal.Cell{Text: strings.Repeat(" ", t.names) + labels.String(), Style: terminal.Faint})
+	t.printer.Line(0, terminal.Cell{Text: "NODE" + gap + "EPISODES  ", Style: terminal.Heading}, terminal.Cell{Text: string(marks), Style: terminal.Faint})
+}
+
+// at returns the instant of a column.
+func (t *timeline) at(column int) time.Time {
+	return t.start.Add(time.Duration(float64(t.end.Sub(t.start)) * float64(column) / float64(t.bars)))
+}
+
+// column returns the column of an instant, the nearest one for what is outside.
+func (t *timeline) column(at time.Time) int {
+	span := t.end.Sub(t.start)
+	if span <= 0 {
+		return t.bars - 1
+	}
+	return min(max(0, int(float64(at.Sub(t.start))/float64(span)*float64(t.bars))), t.bars-1)
+}
+
+// bar returns the bars of a node, as cells of one style each.
+func (t *timeline) bar(episodes []*view.Episode) []terminal.Cell {
+	marks, styles := []byte(strings.Repeat(" ", t.bars)), make([]terminal.Style, t.bars)
+	for _, episode := range episodes {
+		end := t.column(episode.End(t.end))
+		begin := end
+		if episode.Started != nil {
+			begin = min(end, t.column(episode.Started.Time))
+		}
+		letter, style := byte('?'), terminal.Plain
+		if kind, known := kindOfOutcome[episode.Outcome]; known {
+			letter, style = kind.letter, kind.style
+		}
+		for column := t.column(episode.Detected.Time); column <= end; column++ {
+			marks[column], styles[column] = waiting, style
+			if column >= begin {
+				marks[column] = remediating
+			}
+		}
+		marks[end] = letter
+	}
+	var cells []terminal.Cell
+	for column := range t.bars {
+		if column == 0 || styles[column] != styles[column-1] {
+			cells = append(cells, terminal.Cell{Style: styles[column]})
+		}
+		cells[len(cells)-1].Text += string(marks[column])
+	}
+	last := &cells[len(cells)-1]
+	last.Text = strings.TrimRight(last.Text, " ")
+	return cells
+}
+
+// legend explains the marks that are there.
+func (t *timeline) legend() string {
+	letters := sets.New[string]()
+	for _, episodes := range t.nodes {
+		for _, episode := range episodes {
+			if kind, known := kindOfOutcome[episode.Outcome]; known {
+				letters.Insert(string(kind.letter) + " " + kind.text)
+			} else {
+				letters.Insert("? " + string(episode.Outcome))
+			}
+		}
+	}
+	return string(waiting) + " unhealthy, " + string(remediating) + " under remediation, then how it ended: " + strings.Join(sets.List(letters), ", ")
+}

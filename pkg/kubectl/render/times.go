@@ -1,0 +1,53 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package render prints the values of package view for people. Its functions depend on nothing but
+// their arguments: times are shown in the location of the instant at which they are printed.
+package render
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// unknown stands for what nobody has said.
+const unknown = "-"
+
+// ago returns for how long something has lasted.
+func ago(t *metav1.Time, now time.Time) string {
+	if t == nil {
+		return unknown
+	}
+	return duration.HumanDuration(max(0, now.Sub(t.Time)))
+}
+
+// in returns how long it takes until an instant, "now" for one that has passed.
+func in(t *metav1.Time, now time.Time) string {
+	switch {
+	case t == nil:
+		return "never"
+	case !t.After(now):
+		return "now"
+	default:
+		return duration.HumanDuration(t.Sub(now))
+	}
+}
+
+// clock returns the time of day of an instant, with the day if that is another one than now.
+func clock(t *metav1.Time, now time.Time) string {
+	local := t.In(now.Location())
+	if local.YearDay() == now.YearDay() && local.Year() == now.Year() {
+		return local.Format(time.TimeOnly)
+	}
+	return local.Format("2006-01-02 15:04:05")
+}
+
+// sinceWhen returns an instant with how long ago that was.
+func sinceWhen(t *metav1.Time, now time.Time) string {
+	if t == nil {
+		return "an unknown time"
+	}
+	return clock(t, now) + " (" + ago(t, now) + ")"
+}

@@ -1,0 +1,43 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package view turns what the API server says into what people want to know: the state of all
+// health checks, who is next, and what happened before. It is pure: its values are what the
+// commands of kubectl nhc print, as tables or as JSON, and depend on nothing but a Snapshot and an
+// instant. It decides nothing itself: health, gate and storm are judged by pkg/health, and why a
+// node waits is what the controller has written to status.
+package view
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Snapshot is what was read of a cluster. The lists are sorted by namespace and name.
+type Snapshot struct {
+	NodeHealthChecks    []*v1alpha1.NodeHealthCheck
+	MachineHealthChecks []*machinev1beta1.MachineHealthCheck
+	Budgets             []*v1alpha1.RemediationBudget
+	Nodes               []*corev1.Node
+	// Missing are the kinds that could not be read: what is made of the snapshot is partial.
+	Missing []Missing
+}
+
+// Missing is a kind that could not be read.
+type Missing struct {
+	// Resource is the plural name of the kind.
+	Resource string `json:"resource"`
+	// Reason says in one sentence why, and what to do about it.
+	Reason string `json:"reason"`
+}
+
+const machineHealthChecks = "machinehealthchecks"
+
+// misses reports whether a kind could not be read.
+func (s *Snapshot) misses(resource string) bool {
+	return slices.ContainsFunc(s.Missing, func(missing Missing) bool { return missing.Resource == resource })
+}

@@ -1,0 +1,325 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// Details are what is read about one node besides a Snapshot. What cannot be read is missing there.
+type Details struct {
+	// Remediations are the remediation objects that status names, as far as they exist.
+	Remediations []*object.CR
+	// Conditions are those of the remediation objects, by their uid.
+	Conditions map[string][]Condition
+	// Lease is that of the node, nil if there is none.
+	Lease  *coordinationv1.Lease
+	Events []corev1.Event
+}
+
+// Explanation is all that is known about one node.
+type Explanation struct {
+	// Time is the instant at which it holds.
+	Time metav1.Time `json:"time"`
+	Node string      `json:"node"`
+	// Deleted means that there is no Node object, and Unreadable that it is not known.
+	Deleted      bool        `json:"deleted,omitempty"`
+	Unreadable   bool        `json:"unreadable,omitempty"`
+	ControlPlane bool        `json:"controlPlane,omitempty"`
+	Held         bool        `json:"held,omitempty"`
+	Conditions   []Condition `json:"conditions,omitempty"`
+	// Checks are the NodeHealthChecks that select the node, or still list it.
+	Checks []CheckOfNode `json:"nodeHealthChecks"`
+	// Others are those that do not, with the reason.
+	Others []NotSelected `json:"notSelectedBy,omitempty"`
+	Lease  *Lease        `json:"lease,omitempty"`
+	// Events are in order of time, the newest last.
+	Events []Event `json:"events,omitempty"`
+	// Missing is not empty if the explanation is partial.
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// Condition is a condition of a Node or of a remediation object.
+type Condition struct {
+	Type    string       `json:"type"`
+	Status  string       `json:"status"`
+	Since   *metav1.Time `json:"since,omitempty"`
+	Reason  string       `json:"reason,omitempty"`
+	Message string       `json:"message,omitempty"`
+}
+
+// CheckOfNode is what one NodeHealthCheck makes of the node.
+type CheckOfNode struct {
+	Name string `json:"name"`
+	// Selected is false for a node that is still under remediation.
+	Selected bool `json:"selected"`
+	// State is Healthy, SoonUnhealthy or Unhealthy, by the conditions of the Node now. It is
+	// empty without a Node.
+	State string `json:"state,omitempty"`
+	// Unhealthy is when the node becomes, or became, unhealthy.
+	Unhealthy *metav1.Time `json:"unhealthy,omitempty"`
+	Rules     []Rule       `json:"rules"`
+	// Decision is what the controller has decided last, absent for a node that it does not list.
+	Decision *v1alpha1.Decision `json:"decision,omitempty"`
+	// Asked are the checks before a remediation object is created, in order: the first one that
+	// is not passed decides.
+	Asked        []Asked       `json:"checks,omitempty"`
+	Steps        []Step        `json:"steps,omitempty"`
+	HealthySince *metav1.Time  `json:"healthySince,omitempty"`
+	Remediations []Remediation `json:"remediations,omitempty"`
+}
+
+// Rule is one of the unhealthyConditions, and what the node has.
+type Rule struct {
+	Condition string `json:"condition"`
+	Duration  string `json:"duration"`
+	// Status is what the condition of the Node is, empty if it has none of this type.
+	Status string `json:"status,omitempty"`
+	// Matches is true while the condition has the status of the rule, and Expires when it has
+	// had it for the duration.
+	Matches bool         `json:"matches"`
+	Since   *metav1.Time `json:"since,omitempty"`
+	Expires *metav1.Time `json:"expires,omitempty"`
+}
+
+// Asked is one check, and the answer.
+type Asked struct {
+	Reason v1alpha1.DecisionReason `json:"reason"`
+	// Answer is Passed, Refused or NotAsked.
+	Answer  string `json:"answer"`
+	Message string `json:"message,omitempty"`
+}
+
+// Answers of a check.
+const (
+	Passed   = "Passed"
+	Refused  = "Refused"
+	NotAsked = "NotAsked"
+)
+
+// Step is one step of a NodeHealthCheck.
+type Step struct {
+	Kind     string `json:"kind"`
+	Template string `json:"template"`
+	// Timeout is absent in classic mode.
+	Timeout string `json:"timeout,omitempty"`
+}
+
+// Remediation is one remediation object of the node.
+type Remediation struct {
+	v1alpha1.Remediation `json:",inline"`
+	// Known is false if the object cannot be read, or is gone.
+	Known      bool        `json:"known"`
+	Deleting   bool        `json:"deleting,omitempty"`
+	Conditions []Condition `json:"conditions,omitempty"`
+}
+
+// NotSelected is a NodeHealthCheck that does not select the node.
+type NotSelected struct {
+	Name string `json:"name"`
+	// Because is the part of the selector that the node does not meet.
+	Because string `json:"because"`
+}
+
+// Lease is the lease of the node.
+type Lease struct {
+	Name   string       `json:"name"`
+	Holder string       `json:"holder"`
+	Ends   *metav1.Time `json:"ends,omitempty"`
+	Valid  bool         `json:"valid"`
+}
+
+// Event is one event about the node.
+type Event struct {
+	Time   metav1.Time `json:"time"`
+	Type   string      `json:"type"`
+	Reason string      `json:"reason"`
+	Note   string      `json:"note"`
+	Count  int32       `json:"count"`
+}
+
+// NewExplanation explains a node. It is nil if there is no such node, and no health check knows it.
+func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.Time) *Explanation {
+	e := &Explanation{Time: metav1.NewTime(now), Node: name, Checks: []CheckOfNode{}, Missing: snapshot.Missing}
+	node := findNode(snapshot, name)
+	e.Unreadable = node == nil && snapshot.misses("nodes")
+	e.Deleted = node == nil && !e.Unreadable
+	if node != nil {
+		e.describe(node)
+	}
+	known := !e.Deleted
+	for _, nhc := range snapshot.NodeHealthChecks {
+		entry := entryOf(nhc, name)
+		known = known || entry != nil
+		because := unmet(nhc, node)
+		if because != "" && entry == nil && node == nil {
+			continue
+		}
+		if because != "" && entry == nil {
+			e.Others = append(e.Others, NotSelected{Name: nhc.Name, Because: because})
+			continue
+		}
+		e.Checks = append(e.Checks, explainCheck(nhc, node, entry, because == "" || e.Unreadable, snapshot, details, now))
+	}
+	if !known {
+		return nil
+	}
+	if lease := details.Lease; lease != nil {
+		e.Lease = &Lease{Name: lease.Name, Holder: remediation.LeaseHolder(lease), Valid: remediation.LeaseValid(lease, now)}
+		if end, complete := remediation.LeaseEnd(lease); complete {
+			e.Lease.Ends = instant(end)
+		}
+	}
+	e.Events = events(details.Events)
+	return e
+}
+
+func findNode(snapshot *Snapshot, name string) *corev1.Node {
+	for _, node := range snapshot.Nodes {
+		if node.Name == name {
+			return node
+		}
+	}
+	return nil
+}
+
+func entryOf(nhc *v1alpha1.NodeHealthCheck, name string) *v1alpha1.UnhealthyNode {
+	i := slices.IndexFunc(nhc.Status.UnhealthyNodes, func(node v1alpha1.UnhealthyNode) bool { return node.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &nhc.Status.UnhealthyNodes[i]
+}
+
+func (e *Explanation) describe(node *corev1.Node) {
+	e.ControlPlane, e.Held = remediation.IsControlPlane(node.Labels), node.Labels[v1alpha1.LabelExclude] == "true"
+	for _, condition := range node.Status.Conditions {
+		e.Conditions = append(e.Conditions, Condition{
+			Type: string(condition.Type), Status: string(condition.Status), Since: instant(condition.LastTransitionTime.Time), Reason: condition.Reason, Message: condition.Message,
+		})
+	}
+}
+
+// unmet returns the part of the selector that a node does not meet, empty if it is selected.
+func unmet(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node) string {
+	if node == nil {
+		return "there is no Node"
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&nhc.Spec.Selector)
+	if err != nil {
+		return "the selector is invalid: " + err.Error()
+	}
+	requirements, _ := selector.Requirements()
+	for _, requirement := range requirements {
+		if requirement.Matches(labels.Set(node.Labels)) {
+			continue
+		}
+		has := "the node does not have the label"
+		if value, labelled := node.Labels[requirement.Key()]; labelled {
+			has = fmt.Sprintf("the node has %q", value)
+		}
+		return fmt.Sprintf("%s, and %s", requirement.String(), has)
+	}
+	return ""
+}
+
+func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alpha1.UnhealthyNode, selected bool, snapshot *Snapshot, details *Details, now time.Time) CheckOfNode {
+	check := CheckOfNode{Name: nhc.Name, Selected: selected, Rules: []Rule{}}
+	var verdict health.Verdict
+	if node != nil {
+		check.Rules = rules(nhc, node)
+		if len(snapshot.MachineHealthChecks) == 0 || !remediation.Terminating(node.Status.Conditions) { // Spec 7.7.
+			verdict = health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, now)
+		}
+		check.State, check.Unhealthy = verdict.State.String(), instant(verdict.Deadline)
+	}
+	for _, step := range remediation.Steps(&nhc.Spec) {
+		shown := Step{Kind: step.Reference.Kind, Template: step.Reference.Namespace + "/" + step.Reference.Name}
+		if step.Escalating() {
+			shown.Timeout = step.Timeout.String()
+		}
+		check.Steps = append(check.Steps, shown)
+	}
+	if entry != nil {
+		check.Decision, check.HealthySince = entry.Decision, entry.ConditionsHealthyTimestamp
+		for _, listed := range entry.Remediations {
+			check.Remediations = append(check.Remediations, describeRemediation(listed, details))
+		}
+	}
+	if node == nil {
+		return check // Nothing begins for it.
+	}
+	check.Asked = asked(nhc, node, entry, verdict, selected, details.Lease)
+	if len(snapshot.MachineHealthChecks) > 0 || snapshot.misses(machineHealthChecks) {
+		leaveToController(check.Asked, v1alpha1.DecidedMachineHealthCheck) // Whose Machine it is, is not read here.
+	}
+	return check
+}
+
+// rules compares each of the unhealthyConditions with the node.
+func rules(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node) []Rule {
+	compared := []Rule{}
+	for _, rule := range nhc.Spec.UnhealthyConditions {
+		shown := Rule{Condition: string(rule.Type) + "=" + string(rule.Status), Duration: rule.Duration.Duration.String()}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type != rule.Type {
+				continue
+			}
+			shown.Status, shown.Since = string(condition.Status), instant(condition.LastTransitionTime.Time)
+			if shown.Matches = condition.Status == rule.Status; shown.Matches && shown.Since != nil {
+				shown.Expires = instant(shown.Since.Add(rule.Duration.Duration))
+			}
+		}
+		compared = append(compared, shown)
+	}
+	return compared
+}
+
+func describeRemediation(listed v1alpha1.Remediation, details *Details) Remediation {
+	shown := Remediation{Remediation: listed}
+	for _, cr := range details.Remediations {
+		if cr.UID == listed.Resource.UID {
+			shown.Known, shown.Deleting, shown.Conditions = true, cr.Deleting(), details.Conditions[string(cr.UID)]
+		}
+	}
+	return shown
+}
+
+func events(list []corev1.Event) []Event {
+	var shown []Event
+	for i := range list {
+		event := &list[i]
+		last, count := event.LastTimestamp.Time, max(1, event.Count)
+		if series := event.Series; series != nil {
+			last, count = series.LastObservedTime.Time, series.Count
+		}
+		if last.IsZero() {
+			last = event.EventTime.Time
+		}
+		shown = append(shown, Event{Time: metav1.NewTime(last), Type: event.Type, Reason: event.Reason, Note: event.Message, Count: count})
+	}
+	slices.SortStableFunc(shown, func(a, b Event) int { return a.Time.Compare(b.Time.Time) })
+	return shown
+}
+
+// NodeNames returns the names of all nodes of a snapshot.
+func NodeNames(snapshot *Snapshot) []string {
+	names := make([]string, 0, len(snapshot.Nodes))
+	for _, node := range snapshot.Nodes {
+		names = append(names, node.Name)
+	}
+	return names
+}

@@ -1,0 +1,161 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// History is what happened before.
+type History struct {
+	// Time is the instant at which it holds, and Since its beginning, absent if it is all that
+	// is known.
+	Time  metav1.Time  `json:"time"`
+	Since *metav1.Time `json:"since,omitempty"`
+	// Episodes are in order of their detection, the newest first.
+	Episodes []Episode `json:"episodes"`
+	// Missing is not empty if the history is partial.
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// Episode is one episode of a node, or one remediation of a Machine.
+type Episode struct {
+	// Check is the name of the health check, namespace/name for a MachineHealthCheck.
+	Check string `json:"check"`
+	// Node is the name of the node. A Machine without one has none.
+	Node    string `json:"node,omitempty"`
+	Machine string `json:"machine,omitempty"`
+	Trigger string `json:"trigger,omitempty"`
+
+	Detected metav1.Time  `json:"detected"`
+	Started  *metav1.Time `json:"started,omitempty"`
+	Fenced   *metav1.Time `json:"fenced,omitempty"`
+	Finished *metav1.Time `json:"finished,omitempty"`
+	Released *metav1.Time `json:"released,omitempty"`
+
+	// Outcome is how it ended, empty while it is open.
+	Outcome v1alpha1.EpisodeOutcome `json:"outcome,omitempty"`
+	Steps   []v1alpha1.EpisodeStep  `json:"steps,omitempty"`
+	// Replacement is the Machine that replaces the one that was deleted.
+	Replacement string `json:"replacement,omitempty"`
+}
+
+// Open reports whether the episode goes on.
+func (e *Episode) Open() bool { return e.Outcome == "" }
+
+// Target returns the name of what was remediated.
+func (e *Episode) Target() string { return cmp.Or(e.Node, e.Machine) }
+
+// End returns when the episode ended, and now if it goes on.
+func (e *Episode) End(now time.Time) time.Time {
+	switch {
+	case e.Finished != nil:
+		return e.Finished.Time
+	case e.Released != nil:
+		return e.Released.Time
+	case e.Open():
+		return now
+	}
+	end := e.Detected.Time
+	for i := range e.Steps {
+		if ended := e.Steps[i].Ended; ended != nil && ended.After(end) {
+			end = ended.Time
+		}
+	}
+	return end
+}
+
+// EndUnknown is that of a remediation of a Machine of which the end was never seen.
+const EndUnknown v1alpha1.EpisodeOutcome = "Closed"
+
+// Filter says which episodes to show. What is empty selects all.
+type Filter struct {
+	Check, Node string
+	// Since leaves out what ended before.
+	Since time.Time
+}
+
+func (f *Filter) selects(episode *Episode, now time.Time) bool {
+	return (f.Check == "" || f.Check == episode.Check) && (f.Node == "" || f.Node == episode.Node || f.Node == episode.Machine) &&
+		!episode.End(now).Before(f.Since)
+}
+
+// NewHistory returns the episodes of a snapshot that a filter selects.
+func NewHistory(snapshot *Snapshot, filter Filter, now time.Time) *History {
+	history := &History{Time: metav1.NewTime(now), Since: instant(filter.Since), Episodes: []Episode{}, Missing: snapshot.Missing}
+	add := func(episode Episode) {
+		if filter.selects(&episode, now) {
+			history.Episodes = append(history.Episodes, episode)
+		}
+	}
+	for _, nhc := range snapshot.NodeHealthChecks {
+		for i := range nhc.Status.RemediationHistory {
+			add(newEpisode(nhc.Name, &nhc.Status.RemediationHistory[i]))
+		}
+	}
+	for _, mhc := range snapshot.MachineHealthChecks {
+		for i := range mhc.Status.RemediationHistory {
+			add(newMachineEpisode(mhc.Namespace+"/"+mhc.Name, &mhc.Status.RemediationHistory[i]))
+		}
+	}
+	slices.SortStableFunc(history.Episodes, func(a, b Episode) int {
+		return cmp.Or(b.Detected.Compare(a.Detected.Time), cmp.Compare(a.Target(), b.Target()))
+	})
+	return history
+}
+
+func newEpisode(check string, episode *v1alpha1.Episode) Episode {
+	shown := Episode{
+		Check: check, Node: episode.Node, Detected: episode.Detected, Started: episode.Started, Fenced: episode.Fenced, Finished: episode.Finished,
+		Released: episode.Released, Outcome: episode.Outcome, Steps: episode.Steps,
+	}
+	if trigger := episode.Trigger; trigger != nil {
+		shown.Trigger = string(trigger.Type) + "=" + string(trigger.Status)
+	}
+	return shown
+}
+
+func newMachineEpisode(check string, remediation *machinev1beta1.Remediation) Episode {
+	shown := Episode{
+		Check: check, Machine: remediation.Machine, Trigger: remediation.Reason, Detected: remediation.Detected, Started: remediation.Started,
+		Fenced: remediation.Fenced, Finished: remediation.Finished, Released: remediation.Closed, Replacement: remediation.Replacement,
+	}
+	switch remediation.TargetKind {
+	case "Node":
+		shown.Node = remediation.TargetName
+	default:
+		shown.Machine = cmp.Or(shown.Machine, remediation.TargetName)
+	}
+	if remediation.ConditionType != "" {
+		shown.Trigger = string(remediation.ConditionType) + "=" + string(remediation.ConditionStatus)
+	}
+	switch {
+	case remediation.Finished != nil && remediation.Replacement != "":
+		shown.Outcome = v1alpha1.OutcomeReplaced
+	case remediation.Finished != nil:
+		shown.Outcome = v1alpha1.OutcomeRecovered
+	case remediation.Closed != nil:
+		shown.Outcome = EndUnknown
+	}
+	return shown
+}
+
+// Checks returns the names of all health checks of a snapshot, also of those without history.
+func Checks(snapshot *Snapshot) []string {
+	var names []string
+	for _, nhc := range snapshot.NodeHealthChecks {
+		names = append(names, nhc.Name)
+	}
+	for _, mhc := range snapshot.MachineHealthChecks {
+		names = append(names, mhc.Namespace+"/"+mhc.Name)
+	}
+	return names
+}

@@ -1,0 +1,83 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// NextNode is a node with a condition that makes it unhealthy once it has lasted for its
+// duration, or has made it so without the controller having reported it yet.
+type NextNode struct {
+	Name      string `json:"name"`
+	Condition string `json:"condition"`
+	// Reason is the one that the condition gives.
+	Reason string       `json:"reason,omitempty"`
+	Since  *metav1.Time `json:"since,omitempty"`
+	// Unhealthy is when the node becomes, or became, unhealthy. It is absent for a condition
+	// without lastTransitionTime, which never expires.
+	Unhealthy *metav1.Time `json:"unhealthy,omitempty"`
+	// Remediating means that the node still has remediation objects, for an earlier condition.
+	Remediating bool `json:"remediating,omitempty"`
+}
+
+// nextNodes returns the selected nodes that are next, as the Node objects say (spec 7.3).
+func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time) []NextNode {
+	selector, err := metav1.LabelSelectorAsSelector(&nhc.Spec.Selector)
+	if err != nil {
+		return nil // Such a spec selects nothing.
+	}
+	listed := map[string]*v1alpha1.UnhealthyNode{}
+	for i := range nhc.Status.UnhealthyNodes {
+		listed[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
+	}
+	var next []NextNode
+	for _, node := range snapshot.Nodes {
+		// Spec 7.7: where there are MachineHealthChecks, nodes that terminate are theirs.
+		if !selector.Matches(labels.Set(node.Labels)) || (len(snapshot.MachineHealthChecks) > 0 && remediation.Terminating(node.Status.Conditions)) {
+			continue
+		}
+		verdict := health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, now)
+		if verdict.State == health.Healthy || (verdict.State == health.Unhealthy && listed[node.Name] != nil) {
+			continue
+		}
+		next = append(next, newNextNode(node, verdict, listed[node.Name]))
+	}
+	slices.SortStableFunc(next, func(a, b NextNode) int { return compareInstants(a.Unhealthy, b.Unhealthy) })
+	return next
+}
+
+func newNextNode(node *corev1.Node, verdict health.Verdict, entry *v1alpha1.UnhealthyNode) NextNode {
+	return NextNode{
+		Name: node.Name, Condition: string(verdict.Type) + "=" + string(verdict.Status), Reason: verdict.Reason,
+		Since: instant(verdict.Since), Unhealthy: instant(verdict.Deadline), Remediating: entry != nil && len(entry.Remediations) > 0,
+	}
+}
+
+// compareInstants puts what never comes last.
+func compareInstants(a, b *metav1.Time) int {
+	switch {
+	case a == nil || b == nil:
+		return cmp.Compare(boolToInt(a == nil), boolToInt(b == nil))
+	default:
+		return a.Compare(b.Time)
+	}
+}
+
+func boolToInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

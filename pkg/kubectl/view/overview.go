@@ -1,0 +1,310 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// Overview is the state of all health checks and budgets.
+type Overview struct {
+	// Time is the instant at which it holds.
+	Time metav1.Time `json:"time"`
+	// Selected is the name that everything has, empty if nothing was left out.
+	Selected            string         `json:"selected,omitempty"`
+	NodeHealthChecks    []Check        `json:"nodeHealthChecks"`
+	MachineHealthChecks []MachineCheck `json:"machineHealthChecks,omitempty"`
+	RemediationBudgets  []Budget       `json:"remediationBudgets,omitempty"`
+	// Missing is not empty if the overview is partial.
+	Missing []Missing `json:"missing,omitempty"`
+}
+
+// Check is the state of one NodeHealthCheck, as its status has it.
+type Check struct {
+	Name   string         `json:"name"`
+	Phase  v1alpha1.Phase `json:"phase,omitempty"`
+	Reason string         `json:"reason,omitempty"`
+	// Outdated means that the controller has not reported about the present spec yet.
+	Outdated bool `json:"outdated,omitempty"`
+
+	ObservedNodes      int `json:"observedNodes"`
+	HealthyNodes       int `json:"healthyNodes"`
+	UnhealthyNodes     int `json:"unhealthyNodes"`
+	SoonUnhealthyNodes int `json:"soonUnhealthyNodes"`
+	RemediatingNodes   int `json:"remediatingNodes"`
+
+	// Gate is absent as long as the controller has counted no nodes.
+	Gate *Gate `json:"gate,omitempty"`
+	// Storm is absent without a storm.
+	Storm *Storm `json:"storm,omitempty"`
+	// Held is why nothing new begins for any node, absent if nothing prevents it.
+	Held *Held `json:"held,omitempty"`
+	// Warnings are further conditions that somebody should know about.
+	Warnings []string `json:"warnings,omitempty"`
+	// PauseRequests are those of the spec.
+	PauseRequests []string `json:"pauseRequests,omitempty"`
+	DryRun        bool     `json:"dryRun,omitempty"`
+
+	// Nodes are those that status lists.
+	Nodes []Target `json:"nodes,omitempty"`
+	// Next are the nodes that become unhealthy if nothing changes, the first one first.
+	Next []NextNode `json:"next,omitempty"`
+}
+
+// Gate is minHealthy or maxUnhealthy in numbers.
+type Gate struct {
+	Open bool `json:"open"`
+	// NotHealthy is how many nodes are not healthy, and MaxNotHealthy how many may be.
+	NotHealthy    int `json:"notHealthy"`
+	MaxNotHealthy int `json:"maxNotHealthy"`
+}
+
+// Storm is a storm that is not over.
+type Storm struct {
+	Since *metav1.Time `json:"since,omitempty"`
+	// CalmSince is since when it is calm, absent if it is not.
+	CalmSince *metav1.Time `json:"calmSince,omitempty"`
+	// End is when it ends if it stays calm.
+	End *metav1.Time `json:"end,omitempty"`
+	// CalmAt is the number of nodes that are not healthy at or below which it is calm, absent
+	// without a threshold.
+	CalmAt *int `json:"calmAt,omitempty"`
+}
+
+// Held is why nothing new begins for a whole NodeHealthCheck.
+type Held struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+}
+
+// Target is a node, or a Machine, and what the controller has decided about it.
+type Target struct {
+	Name string `json:"name"`
+	// Node is the node of a Machine.
+	Node string `json:"node,omitempty"`
+	// Detected is since when the trigger holds.
+	Detected *metav1.Time       `json:"detected,omitempty"`
+	Trigger  string             `json:"trigger,omitempty"`
+	Decision *v1alpha1.Decision `json:"decision,omitempty"`
+	// Remediations are the remediation objects of the node.
+	Remediations []v1alpha1.Remediation `json:"remediations,omitempty"`
+	// HealthySince is set for a node that is healthy again and still has remediation objects.
+	HealthySince *metav1.Time `json:"healthySince,omitempty"`
+}
+
+// MachineCheck is the state of one MachineHealthCheck, as its status has it.
+type MachineCheck struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// ExpectedMachines and CurrentHealthy are absent as long as nobody has counted.
+	ExpectedMachines    *int     `json:"expectedMachines,omitempty"`
+	CurrentHealthy      *int     `json:"currentHealthy,omitempty"`
+	RemediationsAllowed *int32   `json:"remediationsAllowed,omitempty"`
+	MaxUnhealthy        string   `json:"maxUnhealthy,omitempty"`
+	Held                *Held    `json:"held,omitempty"`
+	Machines            []Target `json:"machines,omitempty"`
+}
+
+// Budget is the state of one RemediationBudget, as its status has it.
+type Budget struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason,omitempty"`
+	// Machines means that it counts Machines, not nodes.
+	Machines bool `json:"machines,omitempty"`
+	// Counted is false as long as the controller has not counted.
+	Counted          bool `json:"counted"`
+	ObservedNodes    int  `json:"observedNodes"`
+	UnhealthyNodes   int  `json:"unhealthyNodes"`
+	RemediatingNodes int  `json:"remediatingNodes"`
+	// RemediationsAllowed is absent while nothing limits the number.
+	RemediationsAllowed *int32 `json:"remediationsAllowed,omitempty"`
+	// Waiting names the nodes that the budget keeps waiting, empty if there are none.
+	Waiting string `json:"waiting,omitempty"`
+	// Invalid is why the budget cannot be evaluated, empty if it can.
+	Invalid string `json:"invalid,omitempty"`
+	// MaxUnhealthy, MaxConcurrent and MinInterval are the limits of the spec.
+	MaxUnhealthy  string                 `json:"maxUnhealthy,omitempty"`
+	MaxConcurrent string                 `json:"maxConcurrent,omitempty"`
+	MinInterval   string                 `json:"minInterval,omitempty"`
+	Groups        []v1alpha1.BudgetGroup `json:"groups,omitempty"`
+}
+
+// NewOverview returns the overview of a snapshot at the instant now.
+func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
+	overview := &Overview{Time: metav1.NewTime(now), NodeHealthChecks: []Check{}, Missing: snapshot.Missing}
+	for _, nhc := range snapshot.NodeHealthChecks {
+		check := newCheck(nhc)
+		check.Next = nextNodes(nhc, snapshot, now)
+		overview.NodeHealthChecks = append(overview.NodeHealthChecks, check)
+	}
+	for _, mhc := range snapshot.MachineHealthChecks {
+		overview.MachineHealthChecks = append(overview.MachineHealthChecks, newMachineCheck(mhc))
+	}
+	for _, budget := range snapshot.Budgets {
+		overview.RemediationBudgets = append(overview.RemediationBudgets, newBudget(budget))
+	}
+	return overview
+}
+
+func newCheck(nhc *v1alpha1.NodeHealthCheck) Check {
+	status := &nhc.Status
+	check := Check{
+		Name: nhc.Name, Phase: status.Phase, Reason: status.Reason, Outdated: status.ObservedGeneration < nhc.Generation,
+		ObservedNodes: value(status.ObservedNodes), HealthyNodes: value(status.HealthyNodes), UnhealthyNodes: value(status.UnhealthyNodeCount),
+		SoonUnhealthyNodes: value(status.SoonUnhealthyNodes), RemediatingNodes: value(status.RemediatingNodes),
+		PauseRequests: nhc.Spec.PauseRequests, DryRun: nhc.Spec.Mode == v1alpha1.ModeDryRun,
+	}
+	if status.ObservedNodes != nil && status.HealthyNodes != nil {
+		gate := health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, check.ObservedNodes, check.HealthyNodes)
+		input := health.StormInput{Gate: gate}
+		check.Gate = &Gate{Open: gate.Open, NotHealthy: input.NotHealthy(), MaxNotHealthy: input.Limit()}
+	}
+	check.Storm = newStorm(nhc)
+	if allowed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed); allowed != nil && allowed.Status == metav1.ConditionFalse {
+		check.Held = &Held{Reason: allowed.Reason, Message: allowed.Message}
+	}
+	for _, condition := range status.Conditions {
+		if warns(&condition) {
+			check.Warnings = append(check.Warnings, condition.Type+": "+condition.Message)
+		}
+	}
+	for i := range status.UnhealthyNodes {
+		check.Nodes = append(check.Nodes, newTarget(&status.UnhealthyNodes[i]))
+	}
+	return check
+}
+
+// warns reports whether a condition says something that the other fields do not.
+func warns(condition *metav1.Condition) bool {
+	switch condition.Type {
+	case v1alpha1.ConditionSelectorOverlap, v1alpha1.ConditionLeftoverRemediations:
+		return condition.Status == metav1.ConditionTrue
+	case v1alpha1.ConditionPlatformAccess:
+		return condition.Status == metav1.ConditionFalse
+	default:
+		return false
+	}
+}
+
+func newStorm(nhc *v1alpha1.NodeHealthCheck) *Storm {
+	storm, rules := health.StormOf(&nhc.Status), health.StormRulesOf(&nhc.Spec)
+	if !storm.Active {
+		return nil
+	}
+	return &Storm{Since: instant(storm.Since), CalmSince: instant(storm.CalmSince), End: instant(storm.End(rules)), CalmAt: rules.Threshold}
+}
+
+func newTarget(entry *v1alpha1.UnhealthyNode) Target {
+	target := Target{
+		Name: entry.Name, Detected: entry.Detected, Decision: entry.Decision, Remediations: entry.Remediations, HealthySince: entry.ConditionsHealthyTimestamp,
+	}
+	if trigger := entry.Trigger; trigger != nil {
+		target.Trigger = string(trigger.Type) + "=" + string(trigger.Status)
+	}
+	return target
+}
+
+func newMachineCheck(mhc *machinev1beta1.MachineHealthCheck) MachineCheck {
+	check := MachineCheck{
+		Namespace: mhc.Namespace, Name: mhc.Name, ExpectedMachines: mhc.Status.ExpectedMachines, CurrentHealthy: mhc.Status.CurrentHealthy,
+		RemediationsAllowed: mhc.Status.RemediationsAllowed,
+	}
+	if limit := mhc.Spec.MaxUnhealthy; limit != nil {
+		check.MaxUnhealthy = (*intstr.IntOrString)(limit).String()
+	}
+	for _, condition := range mhc.Status.Conditions {
+		if condition.Type == v1alpha1.ConditionRemediationAllowed && condition.Status == "False" {
+			check.Held = &Held{Reason: condition.Reason, Message: condition.Message}
+		}
+	}
+	for i := range mhc.Status.UnhealthyMachines {
+		machine := &mhc.Status.UnhealthyMachines[i]
+		target := Target{Name: machine.Name, Node: machine.Node, Detected: machine.Detected, Decision: &machine.Decision}
+		if trigger := machine.Trigger; trigger != nil {
+			if target.Trigger = trigger.Reason; trigger.Type != "" {
+				target.Trigger = string(trigger.Type) + "=" + string(trigger.Status)
+			}
+		}
+		check.Machines = append(check.Machines, target)
+	}
+	return check
+}
+
+func newBudget(budget *v1alpha1.RemediationBudget) Budget {
+	spec, status := &budget.Spec, &budget.Status
+	view := Budget{
+		Name: budget.Name, Reason: spec.Reason, Machines: spec.MachineSelector != nil, Counted: status.ObservedNodes != nil, ObservedNodes: value(status.ObservedNodes),
+		UnhealthyNodes: value(status.UnhealthyNodes), RemediatingNodes: value(status.RemediatingNodes),
+		RemediationsAllowed: status.RemediationsAllowed, Groups: status.Groups,
+	}
+	if spec.MaxUnhealthy != nil {
+		view.MaxUnhealthy = spec.MaxUnhealthy.String()
+	}
+	if spec.MaxConcurrent != nil {
+		view.MaxConcurrent = spec.MaxConcurrent.String()
+	}
+	if spec.MinInterval != nil {
+		view.MinInterval = spec.MinInterval.Duration.String()
+	}
+	if exhausted := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetExhausted); exhausted != nil && exhausted.Status == metav1.ConditionTrue {
+		view.Waiting = exhausted.Message
+	}
+	if valid := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetValid); valid != nil && valid.Status == metav1.ConditionFalse {
+		view.Invalid = valid.Message
+	}
+	return view
+}
+
+// value returns what a pointer of a status points to, zero if it is absent.
+func value(n *int32) int {
+	if n == nil {
+		return 0
+	}
+	return int(*n)
+}
+
+// instant returns a time for JSON, nil if there is none.
+func instant(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(metav1.NewTime(t))
+}
+
+// Select keeps only what has this name. It changes nothing and returns false if there is nothing. The
+// name of a MachineHealthCheck follows its namespace and a slash.
+func (o *Overview) Select(name string) bool {
+	if !slices.Contains(o.Names(), name) {
+		return false
+	}
+	o.Selected = name
+	o.NodeHealthChecks = slices.DeleteFunc(o.NodeHealthChecks, func(check Check) bool { return check.Name != name })
+	o.MachineHealthChecks = slices.DeleteFunc(o.MachineHealthChecks, func(check MachineCheck) bool { return check.Namespace+"/"+check.Name != name })
+	o.RemediationBudgets = slices.DeleteFunc(o.RemediationBudgets, func(budget Budget) bool { return budget.Name != name })
+	return true
+}
+
+// Names returns the names that Select knows.
+func (o *Overview) Names() []string {
+	var names []string
+	for i := range o.NodeHealthChecks {
+		names = append(names, o.NodeHealthChecks[i].Name)
+	}
+	for i := range o.MachineHealthChecks {
+		names = append(names, o.MachineHealthChecks[i].Namespace+"/"+o.MachineHealthChecks[i].Name)
+	}
+	for i := range o.RemediationBudgets {
+		names = append(names, o.RemediationBudgets[i].Name)
+	}
+	return names
+}

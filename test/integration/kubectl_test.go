@@ -1,0 +1,289 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// plugin runs kubectl nhc as the user, until the context ends.
+func (u *user) plugin(ctx context.Context, out io.Writer, args ...string) (errors string, code int) {
+	var errOut bytes.Buffer
+	environment := command.Environment{
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: &errOut},
+		Now:       time.Now, Getenv: func(string) string { return "" },
+	}
+	code = command.Run(ctx, environment, append([]string{"--kubeconfig=" + u.AdminKubeconfig(), "--as=" + u.name}, args...))
+	return errOut.String(), code
+}
+
+// shows runs the plugin, which succeeds and prints all these texts.
+func (u *user) shows(texts []string, args ...string) string {
+	u.t.Helper()
+	var out bytes.Buffer
+	errors, code := u.plugin(u.t.Context(), &out, args...)
+	require.Equal(u.t, command.ExitOK, code, "%v: %s", args, errors)
+	if args[0] != "__complete" { // Which tells there what a shell does with the names.
+		require.Empty(u.t, errors)
+	}
+	for _, text := range texts {
+		require.Contains(u.t, out.String(), text, args)
+	}
+	return out.String()
+}
+
+// fails runs the plugin, which fails with this sentence, and prints nothing else.
+func (u *user) fails(sentence string, args ...string) {
+	u.t.Helper()
+	var out bytes.Buffer
+	errors, code := u.plugin(u.t.Context(), &out, args...)
+	require.Equal(u.t, command.ExitError, code, "%v: %s", args, out.String())
+	require.Equal(u.t, "Error: "+sentence+"\n", errors, args)
+	require.Empty(u.t, out.String())
+}
+
+// mayPatchNodes binds a role that the controller does not ship: what hold needs.
+func (u *user) mayPatchNodes() {
+	u.t.Helper()
+	meta := metav1.ObjectMeta{Name: "patch-nodes-of-" + u.scenario.name}
+	_, err := u.kube.RbacV1().ClusterRoles().Create(u.t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "patch"}},
+	}}, metav1.CreateOptions{})
+	require.NoError(u.t, err)
+	_, err = u.kube.RbacV1().ClusterRoleBindings().Create(u.t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: u.name}},
+	}, metav1.CreateOptions{})
+	require.NoError(u.t, err)
+}
+
+// TestKubectlPlugin: each command of kubectl nhc, as a user with the shipped role for it.
+func TestKubectlPlugin(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startController(t, "plugin")
+	s := newScenario(t, c)
+	viewer, editor := s.newUser("nhc-view", ""), s.newUser("nhc-edit", "")
+	s.eventually("the roles", func() bool {
+		return viewer.kubectl("kubectl get nodes", "") == nil && editor.kubectl("kubectl get nhc", "") == nil
+	})
+
+	t.Run("empty", func(*testing.T) {
+		require.Equal(t, "There are no NodeHealthChecks: nothing looks after the nodes of this cluster.\n", viewer.shows(nil, "status"))
+	})
+	s.createNodes("a", "b", "c")
+	s.createNHC(conditions(
+		v1alpha1.UnhealthyCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown},
+		v1alpha1.UnhealthyCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Duration: metav1.Duration{Duration: time.Hour}},
+	), healthyDelay(-1))
+	s.eventuallyCounts(3, 3)
+	t.Run("names", func(*testing.T) { testPluginNames(viewer) })
+	t.Run("lint", func(*testing.T) { testPluginLint(viewer) })
+	t.Run("pause", func(*testing.T) { testPluginPause(viewer, editor) })
+	t.Run("stop-all", func(*testing.T) { testPluginStopAll(viewer, editor) })
+	t.Run("hold", func(*testing.T) { testPluginHold(viewer, editor) })
+	t.Run("status", func(*testing.T) { testPluginStatus(viewer) })
+	t.Run("explain", func(*testing.T) { testPluginExplain(viewer) })
+	t.Run("confirm-healthy", func(*testing.T) { testPluginConfirm(editor) })
+	t.Run("history", func(*testing.T) { testPluginHistory(viewer) })
+}
+
+func testPluginNames(u *user) {
+	u.fails(`There is no health check or budget "`+u.scenario.name+`x": did you mean `+u.scenario.name+`?`, "status", u.scenario.name+"x")
+	require.Equal(u.t, "nodehealthcheck.remediation.medik8s.io/"+u.scenario.name+"\n", u.shows(nil, "status", "-o", "name"))
+	u.fails(`There is no output format "xml" here: use one of table, wide, json, yaml, name.`, "status", "-o", "xml")
+	u.shows([]string{u.scenario.name + "\n"}, "__complete", "pause", "s-")
+	u.shows([]string{u.node("a") + "\n" + u.node("b") + "\n"}, "__complete", "hold", u.node(""))
+	u.shows([]string{"kubectl-nhc "}, "version")
+}
+
+// testPluginPause: pause requests of others stay, and nothing is done twice.
+func testPluginPause(viewer, editor *user) {
+	name, requests := editor.scenario.name, func() []string { return editor.get().Spec.PauseRequests }
+	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume.", "pause", name, "--reason=freeze")
+	editor.fails("Say why, with --reason: others see it, and resume by it.", "pause", name)
+	editor.fails("Name the NodeHealthChecks, or give --all.", "pause", "--reason=x")
+	for _, dry := range []string{"client", "server"} {
+		editor.shows([]string{"NodeHealthCheck " + name + " is paused.", "(" + dry + " dry run)"}, "pause", name, "--reason=freeze", "--dry-run="+dry)
+		editor.shows([]string{"- freeze\n"}, "pause", name, "--reason=freeze", "--dry-run="+dry, "-o", "yaml")
+		require.Empty(editor.t, requests())
+	}
+	onCall := editor.newUser("nhc-pause", "")
+	editor.eventually("the role", func() bool { return onCall.kubectl("kubectl get nhc", "") == nil })
+	onCall.shows([]string{"is paused. Nothing new begins, and remediations that run are finished."}, "pause", name, "--reason=freeze")
+	editor.shows([]string{"is paused for this reason already."}, "pause", name, "--reason=freeze")
+	editor.shows([]string{"is paused."}, "pause", "--all", "--reason=upgrade")
+	require.Equal(editor.t, []string{"freeze", "upgrade"}, requests())
+	editor.eventually("the phase", func() bool { return strings.HasSuffix(editor.status().Reason, "freeze,upgrade") })
+	viewer.shows([]string{"Paused: freeze,upgrade"}, "status", name)
+	editor.fails("NodeHealthCheck "+name+` has 2 pause requests: name one with --reason, or use --all-reasons: "freeze", "upgrade".`, "resume", name)
+	onCall.shows([]string{`is still paused for "upgrade".`}, "resume", name, "--reason=freeze")
+	editor.shows([]string{`is not paused for this reason, but still for "upgrade".`}, "resume", name, "--reason=freeze")
+	editor.shows([]string{`goes on. It was paused for "upgrade".`}, "resume", name)
+	editor.shows([]string{"is not paused."}, "resume", name)
+	require.Empty(editor.t, requests())
+	editor.fails(`There is no NodeHealthCheck "`+name+`x": did you mean `+name+`?`, "pause", name+"x", "--reason=x")
+}
+
+func testPluginStopAll(viewer, editor *user) {
+	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-edit.", "stop-all")
+	editor.shows([]string{"RemediationBudget stop-all created. No remediation begins", "(server dry run)"}, "stop-all", "--dry-run=server")
+	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "stop-all", "--dry-run=client", "-o", "yaml")
+	editor.shows([]string{"is not there: nothing was stopped by it."}, "resume-all")
+	editor.shows([]string{"RemediationBudget stop-all created."}, "stop-all")
+	editor.shows([]string{`is there already, with the reason "Stopped by kubectl nhc stop-all".`}, "stop-all")
+	editor.shows([]string{`was there already.`}, "stop-all", "--reason=incident 4711")
+	editor.eventually("the budget binds", func() bool { // At the latest two seconds after it was written (spec B4.2).
+		budget, err := editor.nhc.RemediationV1alpha1().RemediationBudgets().Get(editor.t.Context(), "stop-all", metav1.GetOptions{})
+		return err == nil && budget.Status.ObservedGeneration == budget.Generation
+	})
+	editor.fail("a")
+	editor.eventuallyHeldByBudget("a", "stop-all: 0 of at most 0 nodes are under remediation. incident 4711")
+	viewer.eventually("the budget tells who waits", func() bool {
+		return strings.Contains(viewer.shows([]string{"Held"}, "status"), "1 node waits: "+editor.node("a"))
+	})
+	viewer.fails("You may not delete remediationbudgets: ask for the ClusterRole nhc-edit.", "resume-all")
+	editor.shows([]string{`deleted. It stopped everything for the reason "incident 4711".`}, "resume-all")
+	editor.eventuallyCR("a")
+}
+
+func testPluginHold(viewer, editor *user) {
+	node := editor.node("b")
+	viewer.fails("You may not patch nodes: ask for the permission to patch nodes.", "hold", node)
+	editor.fails("You may not get nodes: ask for the ClusterRole nhc-view.", "hold", node)
+	editor.mayPatchNodes()
+	editor.eventually("the role", func() bool { return editor.kubectl("kubectl get nodes", "") == nil })
+	editor.shows([]string{"Node " + node + " is held: nothing begins for it.", "(server dry run)"}, "hold", node, "--dry-run=server")
+	editor.shows([]string{"was not held."}, "release", node)
+	editor.shows([]string{"is held", "What runs already is kept: PowerCycleRemediation " + editor.node("a")}, "hold", node, editor.node("a"))
+	editor.shows([]string{"was held already"}, "hold", node)
+	require.Equal(editor.t, "true", editor.nodeObject("b").Labels[v1alpha1.LabelExclude])
+	editor.shows([]string{"is released"}, "release", node, editor.node("a"))
+	require.NotContains(editor.t, editor.nodeObject("b").Labels, v1alpha1.LabelExclude)
+	editor.fails(`There is no Node "`+node+`b": did you mean `+node+`?`, "hold", node+"b")
+}
+
+// testPluginStatus: node a is under remediation, node b is next.
+func testPluginStatus(u *user) {
+	u.setCondition("b", corev1.NodeReady, corev1.ConditionFalse, time.Now().Add(-30*time.Minute))
+	u.eventually("b is on its way", func() bool { soon := u.status().SoonUnhealthyNodes; return soon != nil && *soon == 1 })
+	u.shows([]string{"Remediating", "StepRunning", "Next to become unhealthy", u.node("b"), "Ready=False for 30m", "1 of 3"}, "status", u.scenario.name)
+	u.shows([]string{"PowerCycleRemediation/" + u.node("a"), "Ready=Unknown"}, "status", "-o", "wide")
+	var overview view.Overview
+	require.NoError(u.t, json.Unmarshal([]byte(u.shows(nil, "status", "-o", "json")), &overview))
+	require.Empty(u.t, overview.Missing)
+	require.Equal(u.t, u.node("b"), overview.NodeHealthChecks[0].Next[0].Name)
+	require.Equal(u.t, v1alpha1.DecidedStepRunning, overview.NodeHealthChecks[0].Nodes[0].Decision.Reason)
+
+	blind := u.newUser("view", "")
+	u.eventually("the role", func() bool { return blind.kubectl("kubectl get nhc", "") == nil })
+	blind.shows([]string{"StepRunning", "This view is partial, without nodes. You may not list nodes: ask for the ClusterRole nhc-view."}, "status")
+	u.newUser("system:discovery", "").fails("You may not list nodehealthchecks: ask for the ClusterRole nhc-view.", "status")
+	u.testWatch()
+}
+
+// output is written and read by different goroutines.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(text)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// testWatch: a change is shown without being asked for.
+func (u *user) testWatch() {
+	ctx, stop := context.WithCancel(u.t.Context())
+	var out output
+	ended := make(chan int)
+	go func() {
+		_, code := u.plugin(ctx, &out, "status", "--watch")
+		ended <- code
+	}()
+	u.eventually("the first view", func() bool { return strings.Contains(out.String(), "Ready=False") })
+	u.heal("b")
+	u.eventually("another view", func() bool {
+		views := strings.Split(out.String(), "NodeHealthChecks\n")
+		return len(views) > 2 && strings.Contains(views[len(views)-1], "2 of 3") && !strings.Contains(views[len(views)-1], "Next to become unhealthy")
+	})
+	stop()
+	require.Equal(u.t, command.ExitOK, <-ended)
+}
+
+// testPluginExplain: node a is under remediation. What the role does not permit is missing.
+func testPluginExplain(u *user) {
+	a := u.node("a")
+	for _, resource := range []string{"leases", "events", "powercycleremediations"} {
+		u.shows([]string{"Decision: Remediating, StepRunning", "This view is partial, without " + resource + ". You may not"}, "explain", "node", a)
+	}
+	everything := &user{scenario: u.scenario, name: "system:admin-of-" + u.scenario.name}
+	var explanation view.Explanation
+	out := everything.shows(nil, "--as-group=system:masters", "explain", "node", a, "-o", "json")
+	require.NoError(u.t, json.Unmarshal([]byte(out), &explanation))
+	require.Empty(u.t, explanation.Missing)
+	require.True(u.t, explanation.Lease.Valid)
+	require.Equal(u.t, "NodeHealthCheck-"+u.scenario.name, explanation.Lease.Holder)
+	check := explanation.Checks[0]
+	require.Equal(u.t, "Unhealthy", check.State)
+	require.True(u.t, check.Remediations[0].Known)
+	require.NotEmpty(u.t, explanation.Events)
+	u.shows([]string{"Health: healthy", "PowerCycleRemediationTemplate " + u.scenario.name + "/" + u.scenario.name}, "explain", "node", u.node("c"))
+	u.fails(`There is no Node "`+a+`a": did you mean `+a+`?`, "explain", "node", a+"a")
+}
+
+func testPluginConfirm(u *user) {
+	a := u.node("a")
+	u.fails("Node "+a+" is not healthy, as NodeHealthCheck "+u.scenario.name+" reports: confirm it when it is.", "confirm-healthy", a)
+	u.shows([]string{"needs no confirmation"}, "confirm-healthy", u.node("c"))
+	u.heal("a")
+	u.eventually("the delay", func() bool { entry := u.entry("a"); return entry != nil && entry.HealthyDelayed != nil })
+	u.shows([]string{"is confirmed to be healthy: its remediation objects of " + u.scenario.name + " are deleted now. (client dry run)"}, "confirm-healthy", a, "--dry-run=client")
+	u.shows([]string{"is confirmed to be healthy"}, "confirm-healthy", a)
+	u.eventuallyNoCR("a")
+	u.eventuallyNobodyListed()
+	u.eventually("the annotation is gone", func() bool { return len(u.nodeObject("a").Annotations) == 0 })
+	u.shows([]string{"needs no confirmation"}, "confirm-healthy", a)
+}
+
+func testPluginHistory(u *user) {
+	a := u.node("a")
+	u.eventually("the episode", func() bool {
+		history := u.status().RemediationHistory
+		return len(history) > 0 && history[0].Outcome != ""
+	})
+	u.shows([]string{a, "recovered", "PowerCycleRemediation Recovered"}, "history", u.scenario.name, "--since=1d")
+	u.shows([]string{a, "R", "under remediation"}, "history", "--timeline")
+	u.shows([]string{"No node was unhealthy"}, "history", "--node=nobody")
+	var history view.History
+	require.NoError(u.t, json.Unmarshal([]byte(u.shows(nil, "history", "--node", a, "-o", "json")), &history))
+	require.Equal(u.t, v1alpha1.OutcomeRecovered, history.Episodes[0].Outcome)
+	u.fails(`There is no health check "none": kubectl nhc status lists what there is.`, "history", "none")
+	u.fails(`"yesterday" is no age: give one such as 90m, 12h, 7d or 2w.`, "history", "--since=yesterday")
+}
