@@ -6,4 +6,4 @@
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-exec hack/verify-generated.sh hack/update-manifests.sh manifests charts cmd/nhc-controller/app/policies
+exec hack/verify-generated.sh hack/update-manifests.sh manifests charts

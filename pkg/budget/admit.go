@@ -32,13 +32,21 @@ type Candidate struct {
 type waiter struct {
 	Candidate
 	claimant Claimant
+	// yields means that the candidate comes after all others, as it had a place in vain.
+	yields bool
 	// budgets are the names of all budgets that refuse it, sorted.
 	budgets []string
 }
 
-// compare has the order of spec B4.1: the one that is unhealthy for the longest first, then by
-// name.
+// compare has the order of spec B4.1: those that yield last, of the others the one that is
+// unhealthy for the longest first, then by name.
 func (w *waiter) compare(other *waiter) int {
+	if w.yields != other.yields {
+		if w.yields {
+			return 1
+		}
+		return -1
+	}
 	return cmp.Or(w.Since.Compare(other.Since), cmp.Compare(w.Node, other.Node), w.claimant.compare(other.claimant))
 }
 
@@ -75,7 +83,7 @@ func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time)
 	a := attempt{Counts: c, now: now}
 	for _, w := range c.before(claimant, candidates, now) {
 		if w.claimant != claimant { // Takes its place from those that follow.
-			if w.Begins && !a.refuses(w, false) {
+			if !a.refuses(w, false) {
 				a.keepTentatively(w)
 			}
 			continue
@@ -94,11 +102,12 @@ func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time)
 	return refusals
 }
 
-// before returns the candidates of a claimant, and what others wait for, in order.
+// before returns the candidates of a claimant, and those that others wait for and may begin, in
+// order.
 func (c *Counts) before(claimant Claimant, candidates []Candidate, now time.Time) []*waiter {
 	all := make([]*waiter, 0, len(candidates))
 	for _, candidate := range candidates {
-		all = append(all, &waiter{Candidate: candidate, claimant: claimant})
+		all = append(all, &waiter{Candidate: candidate, claimant: claimant, yields: c.yields(claimant, candidate.Node, now)})
 	}
 	last := slices.MaxFunc(all, (*waiter).compare)
 	for _, others := range c.waiting {
@@ -106,6 +115,7 @@ func (c *Counts) before(claimant Claimant, candidates []Candidate, now time.Time
 			continue
 		}
 		for _, w := range others.waiters {
+			w.yields = c.yields(w.claimant, w.Node, now)
 			if w.Begins && w.compare(last) < 0 {
 				all = append(all, w)
 			}
@@ -120,7 +130,10 @@ func (c *Counts) before(claimant Claimant, candidates []Candidate, now time.Time
 func (c *Counts) Woken(now time.Time) (claimants []Claimant) {
 	var all []*waiter
 	for _, waiting := range c.waiting {
-		all = append(all, waiting.waiters...)
+		for _, w := range waiting.waiters {
+			w.yields = c.yields(w.claimant, w.Node, now)
+			all = append(all, w)
+		}
 	}
 	slices.SortFunc(all, (*waiter).compare)
 	allowed := map[Claimant]bool{}
@@ -161,14 +174,8 @@ type attempt struct {
 // order of their names.
 func (a *attempt) refuses(w *waiter, all bool) bool {
 	node := a.nodes[w.Node]
-	var groups []*group
-	if node != nil {
-		groups = node.groups
-	} else {
-		groups = a.groupsOf(nil)
-	}
 	a.found = a.found[:0]
-	for _, g := range groups {
+	for _, g := range a.concerned(node) {
 		if found, refused := g.check(w, node, a.now); refused {
 			a.found = append(a.found, found)
 			if !all {
@@ -185,14 +192,27 @@ func (a *attempt) refuses(w *waiter, all bool) bool {
 	return len(a.found) > 0
 }
 
+// concerned returns the groups that a remediation of a node concerns: those in which it counts, or
+// will from then on. It is nil if nothing is known of it.
+func (c *Counts) concerned(node *countedNode) []*group {
+	switch {
+	case node == nil:
+		node = &countedNode{}
+	case node.remediating() || node.Exists && (node.Machine.Exists || node.Machine.Namespace == ""):
+		return node.groups
+	}
+	return c.groupsOf(func(b *Budget) (string, bool) { return b.selects(&node.Node) })
+}
+
 // keep reserves the place of a candidate until End is called for it.
 func (a *attempt) keep(w *waiter) {
-	fresh := &reservation{claimant: w.claimant, at: a.now}
+	fresh := &reservation{claimant: w.claimant, at: a.now, again: w.yields}
 	if r := a.reservationOf(w.Node); r != nil {
 		if r.claimant != w.claimant {
 			return // No budget applies to the node.
 		}
 		fresh.expires = r.expires
+		fresh.again = fresh.again && r.expires.IsZero()
 	}
 	a.reserve(w.Node, fresh)
 }
@@ -215,5 +235,5 @@ func (a *attempt) end() {
 // WaitingClaimants returns those that wait for a budget, in any order.
 func (c *Counts) WaitingClaimants() []Claimant { return slices.Collect(maps.Keys(c.waiting)) }
 
-// Waiting reports whether anybody waits for a budget, or has a reservation.
-func (c *Counts) Waiting() bool { return len(c.waiting) > 0 || len(c.reserved) > 0 }
+// Waits reports whether a claimant waits for a budget.
+func (c *Counts) Waits(claimant Claimant) bool { return c.waiting[claimant] != nil }

@@ -32,7 +32,10 @@ type Budget struct {
 	// Reason is that of the spec.
 	Reason string
 
+	// selector is for the labels of nodes, or for those of the Machines in machineNamespace if
+	// that is set.
 	selector                    labels.Selector
+	machineNamespace            string
 	topologyKey                 string
 	maxUnhealthy, maxConcurrent *intstr.IntOrString
 	minInterval                 time.Duration
@@ -61,14 +64,9 @@ func Unreadable(object metav1.Object, problem string) *Budget {
 
 // parse reads what may be wrong, and returns the first thing that is.
 func (b *Budget) parse(spec *v1alpha1.RemediationBudgetSpec) (problem string) {
-	if spec.NodeSelector == nil {
-		return "nodeSelector must be specified, {} selects all Nodes"
+	if problem := b.parseSelector(spec); problem != "" {
+		return problem
 	}
-	selector, err := metav1.LabelSelectorAsSelector(spec.NodeSelector)
-	if err != nil {
-		return "Invalid selector: " + err.Error()
-	}
-	b.selector = selector
 	if spec.MaxUnhealthy == nil && spec.MaxConcurrent == nil && spec.MinInterval == nil {
 		return "one of maxUnhealthy, maxConcurrent and minInterval should be specified"
 	}
@@ -85,6 +83,25 @@ func (b *Budget) parse(spec *v1alpha1.RemediationBudgetSpec) (problem string) {
 		}
 		b.windows = append(b.windows, window)
 	}
+	return ""
+}
+
+// parseSelector reads which nodes, or Machines, are selected.
+func (b *Budget) parseSelector(spec *v1alpha1.RemediationBudgetSpec) (problem string) {
+	field, selector, namespace := "nodeSelector", spec.NodeSelector, ""
+	switch machines := spec.MachineSelector; {
+	case (selector == nil) == (machines == nil):
+		return "exactly one of nodeSelector and machineSelector must be specified; nodeSelector: {} selects all Nodes"
+	case machines != nil && machines.Namespace == "":
+		return "machineSelector needs a namespace"
+	case machines != nil:
+		field, selector, namespace = "machineSelector", &machines.Selector, machines.Namespace
+	}
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return fmt.Sprintf("Invalid %s: %v", field, err)
+	}
+	b.selector, b.machineNamespace = parsed, namespace
 	return ""
 }
 
@@ -106,12 +123,27 @@ func (b *Budget) phaseAt(now time.Time) phase {
 	return phaseAt(b.windows, now)
 }
 
-// groupOf returns the name of the group of a node that is selected.
-func (b *Budget) groupOf(set labels.Set) string {
-	if b.topologyKey == "" {
-		return ""
+// selects reports whether a node counts, and the name of its group.
+func (b *Budget) selects(node *Node) (group string, selected bool) {
+	set, exists := labels.Set(node.Labels), true
+	if b.machineNamespace != "" {
+		set, exists = node.Machine.Labels, node.Machine.Namespace == b.machineNamespace
 	}
-	return set[b.topologyKey]
+	if !exists || !b.selector.Matches(set) {
+		return "", false
+	}
+	if b.topologyKey == "" {
+		return "", true
+	}
+	return set[b.topologyKey], true
+}
+
+// noun is what the budget counts.
+func (b *Budget) noun() string {
+	if b.machineNamespace != "" {
+		return "Machines"
+	}
+	return "nodes"
 }
 
 // nextStart returns when minInterval permits a beginning after the last one.

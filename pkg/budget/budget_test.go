@@ -17,6 +17,7 @@ import (
 // TestParse: what a stored budget may have that cannot be evaluated (spec B2.1, B2.2).
 func TestParse(t *testing.T) {
 	t.Parallel()
+	const neither = "exactly one of nodeSelector and machineSelector must be specified; nodeSelector: {} selects all Nodes"
 	const fiveFields = "schedule 1: cron must have five fields: minute, hour, day of the month, month and day of the week"
 	with := func(options ...option) *v1alpha1.RemediationBudget {
 		return budget("b", append([]option{maxConcurrent("1")}, options...)...)
@@ -28,6 +29,7 @@ func TestParse(t *testing.T) {
 		"maxUnhealthy alone":       {budget: budget("b", maxUnhealthy("30%"))},
 		"maxConcurrent alone":      {budget: budget("b", maxConcurrent("0"))},
 		"minInterval alone":        {budget: budget("b", minInterval(1))},
+		"Machines":                 {budget: with(ofMachines)},
 		"everything":               {budget: budget("b", maxUnhealthy("0%"), maxConcurrent("100%"), minInterval(time.Hour), byZone, schedule("0 8-18 * 1,JUL MON-FRI", "Europe/Berlin", time.Hour))},
 		"more than all":            {budget: budget("b", maxUnhealthy("300%"))},
 		"a number as text":         {budget: with(func(s *v1alpha1.RemediationBudgetSpec) { s.MaxUnhealthy = new(intstr.FromString("3")) })},
@@ -36,9 +38,14 @@ func TestParse(t *testing.T) {
 		"a leap day":               {budget: with(schedule("0 0 29 2 *", "", time.Hour))},
 		"a day or a weekday":       {budget: with(schedule("0 0 31 2 MON", "", time.Hour))},
 
-		"no limit":                      {budget: budget("b"), want: "one of maxUnhealthy, maxConcurrent and minInterval should be specified"},
-		"no selector":                   {budget: with(func(s *v1alpha1.RemediationBudgetSpec) { s.NodeSelector = nil }), want: "nodeSelector must be specified, {} selects all Nodes"},
-		"an operator that is none":      {budget: with(invalidSelector), want: `Invalid selector: "near" is not a valid label selector operator`},
+		"no limit":    {budget: budget("b"), want: "one of maxUnhealthy, maxConcurrent and minInterval should be specified"},
+		"no selector": {budget: with(func(s *v1alpha1.RemediationBudgetSpec) { s.NodeSelector = nil }), want: neither},
+		"two selectors": {budget: with(func(s *v1alpha1.RemediationBudgetSpec) {
+			s.MachineSelector = &v1alpha1.BudgetMachineSelector{Namespace: "machines"}
+		}), want: neither},
+		"Machines without a namespace":  {budget: with(ofMachines, func(s *v1alpha1.RemediationBudgetSpec) { s.MachineSelector.Namespace = "" }), want: "machineSelector needs a namespace"},
+		"an operator for Machines":      {budget: with(invalidSelector, ofMachines), want: `Invalid machineSelector: "near" is not a valid label selector operator`},
+		"an operator that is none":      {budget: with(invalidSelector), want: `Invalid nodeSelector: "near" is not a valid label selector operator`},
 		"a negative number":             {budget: budget("b", maxUnhealthy("-1")), want: "maxUnhealthy must be a number or a percentage, and not negative: -1"},
 		"no number":                     {budget: budget("b", maxConcurrent("many")), want: "maxConcurrent must be a number or a percentage, and not negative: many"},
 		"both wrong: the first speaks":  {budget: budget("b", maxConcurrent("many"), maxUnhealthy("-1%")), want: "maxUnhealthy must be a number or a percentage, and not negative: -1%"},
@@ -95,7 +102,7 @@ func TestProblems(t *testing.T) {
 	}{
 		"the selector cannot be read": {
 			budget: Parse(budget("b", maxConcurrent("9"), selecting("zone", "a"), invalidSelector, because("Ask Ada"))),
-			want:   `b: Invalid selector: "near" is not a valid label selector operator. Ask Ada`, elsewhere: true,
+			want:   `b: Invalid nodeSelector: "near" is not a valid label selector operator. Ask Ada`, elsewhere: true,
 		},
 		"a limit cannot": {
 			budget: Parse(budget("b", maxConcurrent("x"), selecting("zone", "a"), byZone)),

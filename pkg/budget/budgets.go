@@ -29,9 +29,24 @@ type Budgets interface {
 type HealthChecks interface {
 	// Observe returns what the health checks know of a node.
 	Observe(node string) Observation
+	// Remediating returns the names of all nodes that Observe says are under remediation, and perhaps
+	// of others. Nothing else lists those that are gone.
+	Remediating() []string
 	// Wake syncs the health checks of these names, and SyncAll all of them.
 	Wake(names []string)
 	SyncAll()
+}
+
+// Machines are what budgets with a machineSelector count.
+type Machines interface {
+	// MachineOf returns the Machine of a Node, or the one that a name stands for.
+	MachineOf(name string) Machine
+	// MachineNames returns the names of all Machines that MachineOf knows: those of their Nodes,
+	// or what stands for a Machine without one.
+	MachineNames() []string
+	// MachinesReadable returns why Machines cannot be read, and watches.ErrPending as long as that
+	// is not known. NodesChanged is called when that changes.
+	MachinesReadable() error
 }
 
 // None stands for a process that looks after no budgets.

@@ -65,6 +65,12 @@ func selecting(key, value string) option {
 	}
 }
 
+// ofMachines has a budget count Machines by the same labels.
+func ofMachines(s *v1alpha1.RemediationBudgetSpec) {
+	s.MachineSelector = &v1alpha1.BudgetMachineSelector{Namespace: "machines", Selector: *s.NodeSelector}
+	s.NodeSelector = nil
+}
+
 func schedule(cron, zone string, d time.Duration) option {
 	return func(s *v1alpha1.RemediationBudgetSpec) {
 		s.Schedules = append(s.Schedules, v1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: d}})

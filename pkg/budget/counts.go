@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -17,17 +16,34 @@ import (
 // Node is what budgets have to know of a node (spec B3).
 type Node struct {
 	// Exists reports whether there is a Node object. One that is gone keeps the labels that it
-	// had last, as long as it is under remediation. If these are not known, it has none.
+	// had last, as long as it is under remediation or has a Machine. If these are not known, it
+	// has none.
 	Exists bool
 	Labels map[string]string
 	// NotReady reports whether condition Ready is not True.
 	NotReady bool
+	// Machine is the one that stands for the node, or for which the node stands.
+	Machine Machine
 	// Observation is what the health checks know of the node.
 	Observation
 }
 
+// Machine is what budgets have to know of a Machine. The zero value stands for none.
+type Machine struct {
+	// Exists reports whether there is a Machine. What is known of one that is gone is kept as
+	// that of a Node is.
+	Exists    bool
+	Namespace string
+	Labels    map[string]string
+}
+
+func (m *Machine) equal(other *Machine) bool {
+	return m.Exists == other.Exists && m.Namespace == other.Namespace && maps.Equal(m.Labels, other.Labels)
+}
+
 func (n *Node) equal(other *Node) bool {
-	return n.Exists == other.Exists && n.NotReady == other.NotReady && n.Observation == other.Observation && maps.Equal(n.Labels, other.Labels)
+	return n.Exists == other.Exists && n.NotReady == other.NotReady && n.Observation == other.Observation &&
+		maps.Equal(n.Labels, other.Labels) && n.Machine.equal(&other.Machine)
 }
 
 // Observation is what health checks know of a node.
@@ -56,10 +72,12 @@ type Counts struct {
 	// reserved are the names of the nodes that have a reservation.
 	reserved sets.Set[string]
 	waiting  map[Claimant]*queue
+	// yielding are those that had a place in vain, and since when they yield to all others.
+	yielding map[attempted]time.Time
 }
 
-// countedNode is a node with the groups in which it counts, in order of the names of their
-// budgets.
+// countedNode is a node, or a Machine without one, with the groups in which it counts, in order of
+// the names of their budgets.
 type countedNode struct {
 	Node
 	groups []*group
@@ -70,12 +88,33 @@ type countedNode struct {
 // remediating reports whether a node counts as under remediation.
 func (n *countedNode) remediating() bool { return n.Remediating || n.reservation != nil }
 
+// exists reports whether there is anything to be counted.
+func (n *countedNode) exists() bool { return n.Exists || n.Machine.Exists || n.remediating() }
+
+// countsIn reports whether a node counts for a budget, and the name of its group. A Machine without
+// a Node counts as a node once it is under remediation, and the other way round.
+func (n *countedNode) countsIn(b *Budget) (group string, counts bool) {
+	exists := n.Exists
+	if b.machineNamespace != "" {
+		exists = n.Machine.Exists
+	}
+	if !exists && !n.remediating() {
+		return "", false
+	}
+	return b.selects(&n.Node)
+}
+
+// countsAs reports whether a node is in the same groups as another one.
+func (n *countedNode) countsAs(other *countedNode) bool {
+	return n.Exists == other.Exists && n.remediating() == other.remediating() && maps.Equal(n.Labels, other.Labels) && n.Machine.equal(&other.Machine)
+}
+
 // unhealthy reports whether a node counts as not healthy (spec B3.1).
 func (n *countedNode) unhealthy() bool { return n.Unhealthy || n.NotReady || n.remediating() }
 
 // NewCounts returns Counts without budgets and nodes.
 func NewCounts() *Counts {
-	return &Counts{nodes: map[string]*countedNode{}, reserved: sets.New[string](), waiting: map[Claimant]*queue{}}
+	return &Counts{nodes: map[string]*countedNode{}, reserved: sets.New[string](), waiting: map[Claimant]*queue{}, yielding: map[attempted]time.Time{}}
 }
 
 // SetBudget adds or replaces a budget. Started are the last beginnings by group that its status
@@ -90,13 +129,24 @@ func (c *Counts) SetBudget(budget *Budget, started map[string]time.Time) {
 	i, _ := slices.BinarySearchFunc(c.budgets, budget.Name, byName)
 	c.budgets = slices.Insert(c.budgets, i, fresh)
 	for name, node := range c.nodes {
-		if !budget.selector.Matches(labels.Set(node.Labels)) {
+		group, counts := node.countsIn(budget)
+		if !counts {
 			continue
 		}
-		joined := fresh.group(budget.groupOf(node.Labels))
+		joined := fresh.group(group)
 		i, _ := slices.BinarySearchFunc(node.groups, budget.Name, groupOfBudget)
 		node.groups = slices.Insert(node.groups, i, joined)
 		joined.add(name, node)
+	}
+}
+
+// Started records the last beginnings by group that the status of a budget has: another process has
+// written it.
+func (c *Counts) Started(budget string, started map[string]time.Time) {
+	if known := c.find(budget); known != nil {
+		for name, at := range started {
+			known.started[name] = latest(known.started[name], at)
+		}
 	}
 }
 
@@ -104,7 +154,7 @@ func (c *Counts) SetBudget(budget *Budget, started map[string]time.Time) {
 func (b *counted) inherit(old *counted) {
 	b.floor = old.floor
 	for name, at := range old.started {
-		if old.topologyKey != b.topologyKey { // It may have been in any of the new groups.
+		if old.topologyKey != b.topologyKey || old.machineNamespace != b.machineNamespace { // It may have been in any of the new groups.
 			b.floor = latest(b.floor, at)
 			delete(b.started, name)
 		} else {
@@ -162,6 +212,9 @@ func (c *Counts) SetNode(name string, node Node) {
 		if !node.Exists && node.Labels == nil {
 			node.Labels = known.Labels
 		}
+		if !node.Machine.Exists && node.Machine.Namespace == "" {
+			node.Machine.Namespace, node.Machine.Labels = known.Machine.Namespace, known.Machine.Labels
+		}
 		if node.equal(&known.Node) {
 			return
 		}
@@ -186,31 +239,30 @@ func (c *Counts) update(name string, change func(*countedNode)) {
 	for _, g := range node.groups {
 		g.remove(name, node)
 	}
-	before := node.Labels
+	before := *node
 	change(node)
-	if !node.Exists && !node.remediating() {
+	if !node.exists() {
 		delete(c.nodes, name)
 		return
 	}
-	if !known || !maps.Equal(before, node.Labels) {
-		if node.reservation != nil && before != nil { // It was in these groups when it began.
+	if !known || !node.countsAs(&before) {
+		if node.reservation != nil && before.reservation != nil { // It was in these groups when it began.
 			for _, g := range node.groups {
 				g.started(node.reservation.at)
 			}
 		}
-		node.groups = c.groupsOf(node.Labels)
+		node.groups = c.groupsOf(node.countsIn)
 	}
 	for _, g := range node.groups {
 		g.add(name, node)
 	}
 }
 
-// groupsOf returns the groups of a node with these labels, in order of the names of their
-// budgets.
-func (c *Counts) groupsOf(set labels.Set) (groups []*group) {
+// groupsOf returns the groups in which a node is, in order of the names of their budgets.
+func (c *Counts) groupsOf(isIn func(*Budget) (group string, is bool)) (groups []*group) {
 	for _, budget := range c.budgets {
-		if budget.selector.Matches(set) {
-			groups = append(groups, budget.group(budget.groupOf(set)))
+		if name, is := isIn(budget.Budget); is {
+			groups = append(groups, budget.group(name))
 		}
 	}
 	return groups
@@ -242,6 +294,9 @@ func (c *Counts) NextChange(now time.Time) (next time.Time) {
 		if !waiting.woken.IsZero() {
 			at(waiting.woken.Add(precedence))
 		}
+	}
+	for _, since := range c.yielding {
+		at(since.Add(yieldFor))
 	}
 	return next
 }

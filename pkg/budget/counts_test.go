@@ -87,7 +87,7 @@ func TestNothingIsKept(t *testing.T) {
 	require.Empty(t, c.find("b").started)
 	require.Empty(t, c.nodes)
 	require.Empty(t, c.reserved)
-	require.False(t, c.Waiting())
+	require.Empty(t, c.WaitingClaimants())
 }
 
 // TestBeginningsOutlive: what a group has begun is known however its budget changes (spec B3.4).
@@ -170,4 +170,17 @@ func TestBeginningsOutlive(t *testing.T) {
 			require.Equal(t, tc.want, got)
 		})
 	}
+}
+
+// TestAnotherTopologyKeyWakes: what began in the groups of before ends to count in time, too.
+func TestAnotherTopologyKeyWakes(t *testing.T) {
+	t.Parallel()
+	c := counts(budgets(budget("b", byZone, minInterval(5*time.Minute))), notReady("a"), notReady("b"))
+	begin(c, nhc("x"), noon, due("n1", 2))
+	c.Admit(nhc("x"), nil, noon)
+	c.SetBudget(Parse(budget("b", minInterval(5*time.Minute))), nil)
+	require.Equal(t, map[string]string{"n2": "b: next begin at 2026-01-07T12:05:00Z"}, begin(c, nhc("y"), after(time.Minute), due("n2", 1)))
+	require.Equal(t, after(5*time.Minute), c.NextChange(after(time.Minute)))
+	require.Empty(t, c.Woken(after(5*time.Minute-1)))
+	require.Equal(t, []Claimant{nhc("y")}, c.Woken(after(5*time.Minute)))
 }

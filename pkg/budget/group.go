@@ -4,6 +4,7 @@
 package budget
 
 import (
+	"maps"
 	"strings"
 	"time"
 )
@@ -54,6 +55,8 @@ type group struct {
 	observed, unhealthy, remediating int
 	// reserved are when the remediations of nodes with a reservation began, by node.
 	reserved map[string]time.Time
+	// attempts are the nodes whose reservation status does not show.
+	attempts map[string]*countedNode
 }
 
 // groupOfBudget finds the group of a budget among those of a node, which are in order of the
@@ -72,6 +75,12 @@ func (g *group) add(name string, node *countedNode) {
 			g.reserved = map[string]time.Time{}
 		}
 		g.reserved[name] = node.reservation.at
+		if node.reservation.again {
+			if g.attempts == nil {
+				g.attempts = map[string]*countedNode{}
+			}
+			g.attempts[name] = node
+		}
 	}
 }
 
@@ -79,9 +88,30 @@ func (g *group) add(name string, node *countedNode) {
 func (g *group) remove(name string, node *countedNode) {
 	g.count(node, -1)
 	delete(g.reserved, name)
+	delete(g.attempts, name)
 	if g.observed == 0 {
 		delete(g.budget.groups, g.name)
 	}
+}
+
+// shown returns the group as status shows it: a place that a node takes again and again in vain would
+// have the numbers change all the time.
+func (g *group) shown() *group {
+	if len(g.attempts) == 0 {
+		return g
+	}
+	shown := *g
+	shown.reserved = maps.Clone(g.reserved)
+	for name, node := range g.attempts {
+		delete(shown.reserved, name)
+		shown.count(node, -1)
+		without := *node
+		without.reservation = nil
+		if _, counts := without.countsIn(g.budget.Budget); counts {
+			shown.count(&without, 1)
+		}
+	}
+	return &shown
 }
 
 func (g *group) count(node *countedNode, by int) {

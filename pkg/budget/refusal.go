@@ -6,6 +6,7 @@ package budget
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -36,8 +37,8 @@ type finding struct {
 }
 
 // check returns what a group has against a candidate, and whether it has. The node is counted
-// as not healthy, whatever else is known of it (spec B3.3): its health check knows best. It is
-// nil if there is no Node object yet.
+// as not healthy, whatever else is known of it (spec B3.3): its health check knows best. It may be
+// nil, or not count in the group yet: a Machine without a Node.
 func (g *group) check(w *waiter, node *countedNode, now time.Time) (found finding, refused bool) {
 	b := g.budget
 	found.group = g
@@ -50,7 +51,7 @@ func (g *group) check(w *waiter, node *countedNode, now time.Time) (found findin
 	}
 	observed, unhealthy, others := g.observed, g.unhealthy, g.remediating
 	switch {
-	case node == nil:
+	case node == nil || !slices.Contains(node.groups, g):
 		observed, unhealthy = observed+1, unhealthy+1
 	case node.remediating(): // By another health check, or by this one as far as it knows.
 		others--
@@ -91,7 +92,7 @@ func (f *finding) refusal(now time.Time) *Refusal {
 	case f.taken != nil:
 		refusal.Message += fmt.Sprintf(": %s %s is about to remediate the node", f.taken.claimant.Kind, f.taken.claimant.Name)
 	case f.what != "":
-		refusal.Message += fmt.Sprintf(": %d of at most %d nodes are %s", f.n, f.limit, f.what)
+		refusal.Message += fmt.Sprintf(": %d of at most %d %s are %s", f.n, f.limit, b.noun(), f.what)
 	default:
 		refusal.Message += ": next begin at " + format(f.next)
 	}

@@ -3,7 +3,10 @@
 
 package budget
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // reservation holds the place of a node in its budgets until the caches show that it is under
 // remediation (spec B3.2).
@@ -16,6 +19,9 @@ type reservation struct {
 	// began means that the remediation has begun, so far as is known. The caches show it the
 	// next time that the claimant looks, if not before.
 	began bool
+	// again means that the node had a place in vain a short time ago. Status shows it when the
+	// remediation has begun.
+	again bool
 	// expires is set if it may have begun: the reservation is kept until then.
 	expires time.Time
 }
@@ -30,17 +36,49 @@ const (
 	Begun
 	// Uncertain keeps it for a minute: by then the caches show whether it has begun.
 	Uncertain
+	// Rejected gives back what was reserved, as something else has refused the remediation, or it
+	// has failed. The next attempts yield to all others.
+	Rejected
 )
 
 // uncertainFor is how long a remediation that may have begun counts.
 const uncertainFor = time.Minute
 
+// yieldFor is how long a candidate comes after all others that had a place in vain. Otherwise one
+// that can never begin, such as a control plane node that etcd needs, would hold up all that
+// follow (spec B4.3). After that, it is tried in its turn again.
+const yieldFor = time.Minute
+
+// attempted is a candidate that had a place.
+type attempted struct {
+	claimant Claimant
+	node     string
+}
+
+// yields reports whether a candidate comes after all others.
+func (c *Counts) yields(claimant Claimant, node string, now time.Time) bool {
+	since, yields := c.yielding[attempted{claimant, node}]
+	return yields && now.Before(since.Add(yieldFor))
+}
+
+// remember notes what became of an attempt.
+func (c *Counts) remember(claimant Claimant, node string, result Result, now time.Time) {
+	switch {
+	case result == Rejected && !c.yields(claimant, node, now):
+		c.yielding[attempted{claimant, node}] = now
+	case result == Begun, result == Uncertain:
+		delete(c.yielding, attempted{claimant, node})
+	}
+}
+
 // End says what became of a remediation that Admit has admitted. Where no budget applies, Admit
 // may have admitted a node for two claimants: the one that begins has the reservation.
 func (c *Counts) End(claimant Claimant, node string, result Result, now time.Time) {
+	c.remember(claimant, node, result, now)
 	r := c.reservationOf(node)
 	switch {
-	case result != NotBegun && r != nil && r.claimant == claimant && r.shown:
+	case (result == Begun || result == Uncertain) && r != nil && r.claimant == claimant && r.shown && c.nodes[node].Remediating:
+		r.at = now // What is shown may be of another claimant.
 		c.settle(node)
 	case result == Begun:
 		c.reserve(node, &reservation{claimant: claimant, at: now, began: true})
@@ -58,6 +96,7 @@ func (c *Counts) End(claimant Claimant, node string, result Result, now time.Tim
 // beginnings that no interval asks for any more.
 func (c *Counts) Expire(now time.Time) {
 	c.drop(func(r *reservation) bool { return r.began && !r.expires.IsZero() && !now.Before(r.expires) })
+	maps.DeleteFunc(c.yielding, func(_ attempted, since time.Time) bool { return !now.Before(since.Add(yieldFor)) })
 	for _, budget := range c.budgets {
 		budget.forgetStarted(now)
 	}
@@ -66,6 +105,7 @@ func (c *Counts) Expire(now time.Time) {
 // Forget drops what is known of a claimant that is gone.
 func (c *Counts) Forget(claimant Claimant, now time.Time) {
 	delete(c.waiting, claimant)
+	maps.DeleteFunc(c.yielding, func(a attempted, _ time.Time) bool { return a.claimant == claimant })
 	for name := range c.reserved {
 		if r := c.nodes[name].reservation; r.claimant == claimant && r.began && r.expires.IsZero() {
 			r.expires = now.Add(uncertainFor)

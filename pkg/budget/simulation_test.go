@@ -27,6 +27,8 @@ type simulation struct {
 	uids    int
 	// admitted are the nodes with a place, by claimant, until their end is told.
 	admitted map[Claimant][]string
+	// vain are the attempts that something else has refused, and when that was first.
+	vain map[attempted]time.Time
 }
 
 type simulatedBudget struct {
@@ -43,11 +45,12 @@ func (b *simulatedBudget) begin(group, node string, at time.Time) {
 	}
 }
 
-// simulatedNode is a node, or a Machine that never has one.
+// simulatedNode is a node, with a Machine or not, or a Machine that never has a node.
 type simulatedNode struct {
-	machine, exists, notReady bool
+	onlyMachine, exists, notReady bool
 	// labels are those that are known.
-	labels map[string]string
+	labels  map[string]string
+	machine Machine
 	// since is since when health checks judge it unhealthy.
 	since map[Claimant]time.Time
 	crs   map[Claimant]*simulatedCR
@@ -61,15 +64,18 @@ type simulatedCR struct {
 func newSimulation(seed uint64) *simulation {
 	s := &simulation{
 		seed: seed, random: rand.New(rand.NewPCG(seed, seed)), now: noon, counts: NewCounts(),
-		budgets: map[string]*simulatedBudget{}, nodes: map[string]*simulatedNode{}, admitted: map[Claimant][]string{},
+		budgets: map[string]*simulatedBudget{}, nodes: map[string]*simulatedNode{}, admitted: map[Claimant][]string{}, vain: map[attempted]time.Time{},
 	}
 	for i := range 4 {
 		s.checks = append(s.checks, nhc(fmt.Sprintf("check-%d", i)))
 	}
 	for i := range 10 {
-		n := &simulatedNode{machine: i == 9, since: map[Claimant]time.Time{}, crs: map[Claimant]*simulatedCR{}}
-		if !n.machine {
+		n := &simulatedNode{onlyMachine: i == 9, since: map[Claimant]time.Time{}, crs: map[Claimant]*simulatedCR{}}
+		if !n.onlyMachine {
 			n.exists, n.labels = true, s.labels()
+		}
+		if i%2 == 1 {
+			n.machine = s.machine()
 		}
 		s.nodes[fmt.Sprintf("node-%d", i)] = n
 	}
@@ -96,6 +102,10 @@ func (s *simulation) labels() map[string]string {
 	return labels
 }
 
+func (s *simulation) machine() Machine {
+	return Machine{Exists: true, Namespace: "machines", Labels: s.labels()}
+}
+
 // tell brings Counts up to date.
 func (s *simulation) tell(name string) { s.counts.SetNode(name, s.nodes[name].told()) }
 
@@ -104,6 +114,9 @@ func (n *simulatedNode) told() Node {
 	node := Node{Exists: n.exists, NotReady: n.notReady, Observation: Observation{Unhealthy: len(n.since) > 0}}
 	if n.exists {
 		node.Labels = n.labels
+	}
+	if n.machine.Exists {
+		node.Machine = n.machine
 	}
 	for _, cr := range n.crs {
 		if cr.visible {
@@ -116,7 +129,7 @@ func (n *simulatedNode) told() Node {
 // happen has something happen to a node.
 func (s *simulation) happen(name string) {
 	n, check := s.nodes[name], s.checks[s.random.IntN(len(s.checks))]
-	switch s.random.IntN(8) {
+	switch s.random.IntN(9) {
 	case 0, 1:
 		if n.since[check].IsZero() {
 			n.since[check] = s.now.Add(-time.Duration(s.random.IntN(100)) * time.Second)
@@ -145,11 +158,17 @@ func (s *simulation) happen(name string) {
 			n.labels = s.labels()
 		}
 	case 7:
-		if !n.machine && s.one(4) {
+		if !n.onlyMachine && s.one(4) {
 			n.notReady = false
 			if n.exists = !n.exists; n.exists {
 				n.labels = s.labels()
 			}
+		}
+	case 8:
+		if !n.machine.Exists || s.one(2) {
+			n.machine = s.machine()
+		} else {
+			n.machine.Exists = false
 		}
 	}
 	s.tell(name)
@@ -172,21 +191,22 @@ func (s *simulation) editBudget() {
 		fresh.UID, fresh.Status, fresh.Spec.MinInterval = old.UID, old.Status, old.Spec.MinInterval
 		fresh.floor = old.floor
 		switch {
-		case fresh.Spec.TopologyKey != old.Spec.TopologyKey:
+		case fresh.Spec.TopologyKey != old.Spec.TopologyKey || (fresh.Spec.NodeSelector == nil) != (old.Spec.NodeSelector == nil):
 			for group, at := range old.began {
-				n := s.nodes[old.last[group]]
+				last := old.last[group]
+				n := s.nodes[last]
 				if n == nil || len(n.crs) == 0 {
 					fresh.floor = latest(fresh.floor, at) // It may have been in any group.
-				} else if group, selected := fresh.groupOf(n.labels); selected {
-					fresh.begin(group, old.last[group], at)
+				} else if group, selected := fresh.groupOf(n); selected {
+					fresh.begin(group, last, at)
 				}
 			}
-		case len(fresh.Spec.NodeSelector.MatchLabels) <= len(old.Spec.NodeSelector.MatchLabels):
+		case len(fresh.matchLabels()) <= len(old.matchLabels()):
 			fresh.began, fresh.last = old.began, old.last
 		}
 	}
 	s.budgets[name] = fresh
-	s.counts.SetBudget(Parse(fresh.RemediationBudget), LastStarted(&fresh.Status))
+	s.counts.SetBudget(Parse(fresh.RemediationBudget), LastStarted(&fresh.Status, s.now))
 }
 
 // budget returns a random budget.
@@ -208,6 +228,9 @@ func (s *simulation) budget(name string) *simulatedBudget {
 	}
 	if s.one(3) {
 		options = append(options, selecting("role", "worker"))
+	}
+	if s.one(3) {
+		options = append(options, ofMachines)
 	}
 	if s.one(3) {
 		options = append(options, schedule("*/4 * * * *", "", 2*time.Minute))
@@ -245,13 +268,22 @@ func (s *simulation) catchUp(check Claimant) {
 // conclude carries out what was admitted.
 func (s *simulation) conclude(check Claimant) {
 	for _, name := range s.admitted[check] {
-		n, result := s.nodes[name], Result(s.random.IntN(3))
+		n, result := s.nodes[name], Result(s.random.IntN(4))
+		if len(n.crs) > 0 && n.crs[check] == nil {
+			result = Rejected // Another health check has the lease.
+		}
+		switch {
+		case result == Rejected && !s.yields(check, name):
+			s.vain[attempted{check, name}] = s.now
+		case result == Begun, result == Uncertain:
+			delete(s.vain, attempted{check, name})
+		}
 		s.counts.End(check, name, result, s.now)
 		s.forgetLabels()
 		if n.crs[check] == nil && (result == Begun || result == Uncertain && s.one(2)) {
 			n.crs[check] = &simulatedCR{started: s.now.Truncate(time.Second)}
 			for _, b := range s.budgets {
-				if group, selected := b.groupOf(n.labels); selected {
+				if group, selected := b.groupOf(n); selected {
 					b.begin(group, name, n.crs[check].started)
 				}
 			}
@@ -260,31 +292,54 @@ func (s *simulation) conclude(check Claimant) {
 	delete(s.admitted, check)
 }
 
-// forgetLabels forgets those of nodes that are gone and do not count any more.
-func (s *simulation) forgetLabels() {
-	for name, n := range s.nodes {
-		if !s.counted(name) {
-			n.labels = nil
-		}
-	}
+// yields reports whether a node comes after all others: something else has refused it within a minute.
+func (s *simulation) yields(check Claimant, name string) bool {
+	first, vain := s.vain[attempted{check, name}]
+	return vain && s.now.Sub(first) < time.Minute
 }
 
-// counted reports whether a node counts: those that are gone only with a CR or a reservation.
-func (s *simulation) counted(name string) bool {
-	return s.nodes[name].exists || s.remediating(name)
+// forgetLabels forgets those of nodes and Machines that are gone without a CR or a reservation.
+func (s *simulation) forgetLabels() {
+	for name, n := range s.nodes {
+		if !n.exists && !n.machine.Exists && !s.remediating(name) {
+			n.labels, n.machine = nil, Machine{}
+		}
+	}
 }
 
 func (s *simulation) remediating(name string) bool {
 	return s.nodes[name].told().Remediating || s.counts.reservationOf(name) != nil
 }
 
-func (b *simulatedBudget) groupOf(labels map[string]string) (group string, selected bool) {
-	for key, value := range b.Spec.NodeSelector.MatchLabels {
+func (b *simulatedBudget) matchLabels() map[string]string {
+	if machines := b.Spec.MachineSelector; machines != nil {
+		return machines.Selector.MatchLabels
+	}
+	return b.Spec.NodeSelector.MatchLabels
+}
+
+func (b *simulatedBudget) groupOf(n *simulatedNode) (group string, selected bool) {
+	labels := n.labels
+	if machines := b.Spec.MachineSelector; machines != nil {
+		if n.machine.Namespace != machines.Namespace {
+			return "", false
+		}
+		labels = n.machine.Labels
+	}
+	for key, value := range b.matchLabels() {
 		if labels[key] != value {
 			return "", false
 		}
 	}
 	return labels[b.Spec.TopologyKey], true
+}
+
+// counts reports whether what the budget is about exists.
+func (b *simulatedBudget) counts(n *simulatedNode) bool {
+	if b.Spec.MachineSelector != nil {
+		return n.machine.Exists
+	}
+	return n.exists
 }
 
 // restart starts a new process: it knows what status and caches say.
@@ -299,7 +354,7 @@ func (s *simulation) restart() {
 		}
 		b.floor = time.Time{}
 	}
-	s.counts, s.admitted = NewCounts(), map[Claimant][]string{}
+	s.counts, s.admitted, s.vain = NewCounts(), map[Claimant][]string{}, map[attempted]time.Time{}
 	for name, n := range s.nodes {
 		for _, cr := range n.crs {
 			cr.visible = true
@@ -307,21 +362,24 @@ func (s *simulation) restart() {
 		if !n.exists {
 			n.labels = nil
 		}
+		if !n.machine.Exists {
+			n.machine = Machine{}
+		}
 		s.tell(name)
 	}
 	for name, b := range s.budgets {
 		b.Status = *statuses[name]
-		s.counts.SetBudget(Parse(b.RemediationBudget), LastStarted(&b.Status))
+		s.counts.SetBudget(Parse(b.RemediationBudget), LastStarted(&b.Status, s.now))
 	}
 }
 
-// expire lets time settle what it settles: by then the caches show what has begun.
+// expire lets time settle what it settles: after a minute the caches show what has begun.
 func (s *simulation) expire() {
 	for name, n := range s.nodes {
-		if r := s.counts.reservationOf(name); r != nil && r.began && !r.expires.IsZero() && !s.now.Before(r.expires) && n.crs[r.claimant] != nil {
-			n.crs[r.claimant].visible = true
-			s.tell(name)
+		for _, cr := range n.crs {
+			cr.visible = cr.visible || !s.now.Before(cr.started.Add(uncertainFor))
 		}
+		s.tell(name)
 	}
 	s.counts.Expire(s.now)
 	s.forgetLabels()
@@ -337,12 +395,13 @@ func (s *simulation) scratch() *Counts {
 	}
 	for name, n := range s.nodes {
 		node, r := n.told(), s.counts.reservationOf(name)
-		if node.Labels = n.labels; r != nil {
+		if node.Labels, node.Machine = n.labels, n.machine; r != nil {
 			r = new(*r)
 			c.reserved.Insert(name)
 		}
 		c.update(name, func(fresh *countedNode) { fresh.Node, fresh.reservation = node, r })
 	}
+	c.yielding = maps.Clone(s.counts.yielding)
 	for claimant, waiting := range s.counts.waiting {
 		c.waiting[claimant] = &queue{woken: waiting.woken}
 		for _, w := range waiting.waiters {

@@ -16,15 +16,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// LastStarted returns the last beginnings by group that a status has.
-func LastStarted(status *v1alpha1.RemediationBudgetStatus) map[string]time.Time {
+// LastStarted returns the last beginnings by group that a status has. None is later than now: a
+// clock that was ahead when it was written must not hold up the group until then.
+func LastStarted(status *v1alpha1.RemediationBudgetStatus, now time.Time) map[string]time.Time {
 	started := map[string]time.Time{}
 	for i := range status.Groups {
 		if at := status.Groups[i].LastStarted; at != nil {
-			started[status.Groups[i].Name] = at.Time
+			started[status.Groups[i].Name] = health.Earliest(at.Time, now)
 		}
 	}
 	return started
@@ -62,11 +64,13 @@ func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now 
 func (b *counted) report(now time.Time) []v1alpha1.BudgetGroup {
 	groups := slices.Grow([]v1alpha1.BudgetGroup(nil), len(b.groups))
 	for _, g := range b.groups {
-		groups = append(groups, g.report(now))
+		if g = g.shown(); g.observed > 0 {
+			groups = append(groups, g.report(now))
+		}
 	}
 	for name, at := range b.started {
-		if b.groups[name] == nil && now.Before(b.nextStart(at)) {
-			groups = append(groups, b.group(name).report(now))
+		if g := b.group(name).shown(); g.observed == 0 && now.Before(b.nextStart(at)) {
+			groups = append(groups, g.report(now))
 		}
 	}
 	slices.SortFunc(groups, func(a, b v1alpha1.BudgetGroup) int {
@@ -112,12 +116,13 @@ func compareAllowed(a, b *int32) int {
 	return cmp.Compare(*a, *b)
 }
 
-// waitingFor returns the nodes that a budget refuses, sorted.
+// waitingFor returns the nodes that a budget keeps waiting, sorted: it refuses them, and nothing else
+// does. So those of a dry run do not count.
 func (c *Counts) waitingFor(budget string) []string {
 	var nodes []string
 	for _, waiting := range c.waiting {
 		for _, w := range waiting.waiters {
-			if _, refuses := slices.BinarySearch(w.budgets, budget); refuses {
+			if _, refuses := slices.BinarySearch(w.budgets, budget); refuses && w.Begins {
 				nodes = append(nodes, w.Node)
 			}
 		}
@@ -126,7 +131,7 @@ func (c *Counts) waitingFor(budget string) []string {
 	return slices.Compact(nodes)
 }
 
-// WaitingNodes returns how many nodes a budget refuses.
+// WaitingNodes returns how many nodes a budget keeps waiting.
 func (c *Counts) WaitingNodes(budget string) int { return len(c.waitingFor(budget)) }
 
 // setConditions sets Valid and Exhausted.

@@ -202,7 +202,7 @@ func TestConditions(t *testing.T) {
 
 	edited := budget("b", maxConcurrent("x"))
 	edited.Generation = 2
-	c.SetBudget(Parse(edited), LastStarted(got))
+	c.SetBudget(Parse(edited), LastStarted(got, now))
 	c.Woken(now)
 	step("it cannot be evaluated", "False", "True", "1 node waits: n2", Event{Type: corev1.EventTypeWarning, Reason: "InvalidBudget", Note: invalid}, exhausted("1 node waits: n2"))
 	require.Equal(t, "InvalidBudget", meta.FindStatusCondition(got.Conditions, "Valid").Reason)
@@ -257,7 +257,7 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("", 1, 1, 0, 0, after(2*time.Minute)), ofGroup("a", 1, 1, 0, 0, noon), ofGroup("b", 0, 0, 0, 0, after(time.Minute))}, old.Groups)
 
 	restarted := NewCounts()
-	restarted.SetBudget(Parse(zones), LastStarted(old))
+	restarted.SetBudget(Parse(zones), LastStarted(old, after(3*time.Minute)))
 	restarted.SetNode("n3", notReady(""))
 	restarted.SetNode("n1", notReady("a"))
 	require.Same(t, old, restarted.Status("b", old, after(3*time.Minute)))
@@ -265,7 +265,9 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"n1": "b a: next begin at 2026-01-07T13:00:00Z", "n2": "b b: next begin at 2026-01-07T13:01:00Z", "n3": `b "": next begin at 2026-01-07T13:02:00Z`,
 	}, begin(restarted, nhc("x"), after(3*time.Minute), due("n1", 1), due("n2", 1), due("n3", 1)))
-	require.Empty(t, LastStarted(&status{Groups: []v1alpha1.BudgetGroup{{Name: "a"}}}))
+	require.Empty(t, LastStarted(&status{Groups: []v1alpha1.BudgetGroup{{Name: "a"}}}, noon))
+	ahead := &status{Groups: []v1alpha1.BudgetGroup{{Name: "a", LastStarted: new(metav1.NewTime(after(time.Hour)))}}}
+	require.Equal(t, map[string]time.Time{"a": noon}, LastStarted(ahead, noon), "a clock was ahead")
 }
 
 // TestEmptyGroups: a group without nodes is listed while its interval asks for it, and says
@@ -291,6 +293,35 @@ func TestNamesake(t *testing.T) {
 	c.Admit(nhc("x"), nil, noon)
 	namesake := budget("b", minInterval(time.Hour))
 	namesake.UID = "other"
-	c.SetBudget(Parse(namesake), LastStarted(&namesake.Status))
+	c.SetBudget(Parse(namesake), LastStarted(&namesake.Status, noon))
 	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("", 1, 1, 0, 1)}, c.Status("b", &namesake.Status, noon).Groups)
+}
+
+// TestStatusOfAttempts: what something else refuses again and again does not have the numbers change
+// all the time. They count it for other nodes.
+func TestStatusOfAttempts(t *testing.T) {
+	t.Parallel()
+	for name, machine := range map[string]bool{"Node": false, "Machine without a Node": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := budget("b", maxConcurrent("1"), minInterval(time.Minute))
+			c, node := counts(budgets(b)), notReady("a")
+			if machine {
+				node = Node{Machine: Machine{Exists: true, Namespace: "machines"}}
+			}
+			c.SetNode("n", node)
+			before := c.Status("b", &b.Status, noon)
+			for range 3 {
+				require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n", 1)}, noon))
+				c.End(nhc("x"), "n", Rejected, noon)
+			}
+			require.Same(t, before, c.Status("b", before, noon))
+
+			require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n", 1)}, noon))
+			require.Same(t, before, c.Status("b", before, noon))
+			require.Contains(t, c.Admit(nhc("y"), []Candidate{due("m", 5)}, noon), "m")
+			c.End(nhc("x"), "n", Begun, noon)
+			require.EqualValues(t, 1, *c.Status("b", before, noon).RemediatingNodes)
+		})
+	}
 }

@@ -108,6 +108,12 @@ func TestPhases(t *testing.T) {
 		"day and night: no end": {
 			schedules: []option{schedule("0 8 * * *", "", 12*time.Hour), schedule("0 20 * * *", "", 12*time.Hour)}, now: "2026-01-07T09:00:00Z", applies: true, unending: true,
 		},
+		"more of them than are followed": {
+			schedules: []option{schedule("*/5 * 1 * *", "", 5*time.Minute)}, now: "2026-02-01T00:00:00Z", applies: true, unending: true,
+		},
+		"fewer": {
+			schedules: []option{schedule("*/5 * 1 * *", "", 5*time.Minute)}, now: "2026-02-01T04:00:00Z", applies: true, until: "2026-02-02T00:00:00Z",
+		},
 		"every minute: no end": {schedules: []option{schedule("* * * * *", "", time.Minute)}, now: "2026-01-07T09:00:30Z", applies: true, unending: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,6 +30,12 @@ var pace = budgetScenario("pace", "a budget repairs one node at a time, and paus
 
 // stop shows the brake in the middle of a mass failure.
 var stop = budgetScenario("stop", "a budget stops all remediations, and releases them", (*budgetPlay).runStop)
+
+// freeze shows a budget that applies for a while only.
+var freeze = budgetScenario("freeze", "a budget freezes remediations for a time", (*budgetPlay).runFreeze)
+
+// pools shows a limit that two pools of nodes share, beside nodes that it does not select.
+var pools = budgetScenario("pools", "a budget limits pets and cattle together", (*budgetPlay).runPools)
 
 // budgetScenario returns a scenario with a RemediationBudget, on the cluster of scenario nodes.
 func budgetScenario(name, shows string, script func(*budgetPlay, context.Context) error) scenario {
@@ -86,7 +93,7 @@ func (p *budgetPlay) run(ctx context.Context) error {
 }
 
 func (p *budgetPlay) runZone(ctx context.Context) error {
-	if err := p.createBudget(ctx, "zones", "topologyKey: "+zoneLabel, "maxUnhealthy: 34%", "reason: A zone that fails as a whole is not repaired node by node."); err != nil {
+	if err := p.createBudget(ctx, "zones", allNodes, "topologyKey: "+zoneLabel, "maxUnhealthy: 34%", "reason: A zone that fails as a whole is not repaired node by node."); err != nil {
 		return err
 	}
 	for _, node := range []string{"a-1", "a-2", "a-3", "b-2"} {
@@ -114,7 +121,7 @@ func (p *budgetPlay) runZone(ctx context.Context) error {
 }
 
 func (p *budgetPlay) runPace(ctx context.Context) error {
-	if err := p.createBudget(ctx, "pace", "maxConcurrent: 1", "minInterval: 15s"); err != nil {
+	if err := p.createBudget(ctx, "pace", allNodes, "maxConcurrent: 1", "minInterval: 15s"); err != nil {
 		return err
 	}
 	for _, node := range []string{"a-1", "b-1", "c-1"} {
@@ -130,7 +137,7 @@ func (p *budgetPlay) runPace(ctx context.Context) error {
 
 func (p *budgetPlay) runStop(ctx context.Context) error {
 	p.timeline.say("demo", "an operator stops all remediations")
-	if err := p.createBudget(ctx, "stop-everything", "maxConcurrent: 0", "reason: Incident 4711, ask the storage team."); err != nil {
+	if err := p.createBudget(ctx, "stop-everything", allNodes, "maxConcurrent: 0", "reason: Incident 4711, ask the storage team."); err != nil {
 		return err
 	}
 	for _, node := range []string{"a-1", "b-1"} {
@@ -151,6 +158,68 @@ func (p *budgetPlay) runStop(ctx context.Context) error {
 	return p.awaitHealthy(ctx)
 }
 
+// frozenFor is how long the window of scenario freeze stays open: longer than it takes until nodes
+// without heartbeats wait.
+const frozenFor = 50 * time.Second
+
+func (p *budgetPlay) runFreeze(ctx context.Context) error {
+	now := time.Now().UTC()
+	open := now.Sub(now.Truncate(time.Minute)) + frozenFor
+	schedule := fmt.Sprintf("schedules: [{cron: %d %d * * *, timeZone: UTC, duration: %s}]", now.Minute(), now.Hour(), open.Truncate(time.Second))
+	if err := p.createBudget(ctx, "business-hours", allNodes, "maxConcurrent: 0", schedule, "reason: Frozen during business hours."); err != nil {
+		return err
+	}
+	for _, node := range []string{"a-1", "b-1"} {
+		if err := p.silence(ctx, node); err != nil {
+			return err
+		}
+	}
+	if err := p.await(ctx, step{"both nodes wait", func() bool { return len(p.held) == 2 }}); err != nil {
+		return err
+	}
+	if err := p.show(ctx, "get", "remediationbudgets", "-o", "wide"); err != nil {
+		return err
+	}
+	return p.awaitHealthy(ctx) // The window closes by itself.
+}
+
+// poolLabel says to which pool a node belongs.
+const poolLabel = "example.com/pool"
+
+func (p *budgetPlay) runPools(ctx context.Context) error {
+	p.timeline.say("demo", "the nodes of zone-a are pets, those of zone-b cattle, both on the same storage; zone-c has its own")
+	for zone, pool := range map[string]string{"zone-a": "pets", "zone-b": "cattle"} {
+		if _, err := p.cluster.Kubectl(ctx, "label", "nodes", "-l", zoneLabel+"="+zone, poolLabel+"="+pool); err != nil {
+			return err
+		}
+	}
+	err := p.createBudget(ctx, "pets-and-cattle", "{matchExpressions: [{key: "+poolLabel+", operator: In, values: [pets, cattle]}]}",
+		"maxUnhealthy: 2", "reason: Both pools run on the same storage.")
+	if err != nil {
+		return err
+	}
+	for _, node := range []string{"a-1", "b-1", "b-2", "c-1"} {
+		if err := p.silence(ctx, node); err != nil {
+			return err
+		}
+	}
+	err = p.await(ctx,
+		step{"the node of neither pool is repaired", func() bool { return p.everCreated && p.readiness["c-1"] == corev1.ConditionTrue }},
+		step{"three nodes wait", func() bool { return len(p.held) == 3 }},
+	)
+	if err != nil {
+		return err
+	}
+	if err := p.show(ctx, "get", "remediationbudgets", "-o", "wide"); err != nil {
+		return err
+	}
+	p.timeline.say("demo", "b-2 comes back by itself")
+	if err := p.resume(ctx, "b-2"); err != nil {
+		return err
+	}
+	return p.awaitHealthy(ctx)
+}
+
 // awaitHealthy waits until all nodes are repaired.
 func (p *budgetPlay) awaitHealthy(ctx context.Context) error {
 	return p.await(ctx,
@@ -160,10 +229,13 @@ func (p *budgetPlay) awaitHealthy(ctx context.Context) error {
 	)
 }
 
-// createBudget creates a RemediationBudget for all nodes, with these lines in its spec.
-func (p *budgetPlay) createBudget(ctx context.Context, name string, spec ...string) error {
+// allNodes selects all Nodes.
+const allNodes = "{}"
+
+// createBudget creates a RemediationBudget for the nodes of a selector, with these lines in its spec.
+func (p *budgetPlay) createBudget(ctx context.Context, name, selector string, spec ...string) error {
 	p.timeline.say("demo", "RemediationBudget "+name+": "+strings.Join(spec, ", "))
-	manifest := "apiVersion: " + v1alpha1.SchemeGroupVersion.String() + "\nkind: RemediationBudget\nmetadata: {name: " + name + "}\nspec:\n  nodeSelector: {}\n  " +
+	manifest := "apiVersion: " + v1alpha1.SchemeGroupVersion.String() + "\nkind: RemediationBudget\nmetadata: {name: " + name + "}\nspec:\n  nodeSelector: " + selector + "\n  " +
 		strings.Join(spec, "\n  ") + "\n"
 	if err := p.apply(ctx, manifest); err != nil {
 		return err

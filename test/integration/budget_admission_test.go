@@ -23,8 +23,10 @@ const budgetSpec = `{nodeSelector: {}, maxConcurrent: 1}`
 // What admission says of RemediationBudgets: the field, and the rule (spec B2).
 const (
 	noBound        = "spec: one of maxUnhealthy, maxConcurrent and minInterval should be specified"
-	noNodes        = "spec.nodeSelector: nodeSelector must be specified, {} selects all Nodes"
+	oneSelector    = "spec.nodeSelector: exactly one of nodeSelector and machineSelector must be specified; nodeSelector: {} selects all Nodes"
 	badNodes       = "spec.nodeSelector: Invalid nodeSelector: "
+	badMachines    = "spec.machineSelector.selector: Invalid machineSelector: "
+	badNamespace   = "spec.machineSelector.namespace: namespace must be the name of a namespace"
 	badTopologyKey = "spec.topologyKey: topologyKey must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash"
 
 	noUnhealthyNumber  = "spec.maxUnhealthy: spec.maxUnhealthy in body should match '^((100|[0-9]{1,2})%|[0-9]+)$'"
@@ -58,8 +60,17 @@ var budgetRules = map[string]struct {
 	"every field":                   {changes: `{nodeSelector: {matchLabels: {a: b}}, topologyKey: topology.kubernetes.io/zone, maxUnhealthy: 1, maxConcurrent: 50%, minInterval: 1s, reason: why, schedules: [{cron: "0 8 * * 1-5", timeZone: Europe/Berlin, duration: 10h}]}`},
 	"no bound":                      {changes: `{maxConcurrent: null}`, denied: []string{noBound}},
 	"no bound but a schedule":       {changes: `{maxConcurrent: null, topologyKey: a, reason: why, schedules: [{cron: "* * * * *", duration: 1s}]}`, denied: []string{noBound}},
-	"no nodeSelector":               {changes: `{nodeSelector: null}`, denied: []string{noNodes}},
-	"nothing in the spec":           {changes: `{nodeSelector: null, maxConcurrent: null}`, denied: []string{noBound, noNodes}},
+	"no selector":                   {changes: `{nodeSelector: null}`, denied: []string{oneSelector}},
+	"two selectors":                 {changes: `{machineSelector: {namespace: machines, selector: {}}}`, denied: []string{oneSelector}},
+	"nothing in the spec":           {changes: `{nodeSelector: null, maxConcurrent: null}`, denied: []string{noBound, oneSelector}},
+	"all Machines of a namespace":   {changes: `{nodeSelector: null, machineSelector: {namespace: machines, selector: {}}}`},
+	"Machines by labels":            {changes: `{nodeSelector: null, topologyKey: pool, machineSelector: {namespace: openshift-machine-api, selector: {matchLabels: {a: b}, matchExpressions: [{key: c, operator: Exists}]}}}`},
+	"Machines without selector":     {changes: `{nodeSelector: null, machineSelector: {namespace: machines}}`, denied: []string{"spec.machineSelector.selector: Required value"}, lenient: true},
+	"Machines without namespace":    {changes: `{nodeSelector: null, machineSelector: {selector: {}}}`, denied: []string{"spec.machineSelector.namespace: Required value"}},
+	"empty namespace":               {changes: `{nodeSelector: null, machineSelector: {namespace: "", selector: {}}}`, denied: []string{badNamespace}},
+	"namespace is no name":          {changes: `{nodeSelector: null, machineSelector: {namespace: Machines, selector: {}}}`, denied: []string{badNamespace}, lenient: true},
+	"long namespace":                {changes: `{nodeSelector: null, machineSelector: {namespace: ` + strings.Repeat("a", 64) + `, selector: {}}}`, denied: []string{"spec.machineSelector.namespace: Too long: may not be more than 63 bytes"}, lenient: true},
+	"operator for Machines":         {changes: `{nodeSelector: null, machineSelector: {namespace: machines, selector: {matchExpressions: [{key: a, operator: Equals, values: [b]}]}}}`, denied: []string{badMachines + "an operator must be In, NotIn, Exists or DoesNotExist"}},
 	"no spec":                       {changes: `null`, denied: []string{"spec: Required value"}},
 	"labels and expressions":        {changes: `{nodeSelector: {matchLabels: {a: b}, matchExpressions: [{key: example.com/a, operator: NotIn, values: [b, ""]}]}}`},
 	"unknown operator":              {changes: `{nodeSelector: {matchExpressions: [{key: a, operator: Equals, values: [b]}]}}`, denied: []string{badNodes + "an operator must be In, NotIn, Exists or DoesNotExist"}},
@@ -157,6 +168,7 @@ func TestBudgetAdmission(t *testing.T) {
 		t.Run(name, func(t *testing.T) { test(newBudgetAdmission(t, c)) })
 	}
 	run("rules", testBudgetRules)
+	run("lint", testLintOfBudgets)
 	run("durations", testBudgetDurations)
 	run("selectors", testBudgetSelectors)
 	run("cron", testBudgetCron)

@@ -4,6 +4,8 @@
 package machinehealthcheck
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -18,6 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // claimantOf returns a MachineHealthCheck as RemediationBudgets know it.
@@ -73,6 +77,8 @@ func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan
 			ends[name] = budget.Begun
 		case mayHaveBegun(result.Outcome):
 			ends[name] = budget.Uncertain
+		case result.Outcome.Result != remediation.Deferred && ends[name] == budget.NotBegun: // Two Machines may name one Node.
+			ends[name] = budget.Rejected
 		}
 	}
 	for _, plan := range reserved {
@@ -118,11 +124,37 @@ func (u *underway) set(check cache.ObjectName, now map[string]begun) (concerned 
 	return concerned
 }
 
+// retain drops the remediations of all other Machines. It returns the names that are concerned.
+func (u *underway) retain(check cache.ObjectName, machines sets.Set[string]) (concerned []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.byCheck[check], func(machine string, one begun) bool {
+		if machines.Has(machine) {
+			return false
+		}
+		concerned = append(concerned, one.name)
+		return true
+	})
+	return concerned
+}
+
 // nameOf returns under which name the remediation of a Machine is underway, empty if it is not.
 func (u *underway) nameOf(check cache.ObjectName, machine string) string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.byCheck[check][machine].name
+}
+
+// names returns the names of all remediations.
+func (u *underway) names() (names []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, machines := range u.byCheck {
+		for _, one := range machines {
+			names = append(names, one.name)
+		}
+	}
+	return names
 }
 
 // of returns what is known of a name.
@@ -170,6 +202,7 @@ func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remed
 	for _, name := range c.underway.set(check, now) {
 		c.Budgets.NodeChanged(name)
 	}
+	c.setAwaited(check, history, machines)
 }
 
 // Observe returns what the MachineHealthChecks know of a node, or of what stands for a Machine
@@ -186,6 +219,9 @@ func (c *Controller) Observe(name string) budget.Observation {
 	return observed
 }
 
+// Remediating returns the names of all that is under remediation.
+func (c *Controller) Remediating() []string { return c.underway.names() }
+
 // judgedUnhealthy reports whether a MachineHealthCheck judges a Machine to be unhealthy, or soon.
 func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev1.Node) bool {
 	var conditions []corev1.NodeCondition
@@ -198,6 +234,48 @@ func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev
 		state := criteria.Judge(machine, c.cachedNodeState(machine), conditions, false, c.Clock.Now()).State
 		return criteria.Selects(machine) && (state == machinehealth.SoonUnhealthy || state == machinehealth.Unhealthy)
 	})
+}
+
+// MachineOf returns the Machine of a Node, or the one that a name stands for, as RemediationBudgets
+// count it. Of several that name one Node, it is the first by name.
+func (c *Controller) MachineOf(name string) budget.Machine {
+	machines := c.machinesOf(name)
+	if len(machines) == 0 {
+		return budget.Machine{}
+	}
+	machine := slices.MinFunc(machines, func(a, b *machinehealth.Machine) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return budget.Machine{Exists: true, Namespace: machine.Namespace, Labels: machine.Labels}
+}
+
+// MachineNames returns the names of all Machines as MachineOf knows them.
+func (c *Controller) MachineNames() (names []string) {
+	for _, kind := range machineKinds {
+		if indexer, err := c.machines.Cache(kind); err == nil {
+			names = append(names, indexer.ListIndexFuncValues(machinesByNode)...)
+		}
+	}
+	return names
+}
+
+// MachinesReadable returns why Machines cannot be read: those of OpenShift, and those of Cluster API
+// where a MachineHealthCheck is about them. Where they are not served, there are none.
+func (c *Controller) MachinesReadable() error {
+	wanted := c.machines.Wanted(machineOwner)
+	for _, kind := range machineKinds {
+		if _, watched := wanted[kind]; !watched {
+			continue
+		}
+		switch _, err := c.machines.Cache(kind); {
+		case err == nil || isNoMatch(err):
+		case err == watches.ErrPending: //nolint:errorlint // The bare one: with a cause nobody waits.
+			return err
+		default:
+			return fmt.Errorf("reading %s: %w", kind.GroupKind(), err)
+		}
+	}
+	return nil
 }
 
 // Wake syncs MachineHealthChecks.

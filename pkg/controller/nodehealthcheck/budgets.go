@@ -56,6 +56,8 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 			ends[result.Plan.Node.Name] = budget.Begun
 		case result.Outcome.Result == remediation.Unknown:
 			ends[result.Plan.Node.Name] = budget.Uncertain
+		case result.Outcome.Result != remediation.Deferred:
+			ends[result.Plan.Node.Name] = budget.Rejected
 		}
 	}
 	for _, node := range reserved {
@@ -83,6 +85,25 @@ func (c *Controller) Observe(node string) budget.Observation {
 		observed.Remediating = c.recordedUnread(node)
 	}
 	return observed
+}
+
+// Remediating returns the names of all nodes that have a CR, or may have one.
+func (c *Controller) Remediating() (names []string) {
+	for _, indexer := range c.remediations.Caches() {
+		names = append(names, indexer.ListIndexFuncValues(byNode)...)
+	}
+	if len(c.unreadKinds()) == 0 {
+		return names
+	}
+	nhcs, _ := c.nhcs.List(labels.Everything()) // A cache in memory has no errors.
+	for _, nhc := range nhcs {
+		for i := range nhc.Status.UnhealthyNodes {
+			if entry := &nhc.Status.UnhealthyNodes[i]; len(entry.Remediations) > 0 {
+				names = append(names, entry.Name)
+			}
+		}
+	}
+	return names
 }
 
 // recordedUnread reports whether status names a CR of a node whose kind cannot be read: it counts

@@ -22,10 +22,31 @@ import (
 
 // Ready implements budget.Budgets.
 func (c *Controller) Ready() error {
-	if _, err := c.kinds.Cache(kind); errors.Is(err, watches.ErrPending) && err == watches.ErrPending { //nolint:errorlint // With a cause it means that no caller needs to wait.
+	indexer, err := c.kinds.Cache(kind)
+	if pending(err) {
 		return fmt.Errorf("remediation budgets: %w", err)
 	}
+	if err == nil && pending(c.machinesReadable()) && slices.ContainsFunc(indexer.List(), aboutMachines) {
+		return fmt.Errorf("remediation budgets about Machines: %w", watches.ErrPending)
+	}
 	return nil
+}
+
+// pending reports whether callers have to wait. With a cause, they need not.
+func pending(err error) bool { return err == watches.ErrPending } //nolint:errorlint // The bare one.
+
+// aboutMachines reports whether a budget of the cache counts Machines.
+func aboutMachines(obj any) bool { return obj.(*parsed).Spec.MachineSelector != nil }
+
+// errNoMachines is what budgets about Machines get where these are not watched.
+var errNoMachines = errors.New("machineSelector needs the controller machinehealthcheck, which does not run")
+
+// machinesReadable returns why Machines cannot be counted.
+func (c *Controller) machinesReadable() error {
+	if c.machines == nil {
+		return errNoMachines
+	}
+	return c.machines.MachinesReadable()
 }
 
 // unreadable returns why it is not known which budgets there are. Where the kind does not exist,
@@ -48,11 +69,7 @@ func (c *Controller) Admit(claimant budget.Claimant, candidates []budget.Candida
 		}
 		return refusals, revision
 	}
-	refusals := c.admit(claimant, candidates)
-	if len(candidates) > 0 {
-		c.changed()
-	}
-	return refusals, revision
+	return c.admit(claimant, candidates), revision
 }
 
 // admit decides by what the caches show. They show what the claimant has written, perhaps before
@@ -61,6 +78,9 @@ func (c *Controller) admit(claimant budget.Claimant, candidates []budget.Candida
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe(c.counts.Reserved(claimant)...)
+	if len(candidates) > 0 || c.counts.Waits(claimant) {
+		defer c.changed()
+	}
 	return c.counts.Admit(claimant, candidates, c.Clock.Now())
 }
 
@@ -86,7 +106,9 @@ func (c *Controller) Forget(claimant budget.Claimant) {
 // NodeChanged implements budget.Budgets.
 func (c *Controller) NodeChanged(node string) {
 	c.changesMu.Lock()
-	c.changes.Insert(node)
+	if !c.allChanged {
+		c.changes.Insert(node)
+	}
 	c.changesMu.Unlock()
 	c.changed()
 }
@@ -94,10 +116,14 @@ func (c *Controller) NodeChanged(node string) {
 // NodesChanged implements budget.Budgets.
 func (c *Controller) NodesChanged() {
 	c.changesMu.Lock()
-	c.allChanged = true
+	c.forgetChanges()
 	c.changesMu.Unlock()
 	c.changed()
 }
+
+// forgetChanges has all nodes observed next time. Until then no names are kept: a standby would gather
+// those of all nodes and Machines that there ever were. The caller holds changesMu.
+func (c *Controller) forgetChanges() { c.changes, c.allChanged = sets.New[string](), true }
 
 // observe brings the counts up to date: the nodes that have changed, and some more. The caller
 // holds mu.
@@ -110,8 +136,15 @@ func (c *Controller) observe(more ...string) {
 		return // The first budget has all nodes observed.
 	}
 	if all {
+		c.parseAboutMachines()
 		changes.Insert(c.Nodes.Informer().GetIndexer().ListKeys()...)
 		changes.Insert(c.counts.Nodes()...)
+		if c.machines != nil {
+			changes.Insert(c.machines.MachineNames()...)
+		}
+		for _, checks := range c.healthChecks {
+			changes.Insert(checks.Remediating()...)
+		}
 	}
 	changes.Insert(more...)
 	for name := range changes {
@@ -125,6 +158,9 @@ func (c *Controller) node(name string) budget.Node {
 	if obj, exists, err := c.Nodes.Informer().GetIndexer().GetByKey(name); err == nil && exists {
 		object := obj.(*corev1.Node)
 		node.Exists, node.Labels, node.NotReady = true, object.Labels, notReady(object)
+	}
+	if c.machines != nil {
+		node.Machine = c.machines.MachineOf(name)
 	}
 	for _, checks := range c.healthChecks {
 		node.Merge(checks.Observe(name))
@@ -147,13 +183,18 @@ type parsed struct {
 }
 
 // parseBudget reads an object of the API. One that cannot be understood refuses everything, and
-// does not hide the others.
+// does not hide the others. Of its status, what can be read is kept.
 func parseBudget(obj *unstructured.Unstructured) runtime.Object {
 	p := &parsed{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &p.RemediationBudget); err != nil {
 		p.RemediationBudget = v1alpha1.RemediationBudget{}
 		p.Name, p.UID, p.ResourceVersion, p.Generation = obj.GetName(), obj.GetUID(), obj.GetResourceVersion(), obj.GetGeneration()
 		p.problem = "the budget cannot be read: " + err.Error()
+		if status, found, _ := unstructured.NestedMap(obj.Object, "status"); found {
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(status, &p.Status) != nil {
+				p.Status = v1alpha1.RemediationBudgetStatus{} // It is written anew.
+			}
+		}
 	}
 	p.ManagedFields = nil
 	return p
@@ -172,21 +213,55 @@ func (c *Controller) budgetHandler() cache.ResourceEventHandler {
 	}
 }
 
-// budgetChanged handles a RemediationBudget that was created or updated. Its status is our own.
+// budgetChanged handles a RemediationBudget that was created or updated. What another leader has
+// written to its status may arrive late.
 func (c *Controller) budgetChanged(p *parsed) {
 	c.mu.Lock()
 	known := c.counts.Budget(p.Name)
 	if known != nil && known.UID == p.UID && known.Generation == p.Generation {
+		if !c.written.Has(p.Name) {
+			c.counts.Started(p.Name, budget.LastStarted(&p.Status, c.Clock.Now()))
+		}
 		c.mu.Unlock()
 		return
 	}
-	fresh := budget.Parse(&p.RemediationBudget)
-	if p.problem != "" {
-		fresh = budget.Unreadable(p, p.problem)
-	}
-	c.counts.SetBudget(fresh, budget.LastStarted(&p.Status))
+	c.counts.SetBudget(c.parse(p), budget.LastStarted(&p.Status, c.Clock.Now()))
 	c.mu.Unlock()
 	c.specChanged()
+}
+
+// parse evaluates the spec of a budget. One about Machines that cannot be counted refuses all nodes: it
+// is not known which Machines they have.
+func (c *Controller) parse(p *parsed) *budget.Budget {
+	if p.problem != "" {
+		return budget.Unreadable(p, p.problem)
+	}
+	if aboutMachines(p) {
+		if err := c.machinesReadable(); err != nil {
+			return budget.Unreadable(p, err.Error())
+		}
+	}
+	return budget.Parse(&p.RemediationBudget)
+}
+
+// parseAboutMachines evaluates the budgets about Machines again, if it has changed whether these can be
+// counted. The caller holds mu.
+func (c *Controller) parseAboutMachines() {
+	indexer, err := c.kinds.Cache(kind)
+	if err != nil {
+		return
+	}
+	for _, obj := range indexer.List() {
+		p := obj.(*parsed)
+		known := c.counts.Budget(p.Name)
+		if known == nil || !aboutMachines(p) || known.UID != p.UID || known.Generation != p.Generation {
+			continue // Another one is still to be handled.
+		}
+		if fresh := c.parse(p); fresh.Problem != known.Problem {
+			c.counts.SetBudget(fresh, nil)
+			c.revision.Add(1)
+		}
+	}
 }
 
 // budgetsGone forgets budgets that were deleted.
@@ -195,6 +270,7 @@ func (c *Controller) budgetsGone(names ...string) {
 	for _, name := range names {
 		c.counts.RemoveBudget(name)
 		c.writes.Forget(name)
+		c.written.Delete(name)
 		c.metrics.forget(name)
 	}
 	c.mu.Unlock()
@@ -235,6 +311,9 @@ func (c *Controller) specChanged() {
 // readabilityChanged is called when the kind can be read, or cannot any more.
 func (c *Controller) readabilityChanged() {
 	c.forgetDeleted()
+	c.changesMu.Lock()
+	c.forgetChanges() // Nobody looks while the kind cannot be read.
+	c.changesMu.Unlock()
 	c.revision.Add(1)
 	c.SyncAll()
 	for _, checks := range c.healthChecks {

@@ -4,6 +4,9 @@
 package remediationbudget
 
 import (
+	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,10 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // shownCRs are health checks of which a cache shows CRs, by node.
@@ -28,9 +34,20 @@ func (s shownCRs) Observe(node string) budget.Observation {
 	return budget.Observation{Remediating: is, Started: started}
 }
 
+func (s shownCRs) Remediating() []string { return slices.Collect(maps.Keys(s.started)) }
+
 func (shownCRs) Wake([]string) {}
 
 func (shownCRs) SyncAll() {}
+
+// newController returns one that has counted nothing yet.
+func newController(now time.Time, crs shownCRs) *Controller {
+	return &Controller{
+		Config: Config{Nodes: informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Nodes(), Clock: clocktesting.NewFakePassiveClock(now)},
+		kinds:  watches.NewSet(watches.Config{}), counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, written: sets.New[string](), healthChecks: map[string]budget.HealthChecks{v1alpha1.Kind: crs},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+	}
+}
 
 // TestReservedNodesAreObserved: a cache may show the CR that a health check has created before its
 // handler is called. Who looks again by that cache loses no place (spec B3.2).
@@ -38,10 +55,7 @@ func TestReservedNodesAreObserved(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.January, 7, 12, 0, 0, 0, time.UTC)
 	crs := shownCRs{started: map[string]time.Time{}}
-	c := &Controller{
-		Config: Config{Nodes: informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Nodes(), Clock: clocktesting.NewFakePassiveClock(now)},
-		counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, healthChecks: map[string]budget.HealthChecks{v1alpha1.Kind: crs},
-	}
+	c := newController(now, crs)
 	for _, name := range []string{"a", "b"} {
 		require.NoError(t, c.Nodes.Informer().GetIndexer().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
@@ -57,4 +71,128 @@ func TestReservedNodesAreObserved(t *testing.T) {
 	refusals := c.admit(y, []budget.Candidate{{Node: "b", Since: now, Begins: true}})
 	require.Contains(t, refusals, "b")
 	require.Equal(t, "one: 1 of at most 1 nodes are under remediation", refusals["b"].Message)
+}
+
+// machines can be read unless there is an error.
+type machines struct{ err error }
+
+func (m machines) MachinesReadable() error { return m.err }
+
+func (machines) MachineOf(string) budget.Machine { return budget.Machine{} }
+
+func (machines) MachineNames() []string { return nil }
+
+// TestMachinesCannotBeCounted: a budget about them refuses all nodes then (spec B3.5), and no other
+// one does.
+func TestMachinesCannotBeCounted(t *testing.T) {
+	t.Parallel()
+	limit := new(intstr.FromInt32(1))
+	ofNodes := &parsed{RemediationBudget: v1alpha1.RemediationBudget{Spec: v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}}
+	ofMachines := &parsed{RemediationBudget: v1alpha1.RemediationBudget{Spec: v1alpha1.RemediationBudgetSpec{
+		MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: limit,
+	}}}
+	for name, tc := range map[string]struct {
+		machines budget.Machines
+		want     string
+	}{
+		"they can":                     {machines: machines{}},
+		"nothing watches them":         {want: "machineSelector needs the controller machinehealthcheck, which does not run"},
+		"there is no permission":       {machines: machines{errors.New("no permission to list machines")}, want: "no permission to list machines"},
+		"they have not been read, yet": {machines: machines{watches.ErrPending}, want: watches.ErrPending.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &Controller{machines: tc.machines, counts: budget.NewCounts()}
+			require.Empty(t, c.parse(ofNodes).Problem)
+			parsed := c.parse(ofMachines)
+			require.Equal(t, tc.want, parsed.Problem)
+			c.counts.SetBudget(parsed, nil)
+			refusals := c.counts.Admit(budget.Claimant{Name: "x"}, []budget.Candidate{{Node: "a", Begins: true}}, time.Time{})
+			require.Equal(t, tc.want != "", len(refusals) > 0)
+		})
+	}
+}
+
+// TestGoneNodesCount: a node that is gone and under remediation counts for a budget that is created
+// after that (spec B3.2).
+func TestGoneNodesCount(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.January, 7, 12, 0, 0, 0, time.UTC)
+	c := newController(now, shownCRs{started: map[string]time.Time{"gone": now}})
+	t.Cleanup(c.queue.ShutDown)
+	c.NodeChanged("gone")
+	c.NodeChanged("recovered")
+	for range 2 {
+		require.Empty(t, c.changes, "a standby keeps no names")
+		c.observe()
+	}
+	one := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: v1alpha1.RemediationBudgetSpec{
+		NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(1)),
+	}}
+	c.counts.SetBudget(budget.Parse(one), nil)
+	x := budget.Claimant{Kind: v1alpha1.Kind, Name: "x"}
+	require.Contains(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}), "a")
+	c.NodeChanged("a")
+	require.Equal(t, sets.New("a"), c.changes)
+	c.NodesChanged()
+	c.NodeChanged("a")
+	require.Empty(t, c.changes, "all nodes are looked at anyway")
+}
+
+// TestStandbyFollowsBeginnings: what the leader has begun while a standby was watching counts when
+// that one leads, however late it is seen (spec B3.4). A leader knows better than its own status.
+func TestStandbyFollowsBeginnings(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.January, 7, 12, 0, 0, 0, time.UTC)
+	written := func(ago time.Duration) *parsed {
+		p := &parsed{RemediationBudget: v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: v1alpha1.RemediationBudgetSpec{
+			NodeSelector: &metav1.LabelSelector{}, MinInterval: &metav1.Duration{Duration: time.Minute},
+		}}}
+		if ago > 0 {
+			p.Status.Groups = []v1alpha1.BudgetGroup{{LastStarted: new(metav1.NewTime(now.Add(-ago)))}}
+		}
+		return p
+	}
+	x := budget.Claimant{Kind: v1alpha1.Kind, Name: "x"}
+	for own, want := range map[bool]int{false: 1, true: 0} {
+		c := newController(now, shownCRs{})
+		t.Cleanup(c.queue.ShutDown)
+		c.budgetChanged(written(0))
+		if own {
+			c.written.Insert("one")
+		}
+		c.budgetChanged(written(30 * time.Second))
+		require.Len(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}), want)
+	}
+}
+
+// TestEvaluatedWhenAWaitEnds: nothing is evaluated because of a node that only waits, so all is as
+// soon as it waits no longer: the status names it, and others may come before it.
+func TestEvaluatedWhenAWaitEnds(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.January, 7, 12, 0, 0, 0, time.UTC)
+	c := newController(now, shownCRs{})
+	t.Cleanup(c.queue.ShutDown)
+	none := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: v1alpha1.RemediationBudgetSpec{
+		NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)),
+	}}
+	c.counts.SetBudget(budget.Parse(none), nil)
+	evaluated := func() bool {
+		if c.queue.Len() == 0 {
+			return false
+		}
+		key, _ := c.queue.Get()
+		c.queue.Done(key)
+		return true
+	}
+	x := budget.Claimant{Kind: v1alpha1.Kind, Name: "x"}
+	c.admit(x, nil)
+	require.False(t, evaluated(), "it did not wait before")
+	require.NotEmpty(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}))
+	require.True(t, evaluated())
+	require.Zero(t, c.counts.NextChange(now), "time alone changes nothing")
+	c.admit(x, nil)
+	require.True(t, evaluated())
+	c.admit(x, nil)
+	require.False(t, evaluated())
 }

@@ -37,7 +37,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
-	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -68,7 +67,6 @@ const pollInterval = 15 * time.Second
 // Config is what a Controller depends on. Every field is required.
 type Config struct {
 	Kube    kubernetes.Interface
-	Client  nhcclient.RemediationBudgetsGetter
 	Dynamic dynamic.Interface
 	Nodes   coreinformers.TypedNodeInformer
 	// CRDs watches the metadata of CustomResourceDefinitions.
@@ -86,18 +84,22 @@ type Controller struct {
 	kinds *watches.Set
 	// healthChecks are those that were connected, by kind.
 	healthChecks map[string]budget.HealthChecks
-	queue        workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	writes       staleness.Tracker
-	metrics      *metrics
+	// machines is nil where no budget can count Machines.
+	machines budget.Machines
+	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	writes   staleness.Tracker
+	metrics  *metrics
 	// revision counts the changes of specs.
 	revision atomic.Int64
 
 	mu     sync.Mutex
 	counts *budget.Counts
+	// written are the budgets whose status this process has written: from then on, it is our own.
+	written sets.Set[string]
 
 	// changesMu guards the following. Handlers take it, so nothing else is called under it.
 	changesMu sync.Mutex
-	// changes are the nodes that are not observed yet, and allChanged means that none is.
+	// changes are the nodes that are not observed yet. allChanged means that none is: then it is empty.
 	changes    sets.Set[string]
 	allChanged bool
 	// evaluated is when the budgets were evaluated last.
@@ -122,7 +124,7 @@ func New(config Config) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		Config: config, metrics: metrics, counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true,
+		Config: config, metrics: metrics, counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, written: sets.New[string](),
 		healthChecks: map[string]budget.HealthChecks{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
@@ -144,12 +146,14 @@ func New(config Config) (*Controller, error) {
 // Connect has the health checks of a kind counted, and woken. It is called before Run.
 func (c *Controller) Connect(kind string, checks budget.HealthChecks) { c.healthChecks[kind] = checks }
 
+// ConnectMachines has Machines counted. It is called before Run.
+func (c *Controller) ConnectMachines(machines budget.Machines) { c.machines = machines }
+
 // RunWatches watches RemediationBudgets until ctx is done. A standby runs it too. It waits for the
 // CustomResourceDefinitions, which tell whether there can be any budgets.
 func (c *Controller) RunWatches(ctx context.Context) {
-	if cache.WaitFor(ctx, "", c.CRDs.HasSyncedChecker()) {
-		c.kinds.Run(ctx)
-	}
+	cache.WaitFor(ctx, "", c.CRDs.HasSyncedChecker())
+	c.kinds.Run(ctx) // If ctx is done, it ends what New has begun.
 }
 
 // Run reports, and wakes those that wait, until drain is closed or ctx is done. It is called once.

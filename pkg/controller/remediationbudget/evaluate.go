@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -26,11 +28,18 @@ import (
 func (c *Controller) evaluate() (next time.Duration) {
 	now := c.Clock.Now()
 	c.changesMu.Lock()
+	if wait := c.evaluated.Add(evaluateInterval).Sub(now); 0 < wait && wait < evaluateInterval {
+		c.changesMu.Unlock()
+		return wait // An instant at which time changes something comes right after a change.
+	}
 	c.evaluated = now
 	c.changesMu.Unlock()
 	indexer, err := c.kinds.Cache(kind)
 	if err != nil {
 		return 0 // There are none, or readabilityChanged follows.
+	}
+	if c.Ready() != nil {
+		return 0 // NodesChanged follows.
 	}
 	c.mu.Lock()
 	c.observe()
@@ -44,17 +53,13 @@ func (c *Controller) evaluate() (next time.Duration) {
 			c.queue.Add(key) // One that has failed comes by itself.
 		}
 	}
-	waiting, change := c.counts.Waiting(), c.counts.NextChange(now)
+	change := c.counts.NextChange(now)
 	c.mu.Unlock()
 	c.wake(woken)
-	switch {
-	case waiting:
-		return evaluateInterval
-	case change.IsZero():
+	if change.IsZero() {
 		return 0
-	default:
-		return max(evaluateInterval, change.Sub(now))
 	}
+	return max(evaluateInterval, change.Sub(now))
 }
 
 // wake syncs health checks.
@@ -77,7 +82,7 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 		return nil //nolint:nilerr // When it can be read again, everything is evaluated.
 	}
 	obj, exists, err := indexer.GetByKey(name)
-	if err != nil || !exists || obj.(*parsed).problem != "" {
+	if err != nil || !exists {
 		return err
 	}
 	now := c.Clock.Now()
@@ -87,29 +92,52 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 		}
 		c.writes.Forget(name)
 	}
-	updated := obj.(*parsed).RemediationBudget
-	before := &obj.(*parsed).Status
+	stored := &obj.(*parsed).RemediationBudget
+	before := &stored.Status
 	c.mu.Lock()
 	status := c.counts.Status(name, before, now)
 	c.mu.Unlock()
 	if status == before {
 		return nil
 	}
-	updated.Status = *status
-	written, err := c.Client.RemediationBudgets().UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
+	written, err := c.updateStatus(ctx, stored, status)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("updating status: %w", err)
 	}
-	c.writes.Wrote(name, budgetResource, written.ResourceVersion, now)
-	regarding := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind, Name: name, UID: updated.UID}
+	c.writes.Wrote(name, budgetResource, written, now)
+	c.mu.Lock()
+	c.written.Insert(name)
+	c.mu.Unlock()
+	regarding := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind, Name: name, UID: stored.UID}
 	for _, event := range budget.Events(before, status) {
 		klog.FromContext(ctx).Info("Budget changed", "reason", event.Reason, "note", event.Note)
 		c.Recorder.Eventf(regarding, nil, event.Type, event.Reason, event.Reason, "%s", event.Note)
 	}
 	return nil
+}
+
+// updateStatus replaces the status of a budget, if the budget is what the cache has, and returns the
+// resourceVersion that this gives it. The spec is left out: the API server keeps what it has, also what
+// this version does not understand.
+func (c *Controller) updateStatus(ctx context.Context, stored *v1alpha1.RemediationBudget, status *v1alpha1.RemediationBudgetStatus) (string, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
+	if err != nil {
+		return "", err
+	}
+	update := &unstructured.Unstructured{Object: map[string]any{"status": content}}
+	update.SetGroupVersionKind(kind)
+	update.SetName(stored.Name)
+	update.SetUID(stored.UID)
+	update.SetResourceVersion(stored.ResourceVersion)
+	written, err := c.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural)).
+		UpdateStatus(ctx, update, metav1.UpdateOptions{FieldManager: execute.FieldManager})
+	if err != nil {
+		return "", err
+	}
+	return written.GetResourceVersion(), nil
 }
 
 // storeOf returns the cache in which a write of the controller shows.

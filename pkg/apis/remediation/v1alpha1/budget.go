@@ -10,8 +10,8 @@ import (
 
 // What a budget is, its fields and its validation are sections B1 and B2 of the specification.
 
-// RemediationBudget bounds how many Nodes are taken into remediation, by whichever health
-// checks. It only ever delays the beginning of remediations.
+// RemediationBudget bounds how many Nodes or Machines are taken into remediation, by whichever
+// health checks. It only ever delays the beginning of remediations.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -51,10 +51,10 @@ type RemediationBudgetList struct {
 }
 
 // RemediationBudgetSpec is the wanted bound. At least one of maxUnhealthy, maxConcurrent and
-// minInterval must be set. A Node has to be admitted by all budgets that select it.
+// minInterval must be set. A Node has to be admitted by all budgets that select it or its Machine.
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.maxUnhealthy) || has(self.maxConcurrent) || has(self.minInterval)`,message="one of maxUnhealthy, maxConcurrent and minInterval should be specified"
-// +kubebuilder:validation:XValidation:rule=`has(self.nodeSelector)`,message="nodeSelector must be specified, {} selects all Nodes",fieldPath=`.nodeSelector`
+// +kubebuilder:validation:XValidation:rule=`has(self.nodeSelector) != has(self.machineSelector)`,message="exactly one of nodeSelector and machineSelector must be specified; nodeSelector: {} selects all Nodes",fieldPath=`.nodeSelector`
 // +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])`,message="Invalid nodeSelector: an operator must be In, NotIn, Exists or DoesNotExist",fieldPath=`.nodeSelector`
 // +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) ? has(e.values) && size(e.values) > 0 : !(e.operator in ['Exists', 'DoesNotExist']) || !has(e.values) || size(e.values) == 0)`,message="Invalid nodeSelector: In and NotIn need at least one value, Exists and DoesNotExist take none",fieldPath=`.nodeSelector`
 // +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchLabels) || self.nodeSelector.matchLabels.all(k, k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message="Invalid nodeSelector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash",fieldPath=`.nodeSelector`
@@ -67,9 +67,15 @@ type RemediationBudgetSpec struct {
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
-	// topologyKey is the key of a label of Nodes. Nodes are grouped by its value, and the
-	// budget holds for each group by itself. Nodes without the label form one group. Left
-	// out, all selected Nodes form one group.
+	// machineSelector selects Machines instead of Nodes. They count whether they have a Node or
+	// not, and the labels that topologyKey names are theirs. It needs the controller of
+	// MachineHealthChecks.
+	// +optional
+	MachineSelector *BudgetMachineSelector `json:"machineSelector,omitempty"`
+
+	// topologyKey is the key of a label of Nodes, or of Machines. They are grouped by its value,
+	// and the budget holds for each group by itself. Those without the label form one group. Left
+	// out, all that are selected form one group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule=`self.indexOf('/') <= 253 && self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')`,message="topologyKey must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash"
@@ -116,6 +122,27 @@ type RemediationBudgetSpec struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// BudgetMachineSelector selects Machines of one namespace.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])`,message="Invalid machineSelector: an operator must be In, NotIn, Exists or DoesNotExist",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) ? has(e.values) && size(e.values) > 0 : !(e.operator in ['Exists', 'DoesNotExist']) || !has(e.values) || size(e.values) == 0)`,message="Invalid machineSelector: In and NotIn need at least one value, Exists and DoesNotExist take none",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchLabels) || self.selector.matchLabels.all(k, k.indexOf('/') <= 253 && k.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message="Invalid machineSelector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, e.key.indexOf('/') <= 253 && e.key.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))`,message="Invalid machineSelector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchLabels) || self.selector.matchLabels.all(k, self.selector.matchLabels[k].matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$'))`,message="Invalid machineSelector: a value must be a label value, empty or at most 63 characters",fieldPath=`.selector`
+// +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, !has(e.values) || e.values.all(v, v.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$')))`,message="Invalid machineSelector: a value must be a label value, empty or at most 63 characters",fieldPath=`.selector`
+type BudgetMachineSelector struct {
+	// namespace is that of the Machines.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message="namespace must be the name of a namespace"
+	Namespace string `json:"namespace"`
+
+	// selector selects Machines by their labels. The empty selector, {}, selects all Machines of
+	// the namespace.
+	// +required
+	Selector metav1.LabelSelector `json:"selector"`
+}
+
 // BudgetSchedule is a window that opens again and again.
 type BudgetSchedule struct {
 	// cron says when the window opens, in the five fields of cron: minute, hour, day of the
@@ -148,7 +175,8 @@ type BudgetSchedule struct {
 }
 
 // RemediationBudgetStatus is what was counted (spec B5.2). What a restart must not forget is
-// in it: when the last remediation of a group began.
+// in it: when the last remediation of a group began. With a machineSelector, the numbers are those
+// of Machines, whatever the fields are called.
 type RemediationBudgetStatus struct {
 	// observedGeneration is the generation of the spec this status is for.
 	// +optional

@@ -1,0 +1,49 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestYields: a candidate that something else keeps refusing does not hold up those that follow it
+// (spec B4.3). It has its turn again after a minute.
+func TestYields(t *testing.T) {
+	t.Parallel()
+	c := one()
+	for _, name := range []string{"quorum", "a", "b"} {
+		c.SetNode(name, notReady("a"))
+	}
+	x, y := nhc("x"), nhc("y")
+	reject := func(now time.Time) {
+		t.Helper()
+		require.NotContains(t, c.Admit(x, []Candidate{due("quorum", 9), due("a", 5)}, now), "quorum")
+		c.End(x, "quorum", Rejected, now)
+	}
+	reject(noon)
+	require.Equal(t, []Claimant{x}, c.Woken(noon), "the place is free for a")
+	require.Equal(t, map[string]string{"quorum": busy}, begin(c, x, after(time.Second), due("quorum", 9), due("a", 5)))
+
+	c = one()
+	c.SetNode("b", notReady("a"))
+	reject(noon)
+	c.Admit(x, []Candidate{due("quorum", 9)}, noon)
+	require.Equal(t, map[string]string{"b": busy}, begin(c, y, noon, due("b", 5)), "nobody has two places")
+	c.End(x, "quorum", Rejected, noon)
+	require.Equal(t, map[string]string{"quorum": busy}, begin(c, x, after(time.Second), due("quorum", 9)), "b waits for the place")
+	require.Equal(t, []Claimant{y}, c.Woken(after(time.Second)))
+
+	reject(after(time.Minute))
+	c.Expire(after(2*time.Minute - 1))
+	require.True(t, c.yields(x, "quorum", after(2*time.Minute-1)), "another minute")
+	require.Equal(t, after(2*time.Minute), c.NextChange(after(2*time.Minute-1)))
+	c.Expire(after(2 * time.Minute))
+	require.Empty(t, c.yielding)
+	require.Empty(t, c.Admit(x, []Candidate{due("quorum", 9)}, after(2*time.Minute)))
+	c.End(x, "quorum", Begun, after(2*time.Minute))
+	require.False(t, c.yields(x, "quorum", after(2*time.Minute)), "it has begun")
+}
