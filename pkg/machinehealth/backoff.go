@@ -145,3 +145,10 @@ func describeOwner(owner *metav1.OwnerReference, namespace string) string {
 
 // IsBackOffLease reports whether a lease counts the rounds of an owner, by its name.
 func IsBackOffLease(name string) bool { return strings.HasPrefix(name, backOffPrefix) }
+
+// OwnerOfBackOffLease returns the owner whose rounds a lease counts, by its name, and false if it counts
+// none.
+func OwnerOfBackOffLease(name string) (owner types.UID, counts bool) {
+	uid, counts := strings.CutPrefix(name, backOffPrefix)
+	return types.UID(uid), counts
+}

@@ -89,6 +89,9 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	case v1beta1.DecidedBackOff:
 		return p.explainBackOff(t)
 	case v1alpha1.DecidedControlPlaneBusy:
+		if plan.Withheld != nil && plan.Withheld.Message != "" {
+			return plan.Withheld.Message
+		}
 		return "Another control plane Machine or Node is under remediation, or the controller could not find out"
 	case v1alpha1.DecidedEtcdQuorum:
 		return "etcd could lose its quorum without the Node of this Machine, or the controller could not find out"

@@ -124,6 +124,9 @@ func TestDecision(t *testing.T) {
 		p.Withhold(r.Plan, &remediation.Withholding{Reason: reason}, epoch)
 		require.Equal(t, v1alpha1.Decision{Type: v1alpha1.DecisionWaiting, Reason: reason, Message: want}, p.Decision(r), "M13")
 	}
+	named := result(p, target(machine("m")), remediation.Outcome{}, epoch)
+	p.Withhold(named.Plan, &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy, Message: "Machine ns/a is being deleted"}, epoch)
+	require.Equal(t, "Machine ns/a is being deleted", p.Decision(named).Message, "M13.1: what takes the slot is named")
 	r, until := result(p, target(machine("m")), remediation.Outcome{}, epoch), epoch.Add(time.Minute)
 	p.Withhold(r.Plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: "pace: next begin at 12:00", Until: until}, epoch)
 	require.Equal(t, v1alpha1.Decision{Type: v1alpha1.DecisionHeld, Reason: v1alpha1.DecidedBudgetExhausted, Message: "pace: next begin at 12:00", NextCheckTime: new(metav1.NewTime(until))}, p.Decision(r), "M8.5 B5.1")

@@ -71,6 +71,9 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 			if result, observed := results[entry.Machine]; observed && h.running(entry, result) {
 				continue
 			}
+			if slot := entry.Fenced; slot != nil && MayAwaitReplacement(entry) && h.Now.Before(slot.Add(MaxReplacementWait)) {
+				recheck = health.Earliest(recheck, slot.Add(MaxReplacementWait))
+			}
 			end := entry.Started.Add(maxRemediationAge)
 			if h.Now.Before(end) {
 				recheck = health.Earliest(recheck, end)
@@ -162,11 +165,11 @@ func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bo
 // announce notes the deletion that is about to be requested: a Machine that is gone shows no more what
 // has become of it.
 func announce(entry *v1beta1.Remediation, plan *Plan) {
-	entry.RemediationType, entry.Owner = "", ""
+	entry.RemediationType, entry.Owner, entry.ControlPlane = "", "", false
 	if !plan.Begins() || plan.Type != v1beta1.RemediationMachineDeletion {
 		return
 	}
-	entry.RemediationType = plan.Type
+	entry.RemediationType, entry.ControlPlane = plan.Type, plan.Target.ControlPlane
 	if owner := plan.Target.Machine.Owner(); owner != nil {
 		entry.Owner = string(owner.UID)
 	}
@@ -181,6 +184,7 @@ func (h *History) start(entry *v1beta1.Remediation, result Result) {
 			started = entry.Detected
 		}
 		entry.Started, entry.RemediationType = &started, kind
+		entry.ControlPlane = t.ControlPlane && kind == v1beta1.RemediationMachineDeletion
 		if owner := t.Machine.Owner(); owner != nil && kind == v1beta1.RemediationMachineDeletion {
 			entry.Owner = string(owner.UID)
 		}
@@ -327,12 +331,17 @@ func newestFirst(a, b v1beta1.Remediation) int {
 	return cmp.Or(b.Detected.Compare(a.Detected.Time), cmp.Compare(a.Machine, b.Machine))
 }
 
-// waits is 1 for an entry that has not started, else 0.
+// waits is 1 for an entry that has not started, else 0, and less for one that keeps the control plane
+// slot.
 func waits(entry *v1beta1.Remediation) int {
-	if entry.Started == nil {
+	switch {
+	case MayAwaitReplacement(entry):
+		return -1
+	case entry.Started == nil:
 		return 1
+	default:
+		return 0
 	}
-	return 0
 }
 
 func endOf(entry *v1beta1.Remediation) metav1.Time {

@@ -3,7 +3,11 @@
 
 package remediation
 
-import "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+import (
+	"slices"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
 
 // Check is one question that a node has to pass before its CR is created, and the
 // answer (spec 5.4).
@@ -11,6 +15,11 @@ type Check struct {
 	// Reason is that of the decision if the answer is no.
 	Reason v1alpha1.DecisionReason
 	Passed bool
+	// Asked is false for a check that comes after the one that decides, and that nobody has
+	// looked at: only a node that no constraint holds comes to the last ones.
+	Asked bool
+	// AfterConstraints is true for the checks that are about more than this node and its owner.
+	AfterConstraints bool
 	// Message says what was found, where the answer is no or has numbers.
 	Message string
 }
@@ -37,7 +46,7 @@ func (p *Policy) Checks(plan *NodePlan) []Check {
 	first := len(node.Own) == 0
 	var checks []Check
 	add := func(reason v1alpha1.DecisionReason, refused bool) {
-		check := Check{Reason: reason, Passed: !refused}
+		check := Check{Reason: reason, Passed: !refused, Asked: true}
 		if refused || reason == v1alpha1.DecidedGateClosed {
 			check.Message = p.explain(plan, reason)
 		}
@@ -49,10 +58,15 @@ func (p *Policy) Checks(plan *NodePlan) []Check {
 			add(rules[i].reason, rules[i].applies(&node.Constraints) || rules[i].reason == plan.Refusal())
 		}
 	}
+	asked := !slices.ContainsFunc(checks, func(check Check) bool { return !check.Passed })
 	for _, check := range lastChecks {
-		if check.concerns(p, node, first) {
-			add(check.reason, plan.Refusal() == check.reason)
+		if !check.concerns(p, node, first) {
+			continue
 		}
+		add(check.reason, plan.Refusal() == check.reason)
+		last := &checks[len(checks)-1]
+		last.Asked, last.AfterConstraints = asked, true
+		asked = asked && last.Passed
 	}
 	return checks
 }

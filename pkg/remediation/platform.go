@@ -179,6 +179,13 @@ func CheckMetal3(step Step) *Problem {
 	}
 }
 
+// IsControlPlane reports whether a Node with these labels is one of the control plane (spec 12.1).
+func IsControlPlane(labels map[string]string) bool {
+	_, current := labels["node-role.kubernetes.io/control-plane"]
+	_, former := labels["node-role.kubernetes.io/master"]
+	return current || former
+}
+
 // QuorumWithout reports whether etcd surely has a quorum without the member on a node, as
 // far as the conditions of the control plane nodes tell (spec 12.5). A node that is not
 // Ready is no loss; one that is Ready, and unhealthy by another condition, may be at work

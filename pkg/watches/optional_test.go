@@ -79,6 +79,25 @@ func TestOptionalKindInTrouble(t *testing.T) {
 	})
 }
 
+// Whether an optional kind is gone is asked until there is an answer.
+func TestOptionalKindMayBeGone(t *testing.T) {
+	inClusterOf(t, func(c *Config) {
+		c.Optional, c.CRDs = true, func(string) ([]string, bool) { return []string{"others.a.example.com"}, true }
+	}, func(t *testing.T, w *fakeCluster) {
+		w.change(func() { w.served.Delete(reboot); w.refused["list customresourcedefinitions"] = errServer })
+		w.want("one", reboot)
+		pass(time.Hour)
+		require.False(t, w.set.Gone(reboot), "P5")
+		w.change(func() { clear(w.refused) })
+		pass(interval)
+		require.True(t, w.set.Gone(reboot), "P12")
+		pass(time.Minute)
+		w.change(func() { w.looks = 0 })
+		pass(24 * time.Hour)
+		require.Zero(t, w.looks, "P3")
+	})
+}
+
 // Without a version, that which the API server prefers is watched.
 func TestOptionalKindOfAnyVersion(t *testing.T) {
 	anyVersion := schema.GroupVersionKind{Group: reboot.Group, Kind: reboot.Kind}

@@ -31,6 +31,8 @@ type found struct {
 	err error
 	// gone means that no object of the kind can exist.
 	gone bool
+	// unsure means that it could not be found out whether there can be any.
+	unsure bool
 	// watchable means that the kind can be watched, whatever else is forbidden.
 	watchable bool
 	// polled is set if the kind can be read but not watched.
@@ -51,7 +53,7 @@ func (s *Set) probe(ctx context.Context, gvk schema.GroupVersionKind, k *kind, n
 		if failure != nil {
 			utilruntime.HandleErrorWithContext(ctx, failure, "Cannot find out whether objects of a kind exist that is not served", "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
 		}
-		return found{err: err, gone: gone}, nil
+		return found{err: err, gone: gone, unsure: failure != nil}, nil
 	}
 	if err != nil {
 		return found{}, err

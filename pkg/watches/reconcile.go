@@ -159,6 +159,9 @@ func (s *Set) settled(k *kind, found found) bool {
 	if !s.config.Optional || !meta.IsNoMatchError(found.err) {
 		return found.watchable && found.err == nil
 	}
+	if found.unsure {
+		return false // Those who ask whether the kind is gone need an answer.
+	}
 	if k.attempts == 0 {
 		return true
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/tools/cache"
@@ -200,6 +201,19 @@ func (s *Set) Wanted(owner string) map[schema.GroupVersionKind][]types.Namespace
 		}
 	}
 	return wanted
+}
+
+// Kinds returns the kinds that any owner wants.
+func (s *Set) Kinds() sets.Set[schema.GroupVersionKind] {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	kinds := sets.New[schema.GroupVersionKind]()
+	for gvk, k := range s.kinds {
+		if len(k.wants) > 0 {
+			kinds.Insert(gvk)
+		}
+	}
+	return kinds
 }
 
 // Refresh probes the kinds of an API group again, because a CRD of it came, went or

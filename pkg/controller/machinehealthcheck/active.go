@@ -53,7 +53,9 @@ func (c *Controller) checkActive(ctx context.Context) {
 	c.active.cause = cause
 	c.metrics.setActive(active)
 	if c.active.active.Swap(active) != active {
+		c.Budgets.NodesChanged()
 		c.SyncAll()
+		c.enqueueLeft()
 		c.nodeHealthChecks.SyncAll()
 	}
 }
@@ -66,7 +68,7 @@ func (c *Controller) inactiveBecause() (cause string, known bool) {
 			return "the caches are not filled yet", false
 		}
 	}
-	for _, obj := range c.otherLeaders.Informer().GetStore().List() {
+	for _, obj := range c.otherLeaders.GetStore().List() {
 		if lease, ok := obj.(*coordinationv1.Lease); ok && remediation.LeaseValid(lease, c.Clock.Now()) {
 			return "another controller leads by lease " + lease.Namespace + "/" + lease.Name, true
 		}

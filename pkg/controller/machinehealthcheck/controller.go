@@ -97,7 +97,7 @@ type Controller struct {
 	nodeHealthChecks NodeHealthChecks
 
 	machineHealthChecks machineinformers.TypedMachineHealthCheckInformer
-	otherLeaders        coordinationinformers.TypedLeaseInformer
+	otherLeaders        cache.SharedIndexInformer
 
 	checks     machinelisters.MachineHealthCheckLister
 	checkStore cache.Store
@@ -115,6 +115,7 @@ type Controller struct {
 	missing missingNodes
 	// underway is what RemediationBudgets count.
 	underway underway
+	awaited  awaited
 	writes   staleness.Tracker
 	states   sync.Map // Of *checkState, by cache.ObjectName.
 	read     sync.Map // Of *readCheck, by cache.ObjectName.
@@ -140,7 +141,7 @@ const pollInterval = 15 * time.Second
 // nothing: the caller calls Connect, starts the informers, then RunWatches and Run.
 func New(ctx context.Context, config Config) (*Controller, error) {
 	c := &Controller{
-		Config: config, machineHealthChecks: newMachineHealthChecks(&config), otherLeaders: newOtherLeaders(&config),
+		Config: config, machineHealthChecks: newMachineHealthChecks(&config), otherLeaders: newOtherLeaders(&config).Informer(),
 		nodes: config.Nodes.Informer().GetIndexer(), leases: config.Leases.Informer().GetIndexer(),
 		events: eventReporter{recorder: config.Recorder},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
@@ -175,7 +176,7 @@ func (c *Controller) Connect(nodeHealthChecks NodeHealthChecks) {
 func (c *Controller) RunWatches(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.machineHealthChecks.Informer().RunWithContext(ctx) })
-	wg.Go(func() { c.otherLeaders.Informer().RunWithContext(ctx) })
+	wg.Go(func() { c.otherLeaders.RunWithContext(ctx) })
 	wg.Go(func() { c.machines.Run(ctx) })
 	wg.Go(func() { c.templates.Run(ctx) })
 	wg.Go(func() { c.remediations.Run(ctx) })
@@ -261,6 +262,15 @@ func (c *Controller) SyncAll() {
 			c.queue.Add(name)
 		}
 	}
+}
+
+// enqueueLeft adds the MachineHealthChecks to the queue of which there are CRs or leases, whether or not
+// they exist themselves.
+func (c *Controller) enqueueLeft() {
+	for _, indexer := range c.remediations.Caches() {
+		c.enqueueOwners(indexer.ListIndexFuncValues(crsByOwner))
+	}
+	c.enqueueOwners(c.leases.ListIndexFuncValues(leasesByCheckHolder))
 }
 
 func (c *Controller) enqueue(keys ...cache.ObjectName) {

@@ -4,16 +4,16 @@
 package machinehealthcheck
 
 import (
-	"context"
-	"fmt"
+	"cmp"
 	"slices"
+	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -51,10 +51,24 @@ func slotName(machine *machinehealth.Machine) string {
 // machineName returns what stands for the Node of a Machine without one. No Node has such a name.
 func machineName(namespace, name string) string { return "Machine " + namespace + "/" + name }
 
+// occupant is something that takes the control plane slot.
+type occupant struct {
+	// name is that by which it does, and cause says why.
+	name, cause string
+	// until is when it gives the slot up at the latest, zero if time alone does not end it.
+	until time.Time
+}
+
 // ControlPlaneOccupants returns the control plane Machines whose remediation keeps another one, or a
 // control plane node, from being remediated: those that are being deleted, remediated by another
-// controller, or without a Node. The first of them by name may itself be remediated (spec M13.1).
+// controller, or without a Node, and those that are gone and not replaced yet. The first of them by
+// name may itself be remediated, unless another one has a remediation object (spec M13.1, M13.4).
 func (c *Controller) ControlPlaneOccupants(subject string) []string {
+	return namesOf(c.cachedOccupants(subject))
+}
+
+// cachedOccupants returns what takes the slot from a subject, as the caches show it.
+func (c *Controller) cachedOccupants(subject string) []occupant {
 	if !c.Active() {
 		return nil
 	}
@@ -68,87 +82,103 @@ func (c *Controller) ControlPlaneOccupants(subject string) []string {
 			machines = append(machines, obj.(*machinehealth.Machine))
 		}
 	}
-	return c.occupants(machines, subject)
-}
-
-// ListControlPlaneOccupants returns the same from a live list.
-func (c *Controller) ListControlPlaneOccupants(ctx context.Context, subject string) ([]string, error) {
-	if !c.Active() {
-		return nil, nil
-	}
-	var machines []*machinehealth.Machine
-	for _, kind := range machineKinds {
-		mapping, err := c.machines.Mapping(kind)
-		if mapping == nil {
-			if err == nil || isNoMatch(err) || kind.Group == v1beta1.MachineAPICluster {
-				continue // Not served, or not wanted by any MachineHealthCheck.
-			}
-			return nil, err
-		}
-		options := metav1.ListOptions{Limit: slotPageSize}
-		for {
-			page, err := c.Dynamic.Resource(mapping.Resource).List(ctx, options)
-			if err != nil {
-				return nil, fmt.Errorf("listing %s: %w", mapping.Resource.GroupResource(), err)
-			}
-			for i := range page.Items {
-				machines = append(machines, machinehealth.ParseMachine(&page.Items[i]))
-			}
-			if options.Continue = page.GetContinue(); options.Continue == "" {
-				break
-			}
-		}
-	}
-	return c.occupants(machines, subject), nil
-}
-
-// slotPageSize is how many Machines are listed at once.
-const slotPageSize = 500
-
-// occupants returns those of the Machines that take the slot from a subject.
-func (c *Controller) occupants(machines []*machinehealth.Machine, subject string) []string {
-	var names []string
-	for _, machine := range machines {
-		node := c.node(machine.Node)
-		if !c.ofThisCluster(machine) || (!machine.ControlPlane() && !isControlPlane(node)) {
-			continue
-		}
-		if machine.Deleting() || machine.Has(v1beta1.AnnotationExternalRemediation) || machine.Node == "" || c.missing.has(machine.Node) {
-			names = append(names, slotName(machine))
-		}
-	}
-	names = append(names, c.controlPlaneCRs()...)
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if len(names) > 0 && names[0] == subject {
-		return nil
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == subject })
-}
-
-// controlPlaneCRs returns under which names the CRs of control plane Machines take the slot.
-func (c *Controller) controlPlaneCRs() (names []string) {
+	found := c.occupants(machines, c.missing.has)
+	found = append(found, c.awaitedOccupants(c.awaited.entries(), machines, c.Clock.Now())...)
+	var remediated []occupant
 	for _, indexer := range c.remediations.Caches() {
 		crs, _ := indexer.ByIndex(crsByControlPlane, controlPlaneLabel) // The index exists: crIndexers has it.
 		for _, obj := range crs {
-			cr := obj.(*object.CR)
-			if len(ownersOf(cr)) == 0 {
-				continue // Those of NodeHealthChecks are looked at by their controller.
-			}
-			if node, named := cr.Annotations[v1alpha1.AnnotationNodeName]; named {
-				names = append(names, node)
-			} else {
-				names = append(names, machineName(cr.Namespace, cr.Name))
-			}
+			remediated = append(remediated, occupantsOf(obj.(*object.CR))...)
 		}
+	}
+	return others(found, remediated, subject)
+}
+
+// others returns the occupants that take the slot from a subject, by name, one of each. The first of
+// those that are waited for may itself be remediated, unless another one has a remediation object.
+func others(awaited, remediated []occupant, subject string) []occupant {
+	byName := func(a, b occupant) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.cause, b.cause)) }
+	occupants := remediated
+	if len(awaited) > 0 && slices.MinFunc(awaited, byName).name != subject {
+		occupants = append(occupants, awaited...)
+	}
+	slices.SortFunc(occupants, byName)
+	occupants = slices.CompactFunc(occupants, func(a, b occupant) bool { return a.name == b.name })
+	return slices.DeleteFunc(occupants, func(o occupant) bool { return o.name == subject })
+}
+
+func namesOf(occupants []occupant) (names []string) {
+	for _, occupant := range occupants {
+		names = append(names, occupant.name)
 	}
 	return names
 }
 
-// controlPlaneBusy reports whether the caches show that another control plane Machine or node is
-// under remediation, or do not show it.
-func (c *Controller) controlPlaneBusy(machine *machinehealth.Machine) bool {
-	subject := slotName(machine)
-	taken, known := c.nodeHealthChecks.ControlPlaneTaken()
-	return !known || slices.ContainsFunc(taken, func(node string) bool { return node != subject }) || len(c.ControlPlaneOccupants(subject)) > 0
+// occupants returns those of the Machines that take the slot. missing reports of which Nodes it is
+// known that they are gone.
+func (c *Controller) occupants(machines []*machinehealth.Machine, missing func(node string) bool) (found []occupant) {
+	for _, machine := range machines {
+		if !c.ofControlPlane(machine) {
+			continue
+		}
+		var cause string
+		switch name := machine.Namespace + "/" + machine.Name; {
+		case machine.Deleting():
+			cause = "Machine " + name + " is being deleted"
+		case machine.Has(v1beta1.AnnotationExternalRemediation):
+			cause = "Machine " + name + " has annotation " + v1beta1.AnnotationExternalRemediation
+		case machine.Node == "":
+			cause = "Machine " + name + " has no Node yet"
+		case missing(machine.Node):
+			cause = "Node " + machine.Node + " of Machine " + name + " does not exist"
+		default:
+			continue
+		}
+		found = append(found, occupant{name: slotName(machine), cause: cause})
+	}
+	return found
 }
+
+// ofControlPlane reports whether a Machine is one of the control plane of this cluster.
+func (c *Controller) ofControlPlane(machine *machinehealth.Machine) bool {
+	return (machine.ControlPlane() || isControlPlane(c.node(machine.Node))) && c.ofThisCluster(machine)
+}
+
+// occupantsOf returns under which name a remediation object of a control plane Machine takes the slot.
+// Those of NodeHealthChecks are looked at by their controller.
+func occupantsOf(cr *object.CR) []occupant {
+	if _, labelled := cr.Labels[v1alpha1.LabelControlPlane]; !labelled || len(ownersOf(cr)) == 0 {
+		return nil
+	}
+	name, named := cr.Annotations[v1alpha1.AnnotationNodeName]
+	if !named {
+		name = machineName(cr.Namespace, cr.Name)
+	}
+	return []occupant{{name: name, cause: "Machine " + cr.Namespace + "/" + cr.Name + " has a remediation object of kind " + cr.Kind}}
+}
+
+// busy returns why the remediation of a control plane Machine must not begin, as the caches show it:
+// another control plane Machine or node is under remediation, or that is not known. It returns nil if
+// it may.
+func (c *Controller) busy(machine *machinehealth.Machine) *remediation.Withholding {
+	subject := slotName(machine)
+	busy := &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}
+	taken, known := c.nodeHealthChecks.ControlPlaneTaken()
+	if taken = slices.DeleteFunc(taken, func(node string) bool { return node == subject }); len(taken) > 0 {
+		busy.Message = "Node " + slices.Min(taken) + " has a remediation object. " + oneAtATime
+		return busy
+	}
+	occupants := c.cachedOccupants(subject)
+	switch {
+	case len(occupants) > 0:
+		busy.Message = occupants[0].cause + ". " + oneAtATime
+		if len(occupants) == 1 {
+			busy.Until = occupants[0].until
+		}
+	case known:
+		return nil
+	}
+	return busy
+}
+
+const oneAtATime = "One control plane Machine or Node is remediated at a time"

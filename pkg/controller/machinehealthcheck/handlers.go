@@ -73,7 +73,7 @@ func (c *Controller) registerHandlers(ctx context.Context) error {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
 	// Who else leads is looked at every second.
-	others, err := c.otherLeaders.Informer().AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{}, options)
+	others, err := c.otherLeaders.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{}, options)
 	if err != nil {
 		return fmt.Errorf("watching leader Leases: %w", err)
 	}
@@ -150,17 +150,29 @@ func (c *Controller) wantKinds(check *v1beta1.MachineHealthCheck) {
 		templates[kind] = []types.NamespacedName{{Namespace: check.Namespace, Name: criteria.Template.Name}}
 		crs[remediationKind(kind)] = nil
 	}
-	caches := c.remediations.Caches()
-	for kind := range c.remediations.Wanted(key) {
-		if indexer, cached := caches[kind]; cached {
-			if own, err := indexer.IndexKeys(crsByOwner, key); err == nil && len(own) == 0 {
-				continue
-			}
-		}
-		crs[kind] = nil
-	}
+	maps.Copy(crs, c.kindsWithCRs(key))
 	c.templates.Want(key, templates)
 	c.remediations.Want(key, crs)
+}
+
+// kindsWithCRs returns the kinds of CRs that a MachineHealthCheck has wanted so far and of which it has
+// some, or may have some as they cannot be read. They are watched as long as there are any, also if the
+// MachineHealthCheck is gone: nothing else may begin for their Machines (spec M7.4).
+func (c *Controller) kindsWithCRs(key string) map[schema.GroupVersionKind][]types.NamespacedName {
+	kinds := map[schema.GroupVersionKind][]types.NamespacedName{}
+	for kind := range c.remediations.Wanted(key) {
+		indexer, err := c.remediations.Cache(kind)
+		if err == nil {
+			own, _ := indexer.IndexKeys(crsByOwner, key) // The index exists: crIndexers has it.
+			if len(own) == 0 {
+				continue
+			}
+		} else if isNoMatch(err) {
+			continue // What is not served has no objects.
+		}
+		kinds[kind] = nil
+	}
+	return kinds
 }
 
 // remediationKind returns the kind of the CRs of a template.
@@ -242,6 +254,12 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		c.Budgets.NodeChanged(slotName(one))
 	}
 	c.enqueue(c.selecting(concerned...)...)
+	c.enqueue(c.awaited.concernedBy(machine)...)
+	if old == nil || old.Node != machine.Node || old.Deleting() != machine.Deleting() {
+		for _, m := range concerned {
+			c.enqueueForNode(m.Node) // Others may name the same Node, under another selector (spec M5.4).
+		}
+	}
 	for _, indexer := range c.remediations.Caches() {
 		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(machine.Namespace, machine.Name).String()); err == nil && exists {
 			c.enqueue(ownersOf(obj.(*object.CR))...) // It may have left the selector.
@@ -264,7 +282,9 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] && isControlPlane(old) == isControlPlane(node) {
 		return
 	}
-	c.missing.remove(node.Name)
+	if c.missing.remove(node.Name) && c.Active() {
+		c.nodeHealthChecks.ControlPlaneChanged() // Its Machine may have taken the slot.
+	}
 	c.enqueueForNode(node.Name)
 }
 
@@ -356,6 +376,7 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 			return
 		}
 		c.enqueueNamespace(cr.Namespace)
+		c.enqueue(ownersOf(cr)...) // One that is gone is forgotten with its last CR.
 		if _, controlPlane := cr.Labels[v1alpha1.LabelControlPlane]; controlPlane && c.Active() {
 			c.nodeHealthChecks.ControlPlaneChanged()
 		}
@@ -363,8 +384,9 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: changed,
 		UpdateFunc: func(before, obj any) {
-			if !obj.(*object.CR).SameAs(before.(*object.CR)) {
+			if old := before.(*object.CR); !obj.(*object.CR).SameAs(old) {
 				changed(obj)
+				c.enqueue(ownersOf(old)...) // Garbage collection removes the reference to one that is gone.
 			}
 		},
 		DeleteFunc: changed,

@@ -35,7 +35,7 @@ func (c *Controller) watchKinds() {
 	}
 	machines := readOnly
 	machines.Name, machines.Optional, machines.Indexers = "machines", true, machineIndexers
-	machines.Parse, machines.Handler, machines.Changed = parseMachineKind, c.machineHandler(), func([]string) { c.SyncAll() }
+	machines.Parse, machines.Handler, machines.Changed = parseMachineKind, c.machineHandler(), func([]string) { c.readabilityChanged() }
 	c.machines = watches.NewSet(machines)
 	c.wantMachines()
 
@@ -51,6 +51,13 @@ func (c *Controller) watchKinds() {
 	remediations.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseCR(u) }
 	remediations.Handler, remediations.Changed = c.remediationHandler(), c.enqueueOwners
 	c.remediations = watches.NewSet(remediations)
+}
+
+// readabilityChanged is called when a kind can be read, or cannot any more.
+func (c *Controller) readabilityChanged() {
+	c.Budgets.NodesChanged()
+	c.SyncAll()
+	c.nodeHealthChecks.SyncAll() // They may wait for a budget that counts Machines.
 }
 
 // machineOwner wants the kinds of Machines: the controller itself.
@@ -102,7 +109,7 @@ func parseMachineKind(u *unstructured.Unstructured) runtime.Object {
 	return trimmed
 }
 
-// The indexes of the caches of Machines: by the Node that they name, and of CRs: by the
+// The indexes of the caches of Machines: by the Node that they name, or what stands for it, and of CRs: by the
 // MachineHealthChecks that own them, and by the control plane label.
 const (
 	machinesByNode      = "node"
@@ -116,8 +123,8 @@ const (
 var machineIndexers = cache.Indexers{
 	cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
 	machinesByNode: func(obj any) ([]string, error) {
-		if machine, ok := obj.(*machinehealth.Machine); ok && machine.Node != "" {
-			return []string{machine.Node}, nil
+		if machine, ok := obj.(*machinehealth.Machine); ok {
+			return []string{slotName(machine)}, nil
 		}
 		return nil, nil
 	},
@@ -226,7 +233,8 @@ func (c *Controller) machinesIn(namespace, api string) ([]*machinehealth.Machine
 	return machines, nil
 }
 
-// machinesOf returns the Machines of this cluster that name a Node, as the caches have them.
+// machinesOf returns the Machines of this cluster that name a Node, as the caches have them. The name
+// may also be what stands for one without a Node.
 func (c *Controller) machinesOf(node string) (machines []*machinehealth.Machine) {
 	for _, kind := range machineKinds {
 		indexer, err := c.machines.Cache(kind)

@@ -23,6 +23,11 @@ import (
 // observeOthers finds out which other health checks are about the same Machines (spec M7.4, M4.4).
 func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 	others := c.othersOf(s)
+	for _, other := range others {
+		if slices.ContainsFunc(s.selected, other.criteria.Selects) {
+			s.overlaps = append(s.overlaps, other.check.Name)
+		}
+	}
 	left := c.leftToClusterAPI(s.check.Namespace)
 	for i := range s.targets {
 		t := &s.targets[i]
@@ -36,18 +41,11 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 			t.Obstacles.OtherCheck = c.workingOn(s.check, t.Machine)
 		}
 		for _, other := range others {
-			if !other.criteria.Selects(t.Machine) {
-				continue
-			}
-			if !slices.Contains(s.overlaps, other.check.Name) {
-				s.overlaps = append(s.overlaps, other.check.Name)
-			}
-			if t.Obstacles.OtherCheck == "" && c.forbids(s, other, t, now) {
+			if t.Obstacles.OtherCheck == "" && other.criteria.Selects(t.Machine) && c.forbids(s, other, t, now) {
 				t.Obstacles.OtherCheck = other.check.Namespace + "/" + other.check.Name
 			}
 		}
 	}
-	slices.Sort(s.overlaps)
 }
 
 // otherCheck is another MachineHealthCheck of the namespace.

@@ -88,7 +88,7 @@ func (c *Controller) wakeOverlaps(s *snapshot) {
 func (c *Controller) history(s *snapshot, results []machinehealth.Result, entries machinehealth.Entries, now time.Time) ([]v1beta1.Remediation, time.Time) {
 	history := machinehealth.History{
 		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
-		Known: s.state.known, Healthy: healthyNames(results).Has, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
+		Known: s.state.known, Healthy: func(name string) bool { return c.healthy(s, name) }, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
 	}
 	return history.Update()
 }
@@ -138,17 +138,6 @@ func ownCRs(results []machinehealth.Result) map[types.UID]bool {
 		}
 	}
 	return own
-}
-
-// healthyNames returns the Machines of targets that are healthy.
-func healthyNames(results []machinehealth.Result) sets.Set[string] {
-	names := sets.New[string]()
-	for _, result := range results {
-		if t := result.Plan.Target; !t.Unselected && t.Verdict.State == machinehealth.Healthy {
-			names.Insert(t.Machine.Name)
-		}
-	}
-	return names
 }
 
 // next returns the next instant at which time alone changes a verdict or a plan, or calls for another

@@ -7,9 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +20,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -38,8 +34,10 @@ type snapshot struct {
 	// written is the MachineHealthCheck as the sync has written it last.
 	written *v1beta1.MachineHealthCheck
 	state   *checkState
-	// machines are all Machines of the API in the namespace, by name.
+	// machines are all Machines of the API in the namespace, by name, and selected those of them that
+	// are targets. Of these, the healthy ones about which there is nothing to decide are not in targets.
 	machines map[string]*machinehealth.Machine
+	selected []*machinehealth.Machine
 	targets  []machinehealth.Target
 	// requested are the objects whose deletion was requested by earlier syncs.
 	requested map[types.UID]bool
@@ -111,98 +109,6 @@ func ownerOf(check *v1beta1.MachineHealthCheck) object.Owner {
 // clockUntrusted reports whether nothing may begin by the clock.
 func (c *Controller) clockUntrusted() bool { return c.ClockTrusted != nil && !c.ClockTrusted() }
 
-// observeTargets adds the targets, by name, with all that is known of them.
-func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines []*machinehealth.Machine, now time.Time) error {
-	crs, incomplete, err := c.observeCRs(s)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(machines, func(a, b *machinehealth.Machine) int { return strings.Compare(a.Name, b.Name) })
-	ignored := 0
-	reads := liveReads{left: maxLiveReads}
-	var verdicts []machinehealth.Verdict
-	s.state.pruneRequests(s.machines, crs)
-	s.requested = maps.Clone(s.state.deletionRequested) // What follows adds to those of the state.
-	for _, machine := range machines {
-		selected := s.policy.Criteria.Selects(machine)
-		if selected && !c.ofThisCluster(machine) {
-			ignored++
-			continue
-		}
-		if !selected && len(crs[machine.Name].own) == 0 && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {
-			continue
-		}
-		target := machinehealth.Target{Machine: machine, Unselected: !selected, Own: crs[machine.Name].own, Foreign: crs[machine.Name].foreign, Incomplete: incomplete}
-		c.observeTarget(ctx, s, &target, &reads, now)
-		if selected {
-			verdicts = append(verdicts, target.Verdict)
-		}
-		s.targets = append(s.targets, target)
-	}
-	s.addGone(crs)
-	if reads.failed || reads.left == 0 {
-		s.recheck = now.Add(time.Second)
-	}
-	s.policy.Summary = machinehealth.Summarize(s.policy.Criteria.MaxUnhealthy, verdicts, ignored, now)
-	s.finishRounds(now)
-	return nil
-}
-
-// observeTarget adds what is known of one target, and judges it.
-func (c *Controller) observeTarget(ctx context.Context, s *snapshot, t *machinehealth.Target, reads *liveReads, now time.Time) {
-	node, state := c.observeNode(ctx, t.Machine, reads)
-	var conditions []corev1.NodeCondition
-	t.Obstacles = machinehealth.ObstaclesOf(t.Machine)
-	t.ControlPlane = t.Machine.ControlPlane() || isControlPlane(node)
-	if node != nil {
-		conditions, t.NodeUID = node.Status.Conditions, node.UID
-		t.Obstacles.Excluded = t.Obstacles.Excluded || excluded(node)
-		t.Lease = c.lease(object.LeaseName(node.Name))
-	}
-	if t.Machine.Node != "" {
-		t.Obstacles.AmbiguousNode = c.ambiguous(t.Machine)
-		if t.Lease == nil {
-			t.Lease = c.lease(object.LeaseName(t.Machine.Node)) // It may outlive the Node.
-		}
-	}
-	t.Obstacles.ClusterPaused = c.clusterPaused(t.Machine)
-	if owner := t.Machine.Owner(); owner != nil {
-		t.Rounds = c.lease(machinehealth.BackOffLeaseName(owner.UID))
-	}
-	t.DeletionRequested = s.requested
-	attempt := s.state.attempts.Of(t.Machine.Name)
-	t.RetryAt, t.LastFailure, t.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
-	t.Verdict = s.policy.Criteria.Judge(t.Machine, state, conditions, t.Remediated(), now)
-}
-
-// excluded reports whether a Node carries the label that exempts it (spec 15).
-func excluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude] == "true" }
-
-// holdsFor reports whether somebody holds the lease of the Node of a Machine whose remediation has not
-// ended: it is kept until then, whoever selects the Machine meanwhile (spec M10.3, M15.2).
-func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) bool {
-	if machine.Node == "" || (!machine.Deleting() && !machine.Has(v1beta1.AnnotationExternalRemediation)) {
-		return false
-	}
-	return remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node))) == holder
-}
-
-// lease returns a lease as the cache has it, nil if there is none.
-func (c *Controller) lease(name string) *coordinationv1.Lease {
-	obj, exists, err := c.leases.GetByKey(c.LeaseNamespace + "/" + name)
-	if err != nil || !exists {
-		return nil
-	}
-	return obj.(*coordinationv1.Lease)
-}
-
-// ambiguous reports whether another Machine that is not being deleted names the same Node.
-func (c *Controller) ambiguous(machine *machinehealth.Machine) bool {
-	return slices.ContainsFunc(c.machinesOf(machine.Node), func(other *machinehealth.Machine) bool {
-		return other.UID != machine.UID && !other.Deleting()
-	})
-}
-
 // maxLiveReads is how many Nodes a sync looks for live that the cache does not have, and
 // liveReadTimeout how long it waits for each answer: none must hold a worker for ever.
 const (
@@ -236,7 +142,7 @@ func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Mac
 	defer cancel()
 	_, err := c.Kube.CoreV1().Nodes().Get(ctx, machine.Node, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		c.missing.add(machine.Node)
+		c.nodeMissing(machine.Node, nil)
 		return nil, machinehealth.NodeMissing
 	}
 	reads.failed = true // Or found, and the watch is about to bring it.
@@ -247,6 +153,15 @@ func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Mac
 		klog.FromContext(ctx).V(2).Info("Cannot find out whether a Node exists", "node", machine.Node, "cause", err.Error())
 	}
 	return nil, machinehealth.NodeUnknown
+}
+
+// nodeMissing records that a live read did not find a Node, of which the cache had this before. It may
+// have come back meanwhile, and nothing would tell that again.
+func (c *Controller) nodeMissing(name string, before *corev1.Node) {
+	c.missing.add(name)
+	if now := c.node(name); now != nil && (before == nil || before.UID != now.UID) {
+		c.missing.remove(name)
+	}
 }
 
 // missingNodes are Nodes that a live read did not find, and that the watch has not brought since.
@@ -271,24 +186,13 @@ func (m *missingNodes) add(name string) {
 	m.names.Insert(name)
 }
 
-func (m *missingNodes) remove(name string) {
+// remove forgets a Node, and reports whether it was one of them.
+func (m *missingNodes) remove(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	found := m.names.Has(name)
 	m.names.Delete(name)
-}
-
-// addGone adds the targets that are gone and have CRs left.
-func (s *snapshot) addGone(crs map[string]machineCRs) {
-	for name, of := range crs {
-		if s.machines[name] != nil || len(of.own) == 0 {
-			continue
-		}
-		machine := &machinehealth.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.check.Namespace, Name: name}}
-		s.targets = append(s.targets, machinehealth.Target{
-			Machine: machine, Gone: true, Unselected: true, Own: of.own, DeletionRequested: s.requested,
-		})
-	}
-	slices.SortFunc(s.targets, func(a, b machinehealth.Target) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
+	return found
 }
 
 // finishRounds finds the owners that begin anew: the targets show a healthy Machine of theirs.

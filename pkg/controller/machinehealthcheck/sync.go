@@ -6,25 +6,19 @@ package machinehealthcheck
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/attempts"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -102,12 +96,15 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	now := c.Clock.Now()
 	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		return time.Time{}, c.end(ctx, key)
+		return c.end(ctx, key)
 	}
 	if err != nil || !c.Active() {
 		return time.Time{}, err // What is running stays as it is, and nothing is written (spec M4.2).
 	}
 	defer func() { c.metrics.measure(key, c.Clock.Since(now)) }()
+	if err := c.endFormer(ctx, check); err != nil {
+		return time.Time{}, err
+	}
 	s, err := c.snapshot(ctx, check, now)
 	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied {
 		return time.Time{}, c.reportForbidden(ctx, check, forbidden, now) // The watch calls when that has changed.
@@ -153,8 +150,12 @@ const slotRecheck = time.Second
 // limit withholds the remediation of control plane Machines that the caches show to be impossible.
 func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Time) {
 	for i := range plans {
-		if plan := &plans[i]; takesSlot(plan) && c.controlPlaneBusy(plan.Target.Machine) {
-			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}, now)
+		plan := &plans[i]
+		if !takesSlot(plan) {
+			continue
+		}
+		if busy := c.busy(plan.Target.Machine); busy != nil {
+			s.policy.Withhold(plan, busy, now)
 			plan.Recheck = health.Earliest(plan.Recheck, now.Add(slotRecheck))
 		}
 	}
@@ -162,78 +163,3 @@ func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Tim
 
 // takesSlot reports whether a plan begins the remediation of a control plane Machine.
 func takesSlot(plan *machinehealth.Plan) bool { return plan.Begins() && plan.Target.ControlPlane }
-
-// end deletes what a MachineHealthCheck that is gone has left, and forgets it (spec M3.5). Garbage
-// collection would keep the CRs for as long as their Machines.
-func (c *Controller) end(ctx context.Context, key cache.ObjectName) error {
-	if c.Active() {
-		if err := errors.Join(c.deleteLeftCRs(ctx, key), c.releaseLeftLeases(ctx, key)); err != nil {
-			return fmt.Errorf("ending the remediations of a MachineHealthCheck that is gone: %w", err)
-		}
-	}
-	c.templates.Want(key.String(), nil)
-	c.remediations.Want(key.String(), nil)
-	c.forget(key)
-	return nil
-}
-
-// deleteLeftCRs deletes the CRs that a MachineHealthCheck owned when it was there.
-func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) error {
-	owned := map[types.UID]bool{}
-	if state, ok := c.states.Load(key); ok {
-		owned = state.(*checkState).own // Garbage collection may have removed the reference since.
-	}
-	var errs []error
-	for kind, indexer := range c.remediations.Caches() {
-		for _, obj := range indexer.List() {
-			cr := obj.(*object.CR)
-			if cr.Deleting() || (!owned[cr.UID] && !slices.Contains(ownersOf(cr), key)) {
-				continue
-			}
-			mapping, err := c.locate(kind)
-			if err == nil {
-				err = c.Dynamic.Resource(mapping.Resource).Namespace(cr.Namespace).Delete(ctx, cr.Name, *metav1.NewPreconditionDeleteOptions(string(cr.UID)))
-			}
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				errs = append(errs, err)
-				continue
-			}
-			klog.FromContext(ctx).Info("Deleted remediation of a MachineHealthCheck that is gone", "kind", kind.Kind, "remediation", klog.KObj(cr))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// protects reports whether the Machine of a lease is still being deleted or remediated by another
-// controller. The end of that has the lease looked at again, unless it has run out by then.
-func (c *Controller) protects(lease *coordinationv1.Lease) bool {
-	node, ok := object.NodeOfLease(lease)
-	return ok && slices.ContainsFunc(c.machinesOf(node), func(machine *machinehealth.Machine) bool {
-		return c.holdsFor(remediation.LeaseHolder(lease), machine)
-	})
-}
-
-// releaseLeftLeases releases the leases of Nodes that a MachineHealthCheck held.
-func (c *Controller) releaseLeftLeases(ctx context.Context, key cache.ObjectName) error {
-	held, err := c.leases.ByIndex(leasesByCheckHolder, key.String())
-	if err != nil {
-		return fmt.Errorf("listing leases: %w", err)
-	}
-	var leases []*coordinationv1.Lease
-	for _, obj := range held {
-		if lease := obj.(*coordinationv1.Lease); !machinehealth.IsBackOffLease(lease.Name) && !c.protects(lease) {
-			leases = append(leases, lease)
-		}
-	}
-	return c.deleteLeases(ctx, leases)
-}
-
-// forget drops all that is remembered about a MachineHealthCheck that is gone.
-func (c *Controller) forget(key cache.ObjectName) {
-	c.writes.Forget(key.String())
-	c.states.Delete(key)
-	c.setUnderway(key, nil, nil, nil)
-	c.Budgets.Forget(claimantOf(key))
-	c.read.Delete(key)
-	c.metrics.forget(key)
-}

@@ -125,9 +125,11 @@ func (c *Controller) controlPlaneRemediations() limits.ControlPlane {
 	return found
 }
 
-// slotKinds returns the kinds whose CRs may take the slot.
+// slotKinds returns the kinds whose CRs may take the slot. It includes what a NodeHealthCheck wanted that
+// the cache does not have any more, and those of its former template: keepSlotKinds may not have been
+// called yet.
 func (c *Controller) slotKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema.GroupVersionKind] {
-	kinds := sets.KeySet(c.remediations.Wanted(slotOwner))
+	kinds := c.remediations.Kinds()
 	for _, nhc := range nhcs {
 		_, wanted := wantedKinds(nhc)
 		kinds = kinds.Union(sets.KeySet(wanted))
@@ -166,9 +168,9 @@ func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schem
 }
 
 // listControlPlaneRemediations returns the nodes whose CRs take the slot, from a live list of
-// all CRs, and the control plane Machines that take it from this node: the caches of a process that has just become the leader may not show what the one
-// before has begun. Kinds that are not served or forbidden are left to
-// controlPlaneRemediations.
+// all CRs, and the control plane Machines that take it from this node: the caches of a process
+// that has just become the leader may not show what the one before has begun. Kinds that are
+// not served or forbidden are left to controlPlaneRemediations.
 func (c *Controller) listControlPlaneRemediations(ctx context.Context, node string) (limits.ControlPlane, error) {
 	var found limits.ControlPlane
 	machines, err := c.machineHealthChecks.ListControlPlaneOccupants(ctx, node)
@@ -276,10 +278,12 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 }
 
 // quorumWithout reports whether the other control plane nodes make a quorum (spec 12.5). A Node that
-// the cache does not have is looked for live: only one that exists may be Ready.
-func (c *Controller) quorumWithout(ctx context.Context, node string) (bool, error) {
-	if c.nodes.Get(node) == nil {
-		_, err := c.kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+// the cache does not have is looked for live: only one that exists may be Ready. One without the label,
+// which a control plane Machine may name, counts as member, too.
+func (c *Controller) quorumWithout(ctx context.Context, name string) (bool, error) {
+	node := c.nodes.Get(name)
+	if node == nil {
+		_, err := c.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
@@ -287,5 +291,9 @@ func (c *Controller) quorumWithout(ctx context.Context, node string) (bool, erro
 			return false, fmt.Errorf("reading node: %w", err)
 		}
 	}
-	return remediation.QuorumWithout(c.controlPlaneNodes(), node), nil
+	members := c.controlPlaneNodes()
+	if node != nil && !slices.Contains(members, node) {
+		members = append(members, node)
+	}
+	return remediation.QuorumWithout(members, name), nil
 }

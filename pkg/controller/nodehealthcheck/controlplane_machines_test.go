@@ -29,6 +29,7 @@ func TestEtcdAllowsMachines(t *testing.T) {
 	for _, name := range []string{"cp-0", "cp-1"} {
 		require.NoError(t, nodes.Add(member(name)))
 	}
+	require.NoError(t, nodes.Add(testNode("unlabelled", ready)))
 	kube := kubefake.NewClientset(member("unseen"))
 	c := &Controller{nodes: nodeCache{nodes}, kube: kube}
 	for name, tc := range map[string]struct {
@@ -38,12 +39,17 @@ func TestEtcdAllowsMachines(t *testing.T) {
 		"M13.2 the Node is gone":                          {node: "gone", want: true},
 		"12.5 a member that the others cannot do without": {node: "cp-0"},
 		"P5 a Node that the cache does not have":          {node: "unseen"},
+		"12.5 one without the label counts as member":     {node: "unlabelled", want: true},
 	} {
 		allowed, err := c.quorumWithout(t.Context(), tc.node)
 		require.NoError(t, err, name)
 		require.Equal(t, tc.want, allowed, name)
 	}
-	allowed, err := c.etcdAllows(t.Context(), "")
+	require.NoError(t, nodes.Delete(member("cp-1")))
+	allowed, err := c.quorumWithout(t.Context(), "unlabelled")
+	require.NoError(t, err)
+	require.False(t, allowed, "12.5: of two members each is needed")
+	allowed, err = c.etcdAllows(t.Context(), "")
 	require.NoError(t, err)
 	require.True(t, allowed, "M13.2: there is no Node")
 

@@ -308,6 +308,7 @@ func TestSlotOfDroppedKind(t *testing.T) {
 		defer endWatches(t, c.templates)
 		c.waiters.subscribe("others", sets.New(controlPlaneTopic))
 		require.NoError(t, c.nhcStore.Replace(nil, ""))
+		require.True(t, busy(c, "cp"), "12.2: the cache may show it before the handler is called")
 		c.nhcDeleted("workers")
 		require.Equal(t, []string{"others", "workers"}, woken(c), "P2: who waits for the slot is woken")
 		require.True(t, busy(c, "cp"), "12.2")

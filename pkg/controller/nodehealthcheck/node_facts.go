@@ -69,9 +69,7 @@ func (s *snapshot) selects(node *corev1.Node) bool {
 }
 
 // isControlPlane reports whether the node has a control plane label (spec 12.1).
-func isControlPlane(node *corev1.Node) bool {
-	return hasKey(node.Labels, "node-role.kubernetes.io/control-plane") || hasKey(node.Labels, "node-role.kubernetes.io/master")
-}
+func isControlPlane(node *corev1.Node) bool { return remediation.IsControlPlane(node.Labels) }
 
 func hasKey(m map[string]string, key string) bool {
 	_, present := m[key]

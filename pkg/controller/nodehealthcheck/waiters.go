@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -116,6 +117,9 @@ func awaitedBy(result remediation.NodeResult) []topic {
 		what = append(what, controlPlaneNodesTopic)
 	case reason == v1alpha1.DecidedLeaseTaken || outcome.Result == remediation.LeaseLost:
 		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)))
+	case reason == v1alpha1.DecidedBudgetExhausted:
+		// Asked after the budget. While they refuse the node, too, no budget keeps it waiting (spec B5.2).
+		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)), nodeCRsTopic(plan.Node.Name))
 	}
 	for _, cr := range []*object.CR{plan.Blocker, outcome.Blocker()} {
 		if cr != nil {
@@ -136,7 +140,11 @@ func (c *Controller) hasEnded(nhc string, plan *remediation.NodePlan) bool {
 	if plan.Node.OthersRemediate && !c.othersRemediate(plan.Node.Name) {
 		return true
 	}
-	if lease := plan.Node.Lease; lease != nil && plan.Refusal() == v1alpha1.DecidedLeaseTaken {
+	exhausted := plan.Refusal() == v1alpha1.DecidedBudgetExhausted
+	if exhausted && slices.ContainsFunc(plan.Node.Foreign, c.isGone) {
+		return true
+	}
+	if lease := plan.Node.Lease; lease != nil && (exhausted || plan.Refusal() == v1alpha1.DecidedLeaseTaken) {
 		current, exists, err := c.leases(nhc).Get(lease)
 		return err != nil || !exists || current != any(lease)
 	}

@@ -97,11 +97,11 @@ func (o *pendingOutcome) set(result remediation.Result) {
 	}
 }
 
-func (o *pendingOutcome) timedOut(action remediation.MarkTimedOut) {
+func (o *pendingOutcome) timedOut(cr *object.CR, at time.Time) {
 	if o.TimedOut == nil {
 		o.TimedOut = map[types.UID]time.Time{}
 	}
-	o.TimedOut[action.CR.UID] = action.At
+	o.TimedOut[cr.UID] = at
 }
 
 func (o *pendingOutcome) fail(err error) { o.Err = errors.Join(o.Err, err) }
@@ -147,11 +147,11 @@ func (e *Executor) send(ctx context.Context, owner object.Owner, node *remediati
 	case remediation.Delete:
 		e.delete(ctx, action, outcome)
 	case remediation.MarkTimedOut:
-		err := e.markTimedOut(ctx, action)
+		at, err := e.markTimedOut(ctx, action)
 		switch {
 		case err == nil || (action.EndsStep && denied(err)):
 			if action.EndsStep {
-				outcome.timedOut(action)
+				outcome.timedOut(action.CR, at)
 				klog.FromContext(ctx).Info("Step ended", "kind", action.CR.Kind, "remediation", klog.KObj(action.CR), "failed", action.CR.Succeeded == corev1.ConditionFalse)
 			}
 		case action.EndsStep:

@@ -53,6 +53,22 @@ func TestMarkTimedOut(t *testing.T) {
 	}
 }
 
+// TestMarkTimedOutBefore: a step that an earlier process has ended did so when the annotation
+// says, so that a status that is lost can be rebuilt (spec 18.2).
+func TestMarkTimedOutBefore(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]time.Time{
+		"2025-01-01T00:00:00Z": time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC),
+		"no time":              epoch,
+	} {
+		th := newTestExecutor(live("n", "n-uid", annotated(v1alpha1.AnnotationTimedOut, value)))
+		own := cr("n")
+		outcome := th.run(t.Context(), actions(remediation.MarkTimedOut{CR: own, At: epoch, EndsStep: true}))
+		require.Equal(t, map[types.UID]time.Time{own.UID: want}, outcome.TimedOut)
+		require.Empty(t, th.writes())
+	}
+}
+
 // TestMarkTimedOutAnew: an earlier mark is replaced where the plan says so (spec 13.8).
 func TestMarkTimedOutAnew(t *testing.T) {
 	t.Parallel()

@@ -48,55 +48,59 @@ func denied(err error) bool {
 // markTimedOut writes the annotation, unless the live object already has it, has
 // succeeded or is another one. The live object decides because the annotation
 // turns a success into a failure with some remediators. They write to it too, so it
-// is looked at again if somebody was faster.
-func (e *Executor) markTimedOut(ctx context.Context, action remediation.MarkTimedOut) error {
+// is looked at again if somebody was faster. It returns when the remediator was told: an
+// earlier process may have done so and died before status had it.
+func (e *Executor) markTimedOut(ctx context.Context, action remediation.MarkTimedOut) (at time.Time, err error) {
 	cr := action.CR
 	client, mapping, err := e.client(cr.GroupVersionKind(), cr.Namespace)
 	if err != nil {
-		return err
+		return action.At, err
 	}
 	for range markAttempts {
-		if err = e.mark(ctx, client, mapping, action); !apierrors.IsConflict(err) {
+		if at, err = e.mark(ctx, client, mapping, action); !apierrors.IsConflict(err) {
 			break
 		}
 	}
-	return err
+	return at, err
 }
 
 // markAttempts is how often the annotation is tried while others write to the CR.
 const markAttempts = 5
 
 // mark is one attempt to write the annotation.
-func (e *Executor) mark(ctx context.Context, client dynamic.ResourceInterface, mapping *meta.RESTMapping, action remediation.MarkTimedOut) error {
+func (e *Executor) mark(ctx context.Context, client dynamic.ResourceInterface, mapping *meta.RESTMapping, action remediation.MarkTimedOut) (time.Time, error) {
 	cr := action.CR
 	current, err := client.Get(ctx, cr.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return errNotThere
+		return action.At, errNotThere
 	}
 	if err != nil {
-		return fmt.Errorf("reading %s %s: %w", cr.Kind, klog.KObj(cr), err)
+		return action.At, fmt.Errorf("reading %s %s: %w", cr.Kind, klog.KObj(cr), err)
 	}
 	live := object.ParseCR(current)
 	if live.UID != cr.UID {
-		return errNotThere
+		return action.At, errNotThere
 	}
 	if !live.MayTimeOut() && (!action.Anew || live.Succeeded == corev1.ConditionTrue) {
-		return nil
+		if earlier, marked := live.TimedOutAt(); marked {
+			return earlier, nil
+		}
+		return action.At, nil
 	}
 	patch, err := timedOutPatch(cr.UID, current.GetResourceVersion(), action.At)
 	if err != nil {
-		return err
+		return action.At, err
 	}
 	patched, err := client.Patch(ctx, cr.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 	if apierrors.IsNotFound(err) {
-		return errNotThere
+		return action.At, errNotThere
 	}
 	if err != nil {
-		return fmt.Errorf("annotating %s %s: %w", cr.Kind, klog.KObj(cr), err)
+		return action.At, fmt.Errorf("annotating %s %s: %w", cr.Kind, klog.KObj(cr), err)
 	}
 	e.OnWrite(mapping.Resource.GroupResource(), patched.GetResourceVersion())
 	klog.FromContext(ctx).Info("Marked remediation as timed out", "kind", cr.Kind, "remediation", klog.KObj(cr), "endsStep", action.EndsStep)
-	return nil
+	return action.At, nil
 }
 
 // timedOutPatch returns the patch of the one annotation. The resource version

@@ -107,3 +107,7 @@ func (c *CR) OwnedForMachine(owner Owner, machine MachineTarget, template string
 	group := schema.FromAPIVersionAndKind(machine.APIVersion, machine.Kind).Group
 	return ofMachine && template != "" && c.Annotations[group+clonedFromName] == template
 }
+
+// ClonedFrom returns the name of the template from which the CR was made for a Machine of an API, empty
+// if it does not say so.
+func (c *CR) ClonedFrom(machineAPI string) string { return c.Annotations[machineAPI+clonedFromName] }

@@ -1,0 +1,139 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// ListControlPlaneOccupants returns what ControlPlaneOccupants does, from live reads: the caches of a
+// process that has just become the leader may not show what the one before has begun, nor that a Node
+// is gone. What gives no answer is an error (spec P5).
+func (c *Controller) ListControlPlaneOccupants(ctx context.Context, subject string) ([]string, error) {
+	if !c.Active() {
+		return nil, nil
+	}
+	machines, err := c.listMachines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	missing, err := c.readMissingNodes(ctx, machines)
+	if err != nil {
+		return nil, err
+	}
+	found := c.occupants(machines, missing.Has)
+	crs, err := c.listControlPlaneCRs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var remediated []occupant
+	for _, cr := range crs {
+		remediated = append(remediated, occupantsOf(cr)...)
+	}
+	entries, err := c.listAwaited(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found = append(found, c.awaitedOccupants(entries, machines, c.Clock.Now())...)
+	return namesOf(others(found, remediated, subject)), nil
+}
+
+// listMachines returns the Machines of both APIs from a live list.
+func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealth.Machine, _ error) {
+	for _, kind := range machineKinds {
+		mapping, err := c.machines.Mapping(kind)
+		if mapping == nil {
+			if err == nil || isNoMatch(err) || kind.Group == v1beta1.MachineAPICluster {
+				continue // Not served, or not wanted by any MachineHealthCheck.
+			}
+			return nil, err
+		}
+		err = c.listAll(ctx, mapping.Resource, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
+			machines = append(machines, machinehealth.ParseMachine(item))
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return machines, nil
+}
+
+// listControlPlaneCRs returns the remediation objects of control plane Machines from a live list. A kind
+// that is not served or may not be listed keeps no other Machine waiting.
+func (c *Controller) listControlPlaneCRs(ctx context.Context) (crs []*object.CR, _ error) {
+	for kind := range c.remediations.Kinds() {
+		mapping, err := c.locate(kind)
+		if isNoMatch(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		err = c.listAll(ctx, mapping.Resource, metav1.ListOptions{LabelSelector: v1alpha1.LabelControlPlane}, func(item *unstructured.Unstructured) {
+			crs = append(crs, object.ParseCR(item))
+		})
+		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return crs, nil
+}
+
+// slotPageSize is how many objects are listed at once.
+const slotPageSize = 500
+
+// listAll calls visit with all objects of a resource, as a live list has them.
+func (c *Controller) listAll(ctx context.Context, resource schema.GroupVersionResource, options metav1.ListOptions, visit func(*unstructured.Unstructured)) error {
+	options.Limit = slotPageSize
+	for {
+		page, err := c.Dynamic.Resource(resource).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
+		}
+		for i := range page.Items {
+			visit(&page.Items[i])
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// readMissingNodes returns those Nodes of control plane Machines that do not exist. It reads the Nodes
+// of the Machines that a MachineHealthCheck selects: whether others are gone is not looked at. A
+// Machine that takes the slot anyhow needs no look at its Node.
+func (c *Controller) readMissingNodes(ctx context.Context, machines []*machinehealth.Machine) (sets.Set[string], error) {
+	missing := sets.New[string]()
+	for _, machine := range machines {
+		switch {
+		case machine.Node == "" || missing.Has(machine.Node):
+			continue
+		case machine.Deleting() || machine.Has(v1beta1.AnnotationExternalRemediation):
+			continue
+		case !c.ofControlPlane(machine) || len(c.selecting(machine)) == 0:
+			continue
+		}
+		cached := c.node(machine.Node)
+		_, err := c.Kube.CoreV1().Nodes().Get(ctx, machine.Node, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			c.nodeMissing(machine.Node, cached)
+			missing.Insert(machine.Node)
+		} else if err != nil {
+			return nil, fmt.Errorf("reading Node: %w", err)
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,175 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// end deletes what a MachineHealthCheck that is gone has left, and forgets it (spec M3.5). Garbage
+// collection would keep the CRs for as long as their Machines. It returns when to look again.
+func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
+	if c.Active() {
+		failed := c.deleteLeftCRs(ctx, key)
+		recheck, err = c.endLeases(ctx, key)
+		if err := errors.Join(failed, err); err != nil {
+			return time.Time{}, fmt.Errorf("ending the remediations of a MachineHealthCheck that is gone: %w", err)
+		}
+	}
+	c.templates.Want(key.String(), nil)
+	left := c.kindsWithCRs(key.String())
+	c.remediations.Want(key.String(), left)
+	if len(left) > 0 {
+		c.endUnderway(key, left)
+		c.metrics.forget(key)
+		return recheck, nil // The CRs are about to go, or cannot be read. Both are watched.
+	}
+	c.forget(key)
+	return recheck, nil
+}
+
+// endUnderway ends for RemediationBudgets what a MachineHealthCheck that is gone had underway, but for
+// the CRs that are left (spec B3.2). One of a kind that cannot be read may be left.
+func (c *Controller) endUnderway(key cache.ObjectName, kinds map[schema.GroupVersionKind][]types.NamespacedName) {
+	machines := sets.New[string]()
+	for kind := range kinds {
+		indexer, err := c.remediations.Cache(kind)
+		if err != nil {
+			return
+		}
+		left, _ := indexer.ByIndex(crsByOwner, key.String()) // The index exists: crIndexers has it.
+		for _, obj := range left {
+			machines.Insert(obj.(*object.CR).Name) // That of its Machine.
+		}
+	}
+	for _, name := range c.underway.retain(key, machines) {
+		c.Budgets.NodeChanged(name)
+	}
+}
+
+// endFormer deletes the CRs of a MachineHealthCheck that was deleted and created again before anybody
+// looked, unless the present one goes on with them: those of the template that it has (spec M3.5).
+// Garbage collection removes their reference to the former one.
+func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealthCheck) error {
+	state, known := c.states.Load(keyOf(check))
+	if !known || state.(*checkState).uid == check.UID {
+		return nil
+	}
+	criteria := c.criteriaOf(check)
+	goesOn := func(kind schema.GroupVersionKind, cr *object.CR) bool {
+		return criteria.Template != nil && kind == remediationKind(criteria.Template.GroupVersionKind()) && cr.ClonedFrom(criteria.API) == criteria.Template.Name
+	}
+	if err := c.deleteOwnedCRs(ctx, keyOf(check), goesOn); err != nil {
+		return fmt.Errorf("ending the remediations of a former MachineHealthCheck of the same name: %w", err)
+	}
+	return nil
+}
+
+// deleteLeftCRs deletes the CRs that a MachineHealthCheck owned when it was there.
+func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) error {
+	return c.deleteOwnedCRs(ctx, key, func(schema.GroupVersionKind, *object.CR) bool { return false })
+}
+
+// deleteOwnedCRs deletes the CRs that a MachineHealthCheck owned at its last sync, or to which they have
+// a reference, but for those that are kept.
+func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName, keep func(schema.GroupVersionKind, *object.CR) bool) error {
+	owned := map[types.UID]bool{}
+	if state, ok := c.states.Load(key); ok {
+		owned = state.(*checkState).own // Garbage collection may have removed the reference since.
+	}
+	var errs []error
+	for kind, indexer := range c.remediations.Caches() {
+		for _, obj := range indexer.List() {
+			cr := obj.(*object.CR)
+			if cr.Deleting() || (!owned[cr.UID] && !slices.Contains(ownersOf(cr), key)) || keep(kind, cr) {
+				continue
+			}
+			mapping, err := c.locate(kind)
+			if err == nil {
+				err = c.Dynamic.Resource(mapping.Resource).Namespace(cr.Namespace).Delete(ctx, cr.Name, *metav1.NewPreconditionDeleteOptions(string(cr.UID)))
+			}
+			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+				errs = append(errs, err)
+				continue
+			}
+			klog.FromContext(ctx).Info("Deleted remediation of a MachineHealthCheck that is gone", "kind", kind.Kind, "remediation", klog.KObj(cr))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// protects reports whether the Machine of a lease is still being deleted or remediated by another
+// controller.
+func (c *Controller) protects(lease *coordinationv1.Lease) bool {
+	node, ok := object.NodeOfLease(lease)
+	return ok && slices.ContainsFunc(c.machinesOf(node), func(machine *machinehealth.Machine) bool {
+		return c.holdsFor(remediation.LeaseHolder(lease), machine)
+	})
+}
+
+// endLeases releases the leases of Nodes that a MachineHealthCheck held, and keeps those whose Machines
+// have something under way: nobody else may act on their Nodes meanwhile (spec M10.3, M15.2). It
+// returns when to look again.
+func (c *Controller) endLeases(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
+	held, err := c.leases.ByIndex(leasesByCheckHolder, key.String())
+	if err != nil {
+		return time.Time{}, fmt.Errorf("listing leases: %w", err)
+	}
+	var needless []*coordinationv1.Lease
+	var errs []error
+	for _, obj := range held {
+		lease := obj.(*coordinationv1.Lease)
+		switch {
+		case machinehealth.IsBackOffLease(lease.Name):
+		case c.protects(lease):
+			due, err := c.keepLease(ctx, lease)
+			recheck, errs = health.Earliest(recheck, due), append(errs, err)
+		default:
+			needless = append(needless, lease)
+		}
+	}
+	return recheck, errors.Join(append(errs, c.deleteLeases(ctx, needless))...)
+}
+
+// keepLease renews a lease, and returns when it is due again.
+func (c *Controller) keepLease(ctx context.Context, lease *coordinationv1.Lease) (due time.Time, err error) {
+	if renewed := remediation.RenewLease(lease, v1alpha1.ClassicDuration, c.Clock.Now()); renewed != nil {
+		lease, err = c.Kube.CoordinationV1().Leases(c.LeaseNamespace).Update(ctx, renewed, metav1.UpdateOptions{FieldManager: execute.FieldManager})
+		if err != nil {
+			return time.Time{}, fmt.Errorf("renewing lease %s: %w", renewed.Name, err)
+		}
+	}
+	return remediation.RenewalDue(lease), nil
+}
+
+// forget drops all that is remembered about a MachineHealthCheck that is gone.
+func (c *Controller) forget(key cache.ObjectName) {
+	c.writes.Forget(key.String())
+	c.states.Delete(key)
+	c.setUnderway(key, nil, nil, nil)
+	c.Budgets.Forget(claimantOf(key))
+	c.read.Delete(key)
+	c.metrics.forget(key)
+}

@@ -1,0 +1,199 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// observeTargets adds the targets, by name, with all that is known of them.
+func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines []*machinehealth.Machine, now time.Time) error {
+	crs, incomplete, err := c.observeCRs(s)
+	if err != nil {
+		return err
+	}
+	leases, err := c.observeLeases(s)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(machines, func(a, b *machinehealth.Machine) int { return strings.Compare(a.Name, b.Name) })
+	ignored := 0
+	reads := liveReads{left: maxLiveReads}
+	s.selected = make([]*machinehealth.Machine, 0, len(machines))
+	verdicts := make([]machinehealth.Verdict, 0, len(machines))
+	s.state.pruneRequests(s.machines, crs)
+	s.requested = maps.Clone(s.state.deletionRequested) // What follows adds to those of the state.
+	for _, machine := range machines {
+		selected := s.policy.Criteria.Selects(machine)
+		if selected && !c.ofThisCluster(machine) {
+			ignored++
+			continue
+		}
+		if !selected && len(crs[machine.Name].own) == 0 && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {
+			continue
+		}
+		target := machinehealth.Target{Machine: machine, Unselected: !selected, Own: crs[machine.Name].own, Foreign: crs[machine.Name].foreign, Incomplete: incomplete}
+		node, state := c.observeNode(ctx, machine, &reads)
+		target.Verdict = s.policy.Criteria.Judge(machine, state, conditionsOf(node), target.Remediated(), now)
+		if selected {
+			s.selected, verdicts = append(s.selected, machine), append(verdicts, target.Verdict)
+			if !s.requested[machine.UID] && leases.quiet(&target) {
+				continue
+			}
+		}
+		c.observeTarget(s, &target, node, leases)
+		s.targets = append(s.targets, target)
+	}
+	s.addGone(crs)
+	if reads.failed || reads.left == 0 {
+		s.recheck = now.Add(time.Second)
+	}
+	s.policy.Summary = machinehealth.Summarize(s.policy.Criteria.MaxUnhealthy, verdicts, ignored, now)
+	s.finishRounds(now)
+	return nil
+}
+
+// observedLeases are the leases on which the plan for a healthy Machine depends.
+type observedLeases struct {
+	// held are those of Nodes that the MachineHealthCheck holds, by name.
+	held sets.Set[string]
+	// rounds are those that count rounds, by owner.
+	rounds map[types.UID]*coordinationv1.Lease
+}
+
+func (c *Controller) observeLeases(s *snapshot) (*observedLeases, error) {
+	held, err := c.leases.ByIndex(leasesByCheckHolder, keyOf(s.check).String())
+	if err != nil {
+		return nil, fmt.Errorf("listing leases: %w", err)
+	}
+	leases := &observedLeases{held: sets.New[string](), rounds: map[types.UID]*coordinationv1.Lease{}}
+	for _, obj := range held {
+		leases.held.Insert(obj.(*coordinationv1.Lease).Name)
+	}
+	for _, obj := range c.leases.List() {
+		lease := obj.(*coordinationv1.Lease)
+		if owner, counts := machinehealth.OwnerOfBackOffLease(lease.Name); counts {
+			leases.rounds[owner] = lease
+		}
+	}
+	return leases, nil
+}
+
+// quiet reports whether a selected Machine is healthy, and there is nothing to decide about it.
+func (l *observedLeases) quiet(t *machinehealth.Target) bool {
+	if t.Verdict.State != machinehealth.Healthy || t.Machine.Has(v1beta1.AnnotationRemediationStrategy) {
+		return false
+	}
+	return l.roundsOf(t.Machine) == nil && (l.held.Len() == 0 || !l.held.Has(object.LeaseName(t.Machine.Node)))
+}
+
+// roundsOf returns the lease that counts the rounds of the owner of a Machine, nil if there is none.
+func (l *observedLeases) roundsOf(machine *machinehealth.Machine) *coordinationv1.Lease {
+	if len(l.rounds) == 0 {
+		return nil
+	}
+	if owner := machine.Owner(); owner != nil {
+		return l.rounds[owner.UID]
+	}
+	return nil
+}
+
+// observeTarget adds what is known of one target that was judged.
+func (c *Controller) observeTarget(s *snapshot, t *machinehealth.Target, node *corev1.Node, leases *observedLeases) {
+	t.Obstacles = machinehealth.ObstaclesOf(t.Machine)
+	t.ControlPlane = t.Machine.ControlPlane() || isControlPlane(node)
+	if node != nil {
+		t.NodeUID = node.UID
+		t.Obstacles.Excluded = t.Obstacles.Excluded || excluded(node)
+		t.Lease = c.lease(object.LeaseName(node.Name))
+	}
+	if t.Machine.Node != "" {
+		t.Obstacles.AmbiguousNode = c.ambiguous(t.Machine)
+		if t.Lease == nil {
+			t.Lease = c.lease(object.LeaseName(t.Machine.Node)) // It may outlive the Node.
+		}
+	}
+	t.Obstacles.ClusterPaused = c.clusterPaused(t.Machine)
+	t.Rounds = leases.roundsOf(t.Machine)
+	t.DeletionRequested = s.requested
+	attempt := s.state.attempts.Of(t.Machine.Name)
+	t.RetryAt, t.LastFailure, t.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
+}
+
+// conditionsOf returns the conditions of a Node, none if there is no Node.
+func conditionsOf(node *corev1.Node) []corev1.NodeCondition {
+	if node == nil {
+		return nil
+	}
+	return node.Status.Conditions
+}
+
+// healthy reports whether a Machine is a target that is healthy.
+func (c *Controller) healthy(s *snapshot, name string) bool {
+	i, found := slices.BinarySearchFunc(s.targets, name, func(t machinehealth.Target, name string) int { return strings.Compare(t.Machine.Name, name) })
+	if found {
+		return !s.targets[i].Unselected && s.targets[i].Verdict.State == machinehealth.Healthy
+	}
+	machine := s.machines[name] // One that is selected and not in targets is quiet.
+	return machine != nil && s.policy.Criteria.Selects(machine) && c.ofThisCluster(machine)
+}
+
+// excluded reports whether a Node carries the label that exempts it (spec 15).
+func excluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude] == "true" }
+
+// holdsFor reports whether somebody holds the lease of the Node of a Machine whose remediation has not
+// ended: it is kept until then, whoever selects the Machine meanwhile (spec M10.3, M15.2).
+func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) bool {
+	if machine.Node == "" || (!machine.Deleting() && !machine.Has(v1beta1.AnnotationExternalRemediation)) {
+		return false
+	}
+	return remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node))) == holder
+}
+
+// lease returns a lease as the cache has it, nil if there is none.
+func (c *Controller) lease(name string) *coordinationv1.Lease {
+	obj, exists, err := c.leases.GetByKey(c.LeaseNamespace + "/" + name)
+	if err != nil || !exists {
+		return nil
+	}
+	return obj.(*coordinationv1.Lease)
+}
+
+// ambiguous reports whether another Machine that is not being deleted names the same Node.
+func (c *Controller) ambiguous(machine *machinehealth.Machine) bool {
+	return slices.ContainsFunc(c.machinesOf(machine.Node), func(other *machinehealth.Machine) bool {
+		return other.UID != machine.UID && !other.Deleting()
+	})
+}
+
+// addGone adds the targets that are gone and have CRs left.
+func (s *snapshot) addGone(crs map[string]machineCRs) {
+	for name, of := range crs {
+		if s.machines[name] != nil || len(of.own) == 0 {
+			continue
+		}
+		machine := &machinehealth.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.check.Namespace, Name: name}}
+		s.targets = append(s.targets, machinehealth.Target{
+			Machine: machine, Gone: true, Unselected: true, Own: of.own, DeletionRequested: s.requested,
+		})
+	}
+	slices.SortFunc(s.targets, func(a, b machinehealth.Target) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
+}
