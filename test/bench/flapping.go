@@ -135,7 +135,7 @@ func measureFlapping(ctx context.Context, e *environment) (outcome, error) {
 	recoveredBefore := e.preflightRecovered(ctx)
 	r := &flappingOutcome{Flapping: max(1, e.nodes*flappingPercent/100)}
 	begin := time.Now()
-	r.consumption, err = e.consume(ctx, 0, func() error {
+	r.consumption, err = e.consume(0, func() error {
 		if err := e.flap(ctx, h, e.random.Perm(e.nodes)[:r.Flapping]); err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nhc-controller/nhc-controller/test/meter"
 )
@@ -26,7 +25,7 @@ type consumption struct {
 }
 
 // consume measures what the controller uses while something happens.
-func (e *environment) consume(ctx context.Context, per int, happens func() error) (*consumption, error) {
+func (e *environment) consume(per int, happens func() error) (*consumption, error) {
 	before, err := meter.UsageOf(e.controller.Pid())
 	if err != nil {
 		return nil, err
@@ -36,10 +35,6 @@ func (e *environment) consume(ctx context.Context, per int, happens func() error
 	}
 	after, err := meter.UsageOf(e.controller.Pid())
 	if err != nil {
-		return nil, err
-	}
-	// A request is recorded a moment after it was answered.
-	if err := sleep(ctx, 200*time.Millisecond); err != nil {
 		return nil, err
 	}
 	all, err := e.cluster.RequestsSince(before.At)
@@ -71,7 +66,7 @@ func measureIdle(ctx context.Context, e *environment) (outcome, error) {
 		return nil, err
 	}
 	r := &idleOutcome{StartPeakRSS: start.Peak}
-	if r.consumption, err = e.consume(ctx, 0, func() error { return sleep(ctx, e.options.duration) }); err != nil {
+	if r.consumption, err = e.consume(0, func() error { return sleep(ctx, e.options.duration) }); err != nil {
 		return nil, err
 	}
 	all, err := e.cluster.Requests()
@@ -124,7 +119,7 @@ func measureHeartbeats(ctx context.Context, e *environment) (outcome, error) {
 	}
 	defer informer.Stop()
 	stop := e.startLoad(ctx)
-	consumed, err := e.consume(ctx, 0, func() (err error) {
+	consumed, err := e.consume(0, func() (err error) {
 		r.BareInformer, err = coresOf(informer, func() error { return sleep(ctx, e.options.duration) })
 		return err
 	})

@@ -86,7 +86,7 @@ func (e *environment) latency(ctx context.Context, scenario string, end func() e
 		return nil, err
 	}
 	l := &latencies{}
-	consumed, err := e.consume(ctx, e.options.samples, func() error {
+	consumed, err := e.consume(e.options.samples, func() error {
 		for i := range e.options.samples {
 			if err := e.sampleLatency(ctx, l, i%2 == 0); err != nil {
 				return err

@@ -103,7 +103,7 @@ func measureMachines(ctx context.Context, e *environment) (outcome, error) {
 		return nil, err
 	}
 	r := &machinesOutcome{}
-	if r.Idle, err = e.consume(ctx, 0, func() error { return sleep(ctx, e.options.duration) }); err != nil {
+	if r.Idle, err = e.consume(0, func() error { return sleep(ctx, e.options.duration) }); err != nil {
 		return nil, err
 	}
 	if err := f.measure(ctx, r); err != nil {
@@ -233,7 +233,7 @@ func (f *fleet) measure(ctx context.Context, r *machinesOutcome) error {
 		return err
 	}
 	var measured, controlled []time.Duration
-	r.consumption, err = f.consume(ctx, f.options.samples, func() error {
+	r.consumption, err = f.consume(f.options.samples, func() error {
 		for i := range 2 * f.options.samples {
 			times, name := &measured, nodeName(f.random.IntN(f.nodes))
 			if (i%4 == 0) || (i%4 == 3) { // The order alternates.

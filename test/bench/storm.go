@@ -116,7 +116,7 @@ func (e *environment) controllerStorm(ctx context.Context, victims []int, round 
 		return err
 	}
 	var err error
-	round.Usage, err = e.consume(ctx, len(victims), func() error {
+	round.Usage, err = e.consume(len(victims), func() error {
 		if round.Controller, err = e.wave(ctx, victims, func() error { return e.inspect(ctx, round) }); err != nil {
 			return err
 		}

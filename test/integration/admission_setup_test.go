@@ -182,13 +182,16 @@ func (a *admission) update(stored *unstructured.Unstructured, spec map[string]an
 
 // invalidValue begins the message of every cause; older API servers name the type
 // of the value, too.
-var invalidValue = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+): )?`)
+var invalidValue = regexp.MustCompile(`^Invalid value: (("[^"]*"|-?[0-9]+|null): )?`)
+
+// longerThan is how older API servers say that a string is.
+var longerThan = regexp.MustCompile(`^Too long: may not be longer than (\d+)$`)
 
 const (
 	// repeatedType begins a message with which newer API servers say twice that a type is wrong.
 	repeatedType = "Checked value must be of type integer"
 	// notChecked begins one which says that there may be more to correct.
-	notChecked = "null: some validation rules were not checked"
+	notChecked = "some validation rules were not checked"
 )
 
 // denials returns the messages of a denial, sorted.
@@ -210,12 +213,17 @@ func (a *admission) causes(err error) []metav1.StatusCause {
 	}
 	require.True(a, apierrors.IsInvalid(err), "%v", err)
 	status, _ := errors.AsType[*apierrors.StatusError](err)
-	var causes []metav1.StatusCause
-	for _, cause := range status.ErrStatus.Details.Causes {
+	return withoutValues(status.ErrStatus.Details.Causes)
+}
+
+// withoutValues returns causes as every version of the API server words them.
+func withoutValues(all []metav1.StatusCause) (causes []metav1.StatusCause) {
+	for _, cause := range all {
 		cause.Message = invalidValue.ReplaceAllString(cause.Message, "")
 		if strings.HasPrefix(cause.Message, repeatedType) || strings.HasPrefix(cause.Message, notChecked) {
 			continue
 		}
+		cause.Message = longerThan.ReplaceAllString(cause.Message, "Too long: may not be more than $1 bytes")
 		if strings.HasPrefix(cause.Message, "Duplicate value") {
 			cause.Message = "Duplicate value" // Each version writes the value in its own way.
 		}

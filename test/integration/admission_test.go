@@ -211,6 +211,7 @@ func TestAdmission(t *testing.T) {
 	// Replaces the CRD for a while, the others use it.
 	t.Run("stored before", func(t *testing.T) { testStoredBefore(newAdmission(t, c)) })
 	t.Run("spec", func(t *testing.T) { testSpecRules(newAdmission(t, c)) })
+	t.Run("lint", func(t *testing.T) { testLintOfSpecs(newAdmission(t, c)) })
 	t.Run("selector", func(t *testing.T) { testSelectors(newAdmission(t, c)) })
 	t.Run("defaults", func(t *testing.T) { testDefaults(newAdmission(t, c)) })
 	t.Run("updates", func(t *testing.T) { testUpdateWhileRemediating(newAdmission(t, c)) })

@@ -6,6 +6,8 @@ package integration
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -30,7 +32,7 @@ var longLease = []string{"--leader-elect-lease-duration=1h", "--leader-elect-ren
 
 // replicas are the names of the ServiceAccounts of the controllers of TestLeader:
 // by its user the audit log tells who made a request.
-var replicas = []string{"alpha", "beta", "gamma", "delta", "epsilon", "zeta"}
+var replicas = []string{"alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"}
 
 func replicaUser(name string) string {
 	return "system:serviceaccount:" + deploy.Namespace + ":" + name
@@ -99,6 +101,45 @@ func TestLeader(t *testing.T) {
 			s.eventually("the event about the node "+name, func() bool { return len(s.eventsAbout("Node", s.node(name), "RemediationCreated")) == 1 })
 		}
 		requireRunning(t, beta)
+	})
+
+	t.Run("killed before the CR that has its place", func(t *testing.T) {
+		s := newScenario(t, c)
+		eta := c.startReplica(t, "eta", shortLease...)
+		c.eventuallyLeader(t, "eta")
+		s.createNodes("a", "b", "c")
+		s.createBudget(maxConcurrent(1))
+		s.createNHC()
+		theta := c.startReplica(t, "theta", shortLease...)
+		eventuallyReady(t, theta)
+		hold := s.holdCreations()
+		for _, name := range []string{"a", "b", "c"} {
+			s.fail(name)
+		}
+		hold.await(t)
+		require.NoError(t, eta.Kill())
+		hold.release() // Whether it is created after all is up to the API server.
+		c.eventuallyLeader(t, "theta")
+		left := []string{"a", "b", "c"}
+		for len(left) > 0 {
+			var node string
+			s.eventually("another one is under remediation", func() bool {
+				crs := s.crs()
+				if len(crs) == 1 {
+					node = strings.TrimPrefix(crs[0].GetName(), s.name+"-")
+				}
+				return slices.Contains(left, node)
+			})
+			left = slices.DeleteFunc(left, func(name string) bool { return name == node })
+			for _, waiting := range left {
+				s.eventuallyHeldByBudget(waiting, s.name+": 1 of at most 1 nodes are under remediation")
+			}
+			require.Len(t, s.crs(), 1, "B3.2")
+			s.heal(node)
+		}
+		s.eventually("none is left", func() bool { return len(s.crs()) == 0 })
+		require.NoError(t, theta.Signal(syscall.SIGTERM))
+		require.Equal(t, 0, exitCode(t, theta))
 	})
 
 	t.Run("killed", func(t *testing.T) {

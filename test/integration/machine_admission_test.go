@@ -154,6 +154,9 @@ func TestMachineHealthCheckAdmission(t *testing.T) {
 			run("stored before", func(a *mhcAdmission) { testMHCStoredBefore(a, crd, stored) })
 			run("durations", testMHCDurations)
 			run("selectors", testMHCSelectors)
+			if crd.name == ownCRD.name {
+				run("lint", testLintOfMHCs)
+			}
 			if crd.probe != "" {
 				run("cost", testMHCCost)
 				run("defaults", testMHCDefaults)

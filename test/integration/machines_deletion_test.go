@@ -35,7 +35,8 @@ func TestMachines(t *testing.T) {
 			"M5.3 Cluster API":     testMachinesOfClusterAPI,
 			"M4.4 paused Clusters": func(t *testing.T, c *cluster) { testClusterPaused(t, c, ofClusterAPI) },
 			"M15 NodeHealthChecks": testMachinesAndNodes,
-			"M8.5 budget":          testMachineBudget,
+			"M8.5 node budget":     testNodeBudget,
+			"B2 machine budget":    testMachineBudget,
 			"M10.3 lease":          testLeaseUntilGone,
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -54,7 +56,9 @@ func TestQuietCluster(t *testing.T) {
 		"gate closed": start("gate closed", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.MinHealthy = new(intstr.FromString("100%")) }),
 		"paused":      start("paused", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} }),
 		"no template": start("no template"),
+		"budgets":     start("budgets"),
 	}
+	budgets := createManyBudgets(t, scenarios["budgets"])
 	onPlatform := &onPlatform{scenarios["remediating"]}
 	onPlatform.labelNode("n00", map[string]any{controlPlaneRole: ""})
 	onPlatform.annotateNode("n00", map[string]any{
@@ -71,9 +75,10 @@ func TestQuietCluster(t *testing.T) {
 	scenarios["gate closed"].eventuallyEvent("RemediationSkipped",
 		"Skipped remediation because the number of healthy nodes selected by the selector is 39 and should equal or exceed 40")
 	scenarios["no template"].eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
+	eventuallyHeldByMany(t, scenarios["budgets"], budgets)
 	phases := map[string]v1alpha1.Phase{
 		"healthy": v1alpha1.PhaseEnabled, "remediating": v1alpha1.PhaseRemediating, "gate closed": v1alpha1.PhaseEnabled,
-		"paused": v1alpha1.PhasePaused, "no template": v1alpha1.PhaseDisabled,
+		"paused": v1alpha1.PhasePaused, "no template": v1alpha1.PhaseDisabled, "budgets": v1alpha1.PhaseEnabled,
 	}
 	for key, s := range scenarios {
 		require.Equal(t, phases[key], s.status().Phase, key)
@@ -116,12 +121,54 @@ func TestQuietCluster(t *testing.T) {
 
 	// It was quiet, not asleep.
 	require.Equal(t, stuck.GetUID(), scenarios["remediating"].cr("n00").GetUID())
+	scenarios["budgets"].each(budgets, func(name string) {
+		require.NoError(t, c.nhc.RemediationV1alpha1().RemediationBudgets().Delete(t.Context(), name, metav1.DeleteOptions{}))
+	})
+	scenarios["budgets"].eventuallyCR("n00")
 	scenarios["remediating"].heal("n00")
 	scenarios["remediating"].eventuallyNoCR("n00")
 	scenarios["healthy"].fail("n01")
 	scenarios["healthy"].eventuallyCR("n01")
 	machines["blocked"].updateCheck(atMost(intstr.FromInt32(3)))
 	machines["blocked"].eventuallyDecided("b", "MachineDeleting")
+}
+
+// manyBudgets is how many RemediationBudgets keep one node waiting.
+const manyBudgets = 200
+
+// createManyBudgets creates RemediationBudgets that let nothing begin. They are deleted with the result.
+func createManyBudgets(t *testing.T, s *scenario) []string {
+	t.Helper()
+	created := names(s.name+"-", manyBudgets)
+	s.each(created, func(name string) {
+		budget := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RemediationBudgetSpec{
+			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}, MaxConcurrent: new(intstr.FromInt32(0)),
+			Reason: strings.Repeat("because of many reasons ", 10),
+		}}
+		_, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Create(t.Context(), budget, metav1.CreateOptions{})
+		require.NoError(t, err)
+	})
+	return created
+}
+
+// eventuallyHeldByMany waits until all these budgets say that they keep a node waiting, of which there
+// is one decision.
+func eventuallyHeldByMany(t *testing.T, s *scenario, budgets []string) {
+	t.Helper()
+	s.eventually("all budgets say that the node waits", func() bool {
+		list, err := s.nhc.RemediationV1alpha1().RemediationBudgets().List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		waiting := 0
+		for i := range list.Items {
+			if exhausted := meta.FindStatusCondition(list.Items[i].Status.Conditions, v1alpha1.ConditionBudgetExhausted); exhausted != nil && exhausted.Message == "1 node waits: "+s.node("n00") {
+				waiting++
+			}
+		}
+		return waiting == len(budgets)
+	})
+	decision := s.entry("n00").Decision
+	require.Equal(t, v1alpha1.DecidedBudgetExhausted, decision.Reason)
+	require.Equal(t, budgets[0]+": 0 of at most 0 nodes are under remediation. "+strings.Repeat("because of many reasons ", 10), decision.Message, "B5.1: the first one by name")
 }
 
 // startHeartbeats does until the end of the test what kubelets do for all nodes: it

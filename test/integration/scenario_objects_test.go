@@ -202,8 +202,7 @@ func (s *scenario) pass(instant time.Time) {
 	})
 }
 
-// requests returns those of the controller that want is true for. The last one may
-// be missing for a moment, although its effect is there.
+// requests returns those of the controller that want is true for, with all whose effect can be seen.
 func (s *scenario) requests(want func(localkube.Request) bool) []localkube.Request {
 	s.t.Helper()
 	requests, err := s.RequestsWhere(s.begin, func(r *localkube.Request) bool { return r.User == deploy.User && want(*r) })

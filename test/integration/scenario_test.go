@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -173,12 +174,20 @@ func (s *scenario) templateReference() *corev1.ObjectReference {
 	}
 }
 
-// createNHC creates the NodeHealthCheck and waits until it was synced once.
+// createNHC creates the NodeHealthCheck and waits until it was synced once, with the
+// template if there is one: its watch may show it later than another watch shows the
+// NodeHealthCheck.
 func (s *scenario) createNHC(change ...func(*v1alpha1.NodeHealthCheckSpec)) {
 	s.t.Helper()
-	_, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Create(s.t.Context(), s.spec(change...), metav1.CreateOptions{})
+	nhc, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Create(s.t.Context(), s.spec(change...), metav1.CreateOptions{})
 	require.NoError(s.t, err)
-	s.eventually("the NodeHealthCheck has a phase", func() bool { return s.status().Phase != "" })
+	_, err = s.resource(s.kind.templates).Get(s.t.Context(), s.name, metav1.GetOptions{})
+	hasTemplate := err == nil && reflect.DeepEqual(nhc.Spec.RemediationTemplate, s.templateReference())
+	s.eventually("the NodeHealthCheck has a phase", func() bool {
+		status := s.status()
+		disabled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDisabled)
+		return status.Phase != "" && !(hasTemplate && disabled != nil && disabled.Reason == v1alpha1.ReasonTemplateNotFound)
+	})
 }
 
 // updateNHC changes the spec, and waits until that generation was synced.

@@ -96,6 +96,12 @@ func TestUserRoles(t *testing.T) {
 			viewer.require("kubectl describe nhc $NHC")
 			viewer.requireDenied(`cannot patch resource "nodehealthchecks"`, `kubectl patch nhc $NHC --type=merge -p '{"spec":{"pauseRequests":["x"]}}'`)
 			viewer.requireDenied(`cannot delete resource "nodehealthchecks"`, "kubectl delete nhc $NHC")
+			if role == "nhc-view" {
+				viewer.require("kubectl get nodes")
+			} else {
+				viewer.requireDenied(`cannot list resource "nodes"`, "kubectl get nodes")
+			}
+			viewer.requireDenied(`cannot delete resource "nodes"`, "kubectl delete node any")
 		}
 		s.newUser("admin", s.name).requireDenied(`cannot get resource "nodehealthchecks"`, "kubectl get nhc $NHC")
 	})
@@ -130,7 +136,7 @@ func (u *user) testEdits() {
 // read them.
 func testBudgetRoles(s *scenario) {
 	path := filepath.Join(s.t.TempDir(), "budget.yaml")
-	manifest := fmt.Sprintf(`{apiVersion: %s, kind: %s, metadata: {name: %s}, spec: {nodeSelector: {matchLabels: {%s: ""}}, maxConcurrent: 1}}`,
+	manifest := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: {nodeSelector: {matchLabels: {%s: ''}}, maxConcurrent: 1}\n",
 		v1alpha1.SchemeGroupVersion, v1alpha1.BudgetKind, s.name, s.name)
 	require.NoError(s.t, os.WriteFile(path, []byte(manifest), 0o600))
 	for _, role := range []string{"nhc-edit", "edit", "admin"} {

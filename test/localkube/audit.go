@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,8 +70,15 @@ type responseObject struct {
 	Details struct{ UID types.UID }
 }
 
-// stageStarted is the stage of the event for the beginning of a watch.
-const stageStarted = "ResponseStarted"
+// The stages of the events for a request that has arrived, and for the beginning of a watch.
+const (
+	stageReceived = "RequestReceived"
+	stageStarted  = "ResponseStarted"
+)
+
+// answerTimeout bounds how long RequestsWhere waits for answers: a test may hold up a
+// request, and the API server may have died over it.
+const answerTimeout = 5 * time.Second
 
 // request returns the event in the form of this package.
 func (e *auditEvent) request() Request {
@@ -94,8 +102,8 @@ func (e *auditEvent) request() Request {
 }
 
 // Requests returns all requests so far of Options.AuditUsers, in the order in
-// which they arrived. A request may appear a moment after its client has got the
-// answer.
+// which they arrived. A request whose effect can be seen is among them, unless the API
+// server takes more than some seconds to complete it.
 func (c *ControlPlane) Requests() ([]Request, error) {
 	return c.RequestsSince(time.Time{})
 }
@@ -112,7 +120,11 @@ func (c *ControlPlane) RequestsWhere(since time.Time, want func(*Request) bool) 
 	if len(c.opts.AuditUsers) == 0 {
 		return nil, errors.New("no requests are recorded without Options.AuditUsers")
 	}
-	requests, err := c.audit.since(filepath.Join(c.dir, auditLog), since, want)
+	path := filepath.Join(c.dir, auditLog)
+	if err := c.audit.awaitAnswers(path, answerTimeout); err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	requests, err := c.audit.since(path, since, want)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
@@ -126,21 +138,55 @@ type auditReader struct {
 	position int64
 	requests []Request          // In the order in which they arrived.
 	open     map[types.UID]bool // The watches among them of whose end it has not read.
+
+	unanswered map[types.UID]bool // Those that have arrived, without the ones that awaitAnswers gave up.
+}
+
+// awaitAnswers returns when each request that had arrived when it was called is answered.
+// The log names a request before it is carried out, and again when it is answered, which
+// may be later than its effect. It waits only once for a request that is not answered in time.
+func (a *auditReader) awaitAnswers(path string, timeout time.Duration) error {
+	arrived, err := a.pending(path)
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(timeout); len(arrived) > 0; time.Sleep(5 * time.Millisecond) {
+		pending, err := a.pending(path)
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(arrived, func(id types.UID, _ bool) bool { return !pending[id] })
+		if time.Now().After(deadline) {
+			a.giveUp(arrived)
+			return nil
+		}
+	}
+	return nil
+}
+
+// pending reads what is new in the file, and returns a copy of the set of unanswered requests.
+func (a *auditReader) pending(path string) (map[types.UID]bool, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.readFile(path); err != nil {
+		return nil, err
+	}
+	return maps.Clone(a.unanswered), nil
+}
+
+func (a *auditReader) giveUp(ids map[types.UID]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range ids {
+		delete(a.unanswered, id)
+	}
 }
 
 // since reads what is new in the file, and returns the wanted requests from an instant on.
 func (a *auditReader) since(path string, since time.Time, want func(*Request) bool) ([]Request, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	if _, err := file.Seek(a.position, io.SeekStart); err != nil {
-		return nil, err
-	}
-	if err := a.read(file); err != nil {
+	if err := a.readFile(path); err != nil {
 		return nil, err
 	}
 	var wanted []Request
@@ -157,6 +203,19 @@ func (a *auditReader) since(path string, since time.Time, want func(*Request) bo
 func (a *auditReader) from(at time.Time) int {
 	i, _ := slices.BinarySearchFunc(a.requests, at, func(r Request, at time.Time) int { return r.Time.Compare(at) })
 	return i
+}
+
+// readFile reads what is new in a file.
+func (a *auditReader) readFile(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Seek(a.position, io.SeekStart); err != nil {
+		return err
+	}
+	return a.read(file)
 }
 
 // read reads up to the last line that is complete.
@@ -179,9 +238,17 @@ func (a *auditReader) read(r io.Reader) error {
 	}
 }
 
-// add takes each request once: a watch has an event for its beginning and one for its
-// end.
+// add takes each request once, when it is answered: a watch has an event for its beginning
+// and one for its end.
 func (a *auditReader) add(event *auditEvent) {
+	if event.Stage == stageReceived {
+		if a.unanswered == nil {
+			a.unanswered = map[types.UID]bool{}
+		}
+		a.unanswered[event.AuditID] = true
+		return
+	}
+	delete(a.unanswered, event.AuditID)
 	if a.open[event.AuditID] {
 		delete(a.open, event.AuditID)
 		return
@@ -198,8 +265,9 @@ func (a *auditReader) add(event *auditEvent) {
 }
 
 // auditPolicy records the users' requests without their content, but the answers to
-// writes where they are wanted. Two stages remain: watches are long known by the time
-// they are complete.
+// writes where they are wanted, at every stage: when they arrive, so that it is known
+// which are on their way, and when watches begin, as these are long known by the time they
+// are complete.
 func auditPolicy(users []string, responses bool) ([]byte, error) {
 	type rule struct {
 		Level string   `json:"level"`
@@ -214,7 +282,6 @@ func auditPolicy(users []string, responses bool) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"apiVersion": "audit.k8s.io/v1",
 		"kind":       "Policy",
-		"omitStages": []string{"RequestReceived"},
 		"rules":      rules,
 	})
 }

@@ -4,6 +4,7 @@
 package localkube
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,6 +68,38 @@ func TestAuditReader(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("no JSON\n"), 0o600))
 	_, err := new(auditReader).since(path, time.Time{}, func(*Request) bool { return true })
 	require.Error(t, err)
+}
+
+// TestAwaitAnswers: a request that has arrived is waited for until it is answered, and only
+// once if that takes too long.
+func TestAwaitAnswers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), auditLog)
+	write := func(text string) error {
+		log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = log.WriteString(text)
+		return errors.Join(err, log.Close())
+	}
+	require.NoError(t, write(`{"auditID":"a","stage":"RequestReceived"}
+{"auditID":"b","stage":"RequestReceived"}
+{"auditID":"b","stage":"ResponseStarted"}
+`))
+	var reader auditReader
+	written := make(chan error)
+	go func() { written <- write(`{"auditID":"a","stage":"ResponseComplete"}` + "\n") }()
+	require.NoError(t, reader.awaitAnswers(path, time.Minute))
+	require.NoError(t, <-written)
+	requests, err := reader.since(path, time.Time{}, func(*Request) bool { return true })
+	require.NoError(t, err)
+	require.Len(t, requests, 2)
+
+	require.NoError(t, write(`{"auditID":"c","stage":"RequestReceived"}`+"\n"))
+	require.NoError(t, reader.awaitAnswers(path, 0))
+	require.NoError(t, reader.awaitAnswers(path, time.Hour), "it has been given up")
+	require.Error(t, reader.awaitAnswers(path+".missing", time.Hour))
 }
 
 // TestAuditedAnswer: the answer to a write says which object there is now, and that to a

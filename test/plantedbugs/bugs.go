@@ -22,10 +22,12 @@ type bug struct {
 	// unit is the package whose tests have to notice it, and integration matches the integration tests
 	// that have to. If both are empty, that is up to the simulation and the failure tests.
 	unit, integration string
+	// run matches the tests of unit that have to notice it, empty for all of them.
+	run string
 }
 
-// allBugs returns those of both controllers.
-func allBugs() []bug { return slices.Concat(bugs, machineBugs) }
+// allBugs returns those of all controllers.
+func allBugs() []bug { return slices.Concat(bugs, budgetBugs, machineBugs) }
 
 // source returns the file with the bug in it.
 func (b *bug) source(root string) ([]byte, error) {

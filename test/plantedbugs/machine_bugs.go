@@ -8,8 +8,8 @@ const (
 	inMachineController = "pkg/controller/machinehealthcheck/"
 )
 
-// machineBugs are those of MachineHealthChecks, which the simulation does not have. Each names the
-// tests that have to notice it.
+// machineBugs are those of MachineHealthChecks. Each that the simulation does not have to notice names the
+// tests that do.
 var machineBugs = []bug{
 	{
 		name: "one unhealthy Machine too many is allowed", rule: "M7.1", file: inMachines + "threshold.go", unit: inMachines,
@@ -64,19 +64,27 @@ var machineBugs = []bug{
 		old: "&metav1.Preconditions{UID: &machine.UID, ResourceVersion: &outcome.machineVersion}", new: "&metav1.Preconditions{ResourceVersion: &outcome.machineVersion}",
 	},
 	{
-		name: "two control plane Machines at once", rule: "M13.1", file: inMachineController + "controlplane.go", integration: "^TestMachinesOfControlPlane$",
-		old: "			names = append(names, slotName(machine))\n", new: "",
+		name: "two control plane Machines at once", rule: "M13.1", file: inMachineController + "controlplane.go",
+		old: "		found = append(found, occupant{name: slotName(machine), cause: cause})\n", new: "		if cause == \"\" {\n			found = append(found, occupant{name: slotName(machine)})\n		}\n",
 	},
 	{
-		name: "it writes although another controller does", rule: "M4.2", file: inMachineController + "sync.go", integration: "^TestMachinesOnOpenShift$",
+		name: "a Node that the cache still has is taken to exist", rule: "M13.1", file: inMachineController + "controlplane_live.go", unit: "test/simulation", run: "TestSlotTakenUnseen",
+		old: "			missing.Insert(machine.Node)\n", new: "",
+	},
+	{
+		name: "a control plane Machine that is gone leaves the slot free", rule: "M13.4", file: inMachineController + "awaited.go", unit: "test/simulation", run: "TestSlotAwaitsReplacement",
+		old: "		if !awaits {\n			continue\n", new: "		if !awaits || entry.ControlPlane {\n			continue\n",
+	},
+	{
+		name: "it writes although another controller does", rule: "M4.2", file: inMachineController + "sync.go",
 		old: "	if err != nil || !c.Active() {\n		return time.Time{}, err", new: "	if err != nil {\n		return time.Time{}, err",
 	},
 	{
-		name: "the laxest of several thresholds counts", rule: "M7.4", file: inMachineController + "others.go", integration: "^TestMachines$",
+		name: "the laxest of several thresholds counts", rule: "M7.4", file: inMachineController + "others.go",
 		old: "		if !other.summary.Allowed() {\n			return true\n		}\n", new: "",
 	},
 	{
-		name: "a lease is released before the Machine is gone", rule: "M10.3", file: inMachineController + "snapshot.go", integration: "^TestMachines$",
+		name: "a lease is released before the Machine is gone", rule: "M10.3", file: inMachineController + "targets.go",
 		old: " && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {\n", new: " {\n",
 	},
 	{

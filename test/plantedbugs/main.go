@@ -118,7 +118,7 @@ func (p *plant) tryTests(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if p.bug.unit != "" {
-		return p.caughtBy(ctx, "unit tests", "", "go", "test", "-count=1", "-overlay", p.overlay, "./"+p.bug.unit)
+		return p.caughtBy(ctx, "unit tests", "", "go", "test", "-count=1", "-overlay", p.overlay, "-run="+p.bug.run, "./"+p.bug.unit)
 	}
 	return p.caughtBy(ctx, "integration tests", "", "env", "NHC_CONTROLLER="+controller, "go", "test", "-count=1", "-timeout=10m", "-parallel=10", "-run="+p.bug.integration, "./test/integration")
 }

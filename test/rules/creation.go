@@ -25,9 +25,13 @@ func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 	w := j.creationWindow(event, cr, by)
 	before := event.ResourceVersion - 1
 	findings := j.constraints(w)
-	findings = append(findings, j.readLive(w), j.leaseHeld(w), j.unique(w, cr), j.foreign(w, cr), j.unclaimed(w), j.machinesLeaveSlot(w), j.slotFree(w, before), j.quorum(w))
+	findings = append(findings, j.readLive(w), j.leaseHeld(w), j.unique(w, cr), j.foreign(w, cr), j.unclaimed(w), j.machinesLeaveSlot(w), j.slotNotKept(w), j.slotFree(w, before), j.quorum(w))
 	findings = append(findings, j.stepInOrder(w, cr)...)
 	findings = append(findings, j.crContent(w, cr, event.Object)...)
+	if w.first {
+		findings = append(findings, j.budgetsAllow(w, asker{cr.Node, j.labelsOf(cr.Node, w)}, by, false)...)
+		findings = append(findings, j.inOrder(w, by)...)
+	}
 	j.record(cr.Node, w.nhc, findings...)
 }
 
@@ -170,8 +174,8 @@ func (j *Judge) quorum(w window) finding {
 
 // referenced reports whether some NodeHealthCheck referred to the kind of a CR all the
 // time.
-func (j *Judge) referenced(cr *CR, w window) bool {
-	for _, versions := range j.nhcs {
+func (h *history) referenced(cr *CR, w window) bool {
+	for _, versions := range h.nhcs {
 		if all(versions.during(w.known, w.rv), func(nhc *NHC) bool {
 			if nhc == nil {
 				return false

@@ -79,6 +79,7 @@ type history struct {
 	// crsOf and leasesOf are the keys of those of a node, and crsOfMachine those of a Machine.
 	crsOf, leasesOf, crsOfMachine map[string]sets.Set[string]
 	machineHistory
+	budgetHistory
 }
 
 func newHistory() *history {
@@ -86,7 +87,7 @@ func newHistory() *history {
 		nodes: map[string]track[Node]{}, nhcs: map[string]track[NHC]{}, crs: map[string]track[CR]{},
 		leases: map[string]track[coordinationv1.Lease]{}, templates: map[string]track[Template]{}, kinds: map[string]track[Kind]{},
 		crsOf: map[string]sets.Set[string]{}, leasesOf: map[string]sets.Set[string]{}, crsOfMachine: map[string]sets.Set[string]{},
-		machineHistory: newMachineHistory(),
+		machineHistory: newMachineHistory(), budgetHistory: budgetHistory{budgets: map[string]track[Budget]{}},
 	}
 }
 

@@ -27,6 +27,9 @@ type Violation struct {
 	Text string
 	// Timeline is what had happened to the node and its NodeHealthCheck before.
 	Timeline string
+	// state tells two violations of a rule apart of which always one or another may be there while
+	// things change.
+	state string
 }
 
 // String returns the violation with its timeline.
@@ -62,6 +65,8 @@ type Judge struct {
 	timelines  timelines
 	figures    Figures
 	violations []Violation
+	// budgetWrites are the last writes of the status of each budget.
+	budgetWrites map[string]*Request
 	// last is the resource version of the last change.
 	last uint64
 }
@@ -91,7 +96,7 @@ func NewJudge(config Config) *Judge {
 func (j *Judge) Again() *Judge {
 	again := NewJudge(j.config)
 	again.faults, again.requests = j.faults, j.requests
-	again.activity.starts = j.activity.starts
+	again.activity.starts, again.terms = j.activity.starts, j.terms
 	again.events.lost, again.events.restarts = j.events.lost, j.events.restarts
 	again.timelines.remarks = j.timelines.remarks
 	again.figures.Faults, again.figures.Checks["settled"] = j.figures.Faults, j.figures.Checks["settled"]
@@ -157,6 +162,8 @@ func (j *Judge) Apply(event Change) {
 		j.judgeNHC(event, before, by)
 	case event.Resource == Leases:
 		j.judgeLease(event, by)
+	case event.Resource == RemediationBudgets:
+		j.judgeBudget(event, before, by)
 	case event.Resource == Events:
 		j.judgeEvent(event)
 	case j.remediations[event.Resource]:
@@ -305,6 +312,12 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 	}
 	if cr != nil {
 		cr.ByController = (last == nil && by != nil) || (last != nil && last.ByController)
+		switch {
+		case last != nil:
+			cr.Process = last.Process
+		case by != nil:
+			cr.Process = by.UserAgent
+		}
 	}
 	j.addCR(id, event.ResourceVersion, event.Time, cr)
 	j.timelines.cr(event, last, cr, by)

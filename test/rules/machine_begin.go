@@ -42,11 +42,13 @@ func (j *Judge) judgeBeginning(event Change, by *Request, b beginning) {
 	findings := []finding{
 		check("M8.4", !looked, "a remediation begins, and the Machine was never read live"),
 		check("M4.2", !j.activity.mayBeActive(b.window), "a remediation begins though another controller looks after MachineHealthChecks"),
-		j.machineAllows(b), j.unambiguous(b), j.machineSlotFree(b, machine), j.quorum(j.asFirst(b)), j.onlyActor(b),
+		j.machineAllows(b), j.unambiguous(b), j.machineSlotFree(b, machine), j.machineSlotNotKept(b, machine), j.quorum(j.asFirst(b)), j.onlyActor(b),
 	}
 	if b.how == byDeletion {
 		findings = append(findings, j.oldEnough(b, machine))
 	}
+	name := slotName(machine)
+	findings = append(findings, j.budgetsAllow(b.window, asker{name, j.labelsOf(name, b.window)}, by, true)...)
 	j.record(machineName(machine.Key()), mhcName(b.check), findings...)
 	j.record(machineName(machine.Key()), mhcName(b.check), j.allowedBySome(b, machine)...)
 }
@@ -186,7 +188,7 @@ func (j *Judge) allowedBy(b beginning, mhc *MHC) []finding {
 func (j *Judge) othersAllow(b beginning, mhc *MHC) finding {
 	for key := range j.crsOfMachine[b.versions[0].Key()] {
 		others := func(cr *CR) bool { return cr != nil && len(cr.Checks) > 0 && !cr.CheckedBy(mhc.Key()) }
-		if versions := j.crs[key].during(b.known, b.rv-1); all(versions, others) {
+		if versions := j.crs[key].during(b.known, b.rv-1); all(versions, others) && !j.snapshotOf(b.window).stale(versions[0]) {
 			return finding{"M7.4", versions[0].String() + " of another MachineHealthCheck is at work on the Machine"}
 		}
 	}

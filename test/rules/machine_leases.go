@@ -35,22 +35,21 @@ func (j *Judge) judgeCheckLeaseRelease(event Change, lease *coordinationv1.Lease
 	holder := strings.TrimPrefix(holderOf(lease), checkHolderPrefix)
 	w := j.windowOf(event, by, "", nodeOfLease(lease))
 	checks := j.mhcs[holder].during(w.known, w.rv)
-	gone := some(checks, func(mhc *MHC) bool { return mhc == nil || mhc.DeletionTimestamp != nil })
-	if p := (&snapshot{history: j.history, rv: w.rv, now: w.at, checks: j.figures.Checks}); p.staleCRs() {
+	if j.snapshotOf(w).staleCRs() {
 		return
 	}
 	needed := ""
 	for _, key := range j.machinesNaming(w.node, w.known, w.rv) {
 		busy := func(machine *Machine) bool {
-			if machine == nil || machine.Node != w.node || !all(checks, func(mhc *MHC) bool { return mhc != nil && mhc.Selects(machine) }) {
+			if machine == nil || machine.Node != w.node {
 				return false
 			}
-			own := j.ownOf(holder, machine, w)
-			return machine.Deleting || machine.Has(v1beta1.AnnotationExternalRemediation) || own
+			selected := all(checks, func(mhc *MHC) bool { return mhc != nil && mhc.DeletionTimestamp == nil && mhc.Selects(machine) })
+			return machine.Deleting || machine.Has(v1beta1.AnnotationExternalRemediation) || (selected && j.ownOf(holder, machine, w))
 		}
 		if all(j.machines[key].during(w.known, w.rv), busy) {
 			needed = key
 		}
 	}
-	j.record(w.node, mhcName(holder), j.activeFor(event, by), check("M10.3", needed != "" && !gone, "the lease is deleted while Machine %s is under remediation", needed))
+	j.record(w.node, mhcName(holder), j.activeFor(event, by), check("M10.3", needed != "", "the lease is deleted while Machine %s is under remediation", needed))
 }

@@ -5,7 +5,9 @@ package rules
 
 import (
 	"slices"
+	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -36,7 +38,7 @@ func (j *Judge) unclaimed(w window) finding {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is under external remediation"}
 		}
 		deleted := func(machine *Machine) bool { return named(machine) && machine.Deleting }
-		if all(machines, deleted) && j.byUs[j.machines[key].at(w.rv).UID] {
+		if all(machines, deleted) && j.byUs[j.machines[key].at(w.rv).UID] && !j.leaseSpoiled(key, w) {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is being deleted by a MachineHealthCheck"}
 		}
 	}
@@ -64,6 +66,20 @@ func (p *snapshot) machinesInSlot() (names []string) {
 			names = append(names, slotName(machine))
 		}
 	}
+	for _, versions := range p.mhcs {
+		mhc := versions.at(p.rv)
+		for i := 0; mhc != nil && i < len(mhc.Status.RemediationHistory); i++ {
+			entry := &mhc.Status.RemediationHistory[i]
+			replacement := p.machines[key(mhc.Namespace, entry.Replacement)].at(p.rv)
+			if !entry.ControlPlane || (replacement != nil && replacement.Node != "" && p.nodes[replacement.Node].at(p.rv) != nil) {
+				continue
+			}
+			name := keptForReplacement(mhc, entry, p.now, func(key string) *Machine { return p.machines[key].at(p.rv) })
+			if name != "" {
+				names = append(names, name)
+			}
+		}
+	}
 	return names
 }
 
@@ -89,4 +105,24 @@ func (h *history) mayConflict(w window) bool {
 func (s *settledCheck) checkConflict() {
 	condition := meta.FindStatusCondition(s.nhc.Status.Conditions, v1alpha1.ConditionDisabled)
 	s.check("6.1", "", condition == nil || condition.Status != "True" || condition.Reason != v1alpha1.ReasonConflict, "not Disabled despite a conflict: %v", condition)
+}
+
+// leaseSpoiled reports whether the lease of a MachineHealthCheck has been incomplete since its Machine is
+// being deleted: somebody else has changed it, so that it holds nobody off (spec 14.3). A MachineHealthCheck
+// that is gone does not take it again.
+func (j *Judge) leaseSpoiled(machine string, w window) bool {
+	since := w.known
+	for _, version := range slices.Backward(j.machines[machine]) {
+		if version.rv > w.rv {
+			continue
+		}
+		if version.object == nil || !version.object.Deleting {
+			break
+		}
+		since = version.seen
+	}
+	return some(j.leasesDuring(w.node, since, w.rv), func(lease *coordinationv1.Lease) bool {
+		return strings.HasPrefix(holderOf(lease), checkHolderPrefix) &&
+			(lease.Spec.RenewTime == nil || lease.Spec.AcquireTime == nil || lease.Spec.LeaseDurationSeconds == nil)
+	})
 }

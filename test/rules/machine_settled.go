@@ -166,27 +166,39 @@ func (p *snapshot) remediatedBy(check, node string) bool {
 	return false
 }
 
-// staleCRs reports whether a MachineHealthCheck has CRs of a kind that its spec does not refer to, or
-// is gone itself: a process that has started since does not know of them, nor one that was not active
-// then.
+// staleCRs reports whether there is a CR that a process may not know of.
 func (p *snapshot) staleCRs() bool {
 	for _, versions := range p.crs {
-		cr := versions.at(p.rv)
-		if cr == nil || len(cr.Checks) == 0 {
-			continue
-		}
-		for _, v := range slices.Backward(p.mhcs[cr.Checks[0]]) {
-			refers := v.object != nil && v.object.Spec.RemediationTemplate != nil && v.object.Spec.RemediationTemplate.Kind == cr.Kind+"Template"
-			if refers {
-				break
-			}
-			lost := v.object == nil && !p.activity.surelyActive(window{known: v.seen, rv: v.rv, at: v.seen})
-			if v.rv <= p.rv && (lost || slices.ContainsFunc(p.activity.starts, v.seen.Before)) {
-				return true
-			}
+		if cr := versions.at(p.rv); cr != nil && p.stale(cr) {
+			return true
 		}
 	}
 	return false
+}
+
+// stale reports whether a CR is of a MachineHealthCheck whose spec does not refer to its kind, or which
+// is gone itself: a process that has started since does not know of it, nor one that was not active
+// then.
+func (p *snapshot) stale(cr *CR) bool {
+	if len(cr.Checks) == 0 {
+		return false
+	}
+	for _, v := range slices.Backward(p.mhcs[cr.Checks[0]]) {
+		refers := v.object != nil && v.object.Spec.RemediationTemplate != nil && v.object.Spec.RemediationTemplate.Kind == cr.Kind+"Template"
+		if refers {
+			return false
+		}
+		lost := v.object == nil && !p.activity.surelyActive(window{known: v.seen, rv: v.rv, at: v.seen})
+		if v.rv <= p.rv && (lost || slices.ContainsFunc(p.activity.starts, v.seen.Before)) {
+			return true
+		}
+	}
+	return false
+}
+
+// snapshotOf is what there was when the controller made a request.
+func (j *Judge) snapshotOf(w window) *snapshot {
+	return &snapshot{history: j.history, rv: w.rv, now: w.at, checks: j.figures.Checks}
 }
 
 // leftMachineCRs returns CRs of Machines or MachineHealthChecks that are gone (spec M12.5, M3.5).

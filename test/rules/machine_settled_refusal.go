@@ -42,12 +42,22 @@ func (s *machineCheck) refusal(t *machineTarget) v1alpha1.DecisionReason {
 // wait says what the remediation of a target waits for that nothing else refuses, or "".
 func (s *machineCheck) wait(t *machineTarget, deletion bool) v1alpha1.DecisionReason {
 	controlPlane := t.ControlPlane() || (t.node != nil && t.node.ControlPlane())
-	late := deletion && (t.Failed() || t.Node == "")
 	switch {
 	case controlPlane && s.slotTakenFrom(slotName(t.Machine)):
 		return v1alpha1.DecidedControlPlaneBusy
 	case controlPlane && t.node != nil && !s.quorumWithout(t.Node):
 		return v1alpha1.DecidedEtcdQuorum
+	case s.budgetMayRefuse(slotName(t.Machine)):
+		return v1alpha1.DecidedBudgetExhausted
+	default:
+		return s.waitAfterBudgets(t, deletion)
+	}
+}
+
+// waitAfterBudgets is the same for what is asked after the budgets.
+func (s *machineCheck) waitAfterBudgets(t *machineTarget, deletion bool) v1alpha1.DecisionReason {
+	late := deletion && (t.Failed() || t.Node == "")
+	switch {
 	case late && s.now.Before(s.due(t.Machine)):
 		return v1beta1.DecidedBackOff
 	case s.mhc.strategy() == byTemplate && s.nameTaken(t.Machine):

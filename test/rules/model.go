@@ -75,6 +75,8 @@ type CR struct {
 	Machine string
 	// ByController reports whether the controller has created it.
 	ByController bool
+	// Process is the one that has.
+	Process string
 	// ControlPlane reports whether it has the label of those for control plane nodes.
 	ControlPlane bool
 	Created      time.Time

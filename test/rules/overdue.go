@@ -15,6 +15,8 @@ const (
 	bound = 2 * time.Second
 	// longBound is that of what is only asked again: the end of a lease that expires.
 	longBound = time.Minute + bound
+	// budgetBound is that of what a budget has kept waiting: it is woken within 2 s (spec B4.2).
+	budgetBound = 2 * bound
 )
 
 // Deadlines finds out what is late. It follows the changes that its judge has judged, and
@@ -56,10 +58,13 @@ func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
 		if (v.Rule == "13.8" || v.Rule == "13.3") && d.wasDenied(v.Node) {
 			return true // The annotation is tried again in its own time (spec 13.5).
 		}
+		allowed := longBound
 		if !d.mayTakeLonger(v, now) {
-			return false
+			if allowed = budgetBound; !d.waitsForBudget(v, now) {
+				return false
+			}
 		}
-		begin := now.Add(-longBound)
+		begin := now.Add(-allowed)
 		return begin.Before(quiet) || len(d.sinceAll([]Violation{v}, begin, now)) == 0
 	})
 	for i := range late {
@@ -115,7 +120,7 @@ func (d *Deadlines) sinceAll(left []Violation, begin, now time.Time) []Violation
 func common(violations, others []Violation) []Violation {
 	return slices.DeleteFunc(violations, func(v Violation) bool {
 		return !slices.ContainsFunc(others, func(other Violation) bool {
-			return other.Rule == v.Rule && other.Node == v.Node && other.NHC == v.NHC
+			return other.Rule == v.Rule && other.Node == v.Node && other.NHC == v.NHC && other.state == v.state
 		})
 	})
 }

@@ -20,7 +20,7 @@ func TestAllRules(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
 	named := map[string]bool{}
-	rule := regexp.MustCompile(`(?:check\(|other\(|content\(|checks\[|finding\{|rule: |Rule: |\{)"(M?[0-9]+[a-d]?\.[0-9]+|P[0-9]+)"`)
+	rule := regexp.MustCompile(`(?:check\(|other\(|content\(|checks\[|finding\{|rule: |Rule: |\{)"([MB]?[0-9]+[a-d]?\.[0-9]+|P[0-9]+)"`)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") || file == "rules.go" {
 			continue
@@ -35,8 +35,9 @@ func TestAllRules(t *testing.T) {
 	for name := range named {
 		rules = append(rules, name)
 	}
-	require.ElementsMatch(t, rules, slices.Concat(allRules, machineRules))
+	require.ElementsMatch(t, rules, slices.Concat(allRules, machineRules, budgetRules))
 	require.Equal(t, machineRules, UncheckedOfMachines(nil))
+	require.Equal(t, budgetRules, UncheckedOfBudgets(nil))
 	require.Equal(t, allRules, Unchecked(nil))
 	require.NotContains(t, Unchecked(map[string]int{"8.5": 1}), "8.5")
 }

@@ -32,6 +32,8 @@ type snapshot struct {
 	now time.Time
 	// checks are how often each rule was checked.
 	checks map[string]int
+	// budgetNodesNow is what counts for budgets, once it is known.
+	budgetNodesNow []budgetNode
 }
 
 // unsettled returns what must not stay as it is.
@@ -53,6 +55,7 @@ func (p *snapshot) unsettled() []Violation {
 		return left
 	}
 	left = append(left, p.leftLeases()...)
+	left = append(left, p.unsettledBudgets()...)
 	left = append(left, p.unsettledMachines()...)
 	return append(left, p.leftConfirmations()...)
 }
@@ -113,7 +116,7 @@ func (p *snapshot) quorumWithout(name string) bool {
 	all, others := 0, 0
 	for other, versions := range p.nodes {
 		node := versions.at(p.rv)
-		if node == nil || !node.ControlPlane() {
+		if node == nil || (!node.ControlPlane() && other != name) { // A Machine of the control plane may name any Node.
 			continue
 		}
 		all++

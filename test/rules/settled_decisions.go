@@ -51,6 +51,7 @@ func (s *settledCheck) checkDecision(name string, decision *v1alpha1.Decision) {
 	}
 	check(decision.Type == v1alpha1.DecisionRemediating && !works, "no CR is at work")
 	check(!s.isTrue(name, decision.Reason), "this is not so")
+	s.check("B1.2", name, decision.Reason == v1alpha1.DecidedBudgetExhausted && works, "a budget holds up a remediation that has begun")
 	if s.unhealthy.Has(name) && len(s.own[name]) == 0 {
 		s.checkFirstRefusal(name, decision.Reason)
 	}
@@ -61,7 +62,8 @@ func (s *settledCheck) checkDecision(name string, decision *v1alpha1.Decision) {
 // is not told that another is in the way, too.
 func (s *settledCheck) checkFirstRefusal(name string, reason v1alpha1.DecisionReason) {
 	asked := []v1alpha1.DecisionReason{
-		"", v1alpha1.DecidedDryRun, v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken,
+		"", v1alpha1.DecidedDryRun, v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedBudgetExhausted,
+		v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken,
 	}
 	refusal := s.refusal(name, true)
 	s.check("5.4", name, reason != refusal && (!slices.Contains(asked, refusal) || !slices.Contains(asked[1:], reason)), "decided %s, it has to be %q", reason, refusal)
@@ -139,6 +141,7 @@ var ofUnhealthy = map[v1alpha1.DecisionReason]func(decided) bool{
 	v1alpha1.DecidedMachineHealthCheck: func(d decided) bool { return len(d.claims(d.name, d.rv, d.now)) > 0 },
 	v1alpha1.DecidedControlPlaneBusy:   func(d decided) bool { return d.node.ControlPlane() && d.slotTaken(d.name) },
 	v1alpha1.DecidedEtcdQuorum:         func(d decided) bool { return d.node.ControlPlane() },
+	v1alpha1.DecidedBudgetExhausted:    func(d decided) bool { return d.budgetMayRefuse(d.name) },
 	v1alpha1.DecidedForeignRemediation: func(d decided) bool { return d.othersCR(d.name, d.nhc.Name) },
 	v1alpha1.DecidedLeaseTaken:         func(d decided) bool { return d.leaseTaken(d.name, d.nhc.Name) },
 }

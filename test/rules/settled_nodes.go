@@ -34,6 +34,16 @@ func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason 
 		return v1alpha1.DecidedControlPlaneBusy
 	case first && node.ControlPlane() && !s.quorumWithout(name):
 		return v1alpha1.DecidedEtcdQuorum
+	case first && s.budgetMayRefuse(name):
+		return v1alpha1.DecidedBudgetExhausted
+	default:
+		return s.refusalAfterBudgets(name)
+	}
+}
+
+// refusalAfterBudgets is the same for what is asked after the budgets.
+func (s *settledCheck) refusalAfterBudgets(name string) v1alpha1.DecisionReason {
+	switch {
 	case s.othersCR(name, s.nhc.Name):
 		return v1alpha1.DecidedForeignRemediation
 	case s.leaseTaken(name, s.nhc.Name):

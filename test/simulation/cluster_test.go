@@ -64,17 +64,23 @@ type cluster struct {
 
 	kinds    []remediator
 	machines *machineAPI // Nil in a cluster without Machines.
+	budgeted bool        // Whether users have RemediationBudgets.
 	replicas []*replica
 	// born and terms are the numbers of processes and of leaders so far.
 	born, terms int
 	workers     int
 	events      atomic.Int64
 	seen        map[string]int
+	// writes counts the status writes of one second, by process and object. looping is one that was
+	// written too often.
+	writes  map[string]int
+	second  int64
+	looping string
 
 	mu sync.Mutex // Guards what requests read.
 	// faults is how many of 1,000 requests have one.
 	faults int
-	// denied are the kinds whose webhook denies changes.
+	// denied are the requests that a webhook denies: verbs and kinds.
 	denied map[string]bool
 	// counts has how often a request was made, so that its fate does not depend on the order
 	// of requests that are made at the same instant.
@@ -97,8 +103,22 @@ func oneOf[T any](c *cluster, options ...T) T { return options[c.random.IntN(len
 // sorted returns the keys of a map in order.
 func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// newCluster returns a cluster with nodes, NodeHealthChecks and one leader.
+// newCluster returns a cluster with nodes and NodeHealthChecks, and with Machines if the seed has some.
 func newCluster(ctx context.Context, t *testing.T, seed uint64) *cluster {
+	t.Helper()
+	c := emptyCluster(ctx, t, seed, hasMachines(seed))
+	c.populate()
+	if c.machines != nil {
+		c.machines.populate()
+	}
+	if c.budgeted {
+		c.populateBudgets()
+	}
+	return c
+}
+
+// emptyCluster returns a cluster that serves what there may be.
+func emptyCluster(ctx context.Context, t *testing.T, seed uint64, withMachines bool) *cluster {
 	t.Helper()
 	c := &cluster{
 		t: t, ctx: ctx, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), seen: map[string]int{}, workers: 1,
@@ -108,13 +128,17 @@ func newCluster(ctx context.Context, t *testing.T, seed uint64) *cluster {
 		memapi.Resource{GroupVersionResource: nodes, Kind: "Node"},
 		memapi.Resource{GroupVersionResource: events, Kind: "Event", Namespaced: true},
 		memapi.Resource{GroupVersionResource: leases, Kind: "Lease", Namespaced: true},
-		memapi.Resource{GroupVersionResource: nhcs, Kind: v1alpha1.Kind, Admit: admitNHC},
 	)
+	c.server.Install("admin", memapi.Resource{GroupVersionResource: nhcs, Kind: v1alpha1.Kind, Admit: admitNHC})
 	if c.chance(50) {
 		c.server.DisableWatchLists()
 	}
 	config := rules.Config{}
-	if hasMachines(seed) {
+	c.budgeted = hasBudgets(seed)
+	if c.budgeted || c.chance(50) { // Without the kind there are no budgets either.
+		c.server.Install("admin", memapi.Resource{GroupVersionResource: budgets, Kind: v1alpha1.BudgetKind})
+	}
+	if withMachines {
 		c.machines = newMachineAPI(c)
 		config.Machines = c.machines.serve()
 	}
@@ -128,10 +152,6 @@ func newCluster(ctx context.Context, t *testing.T, seed uint64) *cluster {
 	}
 	c.judge = newJudge(config)
 	c.deadlines = rules.NewDeadlines(c.judge)
-	c.populate()
-	if c.machines != nil {
-		c.machines.populate()
-	}
 	return c
 }
 

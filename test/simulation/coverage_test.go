@@ -32,10 +32,9 @@ var coverage = []string{
 // unreached are the reasons of decisions for which the simulated cluster gives no cause.
 var unreached = []v1alpha1.DecisionReason{
 	v1alpha1.DecidedClusterUpgrading, v1alpha1.DecidedMachineUnreadable, // There is no ClusterVersion, and Machines can be read.
-	v1alpha1.DecidedClockUntrusted,  // The clocks agree.
-	v1alpha1.DecidedInvalidSpec,     // Admission would have denied it.
-	v1alpha1.DecidedNextBatch,       // There are not that many nodes.
-	v1alpha1.DecidedBudgetExhausted, // There are no budgets.
+	v1alpha1.DecidedClockUntrusted, // The clocks agree.
+	v1alpha1.DecidedInvalidSpec,    // Admission would have denied it.
+	v1alpha1.DecidedNextBatch,      // There are not that many nodes.
 }
 
 // unjudged are the rules that are not checked in the simulation.
@@ -43,8 +42,11 @@ var unjudged = []string{}
 
 // noteStatus counts what a NodeHealthCheck says.
 func (c *cluster) noteStatus(change *memapi.Change) {
-	if change.Resource == mhcs {
+	switch change.Resource {
+	case mhcs:
 		c.noteMachines(change)
+	case budgets:
+		c.noteBudget(change)
 	}
 	if change.Resource != nhcs {
 		return
@@ -67,7 +69,7 @@ func checkCoverage(t *testing.T, seeds int, seen map[string]int) {
 		t.Logf("%d seeds are too few to tell what never happens", seeds)
 		return
 	}
-	want := slices.Concat(coverage, machineCoverage())
+	want := slices.Concat(coverage, machineCoverage(), budgetCoverage)
 	for _, reason := range sorted(v1alpha1.DecisionReasons()) {
 		if !slices.Contains(unreached, reason) {
 			want = append(want, "decision "+string(reason))
@@ -79,7 +81,7 @@ func checkCoverage(t *testing.T, seeds int, seen map[string]int) {
 			checked[rule] = n
 		}
 	}
-	for _, rule := range slices.Concat(rules.Unchecked(checked), rules.UncheckedOfMachines(checked)) {
+	for _, rule := range slices.Concat(rules.Unchecked(checked), rules.UncheckedOfMachines(checked), rules.UncheckedOfBudgets(checked)) {
 		if !slices.Contains(unjudged, rule) {
 			t.Errorf("rule %s was never checked", rule)
 		}

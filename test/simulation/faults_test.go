@@ -39,7 +39,7 @@ func (c *cluster) intercept(r *replica) func(memapi.Request) memapi.Fault {
 		if fault.Err = c.denial(&request); fault.Err != nil {
 			return fault
 		}
-		if c.faults > 0 && random.IntN(1000) < c.faults {
+		if random.IntN(1000) < c.faultsOf(&request) {
 			c.spoilRequest(&fault, &request, random)
 		}
 		if c.deathIn > 0 && r.leading {
@@ -50,6 +50,14 @@ func (c *cluster) intercept(r *replica) func(memapi.Request) memapi.Fault {
 		}
 		return fault
 	}
+}
+
+// faultsOf returns how many of 1,000 such requests go wrong. Creations of CRs are few.
+func (c *cluster) faultsOf(request *memapi.Request) int {
+	if request.Verb == "create" && request.Resource.GroupVersion() == remediators {
+		return 5 * c.faults
+	}
+	return c.faults
 }
 
 // spoilRequest has something happen to a request.
@@ -85,12 +93,14 @@ func (c *cluster) spoilRequest(fault *memapi.Fault, request *memapi.Request, ran
 	c.disturbed = time.Now().Add(fault.Before + fault.After + recovery)
 }
 
-// denial is the answer of a webhook that denies changes of a kind.
+// denial is the answer of a webhook that denies such a request.
 func (c *cluster) denial(request *memapi.Request) error {
-	if request.Verb != "patch" || !c.denied[request.Resource.Resource] {
+	if !c.denied[request.Verb+" "+request.Resource.Resource] {
 		return nil
 	}
-	c.happened["denied annotation"]++
+	if request.Verb == "patch" {
+		c.happened["denied annotation"]++
+	}
 	err := apierrors.NewForbidden(request.Resource.GroupResource(), request.Name, errors.New("simulated"))
 	err.ErrStatus.Message = `admission webhook "v.example.com" denied the request: simulated`
 	return err
@@ -158,6 +168,9 @@ func (c *cluster) watched() []schema.GroupVersionResource {
 	}
 	if c.machines != nil {
 		all = append(all, machines, mhcs)
+	}
+	if c.budgeted {
+		all = append(all, budgets)
 	}
 	return all
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // unreachedOfMachines are the reasons of decisions about Machines for which the simulated cluster
-// gives no cause.
+// gives no cause, or too seldom.
 var unreachedOfMachines = []v1alpha1.DecisionReason{
 	v1alpha1.DecidedClusterUpgrading,                                  // There is no ClusterVersion.
 	v1beta1.DecidedClusterPaused, v1beta1.DecidedControlPlaneProvider, // The Machines are not those of Cluster API.
-	v1alpha1.DecidedClockUntrusted,  // The clocks agree.
-	v1alpha1.DecidedDryRun,          // That is a flag.
-	v1alpha1.DecidedNextBatch,       // There are not that many Machines.
-	v1alpha1.DecidedBudgetExhausted, // There are no budgets.
+	v1alpha1.DecidedClockUntrusted,                                   // The clocks agree.
+	v1alpha1.DecidedDryRun,                                           // That is a flag.
+	v1alpha1.DecidedNextBatch,                                        // There are not that many Machines.
+	v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedCreateFailed, // TestRemediationObjectInTheWay.
 }
 
 // machineCoverage is what has to have happened in clusters with Machines.

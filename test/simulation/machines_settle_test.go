@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
 
 // calm takes away what keeps Machines from being remediated, but for some thresholds. From now on
@@ -18,7 +17,7 @@ import (
 func (m *machineAPI) calm() {
 	m.reliable, m.idle = true, true
 	m.enableGate()
-	m.server.Delete("other", leases, memapi.Key{Namespace: "elsewhere", Name: "cluster-api-provider-healthcheck-leader"})
+	m.server.Delete("other", leases, otherLeader)
 	m.disturb("other controller", 8*time.Second)
 	for _, f := range m.fates {
 		f.fails = time.Time{}

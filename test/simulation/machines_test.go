@@ -50,6 +50,8 @@ type machineSet struct {
 	uid      types.UID
 	replicas int
 	role     string
+	// afterwards means that it replaces a Machine when that is gone, not when it is being deleted.
+	afterwards bool
 	// gone means that it replaces nothing any more.
 	gone bool
 }
@@ -89,6 +91,7 @@ func machineKey(name string) memapi.Key { return memapi.Key{Namespace: machineNa
 func (m *machineAPI) populate() {
 	m.enableGate()
 	workers, masters := m.newSet("workers", "worker"), m.newSet("masters", "master")
+	masters.afterwards = m.seed%2 == 0
 	for _, node := range m.nodeNames() {
 		set := workers
 		if node[:6] == "master" {
@@ -217,7 +220,7 @@ func (m *machineAPI) reconcile() {
 	for _, set := range m.sets {
 		living := 0
 		for _, machine := range m.server.List(machines) {
-			if owner := metav1.GetControllerOf(machine); owner != nil && owner.UID == set.uid && machine.GetDeletionTimestamp() == nil {
+			if owner := metav1.GetControllerOf(machine); owner != nil && owner.UID == set.uid && (set.afterwards || machine.GetDeletionTimestamp() == nil) {
 				living++
 			}
 		}

@@ -17,6 +17,10 @@ import (
 
 // event is something that others do with Machines.
 func (m *machineAPI) event() {
+	if name := m.anyAsked(); name != "" && m.chance(10) {
+		m.moveAway(name)
+		return
+	}
 	switch n := m.random.IntN(100); {
 	case n < 40:
 		if name := m.anyMachine(); name != "" {
@@ -39,6 +43,22 @@ func (m *machineAPI) event() {
 			m.setReady(node, corev1.ConditionUnknown)
 		}
 	}
+}
+
+// anyAsked returns the name of a Machine that the consumer works on, empty if there is none.
+func (m *machineAPI) anyAsked() string {
+	for _, machine := range m.server.List(machines) {
+		if _, asked := machine.GetAnnotations()[v1beta1.AnnotationExternalRemediation]; asked {
+			return machine.GetName()
+		}
+	}
+	return ""
+}
+
+// moveAway moves a Machine to another pool and has it fail, so that nobody may remediate it who began to.
+func (m *machineAPI) moveAway(name string) {
+	m.changeMachine("user", name, func(machine *unstructured.Unstructured) { setEntry(machine, "labels", "pool", "c") })
+	m.setStatus(name, func(status map[string]any) { status["phase"] = "Failed" })
 }
 
 // machineEvent is something that happens to a Machine.
@@ -112,16 +132,23 @@ func (m *machineAPI) setEvent(set *machineSet) {
 	}
 }
 
+// otherLeader is the lease of another controller of MachineHealthChecks.
+var otherLeader = memapi.Key{Namespace: "elsewhere", Name: "cluster-api-provider-healthcheck-leader"}
+
 // leaderEvent has another controller of MachineHealthChecks lead, or stop.
 func (m *machineAPI) leaderEvent() {
-	key := memapi.Key{Namespace: "elsewhere", Name: "cluster-api-provider-healthcheck-leader"}
-	if m.server.Get(leases, key) != nil && m.chance(70) {
+	if m.server.Get(leases, otherLeader) != nil && m.chance(70) {
 		m.log("the other leader is gone")
-		m.server.Delete("other", leases, key)
+		m.server.Delete("other", leases, otherLeader)
 		m.disturb("other controller", 8*time.Second)
 		return
 	}
-	term, now := oneOf(m.cluster, int32(5), 60, 300), metav1.NewMicroTime(time.Now())
+	m.otherLeads(oneOf(m.cluster, int32(5), 60, 300))
+}
+
+// otherLeads has another controller of MachineHealthChecks lead for so many seconds.
+func (m *machineAPI) otherLeads(term int32) {
+	key, now := otherLeader, metav1.NewMicroTime(time.Now())
 	lease := &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("other"), AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: &term},

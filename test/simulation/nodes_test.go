@@ -21,6 +21,9 @@ import (
 func (c *cluster) createNode(name string, ready corev1.ConditionStatus) {
 	node := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name}}}
 	labels := map[string]string{"pool": "a"}
+	if zone := oneOf(c, "a", "a", "b", ""); zone != "" {
+		labels[zoneKey] = zone
+	}
 	if strings.HasPrefix(name, "master") {
 		labels["node-role.kubernetes.io/control-plane"] = ""
 	}

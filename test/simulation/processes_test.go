@@ -53,6 +53,7 @@ func (c *cluster) elect() {
 		c.judge.Restarted()
 	}
 	c.excused("leader change", 3*time.Second)
+	c.judge.Led(time.Now())
 	next.lead(c.ctx, c.t, c.workers)
 }
 

@@ -19,8 +19,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
+	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
@@ -37,6 +40,7 @@ type replica struct {
 	clock  *countingClock
 
 	controller *nodehealthcheck.Controller
+	budgets    *remediationbudget.Controller
 	// machines is nil where there are no Machines.
 	machines  *machinehealthcheck.Controller
 	informers []cache.SharedIndexInformer
@@ -69,11 +73,16 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	checks := nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks()
 	crds := metadatainformer.NewFilteredMetadataInformer(metadataClient, memapi.CustomResourceDefinitions, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 	registry := prometheus.NewRegistry()
+	r.budgets, err = remediationbudget.New(remediationbudget.Config{
+		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds,
+		Recorder: recorder(remediationbudget.ReportingController), Clock: r.clock, Metrics: registry,
+	})
+	require.NoError(t, err)
 	var claims nodehealthcheck.MachineHealthChecks // Nil where there are none.
 	if machines {
 		r.machines, err = machinehealthcheck.New(ctx, machinehealthcheck.Config{
 			Kube: kube, Client: nhcs, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
-			Recorder: recorder(machinehealthcheck.ReportingController), Clock: r.clock, BackOff: backOff, Metrics: registry,
+			Recorder: recorder(machinehealthcheck.ReportingController), Clock: r.clock, BackOff: backOff, Budgets: r.budgets, Metrics: registry,
 		})
 		require.NoError(t, err)
 		claims = r.machines
@@ -82,11 +91,14 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
 		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
 		Recorder: recorder(nodehealthcheck.ReportingController), Clock: r.clock, ClockTrusted: func() bool { return true }, Metrics: registry,
-		MachineHealthChecks: claims,
+		MachineHealthChecks: claims, Budgets: r.budgets,
 	})
 	require.NoError(t, err)
+	r.budgets.Connect(v1alpha1.Kind, r.controller)
 	if machines {
 		r.machines.Connect(r.controller)
+		r.budgets.Connect(v1beta1.Kind, r.machines)
+		r.budgets.ConnectMachines(r.machines)
 	}
 	r.informers = []cache.SharedIndexInformer{nodes.Informer(), leases.Informer(), checks.Informer(), crds}
 }
@@ -98,6 +110,7 @@ func (r *replica) start(ctx context.Context) {
 		r.done.Go(func() { informer.RunWithContext(ctx) })
 	}
 	r.done.Go(func() { r.controller.RunWatches(ctx) })
+	r.done.Go(func() { r.budgets.RunWatches(ctx) })
 	if r.machines != nil {
 		r.done.Go(func() { r.machines.RunWatches(ctx) })
 	}
@@ -112,6 +125,11 @@ func (r *replica) lead(ctx context.Context, t *testing.T, workers int) {
 	r.cancel = func() { cancel(); stop() }
 	r.worked.Go(func() {
 		if err := r.controller.Run(ctx, r.drain, workers); err != nil {
+			t.Errorf("%s: %v", r.name, err)
+		}
+	})
+	r.worked.Go(func() {
+		if err := r.budgets.Run(ctx, r.drain); err != nil {
 			t.Errorf("%s: %v", r.name, err)
 		}
 	})
@@ -144,6 +162,7 @@ func (r *replica) die(ctx context.Context) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		_ = r.controller.Run(ended, r.drain, 1)
+		_ = r.budgets.Run(ended, r.drain)
 		if r.machines != nil {
 			_ = r.machines.Run(ended, r.drain, 1)
 		}

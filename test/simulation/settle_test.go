@@ -53,6 +53,7 @@ func (c *cluster) calm() {
 	if c.machines != nil {
 		c.machines.calm()
 	}
+	c.calmBudgets()
 	for _, cr := range c.crs() {
 		if len(cr.Owners)+len(cr.Checks) == 0 {
 			c.letGo(cr)
@@ -92,6 +93,7 @@ func (c *cluster) settle(d time.Duration) {
 // cure makes all nodes healthy, one after the other: what one of them held back has to go
 // on for the next ones.
 func (c *cluster) cure() {
+	c.endSchedules()
 	names := c.nodeNames()
 	c.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	for _, name := range names {

@@ -116,6 +116,10 @@ func (c *cluster) event() {
 		c.machines.event()
 		return
 	}
+	if c.budgeted && c.chance(8) {
+		c.budgetEvent()
+		return
+	}
 	switch n := c.random.IntN(100); {
 	case n < 35:
 		if crs := c.crs(); len(crs) > 0 {
@@ -161,6 +165,10 @@ func (c *cluster) nodeEvent(node string, n int) {
 	case n < 37:
 		set("labels", v1alpha1.LabelExclude, oneOf(c, "true", "true", "", "false"))
 	case n < 39:
+		if c.budgeted && c.chance(50) {
+			set("labels", zoneKey, oneOf(c, "a", "b"))
+			return
+		}
 		set("labels", "pool", oneOf(c, "a", "a", "b"))
 	case n < 41:
 		set("annotations", v1alpha1.AnnotationManuallyConfirmedHealthy, "")
@@ -199,8 +207,8 @@ func (c *cluster) kindEvent() {
 		}
 	default:
 		c.mu.Lock()
-		denied := !c.denied[r.crs().Resource]
-		c.denied[r.crs().Resource] = denied
+		denied := !c.denied["patch "+r.crs().Resource]
+		c.denied["patch "+r.crs().Resource] = denied
 		c.mu.Unlock()
 		c.log("the webhook of %s denies: %t", r.kind, denied)
 	}

@@ -1,0 +1,66 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+const (
+	inBudgets          = "pkg/budget/"
+	inBudgetController = "pkg/controller/remediationbudget/"
+)
+
+// budgetBugs are those of RemediationBudgets. Each that the simulation does not have to notice names the
+// tests that do.
+var budgetBugs = []bug{
+	{
+		name: "a budget admits one remediation too many at the same time", rule: "B3.2", file: inBudgets + "refusal.go",
+		old: "limited && others >= limit {", new: "limited && others > limit {",
+	},
+	{
+		name: "the node that asks does not count as not healthy", rule: "B3.3", file: inBudgets + "refusal.go",
+		old: "limited && unhealthy > limit {\n		found", new: "limited && unhealthy > limit+1 {\n		found",
+	},
+	{
+		name: "a remediation counts only when a cache shows its CR", rule: "B3.2", file: inBudgets + "admit.go",
+		old: "		} else if w.Begins {\n			a.keep(w)\n", new: "		} else if w.Begins {\n",
+	},
+	{
+		name: "a CR that is being deleted does not count for budgets", rule: "B3.2", file: inController + "budgets.go",
+		old: "			for _, owner := range cr.Owners() {\n", new: "			for _, owner := range cr.Owners() {\n				if cr.DeletionTimestamp != nil {\n					continue\n				}\n",
+	},
+	{
+		name: "a restart forgets when a remediation began", rule: "B3.4", file: inBudgetController + "budgets.go",
+		old: "	c.counts.SetBudget(c.parse(p), budget.LastStarted(&p.Status, c.Clock.Now()))\n", new: "	c.counts.SetBudget(c.parse(p), nil)\n",
+	},
+	{
+		name: "a budget that cannot be evaluated admits everything", rule: "B2.2", file: inBudgets + "refusal.go",
+		old: "		found.invalid = true\n		return found, true\n", new: "		found.invalid = true\n		return found, false\n",
+	},
+	{
+		name: "nobody is woken when a budget permits more", rule: "B4.2", file: inBudgetController + "evaluate.go",
+		old: "	c.wake(woken)\n", new: "	_ = woken\n",
+	},
+	{
+		name: "a window of a budget stays open for too long", rule: "B2", file: inBudgets + "window.go",
+		old: "	return opened.Add(w.duration)\n", new: "	return opened.Add(w.duration + time.Minute)\n",
+	},
+	{
+		name: "a node that is labelled anew stays in its group", rule: "B5.2", file: inBudgets + "counts.go",
+		old: "	if !known || !node.countsAs(&before) {\n", new: "	if !known {\n",
+	},
+	{
+		name: "a budget also holds up the next steps", rule: "B1.2", file: inPlan + "remediate.go",
+		old: "	p.Candidate = first\n	if first && p.Withheld != nil {\n", new: "	p.Candidate = true\n	if p.Withheld != nil {\n",
+	},
+	{
+		name: "a node that something else refuses keeps its turn", rule: "B4.3", file: inBudgets + "reservation.go", unit: inBudgets,
+		old: "	return yields && now.Before(since.Add(yieldFor))\n", new: "	return yields && now.Before(since)\n",
+	},
+	{
+		name: "the node that became unhealthy last comes first", rule: "B4.1", file: inBudgets + "admit.go", unit: inBudgets,
+		old: "w.Since.Compare(other.Since)", new: "other.Since.Compare(w.Since)",
+	},
+	{
+		name: "MachineHealthChecks ask no budget", rule: "M8.5", file: inMachineController + "budgets.go",
+		old: "		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {\n", new: "		if refusal := refusals[\"\"]; refusal != nil {\n",
+	},
+}

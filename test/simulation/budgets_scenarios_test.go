@@ -1,0 +1,150 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// withBudget has the controller work in a cluster with Machines and RemediationBudget "amber", in which
+// only that happens what the test does, and checks the rules meanwhile.
+func withBudget(t *testing.T, maxConcurrent int32, test func(t *testing.T, m *machineAPI)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := emptyCluster(loggingContext(t), t, 2, true)
+		defer c.shutDown()
+		defer c.reportBroken()
+		c.machines.reliable, c.machines.idle = true, true
+		c.machines.enableGate()
+		c.createBudget("amber")
+		c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
+			*spec = v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(maxConcurrent))}
+		})
+		c.elect()
+		c.sleep(time.Minute)
+		test(t, c.machines)
+	})
+}
+
+// addNHC creates a NodeHealthCheck that remediates all nodes whose condition Ready is Unknown.
+func (c *cluster) addNHC(name string) {
+	_, err := c.server.Create("user", nhcs, from(&v1alpha1.NodeHealthCheck{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.NodeHealthCheckSpec{
+			UnhealthyConditions: []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: time.Second}}},
+			MaxUnhealthy:        new(intstr.FromString("100%")), RemediationTemplate: &c.references()[0],
+		},
+	}))
+	require.NoError(c.t, err)
+}
+
+// TestLongestFirst: of two nodes that wait for the same place, the one that has been unhealthy for longer
+// gets it (spec B4.1).
+func TestLongestFirst(t *testing.T) {
+	t.Parallel()
+	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		c.addNHC("blue")
+		for _, name := range []string{"worker-1", "worker-2", "worker-0"} {
+			c.createNode(name, corev1.ConditionTrue)
+			c.sleep(inTime)
+			c.setReady(name, corev1.ConditionUnknown)
+			c.sleep(2 * time.Minute)
+		}
+		for _, next := range []string{"worker-1", "worker-2", "worker-0"} {
+			crs := c.crs()
+			require.Len(t, crs, 1)
+			require.Equal(t, next, crs[0].Node)
+			c.setReady(next, corev1.ConditionTrue)
+			c.sleep(2 * inTime)
+		}
+		require.Positive(t, c.judge.Checked()["B4.1"])
+	})
+}
+
+// TestRefusedByEtcdHoldsUpNobody: a control plane Machine that etcd needs is tried again and again, and
+// takes no place from those that follow it (spec B4.3). Status does not count it.
+func TestRefusedByEtcdHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+		master, worker := m.addMachine(m.newSet("masters", "master"), "a", "master-0"), m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", asItIs)
+		m.fail(master)
+		for range 20 {
+			m.sleep(1300 * time.Millisecond)
+		}
+		require.Equal(t, v1alpha1.DecidedEtcdQuorum, m.decision("east", master))
+		m.fail(worker)
+		m.sleep(2 * inTime)
+		require.True(t, m.deleting(worker), "B4.3: nothing else has the place")
+		require.False(t, m.deleting(master))
+	})
+}
+
+// TestExhaustedFollowsWhatComesLater: condition Exhausted leaves out a node that something else refuses,
+// too, until that ends (spec B5.2).
+func TestExhaustedFollowsWhatComesLater(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ begin, end func(c *cluster) }{
+		"a lease": {
+			func(c *cluster) {
+				now := metav1.NewMicroTime(time.Now())
+				_, err := c.server.Create(maintainer, leases, from(&coordinationv1.Lease{
+					TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseKey("worker-0").Name},
+					Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(maintainer), AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: new(int32(3600))},
+				}))
+				require.NoError(c.t, err)
+			},
+			func(c *cluster) { c.server.Delete(maintainer, leases, leaseKey("worker-0")) },
+		},
+		"a foreign CR": {
+			func(c *cluster) {
+				object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": remediators.String(), "kind": c.kinds[0].kind, "metadata": map[string]any{
+					"namespace": templateNamespace, "name": "worker-0",
+				}}}
+				_, err := c.server.Create("somebody", c.kinds[0].crs(), object)
+				require.NoError(c.t, err)
+			},
+			func(c *cluster) {
+				for _, cr := range c.crs() {
+					c.server.Delete("somebody", c.of(cr).crs(), keyOf(cr))
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withBudget(t, 0, func(t *testing.T, m *machineAPI) {
+				c := m.cluster
+				tc.begin(c)
+				c.createNode("worker-0", corev1.ConditionTrue)
+				c.addNHC("blue")
+				c.setReady("worker-0", corev1.ConditionUnknown)
+				exhausted := func() bool {
+					return meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, v1alpha1.ConditionBudgetExhausted)
+				}
+				c.sleep(20 * time.Second)
+				require.Equal(t, v1alpha1.DecidedBudgetExhausted, c.nhc("blue").Status.UnhealthyNodes[0].Decision.Reason)
+				require.False(t, exhausted())
+				tc.end(c)
+				c.sleep(inTime)
+				require.True(t, exhausted(), "only the budget is in the way now")
+			})
+		})
+	}
+}

@@ -1,0 +1,195 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"encoding/json"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
+	"github.com/nhc-controller/nhc-controller/test/rules"
+)
+
+// budgets are the RemediationBudgets of the cluster.
+var budgets = rules.RemediationBudgets
+
+// zoneKey is the label by which budgets group nodes. Some nodes do not have it.
+const zoneKey = "zone"
+
+// hasBudgets reports whether users of the cluster of a seed have RemediationBudgets.
+func hasBudgets(seed uint64) bool { return seed%2 == 0 }
+
+// budgetNames are those of all budgets that there may be.
+var budgetNames = []string{"amber", "brown", "coral", "dark"}
+
+// populateBudgets creates the first budgets.
+func (c *cluster) populateBudgets() {
+	for _, name := range budgetNames[:c.random.IntN(len(budgetNames))] {
+		c.createBudget(name)
+	}
+}
+
+func (c *cluster) budget(name string) *v1alpha1.RemediationBudget {
+	object := c.server.Get(budgets, memapi.Key{Name: name})
+	if object == nil {
+		return nil
+	}
+	return as[v1alpha1.RemediationBudget](object)
+}
+
+// createBudget creates a budget with a spec of chance.
+func (c *cluster) createBudget(name string) {
+	budget := &v1alpha1.RemediationBudget{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+	}
+	c.randomScope(&budget.Spec)
+	c.randomLimits(&budget.Spec)
+	if c.chance(20) {
+		c.randomSchedules(&budget.Spec)
+	}
+	budget.Spec.Reason = oneOf(c, "", "ask "+name)
+	_, _ = c.server.Create("user", budgets, from(budget)) // It may exist.
+	c.describeBudget(name)
+}
+
+func (c *cluster) describeBudget(name string) {
+	if budget := c.budget(name); budget != nil {
+		spec, err := json.Marshal(budget.Spec)
+		if err != nil {
+			panic(err)
+		}
+		c.log("spec of RemediationBudget %s: %s", name, spec)
+	}
+}
+
+// randomScope decides which nodes count, and in which groups.
+func (c *cluster) randomScope(spec *v1alpha1.RemediationBudgetSpec) {
+	spec.NodeSelector = oneOf(c, &metav1.LabelSelector{}, &metav1.LabelSelector{}, &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}},
+		&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: zoneKey, Operator: metav1.LabelSelectorOpExists}}})
+	spec.TopologyKey = oneOf(c, "", zoneKey)
+}
+
+// randomLimits decides what the budget bounds.
+func (c *cluster) randomLimits(spec *v1alpha1.RemediationBudgetSpec) {
+	limit := func(options ...string) *intstr.IntOrString { return new(intstr.Parse(oneOf(c, options...))) }
+	spec.MaxUnhealthy, spec.MaxConcurrent, spec.MinInterval = nil, nil, nil
+	n := c.random.IntN(8) // Each limit alone, or several together.
+	if n < 3 || n == 7 {
+		spec.MaxConcurrent = limit("0", "1", "1", "1", "2", "50%", "0%")
+	}
+	if n == 0 || n == 3 || n == 4 {
+		spec.MaxUnhealthy = limit("0", "1", "2", "3", "30%", "60%", "100%")
+	}
+	if n == 1 || n > 4 {
+		spec.MinInterval = &metav1.Duration{Duration: oneOf(c, 10*time.Second, time.Minute, 7*time.Minute)}
+	}
+}
+
+// randomSchedules decides when the budget applies. Sometimes nobody can tell.
+func (c *cluster) randomSchedules(spec *v1alpha1.RemediationBudgetSpec) {
+	schedule := func(cron, zone string, duration time.Duration) v1alpha1.BudgetSchedule {
+		return v1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: duration}}
+	}
+	spec.Schedules = []v1alpha1.BudgetSchedule{oneOf(c,
+		schedule("*/5 * * * *", "", 2*time.Minute), schedule("0 * * * *", "Europe/Berlin", 20*time.Minute), schedule("*/20 * * * *", "Asia/Kathmandu", 30*time.Minute),
+		schedule("7 * * * *", "Mars/Olympus", time.Minute))}
+	if c.chance(30) {
+		spec.Schedules = append(spec.Schedules, schedule("30 * * * *", "", 90*time.Second))
+	}
+}
+
+// changeBudget changes a spec.
+func (c *cluster) changeBudget(name string, change func(*v1alpha1.RemediationBudgetSpec)) {
+	changed := c.server.Modify("user", budgets, memapi.Key{Name: name}, func(object *unstructured.Unstructured) {
+		budget := as[v1alpha1.RemediationBudget](object)
+		change(&budget.Spec)
+		object.Object["spec"] = from(budget).Object["spec"]
+	})
+	if changed {
+		c.describeBudget(name)
+	}
+}
+
+// budgetEvent is something that users do to budgets.
+func (c *cluster) budgetEvent() {
+	name := oneOf(c, budgetNames...)
+	if c.budget(name) == nil {
+		c.createBudget(name)
+		return
+	}
+	n := c.random.IntN(20)
+	if n < 6 {
+		c.log("RemediationBudget %s is deleted", name)
+		c.server.Delete("user", budgets, memapi.Key{Name: name})
+		return
+	}
+	c.changeBudget(name, func(spec *v1alpha1.RemediationBudgetSpec) {
+		switch {
+		case n < 8:
+			spec.MaxConcurrent = new(intstr.FromInt32(0))
+		case n < 12:
+			c.randomLimits(spec)
+		case n < 14:
+			c.randomScope(spec)
+		case n < 16:
+			c.randomSchedules(spec)
+		case n < 19:
+			spec.Schedules = nil
+		default:
+			spec.MinInterval = &metav1.Duration{Duration: -time.Second} // From before it was validated.
+		}
+	})
+}
+
+// calmBudgets has most of the budgets refuse nothing for ever.
+func (c *cluster) calmBudgets() {
+	for _, object := range c.server.List(budgets) {
+		if name := object.GetName(); c.chance(70) {
+			c.changeBudget(name, func(spec *v1alpha1.RemediationBudgetSpec) {
+				spec.MaxUnhealthy, spec.MaxConcurrent, spec.MinInterval = nil, new(intstr.FromInt32(1)), &metav1.Duration{Duration: oneOf(c, 10*time.Second, 7*time.Minute)}
+				if c.chance(70) {
+					spec.Schedules = nil
+				}
+			})
+		}
+	}
+}
+
+// endSchedules has budgets apply always, so that nothing changes any more by time alone.
+func (c *cluster) endSchedules() {
+	for _, object := range c.server.List(budgets) {
+		c.changeBudget(object.GetName(), func(spec *v1alpha1.RemediationBudgetSpec) { spec.Schedules = nil })
+	}
+}
+
+// budgetCoverage is what has to have happened in clusters with budgets.
+var budgetCoverage = []string{
+	"event BudgetExhausted", "event BudgetAvailable", "event InvalidBudget", "condition Valid=False", "condition Exhausted=True",
+	"budget limits nothing", "budget allows none", "budget allows some", "budget of several groups",
+}
+
+// noteBudget counts what a budget says.
+func (c *cluster) noteBudget(change *memapi.Change) {
+	status := &as[v1alpha1.RemediationBudget](change.Object).Status
+	for _, condition := range status.Conditions {
+		c.seen["condition "+condition.Type+"="+string(condition.Status)]++
+	}
+	switch allowed := status.RemediationsAllowed; {
+	case allowed == nil:
+		c.seen["budget limits nothing"]++
+	case *allowed == 0:
+		c.seen["budget allows none"]++
+	default:
+		c.seen["budget allows some"]++
+	}
+	if len(status.Groups) > 1 {
+		c.seen["budget of several groups"]++
+	}
+}

@@ -1,0 +1,329 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
+	"github.com/nhc-controller/nhc-controller/test/rules"
+)
+
+// inTime is how long anything takes that waits for no delay (spec M19.1).
+const inTime = 2 * time.Second
+
+// withMachines has the controller work in a cluster with Machines in which only that happens what the
+// test does, and checks the rules meanwhile.
+func withMachines(t *testing.T, test func(t *testing.T, m *machineAPI)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := emptyCluster(loggingContext(t), t, 1, true)
+		defer c.shutDown()
+		defer c.reportBroken()
+		c.machines.reliable, c.machines.idle = true, true
+		c.machines.enableGate()
+		c.elect()
+		c.sleep(time.Minute)
+		test(t, c.machines)
+	})
+}
+
+// addMHC creates a MachineHealthCheck that deletes the Machines of a pool, or all, whose Nodes are not
+// Ready.
+func (m *machineAPI) addMHC(name, pool string, change func(*v1beta1.MachineHealthCheck)) {
+	mhc := &v1beta1.MachineHealthCheck{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: machineNamespace, Name: name},
+		Spec:       v1beta1.MachineHealthCheckSpec{UnhealthyConditions: []v1beta1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Timeout: "30s"}}},
+	}
+	if pool != "" {
+		mhc.Spec.Selector.MatchLabels = map[string]string{"pool": pool}
+	}
+	change(mhc)
+	_, err := m.server.Create("user", mhcs, from(mhc))
+	require.NoError(m.t, err)
+}
+
+func asItIs(*v1beta1.MachineHealthCheck) {}
+
+// addMachine creates a Machine of a pool, which names a Node if one is given.
+func (m *machineAPI) addMachine(set *machineSet, pool, node string) string {
+	name := m.createMachine(set)
+	m.fates[m.machine(name).GetUID()] = &fate{node: node}
+	m.changeMachine("user", name, func(machine *unstructured.Unstructured) { setEntry(machine, "labels", "pool", pool) })
+	if node != "" {
+		m.join(name, node)
+	}
+	return name
+}
+
+func (m *machineAPI) fail(name string) {
+	m.setStatus(name, func(status map[string]any) { status["phase"] = "Failed" })
+}
+
+// deleting reports whether a Machine is being deleted or gone.
+func (m *machineAPI) deleting(name string) bool {
+	machine := m.machine(name)
+	return machine == nil || machine.GetDeletionTimestamp() != nil
+}
+
+// decision returns the reason of the decision about a Machine.
+func (m *machineAPI) decision(check, machine string) v1alpha1.DecisionReason {
+	status := m.mhc(check).Status
+	for i := range status.UnhealthyMachines {
+		if status.UnhealthyMachines[i].Name == machine {
+			return status.UnhealthyMachines[i].Decision.Reason
+		}
+	}
+	return ""
+}
+
+// TestAmbiguityEnds: who waits because another Machine names the same Node goes on when that ends,
+// also if no MachineHealthCheck selects the other one (spec M5.4, P2).
+func TestAmbiguityEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(m *machineAPI, other string){
+		"the other is being deleted": func(m *machineAPI, other string) { m.server.Delete("user", machines, machineKey(other)) },
+		"the other is gone": func(m *machineAPI, other string) {
+			m.changeMachine("user", other, func(machine *unstructured.Unstructured) { machine.SetFinalizers(nil) })
+			m.server.Delete("user", machines, machineKey(other))
+		},
+		"the other names another Node": func(m *machineAPI, other string) {
+			m.setStatus(other, func(status map[string]any) { status["nodeRef"] = map[string]any{"kind": "Node", "name": "worker-1"} })
+		},
+		"the other names none": func(m *machineAPI, other string) {
+			m.setStatus(other, func(status map[string]any) { delete(status, "nodeRef") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				set := m.newSet("workers", "worker")
+				failed, other := m.addMachine(set, "a", "worker-0"), m.addMachine(set, "b", "worker-0")
+				m.addMHC("east", "a", asItIs)
+				m.fail(failed)
+				m.sleep(time.Minute)
+				require.Equal(t, v1beta1.DecidedAmbiguousNode, m.decision("east", failed))
+				require.False(t, m.deleting(failed))
+				end(m, other)
+				m.sleep(inTime)
+				require.True(t, m.deleting(failed), "M5.4: nothing is in the way any more")
+			})
+		})
+	}
+}
+
+// TestRemediationOfAGoneCheck: while a remediation object is left of a MachineHealthCheck that is gone,
+// no other one begins anything for the Machine; then it does, and the kind is watched no more (spec
+// M7.4, M3.5).
+func TestRemediationOfAGoneCheck(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		kind := &m.kinds[0]
+		template := m.references()[0]
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &template })
+		m.addMHC("north", "a", asItIs)
+		m.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(30*time.Second + inTime)
+		require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)), "east comes first")
+		setFinalizers := func(finalizers ...string) {
+			m.server.Modify("remediator", kind.crs(), machineKey(machine), func(object *unstructured.Unstructured) { object.SetFinalizers(finalizers) })
+		}
+		setFinalizers(finalizer)
+
+		m.server.Delete("user", mhcs, machineKey("east"))
+		m.sleep(inTime)
+		require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)).GetDeletionTimestamp(), "M3.5: its CRs are deleted")
+		m.sleep(20 * time.Minute)
+		require.False(t, m.deleting(machine), "M7.4: the remediator is still at work")
+		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("north", machine))
+
+		setFinalizers()
+		m.sleep(inTime)
+		require.True(t, m.deleting(machine), "M7.4: it is done")
+		require.False(t, m.watches(kind), "nothing is watched for a MachineHealthCheck that is gone")
+	})
+}
+
+// TestRecreatedCheck: a MachineHealthCheck that is deleted and created again before anybody looks goes on
+// with the remediation objects of its template, and deletes those of another one: garbage collection
+// removes their reference to it, and then nobody would know whose they are (spec M3.5).
+func TestRecreatedCheck(t *testing.T) {
+	t.Parallel()
+	for name, same := range map[string]bool{"with the same template": true, "with another strategy": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				kind, template := &m.kinds[0], m.references()[0]
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				byTemplate := func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &template }
+				m.addMHC("east", "a", byTemplate)
+				m.setReady("worker-0", corev1.ConditionUnknown)
+				m.sleep(30*time.Second + inTime)
+				cr := m.server.Get(kind.crs(), machineKey(machine))
+				require.NotNil(t, cr)
+
+				m.server.Delete("user", mhcs, machineKey("east"))
+				m.addMHC("east", "a", map[bool]func(*v1beta1.MachineHealthCheck){true: byTemplate, false: asItIs}[same])
+				m.sleep(100 * time.Millisecond)
+				if !same && m.server.Get(kind.crs(), machineKey(machine)) != nil {
+					m.server.Modify("garbage-collector", kind.crs(), machineKey(machine), func(object *unstructured.Unstructured) {
+						object.SetOwnerReferences(slices.DeleteFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.Kind == v1beta1.Kind }))
+					})
+				}
+				m.sleep(inTime)
+				left := m.server.Get(kind.crs(), machineKey(machine))
+				require.Equal(t, same, left != nil, "M3.5")
+				if same {
+					require.Equal(t, cr.GetUID(), left.GetUID(), "it goes on")
+					require.Equal(t, v1alpha1.DecidedStepRunning, m.decision("east", machine))
+				}
+				m.setReady("worker-0", corev1.ConditionTrue)
+				m.sleep(inTime)
+				require.Nil(t, m.server.Get(kind.crs(), machineKey(machine)), "M12.5: nothing is left")
+			})
+		})
+	}
+}
+
+// TestRemediationObjectInTheWay: a remediation object of somebody else keeps the Machine waiting, and one
+// that the API server does not take is tried again (spec M8.2, M12.2). Chance seldom leads to either.
+func TestRemediationObjectInTheWay(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		kind := &m.kinds[0]
+		template := m.references()[0]
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &template })
+		foreign := &unstructured.Unstructured{}
+		foreign.SetGroupVersionKind(kind.crs().GroupVersion().WithKind(kind.kind))
+		foreign.SetNamespace(machineNamespace)
+		foreign.SetName(machine)
+		_, err := m.server.Create("user", kind.crs(), foreign)
+		require.NoError(t, err)
+		m.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(30*time.Second + inTime)
+		require.Equal(t, v1alpha1.DecidedForeignRemediation, m.decision("east", machine))
+
+		m.disturb("denied creation", time.Minute)
+		m.denied["create "+kind.crs().Resource] = true
+		m.server.Delete("user", kind.crs(), machineKey(machine))
+		m.sleep(inTime)
+		require.Equal(t, v1alpha1.DecidedCreateFailed, m.decision("east", machine))
+		require.Nil(t, m.server.Get(kind.crs(), machineKey(machine)))
+
+		clear(m.denied)
+		m.sleep(time.Minute)
+		require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)))
+		require.Equal(t, v1alpha1.DecidedStepRunning, m.decision("east", machine))
+	})
+}
+
+// watches reports whether the controller watches the CRs of a kind.
+func (m *machineAPI) watches(kind *remediator) bool {
+	before := len(m.server.Requests(0))
+	m.leader().client.EndWatches(kind.crs(), false)
+	m.sleep(time.Minute)
+	for _, request := range m.server.Requests(before) {
+		if request.Resource == kind.crs() {
+			return true
+		}
+	}
+	return false
+}
+
+// TestLeaseOfAGoneCheck: the lease of a Node is kept until its Machine is gone, also if the
+// MachineHealthCheck that has deleted it is gone before (spec M10.3, M15.2).
+func TestLeaseOfAGoneCheck(t *testing.T) {
+	t.Parallel()
+	remove := func(m *machineAPI) { m.server.Delete("user", mhcs, machineKey("east")) }
+	for name, end := range map[string]func(m *machineAPI){
+		"the same process": remove,
+		"another process":  func(m *machineAPI) { remove(m); m.replaceLeader() },
+		"a process that was not active at first": func(m *machineAPI) {
+			m.otherLeads(60)
+			m.sleep(10 * time.Second)
+			remove(m)
+			m.replaceLeader()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.fates[m.machine(machine).GetUID()].lingers = time.Hour
+				m.addMHC("east", "a", asItIs)
+				m.fail(machine)
+				m.sleep(inTime)
+				require.True(t, m.deleting(machine))
+				end(m)
+				for m.machine(machine) != nil {
+					lease := m.lease("worker-0")
+					require.NotNil(t, lease, "M10.3: it is kept")
+					require.True(t, rules.LeaseValid(lease, time.Now()), "M10.3: it is renewed")
+					m.sleep(time.Minute)
+				}
+				m.sleep(inTime)
+				require.Nil(t, m.lease("worker-0"), "M10.3: then it is released")
+			})
+		})
+	}
+}
+
+// replaceLeader has the leader die and another process follow.
+func (m *machineAPI) replaceLeader() {
+	m.leader().die(m.ctx)
+	m.replicas = nil
+	m.elect()
+	m.sleep(inTime)
+}
+
+// TestRoundOfOneSync: of Machines of one owner that are deleted by one sync, one begins the round of the
+// back-off, and all go (spec M14.3).
+func TestRoundOfOneSync(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		set := m.newSet("workers", "worker")
+		var names []string
+		for range 10 {
+			names = append(names, m.addMachine(set, "a", ""))
+		}
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) {
+			mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
+		})
+		m.sleep(time.Minute)
+		for _, name := range names {
+			m.fail(name)
+		}
+		m.sleep(time.Minute)
+		before := len(m.server.Requests(0))
+		m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { delete(mhc.Annotations, v1beta1.AnnotationPaused) })
+		m.sleep(inTime)
+		for _, name := range names {
+			require.True(t, m.deleting(name), "M14.3: ten made together go together")
+		}
+		rounds := memapi.Key{Namespace: leaseNamespace, Name: "machine-owner-" + string(set.uid)}
+		transitions, _, err := unstructured.NestedInt64(m.server.Get(leases, rounds).Object, "spec", "leaseTransitions")
+		require.NoError(t, err)
+		require.EqualValues(t, 1, transitions, "M14.3: they are one round")
+		written := 0
+		for _, request := range m.server.Requests(before) {
+			if request.Resource == leases && (request.Verb == "create" || request.Verb == "update") && request.Code < 300 {
+				written++
+			}
+		}
+		require.Equal(t, 1, written, "M14.4: which is written once")
+	})
+}
