@@ -8,6 +8,7 @@
 package limits
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,8 @@ type Limits struct {
 // ControlPlane is what is known about control plane nodes (spec 12). At most one of them in
 // the whole cluster is under remediation.
 type ControlPlane struct {
-	// Remediated are the nodes whose remediation takes the slot (spec 12.2).
+	// Remediated are the names of the nodes, and of the Machines without one, whose
+	// remediation takes the slot (spec 12.2).
 	Remediated []string
 	// Unknown means that it is not known which nodes these are.
 	Unknown bool
@@ -40,40 +42,45 @@ func (l *Limits) Admit(policy *remediation.Policy, plans []remediation.NodePlan,
 		if !plans[i].Candidate {
 			continue
 		}
-		if reason := l.refusal(plans[i].Node); reason != "" {
-			policy.Withhold(&plans[i], &remediation.Withholding{Reason: reason}, now)
+		if withheld := l.refusal(plans[i].Node); withheld != nil {
+			policy.Withhold(&plans[i], withheld, now)
 		}
 	}
 }
 
-// refusal returns why a candidate may not begin, in the order of spec 5.4, and nothing if it may.
-func (l *Limits) refusal(node *remediation.Node) v1alpha1.DecisionReason {
+// refusal returns why a candidate may not begin, in the order of spec 5.4, and nil if it may.
+func (l *Limits) refusal(node *remediation.Node) *remediation.Withholding {
 	return l.ControlPlane.refusal(node)
 }
 
-func (c *ControlPlane) refusal(node *remediation.Node) v1alpha1.DecisionReason {
+func (c *ControlPlane) refusal(node *remediation.Node) *remediation.Withholding {
 	switch {
 	case !node.ControlPlane:
-		return ""
+		return nil
 	case c.Busy(node.Name):
-		return v1alpha1.DecidedControlPlaneBusy
+		return &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy, Message: c.explain(node.Name)}
 	case c.Members != nil && !remediation.QuorumWithout(c.Members, node.Name):
-		return v1alpha1.DecidedEtcdQuorum
+		return &remediation.Withholding{Reason: v1alpha1.DecidedEtcdQuorum}
 	default:
-		return ""
+		return nil
 	}
 }
 
 // Busy reports whether another control plane node is under remediation, or whether that is
 // not known.
-func (c *ControlPlane) Busy(node string) bool {
-	if c.Unknown {
-		return true
+func (c *ControlPlane) Busy(node string) bool { return c.Unknown || len(c.others(node)) > 0 }
+
+// others returns who takes the slot, except for the node itself.
+func (c *ControlPlane) others(node string) []string {
+	return slices.DeleteFunc(slices.Clone(c.Remediated), func(other string) bool { return other == node })
+}
+
+// explain names who takes the slot from a node: the first by name, so that the message does
+// not change with the order of caches. It is empty if that is not known.
+func (c *ControlPlane) explain(node string) string {
+	others := c.others(node)
+	if len(others) == 0 {
+		return ""
 	}
-	for _, other := range c.Remediated {
-		if other != node {
-			return true
-		}
-	}
-	return false
+	return slices.Min(others) + " is under remediation or being replaced, and only one member of the control plane may be at a time"
 }

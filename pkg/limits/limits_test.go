@@ -79,6 +79,31 @@ func with(node remediation.Node, change func(*remediation.Node)) remediation.Nod
 	return node
 }
 
+// TestControlPlaneBusyMessage: the decision names who takes the slot (spec 12.2), whatever the
+// order of the caches.
+func TestControlPlaneBusyMessage(t *testing.T) {
+	t.Parallel()
+	const rest = " is under remediation or being replaced, and only one member of the control plane may be at a time"
+	tests := map[string]struct {
+		limits ControlPlane
+		want   string
+	}{
+		"a node":                    {ControlPlane{Remediated: []string{"other"}}, "other" + rest},
+		"the first of several":      {ControlPlane{Remediated: []string{"other", "cp", "b"}}, "b" + rest},
+		"a Machine without a node":  {ControlPlane{Remediated: []string{"Machine ns/m"}}, "Machine ns/m" + rest},
+		"unknown, but one is known": {ControlPlane{Unknown: true, Remediated: []string{"b"}}, "b" + rest},
+		"unknown":                   {ControlPlane{Unknown: true}, ""},
+		"unknown, but for the node": {ControlPlane{Unknown: true, Remediated: []string{"cp"}}, ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withheld := tc.limits.refusal(&remediation.Node{Name: "cp", ControlPlane: true})
+			require.Equal(t, &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy, Message: tc.want}, withheld)
+		})
+	}
+}
+
 // taken has somebody else hold the lease of the node.
 func taken(n *remediation.Node) {
 	n.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{

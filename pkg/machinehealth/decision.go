@@ -75,6 +75,9 @@ const maxMessage = 512
 // explain returns the message of a reason for a target.
 func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	t := plan.Target
+	if withheld := plan.Withheld; withheld != nil && withheld.Reason == reason && withheld.Message != "" {
+		return withheld.Message
+	}
 	switch reason {
 	case v1beta1.DecidedMachineDeleting:
 		return "The Machine is being deleted"
@@ -89,9 +92,6 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	case v1beta1.DecidedBackOff:
 		return p.explainBackOff(t)
 	case v1alpha1.DecidedControlPlaneBusy:
-		if plan.Withheld != nil && plan.Withheld.Message != "" {
-			return plan.Withheld.Message
-		}
 		return "Another control plane Machine or Node is under remediation, or the controller could not find out"
 	case v1alpha1.DecidedEtcdQuorum:
 		return "etcd could lose its quorum without the Node of this Machine, or the controller could not find out"
@@ -109,8 +109,6 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 		return remediation.FailureMessage(t.LastFailure)
 	case v1alpha1.DecidedDryRun:
 		return p.explainDryRun(plan)
-	case v1alpha1.DecidedBudgetExhausted:
-		return plan.Withheld.Message
 	default:
 		return p.explainHeld(t, reason)
 	}

@@ -93,7 +93,11 @@ func planBy(policy *Policy, node Node, now time.Time) NodePlan {
 func planWithheld(policy *Policy, node Node, reason v1alpha1.DecisionReason, now time.Time) NodePlan {
 	plan := policy.plan(&node, nil, now)
 	if plan.Candidate && reason != "" {
-		policy.Withhold(&plan, &Withholding{Reason: reason, Message: "zones a: 2 of at most 1 nodes are not healthy"}, now)
+		withheld := &Withholding{Reason: reason}
+		if reason == v1alpha1.DecidedBudgetExhausted {
+			withheld.Message = "zones a: 2 of at most 1 nodes are not healthy"
+		}
+		policy.Withhold(&plan, withheld, now)
 	}
 	return plan
 }

@@ -90,6 +90,9 @@ func (p *NodePlan) works(outcome *Outcome) bool {
 // explain says what a reason means for a node, with what it was found by.
 func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string {
 	node := plan.Node
+	if withheld := plan.Withheld; withheld != nil && withheld.Reason == reason && withheld.Message != "" {
+		return withheld.Message
+	}
 	switch reason {
 	case v1alpha1.DecidedStepRunning, v1alpha1.DecidedStepSucceeded:
 		return p.explainStep(plan, reason)
@@ -99,8 +102,6 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return "Another control plane node is under remediation, or the controller could not find out"
 	case v1alpha1.DecidedEtcdQuorum:
 		return "etcd could lose its quorum without this node, or the controller could not find out"
-	case v1alpha1.DecidedBudgetExhausted:
-		return plan.Withheld.Message
 	case v1alpha1.DecidedForeignRemediation:
 		return explainBlocker(plan.Blocker)
 	case v1alpha1.DecidedMachineHealthCheck:

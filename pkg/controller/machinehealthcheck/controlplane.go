@@ -144,17 +144,18 @@ func (c *Controller) ofControlPlane(machine *machinehealth.Machine) bool {
 	return (machine.ControlPlane() || isControlPlane(c.node(machine.Node))) && c.ofThisCluster(machine)
 }
 
-// occupantsOf returns under which name a remediation object of a control plane Machine takes the slot.
-// Those of NodeHealthChecks are looked at by their controller.
+// occupantsOf returns under which name a remediation object of a control plane Machine takes the slot,
+// also if its MachineHealthCheck was deleted and has left it behind. Those of NodeHealthChecks are
+// looked at by their controller; that they count here too changes nothing, because the name is the same.
 func occupantsOf(cr *object.CR) []occupant {
-	if _, labelled := cr.Labels[v1alpha1.LabelControlPlane]; !labelled || len(ownersOf(cr)) == 0 {
+	node, named := cr.Annotations[v1alpha1.AnnotationNodeName]
+	if _, labelled := cr.Labels[v1alpha1.LabelControlPlane]; !labelled || (!named && len(ownersOf(cr)) == 0) {
 		return nil
 	}
-	name, named := cr.Annotations[v1alpha1.AnnotationNodeName]
 	if !named {
-		name = machineName(cr.Namespace, cr.Name)
+		node = machineName(cr.Namespace, cr.Name)
 	}
-	return []occupant{{name: name, cause: "Machine " + cr.Namespace + "/" + cr.Name + " has a remediation object of kind " + cr.Kind}}
+	return []occupant{{name: node, cause: "There is a remediation object, " + cr.Kind + " " + cr.Namespace + "/" + cr.Name}}
 }
 
 // busy returns why the remediation of a control plane Machine must not begin, as the caches show it:

@@ -7,6 +7,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // TestSlotTakenByOthers: of those that are waited for, the first by name may be remediated, unless
@@ -36,6 +41,38 @@ func TestSlotTakenByOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.want, namesOf(others(tc.awaited, tc.remediated, "b")))
+		})
+	}
+}
+
+// TestSlotTakenByRemediationObject: which remediation objects take the slot, and under which name (spec
+// M13.1).
+func TestSlotTakenByRemediationObject(t *testing.T) {
+	t.Parallel()
+	labelled := func(change ...func(*object.CR)) *object.CR {
+		cr := &object.CR{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", Labels: map[string]string{v1alpha1.LabelControlPlane: ""}}}
+		for _, c := range change {
+			c(cr)
+		}
+		return cr
+	}
+	owned := func(cr *object.CR) {
+		cr.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind, Name: "check"}}
+	}
+	ofNode := func(cr *object.CR) { cr.Annotations = map[string]string{v1alpha1.AnnotationNodeName: "n"} }
+	for name, tc := range map[string]struct {
+		cr   *object.CR
+		want []string
+	}{
+		"of a Machine with a Node":              {labelled(owned, ofNode), []string{"n"}},
+		"of a Machine without a Node":           {labelled(owned), []string{"Machine ns/m"}},
+		"left behind by its MachineHealthCheck": {labelled(ofNode), []string{"n"}},
+		"of others, for what is not known":      {labelled(), nil},
+		"not one of the control plane":          {labelled(owned, ofNode, func(cr *object.CR) { cr.Labels = nil }), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, namesOf(occupantsOf(tc.cr)))
 		})
 	}
 }
