@@ -21,7 +21,7 @@ import (
 const controlPlaneRole = "node-role.kubernetes.io/control-plane"
 
 // newControlPlaneScenario returns a scenario for one NodeHealthCheck with a kind of
-// CRs, in a cluster where nobody has the place.
+// CRs, in a cluster where nobody has the slot.
 func newControlPlaneScenario(t *testing.T, c *cluster, key string, kind remediationKind) *scenario {
 	t.Helper()
 	s := newEmptyScenario(t, c, t.Name()+"/"+key, kind)
@@ -39,23 +39,23 @@ func (s *scenario) createControlPlane(names ...string) {
 	}
 }
 
-func (s *scenario) placeRefused(name string) string {
+func (s *scenario) slotRefused(name string) string {
 	return "Skipping remediation of " + s.node(name) + " for preventing control plane / etcd quorum loss, going to retry in a minute"
 }
 
-// requireNoPlace requires that a control plane node waits for the place, which was
+// requireNoSlot requires that a control plane node waits for the slot, which was
 // told of once.
-func (s *scenario) requireNoPlace(name string) {
+func (s *scenario) requireNoSlot(name string) {
 	s.t.Helper()
-	s.eventuallyEvent("RemediationSkipped", s.placeRefused(name))
+	s.eventuallyEvent("RemediationSkipped", s.slotRefused(name))
 	s.eventually("the event about the node", func() bool { return len(s.eventsAbout("Node", s.node(name), "RemediationSkipped")) > 0 })
 	s.eventually("node "+name+" is listed", func() bool { return s.entry(name) != nil })
 	s.catchUp()
 	require.Empty(s.t, s.entry(name).Remediations, "12.2")
 	require.Nil(s.t, s.cr(name), "12.2")
-	require.Nil(s.t, s.nodeLease(name), "5.4: the lease comes after the place")
-	require.Equal(s.t, []string{s.placeRefused(name)}, s.events("RemediationSkipped"), "19.1: once")
-	require.Equal(s.t, []string{s.placeRefused(name)}, s.eventsAbout("Node", s.node(name), "RemediationSkipped"), "19.1: once")
+	require.Nil(s.t, s.nodeLease(name), "5.4: the lease comes after the slot")
+	require.Equal(s.t, []string{s.slotRefused(name)}, s.events("RemediationSkipped"), "19.1: once")
+	require.Equal(s.t, []string{s.slotRefused(name)}, s.eventsAbout("Node", s.node(name), "RemediationSkipped"), "19.1: once")
 }
 
 // TestControlPlane: at most one control plane node is under remediation, in the whole
@@ -70,28 +70,28 @@ func TestControlPlane(t *testing.T) {
 		name string
 		test func(*testing.T, *cluster)
 	}{
-		{"12.2-two-NodeHealthChecks-with-two-kinds", testPlaceOfTwoKinds},
-		{"12.2-two-nodes-of-one-NodeHealthCheck", testPlaceInTurn},
+		{"12.2-two-NodeHealthChecks-with-two-kinds", testSlotOfTwoKinds},
+		{"12.2-two-nodes-of-one-NodeHealthCheck", testSlotInTurn},
 		{"12.1-label-control-plane", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, controlPlaneRole) }},
 		{"12.1-label-master", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, "node-role.kubernetes.io/master") }},
 		{"12.5-quorum", testQuorum},
-		{"12.2-foreign-with-label", testPlaceOfLabelledCR},
-		{"12.2-foreign-for-a-control-plane-node", testPlaceOfForeignCR},
-		{"12.2-kind-that-nobody-refers-to", testPlaceOfUnknownKind},
-		{"12.2-becomes-a-control-plane-node", testPlaceOfPromotedNode},
-		{"12.2-next-steps", testPlaceAcrossSteps},
-		{"12.2-current-CR-vanishes", testPlaceAfterDeletion},
-		{"12.4-waiting-node-recovers", testPlaceNotNeeded},
-		{"12.2-node-whose-lease-is-taken", testPlaceWithoutLease},
-		{"P1-creation-denied-of-another-NodeHealthCheck", func(t *testing.T, c *cluster) { testPlaceAfterDenial(t, c, false) }},
-		{"P1-creation-denied-of-the-same-NodeHealthCheck", func(t *testing.T, c *cluster) { testPlaceAfterDenial(t, c, true) }},
+		{"12.2-foreign-with-label", testSlotOfLabelledCR},
+		{"12.2-foreign-for-a-control-plane-node", testSlotOfForeignCR},
+		{"12.2-kind-that-nobody-refers-to", testSlotOfUnknownKind},
+		{"12.2-becomes-a-control-plane-node", testSlotOfPromotedNode},
+		{"12.2-next-steps", testSlotAcrossSteps},
+		{"12.2-current-CR-vanishes", testSlotAfterDeletion},
+		{"12.4-waiting-node-recovers", testSlotNotNeeded},
+		{"12.2-node-whose-lease-is-taken", testSlotWithoutLease},
+		{"P1-creation-denied-of-another-NodeHealthCheck", func(t *testing.T, c *cluster) { testSlotAfterDenial(t, c, false) }},
+		{"P1-creation-denied-of-the-same-NodeHealthCheck", func(t *testing.T, c *cluster) { testSlotAfterDenial(t, c, true) }},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, c) })
 	}
 }
 
-// testPlaceOfTwoKinds: one place for two NodeHealthChecks, until the CR is gone.
-func testPlaceOfTwoKinds(t *testing.T, c *cluster) {
+// testSlotOfTwoKinds: one slot for two NodeHealthChecks, until the CR is gone.
+func testSlotOfTwoKinds(t *testing.T, c *cluster) {
 	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", powerCycle)
 	for _, s := range []*scenario{one, two} {
 		s.createControlPlane("cp")
@@ -109,23 +109,23 @@ func testPlaceOfTwoKinds(t *testing.T, c *cluster) {
 	})
 	cr := first.eventuallyCR("cp")
 	require.Equal(t, map[string]string{v1alpha1.LabelPartOf: v1alpha1.PartOf, v1alpha1.LabelControlPlane: ""}, cr.GetLabels(), "11.1")
-	second.requireNoPlace("cp")
-	require.Empty(t, first.events("RemediationSkipped"), "12.4: never for the node that has the place")
+	second.requireNoSlot("cp")
+	require.Empty(t, first.events("RemediationSkipped"), "12.4: never for the node that has the slot")
 
-	// As long as its CR exists, it has the place.
+	// As long as its CR exists, it has the slot.
 	first.setFinalizers("cp", rungFinalizer)
 	first.heal("cp")
 	first.eventuallyDeleting("cp")
-	second.requireNoPlace("cp")
+	second.requireNoSlot("cp")
 	first.setFinalizers("cp")
 	second.eventuallyCR("cp")
 	require.Nil(t, first.cr("cp"))
 	require.Len(t, second.crRequests("create", "cp"), 1)
-	require.Equal(t, []string{second.placeRefused("cp")}, second.events("RemediationSkipped"))
+	require.Equal(t, []string{second.slotRefused("cp")}, second.events("RemediationSkipped"))
 }
 
-// testPlaceInTurn: nodes of one NodeHealthCheck get the place one after the other.
-func testPlaceInTurn(t *testing.T, c *cluster) {
+// testSlotInTurn: nodes of one NodeHealthCheck get the slot one after the other.
+func testSlotInTurn(t *testing.T, c *cluster) {
 	s := newControlPlaneScenario(t, c, "one", rungKinds[1])
 	s.createControlPlane("cp1", "cp2", "cp3")
 	s.createNHC()
@@ -147,7 +147,7 @@ func testPlaceInTurn(t *testing.T, c *cluster) {
 	require.Empty(t, names)
 }
 
-// testControlPlaneLabel: either label makes a control plane node, and others need no place.
+// testControlPlaneLabel: either label makes a control plane node, and others need no slot.
 func testControlPlaneLabel(t *testing.T, c *cluster, role string) {
 	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
 	for _, s := range []*scenario{one, two} {
@@ -161,7 +161,7 @@ func testControlPlaneLabel(t *testing.T, c *cluster, role string) {
 	two.fail("worker")
 	require.NotContains(t, two.eventuallyCR("worker").GetLabels(), v1alpha1.LabelControlPlane, "12.2: this is about control plane nodes")
 	two.fail("cp")
-	two.eventuallyEvent("RemediationSkipped", two.placeRefused("cp"))
+	two.eventuallyEvent("RemediationSkipped", two.slotRefused("cp"))
 	two.catchUp()
 	require.Nil(t, two.cr("cp"))
 	// When the Node is gone, its remediator still holds the CR: the host may be off.
@@ -199,15 +199,15 @@ func testQuorum(t *testing.T, c *cluster) {
 	s.setCondition("cp3", "Ready", corev1.ConditionUnknown, time.Now())
 	s.eventuallyCounts(2, 2)
 	s.setCondition("cp1", "Disk", corev1.ConditionTrue, time.Now())
-	s.requireNoPlace("cp1")
+	s.requireNoSlot("cp1")
 	s.eventuallyDecided("cp1", v1alpha1.DecidedEtcdQuorum)
 	s.setCondition("cp3", "Ready", corev1.ConditionTrue, time.Now())
 	s.eventuallyCR("cp1")
 	s.labelNode("cp3", map[string]any{scenarioLabel: s.name})
 }
 
-// testPlaceOfLabelledCR: a foreign CR takes the place by its label.
-func testPlaceOfLabelledCR(t *testing.T, c *cluster) {
+// testSlotOfLabelledCR: a foreign CR takes the slot by its label.
+func testSlotOfLabelledCR(t *testing.T, c *cluster) {
 	s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
 	other.createNHC() // It refers to the kind.
 	s.createControlPlane("cp")
@@ -216,13 +216,13 @@ func testPlaceOfLabelledCR(t *testing.T, c *cluster) {
 	other.patch(other.crClient(), "anything", metadataPatch("labels", map[string]any{v1alpha1.LabelControlPlane: ""}))
 	other.catchUp() // The foreign CR is in the cache.
 	s.fail("cp")
-	s.requireNoPlace("cp")
+	s.requireNoSlot("cp")
 	require.NoError(t, other.crClient().Delete(t.Context(), foreign.GetName(), metav1.DeleteOptions{}))
 	s.eventuallyCR("cp")
 }
 
-// testPlaceOfForeignCR: a foreign CR takes the place by its node.
-func testPlaceOfForeignCR(t *testing.T, c *cluster) {
+// testSlotOfForeignCR: a foreign CR takes the slot by its node.
+func testSlotOfForeignCR(t *testing.T, c *cluster) {
 	s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
 	other.createNHC()
 	s.createControlPlane("cp", "cp2")
@@ -230,17 +230,17 @@ func testPlaceOfForeignCR(t *testing.T, c *cluster) {
 	foreign := other.createForeignCR(s.node("cp2"), nil)
 	other.catchUp()
 	s.fail("cp")
-	s.requireNoPlace("cp")
+	s.requireNoSlot("cp")
 	other.patch(other.crClient(), foreign.GetName(), map[string]any{"metadata": map[string]any{"finalizers": []string{rungFinalizer}}})
 	require.NoError(t, other.crClient().Delete(t.Context(), foreign.GetName(), metav1.DeleteOptions{}))
 	other.catchUp()
-	s.requireNoPlace("cp")
+	s.requireNoSlot("cp")
 	other.patch(other.crClient(), foreign.GetName(), map[string]any{"metadata": map[string]any{"finalizers": nil}})
 	s.eventuallyCR("cp")
 }
 
-// testPlaceOfUnknownKind: CRs of a kind that nobody refers to take no place.
-func testPlaceOfUnknownKind(t *testing.T, c *cluster) {
+// testSlotOfUnknownKind: CRs of a kind that nobody refers to take no slot.
+func testSlotOfUnknownKind(t *testing.T, c *cluster) {
 	s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
 	s.createControlPlane("cp", "cp2")
 	s.createNHC()
@@ -250,8 +250,8 @@ func testPlaceOfUnknownKind(t *testing.T, c *cluster) {
 	require.Empty(t, s.events("RemediationSkipped"))
 }
 
-// testPlaceOfPromotedNode: a node becomes one of the control plane while it is remediated.
-func testPlaceOfPromotedNode(t *testing.T, c *cluster) {
+// testSlotOfPromotedNode: a node becomes one of the control plane while it is remediated.
+func testSlotOfPromotedNode(t *testing.T, c *cluster) {
 	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
 	one.createNodes("cp")
 	two.createControlPlane("cp")
@@ -263,14 +263,14 @@ func testPlaceOfPromotedNode(t *testing.T, c *cluster) {
 	one.labelNode("cp", map[string]any{controlPlaneRole: ""})
 	one.catchUpNodes()
 	two.fail("cp")
-	two.requireNoPlace("cp")
+	two.requireNoSlot("cp")
 	require.Equal(t, cr.GetResourceVersion(), one.cr("cp").GetResourceVersion(), "11.2")
 	one.labelNode("cp", map[string]any{controlPlaneRole: nil})
 	two.eventuallyCR("cp")
 }
 
-// testPlaceAcrossSteps: who has the place keeps it, to the last CR.
-func testPlaceAcrossSteps(t *testing.T, c *cluster) {
+// testSlotAcrossSteps: who has the slot keeps it, to the last CR.
+func testSlotAcrossSteps(t *testing.T, c *cluster) {
 	l := newLadder(t, c, 3)
 	other := newControlPlaneScenario(t, c, "two", powerCycle)
 	l.createControlPlane("cp")
@@ -280,7 +280,7 @@ func testPlaceAcrossSteps(t *testing.T, c *cluster) {
 	l.fail("cp")
 	l.eventuallyStep("cp", 0)
 	other.fail("cp")
-	other.requireNoPlace("cp")
+	other.requireNoSlot("cp")
 	for step := range 2 {
 		l.rungs[step].reportFailure("cp")
 		for _, cr := range l.eventuallyStep("cp", step+1) {
@@ -289,18 +289,18 @@ func testPlaceAcrossSteps(t *testing.T, c *cluster) {
 	}
 	l.rungs[2].reportFailure("cp")
 	l.eventuallyExhausted("cp")
-	other.requireNoPlace("cp")
-	require.Empty(t, l.events("RemediationSkipped"), "12.4: never for the node that has the place")
+	other.requireNoSlot("cp")
+	require.Empty(t, l.events("RemediationSkipped"), "12.4: never for the node that has the slot")
 	l.rungs[2].setFinalizers("cp", rungFinalizer)
 	l.heal("cp")
 	l.eventually("all but the last are gone", func() bool { return len(l.entry("cp").Remediations) == 1 })
-	other.requireNoPlace("cp")
+	other.requireNoSlot("cp")
 	l.rungs[2].setFinalizers("cp")
 	other.eventuallyCR("cp")
 }
 
-// testPlaceAfterDeletion: the CR that has the place is deleted by somebody.
-func testPlaceAfterDeletion(t *testing.T, c *cluster) {
+// testSlotAfterDeletion: the CR that has the slot is deleted by somebody.
+func testSlotAfterDeletion(t *testing.T, c *cluster) {
 	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
 	one.createControlPlane("cp")
 	two.createControlPlane("cp")
@@ -309,7 +309,7 @@ func testPlaceAfterDeletion(t *testing.T, c *cluster) {
 	one.fail("cp")
 	one.eventuallyCR("cp")
 	two.fail("cp")
-	two.requireNoPlace("cp")
+	two.requireNoSlot("cp")
 	// Whoever is next, it is one.
 	one.deleteCR("cp")
 	eventually(t, "one of them is remediated", func() bool { return *one.status().RemediatingNodes+*two.status().RemediatingNodes == 1 })
@@ -318,8 +318,8 @@ func testPlaceAfterDeletion(t *testing.T, c *cluster) {
 	require.NotEqual(t, one.cr("cp") != nil, two.cr("cp") != nil, "12.2")
 }
 
-// testPlaceNotNeeded: the node that waits recovers, and fails again.
-func testPlaceNotNeeded(t *testing.T, c *cluster) {
+// testSlotNotNeeded: the node that waits recovers, and fails again.
+func testSlotNotNeeded(t *testing.T, c *cluster) {
 	one, two := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[1])
 	one.createControlPlane("cp")
 	two.createControlPlane("cp")
@@ -328,7 +328,7 @@ func testPlaceNotNeeded(t *testing.T, c *cluster) {
 	one.fail("cp")
 	one.eventuallyCR("cp")
 	two.fail("cp")
-	two.requireNoPlace("cp")
+	two.requireNoSlot("cp")
 	two.heal("cp")
 	two.eventuallyCounts(1, 1)
 	two.fail("cp")
@@ -336,8 +336,8 @@ func testPlaceNotNeeded(t *testing.T, c *cluster) {
 	require.Empty(t, two.crRequests("create", "cp"))
 }
 
-// testPlaceAfterDenial: the place is free again when the creation of the CR fails.
-func testPlaceAfterDenial(t *testing.T, c *cluster, sameNHC bool) {
+// testSlotAfterDenial: the slot is free again when the creation of the CR fails.
+func testSlotAfterDenial(t *testing.T, c *cluster, sameNHC bool) {
 	s := newControlPlaneScenario(t, c, "one", rungKinds[0])
 	s.createControlPlane("cp1")
 	s.createNHC()
@@ -356,8 +356,8 @@ func testPlaceAfterDenial(t *testing.T, c *cluster, sameNHC bool) {
 	s.eventually("two denied attempts", func() bool { return denied() > 1 })
 	other.fail(next)
 	other.eventuallyCR(next)
-	// While it has the place, the other one does not try.
-	s.eventuallyEvent("RemediationSkipped", s.placeRefused("cp1"))
+	// While it has the slot, the other one does not try.
+	s.eventuallyEvent("RemediationSkipped", s.slotRefused("cp1"))
 	allow()
 	s.catchUp()
 	require.Nil(t, s.cr("cp1"))
@@ -365,8 +365,8 @@ func testPlaceAfterDenial(t *testing.T, c *cluster, sameNHC bool) {
 	s.eventuallyCR("cp1")
 }
 
-// testPlaceWithoutLease: a node that could not begin anyway leaves the place to others.
-func testPlaceWithoutLease(t *testing.T, c *cluster) {
+// testSlotWithoutLease: a node that could not begin anyway leaves the slot to others.
+func testSlotWithoutLease(t *testing.T, c *cluster) {
 	s := newControlPlaneScenario(t, c, "", rungKinds[0])
 	s.createControlPlane("cp1", "cp2")
 	s.createNHC()

@@ -44,7 +44,7 @@ func TestSyncOrder(t *testing.T) {
 		s.eventuallyCR(name)
 	}
 	s.eventuallyListed(map[string]int{"a": 1, "b": 1, "cp-1": 1, "cp-2": 0})
-	s.eventuallyEvent("RemediationSkipped", s.placeRefused("cp-2"))
+	s.eventuallyEvent("RemediationSkipped", s.slotRefused("cp-2"))
 	require.Nil(t, s.cr("cp-2"), "5.1: the place is for the first by name")
 	of := func(verb string) []localkube.Request {
 		return s.requests(func(r localkube.Request) bool {

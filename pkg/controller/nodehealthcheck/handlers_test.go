@@ -172,9 +172,9 @@ func TestControlPlanePlaceWakes(t *testing.T) {
 	c := listener(t)
 	c.waiters.subscribe("masters", sets.New(controlPlaneTopic))
 	c.crChanged(testCR("n", "1"))
-	require.Equal(t, []string{"masters"}, woken(c), "12.4: within 2 s of the place becoming free")
+	require.Equal(t, []string{"masters"}, woken(c), "12.4: within 2 s of the slot becoming free")
 	c.nodeDeleted("m")
-	require.Equal(t, []string{"masters"}, woken(c), "12.2: a CR that is being deleted keeps the place as long as its Node exists")
+	require.Equal(t, []string{"masters"}, woken(c), "12.2: a CR that is being deleted keeps the slot as long as its Node exists")
 	c.nodeChanged(testNode("m"), testNode("m", labelled("node-role.kubernetes.io/control-plane", "")))
 	require.Equal(t, []string{"masters"}, woken(c), "12.1")
 }
