@@ -186,7 +186,7 @@ func (s *scenario) createNHC(change ...func(*v1alpha1.NodeHealthCheckSpec)) {
 	s.eventually("the NodeHealthCheck has a phase", func() bool {
 		status := s.status()
 		disabled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDisabled)
-		return status.Phase != "" && !(hasTemplate && disabled != nil && disabled.Reason == v1alpha1.ReasonTemplateNotFound)
+		return status.Phase != "" && (!hasTemplate || disabled == nil || disabled.Reason != v1alpha1.ReasonTemplateNotFound)
 	})
 }
 

@@ -125,7 +125,7 @@ var bugs = []bug{
 	},
 	{
 		name: "two control plane nodes at once", rule: "12.2", file: "pkg/limits/limits.go",
-		old: "		if other != node {\n", new: "		if other != node && node == \"\" {\n",
+		old: "return c.Unknown || len(c.others(node)) > 0 }", new: "return c.Unknown || (len(c.others(node)) > 0 && node == \"\") }",
 	},
 	{
 		name: "the Node is not read live before its CR is created", rule: "5.4", file: inController + "preflight.go",
