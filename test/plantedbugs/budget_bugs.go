@@ -59,6 +59,39 @@ var budgetBugs = []bug{
 		name: "the node that became unhealthy last comes first", rule: "B4.1", file: inBudgets + "admit.go", unit: inBudgets,
 		old: "w.Since.Compare(other.Since)", new: "other.Since.Compare(w.Since)",
 	},
+	// Budgets about Machines.
+	{
+		name: "a Machine without a Node does not count", rule: "B3.5", file: inBudgets + "counts.go",
+		old: "		exists = n.Machine.Exists\n", new: "		exists = n.Machine.Exists && n.Exists\n",
+	},
+	{
+		name: "a Machine is in the group of its Node", rule: "B3.5", file: inBudgets + "budget.go",
+		old: "	return set[b.topologyKey], true\n", new: "	return node.Labels[b.topologyKey], true\n",
+	},
+	{
+		name: "the labels of a Node are those of its Machine", rule: "B3.5", file: inBudgets + "budget.go",
+		old: "		set, exists = node.Machine.Labels, node", new: "		exists = node",
+	},
+	{
+		name: "Machines of all namespaces count", rule: "B3.5", file: inBudgets + "budget.go",
+		old: "node.Machine.Namespace == b.machineNamespace\n", new: "node.Machine.Namespace != \"\"\n",
+	},
+	{
+		name: "a Machine that is gone does not count until it is replaced", rule: "B3.2", file: inBudgets + "counts.go",
+		old: "			node.Machine.Namespace, node.Machine.Labels = known.Machine.Namespace, known.Machine.Labels\n", new: "			node.Machine.Namespace, node.Machine.Labels = \"\", known.Machine.Labels\n",
+	},
+	{
+		name: "a Machine that is labelled anew stays in its group", rule: "B3.5", file: inBudgets + "counts.go",
+		old: "m.Namespace == other.Namespace && maps.Equal(m.Labels, other.Labels)\n", new: "m.Namespace == other.Namespace\n",
+	},
+	{
+		name: "a Machine that has not joined in time is not noticed by budgets", rule: "B3.5", file: inMachineController + "budgets.go",
+		old: "		c.Budgets.NodeChanged(name)\n	}\n	s.state.notHealthy = now\n", new: "		_ = name\n	}\n	s.state.notHealthy = now\n",
+	},
+	{
+		name: "a Machine that changes is not counted anew", rule: "B3.5", file: inMachineController + "handlers.go",
+		old: "		c.Budgets.NodeChanged(slotName(one))\n", new: "		_ = slotName(one)\n",
+	},
 	{
 		name: "MachineHealthChecks ask no budget", rule: "M8.5", file: inMachineController + "budgets.go",
 		old: "		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {\n", new: "		if refusal := refusals[\"\"]; refusal != nil {\n",

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // budgetHistory is what was seen of RemediationBudgets, and of what they bound.
@@ -29,8 +27,7 @@ type begun struct {
 	// name is that of the node, or of a Machine without one, which machine means that it may be.
 	name    string
 	machine bool
-	// labels are those that the node may have had.
-	labels []labels.Set
+	identity
 	// process is the one that has begun it.
 	process string
 }
@@ -44,8 +41,8 @@ const obeyTime = 2 * time.Second
 
 // asker is what is taken into remediation.
 type asker struct {
-	name   string
-	labels []labels.Set
+	name string
+	identity
 }
 
 // question is a beginning, and what may have been known when it was decided.
@@ -86,7 +83,7 @@ func (j *Judge) budgetsAllow(w window, a asker, by *Request, machine bool) []fin
 	if machine { // The request is later than what the controller remembers.
 		at = by.Time.Add(-tolerance.Sync).Truncate(time.Second)
 	}
-	j.begun = append(j.begun, begun{at: at, answered: answered, rv: w.rv, name: a.name, machine: machine, labels: a.labels, process: by.UserAgent})
+	j.begun = append(j.begun, begun{at: at, answered: answered, rv: w.rv, name: a.name, machine: machine, identity: a.identity, process: by.UserAgent})
 	return findings
 }
 
@@ -100,6 +97,9 @@ func (j *Judge) budgetAllows(name string, versions []*Budget, since time.Time, q
 			for k := range asked {
 				if i == 0 { // The last one.
 					findings = append(findings, finding{rule: asked[k].rule})
+					if b.machineNamespace != "" {
+						findings = append(findings, finding{rule: "B3.5"})
+					}
 				}
 				if surely == nil && asked[k].surely {
 					surely = &asked[k]
@@ -128,12 +128,11 @@ func (h *history) refusals(b *Budget, since time.Time, q question) (found []refu
 	applies := b.applies(since, q.at)
 	selected := certainty{surely: true}
 	groups := map[string]bool{}
-	for _, set := range q.labels {
-		group, matches := b.group(set)
-		if matches {
-			groups[group] = true
+	for _, p := range b.places(&q.identity) {
+		if p.selected {
+			groups[p.group] = true
 		}
-		selected.surely, selected.maybe = selected.surely && matches, selected.maybe || matches
+		selected.surely, selected.maybe = selected.surely && p.selected, selected.maybe || p.selected
 	}
 	selected.surely = selected.surely && len(groups) == 1
 	applies = applies.and(selected)
@@ -154,10 +153,10 @@ func (h *history) refusalsOf(b *Budget, group string, q question) (found []refus
 	var observed, unhealthy, remediating bounds
 	for i := range q.nodes {
 		n := &q.nodes[i]
-		in := n.in(b, group)
-		observed.add(n.counts(b, group))
-		unhealthy.add(in.and(n.unhealthy))
-		remediating.add(in.and(n.remediating))
+		counts := n.counts(b, group)
+		observed.add(counts)
+		unhealthy.add(counts.and(n.unhealthy))
+		remediating.add(counts.and(n.remediating))
 	}
 	if limit := b.Spec.MaxUnhealthy; limit != nil { // The one that asks counts, too (spec B3.3).
 		found = append(found, refusal{
@@ -171,7 +170,7 @@ func (h *history) refusalsOf(b *Budget, group string, q question) (found []refus
 			text: fmt.Sprintf("%d others of group %q are under remediation, of %d", remediating.min, group, observed.max),
 		})
 	}
-	if b.interval() > 0 {
+	if b.minInterval > 0 {
 		found = append(found, h.intervalRefuses(b, group, q))
 	}
 	return found
@@ -181,7 +180,7 @@ func (h *history) refusalsOf(b *Budget, group string, q question) (found []refus
 // has begun itself, what the status says, and what CRs say that are there.
 func (h *history) intervalRefuses(b *Budget, group string, q question) refusal {
 	r := refusal{rule: "B3.4"}
-	within := func(at time.Time) bool { return !at.IsZero() && q.at.Before(at.Add(b.interval())) }
+	within := func(at time.Time) bool { return !at.IsZero() && q.at.Before(at.Add(b.minInterval)) }
 	track := h.budgets[b.Name]
 	note := func(at time.Time, what string, c certainty) {
 		if c.maybe && within(at.Add(rounding)) {
@@ -197,7 +196,7 @@ func (h *history) intervalRefuses(b *Budget, group string, q question) refusal {
 			break
 		}
 		kept := h.scopeKept(track, b, one.answered.Add(-obeyTime), q.rv)
-		in := inGroup(b, group, one.labels)
+		in := inGroup(b, group, &one.identity)
 		note(one.at, one.name, certainty{in.surely && kept && one.process == q.by, false})
 		note(one.answered, one.name, certainty{false, in.maybe || !kept})
 	}
@@ -251,6 +250,6 @@ func (h *history) surelyIn(b *Budget, group, name string, q question) bool {
 // interval, at all times since an instant.
 func (h *history) scopeKept(versions track[Budget], b *Budget, since time.Time, until uint64) bool {
 	return all(versions.during(since, until), func(version *Budget) bool {
-		return version != nil && version.sameScope(b) && version.interval() > 0
+		return version != nil && version.sameScope(b) && version.minInterval > 0
 	})
 }

@@ -17,7 +17,7 @@ func (j *Judge) judgeBudget(event Change, before *unstructured.Unstructured, by 
 	var budget *Budget
 	if event.Object != nil {
 		var err error
-		if budget, err = parseBudget(event.Object); err != nil {
+		if budget, err = parseBudget(event.Object, j.followed); err != nil {
 			j.unreadable(event, err)
 			return
 		}

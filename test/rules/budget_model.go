@@ -22,22 +22,36 @@ var RemediationBudgets = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Budge
 // Budget is a RemediationBudget, and what its spec says.
 type Budget struct {
 	*v1alpha1.RemediationBudget
-	selector labels.Selector
-	windows  []openTimes
+	// selector is for the labels of Nodes, or for those of the Machines in machineNamespace if that is set.
+	selector         labels.Selector
+	machineNamespace string
+	topologyKey      string
+	minInterval      time.Duration
+	windows          []openTimes
 	// invalid is set if the spec cannot be evaluated: it refuses all nodes that it selects (spec
-	// B2.2).
+	// B2.2), and all that there are if its selector cannot be either.
 	invalid bool
 }
 
-// NewBudget returns a RemediationBudget that is ready to be asked.
-func NewBudget(object *v1alpha1.RemediationBudget) *Budget {
-	b := &Budget{RemediationBudget: object, selector: labels.Everything()}
-	selector, err := metav1.LabelSelectorAsSelector(object.Spec.NodeSelector)
-	if b.invalid = err != nil || object.Spec.NodeSelector == nil; !b.invalid {
-		b.selector = selector
+// NewBudget returns a RemediationBudget that is ready to be asked. Machines means that Machines can be
+// counted.
+func NewBudget(object *v1alpha1.RemediationBudget, machines bool) *Budget {
+	selector, about, namespace := object.Spec.NodeSelector, object.Spec.MachineSelector, ""
+	if about != nil && !machines { // Nothing of it can be evaluated (spec B3.5).
+		return &Budget{RemediationBudget: object, selector: labels.Everything(), invalid: true}
 	}
-	if interval := object.Spec.MinInterval; interval != nil && interval.Duration <= 0 {
+	b := &Budget{RemediationBudget: object, selector: labels.Everything(), topologyKey: object.Spec.TopologyKey}
+	b.invalid = (selector == nil) == (about == nil)
+	if about != nil {
+		selector, namespace = &about.Selector, about.Namespace
+	}
+	if parsed, err := metav1.LabelSelectorAsSelector(selector); b.invalid || err != nil {
 		b.invalid = true
+	} else {
+		b.selector, b.machineNamespace = parsed, namespace
+	}
+	if interval := object.Spec.MinInterval; interval != nil {
+		b.minInterval, b.invalid = interval.Duration, b.invalid || interval.Duration <= 0
 	}
 	for _, schedule := range object.Spec.Schedules {
 		window, valid := newOpenTimes(&schedule)
@@ -47,33 +61,27 @@ func NewBudget(object *v1alpha1.RemediationBudget) *Budget {
 	return b
 }
 
-func parseBudget(object *unstructured.Unstructured) (*Budget, error) {
+func parseBudget(object *unstructured.Unstructured, machines bool) (*Budget, error) {
 	budget := &v1alpha1.RemediationBudget{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, budget); err != nil {
 		return nil, err
 	}
-	return NewBudget(budget), nil
+	return NewBudget(budget, machines), nil
 }
 
-// interval returns minInterval, zero if there is none.
-func (b *Budget) interval() time.Duration {
-	if b.Spec.MinInterval == nil {
-		return 0
-	}
-	return b.Spec.MinInterval.Duration
-}
-
-// group returns the group of a node with these labels, and false if the budget does not select it.
+// group returns the group of a Node, or a Machine, with these labels, and false if the budget does not
+// select it.
 func (b *Budget) group(set labels.Set) (string, bool) {
-	if b.Spec.TopologyKey == "" {
+	if b.topologyKey == "" {
 		return "", b.selector.Matches(set)
 	}
-	return set[b.Spec.TopologyKey], b.selector.Matches(set)
+	return set[b.topologyKey], b.selector.Matches(set)
 }
 
 // sameScope reports whether two versions count the same nodes in the same groups.
 func (b *Budget) sameScope(other *Budget) bool {
-	return b.UID == other.UID && b.selector.String() == other.selector.String() && b.Spec.TopologyKey == other.Spec.TopologyKey
+	return b.UID == other.UID && b.selector.String() == other.selector.String() && b.machineNamespace == other.machineNamespace &&
+		b.topologyKey == other.topologyKey
 }
 
 // lastStarted returns when the last remediation of a group began by the status, zero if it does not

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -98,7 +96,7 @@ func (j *Judge) displaced(name string, w window, by *Request) (displaced bool) {
 	before, after := w, w
 	before.rv--
 	after.rv++
-	waiting, begun := j.labelsOf(name, w), j.labelsOf(w.node, w)
+	waiting, begun := j.identityOf(name, w), j.identityOf(w.node, w)
 	free := j.ask(asker{name, waiting}, before, by.UserAgent, j.budgetNodes(before, by.UserAgent))
 	taken := j.ask(asker{name, waiting}, after, by.UserAgent, j.budgetNodes(after, by.UserAgent))
 	since := w.at.Add(-obeyTime)
@@ -110,7 +108,7 @@ func (j *Judge) displaced(name string, w window, by *Request) (displaced bool) {
 			if b == nil {
 				continue
 			}
-			if !sameGroup(b, waiting, begun) && slices.ContainsFunc(j.refusals(b, since, free), func(r refusal) bool { return r.maybe }) {
+			if !sameGroup(b, &waiting, &begun) && slices.ContainsFunc(j.refusals(b, since, free), func(r refusal) bool { return r.maybe }) {
 				return false
 			}
 			displaced = displaced || i == 0 && slices.ContainsFunc(j.refusals(b, since, taken), func(r refusal) bool { return r.surely })
@@ -120,7 +118,7 @@ func (j *Judge) displaced(name string, w window, by *Request) (displaced bool) {
 }
 
 // sameGroup reports whether two nodes are in one group of a budget for certain.
-func sameGroup(b *Budget, possible, others []labels.Set) bool {
-	group, selected := b.group(possible[0])
-	return selected && inGroup(b, group, possible).surely && inGroup(b, group, others).surely
+func sameGroup(b *Budget, one, other *identity) bool {
+	places := b.places(one)
+	return len(places) > 0 && inGroup(b, places[0].group, one).surely && inGroup(b, places[0].group, other).surely
 }

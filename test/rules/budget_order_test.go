@@ -51,7 +51,7 @@ func TestBudgetOrder(t *testing.T) {
 			tt.setup(s)
 			w := window{nhc: "nhc", node: "young", known: at(199), nodeKnown: at(199), rv: s.next(), at: at(200), first: true}
 			s.addCR("Reboot ns/young", w.rv, at(200), newCR("young", "Reboot", "one", func(cr *CR) { cr.Process, cr.Created = "test/1", at(200) }))
-			require.Empty(t, broke(s.budgetsAllow(w, asker{"young", s.labelsOf("young", w)}, request(200), false)))
+			require.Empty(t, broke(s.budgetsAllow(w, asker{"young", s.identityOf("young", w)}, request(200), false)))
 			require.Equal(t, tt.want, broke(s.inOrder(w, request(200))))
 		})
 	}

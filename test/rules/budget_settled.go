@@ -45,7 +45,7 @@ func (p *snapshot) budgetMayRefuse(name string) bool {
 // refusedBy is what is known about whether a budget refuses a node.
 func (p *snapshot) refusedBy(b *Budget, name string) (c certainty) {
 	w := p.present()
-	q := p.ask(asker{name, p.labelsOf(name, w)}, w, "", p.counting())
+	q := p.ask(asker{name, p.identityOf(name, w)}, w, "", p.counting())
 	for _, r := range p.refusals(b, p.now, q) {
 		c = c.or(r.certainty)
 	}
@@ -116,9 +116,9 @@ func (s *budgetCheck) groups() map[string]*groupCounts {
 	for i := range all {
 		n := &all[i]
 		named := sets.New[string]()
-		for _, set := range n.labels {
-			if group, selected := s.budget.group(set); selected {
-				named.Insert(group)
+		for _, p := range s.budget.places(&n.identity) {
+			if p.selected {
+				named.Insert(p.group)
 			}
 		}
 		for group := range named {
@@ -126,10 +126,10 @@ func (s *budgetCheck) groups() map[string]*groupCounts {
 				groups[group] = &groupCounts{}
 			}
 			groups[group].nodes = append(groups[group].nodes, n.String())
-			in := n.in(s.budget, group)
-			groups[group].observed.add(n.counts(s.budget, group))
-			groups[group].unhealthy.add(in.and(n.unhealthy))
-			groups[group].remediating.add(in.and(n.remediating))
+			counts := n.counts(s.budget, group)
+			groups[group].observed.add(counts)
+			groups[group].unhealthy.add(counts.and(n.unhealthy))
+			groups[group].remediating.add(counts.and(n.remediating))
 		}
 	}
 	return groups
@@ -156,10 +156,10 @@ func (s *budgetCheck) checkGroup(name string, counts *groupCounts) {
 func (s *budgetCheck) lastBegun(group string) (last time.Time) {
 	for i := range s.begun {
 		one := &s.begun[i]
-		if one.rv > s.rv || (s.ledSince(one.at) && !s.saidToLeader(group, one.at)) || one.at.Before(last) || !s.now.Before(one.at.Add(s.budget.interval())) {
+		if one.rv > s.rv || (s.ledSince(one.at) && !s.saidToLeader(group, one.at)) || one.at.Before(last) || !s.now.Before(one.at.Add(s.budget.minInterval)) {
 			continue
 		}
-		if inGroup(s.budget, group, one.labels).surely && s.scopeKept(s.budgets[s.budget.Name], s.budget, one.answered.Add(-obeyTime), s.rv) {
+		if inGroup(s.budget, group, &one.identity).surely && s.scopeKept(s.budgets[s.budget.Name], s.budget, one.answered.Add(-obeyTime), s.rv) {
 			last = one.at
 		}
 	}
@@ -229,8 +229,8 @@ func (s *budgetCheck) allowed(group *v1alpha1.BudgetGroup) (allowed *int32) {
 	if spec.MaxConcurrent != nil {
 		atMost(share(*spec.MaxConcurrent, int(group.ObservedNodes)) - int(group.RemediatingNodes))
 	}
-	if b.interval() > 0 {
-		if atMost(1); group.LastStarted != nil && s.now.Before(group.LastStarted.Add(b.interval())) {
+	if b.minInterval > 0 {
+		if atMost(1); group.LastStarted != nil && s.now.Before(group.LastStarted.Add(b.minInterval)) {
 			atMost(0)
 		}
 	}

@@ -24,7 +24,7 @@ func newBudget(change ...func(*v1alpha1.RemediationBudget)) *Budget {
 	for _, c := range change {
 		c(object)
 	}
-	return NewBudget(object)
+	return NewBudget(object, true)
 }
 
 func byZone(b *v1alpha1.RemediationBudget) { b.Spec.TopologyKey = "zone" }
@@ -76,7 +76,7 @@ func TestBudgetBeginnings(t *testing.T) {
 	}
 	before := func(seconds float64, process string) func(*fixture) {
 		return func(s *fixture) {
-			s.begun = append(s.begun, begun{at: at(seconds), answered: at(seconds), rv: s.rv, name: "x", labels: s.labelsOf("x", window{known: at(99), rv: s.rv}), process: process})
+			s.begun = append(s.begun, begun{at: at(seconds), answered: at(seconds), rv: s.rv, name: "x", identity: s.identityOf("x", window{known: at(99), rv: s.rv}), process: process})
 		}
 	}
 	tests := map[string]struct {
@@ -137,7 +137,7 @@ func TestBudgetBeginnings(t *testing.T) {
 				setup(s)
 			}
 			w := window{nhc: "nhc", node: "n", known: at(99), nodeKnown: at(99), rv: s.next(), at: at(100), first: true}
-			require.Equal(t, tt.want, broke(s.budgetsAllow(w, asker{"n", s.labelsOf("n", w)}, request(100), false)))
+			require.Equal(t, tt.want, broke(s.budgetsAllow(w, asker{"n", s.identityOf("n", w)}, request(100), false)))
 			require.Equal(t, "n", s.begun[len(s.begun)-1].name, "it counts for what follows")
 		})
 	}
@@ -217,7 +217,7 @@ func waitingFixture(budget *Budget) *fixture {
 	}))
 	s.cr(past, newCR("m", "Reboot", "one"))
 	s.budget(past, budget)
-	s.begun = append(s.begun, begun{at: at(10), answered: at(10), rv: 1, name: "m", labels: s.labelsOf("m", window{known: at(99), rv: s.rv})})
+	s.begun = append(s.begun, begun{at: at(10), answered: at(10), rv: 1, name: "m", identity: s.identityOf("m", window{known: at(99), rv: s.rv})})
 	return s
 }
 

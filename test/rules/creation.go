@@ -29,7 +29,7 @@ func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 	findings = append(findings, j.stepInOrder(w, cr)...)
 	findings = append(findings, j.crContent(w, cr, event.Object)...)
 	if w.first {
-		findings = append(findings, j.budgetsAllow(w, asker{cr.Node, j.labelsOf(cr.Node, w)}, by, false)...)
+		findings = append(findings, j.budgetsAllow(w, asker{cr.Node, j.identityOf(cr.Node, w)}, by, false)...)
 		findings = append(findings, j.inOrder(w, by)...)
 	}
 	j.record(cr.Node, w.nhc, findings...)

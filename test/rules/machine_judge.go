@@ -85,7 +85,7 @@ func (j *Judge) judgeMachine(event Change, before *unstructured.Unstructured, by
 	if event.Object != nil {
 		machine = parseMachine(event.Object)
 	}
-	add(j.machines, event.Key, event.ResourceVersion, event.Time, machine)
+	j.addMachine(event.Key, event.ResourceVersion, event.Time, machine)
 	j.timelines.machine(event, last, machine, by)
 	if by == nil || last == nil || event.Gap {
 		return

@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,6 +76,9 @@ func parseMachine(object *unstructured.Unstructured) *Machine {
 type machineHistory struct {
 	followed bool
 	machines map[string]track[Machine]
+	// standing are the keys of the Machines that have ever stood for a name: that of their Node, or their
+	// own. They are sorted.
+	standing map[string][]string
 	mhcs     map[string]track[MHC]
 	// rounds are the leases that count the rounds of owners, by the uid of the owner.
 	rounds map[string]track[Rounds]
@@ -89,7 +93,19 @@ type machineHistory struct {
 }
 
 func newMachineHistory() machineHistory {
-	return machineHistory{machines: map[string]track[Machine]{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, byUs: map[types.UID]bool{}}
+	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, byUs: map[types.UID]bool{}}
+}
+
+// addMachine adds a version of a Machine, nil if it is gone.
+func (h *history) addMachine(key string, rv uint64, seen time.Time, machine *Machine) {
+	add(h.machines, key, rv, seen, machine)
+	if machine == nil {
+		return
+	}
+	name := slotName(machine)
+	if i, known := slices.BinarySearch(h.standing[name], key); !known {
+		h.standing[name] = slices.Insert(h.standing[name], i, key)
+	}
 }
 
 // machinesNaming returns the keys of Machines that may have named a Node in a window.

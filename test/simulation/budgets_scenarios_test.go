@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -147,4 +148,27 @@ func TestExhaustedFollowsWhatComesLater(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNeverJoined: of two Machines that have not joined in time, none is deleted where one may be not
+// healthy. Time alone makes them unhealthy: no event says so (spec B3.3, B3.5).
+func TestNeverJoined(t *testing.T) {
+	t.Parallel()
+	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+		m.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
+			*spec = v1alpha1.RemediationBudgetSpec{MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: machineNamespace}, MaxUnhealthy: new(intstr.FromInt32(1))}
+		})
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.NodeStartupTimeout = new("2m") })
+		set := m.newSet("workers", "worker")
+		first, second := m.addMachine(set, "a", ""), m.addMachine(set, "a", "")
+		unhealthy := func() int32 { return *m.budget("amber").Status.UnhealthyNodes }
+		m.sleep(time.Minute)
+		require.EqualValues(t, 0, unhealthy())
+		m.sleep(time.Minute + inTime)
+		require.EqualValues(t, 2, unhealthy())
+		for _, name := range []string{first, second} {
+			require.False(t, m.deleting(name))
+			require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", name))
+		}
+	})
 }

@@ -5,8 +5,10 @@ package simulation
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -69,11 +71,38 @@ func (c *cluster) describeBudget(name string) {
 	}
 }
 
-// randomScope decides which nodes count, and in which groups.
+// randomScope decides which nodes or Machines count, and in which groups.
 func (c *cluster) randomScope(spec *v1alpha1.RemediationBudgetSpec) {
+	spec.NodeSelector, spec.MachineSelector = nil, nil
+	if c.chance(c.aboutMachines()) {
+		c.randomMachines(spec)
+		return
+	}
 	spec.NodeSelector = oneOf(c, &metav1.LabelSelector{}, &metav1.LabelSelector{}, &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}},
 		&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: zoneKey, Operator: metav1.LabelSelectorOpExists}}})
 	spec.TopologyKey = oneOf(c, "", zoneKey)
+}
+
+// aboutMachines is the chance that a budget is about Machines. In a cluster without, it cannot be evaluated.
+func (c *cluster) aboutMachines() int {
+	if c.machines == nil {
+		return 3
+	}
+	return 50
+}
+
+// randomMachines decides which Machines count, and in which groups. Their pool may be another one than that
+// of their Node.
+func (c *cluster) randomMachines(spec *v1alpha1.RemediationBudgetSpec) {
+	spec.MachineSelector = &v1alpha1.BudgetMachineSelector{
+		Namespace: oneOf(c, machineNamespace, machineNamespace, machineNamespace, machineNamespace, machineNamespace, "elsewhere"),
+		Selector: oneOf(c, metav1.LabelSelector{}, metav1.LabelSelector{}, metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}},
+			metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "role", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"master"}}}}),
+	}
+	spec.TopologyKey = oneOf(c, "", "pool", "role")
+	if c.chance(5) {
+		spec.NodeSelector = &metav1.LabelSelector{} // From before it was validated.
+	}
 }
 
 // randomLimits decides what the budget bounds.
@@ -173,23 +202,43 @@ func (c *cluster) endSchedules() {
 var budgetCoverage = []string{
 	"event BudgetExhausted", "event BudgetAvailable", "event InvalidBudget", "condition Valid=False", "condition Exhausted=True",
 	"budget limits nothing", "budget allows none", "budget allows some", "budget of several groups",
+	"budget about Machines limits nothing", "budget about Machines allows none", "budget about Machines allows some",
+	"budget about Machines of several groups", "budget about Machines is exhausted", "budget about Machines is invalid",
+	"budget about Machines has counts, a NodeHealthCheck waits", "budget about Machines has counts, a MachineHealthCheck waits",
 }
 
 // noteBudget counts what a budget says.
 func (c *cluster) noteBudget(change *memapi.Change) {
-	status := &as[v1alpha1.RemediationBudget](change.Object).Status
+	budget := as[v1alpha1.RemediationBudget](change.Object)
+	status, what := &budget.Status, "budget "
 	for _, condition := range status.Conditions {
 		c.seen["condition "+condition.Type+"="+string(condition.Status)]++
 	}
+	if budget.Spec.MachineSelector != nil {
+		what = "budget about Machines "
+		if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionBudgetExhausted) {
+			c.seen[what+"is exhausted"]++
+		}
+		if meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionBudgetValid) {
+			c.seen[what+"is invalid"]++
+		}
+	}
 	switch allowed := status.RemediationsAllowed; {
 	case allowed == nil:
-		c.seen["budget limits nothing"]++
+		c.seen[what+"limits nothing"]++
 	case *allowed == 0:
-		c.seen["budget allows none"]++
+		c.seen[what+"allows none"]++
 	default:
-		c.seen["budget allows some"]++
+		c.seen[what+"allows some"]++
 	}
 	if len(status.Groups) > 1 {
-		c.seen["budget of several groups"]++
+		c.seen[what+"of several groups"]++
+	}
+}
+
+// noteWaiting counts who waits for the numbers of a budget about Machines.
+func (c *cluster) noteWaiting(who string, decision *v1alpha1.Decision) {
+	if decision.Reason == v1alpha1.DecidedBudgetExhausted && strings.Contains(decision.Message, " Machines are ") {
+		c.seen["budget about Machines has counts, a "+who+" waits"]++
 	}
 }

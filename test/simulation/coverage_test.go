@@ -58,6 +58,7 @@ func (c *cluster) noteStatus(change *memapi.Change) {
 	for i := range status.UnhealthyNodes {
 		if decision := status.UnhealthyNodes[i].Decision; decision != nil {
 			c.seen["decision "+string(decision.Reason)]++
+			c.noteWaiting("NodeHealthCheck", decision)
 		}
 	}
 }

@@ -49,6 +49,7 @@ func (c *cluster) noteMachines(change *memapi.Change) {
 	for i := range status.UnhealthyMachines {
 		entry := &status.UnhealthyMachines[i]
 		c.seen["decision about a Machine "+string(entry.Decision.Reason)]++
+		c.noteWaiting("MachineHealthCheck", &entry.Decision)
 		if entry.Trigger != nil {
 			c.seen["trigger "+entry.Trigger.Reason]++
 		}

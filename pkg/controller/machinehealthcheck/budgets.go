@@ -54,6 +54,21 @@ func (c *Controller) admit(s *snapshot, plans []machinehealth.Plan, now time.Tim
 	return reserved
 }
 
+// noteVerdicts has RemediationBudgets count anew the targets that are judged otherwise than at the last
+// sync: no event says so where time alone or a live read has changed that.
+func (c *Controller) noteVerdicts(s *snapshot) {
+	now := sets.New[string]()
+	for i := range s.targets {
+		if t := &s.targets[i]; !t.Unselected && notHealthy(t.Verdict.State) {
+			now.Insert(slotName(t.Machine))
+		}
+	}
+	for name := range now.SymmetricDifference(s.state.notHealthy) {
+		c.Budgets.NodeChanged(name)
+	}
+	s.state.notHealthy = now
+}
+
 // unhealthySince returns when a target became unhealthy, or was first seen to be.
 func (s *snapshot) unhealthySince(t *machinehealth.Target, now time.Time) time.Time {
 	if !t.Verdict.Deadline.IsZero() {
@@ -231,9 +246,13 @@ func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev
 	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 	return slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
 		criteria := c.criteriaOf(check)
-		state := criteria.Judge(machine, c.cachedNodeState(machine), conditions, false, c.Clock.Now()).State
-		return criteria.Selects(machine) && (state == machinehealth.SoonUnhealthy || state == machinehealth.Unhealthy)
+		return criteria.Selects(machine) && notHealthy(criteria.Judge(machine, c.cachedNodeState(machine), conditions, false, c.Clock.Now()).State)
 	})
+}
+
+// notHealthy reports whether a target counts as not healthy for its state alone (spec B3.1).
+func notHealthy(state machinehealth.State) bool {
+	return state == machinehealth.SoonUnhealthy || state == machinehealth.Unhealthy
 }
 
 // MachineOf returns the Machine of a Node, or the one that a name stands for, as RemediationBudgets

@@ -42,7 +42,9 @@ type checkState struct {
 	own map[types.UID]bool
 	// machines are those of the last sync, by name, nil before the first one.
 	machines map[string]*machinehealth.Machine
-	attempts attempts.Attempts[string]
+	// notHealthy are the names of the targets that were judged unhealthy, or soon, at the last sync.
+	notHealthy sets.Set[string]
+	attempts   attempts.Attempts[string]
 }
 
 // known reports whether a Machine was there at the last sync of this process.
@@ -114,6 +116,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	}
 	plans := machinehealth.NewPlans(&s.policy, s.targets, now)
 	c.limit(s, plans, now)
+	c.noteVerdicts(s)
 	reserved := c.admit(s, plans, now)
 	summary := &s.policy.Summary
 	klog.FromContext(ctx).V(4).Info("Syncing", "expected", summary.Expected, "healthy", summary.Healthy, "limit", summary.Limit, "ignored", summary.Ignored, "targets", len(plans))

@@ -1,0 +1,143 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// identity is as what a node, or a Machine without one, may have counted: by the labels of the Node, or
+// by the Machine that stands for it.
+type identity struct {
+	labels   []labels.Set
+	machines []machineIdentity
+}
+
+// machineIdentity is what budgets have to know of a Machine. The zero value stands for none.
+type machineIdentity struct {
+	namespace string
+	labels    labels.Set
+}
+
+func (m machineIdentity) isNone() bool { return m.namespace == "" }
+
+// place is where a budget counts something: in a group, if it selects it.
+type place struct {
+	group    string
+	selected bool
+}
+
+// places returns where a budget may count something: a budget about Machines by its Machine, others by
+// its Node.
+func (b *Budget) places(of *identity) (places []place) {
+	add := func(set labels.Set, exists bool) {
+		group, selected := b.group(set)
+		places = append(places, place{group, exists && selected})
+	}
+	if b.machineNamespace == "" {
+		for _, set := range of.labels {
+			add(set, true)
+		}
+		return places
+	}
+	for _, machine := range of.machines {
+		add(machine.labels, machine.namespace == b.machineNamespace)
+	}
+	return places
+}
+
+// inGroup is what is known about whether something counts in a group of a budget, if it counts.
+func inGroup(b *Budget, group string, of *identity) certainty {
+	places := b.places(of)
+	c := certainty{surely: len(places) > 0}
+	for _, p := range places {
+		matches := p.selected && p.group == group
+		c.surely, c.maybe = c.surely && matches, c.maybe || matches
+	}
+	return c
+}
+
+// identityOf returns as what a name may have counted.
+func (h *history) identityOf(name string, w window) identity {
+	return identity{labels: h.labelsOf(name, w), machines: h.machinesOf(name, w)}
+}
+
+// labelsOf returns the labels with which a node may have counted. One that is gone counts with those
+// that it had last, or with none after a restart (spec B3.2).
+func (h *history) labelsOf(name string, w window) (possible []labels.Set) {
+	for _, node := range h.nodes[name].during(w.known, w.rv) {
+		if node != nil {
+			possible = append(possible, node.Labels)
+			continue
+		}
+		possible = append(possible, labels.Set{})
+		for _, v := range slices.Backward(h.nodes[name]) {
+			if v.rv <= w.rv && v.object != nil {
+				possible = append(possible, v.object.Labels)
+				break
+			}
+		}
+	}
+	return possible
+}
+
+// machinesOf returns the Machines that may have stood for a name: the first one by its own name of those
+// that have that Node (spec B3.5). If there is none for certain, it may be one that did before, or none.
+func (h *history) machinesOf(name string, w window) (possible []machineIdentity) {
+	for _, key := range h.standing[name] {
+		versions := h.machines[key].during(w.known, w.rv)
+		for _, machine := range versions {
+			if standsFor(name, machine) {
+				possible = append(possible, machineIdentity{machine.Namespace, machine.Labels})
+			}
+		}
+		if all(versions, func(machine *Machine) bool { return standsFor(name, machine) }) {
+			return possible
+		}
+	}
+	for _, key := range h.standing[name] {
+		possible = append(possible, h.lastStood(key, name, w.rv)...)
+	}
+	return append(possible, machineIdentity{})
+}
+
+func standsFor(name string, machine *Machine) bool {
+	return machine != nil && slotName(machine) == name
+}
+
+// recent is for how long something may have been overlooked because it has changed again since.
+const recent = 2 * time.Minute
+
+// lastStood returns as what a Machine stood for a name in the last while in which it did.
+func (h *history) lastStood(key, name string, until uint64) (possible []machineIdentity) {
+	var end time.Time
+	for _, v := range slices.Backward(h.machines[key]) {
+		switch {
+		case v.rv > until:
+		case standsFor(name, v.object):
+			possible = append(possible, machineIdentity{v.object.Namespace, v.object.Labels})
+			if v.seen.Before(end.Add(-recent)) {
+				return possible
+			}
+		case len(possible) == 0:
+			end = v.seen
+		default:
+			return possible
+		}
+	}
+	return possible
+}
+
+// machineStands is what is known about whether a Machine stands for a name.
+func (h *history) machineStands(name string, w window) (c certainty) {
+	for _, key := range h.standing[name] {
+		versions := h.machines[key].during(w.known, w.rv)
+		stands := func(machine *Machine) bool { return standsFor(name, machine) }
+		c = c.or(certainty{all(versions, stands), some(versions, stands)})
+	}
+	return c
+}
