@@ -224,7 +224,8 @@ func (h *history) intervalRefuses(b *Budget, group string, q question) refusal {
 			if cr == nil || len(cr.Owners)+len(cr.Checks) == 0 || cr.Node == q.name {
 				continue
 			}
-			note(cr.Created, cr.String(), certainty{existed(versions) && len(cr.Owners) > 0 && h.referenced(cr, q.window) && h.firstOf(cr, q.window) && h.surelyIn(b, group, cr.Node, q), true})
+			unread := !cr.ByController && h.startedSince(q.at.Add(-startTime))
+			note(cr.Created, cr.String(), certainty{existed(versions) && !unread && len(cr.Owners) > 0 && h.referenced(cr, q.window) && h.firstOf(cr, q.window) && h.surelyIn(b, group, cr.Node, q), true})
 		}
 	}
 	return r

@@ -93,6 +93,14 @@ func (h *history) budgetNodes(w window, by string) []budgetNode {
 // certain, whether or not its cache shows it.
 const ownMoment = 30 * time.Second
 
+// startTime is how long after its start a process may not have read all kinds of CRs.
+const startTime = 5 * time.Second
+
+// startedSince reports whether a process has started after an instant.
+func (h *history) startedSince(at time.Time) bool {
+	return slices.ContainsFunc(h.activity.starts, at.Before)
+}
+
 // remediatedByAny is what is known about whether a node had a CR of some NodeHealthCheck.
 func (h *history) remediatedByAny(name string, w window, by string) (c certainty) {
 	for key := range h.crsOf[name] {
@@ -100,8 +108,8 @@ func (h *history) remediatedByAny(name string, w window, by string) (c certainty
 		versions := h.crs[key].during(w.known, w.rv)
 		c.maybe = c.maybe || some(versions, own)
 		last := h.crs[key].at(w.rv)
-		if !own(last) || !h.referenced(last, w) {
-			continue
+		if !own(last) || !h.referenced(last, w) || (!last.ByController && h.startedSince(w.at.Add(-startTime))) {
+			continue // Of a CR that users have created, status does not tell before its kind has been read.
 		}
 		justBegun := by != "" && last.Process == by && w.at.Sub(last.Created) < ownMoment
 		c.surely = c.surely || all(versions, own) || justBegun

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -188,6 +189,18 @@ func (c *cluster) calmBudgets() {
 				}
 			})
 		}
+	}
+}
+
+// failInTurn has all nodes fail, one after the other, so that those that wait for a budget then have been
+// unhealthy for different times. They get its places when other nodes recover.
+func (c *cluster) failInTurn() {
+	c.log("=== all nodes fail in turn")
+	names := c.nodeNames()
+	c.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for _, name := range names {
+		c.setReady(name, corev1.ConditionUnknown)
+		c.sleep(oneOf(c, 5*time.Second, 20*time.Second, time.Minute))
 	}
 }
 

@@ -126,6 +126,9 @@ func (c *cluster) simulate() {
 	}
 	c.walk(walk)
 	c.calm()
+	if c.budgeted && c.chance(50) {
+		c.failInTurn()
+	}
 	c.log("=== calm: the remediators do nothing")
 	c.settle(rest)
 	if c.chance(10) {
