@@ -56,7 +56,7 @@ var budgetBugs = []bug{
 		old: "	return yields && now.Before(since.Add(yieldFor))\n", new: "	return yields && now.Before(since)\n",
 	},
 	{
-		name: "the node that became unhealthy last comes first", rule: "B4.1", file: inBudgets + "admit.go", unit: inBudgets,
+		name: "the node that became unhealthy last comes first", rule: "B4.1", file: inBudgets + "admit.go",
 		old: "w.Since.Compare(other.Since)", new: "other.Since.Compare(w.Since)",
 	},
 	// Budgets about Machines.

@@ -193,7 +193,7 @@ func (c *cluster) calmBudgets() {
 }
 
 // failInTurn has all nodes fail, one after the other, so that those that wait for a budget then have been
-// unhealthy for different times. They get its places when other nodes recover.
+// unhealthy for different times.
 func (c *cluster) failInTurn() {
 	c.log("=== all nodes fail in turn")
 	names := c.nodeNames()
@@ -201,6 +201,27 @@ func (c *cluster) failInTurn() {
 	for _, name := range names {
 		c.setReady(name, corev1.ConditionUnknown)
 		c.sleep(oneOf(c, 5*time.Second, 20*time.Second, time.Minute))
+	}
+}
+
+// recoverInTurn has budgets admit one remediation at a time, and what is under remediation recover. Those
+// that wait follow one by one, in their order.
+func (c *cluster) recoverInTurn() {
+	c.log("=== what is under remediation recovers")
+	for _, object := range c.server.List(budgets) {
+		c.changeBudget(object.GetName(), func(spec *v1alpha1.RemediationBudgetSpec) {
+			spec.MaxUnhealthy, spec.MaxConcurrent, spec.MinInterval, spec.Schedules = nil, new(intstr.FromInt32(1)), nil, nil
+		})
+	}
+	for range 8 {
+		c.sleep(oneOf(c, 5*time.Second, 40*time.Second))
+		for _, cr := range c.crs() {
+			if c.node(cr.Node) != nil {
+				c.heal(cr.Node)
+			}
+		}
+		c.sleep(oneOf(c, 5*time.Second, 40*time.Second))
+		c.release()
 	}
 }
 

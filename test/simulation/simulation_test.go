@@ -126,7 +126,8 @@ func (c *cluster) simulate() {
 	}
 	c.walk(walk)
 	c.calm()
-	if c.budgeted && c.chance(50) {
+	turns := c.budgeted && c.chance(50)
+	if turns {
 		c.failInTurn()
 	}
 	c.log("=== calm: the remediators do nothing")
@@ -134,6 +135,9 @@ func (c *cluster) simulate() {
 	if c.chance(10) {
 		c.log("=== two days later")
 		c.idle(v1alpha1.OldRemediationAge)
+	}
+	if turns {
+		c.recoverInTurn()
 	}
 	c.log("=== all nodes are healthy")
 	c.cure()
