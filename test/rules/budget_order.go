@@ -18,7 +18,7 @@ const calmFor = 65 * time.Second
 // longer and waits for that place (spec B4.1). Only those that wait for certain are looked at.
 func (j *Judge) inOrder(w window, by *Request) (findings []finding) {
 	since, known := j.unhealthySince(j.nhcs[w.nhc].at(w.rv), w.node, w.known, w.rv)
-	if len(j.budgets) == 0 || !known || j.disturbedSince(w.at.Add(-calmFor), by) {
+	if len(j.budgets) == 0 || !known || j.disturbedSince(w.at.Add(-calmFor), by) || j.hadPlace(w, by) {
 		return nil
 	}
 	for _, track := range j.nhcs {
@@ -37,6 +37,14 @@ func (j *Judge) inOrder(w window, by *Request) (findings []finding) {
 		}
 	}
 	return findings
+}
+
+// hadPlace reports whether a node whose remediation has begun may have been under remediation before: then
+// it takes no place.
+func (j *Judge) hadPlace(w window, by *Request) bool {
+	before := w
+	before.rv--
+	return slices.ContainsFunc(j.budgetNodes(before, by.UserAgent), func(n budgetNode) bool { return n.name == w.node && n.remediating.maybe })
 }
 
 // disturbedSince reports whether a fault or another leader may have kept anybody from looking in time.

@@ -34,8 +34,11 @@ func TestBudgetOrder(t *testing.T) {
 			s.noCR(at(150), newCR("old", "Reboot", "one"))
 		}, nil},
 		"it has just recovered": {func(s *fixture) { s.node(at(199.5), newNode("old", "True", at(10))) }, nil},
-		"the leader is new":     {func(s *fixture) { s.Led(at(190)) }, nil},
-		"something went wrong":  {func(s *fixture) { s.EndFault(at(150), s.BeginFault(at(140), "test", Tolerance{})) }, nil},
+		"it is under remediation already": {func(s *fixture) {
+			s.cr(past, newCR("young", "Reboot", "two"))
+		}, nil},
+		"the leader is new":    {func(s *fixture) { s.Led(at(190)) }, nil},
+		"something went wrong": {func(s *fixture) { s.EndFault(at(150), s.BeginFault(at(140), "test", Tolerance{})) }, nil},
 		"it is as old": {func(s *fixture) {
 			s.node(past, newNode("young", "False", at(10)))
 		}, nil},
