@@ -87,6 +87,8 @@ type cluster struct {
 	counts map[string]uint64
 	// disturbed is when the controller has recovered from what went wrong.
 	disturbed time.Time
+	// slow is how long reading a resource takes.
+	slow map[string]time.Duration
 	// staleBy is how stale first lists are.
 	staleBy time.Duration
 	// deathIn is the number of requests of the leader until it dies, 0 if it does not.

@@ -33,6 +33,9 @@ func (c *cluster) intercept(r *replica) func(memapi.Request) memapi.Fault {
 			Before: time.Duration(1+random.IntN(8_000_000)) * time.Nanosecond,
 			After:  time.Duration(1+random.IntN(2_000_000)) * time.Nanosecond,
 		}
+		if request.Verb == "list" || request.Verb == "watch" {
+			fault.Before += c.slow[request.Resource.Resource]
+		}
 		if c.staleBy > 0 {
 			fault.StaleBy = c.staleBy
 		}

@@ -327,3 +327,29 @@ func TestRoundOfOneSync(t *testing.T) {
 		require.Equal(t, 1, written, "M14.4: which is written once")
 	})
 }
+
+// TestRemediationsUnread: a new process begins nothing for a Machine before it knows whether another
+// MachineHealthCheck is at work on it (spec M7.4).
+func TestRemediationsUnread(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("first", "a", func(mhc *v1beta1.MachineHealthCheck) {
+			mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
+		})
+		m.addMHC("second", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &c.references()[0] })
+		c.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(time.Minute)
+		require.Len(t, c.crs(), 1)
+		m.changeMHC("first", func(mhc *v1beta1.MachineHealthCheck) { delete(mhc.Annotations, v1beta1.AnnotationPaused) })
+		m.sleep(time.Minute)
+		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
+		c.leader().die(c.ctx)
+		c.replicas = nil
+		c.slow = map[string]time.Duration{c.kinds[0].crs().Resource: 5 * time.Second}
+		m.sleep(time.Minute)
+		require.False(t, m.deleting(machine))
+		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
+	})
+}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -185,6 +186,20 @@ func (c *Controller) enqueueNamespace(namespace string) {
 	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
 	for _, check := range checks {
 		c.enqueue(keyOf(check))
+	}
+}
+
+// enqueueNamespacesOf adds MachineHealthChecks by their keys, and those that may share Machines with them.
+func (c *Controller) enqueueNamespacesOf(keys []string) {
+	c.enqueueOwners(keys) // Also those that are gone.
+	namespaces := sets.New[string]()
+	for _, key := range keys {
+		if name, err := cache.ParseObjectName(key); err == nil {
+			namespaces.Insert(name.Namespace)
+		}
+	}
+	for namespace := range namespaces {
+		c.enqueueNamespace(namespace)
 	}
 }
 

@@ -49,7 +49,7 @@ func (c *Controller) watchKinds() {
 	remediations.Name, remediations.Indexers = "machine-remediations", crIndexers
 	remediations.Verbs = []string{"get", "list", "watch", "create", "delete"}
 	remediations.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseCR(u) }
-	remediations.Handler, remediations.Changed = c.remediationHandler(), c.enqueueOwners
+	remediations.Handler, remediations.Changed = c.remediationHandler(), c.enqueueNamespacesOf
 	c.remediations = watches.NewSet(remediations)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // observeOthers finds out which other health checks are about the same Machines (spec M7.4, M4.4).
@@ -46,6 +47,20 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 			}
 		}
 	}
+}
+
+// othersRead returns watches.ErrPending as long as it is not known for which Machines other MachineHealthChecks
+// of the namespace have CRs (spec M7.4).
+func (c *Controller) othersRead(namespace string) error {
+	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
+	for _, check := range checks {
+		for kind := range c.remediations.Wanted(keyOf(check).String()) {
+			if _, err := c.remediations.Cache(kind); err == watches.ErrPending { //nolint:errorlint // The bare one: with a cause nobody waits.
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // otherCheck is another MachineHealthCheck of the namespace.

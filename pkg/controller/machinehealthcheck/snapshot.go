@@ -72,6 +72,9 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	if err := c.readable(criteria.API); err != nil {
 		return nil, err
 	}
+	if err := c.othersRead(check.Namespace); err != nil {
+		return nil, err
+	}
 	machines, err := c.machinesIn(check.Namespace, criteria.API)
 	if err != nil {
 		return nil, err
