@@ -84,6 +84,10 @@ var machineBugs = []bug{
 		old: "		if !other.summary.Allowed() {\n			return true\n		}\n", new: "",
 	},
 	{
+		name: "a new process does not know who is at work", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
+		old: "err == watches.ErrPending { //nolint:errorlint // The bare one: with a cause nobody waits.\n				return err\n", new: "err == watches.ErrPending { //nolint:errorlint // The bare one: with a cause nobody waits.\n				continue\n",
+	},
+	{
 		name: "a lease is released before the Machine is gone", rule: "M10.3", file: inMachineController + "targets.go",
 		old: " && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {\n", new: " {\n",
 	},

@@ -50,11 +50,12 @@ func (j *Judge) machineCRContent(w window, cr *CR, object *unstructured.Unstruct
 	return finding{"M12.2", cr.String() + " is not as its Machine and its template say"}
 }
 
-// noOtherOwn judges that the Machine had no own CR of the MachineHealthCheck (spec P9).
+// noOtherOwn judges that the Machine had no own CR of the MachineHealthCheck (spec P9) that the process can
+// know of.
 func (j *Judge) noOtherOwn(w window, created *CR) finding {
 	for key := range j.crsOfMachine[created.Machine] {
 		cr := j.crs[key].at(w.rv - 1)
-		if cr != nil && cr.UID != created.UID && cr.CheckedBy(created.Checks[0]) && cr.ByController && existed(j.crs[key].during(w.known, w.rv-1)) {
+		if cr != nil && cr.UID != created.UID && cr.CheckedBy(created.Checks[0]) && cr.ByController && existed(j.crs[key].during(w.known, w.rv-1)) && !j.snapshotOf(w).stale(cr) {
 			return finding{"P9", created.String() + " is created while " + cr.String() + " exists"}
 		}
 	}
