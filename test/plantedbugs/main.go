@@ -178,7 +178,7 @@ func (p *plant) caughtBy(ctx context.Context, tests, dir, name string, args ...s
 }
 
 // violation finds the rule that was broken in the output of a test: a line that names one.
-var violation = regexp.MustCompile(`(?m)^.*\b(?:M?[0-9]+[a-d]?\.[0-9]+|P[0-9]+): .*$`)
+var violation = regexp.MustCompile(`(?m)^.*\b(?:[BM]?[0-9]{1,2}[a-d]?\.[0-9]{1,2}|P[0-9]+): .*$`)
 
 // firstViolation returns the first line of an output that names a broken rule, or else the
 // first one that names a failure.

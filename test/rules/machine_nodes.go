@@ -34,11 +34,11 @@ func (j *Judge) unclaimed(w window) finding {
 		busy := func(machine *Machine) bool {
 			return named(machine) && machine.Has(v1beta1.AnnotationExternalRemediation)
 		}
-		if all(machines, busy) && j.byUs[j.machines[key].at(w.rv).UID] {
+		if all(machines, busy) && j.byUs[j.machines[key].at(w.rv).UID] && !j.leaseSpoiled(key, busy, w) {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is under external remediation"}
 		}
 		deleted := func(machine *Machine) bool { return named(machine) && machine.Deleting }
-		if all(machines, deleted) && j.byUs[j.machines[key].at(w.rv).UID] && !j.leaseSpoiled(key, w) {
+		if all(machines, deleted) && j.byUs[j.machines[key].at(w.rv).UID] && !j.leaseSpoiled(key, deleted, w) {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is being deleted by a MachineHealthCheck"}
 		}
 	}
@@ -108,15 +108,15 @@ func (s *settledCheck) checkConflict() {
 }
 
 // leaseSpoiled reports whether the lease of a MachineHealthCheck has been incomplete since its Machine is
-// being deleted: somebody else has changed it, so that it holds nobody off (spec 14.3). A MachineHealthCheck
-// that is gone does not take it again.
-func (j *Judge) leaseSpoiled(machine string, w window) bool {
+// being remediated: somebody else has changed it, so that it holds nobody off (spec 14.3). A
+// MachineHealthCheck that is gone, or does not select the Machine any more, need not take it again.
+func (j *Judge) leaseSpoiled(machine string, remediated func(*Machine) bool, w window) bool {
 	since := w.known
 	for _, version := range slices.Backward(j.machines[machine]) {
 		if version.rv > w.rv {
 			continue
 		}
-		if version.object == nil || !version.object.Deleting {
+		if version.object == nil || !remediated(version.object) {
 			break
 		}
 		since = version.seen
