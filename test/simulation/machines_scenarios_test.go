@@ -353,3 +353,22 @@ func TestRemediationsUnread(t *testing.T) {
 		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
 	})
 }
+
+// TestDeletedBeforeShown: the CR of a MachineHealthCheck that is deleted goes, also if no cache shows it by
+// then (spec M3.5).
+func TestDeletedBeforeShown(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &c.references()[0] })
+		m.sleep(inTime)
+		c.beginLag(c.kinds[0].crs(), 5*time.Second)
+		c.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(31 * time.Second)
+		require.Len(t, c.crs(), 1)
+		c.server.Delete("user", mhcs, machineKey("east"))
+		m.sleep(time.Minute)
+		require.Empty(t, c.crs())
+	})
+}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -59,11 +60,8 @@ type snapshot struct {
 // not be read, and a *staleness.Error if a cache does not show yet what the last sync has written.
 func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthCheck, now time.Time) (*snapshot, error) {
 	key := keyOf(check)
-	if behind := c.writes.Check(key.String(), c.storeOf); len(behind) > 0 {
-		if c.Clock.Since(behind[0].Since) < staleMax {
-			return nil, behind[0]
-		}
-		c.writes.Forget(key.String())
+	if err := c.caughtUp(key); err != nil {
+		return nil, err
 	}
 	if err := c.Budgets.Ready(); err != nil {
 		return nil, err
@@ -99,6 +97,18 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	c.observeUpgrade(s)
 	c.observeOthers(s, now)
 	return s, c.observeHeldLeases(s)
+}
+
+// caughtUp returns a *staleness.Error as long as a cache does not show what was written for a
+// MachineHealthCheck, but for not too long.
+func (c *Controller) caughtUp(key cache.ObjectName) error {
+	if behind := c.writes.Check(key.String(), c.storeOf); len(behind) > 0 {
+		if c.Clock.Since(behind[0].Since) < staleMax {
+			return behind[0]
+		}
+		c.writes.Forget(key.String())
+	}
+	return nil
 }
 
 // ownerOf returns a MachineHealthCheck as owner.
