@@ -146,10 +146,15 @@ func (c *Controller) claimsChanged() {
 func (c *Controller) wantKinds(check *v1beta1.MachineHealthCheck) {
 	key := keyOf(check).String()
 	templates, crs := map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupVersionKind][]types.NamespacedName{}
-	if criteria := c.criteriaOf(check); criteria.Template != nil && criteria.Problem == "" {
+	if criteria := c.criteriaOf(check); criteria.Template != nil {
 		kind := criteria.Template.GroupVersionKind()
-		templates[kind] = []types.NamespacedName{{Namespace: check.Namespace, Name: criteria.Template.Name}}
-		crs[remediationKind(kind)] = nil
+		if criteria.Problem == "" {
+			templates[kind] = []types.NamespacedName{{Namespace: check.Namespace, Name: criteria.Template.Name}}
+		}
+		// An invalid spec ends no remediation: what has begun before is to be known (spec M3.4).
+		if of := remediationKind(kind); of.Version != "" && of.Kind != "" && of.Kind != kind.Kind {
+			crs[of] = nil
+		}
 	}
 	maps.Copy(crs, c.kindsWithCRs(key))
 	c.templates.Want(key, templates)
