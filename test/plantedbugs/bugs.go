@@ -75,8 +75,8 @@ var bugs = []bug{
 		old: "	changed := func(template *object.Template) { c.enqueue(c.referringTo(template)) }\n", new: "	changed := func(template *object.Template) { _ = c.referringTo(template) }\n",
 	},
 	{
-		name: "nothing wakes a node that becomes unhealthy by time alone", rule: "21.3", file: inController + "evaluate.go",
-		old: "	e.recheck = health.Earliest(e.recheck, e.summary.Recheck)\n", new: "",
+		name: "nothing wakes a node that becomes unhealthy by time alone", rule: "21.3", file: "pkg/evaluation/evaluation.go",
+		old: "	r.Recheck = health.Earliest(r.Recheck, r.Summary.Recheck)\n", new: "",
 	},
 	{
 		name: "a plan's next instant is forgotten", rule: "P2", file: inController + "report.go",
@@ -96,8 +96,8 @@ var bugs = []bug{
 		old: "		return (int(parsed)*total + 99) / 100, true\n", new: "		return int(parsed) * total / 100, true\n",
 	},
 	{
-		name: "a node under remediation counts as healthy once its conditions are", rule: "7.6", file: inController + "evaluate.go",
-		old: "		e.summary.Add(node.Verdict, remediated)\n", new: "		e.summary.Add(node.Verdict, false)\n",
+		name: "a node under remediation counts as healthy once its conditions are", rule: "7.6", file: "pkg/evaluation/evaluation.go",
+		old: "		r.Summary.Add(node.Verdict, remediated)\n", new: "		r.Summary.Add(node.Verdict, false)\n",
 	},
 	{
 		name: "durations are cut to half", rule: "7.2", file: "pkg/health/health.go",

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/batch"
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
@@ -21,7 +22,7 @@ import (
 // act carries out one batch of plans where nothing begins, then one batch of the others (spec 8.4),
 // beside which the few control plane nodes are tried one after the other. It returns what became of
 // each in the same order. The failure of one node leaves the others alone.
-func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans []remediation.NodePlan) []remediation.NodeResult {
+func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result, plans []remediation.NodePlan) []remediation.NodeResult {
 	results := make([]remediation.NodeResult, len(plans))
 	var ending, beginning, controlPlane []remediation.NodeResult
 	for i := range plans {
@@ -40,7 +41,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation, plans 
 			beginning = append(beginning, results[i])
 		}
 	}
-	actor := c.newActor(s, &e.policy)
+	actor := c.newActor(s, &e.Policy)
 	carryOut := func(plan *remediation.NodePlan) remediation.Outcome { return actor.carryOut(ctx, plan) }
 	c.actOn(ending, carryOut)
 	var wg sync.WaitGroup

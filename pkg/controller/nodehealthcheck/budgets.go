@@ -13,6 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -22,26 +23,9 @@ func claimantOf(nhc string) budget.Claimant { return budget.Claimant{Kind: v1alp
 // admit withholds the first CR of the candidates that a RemediationBudget refuses (spec B1). It
 // returns the nodes of the others that begin: they have a reservation until endReservations.
 func (c *Controller) admit(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
-	var candidates []budget.Candidate
-	for i := range plans {
-		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
-			candidates = append(candidates, budget.Candidate{Node: plan.Node.Name, Since: plan.Node.Verdict.Deadline, Begins: plan.Creates()})
-		}
-	}
-	refusals, revision := c.budgets.Admit(claimantOf(s.nhc.Name), candidates)
+	refusals, revision := c.budgets.Admit(claimantOf(s.nhc.Name), limits.Candidates(plans))
 	s.budgetRevision = revision
-	for i := range plans {
-		plan := &plans[i]
-		if !plan.Candidate || plan.Withheld != nil {
-			continue
-		}
-		if refusal := refusals[plan.Node.Name]; refusal != nil {
-			policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
-		} else if plan.Creates() {
-			reserved = append(reserved, plan.Node.Name)
-		}
-	}
-	return reserved
+	return limits.Refuse(policy, plans, refusals, now)
 }
 
 // endReservations says what became of the nodes that were admitted.
@@ -49,17 +33,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 	if len(reserved) == 0 {
 		return
 	}
-	ends := make(map[string]budget.Result, len(results))
-	for _, result := range results {
-		switch {
-		case result.Outcome.NewCR() != nil:
-			ends[result.Plan.Node.Name] = budget.Begun
-		case result.Outcome.Result == remediation.Unknown:
-			ends[result.Plan.Node.Name] = budget.Uncertain
-		case result.Outcome.Result != remediation.Deferred:
-			ends[result.Plan.Node.Name] = budget.Rejected
-		}
-	}
+	ends := limits.Ends(results)
 	for _, node := range reserved {
 		c.budgets.End(claimantOf(s.nhc.Name), node, ends[node])
 	}

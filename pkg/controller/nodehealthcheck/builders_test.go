@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -101,8 +102,8 @@ func testSnapshot(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *snapsho
 	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes), claim: noMachineHealthChecks{}.ClaimOf}
 	for _, node := range nodes {
 		observed := remediation.Node{Name: node.Name, UID: node.UID}
-		facts := factsOf(node)
-		observed.Constraints.NodeConstraints = constraintsOf(node, &facts, s.selects(node), "")
+		facts := evaluation.FactsOf(node)
+		observed.Constraints.NodeConstraints = evaluation.ConstraintsOf(node, &facts, s.selects(node), "")
 		s.nodes, s.objects = append(s.nodes, observed), append(s.objects, node)
 	}
 	return s
@@ -204,7 +205,7 @@ func newStory(t *testing.T, changes ...func(*v1alpha1.NodeHealthCheck)) *story {
 	registry := prometheus.NewRegistry()
 	metrics, err := newMetrics(registry)
 	require.NoError(t, err)
-	s := &story{nhc: testCheck(changes...), now: epoch, metrics: metrics, registry: registry, observe: func(w *observed) { w.gate.Open = true }}
+	s := &story{nhc: testCheck(changes...), now: epoch, metrics: metrics, registry: registry, observe: func(w *observed) { w.Gate.Open = true }}
 	s.restart()
 	return s
 }
@@ -218,14 +219,14 @@ func (s *story) restart() {
 // observed is what a sync has observed and evaluated.
 type observed struct {
 	*snapshot
-	*evaluation
+	*evaluation.Result
 }
 
 // result returns the result of a sync that sees these parts.
 func (s *story) result(parts ...part) *syncResult {
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.plan.Node.Name, b.plan.Node.Name) })
-	sn, e := &snapshot{nhc: s.nhc.DeepCopy(), state: s.state}, &evaluation{}
-	sn.templates.steps = remediation.Steps(&s.nhc.Spec)
+	sn, e := &snapshot{nhc: s.nhc.DeepCopy(), state: s.state}, &evaluation.Result{}
+	sn.templates.Steps = remediation.Steps(&s.nhc.Spec)
 	for _, p := range parts {
 		if p.plan.Node.DeletionRequested == nil {
 			p.plan.Node.DeletionRequested = s.state.deletionRequested
@@ -236,10 +237,10 @@ func (s *story) result(parts ...part) *syncResult {
 			exclusion, labelled := p.node.Labels[v1alpha1.LabelExclude]
 			p.plan.Node.ExclusionIgnored = labelled && exclusion == ""
 			if !p.plan.Node.Constraints.Unselected {
-				e.summary.Observed++
+				e.Summary.Observed++
 			}
 			if p.plan.Node.Verdict.State == health.Unhealthy {
-				e.summary.Unhealthy++
+				e.Summary.Unhealthy++
 			}
 		}
 		sn.nodes, sn.objects = append(sn.nodes, *p.plan.Node), append(sn.objects, p.node)
@@ -252,9 +253,8 @@ func (s *story) result(parts ...part) *syncResult {
 	}
 	s.observe(&observed{sn, e})
 	sn.objects = append(sn.objects, make([]*corev1.Node, len(sn.nodes)-len(sn.objects))...)
-	e.upgrading = e.upgrading || sn.platform.progressing
-	e.policy = newPolicy(sn)
-	e.constrain(sn)
+	e.Upgrading = e.Upgrading || sn.platform.progressing
+	e.SetPolicy(sn.input())
 	return newSyncResult(sn, e, results, s.now)
 }
 

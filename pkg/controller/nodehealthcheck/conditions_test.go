@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
@@ -24,7 +25,7 @@ func TestRemediationAllowed(t *testing.T) {
 	s := newStory(t)
 	s.now = epoch.Add(400 * time.Millisecond)
 	next := func(gate health.Gate, storm health.Storm) metav1.Condition {
-		s.observe = func(w *observed) { w.gate, w.storm = gate, storm }
+		s.observe = func(w *observed) { w.Gate, w.Storm = gate, storm }
 		s.sync()
 		found := meta.FindStatusCondition(s.nhc.Status.Conditions, "RemediationAllowed")
 		require.NotNil(t, found)
@@ -55,7 +56,7 @@ func TestRemediationAllowed(t *testing.T) {
 	allowed.LastTransitionTime = at(5)
 	require.Equal(t, allowed, next(open, health.Storm{}), "P12")
 
-	s.observe = func(w *observed) { w.gate, w.clockUntrusted = open, true }
+	s.observe = func(w *observed) { w.Gate, w.clockUntrusted = open, true }
 	s.sync()
 	found := meta.FindStatusCondition(s.nhc.Status.Conditions, "RemediationAllowed")
 	require.Equal(t, "False ClockUntrusted", string(found.Status)+" "+found.Reason, "nothing may begin by this clock")
@@ -71,7 +72,7 @@ func TestPlatformAccess(t *testing.T) {
 	s.sync()
 	require.Nil(t, meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess"))
 	s.observe = func(w *observed) {
-		w.gate.Open, w.platform.access = true, remediation.PlatformForbidden("get", schema.GroupResource{Group: "config.openshift.io", Resource: "clusterversions"})
+		w.Gate.Open, w.platform.access = true, remediation.PlatformForbidden("get", schema.GroupResource{Group: "config.openshift.io", Resource: "clusterversions"})
 	}
 	s.sync()
 	condition := meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess")
@@ -84,13 +85,13 @@ func TestPlatformAccess(t *testing.T) {
 	s.sync()
 	require.Equal(t, before, &s.nhc.Status, "P3")
 	s.observe = func(w *observed) {
-		w.gate.Open, w.platform.access = true, remediation.PlatformUnreadable(remediation.ClusterVersionKind)
+		w.Gate.Open, w.platform.access = true, remediation.PlatformUnreadable(remediation.ClusterVersionKind)
 	}
 	s.sync()
 	condition = meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess")
 	require.Equal(t, "PlatformUnreadable", condition.Reason)
 	require.Contains(t, condition.Message, `ClusterVersion of API group "config.openshift.io" cannot be read at the moment`)
-	s.observe = func(w *observed) { w.gate.Open = true }
+	s.observe = func(w *observed) { w.Gate.Open = true }
 	s.sync()
 	require.Nil(t, meta.FindStatusCondition(s.nhc.Status.Conditions, "PlatformAccess"), "P4")
 }
@@ -104,20 +105,20 @@ func TestRemediationAllowedByAll(t *testing.T) {
 		change          func(*observed)
 		reason, message string
 	}{
-		{func(w *observed) { w.storm.Active = true }, "StormActive", "Storm recovery is active while 0 of 0 nodes are not healthy"},
-		{func(w *observed) { w.gate.Open = false }, "GateClosed", "0 of 0 nodes are healthy, at least 0 have to be"},
+		{func(w *observed) { w.Storm.Active = true }, "StormActive", "Storm recovery is active while 0 of 0 nodes are not healthy"},
+		{func(w *observed) { w.Gate.Open = false }, "GateClosed", "0 of 0 nodes are healthy, at least 0 have to be"},
 		{func(*observed) { s.nhc.Spec.PauseRequests = []string{"holiday"} }, "Paused", "Paused: holiday"},
 		{func(w *observed) { w.platform.progressing = true }, "ClusterUpgrading", "The cluster is being upgraded"},
 		{func(w *observed) { w.specProblem = "no limit" }, "InvalidSpec", "no limit"},
-		{func(w *observed) { w.templates.unknown = true }, "Disabled", "The templates could not be read yet"},
-		{func(w *observed) { w.templates.problem = &remediation.Problem{Message: "it is gone"} }, "Disabled", "it is gone"},
+		{func(w *observed) { w.templates.Unknown = true }, "Disabled", "The templates could not be read yet"},
+		{func(w *observed) { w.templates.Problem = &remediation.Problem{Message: "it is gone"} }, "Disabled", "it is gone"},
 	} {
 		before := s.observe
 		s.observe = func(w *observed) {
 			before(w)
 			tc.change(w)
 		}
-		s.observe(&observed{&snapshot{}, &evaluation{}}) // For what changes the spec.
+		s.observe(&observed{&snapshot{}, &evaluation.Result{}}) // For what changes the spec.
 		condition := meta.FindStatusCondition(s.result().Status.Conditions, "RemediationAllowed")
 		require.Equal(t, metav1.ConditionFalse, condition.Status, tc.reason)
 		require.Equal(t, tc.reason, condition.Reason)
@@ -135,7 +136,7 @@ func TestTextsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, len(status.Reason), 1024)
 	require.True(t, strings.HasPrefix(status.Reason, "NHC is paused: first,<<<"))
 	s.observe = func(w *observed) {
-		w.templates.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: strings.Repeat("x", 100_000)}
+		w.templates.Problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: strings.Repeat("x", 100_000)}
 	}
 	status = s.result(manyNodes(5001, 0)...).Status
 	require.True(t, strings.HasSuffix(status.Reason, "xxx..., 1 more not listed"), "18.6: however long the rest is")
@@ -149,8 +150,8 @@ func TestConditionsOfAReport(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.observe = func(w *observed) {
-		w.gate.Open, w.overlaps = true, map[string]int{"infra": 2}
-		w.templates.unknown, w.templates.problem = true, &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
+		w.Gate.Open, w.overlaps = true, map[string]int{"infra": 2}
+		w.templates.Unknown, w.templates.Problem = true, &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
 	}
 	conditions := s.result().Status.Conditions
 	overlap := meta.FindStatusCondition(conditions, "SelectorOverlap")

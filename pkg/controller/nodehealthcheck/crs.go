@@ -167,9 +167,9 @@ func (c *Controller) namedUnread(node string) bool {
 // findForeign finds the CRs of others that may stand in the way of a CR.
 func (c *Controller) findForeign(s *snapshot) error {
 	owner := object.OwnerOf(s.nhc)
-	for i, step := range s.templates.steps {
-		template := s.templates.templates[i]
-		if template == nil || s.templates.problem != nil {
+	for i, step := range s.templates.Steps {
+		template := s.templates.Templates[i]
+		if template == nil || s.templates.Problem != nil {
 			continue // It does not begin.
 		}
 		kind, _ := step.RemediationKind()

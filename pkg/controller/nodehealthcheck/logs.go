@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
@@ -21,11 +22,11 @@ import (
 // inputs; 5 each plan.
 
 // logSync logs what a sync saw and wants.
-func logSync(ctx context.Context, s *snapshot, e *evaluation, plans []remediation.NodePlan) {
+func logSync(ctx context.Context, s *snapshot, e *evaluation.Result, plans []remediation.NodePlan) {
 	logger := klog.FromContext(ctx)
-	logger.V(4).Info("Syncing", "observed", e.summary.Observed, "healthy", e.summary.Healthy, "soonUnhealthy", e.summary.SoonUnhealthy,
-		"unhealthy", e.summary.Unhealthy, "remediated", e.summary.Remediated, "gateOpen", e.gate.Open, "required", e.gate.Required,
-		"storm", e.storm.Active, "upgrading", e.upgrading, "disabled", s.templates.problem != nil)
+	logger.V(4).Info("Syncing", "observed", e.Summary.Observed, "healthy", e.Summary.Healthy, "soonUnhealthy", e.Summary.SoonUnhealthy,
+		"unhealthy", e.Summary.Unhealthy, "remediated", e.Summary.Remediated, "gateOpen", e.Gate.Open, "required", e.Gate.Required,
+		"storm", e.Storm.Active, "upgrading", e.Upgrading, "disabled", s.templates.Problem != nil)
 	if logger = logger.V(5); !logger.Enabled() {
 		return
 	}
@@ -92,14 +93,14 @@ func (r *syncResult) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
 		return
 	}
 	passed, refused := []string{}, []string{}
-	for _, check := range r.policy.Checks(plan) {
+	for _, check := range r.Policy.Checks(plan) {
 		if check.Passed {
 			passed = append(passed, string(check.Reason))
 		} else {
 			refused = append(refused, string(check.Reason)+": "+check.Message)
 		}
 	}
-	_, _, allowance := r.policy.Context.Allowance()
+	_, _, allowance := r.Policy.Context.Allowance()
 	logger.V(4).Info("Checked", "node", plan.Node.Name, "passed", passed, "refused", refused, "gate", allowance)
 }
 
@@ -107,12 +108,12 @@ func (r *syncResult) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
 // were detected or have recovered. What is done for a node is logged where it is done.
 func (r *syncResult) logTransitions(ctx context.Context, transitions []status.Event) {
 	logger := klog.FromContext(ctx)
-	if closed := !r.gate.Open; closed != r.state.gateClosed {
+	if closed := !r.Gate.Open; closed != r.state.gateClosed {
 		message := "Gate opened"
 		if closed {
 			message = "Gate closed"
 		}
-		logger.Info(message, "observed", r.gate.Observed, "healthy", r.gate.Healthy, "required", r.gate.Required)
+		logger.Info(message, "observed", r.Gate.Observed, "healthy", r.Gate.Healthy, "required", r.Gate.Required)
 	}
 	for _, e := range transitions {
 		switch {

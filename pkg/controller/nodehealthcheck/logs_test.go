@@ -29,7 +29,7 @@ func (s *story) logged(t *testing.T, verbosity int, parts ...part) []string {
 	for _, result := range r.results {
 		plans = append(plans, *result.Plan)
 	}
-	logSync(ctx, r.snapshot, r.evaluation, plans)
+	logSync(ctx, r.snapshot, r.Result, plans)
 	r.logTransitions(ctx, r.Transitions())
 	r.logDecisions(ctx)
 	s.sync(parts...)
@@ -60,12 +60,12 @@ func TestLogs(t *testing.T) {
 	cr := testCR("a", "1")
 	foreign := testCR("a", "2")
 	closed := func(w *observed) {
-		w.gate = health.Gate{Observed: 2, Healthy: 1, Required: 2}
-		w.summary.Healthy, w.summary.SoonUnhealthy = 1, 4
+		w.Gate = health.Gate{Observed: 2, Healthy: 1, Required: 2}
+		w.Summary.Healthy, w.Summary.SoonUnhealthy = 1, 4
 	}
 	open := func(w *observed) {
-		w.gate = health.Gate{Open: true, Observed: 2, Healthy: 1, Required: 1}
-		w.summary.Healthy, w.summary.Remediated = 1, 1
+		w.Gate = health.Gate{Open: true, Observed: 2, Healthy: 1, Required: 1}
+		w.Summary.Healthy, w.Summary.Remediated = 1, 1
 	}
 	restrained := func(p *part) {
 		p.plan.Node.Constraints.GateClosed, p.plan.Node.Foreign = true, []*object.CR{foreign}
@@ -142,7 +142,7 @@ func TestLogs(t *testing.T) {
 		{
 			title: "storm, upgrade and a broken template", parts: []part{sick("b", nodeDeleted, own(testCR("b", "3")), decided(v1alpha1.DecidedAwaitingDeletion))},
 			observe: func(w *observed) {
-				w.gate.Open, w.storm.Active, w.platform.progressing, w.templates.problem = true, true, true, &remediation.Problem{Reason: "Broken", Message: "it is"}
+				w.Gate.Open, w.Storm.Active, w.platform.progressing, w.templates.Problem = true, true, true, &remediation.Problem{Reason: "Broken", Message: "it is"}
 			},
 			want: []string{
 				"V4 Syncing observed=0 healthy=0 soonUnhealthy=0 unhealthy=0 remediated=0 gateOpen=true required=0 storm=true upgrading=true disabled=true",

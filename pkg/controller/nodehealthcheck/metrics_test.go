@@ -177,7 +177,7 @@ func TestGauges(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.observe = func(w *observed) {
-		w.summary.Observed, w.summary.Healthy, w.summary.Unhealthy, w.summary.SoonUnhealthy, w.gate = 9, 5, 3, 2, health.Gate{Open: true}
+		w.Summary.Observed, w.Summary.Healthy, w.Summary.Unhealthy, w.Summary.SoonUnhealthy, w.Gate = 9, 5, 3, 2, health.Gate{Open: true}
 	}
 	s.sync(sick("a", own(testCR("a", "1"))), sick("b"))
 	gauges := func() map[string]float64 {
@@ -194,7 +194,7 @@ func TestGauges(t *testing.T) {
 		"nhc_soon_unhealthy_nodes/workers": 2, "nhc_gate_open/workers": 1, "nhc_storm_active/workers": 0, "nhc_paused/workers": 0, "nhc_disabled/workers": 0, "nhc_selector_overlap/workers": 0,
 	}, gauges(), "20.2")
 	s.observe = func(w *observed) {
-		w.templates.problem, w.storm.Active, w.overlaps = &remediation.Problem{}, true, map[string]int{"others": 1}
+		w.templates.Problem, w.Storm.Active, w.overlaps = &remediation.Problem{}, true, map[string]int{"others": 1}
 	}
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	s.sync()

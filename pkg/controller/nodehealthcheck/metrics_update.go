@@ -32,14 +32,14 @@ func (m *metrics) update(r *syncResult) {
 // updateState shows the present state.
 func (m *metrics) updateState(r *syncResult) {
 	name := r.nhc.Name
-	m.observedNodes.WithLabelValues(name).Set(float64(r.summary.Observed))
-	m.healthyNodes.WithLabelValues(name).Set(float64(r.summary.Healthy))
-	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.summary.Unhealthy))
-	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.summary.SoonUnhealthy))
+	m.observedNodes.WithLabelValues(name).Set(float64(r.Summary.Observed))
+	m.healthyNodes.WithLabelValues(name).Set(float64(r.Summary.Healthy))
+	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.Summary.Unhealthy))
+	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.Summary.SoonUnhealthy))
 	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.Status.RemediatingNodes))
 	m.leftovers.WithLabelValues(name).Set(float64(len(r.Leftovers())))
-	m.gateOpen.WithLabelValues(name).Set(truth(r.gate.Open))
-	m.stormActive.WithLabelValues(name).Set(truth(r.storm.Active))
+	m.gateOpen.WithLabelValues(name).Set(truth(r.Gate.Open))
+	m.stormActive.WithLabelValues(name).Set(truth(r.Storm.Active))
 	m.paused.WithLabelValues(name).Set(truth(len(r.nhc.Spec.PauseRequests) > 0))
 	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionDisabled)))
 	m.overlap.WithLabelValues(name).Set(truth(meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionSelectorOverlap)))

@@ -261,11 +261,11 @@ func TestUpgradingCountsUnhealthyNodesOnly(t *testing.T) {
 			now = epoch.Add(time.Hour)
 		}
 		s := testSnapshot(testCheck(failsReady), testNode("other"), node)
-		require.Equal(t, want, evaluate(s, now).upgrading, "10.2: %s", state)
+		require.Equal(t, want, evaluate(s, now).Upgrading, "10.2: %s", state)
 	}
 	s := testSnapshot(testCheck(failsReady))
 	s.platform.progressing = true
-	require.True(t, evaluate(s, epoch).upgrading, "10.2")
+	require.True(t, evaluate(s, epoch).Upgrading, "10.2")
 }
 
 // The annotations that decide must outlive the trimming of Nodes.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
@@ -87,12 +88,12 @@ func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now tim
 	if node == nil || node.UID != planned.UID {
 		return v1alpha1.DecidedRecovering
 	}
-	facts := factsOf(node)
-	constraints := remediation.Constraints{NodeConstraints: constraintsOf(node, &facts, s.selects(node), s.claim(node.Name))}
+	facts := evaluation.FactsOf(node)
+	constraints := remediation.Constraints{NodeConstraints: evaluation.ConstraintsOf(node, &facts, s.selects(node), s.claim(node.Name))}
 	if reason := constraints.Refusal(len(planned.Own) == 0); reason != "" {
 		return reason
 	}
-	if s.verdict(node, now).State != health.Unhealthy {
+	if evaluation.Judge(&s.nhc.Spec, s.platform.evaluated(), node, now).State != health.Unhealthy {
 		return v1alpha1.DecidedRecovering
 	}
 	return ""

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
@@ -20,28 +21,28 @@ import (
 // syncResult is one sync after it has acted, and what is to be reported of it.
 type syncResult struct {
 	*snapshot
-	*evaluation
+	*evaluation.Result
 	*status.Report
 	results []remediation.NodeResult
 	now     time.Time
 }
 
 // newSyncResult computes what is to be reported.
-func newSyncResult(s *snapshot, e *evaluation, results []remediation.NodeResult, now time.Time) *syncResult {
+func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) *syncResult {
 	report := status.New(&status.Input{
-		Check: s.nhc, Policy: &e.policy, Summary: e.summary, Results: results, Listed: s.listed, Gone: s.gone,
-		TemplateProblem: s.templates.problem, TemplatesUnknown: s.templates.unknown, PlatformProblem: s.platform.access,
+		Check: s.nhc, Policy: &e.Policy, Summary: e.Summary, Results: results, Listed: s.listed, Gone: s.gone,
+		TemplateProblem: s.templates.Problem, TemplatesUnknown: s.templates.Unknown, PlatformProblem: s.platform.access,
 		Overlaps: s.overlaps, Now: now,
 		Before: status.Known{Ledger: s.state.ledger, Entries: s.state.entries, Reported: s.state.reported},
 	})
-	return &syncResult{snapshot: s, evaluation: e, Report: report, results: results, now: now}
+	return &syncResult{snapshot: s, Result: e, Report: report, results: results, now: now}
 }
 
 // report writes the status, and then reports the transitions by events, metrics and logs.
 // Deletion requests are reported in any case: no later sync knows of them. It returns the
 // instant at which to look again.
-func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation, results []remediation.NodeResult, now time.Time) (time.Time, error) {
-	e.settleStorm(s, results, now)
+func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) (time.Time, error) {
+	e.SettleStorm(&s.nhc.Spec, results, now)
 	r := newSyncResult(s, e, results, now)
 	recheck := health.Earliest(r.recheck(), c.subscribe(s, results))
 	s.state.healthy = s.seesHealthy(r.Entries)
@@ -73,7 +74,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation, res
 // recheck returns the next instant at which time alone changes a verdict or a plan, makes a
 // CR old, or calls for another attempt. That is now, if plans were left to the next batch.
 func (r *syncResult) recheck() time.Time {
-	next := health.Earliest(r.evaluation.recheck, r.policy.Context.StormEnd)
+	next := health.Earliest(r.Recheck, r.Policy.Context.StormEnd)
 	next = health.Earliest(next, r.Ledger.Recheck(r.now))
 	next = health.Earliest(next, r.state.attempts.recheck(r.results, r.now))
 	for _, result := range r.results {
@@ -94,7 +95,7 @@ func (r *syncResult) recheck() time.Time {
 func (r *syncResult) rememberReport() {
 	state := r.state
 	state.reported = r.Reported()
-	state.entries, state.ledger, state.gateClosed = r.Entries, r.Ledger, !r.gate.Open
+	state.entries, state.ledger, state.gateClosed = r.Entries, r.Ledger, !r.Gate.Open
 	// The end of those that are gone has been reported, and that the controller deleted them.
 	requested := map[types.UID]bool{}
 	for _, result := range r.results {

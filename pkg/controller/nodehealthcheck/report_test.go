@@ -49,7 +49,7 @@ func TestReport(t *testing.T) {
 			logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
 			before := *s.state
 			r := s.result(well("n", own(cr), deleted(cr)))
-			_, err := c.report(klog.NewContext(t.Context(), logger), r.snapshot, r.evaluation, r.results, r.now)
+			_, err := c.report(klog.NewContext(t.Context(), logger), r.snapshot, r.Result, r.results, r.now)
 			var told, logged []string
 			for _, event := range recorder.all {
 				told = append(told, event.line)

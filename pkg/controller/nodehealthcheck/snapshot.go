@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -31,7 +32,7 @@ type snapshot struct {
 	nhc       *v1alpha1.NodeHealthCheck
 	state     *nhcState
 	selector  labels.Selector
-	templates templateState
+	templates evaluation.Templates
 	platform  platformState
 	// clockUntrusted means that nothing may begin by the clock.
 	clockUntrusted bool
@@ -158,14 +159,11 @@ func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
 // observeNode returns what is known of a node.
 func (c *Controller) observeNode(s *snapshot, observed nodeObject, crs *ownCRs) remediation.Node {
 	name, obj := observed.name, observed.object
-	node := remediation.Node{Name: name, Own: crs.read[name], Unreadable: crs.unreadable[name], Incomplete: crs.incomplete}
-	facts := factsOf(obj)
-	node.Constraints.NodeConstraints = constraintsOf(obj, &facts, observed.selected || s.selects(obj), s.claim(name))
+	node := evaluation.NewNode(name, obj, observed.selected || s.selects(obj), s.claim(name))
+	node.Own, node.Unreadable, node.Incomplete = crs.read[name], crs.unreadable[name], crs.incomplete
 	if obj == nil {
 		return node
 	}
-	node.UID, node.Created = facts.uid, obj.CreationTimestamp.Time
-	node.ControlPlane, node.ConfirmedHealthy, node.ExclusionIgnored = facts.controlPlane, facts.confirmedHealthy, facts.exclusionIgnored
 	node.Machines = c.machinesOf(obj)
 	if node.ConfirmedHealthy && len(node.Own) == 0 {
 		node.OthersRemediate = c.othersRemediate(name)

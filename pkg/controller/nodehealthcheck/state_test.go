@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -85,7 +86,7 @@ func TestConflictedState(t *testing.T) {
 	c := &Controller{client: fake.RemediationV1alpha1(), clock: clock.RealClock{}}
 	r := s.result(well("n"))
 	require.Len(t, r.Ended, 1)
-	_, err := c.report(t.Context(), r.snapshot, r.evaluation, r.results, r.now)
+	_, err := c.report(t.Context(), r.snapshot, r.Result, r.results, r.now)
 	require.True(t, apierrors.IsConflict(err))
 	require.Same(t, s.state, s.states.of(after))
 	require.Empty(t, open(), "the new status tells")
@@ -131,7 +132,9 @@ func TestLeaseReleaseIsRepeated(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, further, nodeObject{name: "n"}, "it is looked at again")
 	s.observeStatus(epoch)
-	require.Equal(t, release, remediation.NewPlans(new(newPolicy(s)), s.nodes, epoch)[0].Actions)
+	var evaluated evaluation.Result
+	evaluated.SetPolicy(s.input())
+	require.Equal(t, release, remediation.NewPlans(&evaluated.Policy, s.nodes, epoch)[0].Actions)
 	remember(remediation.Outcome{})
 	further, err = c.addFurtherNodes(nil, s, &ownCRs{})
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ import (
 func TestPhase(t *testing.T) {
 	t.Parallel()
 	broken := func(w *observed) {
-		w.templates.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
+		w.templates.Problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: "it is gone"}
 	}
 	paused := func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{"upgrade", "holiday"} }
 	remediating := []part{sick("a", own(testCR("a", "1"))), sick("b", own(testCR("b", "2"), testCR("b", "3"))), sick("c")}
@@ -74,7 +74,7 @@ func TestRemediationsAllowed(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
 			s.nhc.Spec.PauseRequests = []string{"whatever else holds"}
-			s.observe = func(w *observed) { w.gate = tc.gate }
+			s.observe = func(w *observed) { w.Gate = tc.gate }
 			status := s.result(sick("a"), sick("b", own(testCR("b", "1"))), well("c", own(testCR("c", "2")))).Status
 			require.Equal(t, tc.want, *status.RemediationsAllowed)
 			require.EqualValues(t, 2, *status.UnhealthyNodeCount, "23: unhealthy by 7.3, remediated or not")
@@ -172,8 +172,8 @@ func TestEntries(t *testing.T) {
 func TestListedInEveryPhase(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*story){
-		"18.4 Disabled":    func(s *story) { s.observe = func(w *observed) { w.templates.problem = &remediation.Problem{} } },
-		"18.4 unknown":     func(s *story) { s.observe = func(w *observed) { w.templates.unknown = true } },
+		"18.4 Disabled":    func(s *story) { s.observe = func(w *observed) { w.templates.Problem = &remediation.Problem{} } },
+		"18.4 unknown":     func(s *story) { s.observe = func(w *observed) { w.templates.Unknown = true } },
 		"18.4 Paused":      func(s *story) { s.nhc.Spec.PauseRequests = []string{"x"} },
 		"18.4 gate closed": func(s *story) { s.observe = func(*observed) {} },
 	} {
@@ -236,7 +236,7 @@ func TestDisabledCondition(t *testing.T) {
 	t.Parallel()
 	broken := func(message string) func(*observed) {
 		return func(w *observed) {
-			w.templates.problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: message}
+			w.templates.Problem = &remediation.Problem{Reason: "RemediationTemplateNotFound", Message: message}
 		}
 	}
 	condition := func(s *story) metav1.Condition {
@@ -265,7 +265,7 @@ func TestDisabledCondition(t *testing.T) {
 	require.EqualValues(t, 4, condition(s).ObservedGeneration, "18.5")
 	require.Equal(t, at(1), condition(s).LastTransitionTime, "6.3: moves only on a flip")
 
-	s.observe = func(w *observed) { w.templates.unknown = true }
+	s.observe = func(w *observed) { w.templates.Unknown = true }
 	before := condition(s)
 	s.sync()
 	require.Equal(t, before, condition(s), "6.5: a read that fails leaves it as it is")
@@ -280,6 +280,6 @@ func TestDisabledCondition(t *testing.T) {
 func TestUnknownBeforeAnyAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.observe = func(w *observed) { w.templates.unknown = true }
+	s.observe = func(w *observed) { w.templates.Unknown = true }
 	require.Nil(t, meta.FindStatusCondition(s.result().Status.Conditions, "Disabled"), "6.5 P5: no answer is not an answer")
 }

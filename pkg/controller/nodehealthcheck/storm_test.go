@@ -27,7 +27,7 @@ func TestStormStatus(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, stormy(new(int32(5)), &metav1.Duration{Duration: time.Minute}))
 	sync := func(storm health.Storm) []string {
-		s.observe = func(w *observed) { w.gate.Open, w.storm = true, storm }
+		s.observe = func(w *observed) { w.Gate.Open, w.Storm = true, storm }
 		return s.sync()
 	}
 	at := func(n int) time.Time { return epoch.Add(time.Duration(n) * time.Second) }
@@ -95,13 +95,13 @@ func TestStormCooldownByAnotherClock(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, stormy(nil, &metav1.Duration{Duration: time.Minute}))
 	s.observe = func(w *observed) {
-		w.gate.Open, w.storm = true, health.Storm{Active: true, Since: epoch, CalmSince: epoch.Add(time.Hour)}
+		w.Gate.Open, w.Storm = true, health.Storm{Active: true, Since: epoch, CalmSince: epoch.Add(time.Hour)}
 	}
 	s.sync()
 	rules := health.StormRulesOf(&s.nhc.Spec)
 	s.observe = func(w *observed) {
-		w.gate.Open = true
-		w.storm = health.StormOf(&s.nhc.Status).Next(rules, health.StormInput{Gate: w.gate}, s.now)
+		w.Gate.Open = true
+		w.Storm = health.StormOf(&s.nhc.Status).Next(rules, health.StormInput{Gate: w.Gate}, s.now)
 	}
 	begun := s.now
 	s.sync()
@@ -117,7 +117,7 @@ func TestStormUnconfigured(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, stormy(new(int32(5)), &metav1.Duration{Duration: time.Minute}))
 	storm := health.Storm{Active: true, Since: epoch, CalmSince: epoch}
-	s.observe = func(w *observed) { w.storm = storm }
+	s.observe = func(w *observed) { w.Storm = storm }
 	s.sync()
 
 	s.nhc.Spec.StormCooldownDuration = nil
@@ -145,7 +145,7 @@ func TestSkippedForStorm(t *testing.T) {
 	s := newStory(t, stormy(new(int32(0)), nil))
 	storm := health.Storm{Active: true, Since: epoch}
 	s.nhc.Status.StormRecoveryActive, s.nhc.Status.StormRecoveryStartTime = new(true), new(metav1.NewTime(epoch))
-	s.observe = func(w *observed) { w.gate.Open, w.storm = true, storm }
+	s.observe = func(w *observed) { w.Gate.Open, w.Storm = true, storm }
 	const note = "RemediationSkipped: Storm recovery active: skipping creation of new remediations"
 	require.NotContains(t, s.sync(well("a")), note)
 	require.Contains(t, s.sync(sick("a", refused("StormActive"))), note, "19.2")

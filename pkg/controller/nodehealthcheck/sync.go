@@ -24,14 +24,14 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 		return time.Time{}, nil
 	}
 	c.initializeMetrics(snapshot)
-	evaluation := evaluate(snapshot, now) // Completes snapshot.nodes.
-	plans := remediation.NewPlans(&evaluation.policy, snapshot.nodes, now)
-	snapshot.limits.Admit(&evaluation.policy, plans, now)         // Changes plans.
-	reserved := c.admit(snapshot, &evaluation.policy, plans, now) // Changes plans.
-	logSync(ctx, snapshot, evaluation, plans)
-	results := c.act(ctx, snapshot, evaluation, plans) // Creates and deletes CRs: actor.carryOut.
+	evaluated := evaluate(snapshot, now) // Completes snapshot.nodes.
+	plans := remediation.NewPlans(&evaluated.Policy, snapshot.nodes, now)
+	snapshot.limits.Admit(&evaluated.Policy, plans, now)         // Changes plans.
+	reserved := c.admit(snapshot, &evaluated.Policy, plans, now) // Changes plans.
+	logSync(ctx, snapshot, evaluated, plans)
+	results := c.act(ctx, snapshot, evaluated, plans) // Creates and deletes CRs: actor.carryOut.
 	c.endReservations(snapshot, reserved, results)
-	return c.report(ctx, snapshot, evaluation, results, now)
+	return c.report(ctx, snapshot, evaluated, results, now)
 }
 
 // forget drops all that is remembered about a NodeHealthCheck that is gone.

@@ -7,41 +7,24 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// templateState is what is known of the templates.
-type templateState struct {
-	// problem is why they cannot be used, if that is known.
-	problem *remediation.Problem
-	// unknown means that something could not be read for now: no answer is not an
-	// answer, so the condition stays as it is, and the steps that it concerns do not
-	// begin.
-	unknown bool
-	// unread names the first step that it concerns.
-	unread string
-	// steps are those of the NodeHealthCheck, in ascending order, and templates what
-	// was found of them: nil where nothing was.
-	steps     []remediation.Step
-	templates []*object.Template
-}
-
 // observeTemplates checks every referenced template in ascending order. The first
 // problem counts.
-func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform platformState) (templateState, error) {
+func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform platformState) (evaluation.Templates, error) {
 	steps := remediation.Steps(&nhc.Spec)
-	found := templateState{problem: platform.problem, unknown: platform.unknown, steps: steps, templates: make([]*object.Template, len(steps))}
+	found := evaluation.Templates{Problem: platform.problem, Unknown: platform.unknown, Steps: steps, Templates: make([]*object.Template, len(steps))}
 	if platform.conflict {
-		found.problem = remediation.Conflict()
+		found.Problem = remediation.Conflict()
 	}
 	for i, step := range steps {
 		template, problem, err := c.findTemplate(steps, step)
@@ -50,24 +33,16 @@ func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform pl
 		}
 		switch {
 		case err != nil && onlyPending(err):
-			return templateState{}, err
+			return evaluation.Templates{}, err
 		case err != nil:
-			found.unknown = true
-			found.unread = cmp.Or(found.unread, fmt.Sprintf("%s %s/%s, or its remediation objects, cannot be read at the moment", step.Reference.Kind, step.Reference.Namespace, step.Reference.Name))
-		case problem != nil && found.problem == nil:
-			found.problem = problem
+			found.Unknown = true
+			found.Unread = cmp.Or(found.Unread, fmt.Sprintf("%s %s/%s, or its remediation objects, cannot be read at the moment", step.Reference.Kind, step.Reference.Namespace, step.Reference.Name))
+		case problem != nil && found.Problem == nil:
+			found.Problem = problem
 		}
-		found.templates[i] = template
+		found.Templates[i] = template
 	}
 	return found, nil
-}
-
-// unusable reports whether no step may begin: there is a problem, or it cannot be ruled
-// out. As long as some template is known, what cannot be read concerns its own steps only
-// (P1), unless the NodeHealthCheck is Disabled and nothing says that this is over (6.5).
-func (f *templateState) unusable(nhc *v1alpha1.NodeHealthCheck) bool {
-	known := slices.ContainsFunc(f.templates, func(template *object.Template) bool { return template != nil })
-	return f.problem != nil || (f.unknown && (!known || meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionDisabled)))
 }
 
 // onlyPending reports whether an answer is about to come. An ErrPending with a cause

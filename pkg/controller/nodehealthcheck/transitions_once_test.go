@@ -191,8 +191,8 @@ func TestAllAtOnce(t *testing.T) {
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	s.now = epoch.Add(49 * time.Hour)
 	s.observe = func(w *observed) {
-		w.specProblem, w.gate = "Selector is mandatory", health.Gate{Healthy: 1, Required: 2}
-		w.storm = health.Storm{Active: true, Since: s.now, CalmSince: s.now}
+		w.specProblem, w.Gate = "Selector is mandatory", health.Gate{Healthy: 1, Required: 2}
+		w.Storm = health.Storm{Active: true, Since: s.now, CalmSince: s.now}
 	}
 	a, b := testCR("n", "1"), testCR("n", "2")
 	require.Equal(t, []string{

@@ -146,7 +146,7 @@ func TestRemovedOfDeletedNode(t *testing.T) {
 func TestDisabledEvents(t *testing.T) {
 	t.Parallel()
 	problem := func(reason, message string) func(*observed) {
-		return func(w *observed) { w.templates.problem = &remediation.Problem{Reason: reason, Message: message} }
+		return func(w *observed) { w.templates.Problem = &remediation.Problem{Reason: reason, Message: message} }
 	}
 	s := newStory(t)
 	s.observe = problem("A", "one")
@@ -156,7 +156,7 @@ func TestDisabledEvents(t *testing.T) {
 	s.quiet(t)
 	s.observe = problem("B", "three")
 	require.Equal(t, []string{"Disabled: Disabling NHC. Reason: B, Message: three"}, s.sync(), "6.3: on a change of reason")
-	s.observe = func(w *observed) { w.templates.unknown = true }
+	s.observe = func(w *observed) { w.templates.Unknown = true }
 	s.quiet(t)
 	s.restart()
 	s.quiet(t)
@@ -170,7 +170,7 @@ func TestDisabledEvents(t *testing.T) {
 
 func TestGateEvents(t *testing.T) {
 	t.Parallel()
-	closed := func(w *observed) { w.gate = health.Gate{Healthy: 1, Required: 2} }
+	closed := func(w *observed) { w.Gate = health.Gate{Healthy: 1, Required: 2} }
 	s := begun(t)
 	s.observe = closed
 	s.quiet(t, well("n"))
@@ -180,7 +180,7 @@ func TestGateEvents(t *testing.T) {
 	require.Len(t, two, 1, "8.6: another node that waits is no transition of the gate: %v", two)
 	s.quiet(t, sick("m", refused(v1alpha1.DecidedGateClosed)), sick("n", refused(v1alpha1.DecidedGateClosed)))
 
-	s.observe = func(w *observed) { w.gate.Open = true }
+	s.observe = func(w *observed) { w.Gate.Open = true }
 	s.quiet(t, sick("m", own(), refused(v1alpha1.DecidedForeignRemediation)))
 	s.observe = closed
 	require.Contains(t, s.sync(sick("m", refused(v1alpha1.DecidedGateClosed))), saidGate, "8.6: it begins again")
@@ -203,14 +203,14 @@ func TestPauseEvents(t *testing.T) {
 	s.quiet(t, well("n"))
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	require.Equal(t, []string{saidPause}, s.sync(well("n")), "10.4: it begins again")
-	s.observe = func(w *observed) { w.templates.problem = &remediation.Problem{Reason: "A"} }
+	s.observe = func(w *observed) { w.templates.Problem = &remediation.Problem{Reason: "A"} }
 	require.Len(t, s.sync(well("n")), 1, "10.5: Disabled wins over Paused")
 	s.quiet(t, well("n"))
 }
 
 func TestUpgradeEvents(t *testing.T) {
 	t.Parallel()
-	upgrading := func(w *observed) { w.gate.Open, w.platform.progressing = true, true }
+	upgrading := func(w *observed) { w.Gate.Open, w.platform.progressing = true, true }
 	s := begun(t)
 	s.observe = upgrading
 	require.Equal(t, []string{saidUpgrade}, s.sync(well("n")), "10.4: the upgrade begins")
@@ -218,7 +218,7 @@ func TestUpgradeEvents(t *testing.T) {
 	s.nhc.Spec.PauseRequests = []string{"x"}
 	s.quiet(t, well("n"))
 	require.Equal(t, v1alpha1.PhasePaused, s.nhc.Status.Phase)
-	s.observe = func(w *observed) { w.gate.Open = true }
+	s.observe = func(w *observed) { w.Gate.Open = true }
 	s.nhc.Spec.PauseRequests = nil
 	s.quiet(t, well("n"))
 	s.observe = upgrading
@@ -266,7 +266,7 @@ func TestInvalidLabelEvents(t *testing.T) {
 func TestStoredSpecEvents(t *testing.T) {
 	t.Parallel()
 	broken := func(problem string) func(*observed) {
-		return func(w *observed) { w.gate.Open, w.specProblem = true, problem }
+		return func(w *observed) { w.Gate.Open, w.specProblem = true, problem }
 	}
 	s := begun(t)
 	s.observe = broken("Selector is mandatory")

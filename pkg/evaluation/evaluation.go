@@ -1,0 +1,174 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package evaluation decides what the state of nodes, templates and platform means for a
+// NodeHealthCheck: how healthy the nodes are, whether gate and storm let anything begin, and what
+// constrains the plans. It is pure: it knows no client and no clock.
+package evaluation
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// Input is what was observed of a NodeHealthCheck.
+type Input struct {
+	// NHC has the spec, and the status, in which a storm is kept.
+	NHC *v1alpha1.NodeHealthCheck
+	// Observed is the number of selected nodes.
+	Observed int
+	// Nodes are those that may not be healthy, or have CRs. All others are healthy. Evaluate
+	// completes them by the verdict and by the constraints of all nodes.
+	Nodes []remediation.Node
+	// Objects are the Nodes behind Nodes, at the same indexes; nil for a deleted one.
+	Objects   []*corev1.Node
+	Platform  Platform
+	Templates Templates
+	// SpecProblem is the rule of admission that the stored spec breaks, if any.
+	SpecProblem string
+	// ClockUntrusted means that nothing may begin by the clock.
+	ClockUntrusted bool
+	// DryRun means that the process only reports, whatever the mode of the spec is.
+	DryRun bool
+}
+
+// Platform is what was observed of the platform.
+type Platform struct {
+	// Conflict means that MachineHealthChecks look after the same machines, and Unknown that it
+	// was never found out whether they do.
+	Conflict, Unknown bool
+	// MachineHealthChecks reports whether there is any.
+	MachineHealthChecks bool
+	// Upgrading means that a ClusterVersion says so.
+	Upgrading bool
+}
+
+// Result is what an Input means.
+type Result struct {
+	Summary health.Summary
+	Gate    health.Gate
+	Storm   health.Storm
+	// Upgrading means that the cluster, or an unhealthy node, is being upgraded (spec 10.2).
+	Upgrading bool
+	Policy    remediation.Policy
+	// Recheck is the next instant at which time alone changes a verdict.
+	Recheck time.Time
+}
+
+// Evaluate judges the nodes at the instant now, and by their numbers gate and storm. It changes
+// the nodes of the input, and depends on nothing else.
+func Evaluate(in *Input, now time.Time) *Result {
+	r := &Result{Summary: health.NewSummary(in.Observed), Upgrading: in.Platform.Upgrading}
+	for i := range in.Nodes {
+		r.judge(in, &in.Nodes[i], in.Objects[i], now)
+	}
+	spec := &in.NHC.Spec
+	r.Gate = health.EvaluateGate(spec.MinHealthy, spec.MaxUnhealthy, r.Summary.Observed, r.Summary.Healthy)
+	r.Storm = health.StormOf(&in.NHC.Status).Next(health.StormRulesOf(spec), r.stormInput(0), now)
+	r.SetPolicy(in)
+	r.Recheck = health.Earliest(r.Recheck, r.Summary.Recheck)
+	for i := range in.Nodes {
+		constraints := &in.Nodes[i].Constraints
+		own := constraints.NodeConstraints
+		*constraints = r.Policy.Context.Constraints
+		constraints.NodeConstraints = own
+	}
+	return r
+}
+
+// judge sets the verdict on a node and counts it. The object is nil if it is deleted.
+func (r *Result) judge(in *Input, node *remediation.Node, obj *corev1.Node, now time.Time) {
+	if obj == nil {
+		return
+	}
+	remediated := len(node.Own) > 0 || len(node.Unreadable) > 0
+	node.Verdict = Judge(&in.NHC.Spec, in.Platform, obj, now)
+	if len(in.NHC.Spec.UnhealthyConditions) == 0 && remediated {
+		// There is nothing to judge it by, and to call it healthy would delete its CRs
+		// (spec 4.2).
+		node.Verdict = health.Verdict{State: health.SoonUnhealthy}
+	}
+	if !node.Constraints.Unselected {
+		r.Summary.Add(node.Verdict, remediated)
+		r.Upgrading = r.Upgrading || (node.Verdict.State == health.Unhealthy && remediation.Reconfiguring(obj.Annotations))
+	} else if remediated && node.Verdict.State == health.SoonUnhealthy {
+		r.Recheck = health.Earliest(r.Recheck, node.Verdict.Deadline)
+	}
+}
+
+// Judge judges a Node by the rules of a NodeHealthCheck. Where MachineHealthChecks replace nodes
+// that terminate, these are left to them (spec 7.7).
+func Judge(spec *v1alpha1.NodeHealthCheckSpec, platform Platform, node *corev1.Node, now time.Time) health.Verdict {
+	if platform.MachineHealthChecks && remediation.Terminating(node.Status.Conditions) {
+		return health.Verdict{}
+	}
+	return health.Judge(spec.UnhealthyConditions, node.Status.Conditions, now)
+}
+
+// stormInput returns what a storm is judged by. Created is the number of nodes that have
+// got their first CR since the nodes were counted.
+func (r *Result) stormInput(created int) health.StormInput {
+	return health.StormInput{Gate: r.Gate, Unhealthy: r.Summary.Unhealthy, Remediated: r.Summary.Remediated + created}
+}
+
+// SetPolicy sets what the NodeHealthCheck wants done, with the constraints that hold for all
+// nodes and what explains them, from gate, storm and upgrade as the result has them.
+func (r *Result) SetPolicy(in *Input) {
+	r.Policy = newPolicy(in)
+	r.constrain(in)
+}
+
+// newPolicy returns what a NodeHealthCheck wants done.
+func newPolicy(in *Input) remediation.Policy {
+	policy := remediation.Policy{Owner: object.OwnerOf(in.NHC), Steps: in.Templates.Steps, Templates: in.Templates.Templates}
+	policy.DryRun = in.DryRun || in.NHC.Spec.Mode == v1alpha1.ModeDryRun
+	if delay := in.NHC.Spec.HealthyDelay; delay != nil {
+		policy.HealthyDelay = delay.Duration
+	}
+	return policy
+}
+
+// constrain sets the constraints that hold for all nodes, and what explains them.
+func (r *Result) constrain(in *Input) {
+	context := &r.Policy.Context
+	context.Gate, context.SpecProblem, context.Unread, context.PauseRequests = r.Gate, in.SpecProblem, in.Templates.Unread, in.NHC.Spec.PauseRequests
+	if in.Templates.Problem != nil {
+		context.TemplateProblem = in.Templates.Problem.Message
+	}
+	context.Constraints = remediation.Constraints{
+		InvalidSpec:       in.SpecProblem != "",
+		Terminating:       in.NHC.DeletionTimestamp != nil,
+		Conflict:          in.Platform.Conflict,
+		Upgrading:         r.Upgrading,
+		TemplatesUnusable: in.Platform.Unknown || in.Templates.unusable(&in.NHC.Status),
+		ClockUntrusted:    in.ClockUntrusted,
+		Paused:            len(in.NHC.Spec.PauseRequests) > 0,
+		GateClosed:        !r.Gate.Open,
+	}
+	r.setStorm(&in.NHC.Spec, r.Storm)
+}
+
+// setStorm sets the storm and what follows from it.
+func (r *Result) setStorm(spec *v1alpha1.NodeHealthCheckSpec, storm health.Storm) {
+	context := &r.Policy.Context
+	r.Storm, context.Storm, context.Constraints.Storm = storm, storm, storm.Active
+	context.StormEnd = storm.End(health.StormRulesOf(spec))
+}
+
+// SettleStorm brings the storm up to date with what was created: to reach the limit is
+// enough to begin one (spec 9.2).
+func (r *Result) SettleStorm(spec *v1alpha1.NodeHealthCheckSpec, results []remediation.NodeResult, now time.Time) {
+	created := 0
+	for _, result := range results {
+		if result.Outcome.NewCR() != nil && len(result.Plan.Node.Own) == 0 {
+			created++
+		}
+	}
+	r.setStorm(spec, r.Storm.Next(health.StormRulesOf(spec), r.stormInput(created), now))
+}

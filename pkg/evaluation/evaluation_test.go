@@ -1,0 +1,184 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package evaluation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// TestConstraints: what a sync has seen becomes the circumstances that TestPermissions
+// judges.
+func TestConstraints(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		nhc      func(*v1alpha1.NodeHealthCheck)
+		observed func(*Input)
+		node     func(*corev1.Node)
+		want     remediation.Constraints
+	}{
+		"5.2 nothing": {},
+		"5.2 Disabled by its templates": {
+			observed: func(in *Input) { in.Templates.Problem = &remediation.Problem{} },
+			want:     remediation.Constraints{TemplatesUnusable: true},
+		},
+		"6.5 P5 templates that were not read": {
+			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, nil },
+			want:     remediation.Constraints{TemplatesUnusable: true},
+		},
+		"6.5 P1 a template that was not read concerns its step": {
+			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, []*object.Template{{}, nil} },
+		},
+		"6.5 unless the condition is True and stays so": {
+			nhc: func(nhc *v1alpha1.NodeHealthCheck) {
+				nhc.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDisabled, Status: metav1.ConditionTrue}}
+			},
+			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, []*object.Template{{}, nil} },
+			want:     remediation.Constraints{TemplatesUnusable: true},
+		},
+		"6.9 P5 MachineHealthChecks that were not read": {
+			observed: func(in *Input) { in.Platform.Unknown = true },
+			want:     remediation.Constraints{TemplatesUnusable: true},
+		},
+		"5.2 a conflict": {
+			observed: func(in *Input) { in.Platform.Conflict = true },
+			want:     remediation.Constraints{Conflict: true},
+		},
+		"a clock that cannot be trusted": {
+			observed: func(in *Input) { in.ClockUntrusted = true },
+			want:     remediation.Constraints{ClockUntrusted: true},
+		},
+		"10.1 paused": {
+			nhc:  func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{"maintenance"} },
+			want: remediation.Constraints{Paused: true},
+		},
+		"10.1 paused by an empty request": {
+			nhc:  func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{""} },
+			want: remediation.Constraints{Paused: true},
+		},
+		"10.2 upgrading": {
+			observed: func(in *Input) { in.Platform.Upgrading = true },
+			want:     remediation.Constraints{Upgrading: true},
+		},
+		"8.5 the gate is closed": {
+			nhc:  func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.MinHealthy = new(intstr.FromInt32(2)) },
+			want: remediation.Constraints{GateClosed: true},
+		},
+		"9.6 a storm": {
+			nhc: func(nhc *v1alpha1.NodeHealthCheck) {
+				nhc.Spec.StormCooldownDuration, nhc.Status.StormRecoveryActive = &metav1.Duration{Duration: time.Hour}, new(true)
+			},
+			want: remediation.Constraints{Storm: true},
+		},
+		"4.7 a stored spec that breaks a rule": {
+			observed: func(in *Input) { in.SpecProblem = "Selector is mandatory" },
+			want:     remediation.Constraints{InvalidSpec: true},
+		},
+		"4.8 being deleted": {
+			nhc:  func(nhc *v1alpha1.NodeHealthCheck) { nhc.DeletionTimestamp = &metav1.Time{Time: epoch} },
+			want: remediation.Constraints{Terminating: true},
+		},
+		"15.1 excluded":       {node: labelled(v1alpha1.LabelExclude, "true"), want: remediation.Constraints{NodeConstraints: remediation.NodeConstraints{Excluded: true}}},
+		"15.2 another value":  {node: labelled(v1alpha1.LabelExclude, "yes")},
+		"15.2 in upper case":  {node: labelled(v1alpha1.LabelExclude, "True")},
+		"15.2 an empty value": {node: labelled(v1alpha1.LabelExclude, "")},
+		"15.1 not by an annotation": {
+			node: annotated(v1alpha1.LabelExclude, "true"),
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nhc := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.MinHealthy = new(intstr.FromInt32(0)) })
+			node := testNode("n")
+			if tc.nhc != nil {
+				tc.nhc(nhc)
+			}
+			if tc.node != nil {
+				tc.node(node)
+			}
+			in := testInput(nhc, node)
+			in.Templates.Templates = []*object.Template{{}}
+			if tc.observed != nil {
+				tc.observed(in)
+			}
+			Evaluate(in, epoch)
+			require.Equal(t, tc.want, in.Nodes[0].Constraints)
+		})
+	}
+}
+
+// TestNoConditionToJudgeBy: a stored spec without conditions ends nothing that it has begun
+// (spec 4.2).
+func TestNoConditionToJudgeBy(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		conditions []v1alpha1.UnhealthyCondition
+		own        []*object.CR
+		want       health.Verdict
+	}{
+		"4.2 a node with a CR":              {own: []*object.CR{testCR("n")}, want: health.Verdict{State: health.SoonUnhealthy}},
+		"4.2 a node without":                {},
+		"7.3 a condition, and none matches": {own: []*object.CR{testCR("n")}, conditions: []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := testInput(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.UnhealthyConditions = tc.conditions }), testNode("n"))
+			in.Nodes[0].Own = tc.own
+			Evaluate(in, epoch)
+			require.Equal(t, tc.want, in.Nodes[0].Verdict)
+		})
+	}
+}
+
+// TestSummary: which nodes are counted, and as what (spec 7.1, 7.6, 9.1).
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	failing := notReadySince(epoch)
+	soon := notReadySince(epoch.Add(30 * time.Second))
+	in := testInput(testCheck(failsReady), testNode("deleted"), testNode("left", failing), testNode("recovered"), testNode("soon", soon), testNode("unhealthy", failing), testNode("well"))
+	in.Objects[0], in.Observed = nil, 100
+	for i, name := range []string{"deleted", "left", "recovered", "soon", "unhealthy", "well"} {
+		in.Nodes[i] = NewNode(name, in.Objects[i], name != "left", "")
+	}
+	for i, remediated := range []string{"deleted", "left", "recovered"} {
+		in.Nodes[i].Own = []*object.CR{testCR(remediated)}
+	}
+	want := health.Summary{Observed: 100, Healthy: 97, SoonUnhealthy: 1, Unhealthy: 1, Remediated: 1, Recheck: epoch.Add(90 * time.Second)}
+	require.Equal(t, want, Evaluate(in, epoch.Add(time.Minute)).Summary)
+	require.Equal(t, health.Unhealthy, in.Nodes[1].Verdict.State, "17.5: it is judged by the same conditions")
+}
+
+// TestDryRun: the mode of the spec, or the flag, makes it a dry run (spec 5.5).
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		mode v1alpha1.Mode
+		flag bool
+		want bool
+	}{
+		"5.5 the default":           {},
+		"5.5 enforced":              {mode: v1alpha1.ModeEnforce},
+		"5.5 a dry run":             {mode: v1alpha1.ModeDryRun, want: true},
+		"5.5 a dry run of all":      {flag: true, want: true},
+		"5.5 enforced, for nothing": {mode: v1alpha1.ModeEnforce, flag: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := testInput(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.Mode = tc.mode }), testNode("n"))
+			in.DryRun = tc.flag
+			require.Equal(t, tc.want, Evaluate(in, epoch).Policy.DryRun)
+		})
+	}
+}
