@@ -1,0 +1,268 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/manifest"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// simulateOptions are the flags of simulate.
+type simulateOptions struct {
+	out                   output
+	files                 []string
+	nodes                 string
+	fail, recover         []string
+	duration, repairAfter time.Duration
+}
+
+func (r *root) simulate() *cobra.Command {
+	var options simulateOptions
+	command := &cobra.Command{
+		Use:   "simulate [-f FILE] [--nodes FILE] [--fail NODE,...@TIME]",
+		Short: "Show what health checks would do if nodes fail, in simulated time",
+		Long: `Simulates what NodeHealthChecks and RemediationBudgets, as they are or as files have them,
+would do on the nodes of the cluster, or on nodes from a file. It plans as the controller
+does. It reads only, and needs no installation.
+
+NodeHealthChecks and budgets in files take the place of those of the same name in the
+cluster. With --nodes no cluster is asked: "kubectl get nodes -o yaml" prints such a file.
+
+With --fail, nodes become Ready=Unknown, so long after the start: node-1,node-2@90s. Without
+a time, they do at once. A remediation makes its node healthy after --repair-after, unless
+its step has timed out before. With 0 it never does: then the next steps are seen. Other
+nodes become healthy with --recover.
+
+Templates are taken to exist, and Machines are not looked at: kubectl nhc lint checks them.`,
+		Example: `  kubectl nhc simulate -f nhc.yaml --fail node-3,node-4@2m
+  kubectl nhc simulate --fail node-3 --repair-after 0
+  kubectl nhc simulate -f nhc.yaml -f budget.yaml --nodes nodes.yaml --fail a-1,a-2,a-3 --for 2h`,
+		GroupID: looking,
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			return r.runSimulate(command.Context(), &options)
+		},
+	}
+	options.out.add(command, formatTable, formatJSON, formatYAML)
+	flags := command.Flags()
+	flags.StringSliceVarP(&options.files, "filename", "f", nil, "Files or directories with NodeHealthChecks and RemediationBudgets, or - for standard input")
+	flags.StringVar(&options.nodes, "nodes", "", "File with Nodes, or - for standard input: ask no cluster")
+	flags.StringArrayVar(&options.fail, "fail", nil, "NODE[,NODE...][@TIME]: nodes that become Ready=Unknown, so long after the start")
+	flags.StringArrayVar(&options.recover, "recover", nil, "NODE[,NODE...][@TIME]: nodes that become healthy, so long after the start")
+	flags.DurationVar(&options.duration, "for", time.Hour, "How much time is simulated")
+	flags.DurationVar(&options.repairAfter, "repair-after", 5*time.Minute, "How long a remediation takes to make its node healthy, 0 if it never does")
+	return command
+}
+
+// longestSimulation bounds --for.
+const longestSimulation = 31 * 24 * time.Hour
+
+func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error {
+	in := &simulation.Input{Start: r.Now().Truncate(time.Second), Duration: options.duration, RepairAfter: options.repairAfter}
+	if err := options.parse(in); err != nil {
+		return err
+	}
+	files, notes, err := r.simulatedFiles(ctx, options.files)
+	if err != nil {
+		return err
+	}
+	snapshot := &view.Snapshot{}
+	if options.nodes != "" {
+		snapshot.Nodes, err = r.nodesOf(options.nodes)
+	} else {
+		var more []string
+		snapshot, more, err = r.simulatedCluster(ctx)
+		notes = append(notes, more...)
+	}
+	if err != nil {
+		return err
+	}
+	in.Nodes = snapshot.Nodes
+	in.Checks = replaced(snapshot.NodeHealthChecks, files.NodeHealthChecks, inheritCheck)
+	in.Budgets = replaced(snapshot.Budgets, files.Budgets, inheritBudget)
+	if len(in.Checks) == 0 {
+		return &cluster.Error{Sentence: "There is no NodeHealthCheck to simulate: give one with --filename."}
+	}
+	for _, change := range slices.Concat(in.Fail, in.Recover) {
+		if !slices.ContainsFunc(in.Nodes, func(node *corev1.Node) bool { return node.Name == change.Node }) {
+			return notFound("Node", change.Node, view.NodeNames(snapshot), "kubectl get nodes")
+		}
+	}
+	result := simulation.Run(in)
+	result.Notes, result.Missing = append(result.Notes, notes...), snapshot.Missing
+	if !options.out.forPeople() {
+		return r.encode(options.out.format, result)
+	}
+	printer := r.printer()
+	render.Simulation(printer, result)
+	return printed(printer)
+}
+
+// parse reads the flags into the input.
+func (o *simulateOptions) parse(in *simulation.Input) error {
+	switch {
+	case o.duration <= 0 || o.duration > longestSimulation:
+		return &cluster.Error{Sentence: fmt.Sprintf("Give a time with --for that is positive, and at most %s.", longestSimulation)}
+	case o.repairAfter < 0:
+		return &cluster.Error{Sentence: "Give a time with --repair-after that is not negative."}
+	case o.nodes == manifest.StandardInput && slices.Contains(o.files, manifest.StandardInput):
+		return &cluster.Error{Sentence: "Standard input can be read once only: give a file with --nodes or --filename."}
+	}
+	for _, flag := range []struct {
+		name   string
+		values []string
+		target *[]simulation.Change
+	}{{"fail", o.fail, &in.Fail}, {"recover", o.recover, &in.Recover}} {
+		for _, value := range flag.values {
+			changes, wrong := simulation.ParseChanges(value)
+			switch {
+			case wrong != "":
+				return &cluster.Error{Sentence: fmt.Sprintf("--%s %s: %q is no time, such as 90s or 2m30s.", flag.name, value, wrong)}
+			case len(changes) == 0:
+				return &cluster.Error{Sentence: fmt.Sprintf("--%s %s: name a node, such as node-3 or node-3,node-4@2m.", flag.name, value)}
+			}
+			*flag.target = append(*flag.target, changes...)
+		}
+	}
+	return nil
+}
+
+// simulatedFiles returns the NodeHealthChecks and budgets of files. What admission would refuse is an
+// error for each object.
+func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapshot, []string, error) {
+	found := &view.Snapshot{}
+	if len(files) == 0 {
+		return found, nil, nil
+	}
+	rules, err := admission.Shipped()
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := r.lintFiles(ctx, rules, &lintOptions{files: files})
+	if err != nil {
+		return nil, nil, err
+	}
+	var notes []string
+	var refused []error
+	for i := range objects {
+		object := &objects[i]
+		switch accepted := object.Accepted; {
+		case len(object.Findings) > 0:
+			refused = append(refused, refusal(object))
+		case accepted != nil && accepted.NodeHealthCheck != nil:
+			accepted.NodeHealthCheck.UID, accepted.NodeHealthCheck.Status = "", v1alpha1.NodeHealthCheckStatus{} // Of another cluster or time.
+			found.NodeHealthChecks = append(found.NodeHealthChecks, accepted.NodeHealthCheck)
+		case accepted != nil && accepted.RemediationBudget != nil:
+			accepted.RemediationBudget.UID, accepted.RemediationBudget.Status = "", v1alpha1.RemediationBudgetStatus{}
+			found.Budgets = append(found.Budgets, accepted.RemediationBudget)
+		default:
+			notes = append(notes, fmt.Sprintf("%s: %s %s is skipped: only NodeHealthChecks and RemediationBudgets are simulated.", object.Source, object.Kind, object.Name))
+		}
+	}
+	return found, notes, errors.Join(refused...)
+}
+
+// refusal says in one sentence why an object cannot be simulated.
+func refusal(object *lint.Object) error {
+	causes := make([]string, 0, len(object.Findings))
+	for _, finding := range object.Findings {
+		cause := strings.TrimRight(finding.What, ".")
+		if finding.Field != "" {
+			cause = finding.Field + ": " + cause
+		}
+		causes = append(causes, cause)
+	}
+	name := strings.TrimSpace(object.Kind + " " + object.Name)
+	if name == "" {
+		return &cluster.Error{Sentence: fmt.Sprintf("%s: %s.", object.Source, strings.Join(causes, "; "))}
+	}
+	return &cluster.Error{Sentence: fmt.Sprintf("%s: %s would be refused: %s.", object.Source, name, strings.Join(causes, "; "))}
+}
+
+// nodesOf returns the Nodes of a file.
+func (r *root) nodesOf(file string) (nodes []*corev1.Node, err error) {
+	documents, err := manifest.ReadFiles([]string{file}, false, r.In)
+	if err != nil {
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("Cannot read the nodes: %v.", err), Cause: err}
+	}
+	known := map[string]bool{}
+	for _, document := range documents {
+		object := document.Object
+		switch {
+		case object == nil:
+			return nil, &cluster.Error{Sentence: fmt.Sprintf("%s: %s. Give Nodes, as kubectl get nodes -o yaml prints them.", document.Source, document.Problem)}
+		case object.GetKind() != "Node" || object.GetAPIVersion() != "v1":
+			return nil, &cluster.Error{Sentence: fmt.Sprintf("%s: there is a %s %s. Give Nodes, as kubectl get nodes -o yaml prints them.", document.Source, object.GetKind(), object.GetName())}
+		case object.GetName() == "" || known[object.GetName()]:
+			return nil, &cluster.Error{Sentence: fmt.Sprintf("%s: each Node needs a name of its own, and one has %q.", document.Source, object.GetName())}
+		}
+		known[object.GetName()] = true
+		node := &corev1.Node{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, node); err != nil {
+			return nil, &cluster.Error{Sentence: fmt.Sprintf("%s: Node %s cannot be understood: %v.", document.Source, object.GetName(), err), Cause: err}
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+// simulatedCluster reads the cluster.
+func (r *root) simulatedCluster(ctx context.Context) (*view.Snapshot, []string, error) {
+	clients, err := r.clients()
+	if err != nil {
+		return nil, nil, err
+	}
+	snapshot, installed, err := cluster.ReadInstalled(ctx, clients)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !installed {
+		return snapshot, []string{"nhc-controller is not installed in this cluster: there are no other NodeHealthChecks, and no budgets."}, nil
+	}
+	return snapshot, nil, nil
+}
+
+// named is an object of the API.
+type named interface{ GetName() string }
+
+// replaced returns the objects of a cluster with those of files in the place of those with the same
+// name. An object of a file inherits from the one before what only the cluster knows.
+func replaced[T named](stored, files []T, inherit func(fresh, before T)) []T {
+	all := slices.Clone(stored)
+	for _, fresh := range files {
+		i := slices.IndexFunc(all, func(other T) bool { return other.GetName() == fresh.GetName() })
+		if i < 0 {
+			all = append(all, fresh)
+			continue
+		}
+		inherit(fresh, all[i])
+		all[i] = fresh
+	}
+	return all
+}
+
+func inheritCheck(fresh, before *v1alpha1.NodeHealthCheck) {
+	fresh.UID, fresh.Status = before.UID, before.Status
+}
+
+func inheritBudget(fresh, before *v1alpha1.RemediationBudget) {
+	fresh.UID, fresh.Status = before.UID, before.Status
+}

@@ -1,0 +1,167 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// The bounds that have every simulation end. What changes something at the same instant again and
+// again is continued a second later.
+const (
+	maxInstants = 20_000
+	maxRounds   = 100
+)
+
+// Run simulates until the duration is over, or until nothing more can happen.
+func Run(in *Input) *Result {
+	w := newWorld(in)
+	for _, change := range in.Fail {
+		w.events.add(in.Start.Add(change.After), func(now time.Time) { w.fail(change.Node, now) })
+	}
+	for _, change := range in.Recover {
+		w.events.add(in.Start.Add(change.After), func(now time.Time) { w.recover(change.Node, "--recover", now) })
+	}
+	end := in.Start.Add(in.Duration)
+	stopped := w.run(in.Start, end)
+	result := &Result{
+		Start: metav1.NewTime(in.Start), Duration: metav1.Duration{Duration: in.Duration}, Budgets: w.counts.Budgets(), Checks: []string{},
+		Timeline: w.journal.lines, Notes: w.notes(in),
+	}
+	for _, c := range w.checks {
+		result.Checks = append(result.Checks, c.nhc.Name)
+	}
+	for _, name := range w.names {
+		if len(selectedBy(w.checks, w.nodes[name])) > 0 {
+			result.Nodes++
+		}
+	}
+	if stopped.Before(end) {
+		result.Duration.Duration = stopped.Sub(in.Start)
+		result.Notes = append(result.Notes, fmt.Sprintf("It ends early: so much happens that it was stopped after %d instants.", maxInstants))
+	}
+	result.Summary = w.summary(stopped)
+	return result
+}
+
+// run simulates from one instant to another, and returns how far it has come.
+func (w *world) run(now, end time.Time) time.Time {
+	for range maxInstants {
+		w.events.happen(now)
+		w.settle(now)
+		w.journal.flush()
+		next := w.next(now)
+		if next.IsZero() || next.After(end) {
+			return end
+		}
+		now = next
+	}
+	return now
+}
+
+// settle syncs all checks until none of them has anything to do.
+func (w *world) settle(now time.Time) {
+	w.counts.Expire(now)
+	for range maxRounds {
+		acted := false
+		for _, c := range w.checks {
+			acted = c.sync(now) || acted
+		}
+		w.journal.mostAtATime = max(w.journal.mostAtATime, w.remediated())
+		if !acted {
+			return
+		}
+	}
+}
+
+// next returns the next instant at which anything may happen, zero if nothing ever will.
+func (w *world) next(now time.Time) time.Time {
+	next := health.Earliest(w.events.next(), w.counts.NextChange(now))
+	for _, c := range w.checks {
+		next = health.Earliest(next, c.recheck)
+	}
+	if !next.IsZero() && !next.After(now) {
+		return now.Add(time.Second)
+	}
+	return next
+}
+
+// allNames returns the names of all Nodes, and of those that are gone and have CRs, sorted.
+func (w *world) allNames() []string {
+	var gone []string
+	for name := range w.crs {
+		if w.nodes[name] == nil {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) == 0 {
+		return w.names
+	}
+	return slices.Sorted(slices.Values(slices.Concat(w.names, gone)))
+}
+
+// notes say what the input has that the simulation can do nothing with.
+func (w *world) notes(in *Input) (notes []string) {
+	for _, change := range in.Fail {
+		if node := w.nodes[change.Node]; len(selectedBy(w.checks, node)) == 0 {
+			notes = append(notes, fmt.Sprintf("No NodeHealthCheck selects node %s.", change.Node))
+		}
+	}
+	for _, c := range w.checks {
+		if len(in.Fail) > 0 && !looksAtUnknown(c.nhc) {
+			notes = append(notes, fmt.Sprintf("NodeHealthCheck %s does not look at Ready=Unknown, which is how nodes fail here.", c.nhc.Name))
+		}
+	}
+	for _, budget := range sortedBy(in.Budgets, func(b *v1alpha1.RemediationBudget) string { return b.Name }) {
+		if budget.Spec.MachineSelector != nil {
+			notes = append(notes, fmt.Sprintf("RemediationBudget %s counts Machines, which are not simulated: it limits nothing here.", budget.Name))
+		}
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
+}
+
+// event is something that happens by itself.
+type event struct {
+	at time.Time
+	do func(now time.Time)
+}
+
+// events are those that have yet to happen, in order of time, and in the order in which they were
+// added within an instant.
+type events []event
+
+func (e *events) add(at time.Time, do func(now time.Time)) {
+	i, _ := slices.BinarySearchFunc(*e, at, func(known event, at time.Time) int {
+		if known.at.After(at) {
+			return 1
+		}
+		return -1
+	})
+	*e = slices.Insert(*e, i, event{at: at, do: do})
+}
+
+// happen has everything happen that is due.
+func (e *events) happen(now time.Time) {
+	for len(*e) > 0 && !(*e)[0].at.After(now) {
+		due := (*e)[0]
+		*e = (*e)[1:]
+		due.do(now)
+	}
+}
+
+// next returns when the next one happens, zero if there is none.
+func (e *events) next() time.Time {
+	if len(*e) == 0 {
+		return time.Time{}
+	}
+	return (*e)[0].at
+}

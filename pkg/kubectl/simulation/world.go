@@ -1,0 +1,181 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// world is the model of a cluster. Nodes and CRs are replaced, never changed.
+type world struct {
+	// names are those of all Nodes, sorted.
+	names []string
+	nodes map[string]*corev1.Node
+	// crs are those of a node.
+	crs    map[string][]*object.CR
+	leases map[string]*coordinationv1.Lease
+	counts *budget.Counts
+	checks []*check
+	events events
+	// created is the number of CRs so far.
+	created     int
+	repairAfter time.Duration
+	journal     journal
+}
+
+func newWorld(in *Input) *world {
+	w := &world{
+		nodes: map[string]*corev1.Node{}, crs: map[string][]*object.CR{}, leases: map[string]*coordinationv1.Lease{},
+		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: newJournal(in.Start),
+	}
+	for _, node := range in.Nodes {
+		w.nodes[node.Name] = node
+	}
+	w.names = slices.Sorted(maps.Keys(w.nodes))
+	for _, b := range in.Budgets {
+		w.counts.SetBudget(budget.Parse(b), budget.LastStarted(&b.Status, in.Start))
+	}
+	for _, nhc := range sortedBy(in.Checks, func(nhc *v1alpha1.NodeHealthCheck) string { return nhc.Name }) {
+		c := newCheck(w, nhc)
+		w.checks = append(w.checks, c)
+		w.resume(c, in.Start)
+	}
+	for _, name := range w.names {
+		w.count(name)
+	}
+	return w
+}
+
+// count brings what budgets know of a node up to date.
+func (w *world) count(name string) {
+	node, known := w.nodes[name], budget.Node{}
+	if node != nil {
+		known = budget.Node{Exists: true, Labels: node.Labels, NotReady: !ready(node)}
+		known.Unhealthy = slices.ContainsFunc(w.checks, func(c *check) bool { return c.needsLook(node) })
+	}
+	begun := map[string]time.Time{} // By owner: the next step is no beginning.
+	for _, cr := range w.crs[name] {
+		for _, owner := range cr.Owners() {
+			begun[owner] = health.Earliest(begun[owner], cr.CreationTimestamp.Time)
+		}
+	}
+	for _, started := range begun {
+		known.Merge(budget.Observation{Remediating: true, Started: started})
+	}
+	w.counts.SetNode(name, known)
+}
+
+// ready reports whether a Node has condition Ready=True.
+func ready(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
+}
+
+// replace puts a changed Node into the place of the one before.
+func (w *world) replace(node *corev1.Node) {
+	w.nodes[node.Name] = node
+	w.count(node.Name)
+}
+
+// controlPlane returns what is known about control plane nodes. Their conditions stand for etcd.
+func (w *world) controlPlane() limits.ControlPlane {
+	known := limits.ControlPlane{Members: []*corev1.Node{}}
+	for _, name := range w.names {
+		if node := w.nodes[name]; remediation.IsControlPlane(node.Labels) {
+			known.Members = append(known.Members, node)
+			if len(w.crs[name]) > 0 {
+				known.Remediated = append(known.Remediated, name)
+			}
+		}
+	}
+	return known
+}
+
+// remediated returns the number of nodes with CRs.
+func (w *world) remediated() int { return len(w.crs) }
+
+// create adds a CR, and has its node repaired in time.
+func (w *world) create(desired *unstructured.Unstructured, now time.Time) *object.CR {
+	w.created++
+	cr := object.ParseCR(desired)
+	cr.UID, cr.CreationTimestamp = types.UID(fmt.Sprintf("simulated-%d", w.created)), metav1.NewTime(now.Truncate(time.Second))
+	w.add(cr, now)
+	return cr
+}
+
+// add adds a CR that exists since it says so, and has its node repaired in time.
+func (w *world) add(cr *object.CR, now time.Time) {
+	name := cr.Node()
+	w.crs[name] = append(slices.Clip(w.crs[name]), cr)
+	w.count(name)
+	if w.repairAfter == 0 {
+		return
+	}
+	due := cr.CreationTimestamp.Add(w.repairAfter)
+	if due.Before(now) {
+		due = now
+	}
+	w.events.add(due, func(now time.Time) { w.repair(cr, now) })
+}
+
+// repair makes the node of a CR healthy, unless the remediator was told to stop.
+func (w *world) repair(cr *object.CR, now time.Time) {
+	name := cr.Node()
+	if slices.ContainsFunc(w.crs[name], func(current *object.CR) bool { return current.UID == cr.UID && !current.TimedOut() }) {
+		w.recover(name, fmt.Sprintf("repaired %s after the remediation object was created", now.Sub(cr.CreationTimestamp.Time)), now)
+	}
+}
+
+// update changes one CR of a node: nil removes it.
+func (w *world) update(cr *object.CR, change func(object.CR) *object.CR) {
+	name := cr.Node()
+	var left []*object.CR
+	for _, current := range w.crs[name] {
+		if current.UID == cr.UID {
+			if current = change(*current); current == nil {
+				continue
+			}
+		}
+		left = append(left, current)
+	}
+	if len(left) == 0 {
+		delete(w.crs, name)
+	} else {
+		w.crs[name] = left
+	}
+	w.count(name)
+}
+
+func (w *world) remove(cr *object.CR) {
+	w.update(cr, func(object.CR) *object.CR { return nil })
+}
+
+// markTimedOut tells the remediator of a CR to stop.
+func (w *world) markTimedOut(cr *object.CR, at time.Time) {
+	w.update(cr, func(marked object.CR) *object.CR {
+		marked.Annotations = maps.Clone(marked.Annotations)
+		if marked.Annotations == nil {
+			marked.Annotations = map[string]string{}
+		}
+		marked.Annotations[v1alpha1.AnnotationTimedOut] = at.UTC().Format(time.RFC3339)
+		return &marked
+	})
+}
