@@ -98,7 +98,10 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 	in.Nodes = snapshot.Nodes
 	in.Checks = replaced(snapshot.NodeHealthChecks, files.NodeHealthChecks, inheritCheck)
 	in.Budgets = replaced(snapshot.Budgets, files.Budgets, inheritBudget)
-	if len(in.Checks) == 0 {
+	switch missing := snapshot.Missing; {
+	case len(in.Checks) == 0 && len(missing) > 0:
+		return &cluster.Error{Sentence: missing[0].Reason}
+	case len(in.Checks) == 0:
 		return &cluster.Error{Sentence: "There is no NodeHealthCheck to simulate: give one with --filename."}
 	}
 	for _, change := range slices.Concat(in.Fail, in.Recover) {

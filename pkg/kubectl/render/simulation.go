@@ -84,7 +84,7 @@ func simulated(result *simulation.Result) []string {
 	}
 	lines := []string{took + "."}
 	if summary.Unhealthy+summary.Remediated > 0 {
-		lines = append(lines, fmt.Sprintf("%s unhealthy at any time, %s remediated, at most %d at a time; %s timed out.",
+		lines = append(lines, fmt.Sprintf("Unhealthy at any time: %s. Remediated: %s, at most %d at the same time. Timed out: %s.",
 			counted(summary.Unhealthy, "node"), counted(summary.Remediated, "node"), summary.MostAtATime, counted(summary.TimedOut, "step")))
 	}
 	if wait := summary.LongestWait; wait != nil {

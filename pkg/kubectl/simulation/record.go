@@ -38,10 +38,16 @@ func (c *check) record(evaluated *evaluation.Result, report *status.Report, resu
 		node := result.Plan.Node
 		listed[node.Name] = c.recordHealth(node, now)
 	}
+	stormy := health.StormOf(&c.nhc.Status).Active
+	if stormy { // What ends it lets the others begin; what begins may begin it.
+		c.recordStorm(context, now)
+	}
 	for _, result := range results {
 		c.recordOutcome(&evaluated.Policy, result, now)
 	}
-	c.recordStorm(context, now)
+	if !stormy {
+		c.recordStorm(context, now)
+	}
 	decisions := status.Finder{Entries: report.Entries}
 	for _, result := range results {
 		node := result.Plan.Node
