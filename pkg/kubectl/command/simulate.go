@@ -62,13 +62,12 @@ Templates are taken to exist, and Machines are not looked at: kubectl nhc lint c
 		},
 	}
 	options.out.add(command, formatTable, formatJSON, formatYAML)
-	flags := command.Flags()
-	flags.StringSliceVarP(&options.files, "filename", "f", nil, "Files or directories with NodeHealthChecks and RemediationBudgets, or - for standard input")
-	flags.StringVar(&options.nodes, "nodes", "", "File with Nodes, or - for standard input: ask no cluster")
-	flags.StringArrayVar(&options.fail, "fail", nil, "NODE[,NODE...][@TIME]: nodes that become Ready=Unknown, so long after the start")
-	flags.StringArrayVar(&options.recover, "recover", nil, "NODE[,NODE...][@TIME]: nodes that become healthy, so long after the start")
-	flags.DurationVar(&options.duration, "for", time.Hour, "How much time is simulated")
-	flags.DurationVar(&options.repairAfter, "repair-after", 5*time.Minute, "How long a remediation takes to make its node healthy, 0 if it never does")
+	command.Flags().StringSliceVarP(&options.files, "filename", "f", nil, "Files or directories with NodeHealthChecks and RemediationBudgets, or - for standard input")
+	command.Flags().StringVar(&options.nodes, "nodes", "", "File with Nodes, or - for standard input: ask no cluster")
+	command.Flags().StringArrayVar(&options.fail, "fail", nil, "NODE[,NODE...][@TIME]: nodes that become Ready=Unknown, so long after the start")
+	command.Flags().StringArrayVar(&options.recover, "recover", nil, "NODE[,NODE...][@TIME]: nodes that become healthy, so long after the start")
+	command.Flags().DurationVar(&options.duration, "for", time.Hour, "How much time is simulated")
+	command.Flags().DurationVar(&options.repairAfter, "repair-after", 5*time.Minute, "How long a remediation takes to make its node healthy, 0 if it never does")
 	return command
 }
 

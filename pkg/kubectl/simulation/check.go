@@ -100,6 +100,7 @@ func (c *check) sync(now time.Time) (acted bool) {
 	in := c.observe()
 	evaluated := evaluation.Evaluate(in, now)
 	plans := remediation.NewPlans(&evaluated.Policy, in.Nodes, now)
+	c.planned += len(plans)
 	limit := limits.Limits{}
 	if slices.ContainsFunc(in.Nodes, func(node remediation.Node) bool { return node.ControlPlane && len(node.Own) == 0 }) {
 		limit.ControlPlane = c.controlPlane()

@@ -6,6 +6,7 @@ package simulation
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -85,7 +86,8 @@ func (c *check) recordOutcome(policy *remediation.Policy, result remediation.Nod
 	node, outcome := result.Plan.Node, result.Outcome
 	for _, cr := range node.Own {
 		if _, ended := outcome.TimedOut[cr.UID]; ended {
-			c.line(node, TimesOut, fmt.Sprintf("%s after %s", stepOf(policy.Steps, cr), now.Sub(cr.CreationTimestamp.Time).Truncate(time.Second)), now)
+			place, _, _ := strings.Cut(stepOf(policy.Steps, cr), ":")
+			c.line(node, TimesOut, fmt.Sprintf("%s, after %s", place, now.Sub(cr.CreationTimestamp.Time).Truncate(time.Second)), now)
 			c.journal.timedOut++
 		}
 	}

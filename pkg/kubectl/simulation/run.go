@@ -14,10 +14,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// The bounds that have every simulation end. What changes something at the same instant again and
+// The bounds that have every simulation end: so many instants, and so many plans of nodes, of which
+// there are some hundred thousand in a second. What changes something at the same instant again and
 // again is continued a second later.
 const (
 	maxInstants = 20_000
+	maxPlans    = 5_000_000
 	maxRounds   = 100
 )
 
@@ -46,7 +48,7 @@ func Run(in *Input) *Result {
 	}
 	if stopped.Before(end) {
 		result.Duration.Duration = stopped.Sub(in.Start)
-		result.Notes = append(result.Notes, fmt.Sprintf("It ends early: so much happens that it was stopped after %d instants.", maxInstants))
+		result.Notes = append(result.Notes, fmt.Sprintf("So much happens that the simulation was stopped after %s.", result.Duration.Duration))
 	}
 	result.Summary = w.summary(stopped)
 	return result
@@ -54,7 +56,7 @@ func Run(in *Input) *Result {
 
 // run simulates from one instant to another, and returns how far it has come.
 func (w *world) run(now, end time.Time) time.Time {
-	for range maxInstants {
+	for instants := 0; instants < maxInstants && w.planned < maxPlans; instants++ {
 		w.events.happen(now)
 		w.settle(now)
 		w.journal.flush()

@@ -55,9 +55,9 @@ func TestResume(t *testing.T) {
 	require.Equal(t, []string{
 		"0s a remediation runs: as its status says",
 		"0s a is unhealthy: Ready=Unknown for 5m0s",
-		"6m0s a step times out: step 1 of 2: RebootRemediationTemplate remediators/default after 10m0s",
+		"6m0s a step times out: step 1 of 2, after 10m0s",
 		"6m0s a next step begins: step 2 of 2: FenceRemediationTemplate remediators/default",
-		"16m0s a step times out: step 2 of 2: FenceRemediationTemplate remediators/default after 10m0s",
+		"16m0s a step times out: step 2 of 2, after 10m0s",
 		"16m0s a no step is left: NoTemplateLeft: All 2 steps are over and the node is still unhealthy",
 	}, told(Run(in)))
 	in.RepairAfter = 5 * time.Minute
@@ -104,6 +104,23 @@ func TestRecover(t *testing.T) {
 		"3m0s a remediation ends: healthy; after 2m0s",
 	}, told(result))
 	require.Equal(t, before, all[0])
+}
+
+// TestBounds: a simulation ends, however much happens in it.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	in := &Input{Checks: []*v1alpha1.NodeHealthCheck{newNHC("workers")}, Nodes: nodes("a", "b"), Start: epoch, Duration: 1000 * time.Hour}
+	for i := range maxInstants + 10 {
+		in.Fail = append(in.Fail, Change{Node: "a", After: time.Duration(i) * time.Second})
+	}
+	in.Recover = fail(0, "b")
+	result := Run(in)
+	require.Less(t, result.Duration.Duration, in.Duration)
+	require.Equal(t, []string{"So much happens that the simulation was stopped after " + result.Duration.Duration.String() + "."}, result.Notes)
+
+	w := newWorld(&Input{Checks: in.Checks, Nodes: in.Nodes, Start: epoch})
+	w.planned = maxPlans
+	require.Equal(t, epoch, w.run(epoch, epoch.Add(time.Hour)))
 }
 
 // TestNotes: what can have no effect is said.

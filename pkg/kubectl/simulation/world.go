@@ -34,10 +34,10 @@ type world struct {
 	counts *budget.Counts
 	checks []*check
 	events events
-	// created is the number of CRs so far.
-	created     int
-	repairAfter time.Duration
-	journal     journal
+	// created and planned are the numbers of CRs, and of plans of nodes, so far.
+	created, planned int
+	repairAfter      time.Duration
+	journal          journal
 }
 
 func newWorld(in *Input) *world {
