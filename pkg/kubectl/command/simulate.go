@@ -68,6 +68,9 @@ Templates are taken to exist, and Machines are not looked at: kubectl nhc lint c
 	command.Flags().StringArrayVar(&options.recover, "recover", nil, "NODE[,NODE...][@TIME]: nodes that become healthy, so long after the start")
 	command.Flags().DurationVar(&options.duration, "for", time.Hour, "How much time is simulated")
 	command.Flags().DurationVar(&options.repairAfter, "repair-after", 5*time.Minute, "How long a remediation takes to make its node healthy, 0 if it never does")
+	for _, flag := range []string{"fail", "recover"} {
+		_ = command.RegisterFlagCompletionFunc(flag, cobra.CompletionFunc(r.complete(true, cluster.NodeNames))) // The flag exists.
+	}
 	return command
 }
 

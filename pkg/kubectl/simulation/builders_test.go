@@ -54,10 +54,6 @@ func newNHC(name string, changes ...func(*v1alpha1.NodeHealthCheck)) *v1alpha1.N
 	return nhc
 }
 
-func maxUnhealthy(n int32) func(*v1alpha1.NodeHealthCheck) {
-	return func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.MaxUnhealthy = new(intstr.FromInt32(n)) }
-}
-
 // steps has a node escalated through these kinds, each with a timeout.
 func steps(timeout time.Duration, kinds ...string) func(*v1alpha1.NodeHealthCheck) {
 	return func(nhc *v1alpha1.NodeHealthCheck) {

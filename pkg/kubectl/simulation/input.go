@@ -32,7 +32,8 @@ type Input struct {
 	// Start is when the simulation begins, and Duration how long it takes at most.
 	Start    time.Time
 	Duration time.Duration
-	// Fail are the nodes that become Ready=Unknown, and Recover those that become healthy.
+	// Fail are the nodes that become Ready=Unknown, and Recover those that become healthy. What is not
+	// among the Nodes is ignored.
 	Fail, Recover []Change
 	// RepairAfter is how long a remediation takes to make its node healthy, zero if it never does.
 	RepairAfter time.Duration

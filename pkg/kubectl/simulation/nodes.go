@@ -17,18 +17,21 @@ import (
 // fail makes a node Ready=Unknown, as one whose kubelet does not answer any more.
 func (w *world) fail(name string, now time.Time) {
 	node := w.nodes[name].DeepCopy()
+	if node == nil {
+		return
+	}
 	failed := corev1.NodeCondition{
 		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 	}
-	conditions := node.Status.Conditions
-	i := slices.IndexFunc(conditions, func(condition corev1.NodeCondition) bool { return condition.Type == corev1.NodeReady })
+	conditions := &node.Status.Conditions
+	i := slices.IndexFunc(*conditions, func(condition corev1.NodeCondition) bool { return condition.Type == corev1.NodeReady })
 	switch {
 	case i < 0:
-		node.Status.Conditions = append(conditions, failed)
-	case conditions[i].Status == failed.Status:
+		*conditions = append(*conditions, failed)
+	case (*conditions)[i].Status == failed.Status:
 		return
 	default:
-		conditions[i] = failed
+		(*conditions)[i] = failed
 	}
 	w.replace(node)
 	w.journal.add(Line{Nodes: []string{name}, What: Fails, Why: "Ready=Unknown"}, now)

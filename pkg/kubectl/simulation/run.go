@@ -113,7 +113,7 @@ func (w *world) allNames() []string {
 // notes say what the input has that the simulation can do nothing with.
 func (w *world) notes(in *Input) (notes []string) {
 	for _, change := range in.Fail {
-		if node := w.nodes[change.Node]; len(selectedBy(w.checks, node)) == 0 {
+		if node := w.nodes[change.Node]; node != nil && len(selectedBy(w.checks, node)) == 0 {
 			notes = append(notes, fmt.Sprintf("No NodeHealthCheck selects node %s.", change.Node))
 		}
 	}

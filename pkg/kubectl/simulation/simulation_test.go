@@ -24,7 +24,7 @@ func TestParseChanges(t *testing.T) {
 	}{
 		"a":            {want: []Change{{Node: "a"}}},
 		"a,b@90s":      {want: []Change{{"a", 90 * time.Second}, {"b", 90 * time.Second}}},
-		" a, ,b @2m":   {want: []Change{{"a", 2 * time.Minute}, {"b", 2 * time.Minute}}},
+		"a, ,b @2m":    {want: []Change{{"a", 2 * time.Minute}, {"b", 2 * time.Minute}}},
 		"a@soon":       {wrong: "soon"},
 		"a@-1s":        {wrong: "-1s"},
 		"a@1s@2s":      {wrong: "1s@2s"},
@@ -95,7 +95,7 @@ func TestRecover(t *testing.T) {
 		}
 	})
 	before := all[0].DeepCopy()
-	result := Run(&Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: all, Start: epoch, Duration: time.Hour, Fail: fail(0, "a"), RepairAfter: 2 * time.Minute})
+	result := Run(&Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: all, Start: epoch, Duration: time.Hour, Fail: fail(0, "a", "unknown"), Recover: fail(0, "unknown"), RepairAfter: 2 * time.Minute})
 	require.Equal(t, []string{
 		"0s a fails: Ready=Unknown",
 		"1m0s a is unhealthy: Ready=Unknown for 1m0s",
