@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
@@ -25,24 +26,16 @@ func (c *check) act(policy *remediation.Policy, plans []remediation.NodePlan, no
 				continue
 			}
 			results[i] = remediation.NodeResult{Plan: plan, Outcome: &remediation.Outcome{}}
-			c.reserveSlot(policy, plan, now)
+			if plan.Candidate && plan.Node.ControlPlane { // One of this sync may have the slot by now.
+				limit := limits.Limits{ControlPlane: c.controlPlane()}
+				limit.Admit(policy, plans[i:i+1], now)
+			}
 			for _, action := range plan.Actions {
 				c.carryOut(plan.Node.Name, action, results[i].Outcome, now)
 			}
 		}
 	}
 	return results
-}
-
-// reserveSlot withholds the first CR of a control plane node if another one has begun since the
-// plan was made. In the controller, this is what the live look at the slot brings.
-func (c *check) reserveSlot(policy *remediation.Policy, plan *remediation.NodePlan, now time.Time) {
-	if !plan.Candidate || !plan.Node.ControlPlane || !plan.Creates() {
-		return
-	}
-	if known := c.controlPlane(); known.Busy(plan.Node.Name) {
-		policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}, now)
-	}
 }
 
 // carryOut does one thing.

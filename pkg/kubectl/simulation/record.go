@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/duration"
+
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -68,7 +70,7 @@ func (c *check) recordHealth(node *remediation.Node, now time.Time) seen {
 	before, verdict := c.seen[node.Name], &node.Verdict
 	after := seen{unhealthy: verdict.State == health.Unhealthy && !node.Constraints.Unselected, waits: before.waits}
 	if after.unhealthy && !before.unhealthy {
-		c.line(node, Unhealthy, fmt.Sprintf("%s=%s for %s", verdict.Type, verdict.Status, now.Sub(verdict.Since).Truncate(time.Second)), now)
+		c.line(node, Unhealthy, fmt.Sprintf("%s=%s for %s", verdict.Type, verdict.Status, lasted(now.Sub(verdict.Since))), now)
 		c.journal.unhealthy.Insert(node.Name)
 		if len(node.Own) == 0 {
 			after.waits = now
@@ -87,7 +89,7 @@ func (c *check) recordOutcome(policy *remediation.Policy, result remediation.Nod
 	for _, cr := range node.Own {
 		if _, ended := outcome.TimedOut[cr.UID]; ended {
 			place, _, _ := strings.Cut(stepOf(policy.Steps, cr), ":")
-			c.line(node, TimesOut, fmt.Sprintf("%s, after %s", place, now.Sub(cr.CreationTimestamp.Time).Truncate(time.Second)), now)
+			c.line(node, TimesOut, fmt.Sprintf("%s, after %s", place, lasted(now.Sub(cr.CreationTimestamp.Time))), now)
 			c.journal.timedOut++
 		}
 	}
@@ -101,8 +103,16 @@ func (c *check) recordOutcome(policy *remediation.Policy, result remediation.Nod
 	}
 	if len(outcome.Deleted) > 0 {
 		began := slices.MinFunc(outcome.Deleted, func(a, b *object.CR) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-		c.line(node, Ends, fmt.Sprintf("healthy; after %s", now.Sub(began.CreationTimestamp.Time).Truncate(time.Second)), now)
+		c.line(node, Ends, fmt.Sprintf("healthy; after %s", lasted(now.Sub(began.CreationTimestamp.Time))), now)
 	}
+}
+
+// lasted returns for how long something has lasted, in days where seconds do not matter.
+func lasted(d time.Duration) string {
+	if d >= 24*time.Hour {
+		return duration.HumanDuration(d)
+	}
+	return d.Truncate(time.Second).String()
 }
 
 // stepOf names the template of a CR, with its place among the steps if there are several.

@@ -140,7 +140,7 @@ func (w *world) add(cr *object.CR, now time.Time) {
 func (w *world) repair(cr *object.CR, now time.Time) {
 	name := cr.Node()
 	if slices.ContainsFunc(w.crs[name], func(current *object.CR) bool { return current.UID == cr.UID && !current.TimedOut() }) {
-		w.recover(name, fmt.Sprintf("repaired %s after the remediation object was created", now.Sub(cr.CreationTimestamp.Time)), now)
+		w.recover(name, fmt.Sprintf("repaired %s after the remediation object was created", lasted(now.Sub(cr.CreationTimestamp.Time))), now)
 	}
 }
 
