@@ -75,7 +75,7 @@ Templates are taken to exist, and Machines are not looked at: kubectl nhc lint c
 }
 
 // longestSimulation bounds --for.
-const longestSimulation = 31 * 24 * time.Hour
+const longestSimulation = 7 * 24 * time.Hour
 
 func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error {
 	in := &simulation.Input{Start: r.Now().Truncate(time.Second), Duration: options.duration, RepairAfter: options.repairAfter}

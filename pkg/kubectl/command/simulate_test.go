@@ -110,7 +110,7 @@ func TestSimulateErrors(t *testing.T) {
 		"no such node, too": {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--recover", "x"}, `There is no Node "x"`},
 		"no time":           {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "a-1@soon"}, `--fail a-1@soon: "soon" is no time, such as 90s or 2m30s.`},
 		"nothing to fail":   {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "@5m"}, "--fail @5m: name a node, such as node-3 or node-3,node-4@2m."},
-		"no duration":       {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--for", "0"}, "Give a time with --for that is positive, and at most 744h0m0s."},
+		"no duration":       {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--for", "0"}, "Give a time with --for that is positive, and at most 168h0m0s."},
 		"a negative repair": {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--repair-after", "-1s"}, "Give a time with --repair-after that is not negative."},
 		"one input":         {"", []string{"-f", "-", "--nodes", "-"}, "Standard input can be read once only: give a file with --nodes or --filename."},
 		"no cluster":        {"", []string{"-f", "gate.yaml"}, "Cannot use the kubeconfig: stat /does/not/exist: no such file or directory."},
