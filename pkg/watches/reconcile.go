@@ -174,7 +174,7 @@ func (s *Set) settled(k *kind, found found) bool {
 func (s *Set) fail(gvk schema.GroupVersionKind, k *kind, err error) bool {
 	s.mu.Lock()
 	current := s.kinds[gvk] == k
-	first := current && k.err == ErrPending //nolint:errorlint // the bare one, for which syncs wait
+	first := current && Pending(k.err)
 	if current && errors.Is(k.err, ErrPending) {
 		k.err = fmt.Errorf("%w: %w", ErrPending, err)
 	}

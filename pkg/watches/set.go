@@ -34,6 +34,12 @@ import (
 // needs to wait, because the kind may never be readable.
 var ErrPending = errors.New("not ready yet")
 
+// Pending reports whether callers should wait for a kind: err is ErrPending itself. With a
+// cause (see ErrPending) it is false, and they go on without the kind.
+func Pending(err error) bool {
+	return err == ErrPending //nolint:errorlint // A wrapped one has a cause.
+}
+
 // ForbiddenError is returned for a kind on which a needed permission is missing.
 type ForbiddenError struct {
 	Verb     string

@@ -85,7 +85,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a new process does not know who is at work", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
-		old: "err == watches.ErrPending { //nolint:errorlint // The bare one: with a cause nobody waits.\n				return err\n", new: "err == watches.ErrPending { //nolint:errorlint // The bare one: with a cause nobody waits.\n				continue\n",
+		old: "watches.Pending(err) {\n				return err\n", new: "watches.Pending(err) {\n				continue\n",
 	},
 	{
 		name: "a lease is released before the Machine is gone", rule: "M10.3", file: inMachineController + "targets.go",

@@ -288,7 +288,7 @@ func (c *Controller) MachinesReadable() error {
 		}
 		switch _, err := c.machines.Cache(kind); {
 		case err == nil || isNoMatch(err):
-		case err == watches.ErrPending: //nolint:errorlint // The bare one: with a cause nobody waits.
+		case watches.Pending(err):
 			return err
 		default:
 			return fmt.Errorf("reading %s: %w", kind.GroupKind(), err)

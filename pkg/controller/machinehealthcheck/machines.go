@@ -201,7 +201,7 @@ func (c *Controller) readable(api string) error {
 			return fmt.Errorf("reading objects of kind %s: %w", kind.GroupKind(), err)
 		}
 	}
-	if _, err := c.machines.Cache(remediation.ClusterVersionKind); err == watches.ErrPending { //nolint:errorlint // The bare one: with a cause nobody waits.
+	if _, err := c.machines.Cache(remediation.ClusterVersionKind); watches.Pending(err) {
 		return fmt.Errorf("reading ClusterVersions: %w", err)
 	}
 	return nil

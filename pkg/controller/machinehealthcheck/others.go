@@ -55,7 +55,7 @@ func (c *Controller) othersRead(namespace string) error {
 	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
 	for _, check := range checks {
 		for kind := range c.remediations.Wanted(keyOf(check).String()) {
-			if _, err := c.remediations.Cache(kind); err == watches.ErrPending { //nolint:errorlint // The bare one: with a cause nobody waits.
+			if _, err := c.remediations.Cache(kind); watches.Pending(err) {
 				return err
 			}
 		}

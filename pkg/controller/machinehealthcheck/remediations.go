@@ -28,7 +28,7 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 	if err == nil {
 		_, err = c.remediations.Mapping(remediationKind(kind))
 	}
-	if err == watches.ErrPending { //nolint:errorlint // The bare one is meant: with a cause nobody waits.
+	if watches.Pending(err) {
 		return err
 	}
 	found, _ := template.(*object.Template)
@@ -61,7 +61,7 @@ func (c *Controller) observeCRs(s *snapshot) (crs map[string]machineCRs, incompl
 	for kind := range c.remediations.Wanted(keyOf(s.check).String()) {
 		indexer, err := c.remediations.Cache(kind)
 		switch {
-		case err == watches.ErrPending: //nolint:errorlint // The bare one is meant.
+		case watches.Pending(err):
 			return nil, false, err
 		case isNoMatch(err):
 			continue

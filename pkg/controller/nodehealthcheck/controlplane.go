@@ -23,6 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // controlPlaneSlot is the right to begin the remediation of a control plane node, of which at
@@ -113,7 +114,7 @@ func (c *Controller) controlPlaneRemediations() limits.ControlPlane {
 		switch {
 		case err == nil:
 			found.Remediated = append(found.Remediated, c.slotTakenInCache(indexer)...)
-		case onlyPending(err):
+		case watches.Pending(err):
 			return limits.ControlPlane{Unknown: true}
 		case c.remediations.Gone(kind): // And so are its CRs.
 		default:

@@ -19,6 +19,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // ownCRs are the CRs of a NodeHealthCheck by node.
@@ -60,7 +61,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 	for kind := range kinds {
 		indexer, err := c.remediations.Cache(kind)
 		switch {
-		case err != nil && onlyPending(err):
+		case watches.Pending(err):
 			return nil, err
 		case c.remediations.Gone(kind): // And so are its CRs.
 		case err != nil:

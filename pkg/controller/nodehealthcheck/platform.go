@@ -118,7 +118,7 @@ func (c *Controller) observePlatform(nhc *v1alpha1.NodeHealthCheck, state *nhcSt
 	}
 	for _, kind := range []schema.GroupVersionKind{remediation.OpenShiftMachineKind, remediation.ClusterAPIMachineKind} {
 		// A CR gets its owners when it is created, and never again.
-		if _, err := c.platform.Cache(kind); onlyPending(err) {
+		if _, err := c.platform.Cache(kind); watches.Pending(err) {
 			return s, err
 		}
 	}
@@ -133,7 +133,7 @@ func (c *Controller) observePlatform(nhc *v1alpha1.NodeHealthCheck, state *nhcSt
 // a conflict that begins would not be noticed (spec 6.1, 6.9).
 func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 	checks, err := c.platformObjects(remediation.MachineHealthCheckKind)
-	if onlyPending(err) {
+	if watches.Pending(err) {
 		return err
 	}
 	if err == nil {
@@ -155,7 +155,7 @@ func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 // read again or are not served any more (spec 10.2).
 func (c *Controller) observeClusterVersions(s *platformState) error {
 	versions, err := c.platformObjects(remediation.ClusterVersionKind)
-	if onlyPending(err) {
+	if watches.Pending(err) {
 		return err
 	}
 	if err == nil {

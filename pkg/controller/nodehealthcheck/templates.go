@@ -32,7 +32,7 @@ func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform pl
 			problem = remediation.CheckMetal3(step)
 		}
 		switch {
-		case err != nil && onlyPending(err):
+		case watches.Pending(err):
 			return evaluation.Templates{}, err
 		case err != nil:
 			found.Unknown = true
@@ -44,10 +44,6 @@ func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform pl
 	}
 	return found, nil
 }
-
-// onlyPending reports whether an answer is about to come. An ErrPending with a cause
-// means that attempts have failed: then a sync goes on without.
-func onlyPending(err error) bool { return err == watches.ErrPending } //nolint:errorlint // the bare one is meant
 
 func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Step) (*object.Template, *remediation.Problem, error) {
 	if problem := remediation.CheckReference(step); problem != nil {

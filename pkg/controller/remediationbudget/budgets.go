@@ -23,17 +23,14 @@ import (
 // Ready implements budget.Budgets.
 func (c *Controller) Ready() error {
 	indexer, err := c.kinds.Cache(kind)
-	if pending(err) {
+	if watches.Pending(err) {
 		return fmt.Errorf("remediation budgets: %w", err)
 	}
-	if err == nil && pending(c.machinesReadable()) && slices.ContainsFunc(indexer.List(), aboutMachines) {
+	if err == nil && watches.Pending(c.machinesReadable()) && slices.ContainsFunc(indexer.List(), aboutMachines) {
 		return fmt.Errorf("remediation budgets about Machines: %w", watches.ErrPending)
 	}
 	return nil
 }
-
-// pending reports whether callers have to wait. With a cause, they need not.
-func pending(err error) bool { return err == watches.ErrPending } //nolint:errorlint // The bare one.
 
 // aboutMachines reports whether a budget of the cache counts Machines.
 func aboutMachines(obj any) bool { return obj.(*parsed).Spec.MachineSelector != nil }
