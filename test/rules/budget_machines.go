@@ -81,6 +81,11 @@ func (h *history) underwayOfMachines(w window) map[string]underway {
 					found[machine] = underway{found[machine].certainty, true}
 				}
 				note(machine, certainty{open && known && surelyActive, true})
+				for _, v := range h.machines[key(mhc.Namespace, entry.Machine)] { // It counts by the name of when it was looked at last.
+					if v.object != nil && v.rv <= w.rv {
+						note(slotName(v.object), certainty{maybe: true})
+					}
+				}
 				note(entry.TargetName, certainty{maybe: entry.TargetKind == "Node"})
 				note(machineName(key(mhc.Namespace, entry.Machine)), certainty{maybe: true})
 			}
