@@ -28,6 +28,9 @@ type ControlPlane struct {
 	// Remediated are the names of the nodes, and of the Machines without one, whose
 	// remediation takes the slot (spec 12.2).
 	Remediated []string
+	// Occupants are the names of the control plane Machines that take the slot from a node, by the name
+	// of that node: the first of those that are waited for may itself be remediated (spec M13.1).
+	Occupants map[string][]string
 	// Unknown means that it is not known which nodes these are.
 	Unknown bool
 	// Members are all control plane nodes, where their conditions report whether etcd has a
@@ -72,7 +75,7 @@ func (c *ControlPlane) Busy(node string) bool { return c.Unknown || len(c.others
 
 // others returns who takes the slot, except for the node itself.
 func (c *ControlPlane) others(node string) []string {
-	return slices.DeleteFunc(slices.Clone(c.Remediated), func(other string) bool { return other == node })
+	return slices.DeleteFunc(slices.Concat(c.Remediated, c.Occupants[node]), func(other string) bool { return other == node })
 }
 
 // explain names who takes the slot from a node: the first by name, so that the message does

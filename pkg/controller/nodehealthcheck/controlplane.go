@@ -93,10 +93,10 @@ func (c *Controller) observeControlPlane(s *snapshot) {
 
 // observeControlPlaneMachines adds the control plane Machines that take the slot.
 func (c *Controller) observeControlPlaneMachines(s *snapshot) {
+	s.limits.ControlPlane.Occupants = map[string][]string{}
 	for i := range s.nodes {
 		if node := &s.nodes[i]; node.ControlPlane && len(node.Own) == 0 {
-			// They are the same for all candidates, but for those that are candidates' own.
-			s.limits.ControlPlane.Remediated = append(s.limits.ControlPlane.Remediated, c.machineHealthChecks.ControlPlaneOccupants(node.Name)...)
+			s.limits.ControlPlane.Occupants[node.Name] = c.machineHealthChecks.ControlPlaneOccupants(node.Name)
 		}
 	}
 }
