@@ -144,7 +144,7 @@ func (w *Watch) Snapshot() *view.Snapshot {
 	for i := range w.kinds {
 		resource := w.kinds[i].resource
 		if err := w.failing[resource]; err != nil {
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: "news of " + resource, Reason: Explain(err, "watch", resource).Error()})
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: "news of " + resource, Outdated: true, Reason: Explain(err, "watch", resource).Error()})
 		}
 	}
 	return snapshot
