@@ -14,6 +14,9 @@ const maxTicks = 8
 
 const day = 24 * time.Hour
 
+// longest is how many days a [time.Duration] can have.
+const longest = int64(1<<63-1) / int64(day)
+
 // distances are how far apart the labels of an axis may be.
 var distances = []time.Duration{
 	time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute,
@@ -23,7 +26,8 @@ var distances = []time.Duration{
 // ticks are the labels of the axis: at round times of the day, and at midnight with the date.
 func ticks(rows *view.Timeline, now time.Time) (labels []tick) {
 	start, end := rows.Start.In(now.Location()), rows.End.In(now.Location())
-	distance := max(distances[len(distances)-1], end.Sub(start)/maxTicks).Truncate(day)
+	days := (end.Unix() - start.Unix()) / int64(day/time.Second) / maxTicks
+	distance := max(distances[len(distances)-1], time.Duration(min(days, longest))*day)
 	for _, d := range distances {
 		if end.Sub(start) <= maxTicks*d {
 			distance = d

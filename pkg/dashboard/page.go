@@ -39,7 +39,7 @@ type page struct {
 	Current string
 	Cluster string
 	Version uint64
-	// Time is when the page was made.
+	// Time is when what the page shows was the state of the cluster.
 	Time    stamp
 	Notices []notice
 	// Filter is the form above what changes, nil on most pages.
@@ -88,14 +88,17 @@ func (d *Dashboard) page(name string, body show) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		request := &request{Request: r, state: d.Source.State(), now: d.Now()}
 		at := metav1.NewTime(request.now)
-		p := &page{Current: name, Cluster: d.Cluster, Version: request.state.Version, Time: newStamp(render.Clock(&at, request.now), request.now)}
-		status := http.StatusOK
+		if lost := request.state.Lost; !lost.IsZero() {
+			at = metav1.NewTime(lost)
+		}
+		p := &page{Current: name, Cluster: d.Cluster, Version: request.state.Version, Time: newStamp(render.Clock(&at, request.now), at.Time)}
+		shown, status := name, http.StatusOK
 		p.Notices = notices(request.state.Snapshot.Missing, request.state.Lost, request.now)
 		if problem := body(request, p); problem != nil {
-			name, status = "problem", problem.status
+			shown, status = "problem", problem.status
 			p.Title, p.Body, p.Filter = problem.Title, problem, nil
 		}
-		d.write(w, name, p, status)
+		d.write(w, shown, p, status)
 	}
 }
 

@@ -50,9 +50,14 @@ func NewTimeline(history *History) *Timeline {
 // Fraction returns where between start and end an instant is, from 0 to 1. What is outside is at
 // the nearer edge.
 func (t *Timeline) Fraction(at time.Time) float64 {
-	span := t.End.Sub(t.Start)
+	span := seconds(t.Start, t.End)
 	if span <= 0 {
 		return 1
 	}
-	return min(max(0, float64(at.Sub(t.Start))/float64(span)), 1)
+	return min(max(0, seconds(t.Start, at)/span), 1)
+}
+
+// seconds returns how long it is from a to b, also for what is too long for a [time.Duration].
+func seconds(a, b time.Time) float64 {
+	return float64(b.Unix()-a.Unix()) + float64(b.Nanosecond()-a.Nanosecond())/float64(time.Second)
 }
