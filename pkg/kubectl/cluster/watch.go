@@ -64,6 +64,20 @@ func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, erro
 	return w, nil
 }
 
+// Readable reports whether a kind that could not be read at the start can be read now: then a new
+// Watch shows more. It sends one small request for each of these kinds.
+func (w *Watch) Readable(ctx context.Context) bool {
+	for i, informer := range w.informers {
+		if informer != nil {
+			continue
+		}
+		if _, err := w.kinds[i].list(ctx, metav1.ListOptions{Limit: 1}); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Wait waits until everything has stopped.
 func (w *Watch) Wait() { w.running.Wait() }
 
