@@ -106,7 +106,7 @@ func subject(r *request, s *view.Subject) []cell {
 	}
 	return []cell{
 		name, {Text: s.Check, Link: checkLink(s.Check)}, moment(render.Ago(s.Detected, r.now), s.Detected), styled(render.State(s.Decision)),
-		plain(render.Why(s.Target, r.now)), plain(render.Remediations(s.Remediations)),
+		plain(render.Why(s.Target, r.now)), {Text: render.Remediations(s.Remediations), Class: "name"},
 	}
 }
 
@@ -141,7 +141,7 @@ func (d *Dashboard) nodes(r *request, p *page) *problem {
 			l.subjects = part(l.subjects, paging)
 		}
 		t := l.table(r, true)
-		t.Paging, p.Current = paging, "overview"
+		t.Paging = paging
 		if p.Title = l.title; check != "" {
 			p.Title += ": " + check
 		}

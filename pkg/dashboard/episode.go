@@ -38,7 +38,7 @@ func (d *Dashboard) episode(r *request, p *page) *problem {
 		if e.Detected.UTC().Format(time.RFC3339) != query.Get("detected") {
 			continue
 		}
-		p.Title, p.Current = "Episode of "+e.Target(), "history"
+		p.Title = "Episode of " + e.Target()
 		history.Episodes = history.Episodes[i : i+1]
 		rows := view.NewTimeline(history)
 		rows.End = e.End(r.now)

@@ -40,7 +40,7 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 	if explanation == nil {
 		return noNode(name, &snapshot)
 	}
-	p.Title, p.Current = "Node "+name, "overview"
+	p.Title = "Node " + name
 	body := &nodeBody{History: cell{Text: "History of " + name, Link: historyLink(name, "")}}
 	body.Notes = nodeNotes(explanation)
 	for i := range explanation.Checks {

@@ -79,7 +79,7 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 	if !overview.Select(name) {
 		return noCheck(name, overview)
 	}
-	p.Title, p.Current = name, "overview"
+	p.Title = name
 	body := &checkBody{Others: others(r, overview), Details: []table{newTable("groups", "Groups of the budget", render.Groups(overview, r.now), nil)}}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) > 0 {
 		activity := view.NewActivity(overview)

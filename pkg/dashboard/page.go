@@ -5,6 +5,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -61,6 +62,9 @@ func newStamp(text string, t time.Time) stamp {
 	return stamp{Text: text, Machine: t.UTC().Format(time.RFC3339)}
 }
 
+// sections are the pages of the navigation that other pages belong to, if it is not the overview.
+var sections = map[string]string{"history": "history", "episode": "history"}
+
 // request is what the pages are made of.
 type request struct {
 	*http.Request
@@ -91,7 +95,7 @@ func (d *Dashboard) page(name string, body show) http.HandlerFunc {
 		if lost := request.state.Lost; !lost.IsZero() {
 			at = metav1.NewTime(lost)
 		}
-		p := &page{Current: name, Cluster: d.Cluster, Version: request.state.Version, Time: newStamp(render.Clock(&at, request.now), at.Time)}
+		p := &page{Current: cmp.Or(sections[name], "overview"), Cluster: d.Cluster, Version: request.state.Version, Time: newStamp(render.Clock(&at, request.now), at.Time)}
 		shown, status := name, http.StatusOK
 		p.Notices = notices(request.state.Snapshot.Missing, request.state.Lost, request.now)
 		if problem := body(request, p); problem != nil {
