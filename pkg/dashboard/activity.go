@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -19,6 +20,9 @@ const (
 	// longList is how many rows a page has that is about one list.
 	longList = 200
 )
+
+// checkColumn is the one with the name of the health check.
+const checkColumn = 1
 
 // list is who is in the same situation.
 type list struct {
@@ -87,10 +91,10 @@ func (l *list) table(r *request, withCheck bool) table {
 		}
 	}
 	if !withCheck {
-		t.Header = append(t.Header[:1:1], t.Header[2:]...)
-		for i, row := range t.Rows {
-			t.Rows[i] = append(row[:1:1], row[2:]...)
-		}
+		t.drop(checkColumn)
+	}
+	if !slices.ContainsFunc(l.subjects, func(s view.Subject) bool { return len(s.Remediations) > 0 }) && l.id != "next" {
+		t.drop(len(t.Header) - 1)
 	}
 	return t
 }

@@ -111,7 +111,7 @@ func newFilterForm(r *request, query url.Values) *filterForm {
 	for _, outcome := range outcomes {
 		form.Outcomes = append(form.Outcomes, option{Value: string(outcome), Text: render.Outcome(&view.Episode{Outcome: outcome}).Text})
 	}
-	form.Sinces = []option{{Text: "all that is recorded"}, {"1h", "the last hour", false}, {"6h", "the last 6 hours", false}, {"24h", "the last 24 hours", false},
+	form.Sinces = []option{{Text: "any time"}, {"1h", "the last hour", false}, {"6h", "the last 6 hours", false}, {"24h", "the last 24 hours", false},
 		{"7d", "the last 7 days", false}, {"30d", "the last 30 days", false}}
 	form.Checks = selectOption(form.Checks, query.Get("check"))
 	form.Outcomes = selectOption(form.Outcomes, query.Get("outcome"))

@@ -5,6 +5,7 @@ package dashboard
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,14 @@ type table struct {
 	Paging *paging
 	// Nested means that the heading is below the one of a section.
 	Nested bool
+}
+
+// drop leaves out a column.
+func (t *table) drop(column int) {
+	t.Header = slices.Delete(t.Header, column, column+1)
+	for i := range t.Rows {
+		t.Rows[i] = slices.Delete(t.Rows[i], column, column+1)
+	}
 }
 
 // classes are those of what a text means.

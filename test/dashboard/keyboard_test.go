@@ -88,11 +88,11 @@ func TestFocusStays(t *testing.T) {
 	b.shows("Episode of worker-")
 
 	b.open(address)
-	eval[bool](b, "document.getSelection().selectAllChildren(document.querySelector('h1')) === undefined")
+	eval[bool](b, "document.getSelection().selectAllChildren(document.querySelector('h2')) === undefined")
 	marked := s.State().Version
 	s.set(story())
 	eval[bool](b, "document.getSelection().isCollapsed")
 	require.Equal(t, marked, eval[uint64](b, "Number(document.getElementById('live').dataset.version)"))
-	require.Equal(t, "Overview", eval[string](b, "document.getSelection().toString()"))
+	require.Equal(t, "NodeHealthChecks", eval[string](b, "document.getSelection().toString()"))
 	b.quiet(notFound)
 }

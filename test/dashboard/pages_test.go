@@ -102,7 +102,7 @@ func TestNoScript(t *testing.T) {
 	for _, text := range []string{"worker-07", "BudgetExhausted", "zones", "Next to become unhealthy", "Reload the page to see what has changed."} {
 		require.Contains(t, b.text(), text)
 	}
-	require.NotContains(t, b.text(), "Pause updates")
+	require.True(t, eval[bool](b, "document.getElementById('pause').hidden"))
 	b.submit("#node-name", "worker-13")
 	b.shows("Node worker-13", "becomes unhealthy in 2m")
 	b.open(address + "history")
@@ -201,7 +201,7 @@ func TestScreenshots(t *testing.T) {
 	}
 	_, address := serve(t, story())
 	for name, dark := range map[string]bool{"light": false, "dark": true} {
-		b := newTab(t, look{dark: dark, width: 1100, height: 760})
+		b := newTab(t, look{dark: dark, width: 1100, height: 900})
 		for page, path := range map[string]string{"overview": "", "history": "history", "node": "node?name=worker-07"} {
 			b.open(address + path)
 			b.shows("Live")

@@ -48,6 +48,10 @@
     if (fresh === null) {
       return;
     }
+    for (const id of ["title", "time"]) {
+      document.getElementById(id).replaceWith(document.adoptNode(page.getElementById(id)));
+    }
+    document.title = page.title;
     const focus = focused(old);
     const scrolled = [...old.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
     const adopted = document.adoptNode(fresh);

@@ -47,8 +47,10 @@ type kind struct {
 	// required means that without it there is no snapshot.
 	required bool
 	object   runtime.Object
-	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// client is what list and watch use: some, in tests, cannot do all that an API server can.
+	client any
+	list   func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch  func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	// add puts objects into a snapshot.
 	add func(*view.Snapshot, []runtime.Object)
 }
@@ -77,7 +79,7 @@ func (k Kinds) of(clients *Clients) []kind {
 func (c *Clients) nodeHealthChecks() kind {
 	client := c.NHC.RemediationV1alpha1().NodeHealthChecks()
 	return kind{
-		resource: v1alpha1.Plural, version: v1alpha1.SchemeGroupVersion, required: true, object: &v1alpha1.NodeHealthCheck{},
+		resource: v1alpha1.Plural, version: v1alpha1.SchemeGroupVersion, required: true, object: &v1alpha1.NodeHealthCheck{}, client: c.NHC,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},
@@ -91,7 +93,7 @@ func (c *Clients) nodeHealthChecks() kind {
 func (c *Clients) nodes() kind {
 	client := c.Kube.CoreV1().Nodes()
 	return kind{
-		resource: nodes, object: &corev1.Node{},
+		resource: nodes, object: &corev1.Node{}, client: c.Kube,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},
@@ -103,7 +105,7 @@ func (c *Clients) nodes() kind {
 func (c *Clients) budgets() kind {
 	client := c.NHC.RemediationV1alpha1().RemediationBudgets()
 	return kind{
-		resource: v1alpha1.BudgetPlural, version: v1alpha1.SchemeGroupVersion, object: &v1alpha1.RemediationBudget{},
+		resource: v1alpha1.BudgetPlural, version: v1alpha1.SchemeGroupVersion, object: &v1alpha1.RemediationBudget{}, client: c.NHC,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},
@@ -117,7 +119,7 @@ func (c *Clients) budgets() kind {
 func (c *Clients) machineHealthChecks() kind {
 	client := c.NHC.MachineV1beta1().MachineHealthChecks(c.Namespace)
 	return kind{
-		resource: machineHealthChecks, version: machinev1beta1.SchemeGroupVersion, object: &machinev1beta1.MachineHealthCheck{},
+		resource: machineHealthChecks, version: machinev1beta1.SchemeGroupVersion, object: &machinev1beta1.MachineHealthCheck{}, client: c.NHC,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},

@@ -86,7 +86,7 @@ func (w *Watch) Changed() <-chan struct{} { return w.changed }
 
 // inform returns an informer of a kind.
 func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := k.list(ctx, options)
 			w.answered(k.resource, err)
@@ -97,7 +97,8 @@ func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
 			w.answered(k.resource, err)
 			return stream, err
 		},
-	}, k.object, 0, nil)
+	}
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, k.client), k.object, 0, nil)
 	// The errors are shown, not logged.
 	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
 		return nil, fmt.Errorf("preparing the watch: %w", err)
