@@ -103,7 +103,7 @@
       }
     });
     events.onerror = () => {
-      say(`Connection lost. This is the state of ${shown.toLocaleTimeString()}. Is kubectl nhc dashboard still running?`, true);
+      say(`Connection lost. This is the state of ${shown.toLocaleTimeString()}. Is the dashboard still running?`, true);
       if (events.readyState === EventSource.CLOSED) { // The browser does not try again by itself.
         unfollow();
         setTimeout(follow, 5000);

@@ -8,6 +8,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -37,6 +38,25 @@ type Clients struct {
 	Mapper  func() (meta.RESTMapper, error)
 	// Namespace restricts what is in namespaces, empty for all of them.
 	Namespace string
+	// Program is who lacks a permission, at the beginning of a sentence, if these are not the clients
+	// of the person who reads it.
+	Program string
+}
+
+// explain is Explain in the words for whoever has these clients. Who looks at what a program shows can
+// choose no other --context.
+func (c *Clients) explain(err error, verb, resource string) error {
+	switch {
+	case c.Program == "":
+		return Explain(err, verb, resource)
+	case rbacDenied(err):
+		return &Error{Sentence: fmt.Sprintf("%s may not %s %s: grant its ServiceAccount the permission.", c.Program, verb, resource), Cause: err}
+	case NotServed(err):
+		return &Error{Sentence: fmt.Sprintf("This cluster has no %s: install the CustomResourceDefinitions of nhc-controller.", resource), Cause: err}
+	case isNetwork(err):
+		return &Error{Sentence: fmt.Sprintf("%s cannot reach the API server (%v).", c.Program, networkCause(err)), Cause: err}
+	}
+	return Explain(err, verb, resource)
 }
 
 // kind is one kind of objects that a snapshot has.
@@ -156,7 +176,7 @@ func Read(ctx context.Context, clients *Clients, wanted Kinds) (*view.Snapshot, 
 		wg.Go(func() { answers[i] = kinds[i].read(ctx, clients) })
 	}
 	wg.Wait()
-	return assemble(kinds, answers)
+	return clients.assemble(kinds, answers)
 }
 
 // answer is what a list of one kind has given.
@@ -203,19 +223,19 @@ func notServed(k *kind) error {
 }
 
 // assemble makes a snapshot of what was read.
-func assemble(kinds []kind, answers []answer) (*view.Snapshot, error) {
+func (c *Clients) assemble(kinds []kind, answers []answer) (*view.Snapshot, error) {
 	snapshot := &view.Snapshot{}
 	for i := range kinds {
 		switch err := answers[i].err; {
 		case err == nil:
 			kinds[i].add(snapshot, answers[i].objects)
 		case kinds[i].required:
-			return nil, Explain(err, "list", kinds[i].resource)
+			return nil, c.explain(err, "list", kinds[i].resource)
 		case NotServed(err): // Without the kind, there are no such objects.
 		case ctxEnded(err):
-			return nil, Explain(err, "list", kinds[i].resource)
+			return nil, c.explain(err, "list", kinds[i].resource)
 		default:
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: kinds[i].resource, Reason: Explain(err, "list", kinds[i].resource).Error()})
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: kinds[i].resource, Reason: c.explain(err, "list", kinds[i].resource).Error()})
 		}
 	}
 	return snapshot, nil

@@ -19,6 +19,7 @@ import (
 
 // Watch is a snapshot that follows the cluster.
 type Watch struct {
+	clients   *Clients
 	kinds     []kind
 	informers []cache.SharedIndexInformer // nil for a kind that could not be read at the start.
 	first     []answer
@@ -33,7 +34,7 @@ type Watch struct {
 // NewWatch reads the kinds once, so that what cannot be read is known, and then follows those
 // that can until the context ends. Wait returns when it has stopped.
 func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, error) {
-	w := &Watch{kinds: wanted.of(clients), changed: make(chan struct{}, 1), failing: map[string]error{}}
+	w := &Watch{clients: clients, kinds: wanted.of(clients), changed: make(chan struct{}, 1), failing: map[string]error{}}
 	w.first = make([]answer, len(w.kinds))
 	w.informers = make([]cache.SharedIndexInformer, len(w.kinds))
 	var synced []cache.InformerSynced
@@ -49,7 +50,7 @@ func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, erro
 		}
 		w.informers[i], synced = informer, append(synced, informer.HasSynced)
 	}
-	if _, err := assemble(w.kinds, w.first); err != nil {
+	if _, err := w.clients.assemble(w.kinds, w.first); err != nil {
 		return nil, err
 	}
 	for _, informer := range w.informers {
@@ -150,7 +151,7 @@ func (w *Watch) Snapshot() *view.Snapshot {
 			answers[i].objects = append(answers[i].objects, object.(runtime.Object))
 		}
 	}
-	snapshot, err := assemble(w.kinds, answers)
+	snapshot, err := w.clients.assemble(w.kinds, answers)
 	if err != nil {
 		return &view.Snapshot{} // NewWatch has found all required kinds.
 	}
@@ -159,7 +160,7 @@ func (w *Watch) Snapshot() *view.Snapshot {
 	for i := range w.kinds {
 		resource := w.kinds[i].resource
 		if err := w.failing[resource]; err != nil {
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: "news of " + resource, Outdated: true, Reason: Explain(err, "watch", resource).Error()})
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: "news of " + resource, Outdated: true, Reason: w.clients.explain(err, "watch", resource).Error()})
 		}
 	}
 	return snapshot

@@ -108,5 +108,5 @@ const (
 
 // clients returns the clients of the user. An error says what to do about it.
 func (r *root) clients() (*cluster.Clients, error) {
-	return cluster.Connect(r.config, r.ErrOut)
+	return connect(r.config, r.ErrOut)
 }
