@@ -108,7 +108,9 @@ func (c *cluster) start() (printed string, opened <-chan string, stop func()) {
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut}, Now: time.Now, Getenv: func(string) string { return "" },
 		Open: func(address string) error { browser <- address; return nil },
 	}
-	go func() { ended <- command.Run(ctx, environment, []string{"--kubeconfig=" + c.AdminKubeconfig(), "dashboard", "--open"}) }()
+	go func() {
+		ended <- command.Run(ctx, environment, []string{"--kubeconfig=" + c.AdminKubeconfig(), "dashboard", "--open"})
+	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		require.Equal(c.t, command.ExitOK, <-ended, errOut.String())
