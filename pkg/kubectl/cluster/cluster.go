@@ -8,6 +8,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -53,6 +54,10 @@ func (c *Clients) explain(err error, verb, resource string) error {
 		return &Error{Sentence: fmt.Sprintf("%s may not %s %s: grant its ServiceAccount the permission.", c.Program, verb, resource), Cause: err}
 	case NotServed(err):
 		return &Error{Sentence: fmt.Sprintf("This cluster has no %s: install the CustomResourceDefinitions of nhc-controller.", resource), Cause: err}
+	case apierrors.IsUnauthorized(err):
+		return &Error{Sentence: c.Program + ": the API server does not accept its credentials.", Cause: err}
+	case errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+		return &Error{Sentence: fmt.Sprintf("The API server does not answer in time (%v).", err), Cause: err}
 	case isNetwork(err):
 		return &Error{Sentence: fmt.Sprintf("%s cannot reach the API server (%v).", c.Program, networkCause(err)), Cause: err}
 	}
