@@ -103,16 +103,17 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error { d.write = append(d.wr
 func TestTurnstileStream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		var failed error
 		turnstile := newTurnstile(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for range 3 {
 				_, err := w.Write([]byte("x"))
-				require.NoError(t, err)
-				require.NoError(t, http.NewResponseController(w).Flush())
+				failed = errors.Join(failed, err, http.NewResponseController(w).Flush())
 				time.Sleep(20 * time.Second)
 			}
 		}))
 		w, begin := &deadlines{ResponseRecorder: httptest.NewRecorder()}, time.Now()
 		turnstile.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, eventsPath, nil))
+		require.NoError(t, failed)
 		require.Equal(t, []time.Time{{}}, w.read, "it ends when the viewer goes, not before")
 		require.Equal(t, []time.Time{begin.Add(streamTimeout), begin.Add(20*time.Second + streamTimeout), begin.Add(40*time.Second + streamTimeout)}, w.write)
 		require.Equal(t, "xxx", w.Body.String())
