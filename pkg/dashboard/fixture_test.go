@@ -69,18 +69,18 @@ func newDashboard(s *source) *Dashboard {
 }
 
 // get returns the answer to a request.
-func get(t testing.TB, handler http.Handler, target string) *httptest.ResponseRecorder {
-	t.Helper()
+func get(tb testing.TB, handler http.Handler, target string) *httptest.ResponseRecorder {
+	tb.Helper()
 	answer := httptest.NewRecorder()
-	handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))
+	handler.ServeHTTP(answer, httptest.NewRequestWithContext(tb.Context(), http.MethodGet, target, nil))
 	return answer
 }
 
 // read returns a page, which is there.
-func read(t testing.TB, handler http.Handler, target string) string {
-	t.Helper()
-	answer := get(t, handler, target)
-	require.Equal(t, http.StatusOK, answer.Code, "%s: %s", target, answer.Body)
+func read(tb testing.TB, handler http.Handler, target string) string {
+	tb.Helper()
+	answer := get(tb, handler, target)
+	require.Equal(tb, http.StatusOK, answer.Code, "%s: %s", target, answer.Body)
 	return answer.Body.String()
 }
 

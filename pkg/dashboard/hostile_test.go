@@ -45,9 +45,10 @@ func poison(value reflect.Value, attack string) {
 		if value.Type() == reflect.TypeFor[metav1.Time]() {
 			return
 		}
-		for i := range value.NumField() {
-			poison(value.Field(i), attack)
+		for _, field := range value.Fields() {
+			poison(field, attack)
 		}
+	default: // No text in it.
 	}
 }
 

@@ -30,7 +30,7 @@ type overviewBody struct {
 func (d *Dashboard) overview(r *request, p *page) *problem {
 	overview := r.overview()
 	activity := view.NewActivity(overview)
-	body := &overviewBody{Counts: counts(activity), Lists: short(r, activity, ""), Others: others(r, overview)}
+	body := &overviewBody{Counts: counts(activity), Lists: short(r, activity, ""), Others: others(overview)}
 	body.Paging = newPaging(r, "./", "NodeHealthChecks", len(overview.NodeHealthChecks), cardsPerPage)
 	shown := part(overview.NodeHealthChecks, body.Paging)
 	for i := range shown {
@@ -44,7 +44,7 @@ func (d *Dashboard) overview(r *request, p *page) *problem {
 }
 
 // others are MachineHealthChecks and RemediationBudgets.
-func others(r *request, overview *view.Overview) []table {
+func others(overview *view.Overview) []table {
 	machines := newTable("machinehealthchecks", "MachineHealthChecks", render.MachineChecks(overview), checkLink)
 	budgets := newTable("budgets", "RemediationBudgets", render.Budgets(overview, true), checkLink)
 	tables := []table{machines, budgets}
@@ -80,7 +80,7 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 		return noCheck(name, overview)
 	}
 	p.Title = name
-	body := &checkBody{Others: others(r, overview), Details: []table{newTable("groups", "Groups of the budget", render.Groups(overview, r.now), nil)}}
+	body := &checkBody{Others: others(overview), Details: []table{newTable("groups", "Groups of the budget", render.Groups(overview, r.now), nil)}}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) > 0 {
 		activity := view.NewActivity(overview)
 		body.Counts, body.Lists = counts(activity), short(r, activity, name)

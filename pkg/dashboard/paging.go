@@ -5,7 +5,6 @@ package dashboard
 
 import (
 	"fmt"
-	"net/url"
 	"strconv"
 )
 
@@ -47,10 +46,7 @@ func newPaging(r *request, path, what string, total, size int) *paging {
 }
 
 func pageLink(r *request, path string, number int) string {
-	values := url.Values{}
-	for key, value := range r.URL.Query() {
-		values[key] = value
-	}
+	values := r.URL.Query()
 	values.Set(pageParameter, strconv.Itoa(number))
 	return path + "?" + values.Encode()
 }
