@@ -51,11 +51,16 @@ func (c *cluster) startDashboard(t *testing.T) *localkube.Process {
 	deployment, err := c.kube.AppsV1().Deployments(deploy.Namespace).Get(t.Context(), dashboardAccount, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Len(t, deployment.Spec.Template.Spec.Containers, 1)
+	container := &deployment.Spec.Template.Spec.Containers[0]
+	var env []string
+	for _, variable := range container.Env {
+		env = append(env, variable.Name+"="+variable.Value)
+	}
 	executable, err := deploy.Executable()
 	require.NoError(t, err)
 	process, err := c.StartProcess(localkube.Command{
-		Name: "dashboard", Path: executable,
-		Args: slices.Concat(deployment.Spec.Template.Spec.Containers[0].Args, []string{
+		Name: "dashboard", Path: executable, Env: env,
+		Args: slices.Concat(container.Args, []string{
 			"--kubeconfig=" + kubeconfig, "--bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0", "--cluster-name=a cluster",
 		}),
 	})
