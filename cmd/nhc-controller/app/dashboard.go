@@ -33,8 +33,6 @@ const (
 	// dashboardQPS and dashboardBurst limit its requests: it follows four kinds, and reads details
 	// when somebody looks at a node.
 	dashboardQPS, dashboardBurst = 50, 100
-	// pageTimeout is how long a page may take, with the review of the token and what is read for it.
-	pageTimeout = 20 * time.Second
 	// startInterval is how long it waits if the cluster cannot be read at the start.
 	startInterval = 10 * time.Second
 	// mapperLifetime is how long it takes until a kind of remediations is known that is new in the
@@ -169,9 +167,6 @@ func (d *dashboardServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the cluster was not read yet", http.StatusServiceUnavailable)
 		return
 	}
-	// When the time to read is over, the request ends, even if all of it was read. An error means that
-	// there is no limit.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(pageTimeout))
 	(*pages).ServeHTTP(w, r)
 }
 

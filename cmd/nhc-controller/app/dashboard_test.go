@@ -121,6 +121,17 @@ func TestTurnstileStream(t *testing.T) {
 	})
 }
 
+// A page has longer than a request without permission, and an end.
+func TestTurnstilePage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		newTurnstile(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ok(w) })).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		require.Equal(t, []time.Time{time.Now().Add(pageTimeout)}, w.read)
+		require.Equal(t, "ok", w.Body.String())
+	})
+}
+
 // TestTurnstileLimits: so many pages are made at a time, others wait; so many streams there are, and no
 // more; and they do not keep pages away.
 func TestTurnstileLimits(t *testing.T) {

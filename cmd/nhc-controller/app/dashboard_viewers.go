@@ -44,6 +44,8 @@ const (
 	maxPages = 10
 	// maxStreams is how many pages may follow the cluster. Others do not follow it, and are complete.
 	maxStreams = 500
+	// pageTimeout is how long a page may take, with what is read for it.
+	pageTimeout = 20 * time.Second
 	// streamTimeout is how long a viewer may take to read what a stream sends. There is something
 	// every 15 seconds.
 	streamTimeout = 30 * time.Second
@@ -68,6 +70,9 @@ func (t *turnstile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.serveEvents(w, r)
 		return
 	}
+	// When the time to read is over, a request ends, even if all of it was read: clients without
+	// permission have little time. An error means that there is no limit.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(pageTimeout))
 	select {
 	case t.making <- struct{}{}:
 		defer func() { <-t.making }()

@@ -22,8 +22,8 @@ func TestExplainForAProgram(t *testing.T) {
 		"The dashboard may not list nodes: grant its ServiceAccount the permission.":          apierrors.NewForbidden(nodes, "", errors.New(`User "nhc-dashboard" cannot list resource "nodes" in API group ""`)),
 		"This cluster has no nodes: install the CustomResourceDefinitions of nhc-controller.": apierrors.NewNotFound(nodes, ""),
 		"The dashboard cannot reach the API server (away).":                                   &url.Error{Op: "Get", URL: "https://api", Err: errors.New("away")},
-		"The dashboard: the API server does not accept its credentials.":             apierrors.NewUnauthorized("no"),
-		"The API server does not answer in time (context deadline exceeded).":        context.DeadlineExceeded,
+		"The dashboard: the API server does not accept its credentials.":                      apierrors.NewUnauthorized("no"),
+		"The API server does not answer in time (context deadline exceeded).":                 context.DeadlineExceeded,
 		"Not found: nodes \"a\" not found.":                                                   apierrors.NewNotFound(nodes, "a"),
 	} {
 		explained := (&Clients{Program: "The dashboard"}).explain(err, "list", "nodes")
