@@ -238,6 +238,15 @@ test-versions: build helm ## Run the integration tests and install-test on other
 test-cluster-api: localkube build-race ## Run the controller together with the real controllers of Cluster API.
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go -C test/clusterapi test -count=1 -timeout 30m $(TEST_FLAGS) ./...
 
+# A module of its own. Not part of test: it needs a browser.
+.PHONY: test-dashboard
+test-dashboard: localkube build ## Test the dashboard of kubectl nhc in a browser (needs Chromium, or NHC_BROWSER).
+	go -C test/dashboard test -count=1 -parallel 2 -timeout 20m $(TEST_FLAGS) ./...
+
+.PHONY: screenshots
+screenshots: ## Take the screenshots of the dashboard, docs/images (needs Chromium, or NHC_BROWSER).
+	go -C test/dashboard test -count=1 -run '^TestScreenshots$$' . -screenshots='$(CURDIR)/docs/images'
+
 ##@ Measure
 
 # On a machine that does nothing else.
@@ -316,6 +325,12 @@ verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
 verify-cluster-api: ## Run go vet and golangci-lint on test/clusterapi.
 	go -C test/clusterapi vet ./...
 	cd test/clusterapi && go tool -modfile=../../hack/tools/golangci-lint/go.mod golangci-lint run ./...
+
+# Not part of verify: what drives the browser takes a while to compile, once.
+.PHONY: verify-dashboard
+verify-dashboard: ## Run go vet and golangci-lint on test/dashboard.
+	go -C test/dashboard vet ./...
+	cd test/dashboard && go tool -modfile=../../hack/tools/golangci-lint/go.mod golangci-lint run ./...
 
 # Not part of verify: Helm takes minutes to compile, once.
 .PHONY: verify-chart

@@ -40,7 +40,7 @@ func TestUpToDate(t *testing.T) {
 		require.NoError(t, err)
 		for _, entry := range entries {
 			switch name := dir + "/" + entry.Name(); name {
-			case "templates/_helpers.tpl", "templates/NOTES.txt", "templates/deployment.yaml", "templates/lease-namespace.yaml", "templates/monitoring.yaml":
+			case "templates/_helpers.tpl", "templates/NOTES.txt", "templates/deployment.yaml", "templates/dashboard-deployment.yaml", "templates/lease-namespace.yaml", "templates/monitoring.yaml":
 			default:
 				require.Contains(t, files, name, "it is not generated any more")
 			}

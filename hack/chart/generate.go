@@ -61,6 +61,8 @@ var sources = []source{
 	{manifest: machines + "without-crd/admission.yaml", template: "machine-health-check-admission.yaml", condition: ".Values.machineHealthCheck.enabled"},
 	{manifest: machines + "without-crd/admission-machines.yaml", template: "machine-health-check-admission-machines.yaml", condition: ".Values.machineHealthCheck.enabled"},
 	{manifest: machines + "without-crd/rbac.yaml", template: "machine-health-check-rbac.yaml", condition: ".Values.machineHealthCheck.enabled"},
+	{manifest: "components/dashboard/rbac.yaml", template: "dashboard-rbac.yaml", condition: ".Values.dashboard.enabled"},
+	{manifest: "components/dashboard/networkpolicy.yaml", template: "dashboard-networkpolicy.yaml", condition: "and .Values.dashboard.enabled .Values.networkPolicy.enabled"},
 	{manifest: "monitoring/servicemonitor.yaml", template: "servicemonitor.yaml", condition: "and .Values.monitoring.enabled .Values.monitoring.serviceMonitor"},
 }
 

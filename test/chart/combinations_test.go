@@ -16,6 +16,12 @@ var combinations = [][]string{
 	{"monitoring.enabled=true", "monitoring.serviceMonitor=false"},
 	{"monitoring.enabled=true", "monitoring.prometheusRule=false"},
 	{"monitoring.enabled=true", "monitoring.dashboard=false"},
+	{"dashboard.enabled=true"},
+	{"dashboard.enabled=true", "dashboard.resources=null", "networkPolicy.enabled=false", "openshift.enabled=true"},
+	{
+		"dashboard.enabled=true", "dashboard.extraArgs={--cluster-name=prod}", "leaseNamespace.name=other-leases", "tolerations=null", "nodeSelector=null",
+		"image.pullPolicy=IfNotPresent", "image.pullSecrets[0].name=registry", "podAnnotations.a=b", "extraLabels.team=nodes",
+	},
 	{"networkPolicy.enabled=false"},
 	{"resourceQuota.create=false"},
 	{"priorityClassName="},
@@ -32,5 +38,5 @@ var combinations = [][]string{
 		"podAnnotations.a=b", "extraLabels.team=nodes", "extraLabels.empty=", "extraArgs={--v=2}",
 	},
 	{"networkPolicy.enabled=false", "resourceQuota.create=false", "crds.install=false", "leaseNamespace.create=false", "replicas=1"},
-	{"openshift.enabled=true", "clusterAPI.enabled=true", "machineHealthCheck.enabled=true", "monitoring.enabled=true", "extraLabels.team=nodes"},
+	{"openshift.enabled=true", "clusterAPI.enabled=true", "machineHealthCheck.enabled=true", "monitoring.enabled=true", "dashboard.enabled=true", "extraLabels.team=nodes"},
 }

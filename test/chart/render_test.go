@@ -22,7 +22,7 @@ import (
 // installation that docs/installation.md describes.
 func TestSameAsManifests(t *testing.T) {
 	t.Parallel()
-	everything := []string{"openshift.enabled=true", "clusterAPI.enabled=true", "machineHealthCheck.enabled=true", "monitoring.enabled=true"}
+	everything := []string{"openshift.enabled=true", "clusterAPI.enabled=true", "machineHealthCheck.enabled=true", "monitoring.enabled=true", "dashboard.enabled=true"}
 	for name, tc := range map[string]struct {
 		namespace  string
 		components []string
@@ -38,9 +38,13 @@ func TestSameAsManifests(t *testing.T) {
 		"machine-health-check elsewhere": {
 			namespace: "node-health", components: []string{"machine-health-check", "namespace"}, values: []string{"machineHealthCheck.enabled=true"},
 		},
-		"monitoring":        {components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
+		"monitoring": {components: []string{"monitoring"}, values: []string{"monitoring.enabled=true"}},
+		"dashboard":  {components: []string{"dashboard"}, values: []string{"dashboard.enabled=true"}},
+		"dashboard elsewhere": {
+			namespace: "node-health", components: []string{"dashboard", "namespace"}, values: []string{"dashboard.enabled=true"},
+		},
 		"another namespace": {namespace: "node-health", components: []string{"namespace"}},
-		"all of it":         {namespace: "node-health", components: []string{"openshift", "cluster-api", "machine-health-check/without-crd", "monitoring", "namespace"}, values: everything},
+		"all of it":         {namespace: "node-health", components: []string{"openshift", "cluster-api", "machine-health-check/without-crd", "monitoring", "dashboard", "namespace"}, values: everything},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -159,6 +163,8 @@ func TestRefusedValues(t *testing.T) {
 		"crds.keep=false":                           "at '/crds': additional properties 'keep' not allowed",
 		`extraLabels.app\.kubernetes\.io/name=mine`: "invalid propertyName 'app.kubernetes.io/name'",
 		"extraArgs={v=2}":                           "at '/extraArgs/0': 'v=2' does not match pattern",
+		"dashboard=true":                            "at '/dashboard': got boolean, want object",
+		"dashboard.resources.limits.memory=1G":      "at '/dashboard/resources/limits/memory': '1G' does not match pattern",
 		"leaseNamespace.name=Leases":                "at '/leaseNamespace/name': 'Leases' does not match pattern",
 		"leaseNamespace.name=nhc-system":            "leaseNamespace.name is the namespace of the release",
 	} {

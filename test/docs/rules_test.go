@@ -29,7 +29,7 @@ const tabled = "23"
 
 var (
 	row    = regexp.MustCompile(`^\| (P\d+|[MB]?\d+[a-z]?(?:\.\d+)?) \| (.+) \| (.+) \|$`)
-	quoted = regexp.MustCompile("`([^`]+)`( \\((?:nightly|monitoring|chart|cluster-api)\\))?")
+	quoted = regexp.MustCompile("`([^`]+)`( \\((?:nightly|monitoring|chart|cluster-api|browser)\\))?")
 )
 
 // Marks of tests that `make test` does not run.
@@ -38,6 +38,7 @@ const (
 	monitoring = " (monitoring)"
 	chart      = " (chart)"
 	clusterAPI = " (cluster-api)"
+	browser    = " (browser)"
 )
 
 // beyond is the heading of the table of subjects that no rule covers.
@@ -129,6 +130,7 @@ func TestNamedTestsExist(t *testing.T) {
 	literals := testLiterals(t, "cmd", "hack", "pkg", "test")
 	elsewhere := map[string]map[string][]string{
 		monitoring: testLiterals(t, "test/monitoring"), chart: testLiterals(t, "test/chart"), clusterAPI: testLiterals(t, "test/clusterapi"),
+		browser: testLiterals(t, "test/dashboard"),
 	}
 	skips, err := os.ReadFile(filepath.Join(root, "hack", "skips.txt"))
 	require.NoError(t, err)

@@ -194,7 +194,7 @@ func (c *cluster) shell(t *testing.T, w way, command string) error {
 	require.NotEmpty(t, executable, "NHC_HELM has to name Helm: run make install-test")
 	dir := filepath.Join("..", "..")
 	if w.own {
-		components := []string{"openshift", "cluster-api", "machine-health-check", "monitoring"}
+		components := []string{"openshift", "cluster-api", "machine-health-check", "monitoring", "dashboard"}
 		if strings.Contains(command, "delete -k") {
 			components = append(components, "uninstall")
 		}

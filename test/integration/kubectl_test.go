@@ -102,6 +102,7 @@ func TestKubectlPlugin(t *testing.T) {
 	t.Run("hold", func(*testing.T) { testPluginHold(viewer, editor) })
 	t.Run("status", func(*testing.T) { testPluginStatus(viewer) })
 	t.Run("explain", func(*testing.T) { testPluginExplain(viewer) })
+	t.Run("dashboard", func(*testing.T) { testPluginDashboard(viewer) })
 	t.Run("confirm-healthy", func(*testing.T) { testPluginConfirm(editor) })
 	t.Run("history", func(*testing.T) { testPluginHistory(viewer) })
 }

@@ -96,6 +96,7 @@ func TestPodAdmission(t *testing.T) {
 	t.Run("22.1 restricted namespaces", func(t *testing.T) { testRestrictedNamespaces(t, c) })
 	t.Run("shipped pod", func(t *testing.T) { testShippedPod(t, c) })
 	t.Run("22.1 UIDs of OpenShift", func(t *testing.T) { testUIDsOfOpenShift(t, c) })
+	t.Run("22.1 dashboard", func(t *testing.T) { testDashboardPod(t, c) })
 	t.Run("22.1 another namespace", func(t *testing.T) { testAnotherNamespace(t, c) })
 }
 

@@ -21,9 +21,9 @@ The image. The digest that a release has put into Chart.yaml is that of its own 
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with $digest }}@{{ . }}{{ end }}
 {{- end }}
 
-{{/* Nine tenths of the memory limit, empty without one. */}}
+{{/* Nine tenths of the memory limit in the resources of these values, empty without one. */}}
 {{- define "nhc-controller.goMemoryLimit" -}}
-{{- with dig "limits" "memory" "" (.Values.resources | default dict) -}}
+{{- with dig "limits" "memory" "" (.resources | default dict) -}}
 {{- $mebibytes := regexFind "^[0-9]+" . | int64 -}}
 {{- if hasSuffix "Gi" . -}}
 {{- $mebibytes = mul $mebibytes 1024 -}}

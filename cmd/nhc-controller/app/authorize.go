@@ -26,22 +26,30 @@ import (
 // long.
 const answerLifetime = 30 * time.Second
 
-// Reviews of unknown tokens are limited: each of them costs two requests to the API
+// Reviews of unknown tokens are limited: each of them costs two requests or more to the API
 // server, and any client in the cluster may send one.
 const (
 	unknownTokensPerSecond = 10
 	unknownTokensBurst     = 20
-	// knownFor is how long a token that may get the path is not limited: a flood of
+	// knownFor is how long a token with permission is not limited: a flood of
 	// unknown tokens must not keep a scraper away.
 	knownFor = time.Hour
-	// reviewTimeout bounds a review, with both its requests.
+	// reviewTimeout bounds a review, with all its requests.
 	reviewTimeout = 10 * time.Second
 )
 
 // errTooManyTokens is the error of a review that the limit does not permit.
 var errTooManyTokens = errors.New("too many tokens to check")
 
-// reviewer asks the API server whether a bearer token may get a path.
+// requirement is what the user of a bearer token has to be permitted.
+type requirement struct {
+	// name tells requirements of a reviewer apart.
+	name string
+	// accesses are what the API server is asked about, without the user.
+	accesses []authorizationv1.SubjectAccessReviewSpec
+}
+
+// reviewer asks the API server whether the user of a bearer token meets a requirement.
 type reviewer struct {
 	kube kubernetes.Interface
 	// answers are the status codes of the last reviews, and known those tokens whose
@@ -59,9 +67,9 @@ func newReviewer(kube kubernetes.Interface) *reviewer {
 }
 
 // authorized lets those through whose bearer token the API server knows, and whom
-// it permits to get the path. Others get 401 and 403, and 429 when too many tokens
-// are tried out.
-func authorized(kube kubernetes.Interface, next http.Handler) http.Handler {
+// it permits what is required of the request. Others get 401 and 403, and 429 when too
+// many tokens are tried out.
+func authorized(kube kubernetes.Interface, required func(*http.Request) requirement, next http.Handler) http.Handler {
 	r := newReviewer(kube)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " ")
@@ -69,7 +77,7 @@ func authorized(kube kubernetes.Interface, next http.Handler) http.Handler {
 			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
 			return
 		}
-		status, err := r.review(request.Context(), token, request.URL.Path)
+		status, err := r.review(request.Context(), token, required(request))
 		switch {
 		case errors.Is(err, errTooManyTokens):
 			http.Error(w, "too many tokens to check, try again later", http.StatusTooManyRequests)
@@ -87,9 +95,9 @@ func authorized(kube kubernetes.Interface, next http.Handler) http.Handler {
 }
 
 // review returns 200, 401 or 403.
-func (r *reviewer) review(ctx context.Context, token, path string) (int, error) {
+func (r *reviewer) review(ctx context.Context, token string, required requirement) (int, error) {
 	// The token itself is not kept.
-	key := sha256.Sum256([]byte(path + "\x00" + token))
+	key := sha256.Sum256([]byte(required.name + "\x00" + token))
 	if answer, known := r.answers.Get(key); known {
 		return answer.(int), nil
 	}
@@ -98,7 +106,7 @@ func (r *reviewer) review(ctx context.Context, token, path string) (int, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
-	status, err := r.ask(ctx, token, path)
+	status, err := r.ask(ctx, token, required)
 	if err != nil {
 		return 0, err
 	}
@@ -111,7 +119,7 @@ func (r *reviewer) review(ctx context.Context, token, path string) (int, error) 
 	return status, nil
 }
 
-func (r *reviewer) ask(ctx context.Context, token, path string) (int, error) {
+func (r *reviewer) ask(ctx context.Context, token string, required requirement) (int, error) {
 	who, err := r.kube.AuthenticationV1().TokenReviews().Create(ctx,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
@@ -120,21 +128,19 @@ func (r *reviewer) ask(ctx context.Context, token, path string) (int, error) {
 	if !who.Status.Authenticated {
 		return http.StatusUnauthorized, nil
 	}
-	extra := map[string]authorizationv1.ExtraValue{}
-	for name, values := range who.Status.User.Extra {
+	user, extra := who.Status.User, map[string]authorizationv1.ExtraValue{}
+	for name, values := range user.Extra {
 		extra[name] = authorizationv1.ExtraValue(values)
 	}
-	may, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: who.Status.User.Username, UID: who.Status.User.UID, Groups: who.Status.User.Groups, Extra: extra,
-			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return 0, fmt.Errorf("asking whether %s may get %s: %w", who.Status.User.Username, path, err)
-	}
-	if !may.Status.Allowed {
-		return http.StatusForbidden, nil
+	for _, access := range required.accesses {
+		access.User, access.UID, access.Groups, access.Extra = user.Username, user.UID, user.Groups, extra
+		may, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: access}, metav1.CreateOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("asking what %s may do: %w", user.Username, err)
+		}
+		if !may.Status.Allowed {
+			return http.StatusForbidden, nil
+		}
 	}
 	return http.StatusOK, nil
 }

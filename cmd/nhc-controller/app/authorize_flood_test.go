@@ -115,7 +115,7 @@ func TestAuthorizedReviewTimeout(t *testing.T) {
 		})
 		kube, err := kubernetes.NewForConfigAndClient(&rest.Config{}, &http.Client{Transport: silent})
 		require.NoError(t, err)
-		g := &gate{Handler: authorized(kube, http.NotFoundHandler())}
+		g := &gate{Handler: authorized(kube, pathOf, http.NotFoundHandler())}
 		begin := time.Now()
 		require.Equal(t, http.StatusInternalServerError, g.get(t, "/metrics", "Bearer good").Code)
 		require.Equal(t, reviewTimeout, time.Since(begin))
@@ -137,7 +137,7 @@ func TestAuthorizedClientHangsUp(t *testing.T) {
 		r := newReviewer(kube)
 		for i := range 1000 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			_, err := r.review(ctx, strings.Repeat("x", i+1), "/metrics")
+			_, err := r.review(ctx, strings.Repeat("x", i+1), requirement{name: "/metrics"})
 			require.Error(t, err)
 			cancel()
 		}

@@ -29,7 +29,7 @@ type gate struct {
 
 func newGate() *gate {
 	kube := fake.NewClientset()
-	return &gate{kube: kube, Handler: authorized(kube, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ok(w) }))}
+	return &gate{kube: kube, Handler: authorized(kube, pathOf, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ok(w) }))}
 }
 
 func (g *gate) get(t *testing.T, path, authorization string) *httptest.ResponseRecorder {

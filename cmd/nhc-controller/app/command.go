@@ -54,6 +54,8 @@ the Node is healthy again.`,
 	command.SetFlagErrorFunc(usageError)
 	logsapi.AddFlags(options.Logging, command.Flags())
 	options.AddFlags(command.Flags())
+	command.CompletionOptions.DisableDefaultCmd = true
+	command.AddCommand(newDashboardCommand())
 	return command
 }
 

@@ -104,7 +104,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "File with the certificate of the metrics port and its intermediate certificates. "+
 		"The controller reads it again when it changes. Without it, the controller makes a certificate at its start.")
 	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile, "File with the private key of --tls-cert-file.")
-	flags.StringVar(&o.TLSMinVersion, "tls-min-version", o.TLSMinVersion, "Lowest version of TLS on the metrics port: "+strings.Join(tlsVersions, " or ")+".")
+	flags.StringVar(&o.TLSMinVersion, "tls-min-version", o.TLSMinVersion, "Lowest version of TLS on the metrics port: "+tlsVersionNames()+".")
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", o.ProbeAddress, "Address of /livez, /readyz and /healthz. 0 turns them off.")
 	componentoptions.BindLeaderElectionFlags(&o.LeaderElection, flags)
 }
@@ -128,6 +128,8 @@ func podNamespace() string {
 
 // tlsVersions are those that are secure.
 var tlsVersions = []string{"VersionTLS12", "VersionTLS13"}
+
+func tlsVersionNames() string { return strings.Join(tlsVersions, " or ") }
 
 func validateTLS(o *Options) field.ErrorList {
 	var problems field.ErrorList

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_*
@@ -156,7 +157,7 @@ func ok(w http.ResponseWriter) {
 // metricsServer returns the server of /metrics: HTTPS, for those whose token may get
 // it.
 func (p *process) metricsServer() (*server, error) {
-	config, notAfter, err := p.options.tlsConfig()
+	config, notAfter, err := p.options.tlsConfig("nhc-controller")
 	if err != nil {
 		return nil, err
 	}
@@ -168,16 +169,28 @@ func (p *process) metricsServer() (*server, error) {
 	gatherer := prometheus.Gatherers{p.registry, legacyregistry.DefaultGatherer}
 	handler := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", authorized(p.clients.kube, handler))
+	mux.Handle("GET /metrics", authorized(p.clients.kube, pathOf, handler))
 	metrics, err := newServer("metrics", p.options.MetricsAddress, mux)
 	if err != nil {
 		return nil, err
 	}
+	metrics.encrypt(config, p.options.HTTP2)
+	return metrics, nil
+}
+
+// pathOf requires the permission to get the path of a request.
+func pathOf(request *http.Request) requirement {
+	return requirement{name: request.URL.Path, accesses: []authorizationv1.SubjectAccessReviewSpec{
+		{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: request.URL.Path, Verb: "get"}},
+	}}
+}
+
+// encrypt makes a server that has not begun to serve one of HTTPS.
+func (s *server) encrypt(config *tls.Config, http2 bool) {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(p.options.HTTP2)
-	metrics.http.Protocols = protocols
-	metrics.http.TLSConfig = config
-	metrics.listener = tls.NewListener(metrics.listener, config)
-	return metrics, nil
+	protocols.SetHTTP2(http2)
+	s.http.Protocols = protocols
+	s.http.TLSConfig = config
+	s.listener = tls.NewListener(s.listener, config)
 }

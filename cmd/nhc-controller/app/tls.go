@@ -21,10 +21,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// tlsConfig returns how the metrics are served: with the certificate of the flags,
-// or with one made now, which no authority has signed. notAfter returns when the
+// tlsConfig returns how a server encrypts: with the certificate of the flags, or with one
+// made now for this name, which no authority has signed. notAfter returns when the
 // certificate that is served at that moment expires.
-func (o *Options) tlsConfig() (config *tls.Config, notAfter func() time.Time, err error) {
+func (o *Options) tlsConfig(name string) (config *tls.Config, notAfter func() time.Time, err error) {
 	version, err := cliflag.TLSVersion(o.TLSMinVersion)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading --tls-min-version: %w", err)
@@ -34,7 +34,7 @@ func (o *Options) tlsConfig() (config *tls.Config, notAfter func() time.Time, er
 		config.NextProtos = []string{"h2", "http/1.1"}
 	}
 	if o.TLSCertFile == "" {
-		certificate, err := makeCertificate()
+		certificate, err := makeCertificate(name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -64,15 +64,15 @@ func registerExpiration(registry prometheus.Registerer, notAfter func() time.Tim
 
 // makeCertificate returns a self-signed certificate for a year. Its key is an elliptic curve key:
 // to search for the primes of an RSA key would be most of the work of the start.
-func makeCertificate() (tls.Certificate, error) {
+func makeCertificate(name string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("generating a private key: %w", err)
 	}
 	now := time.Now()
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: "nhc-controller"},
-		DNSNames:              []string{"nhc-controller", "localhost"},
+		Subject:               pkix.Name{CommonName: name},
+		DNSNames:              []string{name, "localhost"},
 		NotBefore:             now.Add(-time.Hour), // The clocks of clients differ.
 		NotAfter:              now.AddDate(1, 0, 0),
 		KeyUsage:              x509.KeyUsageDigitalSignature,

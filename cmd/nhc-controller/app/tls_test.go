@@ -66,7 +66,7 @@ func newMount(t *testing.T, fill func(m *mount)) *mount {
 	m.options.TLSCertFile, m.options.TLSPrivateKeyFile = filepath.Join(m.dir, "tls.crt"), filepath.Join(m.dir, "tls.key")
 	fill(m)
 	var err error
-	m.config, m.notAfter, err = m.options.tlsConfig()
+	m.config, m.notAfter, err = m.options.tlsConfig("nhc-controller")
 	require.NoError(t, err)
 	return m
 }
@@ -141,7 +141,7 @@ func TestCertificateExpiration(t *testing.T) {
 		require.Equal(t, hour+60, shown())
 		require.ErrorContains(t, registerExpiration(registry, m.notAfter), "registering metrics")
 
-		_, notAfter, err := NewOptions().tlsConfig()
+		_, notAfter, err := NewOptions().tlsConfig("nhc-controller")
 		require.NoError(t, err)
 		require.WithinDuration(t, time.Now().AddDate(1, 0, 0), notAfter(), 48*time.Hour, "one made at the start lasts for a year")
 	})
@@ -242,7 +242,7 @@ func TestTLSMinVersion(t *testing.T) {
 	} {
 		options := NewOptions()
 		options.TLSMinVersion = minimum
-		config, _, err := options.tlsConfig()
+		config, _, err := options.tlsConfig("nhc-controller")
 		require.NoError(t, err)
 		for version, want := range served {
 			near, far := net.Pipe()

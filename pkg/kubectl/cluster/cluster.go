@@ -8,6 +8,8 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -37,6 +39,29 @@ type Clients struct {
 	Mapper  func() (meta.RESTMapper, error)
 	// Namespace restricts what is in namespaces, empty for all of them.
 	Namespace string
+	// Program is who lacks a permission, at the beginning of a sentence, if these are not the clients
+	// of the person who reads it.
+	Program string
+}
+
+// explain is Explain in the words for whoever has these clients. Who looks at what a program shows can
+// choose no other --context.
+func (c *Clients) explain(err error, verb, resource string) error {
+	switch {
+	case c.Program == "":
+		return Explain(err, verb, resource)
+	case rbacDenied(err):
+		return &Error{Sentence: fmt.Sprintf("%s may not %s %s: grant its ServiceAccount the permission.", c.Program, verb, resource), Cause: err}
+	case NotServed(err):
+		return &Error{Sentence: fmt.Sprintf("This cluster has no %s: install the CustomResourceDefinitions of nhc-controller.", resource), Cause: err}
+	case apierrors.IsUnauthorized(err):
+		return &Error{Sentence: c.Program + ": the API server does not accept its credentials.", Cause: err}
+	case errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+		return &Error{Sentence: fmt.Sprintf("The API server does not answer in time (%v).", err), Cause: err}
+	case isNetwork(err):
+		return &Error{Sentence: fmt.Sprintf("%s cannot reach the API server (%v).", c.Program, networkCause(err)), Cause: err}
+	}
+	return Explain(err, verb, resource)
 }
 
 // kind is one kind of objects that a snapshot has.
@@ -47,8 +72,10 @@ type kind struct {
 	// required means that without it there is no snapshot.
 	required bool
 	object   runtime.Object
-	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// client is what list and watch use: some, in tests, cannot do all that an API server can.
+	client any
+	list   func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch  func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	// add puts objects into a snapshot.
 	add func(*view.Snapshot, []runtime.Object)
 }
@@ -77,7 +104,7 @@ func (k Kinds) of(clients *Clients) []kind {
 func (c *Clients) nodeHealthChecks() kind {
 	client := c.NHC.RemediationV1alpha1().NodeHealthChecks()
 	return kind{
-		resource: v1alpha1.Plural, version: v1alpha1.SchemeGroupVersion, required: true, object: &v1alpha1.NodeHealthCheck{},
+		resource: v1alpha1.Plural, version: v1alpha1.SchemeGroupVersion, required: true, object: &v1alpha1.NodeHealthCheck{}, client: c.NHC,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},
@@ -91,7 +118,7 @@ func (c *Clients) nodeHealthChecks() kind {
 func (c *Clients) nodes() kind {
 	client := c.Kube.CoreV1().Nodes()
 	return kind{
-		resource: nodes, object: &corev1.Node{},
+		resource: nodes, object: &corev1.Node{}, client: c.Kube,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},
@@ -103,7 +130,7 @@ func (c *Clients) nodes() kind {
 func (c *Clients) budgets() kind {
 	client := c.NHC.RemediationV1alpha1().RemediationBudgets()
 	return kind{
-		resource: v1alpha1.BudgetPlural, version: v1alpha1.SchemeGroupVersion, object: &v1alpha1.RemediationBudget{},
+		resource: v1alpha1.BudgetPlural, version: v1alpha1.SchemeGroupVersion, object: &v1alpha1.RemediationBudget{}, client: c.NHC,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},
@@ -117,7 +144,7 @@ func (c *Clients) budgets() kind {
 func (c *Clients) machineHealthChecks() kind {
 	client := c.NHC.MachineV1beta1().MachineHealthChecks(c.Namespace)
 	return kind{
-		resource: machineHealthChecks, version: machinev1beta1.SchemeGroupVersion, object: &machinev1beta1.MachineHealthCheck{},
+		resource: machineHealthChecks, version: machinev1beta1.SchemeGroupVersion, object: &machinev1beta1.MachineHealthCheck{}, client: c.NHC,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, options)
 		},
@@ -154,7 +181,7 @@ func Read(ctx context.Context, clients *Clients, wanted Kinds) (*view.Snapshot, 
 		wg.Go(func() { answers[i] = kinds[i].read(ctx, clients) })
 	}
 	wg.Wait()
-	return assemble(kinds, answers)
+	return clients.assemble(kinds, answers)
 }
 
 // answer is what a list of one kind has given.
@@ -201,19 +228,19 @@ func notServed(k *kind) error {
 }
 
 // assemble makes a snapshot of what was read.
-func assemble(kinds []kind, answers []answer) (*view.Snapshot, error) {
+func (c *Clients) assemble(kinds []kind, answers []answer) (*view.Snapshot, error) {
 	snapshot := &view.Snapshot{}
 	for i := range kinds {
 		switch err := answers[i].err; {
 		case err == nil:
 			kinds[i].add(snapshot, answers[i].objects)
 		case kinds[i].required:
-			return nil, Explain(err, "list", kinds[i].resource)
+			return nil, c.explain(err, "list", kinds[i].resource)
 		case NotServed(err): // Without the kind, there are no such objects.
 		case ctxEnded(err):
-			return nil, Explain(err, "list", kinds[i].resource)
+			return nil, c.explain(err, "list", kinds[i].resource)
 		default:
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: kinds[i].resource, Reason: Explain(err, "list", kinds[i].resource).Error()})
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: kinds[i].resource, Reason: c.explain(err, "list", kinds[i].resource).Error()})
 		}
 	}
 	return snapshot, nil

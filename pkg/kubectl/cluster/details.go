@@ -29,7 +29,7 @@ func ReadDetails(ctx context.Context, clients *Clients, snapshot *view.Snapshot,
 		}
 		if !missing.Has(resource) {
 			missing.Insert(resource)
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: Explain(err, verb, resource).Error()})
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: clients.explain(err, verb, resource).Error()})
 		}
 		return nil
 	}

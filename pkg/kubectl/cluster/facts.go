@@ -38,7 +38,7 @@ func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object, acc
 		}
 		return NoFacts(Explain(reason, "ask", "the cluster")), nil
 	}
-	snapshot, err := assemble(kinds, answers)
+	snapshot, err := clients.assemble(kinds, answers)
 	if err != nil {
 		return nil, err
 	}

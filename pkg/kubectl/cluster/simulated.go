@@ -29,6 +29,6 @@ func ReadInstalled(ctx context.Context, clients *Clients) (snapshot *view.Snapsh
 			installed = false
 		}
 	}
-	snapshot, err = assemble(kinds, answers)
+	snapshot, err = clients.assemble(kinds, answers)
 	return snapshot, installed, err
 }

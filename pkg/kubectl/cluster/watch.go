@@ -19,6 +19,7 @@ import (
 
 // Watch is a snapshot that follows the cluster.
 type Watch struct {
+	clients   *Clients
 	kinds     []kind
 	informers []cache.SharedIndexInformer // nil for a kind that could not be read at the start.
 	first     []answer
@@ -33,7 +34,7 @@ type Watch struct {
 // NewWatch reads the kinds once, so that what cannot be read is known, and then follows those
 // that can until the context ends. Wait returns when it has stopped.
 func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, error) {
-	w := &Watch{kinds: wanted.of(clients), changed: make(chan struct{}, 1), failing: map[string]error{}}
+	w := &Watch{clients: clients, kinds: wanted.of(clients), changed: make(chan struct{}, 1), failing: map[string]error{}}
 	w.first = make([]answer, len(w.kinds))
 	w.informers = make([]cache.SharedIndexInformer, len(w.kinds))
 	var synced []cache.InformerSynced
@@ -49,7 +50,7 @@ func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, erro
 		}
 		w.informers[i], synced = informer, append(synced, informer.HasSynced)
 	}
-	if _, err := assemble(w.kinds, w.first); err != nil {
+	if _, err := w.clients.assemble(w.kinds, w.first); err != nil {
 		return nil, err
 	}
 	for _, informer := range w.informers {
@@ -64,6 +65,20 @@ func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, erro
 	return w, nil
 }
 
+// Readable reports whether a kind that could not be read at the start can be read now: then a new
+// Watch shows more. It sends one small request for each of these kinds.
+func (w *Watch) Readable(ctx context.Context) bool {
+	for i, informer := range w.informers {
+		if informer != nil {
+			continue
+		}
+		if _, err := w.kinds[i].list(ctx, metav1.ListOptions{Limit: 1}); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Wait waits until everything has stopped.
 func (w *Watch) Wait() { w.running.Wait() }
 
@@ -72,7 +87,7 @@ func (w *Watch) Changed() <-chan struct{} { return w.changed }
 
 // inform returns an informer of a kind.
 func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
-	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
+	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := k.list(ctx, options)
 			w.answered(k.resource, err)
@@ -83,7 +98,8 @@ func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
 			w.answered(k.resource, err)
 			return stream, err
 		},
-	}, k.object, 0, nil)
+	}
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, k.client), k.object, 0, nil)
 	// The errors are shown, not logged.
 	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
 		return nil, fmt.Errorf("preparing the watch: %w", err)
@@ -135,7 +151,7 @@ func (w *Watch) Snapshot() *view.Snapshot {
 			answers[i].objects = append(answers[i].objects, object.(runtime.Object))
 		}
 	}
-	snapshot, err := assemble(w.kinds, answers)
+	snapshot, err := w.clients.assemble(w.kinds, answers)
 	if err != nil {
 		return &view.Snapshot{} // NewWatch has found all required kinds.
 	}
@@ -144,7 +160,7 @@ func (w *Watch) Snapshot() *view.Snapshot {
 	for i := range w.kinds {
 		resource := w.kinds[i].resource
 		if err := w.failing[resource]; err != nil {
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: "news of " + resource, Reason: Explain(err, "watch", resource).Error()})
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: "news of " + resource, Outdated: true, Reason: w.clients.explain(err, "watch", resource).Error()})
 		}
 	}
 	return snapshot

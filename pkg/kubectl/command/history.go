@@ -6,8 +6,6 @@ package command
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,17 +88,8 @@ func (r *root) printHistory(history *view.History, out output, timeline bool) er
 
 // parseAge reads a duration that may be given in days or weeks.
 func parseAge(text string) (time.Duration, error) {
-	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		digits, found := strings.CutSuffix(text, unit)
-		if !found {
-			continue
-		}
-		if n, err := strconv.ParseUint(digits, 10, 12); err == nil {
-			return time.Duration(n) * length, nil
-		}
-	}
-	age, err := time.ParseDuration(text)
-	if err != nil || age < 0 {
+	age, err := view.ParseAge(text)
+	if err != nil {
 		return 0, &cluster.Error{Sentence: fmt.Sprintf("%q is no age: give one such as 90m, 12h, 7d or 2w.", text), Cause: err}
 	}
 	return age, nil

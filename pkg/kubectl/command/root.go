@@ -26,6 +26,8 @@ type Environment struct {
 	Now func() time.Time
 	// Getenv reads a variable of the environment.
 	Getenv func(string) string
+	// Open opens an address in a browser, nil if there is none.
+	Open func(address string) error
 }
 
 // Exit codes.
@@ -93,7 +95,7 @@ It exits with 0 if what was asked for was shown or done, and with 1 if not.`,
 	command.SetOut(environment.Out)
 	command.SetErr(environment.ErrOut)
 	command.AddGroup(&cobra.Group{ID: looking, Title: "Look:"}, &cobra.Group{ID: intervening, Title: "Intervene:"})
-	command.AddCommand(r.status(), r.history(), r.explain(), r.lint(), r.simulate(), r.pause(), r.resume(), r.stopAll(), r.resumeAll(), r.hold(), r.release(), r.confirmHealthy(), r.version())
+	command.AddCommand(r.status(), r.history(), r.explain(), r.dashboard(), r.lint(), r.simulate(), r.pause(), r.resume(), r.stopAll(), r.resumeAll(), r.hold(), r.release(), r.confirmHealthy(), r.version())
 	r.completeFlags(command)
 	return command
 }
@@ -106,5 +108,5 @@ const (
 
 // clients returns the clients of the user. An error says what to do about it.
 func (r *root) clients() (*cluster.Clients, error) {
-	return cluster.Connect(r.config, r.ErrOut)
+	return connect(r.config, r.ErrOut)
 }

@@ -24,30 +24,47 @@ func Explanation(printer *terminal.Printer, e *view.Explanation) {
 	now := e.Time.Time
 	sections := sections{printer: printer}
 	sections.lines(summary(e))
-	conditions := terminal.Table{Header: []string{"TYPE", "STATUS", "FOR", "REASON"}}
-	for i := range e.Conditions {
-		conditions.Rows = append(conditions.Rows, condition(&e.Conditions[i], now))
-	}
-	sections.table("Conditions of the Node", conditions)
+	sections.table("Conditions of the Node", Conditions(e))
 	for i := range e.Checks {
 		explainCheck(&sections, &e.Checks[i], now)
 	}
-	others := terminal.Table{Header: []string{"NAME", "BECAUSE"}}
-	for _, other := range e.Others {
-		others.Add(terminal.Text(other.Name), terminal.Text(other.Because))
+	sections.table("NodeHealthChecks that do not select the node", Others(e))
+	if lease := Lease(e); lease != "" {
+		sections.lines([][]terminal.Cell{{{Text: "Lease: ", Style: terminal.Heading}, terminal.Text(lease)}})
 	}
-	sections.table("NodeHealthChecks that do not select the node", others)
-	sections.lines(lease(e, now))
-	events := terminal.Table{Header: []string{"AGO", "TYPE", "REASON", "NOTE"}}
+	sections.table("Recent events", Events(e))
+	sections.lines(missing(e.Missing))
+}
+
+// Conditions is a table of the conditions of the Node.
+func Conditions(e *view.Explanation) terminal.Table {
+	table := terminal.Table{Header: []string{"TYPE", "STATUS", "FOR", "REASON"}}
+	for i := range e.Conditions {
+		table.Rows = append(table.Rows, condition(&e.Conditions[i], e.Time.Time))
+	}
+	return table
+}
+
+// Others is a table of the NodeHealthChecks that do not select the node.
+func Others(e *view.Explanation) terminal.Table {
+	table := terminal.Table{Header: []string{"NAME", "BECAUSE"}}
+	for _, other := range e.Others {
+		table.Add(terminal.Text(other.Name), terminal.Text(other.Because))
+	}
+	return table
+}
+
+// Events is a table of the newest events.
+func Events(e *view.Explanation) terminal.Table {
+	table := terminal.Table{Header: []string{"AGO", "TYPE", "REASON", "NOTE"}}
 	for _, event := range e.Events[max(0, len(e.Events)-recentEvents):] {
 		note := event.Note
 		if event.Count > 1 {
 			note += " (" + strconv.Itoa(int(event.Count)) + " times)"
 		}
-		events.Add(terminal.Text(ago(&event.Time, now)), terminal.Text(event.Type), terminal.Text(event.Reason), terminal.Text(note))
+		table.Add(terminal.Text(Ago(&event.Time, e.Time.Time)), terminal.Text(event.Type), terminal.Text(event.Reason), terminal.Text(note))
 	}
-	sections.table("Recent events", events)
-	sections.lines(missing(e.Missing))
+	return table
 }
 
 func summary(e *view.Explanation) [][]terminal.Cell {
@@ -70,7 +87,7 @@ func summary(e *view.Explanation) [][]terminal.Cell {
 
 // condition is a row with a condition.
 func condition(c *view.Condition, now time.Time) []terminal.Cell {
-	return []terminal.Cell{terminal.Text(c.Type), terminal.Text(c.Status), terminal.Text(ago(c.Since, now)), terminal.Text(because(c.Reason, c.Message))}
+	return []terminal.Cell{terminal.Text(c.Type), terminal.Text(c.Status), terminal.Text(Ago(c.Since, now)), terminal.Text(Because(c.Reason, c.Message))}
 }
 
 func explainCheck(sections *sections, check *view.CheckOfNode, now time.Time) {
@@ -81,28 +98,34 @@ func explainCheck(sections *sections, check *view.CheckOfNode, now time.Time) {
 		title += ", which does not select the node any more"
 	}
 	printer.Line(0, terminal.Cell{Text: title, Style: terminal.Heading})
-	printer.Line(2, terminal.Text("Health: "), healthOf(check, now))
+	printer.Line(2, terminal.Text("Health: "), Health(check, now))
 	if check.Decision != nil {
 		target := view.Target{Decision: check.Decision, HealthySince: check.HealthySince}
-		printer.Line(2, terminal.Text("Decision: "), state(check.Decision), terminal.Text(", "+why(&target, now)))
+		printer.Line(2, terminal.Text("Decision: "), State(check.Decision), terminal.Text(", "+Why(&target, now)))
 	}
-	printer.Line(2, terminal.Text("Next: "), terminal.Text(whatNext(check, now)))
-	rules := terminal.Table{Header: []string{"UNHEALTHY IF", "FOR", "IS", "EXPIRES"}}
-	for i := range check.Rules {
-		rules.Rows = append(rules.Rows, rule(&check.Rules[i], now))
-	}
-	sections.table("Conditions that "+check.Name+" looks at", rules)
-	sections.table("What "+check.Name+" asks before it creates a remediation object, in this order", answers(check))
-	sections.table("Steps of "+check.Name, stepsOf(check, now))
-	sections.table("Conditions of the remediation objects", remediationConditions(check, now))
+	printer.Line(2, terminal.Text("Next: "), terminal.Text(WhatNext(check, now)))
+	sections.table("Conditions that "+check.Name+" looks at", Rules(check, now))
+	sections.table("What "+check.Name+" asks before it creates a remediation object, in this order", Answers(check))
+	sections.table("Steps of "+check.Name, StepsOf(check, now))
+	sections.table("Conditions of the remediation objects", RemediationConditions(check, now))
 }
 
-func healthOf(check *view.CheckOfNode, now time.Time) terminal.Cell {
+// Rules is a table of the unhealthyConditions, compared with the node.
+func Rules(check *view.CheckOfNode, now time.Time) terminal.Table {
+	table := terminal.Table{Header: []string{"UNHEALTHY IF", "FOR", "IS", "EXPIRES"}}
+	for i := range check.Rules {
+		table.Rows = append(table.Rows, rule(&check.Rules[i], now))
+	}
+	return table
+}
+
+// Health says what a NodeHealthCheck makes of the conditions of the node.
+func Health(check *view.CheckOfNode, now time.Time) terminal.Cell {
 	switch check.State {
 	case health.SoonUnhealthy.String():
-		return terminal.Cell{Text: "becomes unhealthy in " + in(check.Unhealthy, now), Style: terminal.Warning}
+		return terminal.Cell{Text: "becomes unhealthy in " + In(check.Unhealthy, now), Style: terminal.Warning}
 	case health.Unhealthy.String():
-		return terminal.Cell{Text: "unhealthy since " + sinceWhen(check.Unhealthy, now), Style: terminal.Bad}
+		return terminal.Cell{Text: "unhealthy since " + SinceWhen(check.Unhealthy, now), Style: terminal.Bad}
 	case "":
 		return terminal.Cell{Text: "not known without the Node", Style: terminal.Warning}
 	default:
@@ -110,13 +133,13 @@ func healthOf(check *view.CheckOfNode, now time.Time) terminal.Cell {
 	}
 }
 
-// whatNext says what happens without anybody doing anything.
-func whatNext(check *view.CheckOfNode, now time.Time) string {
+// WhatNext says what happens without anybody doing anything.
+func WhatNext(check *view.CheckOfNode, now time.Time) string {
 	if decision := check.Decision; decision != nil && decision.NextCheckTime != nil {
-		return fmt.Sprintf("at %s (in %s) time alone changes the decision", clock(decision.NextCheckTime, now), in(decision.NextCheckTime, now))
+		return fmt.Sprintf("at %s (in %s) time alone changes the decision", Clock(decision.NextCheckTime, now), In(decision.NextCheckTime, now))
 	}
 	if check.State == health.SoonUnhealthy.String() && check.Unhealthy != nil {
-		return fmt.Sprintf("at %s (in %s) the node is unhealthy, unless the condition changes", clock(check.Unhealthy, now), in(check.Unhealthy, now))
+		return fmt.Sprintf("at %s (in %s) the node is unhealthy, unless the condition changes", Clock(check.Unhealthy, now), In(check.Unhealthy, now))
 	}
 	for _, asked := range check.Asked {
 		if asked.Answer == view.Refused {
@@ -137,10 +160,10 @@ func rule(rule *view.Rule, now time.Time) []terminal.Cell {
 	is := terminal.Cell{Text: cmp.Or(rule.Status, "not there"), Style: terminal.Good}
 	expires := terminal.Text(unknown)
 	if rule.Matches {
-		is = terminal.Cell{Text: rule.Status + " for " + ago(rule.Since, now), Style: terminal.Warning}
+		is = terminal.Cell{Text: rule.Status + " for " + Ago(rule.Since, now), Style: terminal.Warning}
 		expires = terminal.Text("never: it has no lastTransitionTime")
 		if rule.Expires != nil {
-			expires = terminal.Text(clock(rule.Expires, now) + ", " + timeTo(rule.Expires.Time, now))
+			expires = terminal.Text(Clock(rule.Expires, now) + ", " + timeTo(rule.Expires.Time, now))
 		}
 	}
 	return []terminal.Cell{terminal.Text(rule.Condition), terminal.Text(rule.Duration), is, expires}
@@ -153,7 +176,8 @@ func timeTo(t, now time.Time) string {
 	return now.Sub(t).Round(time.Second).String() + " ago"
 }
 
-func answers(check *view.CheckOfNode) terminal.Table {
+// Answers is a table of the checks before a remediation object is created.
+func Answers(check *view.CheckOfNode) terminal.Table {
 	table := terminal.Table{Header: []string{"CHECK", "ANSWER", "WITH"}}
 	for _, asked := range check.Asked {
 		answer := terminal.Cell{Text: "passed", Style: terminal.Good}
@@ -168,7 +192,8 @@ func answers(check *view.CheckOfNode) terminal.Table {
 	return table
 }
 
-func stepsOf(check *view.CheckOfNode, now time.Time) terminal.Table {
+// StepsOf is a table of the steps of a NodeHealthCheck, with the remediation objects of the node.
+func StepsOf(check *view.CheckOfNode, now time.Time) terminal.Table {
 	table := terminal.Table{Header: []string{"STEP", "TEMPLATE", "TIMEOUT", "REMEDIATION OBJECT"}}
 	for i, step := range check.Steps {
 		var objects []string
@@ -185,10 +210,10 @@ func stepsOf(check *view.CheckOfNode, now time.Time) terminal.Table {
 
 // remediation tells about a remediation object.
 func remediation(r *view.Remediation, now time.Time) string {
-	text := r.Resource.Name + ", created " + ago(&r.Started, now) + " ago"
+	text := r.Resource.Name + ", created " + Ago(&r.Started, now) + " ago"
 	switch {
 	case r.TimedOut != nil:
-		text += ", over for " + ago(r.TimedOut, now)
+		text += ", over for " + Ago(r.TimedOut, now)
 	case r.Deleting:
 		text += ", being deleted"
 	case !r.Known:
@@ -197,7 +222,8 @@ func remediation(r *view.Remediation, now time.Time) string {
 	return text
 }
 
-func remediationConditions(check *view.CheckOfNode, now time.Time) terminal.Table {
+// RemediationConditions is a table of the conditions of the remediation objects.
+func RemediationConditions(check *view.CheckOfNode, now time.Time) terminal.Table {
 	table := terminal.Table{Header: []string{"OBJECT", "TYPE", "STATUS", "FOR", "REASON"}}
 	for i := range check.Remediations {
 		r := &check.Remediations[i]
@@ -208,18 +234,20 @@ func remediationConditions(check *view.CheckOfNode, now time.Time) terminal.Tabl
 	return table
 }
 
-func lease(e *view.Explanation, now time.Time) [][]terminal.Cell {
+// Lease says who holds the lease of the node, nothing if there is none.
+func Lease(e *view.Explanation) string {
 	if e.Lease == nil {
-		return nil
+		return ""
 	}
+	now := e.Time.Time
 	text := fmt.Sprintf("%s is held by %q", e.Lease.Name, e.Lease.Holder)
 	switch {
 	case e.Lease.Ends == nil:
 		text += ", without an end"
 	case e.Lease.Valid:
-		text += ", until " + clock(e.Lease.Ends, now) + " (" + in(e.Lease.Ends, now) + ")"
+		text += ", until " + Clock(e.Lease.Ends, now) + " (" + In(e.Lease.Ends, now) + ")"
 	default:
-		text += ", but is over since " + sinceWhen(e.Lease.Ends, now)
+		text += ", but is over since " + SinceWhen(e.Lease.Ends, now)
 	}
-	return [][]terminal.Cell{{{Text: "Lease: ", Style: terminal.Heading}, terminal.Text(text)}}
+	return text
 }

@@ -29,14 +29,14 @@ func History(printer *terminal.Printer, history *view.History, wide bool) {
 	}
 	for i := range history.Episodes {
 		episode := &history.Episodes[i]
-		cells := []terminal.Cell{terminal.Text(at(&episode.Detected, now)), terminal.Text(episode.Check), terminal.Text(episode.Target())}
+		cells := []terminal.Cell{terminal.Text(At(&episode.Detected, now)), terminal.Text(episode.Check), terminal.Text(episode.Target())}
 		if wide {
-			cells = append(cells, terminal.Text(cmp.Or(episode.Trigger, unknown)), after(episode, episode.Started), after(episode, episode.Fenced),
-				after(episode, episode.Finished), after(episode, episode.Released))
+			cells = append(cells, terminal.Text(cmp.Or(episode.Trigger, unknown)), After(episode, episode.Started), After(episode, episode.Fenced),
+				After(episode, episode.Finished), After(episode, episode.Released))
 		} else {
 			cells = append(cells, terminal.Text(duration.HumanDuration(episode.End(now).Sub(episode.Detected.Time))))
 		}
-		table.Add(append(cells, outcome(episode), terminal.Text(steps(episode, now)))...)
+		table.Add(append(cells, Outcome(episode), terminal.Text(Steps(episode, now)))...)
 	}
 	if len(table.Rows) > 0 {
 		sections.begin()
@@ -52,21 +52,22 @@ func noEpisodes(history *view.History) [][]terminal.Cell {
 	case len(history.Episodes) > 0:
 		return nil
 	case history.Since != nil:
-		return [][]terminal.Cell{{terminal.Text("No node was unhealthy since " + at(history.Since, history.Time.Time) + ", as far as is recorded.")}}
+		return [][]terminal.Cell{{terminal.Text("No node was unhealthy since " + At(history.Since, history.Time.Time) + ", as far as is recorded.")}}
 	default:
 		return [][]terminal.Cell{{terminal.Text("No node was unhealthy, as far as is recorded.")}}
 	}
 }
 
-func at(t *metav1.Time, now time.Time) string {
+// At returns the date and the time of an instant.
+func At(t *metav1.Time, now time.Time) string {
 	if t == nil {
 		return unknown
 	}
 	return t.In(now.Location()).Format(timestamp)
 }
 
-// after returns how long after the detection something was.
-func after(episode *view.Episode, t *metav1.Time) terminal.Cell {
+// After returns how long after the detection something was.
+func After(episode *view.Episode, t *metav1.Time) terminal.Cell {
 	if t == nil {
 		return terminal.Cell{Text: unknown, Style: terminal.Faint}
 	}
@@ -89,15 +90,16 @@ var kindOfOutcome = map[v1alpha1.EpisodeOutcome]struct {
 	v1alpha1.OutcomeRecoveredWithoutRemediation: {"by itself", 'r', terminal.Good},
 }
 
-func outcome(episode *view.Episode) terminal.Cell {
+// Outcome says how an episode ended.
+func Outcome(episode *view.Episode) terminal.Cell {
 	if kind, known := kindOfOutcome[episode.Outcome]; known {
 		return terminal.Cell{Text: kind.text, Style: kind.style}
 	}
 	return terminal.Text(string(episode.Outcome)) // Of a newer controller.
 }
 
-// steps tells what was tried, with how long each step took.
-func steps(episode *view.Episode, now time.Time) string {
+// Steps tells what was tried, with how long each step took.
+func Steps(episode *view.Episode, now time.Time) string {
 	told := make([]string, 0, len(episode.Steps))
 	for i := range episode.Steps {
 		step := &episode.Steps[i]

@@ -22,11 +22,11 @@ func Overview(printer *terminal.Printer, overview *view.Overview, wide bool) {
 	sections.lines(notes(overview, now))
 	sections.table("Unhealthy nodes", targets(overview, now, wide))
 	sections.table("Next to become unhealthy", next(overview, now, wide))
-	sections.table("MachineHealthChecks", machineChecks(overview))
+	sections.table("MachineHealthChecks", MachineChecks(overview))
 	sections.table("Unhealthy machines", machines(overview, now, wide))
-	sections.table("RemediationBudgets", budgets(overview, wide))
+	sections.table("RemediationBudgets", Budgets(overview, wide))
 	if wide {
-		sections.table("Groups of RemediationBudgets", groups(overview, now))
+		sections.table("Groups of RemediationBudgets", Groups(overview, now))
 	}
 	sections.lines(missing(overview.Missing))
 }
@@ -71,13 +71,14 @@ func checks(overview *view.Overview) terminal.Table {
 		if check.Gate != nil {
 			healthy = fmt.Sprintf("%d of %d", check.HealthyNodes, check.ObservedNodes)
 		}
-		table.Add(terminal.Text(check.Name), phase(check.Phase), terminal.Text(healthy), terminal.Text(strconv.Itoa(check.UnhealthyNodes)),
-			terminal.Text(strconv.Itoa(check.RemediatingNodes)), gate(check.Gate))
+		table.Add(terminal.Text(check.Name), Phase(check.Phase), terminal.Text(healthy), terminal.Text(strconv.Itoa(check.UnhealthyNodes)),
+			terminal.Text(strconv.Itoa(check.RemediatingNodes)), Gate(check.Gate))
 	}
 	return table
 }
 
-func phase(phase v1alpha1.Phase) terminal.Cell {
+// Phase says in which phase a NodeHealthCheck is.
+func Phase(phase v1alpha1.Phase) terminal.Cell {
 	style := terminal.Warning
 	switch phase {
 	case v1alpha1.PhaseEnabled:
@@ -91,7 +92,8 @@ func phase(phase v1alpha1.Phase) terminal.Cell {
 	return terminal.Cell{Text: string(phase), Style: style}
 }
 
-func gate(gate *view.Gate) terminal.Cell {
+// Gate says whether the gate is open, with its numbers.
+func Gate(gate *view.Gate) terminal.Cell {
 	switch {
 	case gate == nil:
 		return terminal.Cell{Text: unknown, Style: terminal.Faint}
@@ -106,55 +108,66 @@ func gate(gate *view.Gate) terminal.Cell {
 
 // notes are what holds for whole NodeHealthChecks.
 func notes(overview *view.Overview, now time.Time) (lines [][]terminal.Cell) {
-	add := func(check *view.Check, style terminal.Style, text string) {
-		lines = append(lines, []terminal.Cell{{Text: check.Name + ": ", Style: terminal.Heading}, {Text: text, Style: style}})
-	}
 	if len(overview.NodeHealthChecks) == 0 && overview.Selected == "" {
-		return [][]terminal.Cell{{{Text: "There are no NodeHealthChecks: nothing looks after the nodes of this cluster.", Style: terminal.Warning}}}
+		return [][]terminal.Cell{{{Text: NoChecks, Style: terminal.Warning}}}
 	}
 	for i := range overview.NodeHealthChecks {
 		check := &overview.NodeHealthChecks[i]
-		if check.Outdated {
-			add(check, terminal.Warning, "the controller has not reported about the present spec yet")
-		}
-		if check.DryRun {
-			add(check, terminal.Warning, "dry run: nothing is begun")
-		}
-		if held := check.Held; held != nil {
-			add(check, terminal.Bad, "nothing new begins: "+because(held.Reason, held.Message))
-		}
-		if check.Storm != nil {
-			add(check, terminal.Warning, storm(check, now))
-		}
-		for _, warning := range check.Warnings {
-			add(check, terminal.Warning, warning)
-		}
-		if check.Phase == v1alpha1.PhaseDisabled && check.Held == nil {
-			add(check, terminal.Bad, check.Reason)
+		for _, note := range Notes(check, now) {
+			lines = append(lines, []terminal.Cell{{Text: check.Name + ": ", Style: terminal.Heading}, note})
 		}
 	}
 	return lines
 }
 
-// storm tells about a storm with its numbers.
-func storm(check *view.Check, now time.Time) string {
-	text := "storm recovery since " + sinceWhen(check.Storm.Since, now)
+// NoChecks says that there are no NodeHealthChecks.
+const NoChecks = "There are no NodeHealthChecks: nothing looks after the nodes of this cluster."
+
+// Notes are what holds for a whole NodeHealthCheck.
+func Notes(check *view.Check, now time.Time) (notes []terminal.Cell) {
+	add := func(style terminal.Style, text string) {
+		notes = append(notes, terminal.Cell{Text: text, Style: style})
+	}
+	if check.Outdated {
+		add(terminal.Warning, "the controller has not reported about the present spec yet")
+	}
+	if check.DryRun {
+		add(terminal.Warning, "dry run: nothing is begun")
+	}
+	if held := check.Held; held != nil {
+		add(terminal.Bad, "nothing new begins: "+Because(held.Reason, held.Message))
+	}
+	if check.Storm != nil {
+		add(terminal.Warning, Storm(check, now))
+	}
+	for _, warning := range check.Warnings {
+		add(terminal.Warning, warning)
+	}
+	if check.Phase == v1alpha1.PhaseDisabled && check.Held == nil {
+		add(terminal.Bad, check.Reason)
+	}
+	return notes
+}
+
+// Storm tells about a storm with its numbers.
+func Storm(check *view.Check, now time.Time) string {
+	text := "storm recovery since " + SinceWhen(check.Storm.Since, now)
 	if check.Gate != nil && check.Storm.CalmAt != nil {
 		text += fmt.Sprintf(": %d not healthy, calm at %d", check.Gate.NotHealthy, *check.Storm.CalmAt)
 	}
 	switch {
 	case check.Storm.End != nil:
-		text += fmt.Sprintf("; calm for %s, ends at %s (in %s) if it stays calm", ago(check.Storm.CalmSince, now), clock(check.Storm.End, now), in(check.Storm.End, now))
+		text += fmt.Sprintf("; calm for %s, ends at %s (in %s) if it stays calm", Ago(check.Storm.CalmSince, now), Clock(check.Storm.End, now), In(check.Storm.End, now))
 	case check.Storm.CalmSince != nil:
-		text += "; calm for " + ago(check.Storm.CalmSince, now)
+		text += "; calm for " + Ago(check.Storm.CalmSince, now)
 	default:
 		text += "; not calm yet"
 	}
 	return text
 }
 
-// because joins a reason and its message.
-func because(reason, message string) string {
+// Because joins a reason and its message.
+func Because(reason, message string) string {
 	if message == "" {
 		return reason
 	}
@@ -173,15 +186,15 @@ func next(overview *view.Overview, now time.Time, wide bool) terminal.Table {
 		check := &overview.NodeHealthChecks[i]
 		for j := range check.Next {
 			node := &check.Next[j]
-			cells := []terminal.Cell{terminal.Text(check.Name), terminal.Text(node.Name), {Text: in(node.Unhealthy, now), Style: terminal.Warning}}
+			cells := []terminal.Cell{terminal.Text(check.Name), terminal.Text(node.Name), {Text: In(node.Unhealthy, now), Style: terminal.Warning}}
 			if wide {
 				at := unknown
 				if node.Unhealthy != nil {
-					at = clock(node.Unhealthy, now)
+					at = Clock(node.Unhealthy, now)
 				}
 				cells = append(cells, terminal.Text(at))
 			}
-			table.Add(append(cells, terminal.Text(whyNext(node, now)))...)
+			table.Add(append(cells, terminal.Text(WhyNext(node, now)))...)
 		}
 	}
 	return table
@@ -190,11 +203,11 @@ func next(overview *view.Overview, now time.Time, wide bool) terminal.Table {
 // unreported is how long the controller may take to report an unhealthy node.
 const unreported = time.Minute
 
-// whyNext tells by which condition a node becomes unhealthy.
-func whyNext(node *view.NextNode, now time.Time) string {
+// WhyNext tells by which condition a node becomes unhealthy.
+func WhyNext(node *view.NextNode, now time.Time) string {
 	text := node.Condition
 	if node.Since != nil {
-		text += " for " + ago(node.Since, now)
+		text += " for " + Ago(node.Since, now)
 	}
 	if node.Reason != "" {
 		text += " (" + node.Reason + ")"
@@ -203,7 +216,7 @@ func whyNext(node *view.NextNode, now time.Time) string {
 	case node.Unhealthy == nil:
 		text += ", without lastTransitionTime: nobody knows for how long"
 	case now.Sub(node.Unhealthy.Time) >= unreported:
-		text += ", unhealthy for " + ago(node.Unhealthy, now) + ", but the controller has not reported it: is it running?"
+		text += ", unhealthy for " + Ago(node.Unhealthy, now) + ", but the controller has not reported it: is it running?"
 	case !node.Unhealthy.After(now):
 		text += ", not reported by the controller yet"
 	case node.Remediating:
@@ -219,8 +232,8 @@ func missing(kinds []view.Missing) (lines [][]terminal.Cell) {
 	return lines
 }
 
-// remediations names remediation objects.
-func remediations(objects []v1alpha1.Remediation) string {
+// Remediations names remediation objects.
+func Remediations(objects []v1alpha1.Remediation) string {
 	names := make([]string, 0, len(objects))
 	for i := range objects {
 		names = append(names, objects[i].Resource.Kind+"/"+objects[i].Resource.Name)

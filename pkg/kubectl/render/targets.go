@@ -24,11 +24,11 @@ func targets(overview *view.Overview, now time.Time, wide bool) terminal.Table {
 		check := &overview.NodeHealthChecks[i]
 		for j := range check.Nodes {
 			node := &check.Nodes[j]
-			cells := []terminal.Cell{terminal.Text(check.Name), terminal.Text(node.Name), terminal.Text(ago(node.Detected, now))}
+			cells := []terminal.Cell{terminal.Text(check.Name), terminal.Text(node.Name), terminal.Text(Ago(node.Detected, now))}
 			if wide {
-				cells = append(cells, terminal.Text(cmp.Or(node.Trigger, unknown)), terminal.Text(remediations(node.Remediations)))
+				cells = append(cells, terminal.Text(cmp.Or(node.Trigger, unknown)), terminal.Text(Remediations(node.Remediations)))
 			}
-			table.Add(append(cells, state(node.Decision), terminal.Text(why(node, now)))...)
+			table.Add(append(cells, State(node.Decision), terminal.Text(Why(node, now)))...)
 		}
 	}
 	return table
@@ -48,18 +48,18 @@ func machines(overview *view.Overview, now time.Time, wide bool) terminal.Table 
 			if wide {
 				cells = append(cells, terminal.Text(cmp.Or(machine.Node, unknown)))
 			}
-			cells = append(cells, terminal.Text(ago(machine.Detected, now)))
+			cells = append(cells, terminal.Text(Ago(machine.Detected, now)))
 			if wide {
 				cells = append(cells, terminal.Text(cmp.Or(machine.Trigger, unknown)))
 			}
-			table.Add(append(cells, state(machine.Decision), terminal.Text(why(machine, now)))...)
+			table.Add(append(cells, State(machine.Decision), terminal.Text(Why(machine, now)))...)
 		}
 	}
 	return table
 }
 
-// state is the type of a decision.
-func state(decision *v1alpha1.Decision) terminal.Cell {
+// State is the type of a decision.
+func State(decision *v1alpha1.Decision) terminal.Cell {
 	if decision == nil {
 		return terminal.Cell{Text: unknown, Style: terminal.Faint}
 	}
@@ -75,22 +75,23 @@ func state(decision *v1alpha1.Decision) terminal.Cell {
 	return terminal.Cell{Text: string(decision.Type), Style: style}
 }
 
-// why is the reason of a decision, and when time alone changes it.
-func why(target *view.Target, now time.Time) string {
+// Why is the reason of a decision, and when time alone changes it.
+func Why(target *view.Target, now time.Time) string {
 	text := unknown
 	if decision := target.Decision; decision != nil {
-		text = because(string(decision.Reason), decision.Message)
+		text = Because(string(decision.Reason), decision.Message)
 		if until := decision.NextCheckTime; until != nil {
-			text += fmt.Sprintf("; until %s (%s)", clock(until, now), in(until, now))
+			text += fmt.Sprintf("; until %s (%s)", Clock(until, now), In(until, now))
 		}
 	}
 	if target.HealthySince != nil {
-		text += "; healthy for " + ago(target.HealthySince, now)
+		text += "; healthy for " + Ago(target.HealthySince, now)
 	}
 	return text
 }
 
-func machineChecks(overview *view.Overview) terminal.Table {
+// MachineChecks is a table of the MachineHealthChecks.
+func MachineChecks(overview *view.Overview) terminal.Table {
 	table := terminal.Table{Header: []string{"NAME", "HEALTHY", "ALLOWED", "LIMIT"}}
 	for i := range overview.MachineHealthChecks {
 		check := &overview.MachineHealthChecks[i]
@@ -103,14 +104,15 @@ func machineChecks(overview *view.Overview) terminal.Table {
 		}
 		limit := terminal.Text("maxUnhealthy " + cmp.Or(check.MaxUnhealthy, "100%"))
 		if check.Held != nil {
-			limit = terminal.Cell{Text: "nothing new begins: " + because(check.Held.Reason, check.Held.Message), Style: terminal.Bad}
+			limit = terminal.Cell{Text: "nothing new begins: " + Because(check.Held.Reason, check.Held.Message), Style: terminal.Bad}
 		}
 		table.Add(terminal.Text(check.Namespace+"/"+check.Name), terminal.Text(healthy), terminal.Text(allowed), limit)
 	}
 	return table
 }
 
-func budgets(overview *view.Overview, wide bool) terminal.Table {
+// Budgets is a table of the RemediationBudgets, with more columns if it is wide.
+func Budgets(overview *view.Overview, wide bool) terminal.Table {
 	table := terminal.Table{Header: []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "STATE"}}
 	if wide {
 		table.Header = []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "MAXUNHEALTHY", "MAXCONCURRENT", "MININTERVAL", "STATE"}
@@ -121,17 +123,17 @@ func budgets(overview *view.Overview, wide bool) terminal.Table {
 		if budget.Counted {
 			unhealthy, remediating = fmt.Sprintf("%d of %d", budget.UnhealthyNodes, budget.ObservedNodes), strconv.Itoa(budget.RemediatingNodes)
 		}
-		cells := []terminal.Cell{terminal.Text(budget.Name), terminal.Text(unhealthy), terminal.Text(remediating), allowance(budget.Counted, budget.RemediationsAllowed)}
+		cells := []terminal.Cell{terminal.Text(budget.Name), terminal.Text(unhealthy), terminal.Text(remediating), Allowance(budget.Counted, budget.RemediationsAllowed)}
 		if wide {
 			cells = append(cells, terminal.Text(cmp.Or(budget.MaxUnhealthy, unknown)), terminal.Text(cmp.Or(budget.MaxConcurrent, unknown)), terminal.Text(cmp.Or(budget.MinInterval, unknown)))
 		}
-		table.Add(append(cells, budgetState(budget))...)
+		table.Add(append(cells, BudgetState(budget))...)
 	}
 	return table
 }
 
-// allowance is how many remediations a budget allows.
-func allowance(counted bool, allowed *int32) terminal.Cell {
+// Allowance is how many remediations a budget allows.
+func Allowance(counted bool, allowed *int32) terminal.Cell {
 	switch {
 	case !counted:
 		return terminal.Cell{Text: unknown, Style: terminal.Faint}
@@ -144,7 +146,8 @@ func allowance(counted bool, allowed *int32) terminal.Cell {
 	}
 }
 
-func budgetState(budget *view.Budget) terminal.Cell {
+// BudgetState says whom a budget keeps waiting.
+func BudgetState(budget *view.Budget) terminal.Cell {
 	switch {
 	case budget.Invalid != "":
 		return terminal.Cell{Text: "invalid: " + budget.Invalid, Style: terminal.Bad}
@@ -164,8 +167,8 @@ func withReason(text, reason string) string {
 	return text + ". " + reason
 }
 
-// groups are those of the budgets that have several.
-func groups(overview *view.Overview, now time.Time) terminal.Table {
+// Groups are those of the budgets that have several.
+func Groups(overview *view.Overview, now time.Time) terminal.Table {
 	table := terminal.Table{Header: []string{"BUDGET", "GROUP", "UNHEALTHY", "REMEDIATING", "ALLOWED", "LAST BEGAN"}}
 	for i := range overview.RemediationBudgets {
 		budget := &overview.RemediationBudgets[i]
@@ -176,10 +179,10 @@ func groups(overview *view.Overview, now time.Time) terminal.Table {
 			group := &budget.Groups[j]
 			last := unknown
 			if group.LastStarted != nil {
-				last = ago(group.LastStarted, now) + " ago"
+				last = Ago(group.LastStarted, now) + " ago"
 			}
 			table.Add(terminal.Text(budget.Name), terminal.Text(cmp.Or(group.Name, `""`)), terminal.Text(fmt.Sprintf("%d of %d", group.UnhealthyNodes, group.ObservedNodes)),
-				terminal.Text(strconv.Itoa(int(group.RemediatingNodes))), allowance(true, group.RemediationsAllowed), terminal.Text(last))
+				terminal.Text(strconv.Itoa(int(group.RemediatingNodes))), Allowance(true, group.RemediationsAllowed), terminal.Text(last))
 		}
 	}
 	return table

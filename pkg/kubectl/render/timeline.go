@@ -4,8 +4,6 @@
 package render
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,30 +42,18 @@ func Timeline(printer *terminal.Printer, history *view.History) {
 }
 
 type timeline struct {
-	printer    *terminal.Printer
-	start, end time.Time
+	*view.Timeline
+	printer *terminal.Printer
 	// names are the columns for the name of a node and the number of its episodes, and bars those
 	// that are left.
 	names, bars int
-	nodes       map[string][]*view.Episode
 }
 
 func newTimeline(printer *terminal.Printer, history *view.History) *timeline {
-	t := &timeline{printer: printer, end: history.Time.Time, nodes: map[string][]*view.Episode{}}
-	t.start = t.end
-	for i := range slices.Backward(history.Episodes) { // The oldest first: a newer one covers it.
-		episode := &history.Episodes[i]
-		t.nodes[episode.Target()] = append(t.nodes[episode.Target()], episode)
-		if episode.Detected.Time.Before(t.start) {
-			t.start = episode.Detected.Time
-		}
-	}
-	if history.Since != nil {
-		t.start = history.Since.Time
-	}
+	t := &timeline{Timeline: view.NewTimeline(history), printer: printer}
 	longest := 0
-	for name := range t.nodes {
-		longest = max(longest, terminal.Width(terminal.Clean(name)))
+	for i := range t.Rows {
+		longest = max(longest, terminal.Width(terminal.Clean(t.Rows[i].Target)))
 	}
 	t.names = max(longest, len("NODE")) + 2 + len("EPISODES") + 2
 	width := printer.Width
@@ -80,12 +66,13 @@ func newTimeline(printer *terminal.Printer, history *view.History) *timeline {
 
 func (t *timeline) print() {
 	t.axis()
-	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
-		clean := terminal.Clean(name)
-		count := strconv.Itoa(len(t.nodes[name]))
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		clean := terminal.Clean(row.Target)
+		count := strconv.Itoa(len(row.Episodes))
 		padding := t.names - terminal.Width(clean) - len(count)
 		line := []terminal.Cell{terminal.Text(clean + strings.Repeat(" ", max(1, padding-2)) + count + "  ")}
-		t.printer.Line(0, append(line, t.bar(t.nodes[name])...)...)
+		t.printer.Line(0, append(line, t.bar(row.Episodes)...)...)
 	}
 	t.printer.Blank()
 	t.printer.Line(0, terminal.Cell{Text: t.legend(), Style: terminal.Faint})
@@ -94,8 +81,8 @@ func (t *timeline) print() {
 // axis prints the labels of the time, and a mark below each.
 func (t *timeline) axis() {
 	layout := "Jan 02"
-	span := t.end.Sub(t.start)
-	step := t.at(tickDistance).Sub(t.start)
+	span := t.End.Sub(t.Start)
+	step := t.at(tickDistance).Sub(t.Start)
 	switch {
 	case span < 10*time.Minute:
 		layout = time.TimeOnly
@@ -106,7 +93,7 @@ func (t *timeline) axis() {
 	}
 	labels, marks := strings.Builder{}, []byte(strings.Repeat(".", t.bars))
 	for column := 0; column < t.bars; column += tickDistance {
-		label := t.at(column).In(t.end.Location()).Format(layout)
+		label := t.at(column).In(t.End.Location()).Format(layout)
 		if column+len(label) > t.bars {
 			break
 		}
@@ -120,23 +107,19 @@ func (t *timeline) axis() {
 
 // at returns the instant of a column.
 func (t *timeline) at(column int) time.Time {
-	return t.start.Add(time.Duration(float64(t.end.Sub(t.start)) * float64(column) / float64(t.bars)))
+	return t.Start.Add(time.Duration(float64(t.End.Sub(t.Start)) * float64(column) / float64(t.bars)))
 }
 
 // column returns the column of an instant, the nearest one for what is outside.
 func (t *timeline) column(at time.Time) int {
-	span := t.end.Sub(t.start)
-	if span <= 0 {
-		return t.bars - 1
-	}
-	return min(max(0, int(float64(at.Sub(t.start))/float64(span)*float64(t.bars))), t.bars-1)
+	return min(int(t.Fraction(at)*float64(t.bars)), t.bars-1)
 }
 
 // bar returns the bars of a node, as cells of one style each.
 func (t *timeline) bar(episodes []*view.Episode) []terminal.Cell {
 	marks, styles := []byte(strings.Repeat(" ", t.bars)), make([]terminal.Style, t.bars)
 	for _, episode := range episodes {
-		end := t.column(episode.End(t.end))
+		end := t.column(episode.End(t.End))
 		begin := end
 		if episode.Started != nil {
 			begin = min(end, t.column(episode.Started.Time))
@@ -168,8 +151,8 @@ func (t *timeline) bar(episodes []*view.Episode) []terminal.Cell {
 // legend explains the marks that are there.
 func (t *timeline) legend() string {
 	letters := sets.New[string]()
-	for _, episodes := range t.nodes {
-		for _, episode := range episodes {
+	for i := range t.Rows {
+		for _, episode := range t.Rows[i].Episodes {
 			if kind, known := kindOfOutcome[episode.Outcome]; known {
 				letters.Insert(string(kind.letter) + " " + kind.text)
 			} else {

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package render prints the values of package view for people. Its functions depend on nothing but
-// their arguments: times are shown in the location of the instant at which they are printed.
+// their arguments: times are shown in the location of the instant at which they are printed. What is
+// said about one value is exported: the dashboard says it in the same words.
 package render
 
 import (
@@ -15,16 +16,16 @@ import (
 // unknown stands for what nobody has said.
 const unknown = "-"
 
-// ago returns for how long something has lasted.
-func ago(t *metav1.Time, now time.Time) string {
+// Ago returns for how long something has lasted.
+func Ago(t *metav1.Time, now time.Time) string {
 	if t == nil {
 		return unknown
 	}
 	return duration.HumanDuration(max(0, now.Sub(t.Time)))
 }
 
-// in returns how long it takes until an instant, "now" for one that has passed.
-func in(t *metav1.Time, now time.Time) string {
+// In returns how long it takes until an instant, "now" for one that has passed.
+func In(t *metav1.Time, now time.Time) string {
 	switch {
 	case t == nil:
 		return "never"
@@ -35,8 +36,8 @@ func in(t *metav1.Time, now time.Time) string {
 	}
 }
 
-// clock returns the time of day of an instant, with the day if that is another one than now.
-func clock(t *metav1.Time, now time.Time) string {
+// Clock returns the time of day of an instant, with the day if that is another one than now.
+func Clock(t *metav1.Time, now time.Time) string {
 	local := t.In(now.Location())
 	if local.YearDay() == now.YearDay() && local.Year() == now.Year() {
 		return local.Format(time.TimeOnly)
@@ -44,10 +45,10 @@ func clock(t *metav1.Time, now time.Time) string {
 	return local.Format("2006-01-02 15:04:05")
 }
 
-// sinceWhen returns an instant with how long ago that was.
-func sinceWhen(t *metav1.Time, now time.Time) string {
+// SinceWhen returns an instant with how long ago that was.
+func SinceWhen(t *metav1.Time, now time.Time) string {
 	if t == nil {
 		return "an unknown time"
 	}
-	return clock(t, now) + " (" + ago(t, now) + ")"
+	return Clock(t, now) + " (" + Ago(t, now) + ")"
 }

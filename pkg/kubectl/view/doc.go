@@ -31,6 +31,8 @@ type Snapshot struct {
 type Missing struct {
 	// Resource is the plural name of the kind.
 	Resource string `json:"resource"`
+	// Outdated means that the kind was read, but cannot be followed at the moment.
+	Outdated bool `json:"outdated,omitempty"`
 	// Reason says in one sentence why, and what to do about it.
 	Reason string `json:"reason"`
 }

@@ -246,13 +246,7 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 		}
 		check.State, check.Unhealthy = verdict.State.String(), instant(verdict.Deadline)
 	}
-	for _, step := range remediation.Steps(&nhc.Spec) {
-		shown := Step{Kind: step.Reference.Kind, Template: step.Reference.Namespace + "/" + step.Reference.Name}
-		if step.Escalating() {
-			shown.Timeout = step.Timeout.String()
-		}
-		check.Steps = append(check.Steps, shown)
-	}
+	check.Steps = steps(nhc)
 	if entry != nil {
 		check.Decision, check.HealthySince = entry.Decision, entry.ConditionsHealthyTimestamp
 		for _, listed := range entry.Remediations {
@@ -273,7 +267,7 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 func rules(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node) []Rule {
 	compared := []Rule{}
 	for _, rule := range nhc.Spec.UnhealthyConditions {
-		shown := Rule{Condition: string(rule.Type) + "=" + string(rule.Status), Duration: rule.Duration.Duration.String()}
+		shown := newRule(rule)
 		for _, condition := range node.Status.Conditions {
 			if condition.Type != rule.Type {
 				continue

@@ -20,6 +20,8 @@ type History struct {
 	// is known.
 	Time  metav1.Time  `json:"time"`
 	Since *metav1.Time `json:"since,omitempty"`
+	// Until is when the last episode may have been detected, absent if it is now.
+	Until *metav1.Time `json:"until,omitempty"`
 	// Episodes are in order of their detection, the newest first.
 	Episodes []Episode `json:"episodes"`
 	// Missing is not empty if the history is partial.
@@ -79,18 +81,24 @@ const EndUnknown v1alpha1.EpisodeOutcome = "Closed"
 // Filter says which episodes to show. What is empty selects all.
 type Filter struct {
 	Check, Node string
-	// Since leaves out what ended before.
-	Since time.Time
+	// Outcome is one of the outcomes, or Open.
+	Outcome v1alpha1.EpisodeOutcome
+	// Since leaves out what ended before, and Until what was detected later.
+	Since, Until time.Time
 }
+
+// Open stands in a Filter for the outcome of episodes that go on.
+const Open v1alpha1.EpisodeOutcome = "Open"
 
 func (f *Filter) selects(episode *Episode, now time.Time) bool {
 	return (f.Check == "" || f.Check == episode.Check) && (f.Node == "" || f.Node == episode.Node || f.Node == episode.Machine) &&
-		!episode.End(now).Before(f.Since)
+		(f.Outcome == "" || f.Outcome == cmp.Or(episode.Outcome, Open)) &&
+		!episode.End(now).Before(f.Since) && (f.Until.IsZero() || !episode.Detected.After(f.Until))
 }
 
 // NewHistory returns the episodes of a snapshot that a filter selects.
 func NewHistory(snapshot *Snapshot, filter Filter, now time.Time) *History {
-	history := &History{Time: metav1.NewTime(now), Since: instant(filter.Since), Episodes: []Episode{}, Missing: snapshot.Missing}
+	history := &History{Time: metav1.NewTime(now), Since: instant(filter.Since), Until: instant(filter.Until), Episodes: []Episode{}, Missing: snapshot.Missing}
 	add := func(episode Episode) {
 		if filter.selects(&episode, now) {
 			history.Episodes = append(history.Episodes, episode)

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package command
 
 import (
 	"fmt"
@@ -15,15 +15,16 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
 )
 
 // The limits of a client that a person uses: only to complete names it sends several requests.
 const qps, burst = 50, 100
 
-// Connect returns clients as the flags and the kubeconfig of the user say. Warnings of the API
+// connect returns clients as the flags and the kubeconfig of the user say. Warnings of the API
 // server go to the writer.
-func Connect(flags *genericclioptions.ConfigFlags, warnings io.Writer) (*Clients, error) {
+func connect(flags *genericclioptions.ConfigFlags, warnings io.Writer) (*cluster.Clients, error) {
 	config, err := flags.ToRESTConfig()
 	if err != nil {
 		return nil, configError(err)
@@ -44,7 +45,7 @@ func Connect(flags *genericclioptions.ConfigFlags, warnings io.Writer) (*Clients
 	if err != nil {
 		return nil, configError(err)
 	}
-	clients := &Clients{Kube: kube, NHC: nhc, Dynamic: others, Mapper: flags.ToRESTMapper}
+	clients := &cluster.Clients{Kube: kube, NHC: nhc, Dynamic: others, Mapper: flags.ToRESTMapper}
 	if namespace := flags.Namespace; namespace != nil {
 		clients.Namespace = *namespace
 	}
@@ -52,7 +53,7 @@ func Connect(flags *genericclioptions.ConfigFlags, warnings io.Writer) (*Clients
 }
 
 // configError says that it is the configuration that has to be corrected.
-func configError(err error) error { return Explain(err, "use", "the kubeconfig") }
+func configError(err error) error { return cluster.Explain(err, "use", "the kubeconfig") }
 
 // cleaned writes what may be printed on a terminal, line by line.
 type cleaned struct{ io.Writer }

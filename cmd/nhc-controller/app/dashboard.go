@@ -1,0 +1,186 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
+	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	kubectlcluster "github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/live"
+)
+
+const (
+	// dashboardName is what the dashboard calls itself, in its certificate, too.
+	dashboardName = "nhc-dashboard"
+	// dashboardQPS and dashboardBurst limit its requests: it follows four kinds, and reads details
+	// when somebody looks at a node.
+	dashboardQPS, dashboardBurst = 50, 100
+	// startInterval is how long it waits if the cluster cannot be read at the start.
+	startInterval = 10 * time.Second
+	// mapperLifetime is how long it takes until a kind of remediations is known that is new in the
+	// cluster.
+	mapperLifetime = 5 * time.Minute
+)
+
+// dashboardServer serves the dashboard.
+type dashboardServer struct {
+	options *dashboardOptions
+	clients *kubectlcluster.Clients
+	// pages is nil until the cluster was read once.
+	pages atomic.Pointer[http.Handler]
+}
+
+// runDashboard serves the dashboard until ctx is done.
+func runDashboard(ctx context.Context, options *dashboardOptions) error {
+	clients, err := dashboardClients(options.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	d := &dashboardServer{options: options, clients: clients}
+	servers, err := d.listen()
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, server := range servers {
+		running.Go(func() { server.serve(ctx) })
+	}
+	source := d.read(ctx)
+	if source == nil {
+		return nil
+	}
+	pages := http.Handler(dashboard.New(dashboard.Config{
+		Source: source, Cluster: options.cluster,
+		Now: func() time.Time { return time.Now().UTC() }, // Viewers are anywhere.
+	}))
+	guarded := authorized(clients.Kube, func(*http.Request) requirement { return viewing(source.State().Snapshot) }, newTurnstile(pages))
+	d.pages.Store(&guarded)
+	klog.FromContext(ctx).Info("Serving the dashboard")
+	source.Run(ctx)
+	return nil
+}
+
+// dashboardClients returns the access to the API server.
+func dashboardClients(kubeconfig string) (*kubectlcluster.Clients, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading the access to the API server: %w", err)
+	}
+	config.QPS, config.Burst, config.UserAgent, config.WarningHandler = dashboardQPS, dashboardBurst, dashboardName, rest.NoWarnings{}
+	clients := &kubectlcluster.Clients{Program: "The dashboard"}
+	builtin := rest.CopyConfig(config)
+	builtin.AcceptContentTypes, builtin.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
+	if clients.Kube, err = kubernetes.NewForConfig(builtin); err != nil {
+		return nil, fmt.Errorf("making the Kubernetes client: %w", err)
+	}
+	if clients.NHC, err = versioned.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making the NodeHealthCheck client: %w", err)
+	}
+	if clients.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("making the dynamic client: %w", err)
+	}
+	clients.Mapper = newMapper(clients.Kube)
+	return clients, nil
+}
+
+// newMapper returns what finds the kinds of remediations. It reads anew now and then what the cluster
+// serves, because it runs for months.
+func newMapper(kube kubernetes.Interface) func() (meta.RESTMapper, error) {
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kube.Discovery()))
+	var mu sync.Mutex
+	var read time.Time
+	return func() (meta.RESTMapper, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(read) > mapperLifetime {
+			mapper.Reset()
+			read = now
+		}
+		return mapper, nil
+	}
+}
+
+// listen opens the ports, so that one that is taken fails the start.
+func (d *dashboardServer) listen() ([]*server, error) {
+	config, _, err := d.options.tlsConfig(dashboardName)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := newServer("dashboard", d.options.address, d)
+	if err != nil {
+		return nil, err
+	}
+	pages.encrypt(config, false)
+	servers := []*server{pages}
+	if d.options.ProbeAddress != off {
+		probes, err := newServer("probes", d.options.ProbeAddress, d.probes())
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, probes)
+	}
+	return servers, nil
+}
+
+// read reads the cluster for the first time. It tries until that works, and returns nil if ctx is done
+// before.
+func (d *dashboardServer) read(ctx context.Context) *live.Cluster {
+	for {
+		source, err := live.New(ctx, live.Config{Clients: d.clients, LeaseNamespace: d.options.LeaseNamespace, Now: time.Now})
+		if err == nil {
+			return source
+		}
+		if ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Reading the cluster failed, trying again", "in", startInterval)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(startInterval):
+		}
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (d *dashboardServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	pages := d.pages.Load()
+	if pages == nil {
+		http.Error(w, "the cluster was not read yet", http.StatusServiceUnavailable)
+		return
+	}
+	(*pages).ServeHTTP(w, r)
+}
+
+// probes answers whether the process is alive, and whether it has read the cluster. If it cannot follow
+// the cluster any more, the pages say so.
+func (d *dashboardServer) probes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { ok(w) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if d.pages.Load() == nil {
+			http.Error(w, "the cluster was not read yet", http.StatusServiceUnavailable)
+			return
+		}
+		ok(w)
+	})
+	return mux
+}

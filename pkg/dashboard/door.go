@@ -1,0 +1,79 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// Door lets in those who know its token: it is the first element of the path. It is for a server that
+// listens on a loopback address, where other users of the machine can connect, too, and so can any
+// page that a browser of the user shows.
+type Door struct {
+	handler http.Handler
+	hosts   []string
+	token   [sha256.Size]byte
+	path    string
+	// ticket is a path that leads to the token once, nil if it is used.
+	ticket atomic.Pointer[[sha256.Size]byte]
+}
+
+// NewDoor returns a Door in front of a handler. Requests have to name one of these hosts, with its
+// port: another name is one that somebody has made to resolve to this address (DNS rebinding).
+func NewDoor(handler http.Handler, token string, hosts ...string) *Door {
+	return &Door{handler: handler, hosts: hosts, token: sha256.Sum256([]byte(token)), path: "/" + token + "/"}
+}
+
+// Path is where the handler is served.
+func (d *Door) Path() string { return d.path }
+
+// Admit accepts a path /ticket once, and sends who asks for it to the handler. Other processes can see
+// the arguments of the one that opens a browser: the ticket is of no use to them afterwards.
+func (d *Door) Admit(ticket string) string {
+	d.ticket.Store(new(sha256.Sum256([]byte(ticket))))
+	return "/" + ticket
+}
+
+// ServeHTTP implements [http.Handler].
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	if !d.knows(r.Host) {
+		http.Error(w, "This is not a name of the dashboard.", http.StatusMisdirectedRequest)
+		return
+	}
+	first, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	offered := sha256.Sum256([]byte(first))
+	switch {
+	case subtle.ConstantTimeCompare(offered[:], d.token[:]) == 1 && !found:
+		http.Redirect(w, r, d.path, http.StatusFound)
+	case subtle.ConstantTimeCompare(offered[:], d.token[:]) == 1:
+		inner := r.Clone(r.Context())
+		inner.URL.Path, inner.URL.RawPath = "/"+rest, ""
+		d.handler.ServeHTTP(w, inner)
+	case r.Method == http.MethodGet && !found && d.use(offered):
+		http.Redirect(w, r, d.path, http.StatusFound)
+	default:
+		http.Error(w, "Use the address that kubectl nhc dashboard has printed.", http.StatusForbidden)
+	}
+}
+
+// knows compares the name that the request is for.
+func (d *Door) knows(host string) bool {
+	for _, known := range d.hosts {
+		if strings.EqualFold(host, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// use reports whether this is the ticket, and was not used before.
+func (d *Door) use(offered [sha256.Size]byte) bool {
+	ticket := d.ticket.Load()
+	return ticket != nil && subtle.ConstantTimeCompare(offered[:], ticket[:]) == 1 && d.ticket.CompareAndSwap(ticket, nil)
+}

@@ -1,0 +1,128 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// nodeBody is what the page of a node shows.
+type nodeBody struct {
+	Notes   []cell
+	Checks  []checkOfNode
+	Tables  []table
+	History cell
+}
+
+// checkOfNode is what one NodeHealthCheck makes of the node.
+type checkOfNode struct {
+	Name   cell
+	Note   string
+	Fields []field
+	Tables []table
+}
+
+// node explains a node.
+func (d *Dashboard) node(r *request, p *page) *problem {
+	name := r.URL.Query().Get("name")
+	snapshot := *r.state.Snapshot
+	details, missing := d.Source.Details(r.Context(), &snapshot, name)
+	snapshot.Missing = append(slices.Clip(snapshot.Missing), missing...)
+	p.Notices = notices(snapshot.Missing, r.state.Lost, r.now)
+	explanation := view.NewExplanation(name, &snapshot, details, r.now)
+	if explanation == nil {
+		return noNode(name, &snapshot)
+	}
+	p.Title = "Node " + name
+	body := &nodeBody{History: cell{Text: "History of " + name, Link: historyLink(name, "")}}
+	body.Notes = nodeNotes(explanation)
+	for i := range explanation.Checks {
+		body.Checks = append(body.Checks, newCheckOfNode(r, i, &explanation.Checks[i]))
+	}
+	body.Tables = []table{
+		newTable("conditions", "Conditions of the Node", render.Conditions(explanation), nil),
+		newTable("events", "Recent events", render.Events(explanation), nil),
+		newTable("others", "NodeHealthChecks that do not select the node", render.Others(explanation), checkLink),
+	}
+	for i := range body.Tables {
+		body.Tables[i].Nested = false
+		body.Tables[i].Rows, body.Tables[i].Hidden = first(body.Tables[i].Rows, longList)
+	}
+	p.Body = body
+	return nil
+}
+
+// nodeNotes are what holds for the node, whatever a health check makes of it.
+func nodeNotes(e *view.Explanation) (notes []cell) {
+	if e.ControlPlane {
+		notes = append(notes, plain("It is a node of the control plane."))
+	}
+	if e.Deleted {
+		notes = append(notes, cell{Text: "The Node does not exist.", Class: "bad"})
+	}
+	if e.Held {
+		notes = append(notes, cell{Text: "It is held: kubectl nhc release " + e.Node + " ends that.", Class: "warning"})
+	}
+	if len(e.Checks) == 0 && !e.Unreadable {
+		notes = append(notes, cell{Text: "No NodeHealthCheck selects it, so nothing happens when it is unhealthy.", Class: "bad"})
+	}
+	if lease := render.Lease(e); lease != "" {
+		notes = append(notes, plain("Lease: "+lease+"."))
+	}
+	return notes
+}
+
+func newCheckOfNode(r *request, number int, check *view.CheckOfNode) checkOfNode {
+	c := checkOfNode{Name: cell{Text: check.Name, Link: checkLink(check.Name)}, Fields: []field{{"Health", styled(render.Health(check, r.now))}}}
+	if !check.Selected {
+		c.Note = "It does not select the node any more."
+	}
+	if check.Decision != nil {
+		decision := styled(render.State(check.Decision))
+		decision.Text += ", " + render.Why(&view.Target{Decision: check.Decision, HealthySince: check.HealthySince}, r.now)
+		c.Fields = append(c.Fields, field{"Decision", decision})
+	}
+	c.Fields = append(c.Fields, field{"Next", plain(render.WhatNext(check, r.now))})
+	id := func(name string) string { return fmt.Sprintf("%s-%d", name, number) }
+	c.Tables = []table{
+		newTable(id("rules"), "Conditions that "+check.Name+" looks at", render.Rules(check, r.now), nil),
+		newTable(id("asked"), "What "+check.Name+" asks before it creates a remediation object, in this order", render.Answers(check), nil),
+		newTable(id("steps"), "Steps of "+check.Name, render.StepsOf(check, r.now), nil),
+		newTable(id("remediations"), "Conditions of the remediation objects", render.RemediationConditions(check, r.now), nil),
+	}
+	return c
+}
+
+// noNode says that there is no such node, and which names contain the text.
+func noNode(name string, snapshot *view.Snapshot) *problem {
+	missing := &problem{status: http.StatusNotFound, Title: "No such node"}
+	var found []string
+	for _, node := range view.NodeNames(snapshot) {
+		if strings.Contains(node, strings.ToLower(strings.TrimSpace(name))) {
+			found = append(found, node)
+		}
+	}
+	shown, hidden := first(found, longList)
+	for _, node := range shown {
+		missing.Links = append(missing.Links, cell{Text: node, Link: nodeLink(node)})
+	}
+	if hidden != "" {
+		missing.Links = append(missing.Links, plain(hidden))
+	}
+	missing.Text = fmt.Sprintf("There is no node %q. Nodes with this in their name:", name)
+	switch {
+	case len(found) == 0:
+		missing.Text = fmt.Sprintf("There is no node %q, and none with this in its name.", name)
+	case name == "":
+		missing.Title, missing.Text = "Nodes", "Choose a node:"
+		missing.status = http.StatusOK
+	}
+	return missing
+}

@@ -1,0 +1,129 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// cardsPerPage is how many NodeHealthChecks a page has.
+const cardsPerPage = 60
+
+// overviewBody is what the page with everything shows.
+type overviewBody struct {
+	Counts []count
+	Cards  []card
+	Paging *paging
+	// NoChecks is shown instead of cards.
+	NoChecks string
+	Lists    []table
+	Others   []table
+}
+
+// overview is the page with everything.
+func (d *Dashboard) overview(r *request, p *page) *problem {
+	overview := r.overview()
+	activity := view.NewActivity(overview)
+	body := &overviewBody{Counts: counts(activity), Lists: short(r, activity, ""), Others: others(overview)}
+	body.Paging = newPaging(r, "./", "NodeHealthChecks", len(overview.NodeHealthChecks), cardsPerPage)
+	shown := part(overview.NodeHealthChecks, body.Paging)
+	for i := range shown {
+		body.Cards = append(body.Cards, newCard(r, &shown[i]))
+	}
+	if len(overview.NodeHealthChecks) == 0 {
+		body.NoChecks = render.NoChecks
+	}
+	p.Title, p.Body = "Overview", body
+	return nil
+}
+
+// others are MachineHealthChecks and RemediationBudgets.
+func others(overview *view.Overview) []table {
+	machines := newTable("machinehealthchecks", "MachineHealthChecks", render.MachineChecks(overview), checkLink)
+	budgets := newTable("budgets", "RemediationBudgets", render.Budgets(overview, true), checkLink)
+	tables := []table{machines, budgets}
+	for i := range tables {
+		tables[i].Nested = false
+		tables[i].Rows, tables[i].Hidden = first(tables[i].Rows, longList)
+	}
+	return tables
+}
+
+// checkBody is what the page of one name shows: of a NodeHealthCheck, a MachineHealthCheck or a budget.
+type checkBody struct {
+	Counts  []count
+	Cards   []card
+	Lists   []table
+	Others  []table
+	Spec    []field
+	Details []table
+	History *cell
+}
+
+// field is a name with a value.
+type field struct {
+	Name  string
+	Value cell
+}
+
+// check is the page of one NodeHealthCheck. The names of MachineHealthChecks and budgets have one, too.
+func (d *Dashboard) check(r *request, p *page) *problem {
+	name := r.URL.Query().Get("name")
+	overview := r.overview()
+	if !overview.Select(name) {
+		return noCheck(name, overview)
+	}
+	p.Title = name
+	body := &checkBody{Others: others(overview), Details: []table{newTable("groups", "Groups of the budget", render.Groups(overview, r.now), nil)}}
+	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) > 0 {
+		activity := view.NewActivity(overview)
+		body.Counts, body.Lists = counts(activity), short(r, activity, name)
+		body.History = &cell{Text: "History of " + name, Link: historyLink("", name)}
+	}
+	for i := range overview.NodeHealthChecks {
+		body.Cards = append(body.Cards, newCard(r, &overview.NodeHealthChecks[i]))
+	}
+	if configuration := view.NewConfiguration(r.state.Snapshot, name); configuration != nil {
+		body.describe(configuration)
+	}
+	p.Body = body
+	return nil
+}
+
+// describe adds what the spec says.
+func (b *checkBody) describe(c *view.Configuration) {
+	b.Spec = []field{
+		{"Selector", plain(c.Selector)}, {"Limit", plain(cmp.Or(c.Limit, "-"))}, {"Healthy delay", plain(cmp.Or(c.HealthyDelay, "-"))},
+	}
+	rules := table{ID: "rules", Title: "A node is unhealthy if", Header: []string{"Condition", "For"}, Nested: true}
+	for _, rule := range c.Rules {
+		rules.Rows = append(rules.Rows, []cell{plain(rule.Condition), plain(rule.Duration)})
+	}
+	steps := table{ID: "steps", Title: "Steps", Header: []string{"Step", "Template", "Timeout"}, Nested: true}
+	for i, step := range c.Steps {
+		steps.Rows = append(steps.Rows, []cell{plain(fmt.Sprint(i + 1)), plain(step.Kind + " " + step.Template), plain(cmp.Or(step.Timeout, "-"))})
+	}
+	b.Details = append([]table{rules, steps}, b.Details...)
+}
+
+// noCheck says that there is nothing of a name.
+func noCheck(name string, overview *view.Overview) *problem {
+	missing := &problem{status: http.StatusNotFound, Title: "Not found", Text: fmt.Sprintf("There is no health check or budget %q. These are there:", name)}
+	names, hidden := first(overview.Names(), longList)
+	for _, other := range names {
+		missing.Links = append(missing.Links, cell{Text: other, Link: checkLink(other)})
+	}
+	if hidden != "" {
+		missing.Links = append(missing.Links, plain(hidden))
+	}
+	if len(names) == 0 {
+		missing.Text = fmt.Sprintf("There is no health check or budget %q, and no other one.", name)
+	}
+	return missing
+}

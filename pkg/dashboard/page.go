@@ -1,0 +1,158 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// parseTemplates returns the template of each page. What all of them have is in layout.html and
+// parts.html.
+func parseTemplates() map[string]*template.Template {
+	pages := map[string]*template.Template{}
+	for _, name := range []string{"overview", "nodes", "check", "node", "history", "episode", "problem"} {
+		shared := template.New("layout.html")
+		pages[name] = template.Must(shared.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
+	}
+	return pages
+}
+
+// page is what the layout of all pages shows.
+type page struct {
+	Title string
+	// Current is the page of the navigation that this one belongs to.
+	Current string
+	Cluster string
+	Version uint64
+	// Time is when what the page shows was the state of the cluster.
+	Time    stamp
+	Notices []notice
+	// Filter is the form above what changes, nil on most pages.
+	Filter *filterForm
+	// Body is what the template of the page shows.
+	Body any
+}
+
+// notice says that something of the page is missing or old.
+type notice struct {
+	Title string
+	Lines []string
+}
+
+// stamp is an instant, for people and for programs.
+type stamp struct{ Text, Machine string }
+
+func newStamp(text string, t time.Time) stamp {
+	return stamp{Text: text, Machine: t.UTC().Format(time.RFC3339)}
+}
+
+// sections are the pages of the navigation that other pages belong to, if it is not the overview.
+var sections = map[string]string{"history": "history", "episode": "history"}
+
+// request is what the pages are made of.
+type request struct {
+	*http.Request
+	state State
+	now   time.Time
+}
+
+// overview returns a new overview of the state.
+func (r *request) overview() *view.Overview { return view.NewOverview(r.state.Snapshot, r.now) }
+
+// problem is why a page cannot be shown.
+type problem struct {
+	status int
+	Title  string
+	Text   string
+	// Links are what may have been meant.
+	Links []cell
+}
+
+// show is the function that makes a page: either its title and body, or a problem.
+type show func(r *request, p *page) *problem
+
+// page returns the handler of a page.
+func (d *Dashboard) page(name string, body show) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		request := &request{Request: r, state: d.Source.State(), now: d.Now()}
+		at := metav1.NewTime(request.now)
+		if lost := request.state.Lost; !lost.IsZero() {
+			at = metav1.NewTime(lost)
+		}
+		p := &page{Current: cmp.Or(sections[name], "overview"), Cluster: d.Cluster, Version: request.state.Version, Time: newStamp(render.Clock(&at, request.now), at.Time)}
+		shown, status := name, http.StatusOK
+		p.Notices = notices(request.state.Snapshot.Missing, request.state.Lost, request.now)
+		if problem := body(request, p); problem != nil {
+			shown, status = "problem", problem.status
+			p.Title, p.Body, p.Filter = problem.Title, problem, nil
+		}
+		d.write(w, shown, p, status)
+	}
+}
+
+// write sends a page as a whole, or an error.
+func (d *Dashboard) write(w http.ResponseWriter, name string, p *page, status int) {
+	var text bytes.Buffer
+	if err := d.pages[name].Execute(&text, p); err != nil {
+		http.Error(w, fmt.Sprintf("The page cannot be shown: %v", err), http.StatusInternalServerError)
+		return
+	}
+	body := clean(text.Bytes())
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // Who asked has gone.
+}
+
+// notices say what is missing, and what is not followed any more.
+func notices(missing []view.Missing, lost, now time.Time) (notices []notice) {
+	var old, absent []string
+	for _, kind := range missing {
+		if kind.Outdated {
+			old = append(old, kind.Reason)
+		} else {
+			absent = append(absent, "Without "+kind.Resource+". "+kind.Reason)
+		}
+	}
+	if len(old) > 0 {
+		title := "This page is not up to date."
+		if !lost.IsZero() {
+			since := metav1.NewTime(lost)
+			title = "This page is not up to date: it shows the state of " + render.SinceWhen(&since, now) + "."
+		}
+		notices = append(notices, notice{Title: title, Lines: unique(old)})
+	}
+	if len(absent) > 0 {
+		notices = append(notices, notice{Title: "This page is partial.", Lines: unique(absent)})
+	}
+	return notices
+}
+
+// unique drops lines that are there already.
+func unique(lines []string) []string {
+	seen := map[string]bool{}
+	var kept []string
+	for _, line := range lines {
+		if !seen[line] {
+			seen[line] = true
+			kept = append(kept, line)
+		}
+	}
+	return kept
+}

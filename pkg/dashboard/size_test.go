@@ -1,0 +1,86 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// pages are all that a large cluster makes large.
+var pages = []string{"/", "/check?name=workers", "/nodes?list=waiting", "/nodes?list=next", "/history", "/node?name=node-0017", "/node?name=node"}
+
+// large is a cluster with so many nodes, of which two thirds are not healthy, and so many episodes.
+func large(nodes, episodes int) *view.Snapshot {
+	s := &view.Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{workers(), simple("gpu", v1alpha1.PhaseEnabled, 4, 4, "50%")}}
+	status := &s.NodeHealthChecks[0].Status
+	status.UnhealthyNodes, status.RemediationHistory = nil, nil
+	for i := range nodes {
+		name := fmt.Sprintf("node-%04d", i)
+		switch i % 3 {
+		case 0:
+			s.Nodes = append(s.Nodes, node(name, corev1.ConditionTrue, time.Hour))
+		case 1:
+			s.Nodes = append(s.Nodes, node(name, corev1.ConditionUnknown, 3*time.Minute))
+		default:
+			s.Nodes = append(s.Nodes, node(name, corev1.ConditionUnknown, 9*time.Minute))
+			status.UnhealthyNodes = append(status.UnhealthyNodes, unhealthy(name, 9*time.Minute, decision(v1alpha1.DecidedBudgetExhausted, "zones eu-1a: 1 of at most 1 nodes are under remediation. Ask the platform team", nil)))
+		}
+	}
+	for i := range episodes {
+		detected := time.Duration(i) * time.Hour
+		status.RemediationHistory = append(status.RemediationHistory, episode(fmt.Sprintf("node-%04d", i%nodes), detected+time.Hour, time.Minute, time.Hour, v1alpha1.OutcomeRecovered, step("PowerCycleRemediation", detected+59*time.Minute, time.Minute, v1alpha1.StepRecovered)))
+	}
+	return s
+}
+
+// TestLargeCluster: pages have bounded rows, and say how many are elsewhere.
+func TestLargeCluster(t *testing.T) {
+	t.Parallel()
+	d := newDashboard(newSource(large(5000, 2000)))
+	for _, target := range pages {
+		answer := get(t, d, target)
+		require.Less(t, answer.Body.Len(), 1<<20, target)
+		t.Logf("%s: %d kB", target, answer.Body.Len()>>10)
+	}
+	overview := read(t, d, "/")
+	require.Contains(t, overview, "1641 of 1666 are not shown here.")
+	require.Contains(t, overview, `<a href="nodes?list=waiting">Show all 1666</a>`)
+	require.Contains(t, overview, "1642 of 1667 are not shown here.")
+	require.Contains(t, read(t, d, "/check?name=workers"), `<a href="nodes?check=workers&amp;list=waiting">Show all 1666</a>`)
+	seen := map[string]bool{}
+	for part := 1; part <= 9; part++ {
+		page := read(t, d, fmt.Sprintf("/nodes?list=waiting&page=%d", part))
+		for line := range strings.SplitSeq(page, "\n") {
+			if name, found := strings.CutPrefix(line, `<tr><th scope="row"><a href="node?name=`); found {
+				seen[name[:len("node-0000")]] = true
+			}
+		}
+		require.Equal(t, part < 9, strings.Contains(page, `rel="next"`))
+		require.Equal(t, part > 1, strings.Contains(page, `rel="prev"`))
+	}
+	require.Len(t, seen, 1666, "each is on one of the pages")
+	require.Contains(t, read(t, d, "/nodes?list=waiting&page=99"), "1601 to 1666 of 1666 rows")
+	require.Contains(t, read(t, d, "/history?page=2"), "51 to 100 of 2000 nodes")
+}
+
+// BenchmarkPages: each page with 5,000 nodes.
+func BenchmarkPages(b *testing.B) {
+	d := newDashboard(newSource(large(5000, 100)))
+	for _, target := range pages {
+		b.Run(target, func(b *testing.B) {
+			for b.Loop() {
+				get(b, d, target)
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/live"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+)
+
+const (
+	// loopback is the address that the dashboard listens on: no other machine can connect.
+	loopback = "127.0.0.1"
+	// headerTimeout is how long a browser may take for a request.
+	headerTimeout = 10 * time.Second
+	// idleTimeout is how long a connection without requests is kept.
+	idleTimeout = 2 * time.Minute
+	// farewellTimeout is how long requests may take that are answered when the dashboard ends.
+	farewellTimeout = 2 * time.Second
+)
+
+func (r *root) dashboard() *cobra.Command {
+	var (
+		port           uint16
+		open           bool
+		leaseNamespace string
+	)
+	command := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Show the same in a browser, with the history as a timeline",
+		Long: `Serves pages for a browser on this machine, and prints their address: all health checks
+and budgets, what is known about a node, and the history as a timeline. The pages follow
+the cluster. They show what you may read, and change nothing.
+
+The address has a token in it: who knows it sees what you may see. Ctrl-C ends it all.`,
+		Example: `  kubectl nhc dashboard
+  kubectl nhc dashboard --port 8080 --open`,
+		GroupID: looking,
+		Args:    cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			clients, err := r.clients()
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithCancel(command.Context())
+			defer cancel()
+			source, err := live.New(ctx, live.Config{Clients: clients, LeaseNamespace: leaseNamespace, Now: r.Now})
+			if err != nil {
+				return err
+			}
+			var running sync.WaitGroup
+			defer running.Wait()
+			defer cancel()
+			running.Go(func() { source.Run(ctx) })
+			pages := dashboard.New(dashboard.Config{Source: source, Now: r.Now, Cluster: r.clusterName()})
+			return r.serve(ctx, pages, port, open)
+		},
+	}
+	command.Flags().Uint16Var(&port, "port", 0, "Port to listen on, 0 for any that is free")
+	command.Flags().BoolVar(&open, "open", false, "Open the pages in your browser")
+	command.Flags().StringVar(&leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
+	return command
+}
+
+// serve serves the pages behind a new token until the context ends.
+func (r *root) serve(ctx context.Context, pages http.Handler, port uint16, open bool) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort(loopback, strconv.Itoa(int(port))))
+	if err != nil {
+		return &cluster.Error{Sentence: fmt.Sprintf("Cannot listen on port %d: choose another --port, or leave it out (%v).", port, err), Cause: err}
+	}
+	_, actual, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return fmt.Errorf("reading the address: %w", err)
+	}
+	host := net.JoinHostPort(loopback, actual)
+	door := dashboard.NewDoor(pages, rand.Text(), host, net.JoinHostPort("localhost", actual))
+	server := &http.Server{
+		Handler: door, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // Which ends the streams of events.
+		ErrorLog:    log.New(io.Discard, "", 0),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	err = r.print("The dashboard is at\n\n  http://" + host + door.Path() + "\n\nWho knows this address sees what you may see. Ctrl-C ends it.\n")
+	if err == nil && open {
+		r.openBrowser("http://" + host + door.Admit(rand.Text()))
+	}
+	if err == nil {
+		select {
+		case err = <-served:
+		case <-ctx.Done():
+		}
+	}
+	farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
+	defer cancel()
+	if shutdownErr := server.Shutdown(farewell); shutdownErr != nil {
+		_ = server.Close() // Who still asks has waited long enough.
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// openBrowser opens an address. That it does not work is no failure: the address is printed.
+func (r *root) openBrowser(address string) {
+	err := errors.New("there is none")
+	if r.Open != nil {
+		err = r.Open(address)
+	}
+	if err != nil {
+		fmt.Fprintln(r.ErrOut, "Cannot open a browser, open the address yourself: "+terminal.Clean(err.Error()))
+	}
+}
+
+// clusterName returns the context of the kubeconfig, empty if there is none.
+func (r *root) clusterName() string {
+	if chosen := r.config.Context; chosen != nil && *chosen != "" {
+		return *chosen
+	}
+	raw, err := r.config.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return ""
+	}
+	return raw.CurrentContext
+}

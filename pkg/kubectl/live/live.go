@@ -1,0 +1,168 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package live follows the cluster for the pages of package dashboard: it watches, and what it knows is
+// there at any time without a request.
+package live
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+const (
+	// settleTime is how long further changes are waited for: most come in groups.
+	settleTime = 100 * time.Millisecond
+	// interval is how often there is a new state at most.
+	interval = time.Second
+	// retryInterval is how often kinds are tried that could not be read at the start.
+	retryInterval = 30 * time.Second
+	// detailsTimeout is how long a page waits for what is read about a node.
+	detailsTimeout = 5 * time.Second
+	// detailsKept is of how many nodes that is kept, for the interval.
+	detailsKept = 100
+)
+
+// Config is what a Cluster needs.
+type Config struct {
+	Clients *cluster.Clients
+	// LeaseNamespace is where the leases of nodes are.
+	LeaseNamespace string
+	Now            func() time.Time
+}
+
+// Cluster is a source of a dashboard that follows a cluster.
+type Cluster struct {
+	Config
+	watch *cluster.Watch
+	stop  context.CancelFunc
+
+	mu       sync.Mutex
+	state    dashboard.State
+	outdated chan struct{} // Closed when the state is.
+	details  map[string]detailsAt
+}
+
+// detailsAt is what was read about a node.
+type detailsAt struct {
+	at      time.Time
+	details *view.Details
+	missing []view.Missing
+}
+
+// New reads the cluster. It returns an error if that does not work at all. Run follows the cluster.
+func New(ctx context.Context, config Config) (*Cluster, error) {
+	c := &Cluster{Config: config, details: map[string]detailsAt{}}
+	if err := c.open(ctx); err != nil {
+		return nil, err
+	}
+	c.publish()
+	return c, nil
+}
+
+// open begins to watch, and ends the watch before.
+func (c *Cluster) open(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	watch, err := cluster.NewWatch(ctx, c.Clients, cluster.Everything)
+	if err != nil {
+		stop()
+		return err
+	}
+	c.close()
+	c.watch, c.stop = watch, stop
+	return nil
+}
+
+// close ends the watch, if there is one.
+func (c *Cluster) close() {
+	if c.watch != nil {
+		c.stop()
+		c.watch.Wait()
+	}
+}
+
+// Run follows the cluster until the context of New ends.
+func (c *Cluster) Run(ctx context.Context) {
+	defer c.close()
+	retry := time.NewTicker(retryInterval)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-retry.C:
+			if !c.watch.Readable(ctx) || c.open(ctx) != nil { // Without a new watch, the one before goes on.
+				continue
+			}
+		case <-c.watch.Changed():
+			sleep(ctx, settleTime)
+		}
+		c.publish()
+		sleep(ctx, interval)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// publish makes what is known now the state.
+func (c *Cluster) publish() {
+	snapshot, now := c.watch.Snapshot(), c.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := dashboard.State{Snapshot: snapshot, Version: c.state.Version + 1}
+	if slices.ContainsFunc(snapshot.Missing, func(missing view.Missing) bool { return missing.Outdated }) {
+		if next.Lost = c.state.Lost; next.Lost.IsZero() {
+			next.Lost = now
+		}
+	}
+	if c.outdated != nil {
+		close(c.outdated)
+	}
+	c.outdated = make(chan struct{})
+	next.Outdated = c.outdated
+	c.state = next
+}
+
+// State implements [dashboard.Source].
+func (c *Cluster) State() dashboard.State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
+}
+
+// Details implements [dashboard.Source]. What several pages ask for at the same time is read once.
+func (c *Cluster) Details(ctx context.Context, snapshot *view.Snapshot, node string) (*view.Details, []view.Missing) {
+	now := c.Now()
+	c.mu.Lock()
+	kept, known := c.details[node]
+	c.mu.Unlock()
+	if known && now.Sub(kept.at) < interval {
+		return kept.details, kept.missing
+	}
+	ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
+	defer cancel()
+	about := *snapshot
+	about.Missing = nil
+	details, err := cluster.ReadDetails(ctx, c.Clients, &about, node, c.LeaseNamespace)
+	if err != nil { // The browser waits no longer.
+		return &view.Details{}, []view.Missing{{Resource: "details", Reason: err.Error()}}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.details) >= detailsKept {
+		clear(c.details)
+	}
+	c.details[node] = detailsAt{at: now, details: details, missing: about.Missing}
+	return details, about.Missing
+}

@@ -1,0 +1,219 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"bytes"
+	"flag"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+var screenshots = flag.String("screenshots", "", "write screenshots of the pages into this directory")
+
+var desk = look{width: 1200, height: 900}
+
+// pages are all kinds of pages.
+var pages = []string{
+	"", "check?name=workers", "check?name=zones", "nodes?list=waiting", "node?name=worker-07", "node?name=worker-13", "node?name=nowhere", "history", "history?node=worker-02&since=24h",
+	"episode?check=workers&detected=2026-03-02T07%3A00%3A00Z&node=worker-15",
+}
+
+// TestContrast: every text has a contrast of at least 4.5, light and dark (WCAG 2.2, 1.4.3), and each
+// page has what screen readers go by.
+func TestContrast(t *testing.T) {
+	t.Parallel()
+	_, address := serve(t, story())
+	for name, look := range map[string]look{"light": desk, "dark": {dark: true, width: 1200, height: 900}, "phone": {dark: true, width: 400, height: 800}} {
+		b := newTab(t, look)
+		grounds := map[string]bool{}
+		for _, page := range pages {
+			b.open(address + page)
+			require.Empty(t, eval[[]string](b, contrastScript), "%s %q", name, page)
+			require.Empty(t, eval[[]string](b, structureScript), "%s %q", name, page)
+			require.LessOrEqual(t, eval[float64](b, "document.documentElement.scrollWidth - innerWidth"), 0.0, "%s %q is wider than the window", name, page)
+			grounds[eval[string](b, "getComputedStyle(document.body).backgroundColor")] = true
+		}
+		require.Len(t, grounds, 1, name)
+		require.Equal(t, look.dark, grounds["rgb(18, 22, 28)"], name)
+		b.quiet(notFound)
+	}
+}
+
+// contrastScript returns the texts whose contrast is too low.
+const contrastScript = `(() => {
+  const channels = (colour) => colour.match(/[\d.]+/g).map(Number);
+  const luminance = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (element) => {
+    for (; element !== null; element = element.parentElement) {
+      const colour = channels(getComputedStyle(element).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0) { return colour; }
+    }
+    return [255, 255, 255];
+  };
+  const low = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement, text = texts.currentNode.textContent.trim();
+    if (text === "" || !element.checkVisibility() || ["SCRIPT", "NOSCRIPT", "title"].includes(element.tagName)) { continue; }
+    const style = getComputedStyle(element);
+    const fore = luminance(channels(element.tagName === "text" ? style.fill : style.color)), back = luminance(ground(element));
+    const ratio = (Math.max(fore, back) + 0.05) / (Math.min(fore, back) + 0.05);
+    if (!(ratio >= 4.5)) { low.push(text + ": " + ratio.toFixed(2)); }
+  }
+  return low;
+})()`
+
+// structureScript returns what a page lacks: one main heading, headings in order, landmarks, names, and
+// texts for what is drawn.
+const structureScript = `(() => {
+  const wrong = [];
+  const expect = (holds, what) => { if (!holds) { wrong.push(what); } };
+  expect(document.documentElement.lang === "en", "no language");
+  for (const landmark of ["header", "nav", "main", "[role=search]"]) { expect(document.querySelector(landmark) !== null, "no " + landmark); }
+  const levels = [...document.querySelectorAll("h1, h2, h3, h4")].map((h) => Number(h.tagName[1]));
+  expect(levels.filter((l) => l === 1).length === 1, "not one h1");
+  levels.forEach((l, i) => expect(i === 0 || l <= levels[i - 1] + 1, "a heading of level " + l + " after one of " + levels[i - 1]));
+  document.querySelectorAll("input, select").forEach((field) => expect(field.labels.length === 1, "no label for " + field.id));
+  document.querySelectorAll("a, button").forEach((link) => expect((link.getAttribute("aria-label") || link.textContent).trim() !== "", "a link without a name"));
+  document.querySelectorAll("a.bar").forEach((bar) => expect(bar.getAttribute("aria-label").includes("outcome"), "a bar without a text"));
+  document.querySelectorAll("[aria-labelledby]").forEach((e) => expect(document.getElementById(e.getAttribute("aria-labelledby")) !== null, "no " + e.getAttribute("aria-labelledby")));
+  document.querySelectorAll("use").forEach((e) => expect(document.querySelector(e.getAttribute("href")) !== null, "no shape " + e.getAttribute("href")));
+  const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+  ids.forEach((id, i) => expect(ids.indexOf(id) === i, "the id twice: " + id));
+  expect(document.querySelectorAll("nav [aria-current]").length === 1, "no current page");
+  return wrong;
+})()`
+
+// TestNoScript: without JavaScript all of it is there, and the page says how to see changes.
+func TestNoScript(t *testing.T) {
+	t.Parallel()
+	_, address := serve(t, story())
+	b := newTab(t, look{noScript: true, width: 1200, height: 900})
+	b.open(address)
+	for _, text := range []string{"worker-07", "BudgetExhausted", "zones", "Next to become unhealthy", "Reload the page to see what has changed."} {
+		require.Contains(t, b.text(), text)
+	}
+	require.True(t, eval[bool](b, "document.getElementById('pause').hidden"))
+	b.submit("#node-name", "worker-13")
+	b.shows("Node worker-13", "becomes unhealthy in 2m")
+	b.open(address + "history")
+	b.submit("#filter-node", "worker-02")
+	b.shows("3 episodes")
+	b.quiet(notFound)
+}
+
+// submit fills in a field, and sends its form.
+func (b *tab) submit(field, value string) {
+	b.t.Helper()
+	run(b, chromedp.SetValue(chromedp.CSS(field), value))
+	run(b, chromedp.Submit(chromedp.CSS(field)))
+}
+
+// attack tries to run a script, from every field that takes any text.
+const attack = `"'><img src=x onerror=alert(1)><svg onload=alert(2)></title><script>alert(3)</script>`
+
+// TestInjection: hostile text is shown, and does nothing: not when the page is read, and not when it is
+// replaced. If it became markup after all, the policy of the page would stop it.
+func TestInjection(t *testing.T) {
+	t.Parallel()
+	hostile := story()
+	for _, nhc := range hostile.NodeHealthChecks {
+		nhc.Spec.PauseRequests = []string{attack}
+		nhc.Status.Reason = attack
+		for i := range nhc.Status.Conditions {
+			nhc.Status.Conditions[i].Message = attack
+		}
+		for i := range nhc.Status.UnhealthyNodes {
+			entry := &nhc.Status.UnhealthyNodes[i]
+			entry.Name, entry.Decision.Message = attack, attack
+		}
+		for i := range nhc.Status.RemediationHistory {
+			episode := &nhc.Status.RemediationHistory[i]
+			episode.Node, episode.Outcome = attack, v1alpha1.EpisodeOutcome(attack)
+		}
+	}
+	for _, node := range hostile.Nodes {
+		node.Status.Conditions[0].Reason, node.Status.Conditions[0].Message = attack, attack
+	}
+	hostile.Budgets[0].Spec.Reason = attack
+	s, address := serve(t, hostile)
+	b := newTab(t, desk)
+	for _, page := range append(pages, "history?node="+strings.ReplaceAll(attack, " ", "%20"), "node?name="+strings.ReplaceAll(attack, " ", "%20")) {
+		b.open(address + page)
+		s.set(hostile)
+		b.updated(s)
+		require.Zero(t, eval[int](b, "document.querySelectorAll('img, script:not([src])').length"), page)
+	}
+	b.open(address)
+	require.Contains(t, b.text(), attack)
+	b.quiet(notFound)
+	for _, script := range []string{
+		`document.body.append(Object.assign(document.createElement("script"), {textContent: "window.ran = 1"}))`, `document.body.innerHTML = "<img src=x onerror='window.ran = 1'>"`,
+		`document.body.setAttribute("onclick", "window.ran = 1"); document.body.click()`, `location.href = "javascript:window.ran = 1"`,
+	} {
+		require.True(t, eval[bool](b, `(() => { try { `+script+` } catch (e) {} return window.ran === undefined; })()`), script)
+	}
+	require.True(t, eval[bool](b, "window.ran === undefined"))
+}
+
+// updated waits until the page shows the present state.
+func (b *tab) updated(s *source) {
+	b.t.Helper()
+	b.eventually("the update", func() bool {
+		return eval[uint64](b, "Number(document.getElementById('live').dataset.version)") == s.State().Version
+	})
+}
+
+// TestLarge: pages of 5,000 nodes are small. How fast they are is printed, not judged.
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	s, address := serve(t, large(5000))
+	b := newTab(t, desk)
+	for _, page := range pages {
+		b.open(address + page)
+		size := eval[float64](b, "performance.getEntriesByType('navigation')[0].decodedBodySize")
+		require.Less(t, size, float64(1<<20), page)
+		t.Logf("%q: first byte after %.0f ms, complete after %.0f ms, %.0f kB", page, eval[float64](b, "performance.getEntriesByType('navigation')[0].responseStart"),
+			eval[float64](b, "performance.getEntriesByType('navigation')[0].domComplete"), size/1024)
+	}
+	b.open(address)
+	s.set(large(5000))
+	b.updated(s)
+	require.Contains(t, b.text(), "Show all 1669")
+	run(b, chromedp.Click(chromedp.CSS("section a[href='nodes?list=waiting']")))
+	b.shows("1 to 200 of 1669 rows")
+	run(b, chromedp.Click(chromedp.CSS("a[rel=next]")))
+	b.shows("201 to 400 of 1669 rows")
+	b.quiet(notFound)
+}
+
+// TestScreenshots takes those of the documentation, and writes them if that is wanted.
+func TestScreenshots(t *testing.T) {
+	t.Parallel()
+	_, address := serve(t, story())
+	for name, dark := range map[string]bool{"light": false, "dark": true} {
+		b := newTab(t, look{dark: dark, width: 1100, height: 900})
+		for page, path := range map[string]string{"overview": "", "history": "history"} {
+			b.open(address + path)
+			b.shows("Live")
+			image := run(b, chromedp.CaptureScreenshot())
+			_, err := png.DecodeConfig(bytes.NewReader(image))
+			require.NoError(t, err)
+			if *screenshots == "" {
+				continue
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(*screenshots, "dashboard-"+page+"-"+name+".png"), image, 0o644))
+		}
+	}
+}
