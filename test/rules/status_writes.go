@@ -76,7 +76,8 @@ func (j *Judge) timeoutJustified(w window, uid types.UID) finding {
 					continue
 				}
 				steps := stepsOf(nhc)
-				if i := stepOf(steps, cr); i >= 0 && !w.at.Before(cr.Created.Add(steps[i].end())) {
+				i := stepOf(steps, cr)
+				if i >= 0 && (!w.at.Before(cr.Created.Add(steps[i].end())) || (steps[i].timeout == 0 && j.leaseWasOverdue(w))) {
 					return finding{rule: "13.5"}
 				}
 			}

@@ -179,3 +179,9 @@ func (j *Judge) leaseOverdue(w window) bool {
 			!w.at.Before(lease.Spec.AcquireTime.Add(v1alpha1.ClassicLeaseOverdue))
 	})
 }
+
+// leaseWasOverdue reports the same of a lease that may have been deleted since.
+func (j *Judge) leaseWasOverdue(w window) bool {
+	w.known = w.known.Add(-recent)
+	return j.leaseOverdue(w)
+}

@@ -47,7 +47,7 @@ func (c *cluster) addNHC(name string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.NodeHealthCheckSpec{
 			UnhealthyConditions: []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: time.Second}}},
-			MaxUnhealthy:        new(intstr.FromString("100%")), RemediationTemplate: &c.references()[0],
+			MinHealthy:          new(intstr.FromInt32(0)), RemediationTemplate: &c.references()[0],
 		},
 	}))
 	require.NoError(c.t, err)

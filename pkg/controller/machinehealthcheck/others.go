@@ -98,7 +98,7 @@ func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Ta
 			return true
 		}
 	}
-	if other.check.Name > s.check.Name || t.Active() {
+	if other.check.Name > s.check.Name {
 		return false
 	}
 	var conditions []corev1.NodeCondition
