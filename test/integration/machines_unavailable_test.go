@@ -11,10 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // machineRole is the ClusterRole of the controller for Machines.
@@ -41,8 +44,12 @@ func TestMachinesUnavailable(t *testing.T) {
 	s.createMachine("b")
 	s.join("a", "b")
 	s.eventuallyCounts(2, 2)
+	s.createMachineBudget()
+	s.eventuallyBudget(metav1.ConditionTrue, "")
 	restore := c.withdrawGet(t, openShiftMachine)
-	s.eventuallyUnavailable("MachinesForbidden", "the controller has no permission to get machines.machine.openshift.io")
+	const forbidden = "the controller has no permission to get machines.machine.openshift.io"
+	s.eventuallyUnavailable("MachinesForbidden", forbidden)
+	s.eventuallyBudget(metav1.ConditionFalse, forbidden)
 	s.setReady("a", corev1.ConditionUnknown)
 	s.requireAllSynced()
 	status := s.status()
@@ -52,6 +59,7 @@ func TestMachinesUnavailable(t *testing.T) {
 	restore()
 	s.eventuallyGone("a")
 	s.eventuallyAvailable()
+	s.eventuallyBudget(metav1.ConditionTrue, "")
 
 	t.Run("Cluster API", func(t *testing.T) {
 		c := *c
@@ -73,6 +81,30 @@ func TestMachinesUnavailable(t *testing.T) {
 		s.eventuallyDecided("a", "ClusterPaused")
 		s.eventuallyAvailable()
 		t.Run("v1beta1", func(t *testing.T) { testClusterPaused(t, &c, kinds) })
+	})
+}
+
+// createMachineBudget creates a RemediationBudget about the Machines of the scenario.
+func (s *machineScenario) createMachineBudget() {
+	s.t.Helper()
+	_, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Create(s.t.Context(), &v1alpha1.RemediationBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: s.name},
+		Spec:       v1alpha1.RemediationBudgetSpec{MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: s.name}, MaxConcurrent: new(intstr.FromInt32(1))},
+	}, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+}
+
+// eventuallyBudget waits until condition Valid of that budget says whether Machines can be counted. As
+// long as they cannot, it allows nothing (spec B2.2).
+func (s *machineScenario) eventuallyBudget(valid metav1.ConditionStatus, message string) {
+	s.t.Helper()
+	s.eventually("the budget says whether Machines can be counted", func() bool {
+		budget, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Get(s.t.Context(), s.name, metav1.GetOptions{})
+		require.NoError(s.t, err)
+		condition := meta.FindStatusCondition(budget.Status.Conditions, v1alpha1.ConditionBudgetValid)
+		allowed := budget.Status.RemediationsAllowed
+		return condition != nil && condition.Status == valid && strings.Contains(condition.Message, message) &&
+			allowed != nil && (*allowed == 0) == (valid == metav1.ConditionFalse)
 	})
 }
 
