@@ -46,9 +46,9 @@ func TestMachinesUnavailable(t *testing.T) {
 	s.eventuallyCounts(2, 2)
 	s.createMachineBudget()
 	s.eventuallyBudget(metav1.ConditionTrue, "")
-	restore := c.withdrawGet(t, openShiftMachine)
-	const forbidden = "the controller has no permission to get machines.machine.openshift.io"
-	s.eventuallyUnavailable("MachinesForbidden", forbidden)
+	restore := c.withdrawVerb(t, openShiftMachine, "list")
+	const forbidden = "no permission to list machines.machine.openshift.io"
+	s.eventuallyUnavailable("MachinesForbidden", "the controller has "+forbidden)
 	s.eventuallyBudget(metav1.ConditionFalse, forbidden)
 	s.setReady("a", corev1.ConditionUnknown)
 	s.requireAllSynced()
@@ -72,7 +72,7 @@ func TestMachinesUnavailable(t *testing.T) {
 		s.join("a")
 		s.createCheck()
 		s.eventuallyCounts(1, 1)
-		restore := c.withdrawGet(t, kinds.cluster)
+		restore := c.withdrawVerb(t, kinds.cluster, "get")
 		s.eventuallyUnavailable("MachinesForbidden", "the controller has no permission to get clusters.cluster.x-k8s.io")
 		s.setReady("a", corev1.ConditionUnknown)
 		s.requireAllSynced()
@@ -142,11 +142,11 @@ func (s *machineScenario) eventuallyAvailable() {
 	})
 }
 
-// withdrawGet takes away the permission to get objects of a kind, and has the controller notice, as has
+// withdrawVerb takes away a permission for objects of a kind, and has the controller notice, as has
 // restore.
-func (c *cluster) withdrawGet(t *testing.T, kind optionalKind) (restore func()) {
+func (c *cluster) withdrawVerb(t *testing.T, kind optionalKind, verb string) (restore func()) {
 	t.Helper()
-	undo := c.withdraw(t, permission{role: machineRole, verb: "get", group: kind.resource.Group, resource: kind.resource.Resource})
+	undo := c.withdraw(t, permission{role: machineRole, verb: verb, group: kind.resource.Group, resource: kind.resource.Resource})
 	c.touch(t, kind, "withdrawn")
 	return func() {
 		t.Helper()

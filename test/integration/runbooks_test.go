@@ -5,6 +5,7 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"os"
 	"os/exec"
@@ -185,7 +186,10 @@ func (s *scenario) shell(t *testing.T, command string) (stdout, stderr string) {
 		"NHC": s.name, "BUDGET": s.name, "NODE": s.node("a"), "KIND": s.kind.name, "NAMESPACE": s.name, "NAME": s.node("b"),
 		"KUBECONFIG": s.AdminKubeconfig(), "HOME": t.TempDir(), "PATH": bin + string(os.PathListSeparator) + os.Getenv("PATH"), "KUBERC": "off",
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "pipefail", "-o", "nounset", "-c", command)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout) // A command that serves, for example, does not end.
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-o", "errexit", "-o", "pipefail", "-o", "nounset", "-c", command)
+	cmd.WaitDelay = time.Second         // What it has started may hold its output.
 	cmd.Dir = filepath.Join("..", "..") // Where the manifests are.
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		cmd.Env = append(cmd.Env, name+"="+variables[name])
