@@ -102,9 +102,8 @@ func (s *machineScenario) eventuallyBudget(valid metav1.ConditionStatus, message
 		budget, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Get(s.t.Context(), s.name, metav1.GetOptions{})
 		require.NoError(s.t, err)
 		condition := meta.FindStatusCondition(budget.Status.Conditions, v1alpha1.ConditionBudgetValid)
-		allowed := budget.Status.RemediationsAllowed
 		return condition != nil && condition.Status == valid && strings.Contains(condition.Message, message) &&
-			allowed != nil && (*allowed == 0) == (valid == metav1.ConditionFalse)
+			(valid == metav1.ConditionTrue || *budget.Status.RemediationsAllowed == 0)
 	})
 }
 
