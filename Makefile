@@ -88,7 +88,7 @@ clean: ## Remove what was built.
 SCENARIO ?= nodes
 
 .PHONY: demo
-demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace, stop, freeze or pools; KEEP=1 leaves it running).
+demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace, stop, freeze or pools; KEEP=1 leaves it running, with a dashboard).
 	go run ./test/demo '$(SCENARIO)'
 
 # Before anything is built.
