@@ -13,6 +13,7 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY cmd cmd
+COPY manifests manifests
 COPY pkg pkg
 ARG TARGETOS
 ARG TARGETARCH

@@ -24,7 +24,7 @@ trap 'rm -rf "${work}"' EXIT
 
 build() { # DIRECTORY
   mkdir -p "$1"
-  cp -R go.mod go.sum cmd pkg "$1"
+  cp -R go.mod go.sum cmd manifests pkg "$1"
   (cd "$1" && CGO_ENABLED=0 GOFLAGS='-buildvcs=false' GOWORK=off \
     go build -trimpath -ldflags "${ldflags}" -o built/ ./cmd/nhc-controller ./cmd/nhc-dashboard)
 }
