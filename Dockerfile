@@ -13,21 +13,22 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY cmd cmd
+COPY manifests manifests
 COPY pkg pkg
 ARG TARGETOS
 ARG TARGETARCH
 # Carries the version, see hack/version.sh. Neither paths nor times get into the
-# binary: it is the one that `make build` makes (see hack/verify-reproducible.sh).
+# binaries: they are those that `make build` makes (see hack/verify-reproducible.sh).
 ARG LDFLAGS="-s -w"
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -ldflags "$LDFLAGS" -o /nhc-controller ./cmd/nhc-controller
+    go build -trimpath -ldflags "$LDFLAGS" -o / ./cmd/nhc-controller ./cmd/nhc-dashboard
 
-# Nothing but the binary: no shell, no package manager, no other user.
+# Nothing but the binaries: no shell, no package manager, no other user.
 FROM scratch
 LABEL org.opencontainers.image.title="nhc-controller" \
       org.opencontainers.image.description="Has unhealthy Nodes of a Kubernetes cluster repaired" \
       org.opencontainers.image.source="https://github.com/nhc-controller/nhc-controller" \
       org.opencontainers.image.licenses="Apache-2.0"
-COPY --from=build --chmod=0555 /nhc-controller /nhc-controller
+COPY --from=build --chmod=0555 /nhc-controller /nhc-dashboard /
 USER 65532:65532
 ENTRYPOINT ["/nhc-controller"]

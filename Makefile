@@ -37,8 +37,8 @@ help: ## List the targets.
 ##@ Build
 
 .PHONY: build
-build: build-plugin ## Build bin/nhc-controller and bin/kubectl-nhc.
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller
+build: build-plugin ## Build bin/nhc-controller, bin/nhc-dashboard and bin/kubectl-nhc.
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller ./cmd/nhc-dashboard
 
 .PHONY: build-plugin
 build-plugin: ## Build bin/kubectl-nhc, the plugin kubectl nhc.
@@ -70,8 +70,9 @@ plugin: ## Build the plugin for PLUGIN_PLATFORMS, and its Krew manifest, into PL
 	hack/plugin.sh '$(PLUGIN_DIR)' '$(RELEASE)' '$(LDFLAGS)' $(PLUGIN_PLATFORMS)
 
 .PHONY: sbom
-sbom: build ## List the modules in bin/nhc-controller in _output/sbom.cdx.json (CycloneDX).
-	hack/sbom.sh bin/nhc-controller _output/sbom.cdx.json
+sbom: build ## List the modules in bin/nhc-controller and bin/nhc-dashboard in _output/*.cdx.json (CycloneDX).
+	hack/sbom.sh bin/nhc-controller _output/nhc-controller.cdx.json
+	hack/sbom.sh bin/nhc-dashboard _output/nhc-dashboard.cdx.json
 
 .PHONY: localkube
 localkube: ## Build the control plane of the tests and the demo into bin/ (minutes the first time).
@@ -87,7 +88,7 @@ clean: ## Remove what was built.
 SCENARIO ?= nodes
 
 .PHONY: demo
-demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace, stop, freeze or pools; KEEP=1 leaves it running).
+demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace, stop, freeze or pools; KEEP=1 leaves it running, with a dashboard).
 	go run ./test/demo '$(SCENARIO)'
 
 # Before anything is built.
@@ -130,10 +131,10 @@ test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
 	@for module in hack/image hack/benchplot; do (cd $$module && go test -count=1 ./...); done # Modules of their own.
 
-# The controller that the integration tests run, with the race detector in it.
+# The programs that the integration tests run, with the race detector in them.
 .PHONY: build-race
 build-race: c-compiler
-	go build -race -o bin/race/ ./cmd/nhc-controller
+	go build -race -o bin/race/ ./cmd/nhc-controller ./cmd/nhc-dashboard
 
 # Most tests wait for what the control planes do, so many of them run at a time. What they
 # test runs in processes, with the race detector. The package that takes longest is first.

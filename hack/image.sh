@@ -8,8 +8,8 @@
 #
 # OUTPUT then has, besides what hack/image writes:
 #
-#   linux-ARCHITECTURE/nhc-controller   the binary, the same as `make build` makes
-#   linux-ARCHITECTURE/sbom.cdx.json    what is in it
+#   linux-ARCHITECTURE/nhc-controller, nhc-dashboard    the binaries, as `make build` makes them
+#   linux-ARCHITECTURE/BINARY.cdx.json                  what is in each of them
 #
 # IMAGE is the name of the image with its tag. LDFLAGS are those of `make build`. Of the
 # same commit it is the same image, byte by byte.
@@ -27,7 +27,7 @@ shift 3
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export GOWORK=off GOFLAGS=-buildvcs=false
 
-variable() { # NAME: the value that the linker puts into the binary
+variable() { # NAME: the value that the linker puts into the binaries
   tr ' ' '\n' <<<"${ldflags}" | sed -n "s|^k8s.io/component-base/version\.$1=||p"
 }
 version="$(variable gitVersion)"
@@ -42,8 +42,10 @@ fi
 for architecture in "$@"; do
   directory="${output}/linux-${architecture}"
   CGO_ENABLED=0 GOOS=linux GOARCH="${architecture}" \
-    go build -trimpath -ldflags "${ldflags}" -o "${directory}/" ./cmd/nhc-controller
-  hack/sbom.sh "${directory}/nhc-controller" "${directory}/sbom.cdx.json" "${version}"
+    go build -trimpath -ldflags "${ldflags}" -o "${directory}/" ./cmd/nhc-controller ./cmd/nhc-dashboard
+  for binary in nhc-controller nhc-dashboard; do
+    hack/sbom.sh "${directory}/${binary}" "${directory}/${binary}.cdx.json" "${version}"
+  done
 done
 
 # go run -C needs an absolute path in its arguments: OUTPUT is one.

@@ -45,8 +45,10 @@ mkdir dist
 name="nhc-controller-${version}"
 for architecture in "${architectures[@]}"; do
   built="${work}/image/linux-${architecture}"
-  install -m 0755 "${built}/nhc-controller" "dist/${name}-linux-${architecture}"
-  install -m 0644 "${built}/sbom.cdx.json" "dist/${name}-linux-${architecture}.cdx.json"
+  for binary in nhc-controller nhc-dashboard; do
+    install -m 0755 "${built}/${binary}" "dist/${binary}-${version}-linux-${architecture}"
+    install -m 0644 "${built}/${binary}.cdx.json" "dist/${binary}-${version}-linux-${architecture}.cdx.json"
+  done
   install -m 0644 "${work}/image/docker-${architecture}.tar" "dist/${name}-image-${architecture}.docker.tar"
 done
 install -m 0644 "${work}/image/oci.tar" "dist/${name}-image.oci.tar"
@@ -67,11 +69,13 @@ make --no-print-directory plugin PLUGIN_DIR=dist
 # What else a release has goes into dist/ here, before the checksums.
 
 # A binary that runs here has to say what it is.
-native="dist/${name}-linux-$(go env GOHOSTARCH)"
-if [[ "$(go env GOHOSTOS)" == linux && -x "${native}" ]]; then
-  says="$("${native}" --version)"
-  [[ "${says##* }" == "${version}" ]] || fail "${native} says that it is ${says}"
-fi
+for binary in nhc-controller nhc-dashboard; do
+  native="dist/${binary}-${version}-linux-$(go env GOHOSTARCH)"
+  if [[ "$(go env GOHOSTOS)" == linux && -x "${native}" ]]; then
+    says="$("${native}" --version)"
+    [[ "${says}" == "${binary} version ${version}" ]] || fail "${native} says that it is ${says}"
+  fi
+done
 
 (
   cd dist

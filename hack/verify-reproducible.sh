@@ -2,14 +2,14 @@
 # Copyright The nhc-controller Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Builds the controller twice, in different directories and at different times, the
-# second time with an empty build cache, a home of its own, another umask and another
-# time zone. Fails if the binaries differ:
+# Builds the binaries of the image twice, in different directories and at different
+# times, the second time with an empty build cache, a home of its own, another umask and
+# another time zone. Fails if they differ:
 #
 #   hack/verify-reproducible.sh LDFLAGS
 #
 # Whoever has the source, the Go version and the linker flags of a release can thus
-# make sure that its binary is what was built from it.
+# make sure that its binaries are what was built from it.
 set -o errexit -o nounset -o pipefail
 
 if [[ $# -ne 1 ]]; then
@@ -24,9 +24,9 @@ trap 'rm -rf "${work}"' EXIT
 
 build() { # DIRECTORY
   mkdir -p "$1"
-  cp -R go.mod go.sum cmd pkg "$1"
+  cp -R go.mod go.sum cmd manifests pkg "$1"
   (cd "$1" && CGO_ENABLED=0 GOFLAGS='-buildvcs=false' GOWORK=off \
-    go build -trimpath -ldflags "${ldflags}" -o nhc-controller ./cmd/nhc-controller)
+    go build -trimpath -ldflags "${ldflags}" -o built/ ./cmd/nhc-controller ./cmd/nhc-dashboard)
 }
 
 modules="$(go env GOMODCACHE)"
@@ -36,15 +36,18 @@ build "${work}/first"
   export TZ=Pacific/Kiritimati LANG=C HOME="${work}/home" GOMODCACHE="${modules}" GOCACHE="${work}/cache"
   build "${work}/second/in a directory/of another name"
 )
-first="$(sha256sum <"${work}/first/nhc-controller")"
-second="$(sha256sum <"${work}/second/in a directory/of another name/nhc-controller")"
-if [[ "${first}" != "${second}" ]]; then
-  echo "two builds of the same source differ: ${first%% *} and ${second%% *}" >&2
-  exit 1
-fi
-# What a path of this machine would give away.
-if grep --quiet --text --fixed-strings "${work}" "${work}/first/nhc-controller"; then
-  echo "the binary names the directory that it was built in" >&2
-  exit 1
-fi
-echo "${first%% *}  nhc-controller ($(go env GOVERSION) $(go env GOOS)/$(go env GOARCH))"
+for binary in nhc-controller nhc-dashboard; do
+  built="${work}/first/built/${binary}"
+  first="$(sha256sum <"${built}")"
+  second="$(sha256sum <"${work}/second/in a directory/of another name/built/${binary}")"
+  if [[ "${first}" != "${second}" ]]; then
+    echo "two builds of ${binary} from the same source differ: ${first%% *} and ${second%% *}" >&2
+    exit 1
+  fi
+  # What a path of this machine would give away.
+  if grep --quiet --text --fixed-strings "${work}" "${built}"; then
+    echo "${binary} names the directory that it was built in" >&2
+    exit 1
+  fi
+  echo "${first%% *}  ${binary} ($(go env GOVERSION) $(go env GOOS)/$(go env GOARCH))"
+done

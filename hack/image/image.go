@@ -21,12 +21,16 @@ import (
 )
 
 const (
-	binaryName = "nhc-controller"
+	// entrypoint is what runs, unless a pod names another of the binaries.
+	entrypoint = "nhc-controller"
 	// user runs the controller, as manifests/base/deployment.yaml says, too.
 	user = "65532:65532"
 	// maxCompressed is the most that an image for one architecture may have.
 	maxCompressed = 40_000_000
 )
+
+// binaries are what is in an image, in the order of their names.
+var binaries = []string{entrypoint, "nhc-dashboard"}
 
 // release is what all images of a release have in common.
 type release struct {
@@ -36,33 +40,42 @@ type release struct {
 	created  time.Time
 }
 
-// platform is the image for one architecture, and the list of what is in it.
+// platform is the image for one architecture, and a list of what is in each of its binaries.
 type platform struct {
 	architecture string
 	image        v1.Image
-	sbom         []byte // CycloneDX, as JSON.
+	sboms        [][]byte // CycloneDX, as JSON.
 }
 
 func readPlatform(r release, dir, architecture string) (platform, error) {
-	binary, err := os.ReadFile(filepath.Join(dir, binaryName))
-	if err != nil {
-		return platform{}, err
+	p := platform{architecture: architecture}
+	var files []file
+	for _, name := range binaries {
+		binary, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return platform{}, err
+		}
+		sbom, err := os.ReadFile(filepath.Join(dir, name+".cdx.json"))
+		if err != nil {
+			return platform{}, err
+		}
+		files, p.sboms = append(files, file{name: name, content: binary}), append(p.sboms, sbom)
 	}
-	sbom, err := os.ReadFile(filepath.Join(dir, "sbom.cdx.json"))
-	if err != nil {
-		return platform{}, err
-	}
-	image, err := newImage(r, architecture, binary)
-	if err != nil {
-		return platform{}, err
-	}
-	return platform{architecture: architecture, image: image, sbom: sbom}, nil
+	image, err := newImage(r, architecture, files)
+	p.image = image
+	return p, err
 }
 
-// newImage returns an image with nothing in it but the binary, which belongs to root
-// and which nobody may write.
-func newImage(r release, architecture string, binary []byte) (v1.Image, error) {
-	layer, err := newLayer(r.created, binary)
+// file is one in an image.
+type file struct {
+	name    string
+	content []byte
+}
+
+// newImage returns an image with nothing in it but the files, which belong to root and
+// which nobody may write.
+func newImage(r release, architecture string, files []file) (v1.Image, error) {
+	layer, err := newLayer(r.created, files)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +88,7 @@ func newImage(r release, architecture string, binary []byte) (v1.Image, error) {
 		RootFS:       v1.RootFS{Type: "layers"},
 		Config: v1.Config{
 			User:       user,
-			Entrypoint: []string{"/" + binaryName},
+			Entrypoint: []string{"/" + entrypoint},
 			WorkingDir: "/",
 			Labels:     r.labels(),
 		},
@@ -93,22 +106,24 @@ func newImage(r release, architecture string, binary []byte) (v1.Image, error) {
 	return mutate.Annotations(image, r.labels()).(v1.Image), nil
 }
 
-func newLayer(created time.Time, binary []byte) (v1.Layer, error) {
+func newLayer(created time.Time, files []file) (v1.Layer, error) {
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)
-	err := w.WriteHeader(&tar.Header{
-		Typeflag: tar.TypeReg,
-		Name:     binaryName,
-		Size:     int64(len(binary)),
-		Mode:     0o555,
-		ModTime:  created,
-		Format:   tar.FormatUSTAR,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(binary); err != nil {
-		return nil, err
+	for _, f := range files {
+		err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg,
+			Name:     f.name,
+			Size:     int64(len(f.content)),
+			Mode:     0o555,
+			ModTime:  created,
+			Format:   tar.FormatUSTAR,
+		})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, err

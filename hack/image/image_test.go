@@ -31,8 +31,10 @@ func newInput(t *testing.T, binary []byte, architectures ...string) string {
 	for _, architecture := range architectures {
 		platform := filepath.Join(dir, "linux-"+architecture)
 		require.NoError(t, os.Mkdir(platform, 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(platform, binaryName), append([]byte(architecture), binary...), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(platform, "sbom.cdx.json"), []byte(`{"bomFormat": "CycloneDX"}`), 0o644))
+		for _, name := range binaries {
+			require.NoError(t, os.WriteFile(filepath.Join(platform, name), append([]byte(architecture+name), binary...), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(platform, name+".cdx.json"), []byte(`{"bomFormat": "CycloneDX"}`), 0o644))
+		}
 	}
 	return dir
 }

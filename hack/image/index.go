@@ -20,7 +20,7 @@ const (
 	cycloneDX = "https://cyclonedx.org/bom"
 )
 
-// newIndex returns an image for all platforms. The list of what is in each of them is
+// newIndex returns an image for all platforms. The lists of what is in each of them are
 // in the index as an attestation, in the form of BuildKit: tools know it, it is copied
 // with the image, and the digest of the image covers it.
 func newIndex(r release, platforms []platform) (v1.ImageIndex, error) {
@@ -74,20 +74,30 @@ type subject struct {
 	Digest map[string]string `json:"digest"`
 }
 
-// newAttestation returns what states that an image contains what its SBOM lists.
+// newAttestation returns what states that an image contains what its SBOMs list, with a
+// statement for each of them.
 func newAttestation(r release, p platform, image v1.Hash) (v1.Image, error) {
-	content, err := json.Marshal(statement{
-		Type:          "https://in-toto.io/Statement/v1",
-		Subject:       []subject{{Name: r.tag.String(), Digest: map[string]string{image.Algorithm: image.Hex}}},
-		PredicateType: cycloneDX,
-		Predicate:     p.sbom,
-	})
-	if err != nil {
-		return nil, err
+	var statements []mutate.Addendum
+	for _, sbom := range p.sboms {
+		content, err := json.Marshal(statement{
+			Type:          "https://in-toto.io/Statement/v1",
+			Subject:       []subject{{Name: r.tag.String(), Digest: map[string]string{image.Algorithm: image.Hex}}},
+			PredicateType: cycloneDX,
+			Predicate:     sbom,
+		})
+		if err != nil {
+			return nil, err
+		}
+		statements = append(statements, mutate.Addendum{
+			Layer:       static.NewLayer(content, inToto),
+			MediaType:   inToto,
+			Annotations: map[string]string{"in-toto.io/predicate-type": cycloneDX},
+			History:     v1.History{Created: v1.Time{Time: r.created}, CreatedBy: "hack/image"},
+		})
 	}
 	base := mutate.MediaType(empty.Image, types.OCIManifestSchema1)
 	base = mutate.ConfigMediaType(base, types.OCIConfigJSON)
-	base, err = mutate.ConfigFile(base, &v1.ConfigFile{
+	base, err := mutate.ConfigFile(base, &v1.ConfigFile{
 		Architecture: "unknown",
 		OS:           "unknown",
 		Created:      v1.Time{Time: r.created},
@@ -96,10 +106,5 @@ func newAttestation(r release, p platform, image v1.Hash) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mutate.Append(base, mutate.Addendum{
-		Layer:       static.NewLayer(content, inToto),
-		MediaType:   inToto,
-		Annotations: map[string]string{"in-toto.io/predicate-type": cycloneDX},
-		History:     v1.History{Created: v1.Time{Time: r.created}, CreatedBy: "hack/image"},
-	})
+	return mutate.Append(base, statements...)
 }

@@ -1,13 +1,13 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Image packs the binaries of the controller into a container image for several
-// architectures, without a container engine and without a base image:
+// Image packs the binaries of the controller and the dashboard into a container image for
+// several architectures, without a container engine and without a base image:
 //
 //	image -name REGISTRY/NAME:TAG -version VERSION -dir DIR [-revision COMMIT] [-created UNIX] ARCHITECTURE...
 //
-// It reads DIR/linux-ARCHITECTURE/nhc-controller and DIR/linux-ARCHITECTURE/sbom.cdx.json,
-// and writes:
+// It reads DIR/linux-ARCHITECTURE/BINARY and DIR/linux-ARCHITECTURE/BINARY.cdx.json for
+// nhc-controller and nhc-dashboard, and writes:
 //
 //	DIR/oci                        the image as an OCI layout, for all architectures
 //	DIR/oci.tar                    the same as an archive

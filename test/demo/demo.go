@@ -73,7 +73,7 @@ func run(ctx context.Context, s scenario) (err error) {
 		return fmt.Errorf("%w\nlast lines of the controller's log:\n%s", err, d.controller.LogTail())
 	}
 	if os.Getenv("KEEP") != "" {
-		d.keep(ctx, p.hints())
+		return d.keep(ctx, p.hints())
 	}
 	return nil
 }
@@ -148,16 +148,4 @@ func (d *demo) await(ctx context.Context, steps ...step) error {
 		}
 	}
 	return nil
-}
-
-// keep prints how to look around, and waits for an interrupt.
-func (d *demo) keep(ctx context.Context, hints []string) {
-	fmt.Printf(`
-The cluster goes on, end it with Ctrl-C. In another terminal:
-
-  alias k='bin/kubectl --kubeconfig %s'
-  %s
-  tail -f %s
-`, d.cluster.AdminKubeconfig(), strings.Join(hints, "\n  "), d.controller.LogPath())
-	<-ctx.Done()
 }

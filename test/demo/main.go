@@ -7,7 +7,8 @@
 //
 //	demo [-check] [scenario]
 //
-// With KEEP=1 in the environment the cluster goes on until it is interrupted.
+// With KEEP=1 in the environment the cluster goes on until it is interrupted, with the dashboard of
+// bin/kubectl-nhc.
 package main
 
 import (

@@ -52,11 +52,12 @@ func (c *cluster) startDashboard(t *testing.T) *localkube.Process {
 	require.NoError(t, err)
 	require.Len(t, deployment.Spec.Template.Spec.Containers, 1)
 	container := &deployment.Spec.Template.Spec.Containers[0]
+	require.Equal(t, []string{"/nhc-dashboard"}, container.Command, "where TestImage finds it")
 	var env []string
 	for _, variable := range container.Env {
 		env = append(env, variable.Name+"="+variable.Value)
 	}
-	executable, err := deploy.Executable()
+	executable, err := deploy.DashboardExecutable()
 	require.NoError(t, err)
 	process, err := c.StartProcess(localkube.Command{
 		Name: "dashboard", Path: executable, Env: env,

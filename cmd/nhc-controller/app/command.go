@@ -2,90 +2,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package app wires the controller: flags, clients, informers, leader election and
-// HTTP servers. It is the only code that reads flags and the environment.
+// HTTP servers. With pkg/program, it is the only code of the controller that reads flags
+// and the environment.
 package app
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	cliflag "k8s.io/component-base/cli/flag"
-	logsapi "k8s.io/component-base/logs/api/v1"
-	"k8s.io/klog/v2"
 
-	"github.com/nhc-controller/nhc-controller/pkg/buildinfo"
+	"github.com/nhc-controller/nhc-controller/pkg/program"
 )
 
 // NewCommand returns the command of the controller. It ends with an error, and
 // thus with exit code 1, on bad flags, a failed start and a lost leader lease, and
 // without one after SIGTERM or SIGINT.
 func NewCommand() *cobra.Command {
-	options, build := NewOptions(), buildinfo.Version()
-	command := &cobra.Command{
-		Use:   "nhc-controller",
+	options := NewOptions()
+	return program.Program{
+		Name:  "nhc-controller",
 		Short: "Has unhealthy Nodes repaired, as the NodeHealthChecks of the cluster say",
 		Long: `nhc-controller watches the Nodes that NodeHealthChecks select, decides from their
 conditions which are unhealthy, and creates a remediation object for each of them
 from the template that the NodeHealthCheck refers to. It deletes the object when
 the Node is healthy again.`,
-		Version:      build.GitVersion,
-		Args:         cobra.NoArgs,
-		SilenceUsage: true,
-		RunE: func(command *cobra.Command, _ []string) error {
-			if err := logsapi.ValidateAndApply(options.Logging, nil); err != nil {
-				return usageError(command, err)
-			}
-			if problems := options.Validate(); len(problems) > 0 {
-				return usageError(command, problems.ToAggregate())
-			}
-			cliflag.PrintFlags(command.Flags())
-			ctx, stop := signalContext(command.Context())
-			defer stop()
-			klog.FromContext(ctx).Info("Starting nhc-controller", "version", build.GitVersion, "commit", build.GitCommit)
-			return Run(ctx, options)
-		},
-	}
-	command.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
-	command.SetFlagErrorFunc(usageError)
-	logsapi.AddFlags(options.Logging, command.Flags())
-	options.AddFlags(command.Flags())
-	command.CompletionOptions.DisableDefaultCmd = true
-	command.AddCommand(newDashboardCommand())
-	return command
-}
-
-// usageError prints the usage, because the flags were wrong, and returns err.
-func usageError(command *cobra.Command, err error) error {
-	fmt.Fprintln(command.ErrOrStderr(), command.UsageString())
-	return err
-}
-
-// signalContext returns a context that ends at the first SIGTERM or SIGINT. A
-// second one ends the process at once.
-func signalContext(parent context.Context) (context.Context, context.CancelFunc) {
-	if parent == nil {
-		parent = context.Background()
-	}
-	ctx, cancel := context.WithCancel(klog.NewContext(parent, klog.Background()))
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		select {
-		case received := <-signals:
-			klog.FromContext(ctx).Info("Shutting down", "signal", received.String())
-			cancel()
-		case <-ctx.Done():
-			return
-		}
-		<-signals
-		os.Exit(1)
-	}()
-	return ctx, func() { signal.Stop(signals); cancel() }
+		AddFlags: options.AddFlags,
+		Validate: options.Validate,
+		Run:      func(ctx context.Context) error { return Run(ctx, options) },
+	}.Command()
 }
 
 // Validate returns what is wrong with the options.
@@ -110,5 +55,5 @@ func (o *Options) Validate() field.ErrorList {
 	if o.LeaderElection.LeaderElect {
 		problems = append(problems, validateLeaderElection(&o.LeaderElection)...)
 	}
-	return append(problems, validateTLS(o)...)
+	return append(problems, o.TLS.Validate()...)
 }

@@ -5,7 +5,6 @@ package app
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -66,18 +65,4 @@ func TestCommandHelpNamesEveryFlagOfTheSpec(t *testing.T) {
 	for _, flag := range []string{"--kubeconfig", "--lease-namespace", "--leader-elect", "--metrics-bind-address", "--enable-http2", "--health-probe-bind-address", "-v, --v", "--logging-format"} {
 		require.Contains(t, output, flag, "22.4")
 	}
-}
-
-// The context of the process ends with that of the caller, and waits for no signal.
-func TestSignalContext(t *testing.T) {
-	t.Parallel()
-	parent, cancel := context.WithCancel(t.Context())
-	ctx, stop := signalContext(parent)
-	defer stop()
-	require.NoError(t, ctx.Err())
-	cancel()
-	<-ctx.Done()
-	other, stopOther := signalContext(context.Background())
-	stopOther()
-	<-other.Done()
 }

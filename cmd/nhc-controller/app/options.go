@@ -5,7 +5,6 @@ package app
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,9 +14,10 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbaseconfig "k8s.io/component-base/config"
 	componentoptions "k8s.io/component-base/config/options"
-	logsapi "k8s.io/component-base/logs/api/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/program"
+	"github.com/nhc-controller/nhc-controller/pkg/serving"
 )
 
 // Options are the flags of the controller (spec 22.4).
@@ -41,16 +41,10 @@ type Options struct {
 	LeaderElection componentbaseconfig.LeaderElectionConfiguration
 	// MetricsAddress is where /metrics is served, "0" for nowhere.
 	MetricsAddress string
-	// HTTP2 permits HTTP/2 on that port.
-	HTTP2 bool
-	// TLSCertFile and TLSPrivateKeyFile are the certificate of that port and its key;
-	// both empty means one that is made at the start.
-	TLSCertFile, TLSPrivateKeyFile string
-	// TLSMinVersion is the lowest version of TLS on that port.
-	TLSMinVersion string
+	// TLS is how that port encrypts.
+	TLS serving.TLS
 	// ProbeAddress is where /livez, /readyz and /healthz are served, "0" for nowhere.
 	ProbeAddress string
-	Logging      *logsapi.LoggingConfiguration
 }
 
 // The client limits, for the case that the controller goes wild. In a mass failure every
@@ -70,7 +64,7 @@ func NewOptions() *Options {
 		ConcurrentSyncs: 5,
 		Controllers:     []string{"*"},
 		MachineBackOff:  machinehealth.BackOff{Base: machinehealth.DefaultBackOffBase, Cap: machinehealth.DefaultBackOffCap},
-		LeaseNamespace:  environment("LEASE_NAMESPACE", "medik8s-leases"),
+		LeaseNamespace:  program.Environment("LEASE_NAMESPACE", "medik8s-leases"),
 		LeaderElection: componentbaseconfig.LeaderElectionConfiguration{
 			LeaderElect:       true,
 			LeaseDuration:     metav1.Duration{Duration: 15 * time.Second},
@@ -78,12 +72,11 @@ func NewOptions() *Options {
 			RetryPeriod:       metav1.Duration{Duration: 2 * time.Second},
 			ResourceLock:      resourcelock.LeasesResourceLock,
 			ResourceName:      "nhc-controller",
-			ResourceNamespace: environment("DEPLOYMENT_NAMESPACE", podNamespace()),
+			ResourceNamespace: program.Environment("DEPLOYMENT_NAMESPACE", podNamespace()),
 		},
 		MetricsAddress: ":8443",
-		TLSMinVersion:  "VersionTLS12",
+		TLS:            serving.NewTLS(),
 		ProbeAddress:   ":8081",
-		Logging:        logsapi.NewLoggingConfiguration(),
 	}
 }
 
@@ -100,21 +93,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.DryRun, "dry-run", o.DryRun, "Report what the controller would do, and remediate no node and no Machine, as if all NodeHealthChecks had mode DryRun.")
 	flags.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "Namespace of the leases of nodes. Env LEASE_NAMESPACE sets it too.")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "Address of /metrics, served over HTTPS to clients with permission. 0 turns it off.")
-	flags.BoolVar(&o.HTTP2, "enable-http2", o.HTTP2, "Permit HTTP/2 on the metrics port.")
-	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile, "File with the certificate of the metrics port and its intermediate certificates. "+
-		"The controller reads it again when it changes. Without it, the controller makes a certificate at its start.")
-	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile, "File with the private key of --tls-cert-file.")
-	flags.StringVar(&o.TLSMinVersion, "tls-min-version", o.TLSMinVersion, "Lowest version of TLS on the metrics port: "+tlsVersionNames()+".")
+	flags.BoolVar(&o.TLS.HTTP2, "enable-http2", o.TLS.HTTP2, "Permit HTTP/2 on the metrics port.")
+	o.TLS.AddFlags(flags, "the metrics port")
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", o.ProbeAddress, "Address of /livez, /readyz and /healthz. 0 turns them off.")
 	componentoptions.BindLeaderElectionFlags(&o.LeaderElection, flags)
-}
-
-// environment returns a variable, or the fallback if it is unset or empty.
-func environment(name, fallback string) string {
-	if value := os.Getenv(name); value != "" {
-		return value
-	}
-	return fallback
 }
 
 // podNamespace returns the namespace of the pod, or nothing outside of one.
@@ -124,25 +106,6 @@ func podNamespace() string {
 		return ""
 	}
 	return strings.TrimSpace(string(namespace))
-}
-
-// tlsVersions are those that are secure.
-var tlsVersions = []string{"VersionTLS12", "VersionTLS13"}
-
-func tlsVersionNames() string { return strings.Join(tlsVersions, " or ") }
-
-func validateTLS(o *Options) field.ErrorList {
-	var problems field.ErrorList
-	if o.TLSCertFile != "" && o.TLSPrivateKeyFile == "" {
-		problems = append(problems, field.Required(field.NewPath("--tls-private-key-file"), "--tls-cert-file needs the private key"))
-	}
-	if o.TLSPrivateKeyFile != "" && o.TLSCertFile == "" {
-		problems = append(problems, field.Required(field.NewPath("--tls-cert-file"), "--tls-private-key-file needs the certificate"))
-	}
-	if !slices.Contains(tlsVersions, o.TLSMinVersion) {
-		problems = append(problems, field.NotSupported(field.NewPath("--tls-min-version"), o.TLSMinVersion, tlsVersions))
-	}
-	return problems
 }
 
 func validateLeaderElection(config *componentbaseconfig.LeaderElectionConfiguration) field.ErrorList {

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/serving"
 )
 
 func seconds(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Second} }
@@ -24,7 +26,7 @@ func TestOptionsDefaults(t *testing.T) {
 	require.Equal(t, "medik8s-leases", options.LeaseNamespace, "22.4 3")
 	require.Equal(t, ":8443", options.MetricsAddress, "22.4")
 	require.Equal(t, ":8081", options.ProbeAddress, "22.4")
-	require.False(t, options.HTTP2, "22.4")
+	require.False(t, options.TLS.HTTP2, "22.4")
 	require.Empty(t, options.Kubeconfig, "22.4: in-cluster")
 	election := options.LeaderElection
 	require.True(t, election.LeaderElect, "22.4")
@@ -60,8 +62,8 @@ func TestFlags(t *testing.T) {
 	require.NoError(t, flags.Parse([]string{"--leader-elect=false", "--kube-api-qps=7.5", "--enable-http2", "--metrics-bind-address=0"}))
 	require.False(t, options.LeaderElection.LeaderElect)
 	require.InDelta(t, 7.5, options.QPS, 0)
-	require.True(t, options.HTTP2)
-	require.Equal(t, off, options.MetricsAddress)
+	require.True(t, options.TLS.HTTP2)
+	require.Equal(t, serving.Off, options.MetricsAddress)
 }
 
 func TestValidate(t *testing.T) {
@@ -72,9 +74,9 @@ func TestValidate(t *testing.T) {
 	}{
 		"the defaults in a pod":       {change: func(*Options) {}},
 		"no qps":                      {change: func(o *Options) { o.QPS = 0 }, want: []string{"--kube-api-qps"}},
-		"a certificate without key":   {change: func(o *Options) { o.TLSCertFile = "tls.crt" }, want: []string{"--tls-private-key-file"}},
-		"a key without certificate":   {change: func(o *Options) { o.TLSPrivateKeyFile = "tls.key" }, want: []string{"--tls-cert-file"}},
-		"a version that is weak":      {change: func(o *Options) { o.TLSMinVersion = "VersionTLS10" }, want: []string{"--tls-min-version"}},
+		"a certificate without key":   {change: func(o *Options) { o.TLS.CertFile = "tls.crt" }, want: []string{"--tls-private-key-file"}},
+		"a key without certificate":   {change: func(o *Options) { o.TLS.PrivateKeyFile = "tls.key" }, want: []string{"--tls-cert-file"}},
+		"a version that is weak":      {change: func(o *Options) { o.TLS.MinVersion = "VersionTLS10" }, want: []string{"--tls-min-version"}},
 		"a negative burst":            {change: func(o *Options) { o.Burst = -1 }, want: []string{"--kube-api-burst"}},
 		"no syncs":                    {change: func(o *Options) { o.ConcurrentSyncs = 0 }, want: []string{"--concurrent-syncs"}},
 		"no lease namespace":          {change: func(o *Options) { o.LeaseNamespace = "" }, want: []string{"--lease-namespace"}},

@@ -42,6 +42,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/program"
 )
 
 // clients are all the clients of the process. They share a connection pool and the rate
@@ -190,7 +191,7 @@ func (p *process) run(ctx context.Context) error {
 	}
 	wg.Go(func() { reporter.run(background) })
 	for _, server := range servers {
-		wg.Go(func() { server.serve(background) })
+		wg.Go(func() { server.Serve(background) })
 	}
 	wg.Go(func() { p.nodes.Informer().RunWithContext(background) })
 	wg.Go(func() { p.nhcs.Informer().RunWithContext(background) })
@@ -365,7 +366,7 @@ func (p *process) leaderLock() (resourcelock.Interface, error) {
 	election := &p.options.LeaderElection
 	lock, err := resourcelock.New(election.ResourceLock, election.ResourceNamespace, election.ResourceName,
 		p.clients.election.CoreV1(), p.clients.election.CoordinationV1(),
-		resourcelock.ResourceLockConfig{Identity: environment("POD_NAME", host) + "_" + string(uuid.NewUUID())})
+		resourcelock.ResourceLockConfig{Identity: program.Environment("POD_NAME", host) + "_" + string(uuid.NewUUID())})
 	if err != nil {
 		return nil, fmt.Errorf("making the leader lease: %w", err)
 	}

@@ -18,16 +18,18 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/serving"
+	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
 )
 
-// serving is a server that serves until the end of the test.
-func serving(t *testing.T, s *server) string {
+// serve has a server serve until the end of the test.
+func serve(t *testing.T, s *serving.Server) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	var wg sync.WaitGroup
-	wg.Go(func() { s.serve(ctx) })
+	wg.Go(func() { s.Serve(ctx) })
 	t.Cleanup(func() { cancel(); wg.Wait() })
-	return s.listener.Addr().String()
 }
 
 // connect opens a connection, says something, and leaves it at that.
@@ -57,13 +59,13 @@ func TestSlowClients(t *testing.T) { //nolint:paralleltest // thousands of conne
 	} {
 		t.Run(name, func(t *testing.T) {
 			servers := listening(t)
-			for range maxConnections + 100 {
-				connect(t, servers[slow.server].listener.Addr().String(), slow.words)
+			for range serving.MaxConnections + 100 {
+				connect(t, servers[slow.server].Address(), slow.words)
 			}
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is made at the start
 			defer client.CloseIdleConnections()
-			require.Equal(t, http.StatusOK, status(t, client, "http://"+servers[probes].listener.Addr().String()+"/livez", ""))
-			require.Equal(t, http.StatusOK, status(t, client, "https://"+servers[metrics].listener.Addr().String()+"/metrics", ""))
+			require.Equal(t, http.StatusOK, status(t, client, "http://"+servers[probes].Address()+"/livez", ""))
+			require.Equal(t, http.StatusOK, status(t, client, "https://"+servers[metrics].Address()+"/metrics", ""))
 		})
 	}
 }
@@ -74,7 +76,7 @@ func TestLargeHeaders(t *testing.T) {
 	servers := listening(t)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is made at the start
 	defer client.CloseIdleConnections()
-	for _, url := range []string{"http://" + servers[0].listener.Addr().String() + "/livez", "https://" + servers[1].listener.Addr().String() + "/metrics"} {
+	for _, url := range []string{"http://" + servers[0].Address() + "/livez", "https://" + servers[1].Address() + "/metrics"} {
 		// The server hangs up, so the answer may be lost.
 		require.Contains(t, []int{0, http.StatusRequestHeaderFieldsTooLarge}, status(t, client, url, strings.Repeat("x", 1<<20)))
 		require.Equal(t, http.StatusOK, status(t, client, url, strings.Repeat("x", 16<<10)), "tokens may be long")
@@ -88,10 +90,10 @@ func TestAnswersTellNothing(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is made at the start
 	defer client.CloseIdleConnections()
 	for url, want := range map[string]string{
-		"http://" + servers[0].listener.Addr().String() + "/livez?verbose": "ok",
-		"http://" + servers[0].listener.Addr().String() + "/":              "404 page not found\n",
-		"https://" + servers[1].listener.Addr().String() + "/livez":        "404 page not found\n",
-		"https://" + servers[1].listener.Addr().String() + "/metrics":      "a bearer token is needed\n",
+		"http://" + servers[0].Address() + "/livez?verbose": "ok",
+		"http://" + servers[0].Address() + "/":              "404 page not found\n",
+		"https://" + servers[1].Address() + "/livez":        "404 page not found\n",
+		"https://" + servers[1].Address() + "/metrics":      "a bearer token is needed\n",
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		require.NoError(t, err)
@@ -108,10 +110,10 @@ func TestAnswersTellNothing(t *testing.T) {
 }
 
 // listening returns the servers of a process for the probes and the metrics.
-func listening(t *testing.T) []*server {
+func listening(t *testing.T) []*serving.Server {
 	t.Helper()
 	kube := kubefake.NewClientset()
-	admits(kube, "good")
+	servingtest.AdmitTo(kube, "good", "/metrics")
 	options := NewOptions()
 	options.MetricsAddress, options.ProbeAddress = "127.0.0.1:0", "127.0.0.1:0"
 	p := &process{options: options, clients: &clients{kube: kube}, registry: prometheus.NewRegistry()}
@@ -119,7 +121,7 @@ func listening(t *testing.T) []*server {
 	require.NoError(t, err)
 	require.Len(t, servers, 2)
 	for _, s := range servers {
-		serving(t, s)
+		serve(t, s)
 	}
 	return servers
 }

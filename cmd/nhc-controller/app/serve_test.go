@@ -16,20 +16,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/klog/v2"
 
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
+	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
 )
 
 // probe asks a probe and returns the status code.
@@ -101,20 +99,6 @@ func TestProbes(t *testing.T) {
 	})
 }
 
-// admits has the reviews of a fake clientset know one token, which may get /metrics.
-func admits(kube *kubefake.Clientset, token string) {
-	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
-		review.Status.Authenticated = review.Spec.Token == token
-		return true, review, nil
-	})
-	kube.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
-		review.Status.Allowed = review.Spec.NonResourceAttributes.Path == "/metrics"
-		return true, review, nil
-	})
-}
-
 func TestMetricsServer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		http2 bool
@@ -125,9 +109,9 @@ func TestMetricsServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := kubefake.NewClientset()
-			admits(kube, "good")
+			servingtest.AdmitTo(kube, "good", "/metrics")
 			options := NewOptions()
-			options.MetricsAddress, options.ProbeAddress, options.HTTP2 = "127.0.0.1:0", "0", tc.http2
+			options.MetricsAddress, options.ProbeAddress, options.TLS.HTTP2 = "127.0.0.1:0", "0", tc.http2
 			p := &process{options: options, clients: &clients{kube: kube}, registry: prometheus.NewRegistry()}
 			require.NoError(t, registerVersion(p.registry))
 			servers, err := p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
@@ -137,14 +121,14 @@ func TestMetricsServer(t *testing.T) {
 			var wg sync.WaitGroup
 			defer wg.Wait()
 			defer cancel()
-			wg.Go(func() { servers[0].serve(ctx) })
+			wg.Go(func() { servers[0].Serve(ctx) })
 
 			client := &http.Client{Transport: &http.Transport{
 				ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the certificate is made at the start
 			}}
 			defer client.CloseIdleConnections()
 			get := func(token string) (*http.Response, string) {
-				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+servers[0].listener.Addr().String()+"/metrics", nil)
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+servers[0].Address()+"/metrics", nil)
 				require.NoError(t, err)
 				if token != "" {
 					request.Header.Set("Authorization", "Bearer "+token)
@@ -175,8 +159,25 @@ func TestListenOnTakenPort(t *testing.T) {
 	p := &process{options: options}
 	servers, err := p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
 	require.NoError(t, err)
-	defer servers[0].listener.Close()
-	options.ProbeAddress = servers[0].listener.Addr().String()
+	defer servers[0].Close()
+	options.ProbeAddress = servers[0].Address()
 	_, err = p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
 	require.ErrorContains(t, err, "listening for probes", "22.6: a failed start")
+}
+
+// The metric follows the certificate that is served.
+func TestExpirationMetric(t *testing.T) {
+	t.Parallel()
+	registry, notAfter := prometheus.NewRegistry(), time.Unix(1_800_000_000, 0)
+	require.NoError(t, registerExpiration(registry, func() time.Time { return notAfter }))
+	shown := func() int64 {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		require.Equal(t, "nhc_certificate_expiration_timestamp_seconds", families[0].GetName())
+		return int64(families[0].GetMetric()[0].GetGauge().GetValue())
+	}
+	require.Equal(t, notAfter.Unix(), shown())
+	notAfter = notAfter.Add(time.Hour)
+	require.Equal(t, notAfter.Unix(), shown())
+	require.ErrorContains(t, registerExpiration(registry, func() time.Time { return notAfter }), "registering metrics")
 }

@@ -23,16 +23,15 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
-	kubectlcluster "github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/live"
+	"github.com/nhc-controller/nhc-controller/pkg/serving"
 )
 
 const (
-	// dashboardName is what the dashboard calls itself, in its certificate, too.
-	dashboardName = "nhc-dashboard"
-	// dashboardQPS and dashboardBurst limit its requests: it follows four kinds, and reads details
-	// when somebody looks at a node.
-	dashboardQPS, dashboardBurst = 50, 100
+	// qps and burst limit its requests: it follows four kinds, and reads details when somebody
+	// looks at a node.
+	qps, burst = 50, 100
 	// startInterval is how long it waits if the cluster cannot be read at the start.
 	startInterval = 10 * time.Second
 	// mapperLifetime is how long it takes until a kind of remediations is known that is new in the
@@ -40,21 +39,21 @@ const (
 	mapperLifetime = 5 * time.Minute
 )
 
-// dashboardServer serves the dashboard.
-type dashboardServer struct {
-	options *dashboardOptions
-	clients *kubectlcluster.Clients
+// server serves the dashboard.
+type server struct {
+	options *options
+	clients *cluster.Clients
 	// pages is nil until the cluster was read once.
 	pages atomic.Pointer[http.Handler]
 }
 
-// runDashboard serves the dashboard until ctx is done.
-func runDashboard(ctx context.Context, options *dashboardOptions) error {
-	clients, err := dashboardClients(options.Kubeconfig)
+// run serves the dashboard until ctx is done.
+func run(ctx context.Context, options *options) error {
+	clients, err := newClients(options.kubeconfig)
 	if err != nil {
 		return err
 	}
-	d := &dashboardServer{options: options, clients: clients}
+	d := &server{options: options, clients: clients}
 	servers, err := d.listen()
 	if err != nil {
 		return err
@@ -62,7 +61,7 @@ func runDashboard(ctx context.Context, options *dashboardOptions) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for _, server := range servers {
-		running.Go(func() { server.serve(ctx) })
+		running.Go(func() { server.Serve(ctx) })
 	}
 	source := d.read(ctx)
 	if source == nil {
@@ -72,21 +71,21 @@ func runDashboard(ctx context.Context, options *dashboardOptions) error {
 		Source: source, Cluster: options.cluster,
 		Now: func() time.Time { return time.Now().UTC() }, // Viewers are anywhere.
 	}))
-	guarded := authorized(clients.Kube, func(*http.Request) requirement { return viewing(source.State().Snapshot) }, newTurnstile(pages))
+	guarded := serving.Authorized(clients.Kube, func(*http.Request) serving.Requirement { return viewing(source.State().Snapshot) }, newTurnstile(pages))
 	d.pages.Store(&guarded)
 	klog.FromContext(ctx).Info("Serving the dashboard")
 	source.Run(ctx)
 	return nil
 }
 
-// dashboardClients returns the access to the API server.
-func dashboardClients(kubeconfig string) (*kubectlcluster.Clients, error) {
+// newClients returns the access to the API server.
+func newClients(kubeconfig string) (*cluster.Clients, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the access to the API server: %w", err)
 	}
-	config.QPS, config.Burst, config.UserAgent, config.WarningHandler = dashboardQPS, dashboardBurst, dashboardName, rest.NoWarnings{}
-	clients := &kubectlcluster.Clients{Program: "The dashboard"}
+	config.QPS, config.Burst, config.UserAgent, config.WarningHandler = qps, burst, name, rest.NoWarnings{}
+	clients := &cluster.Clients{Program: "The dashboard"}
 	builtin := rest.CopyConfig(config)
 	builtin.AcceptContentTypes, builtin.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
 	if clients.Kube, err = kubernetes.NewForConfig(builtin); err != nil {
@@ -120,19 +119,19 @@ func newMapper(kube kubernetes.Interface) func() (meta.RESTMapper, error) {
 }
 
 // listen opens the ports, so that one that is taken fails the start.
-func (d *dashboardServer) listen() ([]*server, error) {
-	config, _, err := d.options.tlsConfig(dashboardName)
+func (d *server) listen() ([]*serving.Server, error) {
+	config, _, err := d.options.tls.Config(name)
 	if err != nil {
 		return nil, err
 	}
-	pages, err := newServer("dashboard", d.options.address, d)
+	pages, err := serving.Listen("dashboard", d.options.address, d)
 	if err != nil {
 		return nil, err
 	}
-	pages.encrypt(config, false)
-	servers := []*server{pages}
-	if d.options.ProbeAddress != off {
-		probes, err := newServer("probes", d.options.ProbeAddress, d.probes())
+	pages.Encrypt(config)
+	servers := []*serving.Server{pages}
+	if d.options.probeAddress != serving.Off {
+		probes, err := serving.Listen("probes", d.options.probeAddress, d.probes())
 		if err != nil {
 			return nil, err
 		}
@@ -143,9 +142,9 @@ func (d *dashboardServer) listen() ([]*server, error) {
 
 // read reads the cluster for the first time. It tries until that works, and returns nil if ctx is done
 // before.
-func (d *dashboardServer) read(ctx context.Context) *live.Cluster {
+func (d *server) read(ctx context.Context) *live.Cluster {
 	for {
-		source, err := live.New(ctx, live.Config{Clients: d.clients, LeaseNamespace: d.options.LeaseNamespace, Now: time.Now})
+		source, err := live.New(ctx, live.Config{Clients: d.clients, LeaseNamespace: d.options.leaseNamespace, Now: time.Now})
 		if err == nil {
 			return source
 		}
@@ -161,7 +160,7 @@ func (d *dashboardServer) read(ctx context.Context) *live.Cluster {
 }
 
 // ServeHTTP implements [http.Handler].
-func (d *dashboardServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pages := d.pages.Load()
 	if pages == nil {
 		http.Error(w, "the cluster was not read yet", http.StatusServiceUnavailable)
@@ -172,15 +171,15 @@ func (d *dashboardServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // probes answers whether the process is alive, and whether it has read the cluster. If it cannot follow
 // the cluster any more, the pages say so.
-func (d *dashboardServer) probes() http.Handler {
+func (d *server) probes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { ok(w) })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { serving.OK(w) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if d.pages.Load() == nil {
 			http.Error(w, "the cluster was not read yet", http.StatusServiceUnavailable)
 			return
 		}
-		ok(w)
+		serving.OK(w)
 	})
 	return mux
 }

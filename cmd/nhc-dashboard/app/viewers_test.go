@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,29 +16,36 @@ import (
 
 	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
-	clienttesting "k8s.io/client-go/testing"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
-	kubectlcluster "github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+	"github.com/nhc-controller/nhc-controller/pkg/serving"
+	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
 )
 
 // permits lets the user of a token list these kinds in the whole cluster.
 func permits(kube *fake.Clientset, token string, kinds ...string) {
-	admits(kube, token)
-	kube.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		asked := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).Spec.ResourceAttributes
-		allowed := false
-		for _, kind := range kinds {
-			allowed = allowed || asked != nil && asked.Verb == "list" && asked.Namespace == "" && asked.Name == "" && asked.Resource+"."+asked.Group == kind
-		}
-		return true, &authorizationv1.SubjectAccessReview{Status: authorizationv1.SubjectAccessReviewStatus{Allowed: allowed}}, nil
+	servingtest.Admit(kube, token, func(asked *authorizationv1.SubjectAccessReviewSpec) bool {
+		r := asked.ResourceAttributes
+		return r != nil && r.Verb == "list" && r.Namespace == "" && r.Name == "" && slices.Contains(kinds, r.Resource+"."+r.Group)
 	})
+}
+
+// door is the handler through which viewers of a snapshot have to go, with the reviews that it asks for.
+func door(kube *fake.Clientset, snapshot *view.Snapshot) http.Handler {
+	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { serving.OK(w) })
+	return serving.Authorized(kube, func(*http.Request) serving.Requirement { return viewing(snapshot) }, pages)
+}
+
+// enter asks for a page with a header, and returns the status code.
+func enter(t *testing.T, door http.Handler, path, authorization string) int {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+	request.Header.Set("Authorization", authorization)
+	answer := httptest.NewRecorder()
+	door.ServeHTTP(answer, request)
+	return answer.Code
 }
 
 const (
@@ -69,10 +77,10 @@ func TestViewers(t *testing.T) {
 				snapshot.MachineHealthChecks = []*machinev1beta1.MachineHealthCheck{{}}
 			}
 			permits(kube, "good", tc.may...)
-			g := &gate{kube: kube, Handler: authorized(kube, func(*http.Request) requirement { return viewing(snapshot) }, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ok(w) }))}
-			require.Equal(t, tc.want, g.get(t, "/", "Bearer good").Code)
-			require.Equal(t, http.StatusUnauthorized, g.get(t, "/", "Bearer bad").Code)
-			require.Equal(t, http.StatusUnauthorized, g.get(t, "/", "").Code)
+			door := door(kube, snapshot)
+			require.Equal(t, tc.want, enter(t, door, "/", "Bearer good"))
+			require.Equal(t, http.StatusUnauthorized, enter(t, door, "/", "Bearer bad"))
+			require.Equal(t, http.StatusUnauthorized, enter(t, door, "/", ""))
 		})
 	}
 }
@@ -82,13 +90,13 @@ func TestViewersAreAskedAboutOnce(t *testing.T) {
 	t.Parallel()
 	kube, snapshot := fake.NewClientset(), &view.Snapshot{}
 	permits(kube, "good", checks, budgets, allNodes)
-	g := &gate{kube: kube, Handler: authorized(kube, func(*http.Request) requirement { return viewing(snapshot) }, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ok(w) }))}
+	door := door(kube, snapshot)
 	for _, path := range []string{"/", "/nodes", "/events", "/assets/style.css"} {
-		require.Equal(t, http.StatusOK, g.get(t, path, "Bearer good").Code)
+		require.Equal(t, http.StatusOK, enter(t, door, path, "Bearer good"))
 	}
 	require.Len(t, kube.Actions(), 4, "the token, and three kinds")
 	snapshot.MachineHealthChecks = []*machinev1beta1.MachineHealthCheck{{}}
-	require.Equal(t, http.StatusForbidden, g.get(t, "/", "Bearer good").Code)
+	require.Equal(t, http.StatusForbidden, enter(t, door, "/", "Bearer good"))
 }
 
 // deadlines records those that a handler sets.
@@ -126,7 +134,7 @@ func TestTurnstilePage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
-		newTurnstile(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ok(w) })).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		newTurnstile(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { serving.OK(w) })).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		require.Equal(t, []time.Time{time.Now().Add(pageTimeout)}, w.read)
 		require.Equal(t, "ok", w.Body.String())
 	})
@@ -173,65 +181,4 @@ func TestTurnstileLimits(t *testing.T) {
 		viewers.Wait()
 		require.Equal(t, map[string]int{eventsPath: maxStreams, "/": maxPages + 1}, inside, "who has waited is let in, who has gone is not")
 	})
-}
-
-// Until the cluster was read, the dashboard lives, is not ready, and serves nothing.
-func TestDashboardIsNotReady(t *testing.T) {
-	t.Parallel()
-	d := &dashboardServer{}
-	get := func(handler http.Handler, path string) int {
-		answer := httptest.NewRecorder()
-		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-		return answer.Code
-	}
-	require.Equal(t, http.StatusOK, get(d.probes(), "/livez"))
-	require.Equal(t, http.StatusServiceUnavailable, get(d.probes(), "/readyz"))
-	require.Equal(t, http.StatusServiceUnavailable, get(d, "/"))
-	pages := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ok(w) }))
-	d.pages.Store(&pages)
-	require.Equal(t, http.StatusOK, get(d.probes(), "/readyz"))
-	require.Equal(t, http.StatusOK, get(d, "/"))
-	require.Equal(t, http.StatusNotFound, get(d.probes(), "/"), "pages are not on the port of the probes")
-}
-
-// An API server that is away at the start is tried again, until the dashboard is to end.
-func TestDashboardStartsWithoutTheCluster(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		tried := map[time.Time]bool{}
-		client := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
-			tried[time.Now()] = true
-			return nil, errors.New("connection refused")
-		})}
-		clients := &kubectlcluster.Clients{}
-		var err error
-		clients.Kube, err = kubernetes.NewForConfigAndClient(&rest.Config{QPS: -1}, client)
-		require.NoError(t, err)
-		clients.NHC, err = versioned.NewForConfigAndClient(&rest.Config{QPS: -1}, client)
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*startInterval+time.Second)
-		defer cancel()
-		d := &dashboardServer{options: newDashboardOptions(), clients: clients}
-		require.Nil(t, d.read(ctx))
-		require.Len(t, tried, 3)
-	})
-}
-
-func TestDashboardCommand(t *testing.T) {
-	help, err := execute(t, "dashboard", "--help")
-	require.NoError(t, err)
-	for _, flag := range []string{"--bind-address", "--cluster-name", "--tls-cert-file", "--logging-format"} {
-		require.Contains(t, help, flag)
-	}
-	for want, arguments := range map[string][]string{
-		"--leader-elect":           {"dashboard", "--leader-elect"}, // It is not the controller.
-		"--tls-private-key-file":   {"dashboard", "--tls-cert-file=a"},
-		"--tls-min-version":        {"dashboard", "--tls-min-version=VersionTLS10"},
-		"--lease-namespace":        {"dashboard", "--lease-namespace="},
-		"unknown command":          {"dashboard", "now"},
-		"the access to the API se": {"dashboard", "--kubeconfig=/nowhere", "--bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"},
-	} {
-		_, err := execute(t, arguments...)
-		require.ErrorContains(t, err, want, "%v", arguments)
-	}
 }

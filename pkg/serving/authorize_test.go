@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package serving
 
 import (
 	"errors"
@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
 )
 
 // gate is an authorized handler in front of one that says ok, with the reviews that
@@ -29,7 +31,7 @@ type gate struct {
 
 func newGate() *gate {
 	kube := fake.NewClientset()
-	return &gate{kube: kube, Handler: authorized(kube, pathOf, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { ok(w) }))}
+	return &gate{kube: kube, Handler: Authorized(kube, PathOf, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { OK(w) }))}
 }
 
 func (g *gate) get(t *testing.T, path, authorization string) *httptest.ResponseRecorder {
@@ -63,7 +65,7 @@ func TestAuthorized(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGate()
-			admits(g.kube, "good")
+			servingtest.AdmitTo(g.kube, "good", "/metrics")
 			answer := g.get(t, tc.path, tc.authorization)
 			require.Equal(t, tc.want, answer.Code)
 			require.Equal(t, tc.want == http.StatusOK, answer.Body.String() == "ok", "nothing is served to others")
@@ -97,7 +99,7 @@ func TestAuthorizedCachesAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		admits(g.kube, "good")
+		servingtest.AdmitTo(g.kube, "good", "/metrics")
 		for range 10 {
 			require.Equal(t, http.StatusOK, g.get(t, "/metrics", "Bearer good").Code)
 		}
@@ -108,7 +110,7 @@ func TestAuthorizedCachesAnswers(t *testing.T) {
 		require.Equal(t, http.StatusUnauthorized, g.get(t, "/metrics", "Bearer bad").Code)
 		require.Len(t, g.kube.Actions(), 5, "refusals too")
 
-		admits(g.kube, "another")
+		servingtest.AdmitTo(g.kube, "another", "/metrics")
 		time.Sleep(answerLifetime - 1)
 		require.Equal(t, http.StatusOK, g.get(t, "/metrics", "Bearer good").Code)
 		time.Sleep(time.Nanosecond)
@@ -122,7 +124,7 @@ func TestAuthorizedReviewFails(t *testing.T) {
 		t.Run(resource, func(t *testing.T) {
 			t.Parallel()
 			g := newGate()
-			admits(g.kube, "good")
+			servingtest.AdmitTo(g.kube, "good", "/metrics")
 			broken := true
 			g.kube.PrependReactor("create", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
 				if !broken {

@@ -14,20 +14,21 @@ import (
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+	"github.com/nhc-controller/nhc-controller/pkg/serving"
 )
 
 // viewing is what viewers need: the permission to list, in the whole cluster, each kind of which the
 // dashboard shows all objects. So the ClusterRole nhc-view is enough, and the dashboard does not show
 // these objects to users who cannot read them with kubectl.
-func viewing(snapshot *view.Snapshot) requirement {
-	required := requirement{name: "checks", accesses: []authorizationv1.SubjectAccessReviewSpec{
+func viewing(snapshot *view.Snapshot) serving.Requirement {
+	required := serving.Requirement{Name: "checks", Accesses: []authorizationv1.SubjectAccessReviewSpec{
 		list(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)),
 		list(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural)),
 		list(corev1.SchemeGroupVersion.WithResource("nodes")),
 	}}
 	if len(snapshot.MachineHealthChecks) > 0 { // nhc-view permits them where they are.
-		required.name = "checks and machines"
-		required.accesses = append(required.accesses, list(machinev1beta1.SchemeGroupVersion.WithResource("machinehealthchecks")))
+		required.Name = "checks and machines"
+		required.Accesses = append(required.Accesses, list(machinev1beta1.SchemeGroupVersion.WithResource("machinehealthchecks")))
 	}
 	return required
 }

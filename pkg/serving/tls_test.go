@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package serving
 
 import (
 	"crypto/ecdsa"
@@ -20,7 +20,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
@@ -54,7 +53,7 @@ func issue(t *testing.T, serial int64) issued {
 // mount is a directory with a certificate, and the configuration that serves it.
 type mount struct {
 	dir      string
-	options  *Options
+	tls      TLS
 	config   *tls.Config
 	notAfter func() time.Time
 	logger   klog.Logger
@@ -62,19 +61,19 @@ type mount struct {
 
 func newMount(t *testing.T, fill func(m *mount)) *mount {
 	t.Helper()
-	m := &mount{dir: t.TempDir(), options: NewOptions(), logger: ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))}
-	m.options.TLSCertFile, m.options.TLSPrivateKeyFile = filepath.Join(m.dir, "tls.crt"), filepath.Join(m.dir, "tls.key")
+	m := &mount{dir: t.TempDir(), tls: NewTLS(), logger: ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))}
+	m.tls.CertFile, m.tls.PrivateKeyFile = filepath.Join(m.dir, "tls.crt"), filepath.Join(m.dir, "tls.key")
 	fill(m)
 	var err error
-	m.config, m.notAfter, err = m.options.tlsConfig("nhc-controller")
+	m.config, m.notAfter, err = m.tls.Config("nhc-controller")
 	require.NoError(t, err)
 	return m
 }
 
 func (m *mount) write(t *testing.T, cert, key []byte) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(m.options.TLSCertFile, cert, 0o600))
-	require.NoError(t, os.WriteFile(m.options.TLSPrivateKeyFile, key, 0o600))
+	require.NoError(t, os.WriteFile(m.tls.CertFile, cert, 0o600))
+	require.NoError(t, os.WriteFile(m.tls.PrivateKeyFile, key, 0o600))
 }
 
 // serial returns that of the certificate which a client sees after a while.
@@ -118,30 +117,22 @@ func TestCertificateRotation(t *testing.T) {
 	})
 }
 
-// TestCertificateExpiration: the metric follows the certificate that is served.
+// TestCertificateExpiration: what is told is that of the certificate that is served.
 func TestCertificateExpiration(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hour := time.Now().Add(time.Hour).Unix()
 		one := issue(t, 1)
 		m := newMount(t, func(m *mount) { m.write(t, one.cert, one.key) })
-		registry := prometheus.NewRegistry()
-		require.NoError(t, registerExpiration(registry, m.notAfter))
-		shown := func() int64 {
-			families, err := registry.Gather()
-			require.NoError(t, err)
-			require.Equal(t, "nhc_certificate_expiration_timestamp_seconds", families[0].GetName())
-			return int64(families[0].GetMetric()[0].GetGauge().GetValue())
-		}
-		require.Equal(t, hour, shown())
+		require.Equal(t, hour, m.notAfter().Unix())
 		time.Sleep(time.Minute)
 		two := issue(t, 2)
 		m.write(t, two.cert, two.key)
 		require.Equal(t, two.serial, m.serial(t, certificateInterval), "as a scrape does")
-		require.Equal(t, hour+60, shown())
-		require.ErrorContains(t, registerExpiration(registry, m.notAfter), "registering metrics")
+		require.Equal(t, hour+60, m.notAfter().Unix())
 
-		_, notAfter, err := NewOptions().tlsConfig("nhc-controller")
+		made := NewTLS()
+		_, notAfter, err := made.Config("nhc-controller")
 		require.NoError(t, err)
 		require.WithinDuration(t, time.Now().AddDate(1, 0, 0), notAfter(), 48*time.Hour, "one made at the start lasts for a year")
 	})
@@ -161,8 +152,8 @@ func TestCertificateOfSecret(t *testing.T) {
 		}
 		m := newMount(t, func(m *mount) {
 			publish(m, "..1", one)
-			require.NoError(t, os.Symlink("..data/tls.crt", m.options.TLSCertFile))
-			require.NoError(t, os.Symlink("..data/tls.key", m.options.TLSPrivateKeyFile))
+			require.NoError(t, os.Symlink("..data/tls.crt", m.tls.CertFile))
+			require.NoError(t, os.Symlink("..data/tls.key", m.tls.PrivateKeyFile))
 		})
 		require.Equal(t, one.serial, m.serial(t, 0))
 		publish(m, "..2", two)
@@ -182,11 +173,11 @@ func TestCertificateUnusable(t *testing.T) {
 		"half a pair":    func(t *testing.T, m *mount) { m.write(t, two.cert, one.key) },
 		"the other half": func(t *testing.T, m *mount) { m.write(t, one.cert, two.key) },
 		"half a key":     func(t *testing.T, m *mount) { m.write(t, two.cert, two.key[:len(two.key)/2]) },
-		"no certificate": func(t *testing.T, m *mount) { require.NoError(t, os.Remove(m.options.TLSCertFile)) },
-		"no key":         func(t *testing.T, m *mount) { require.NoError(t, os.Remove(m.options.TLSPrivateKeyFile)) },
+		"no certificate": func(t *testing.T, m *mount) { require.NoError(t, os.Remove(m.tls.CertFile)) },
+		"no key":         func(t *testing.T, m *mount) { require.NoError(t, os.Remove(m.tls.PrivateKeyFile)) },
 		"a directory": func(t *testing.T, m *mount) {
-			require.NoError(t, os.Remove(m.options.TLSPrivateKeyFile))
-			require.NoError(t, os.Mkdir(m.options.TLSPrivateKeyFile, 0o700))
+			require.NoError(t, os.Remove(m.tls.PrivateKeyFile))
+			require.NoError(t, os.Mkdir(m.tls.PrivateKeyFile, 0o700))
 		},
 		"the key in public": func(t *testing.T, m *mount) { m.write(t, two.key, two.key) },
 	} {
@@ -199,7 +190,7 @@ func TestCertificateUnusable(t *testing.T) {
 					require.Equal(t, one.serial, m.serial(t, certificateInterval), "the previous one stays")
 				}
 				require.Equal(t, []string{unusable}, m.logged(), "one complaint")
-				require.NoError(t, os.RemoveAll(m.options.TLSPrivateKeyFile))
+				require.NoError(t, os.RemoveAll(m.tls.PrivateKeyFile))
 				m.write(t, two.cert, two.key)
 				require.Equal(t, two.serial, m.serial(t, certificateInterval), "until it is complete")
 				require.Equal(t, []string{unusable, renewed}, m.logged())
@@ -218,17 +209,16 @@ func TestCertificateAtTheStart(t *testing.T) {
 		want string
 	}{
 		"no files":    {fill: func(*mount) {}, want: "reading the certificate"},
-		"no key":      {fill: func(m *mount) { m.write(t, one.cert, one.key); _ = os.Remove(m.options.TLSPrivateKeyFile) }, want: "reading the private key"},
+		"no key":      {fill: func(m *mount) { m.write(t, one.cert, one.key); _ = os.Remove(m.tls.PrivateKeyFile) }, want: "reading the private key"},
 		"another key": {fill: func(m *mount) { m.write(t, one.cert, two.key) }, want: "private key does not match"},
 		"half a pair": {fill: func(m *mount) { m.write(t, one.cert[:40], one.key) }, want: "tls.crt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &mount{dir: t.TempDir(), options: NewOptions()}
-			m.options.MetricsAddress = "127.0.0.1:0"
-			m.options.TLSCertFile, m.options.TLSPrivateKeyFile = filepath.Join(m.dir, "tls.crt"), filepath.Join(m.dir, "tls.key")
+			m := &mount{dir: t.TempDir(), tls: NewTLS()}
+			m.tls.CertFile, m.tls.PrivateKeyFile = filepath.Join(m.dir, "tls.crt"), filepath.Join(m.dir, "tls.key")
 			tc.fill(m)
-			_, err := (&process{options: m.options}).metricsServer()
+			_, _, err := m.tls.Config("nhc-controller")
 			require.ErrorContains(t, err, tc.want, "22.6: a failed start")
 		})
 	}
@@ -240,9 +230,8 @@ func TestTLSMinVersion(t *testing.T) {
 		"VersionTLS12": {tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true},
 		"VersionTLS13": {tls.VersionTLS11: false, tls.VersionTLS12: false, tls.VersionTLS13: true},
 	} {
-		options := NewOptions()
-		options.TLSMinVersion = minimum
-		config, _, err := options.tlsConfig("nhc-controller")
+		flags := TLS{MinVersion: minimum}
+		config, _, err := flags.Config("nhc-controller")
 		require.NoError(t, err)
 		for version, want := range served {
 			near, far := net.Pipe()
@@ -257,22 +246,22 @@ func TestTLSMinVersion(t *testing.T) {
 func TestValidateTLS(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change func(*Options)
+		change func(*TLS)
 		want   string
 	}{
-		"no files":               {change: func(*Options) {}},
-		"a pair":                 {change: func(o *Options) { o.TLSCertFile, o.TLSPrivateKeyFile = "a", "b" }},
-		"a certificate only":     {change: func(o *Options) { o.TLSCertFile = "a" }, want: "--tls-private-key-file: Required value: --tls-cert-file needs the private key"},
-		"a key only":             {change: func(o *Options) { o.TLSPrivateKeyFile = "a" }, want: "--tls-cert-file: Required value: --tls-private-key-file needs the certificate"},
-		"TLS 1.3":                {change: func(o *Options) { o.TLSMinVersion = "VersionTLS13" }},
-		"a version that is weak": {change: func(o *Options) { o.TLSMinVersion = "VersionTLS11" }, want: `--tls-min-version: Unsupported value: "VersionTLS11": supported values: "VersionTLS12", "VersionTLS13"`},
-		"a version of no name":   {change: func(o *Options) { o.TLSMinVersion = "" }, want: "--tls-min-version"},
+		"no files":               {change: func(*TLS) {}},
+		"a pair":                 {change: func(f *TLS) { f.CertFile, f.PrivateKeyFile = "a", "b" }},
+		"a certificate only":     {change: func(f *TLS) { f.CertFile = "a" }, want: "--tls-private-key-file: Required value: --tls-cert-file needs the private key"},
+		"a key only":             {change: func(f *TLS) { f.PrivateKeyFile = "a" }, want: "--tls-cert-file: Required value: --tls-private-key-file needs the certificate"},
+		"TLS 1.3":                {change: func(f *TLS) { f.MinVersion = "VersionTLS13" }},
+		"a version that is weak": {change: func(f *TLS) { f.MinVersion = "VersionTLS11" }, want: `--tls-min-version: Unsupported value: "VersionTLS11": supported values: "VersionTLS12", "VersionTLS13"`},
+		"a version of no name":   {change: func(f *TLS) { f.MinVersion = "" }, want: "--tls-min-version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			options := NewOptions()
-			tc.change(options)
-			problems := validateTLS(options)
+			flags := NewTLS()
+			tc.change(&flags)
+			problems := flags.Validate()
 			if tc.want == "" {
 				require.Empty(t, problems)
 				return

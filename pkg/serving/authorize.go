@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package serving
 
 import (
 	"context"
@@ -41,12 +41,12 @@ const (
 // errTooManyTokens is the error of a review that the limit does not permit.
 var errTooManyTokens = errors.New("too many tokens to check")
 
-// requirement is what the user of a bearer token has to be permitted.
-type requirement struct {
-	// name tells requirements of a reviewer apart.
-	name string
-	// accesses are what the API server is asked about, without the user.
-	accesses []authorizationv1.SubjectAccessReviewSpec
+// Requirement is what the user of a bearer token has to be permitted.
+type Requirement struct {
+	// Name tells the requirements of a handler apart.
+	Name string
+	// Accesses are what the API server is asked about, without the user.
+	Accesses []authorizationv1.SubjectAccessReviewSpec
 }
 
 // reviewer asks the API server whether the user of a bearer token meets a requirement.
@@ -66,10 +66,17 @@ func newReviewer(kube kubernetes.Interface) *reviewer {
 	}
 }
 
-// authorized lets those through whose bearer token the API server knows, and whom
+// PathOf requires the permission to get the path of a request.
+func PathOf(request *http.Request) Requirement {
+	return Requirement{Name: request.URL.Path, Accesses: []authorizationv1.SubjectAccessReviewSpec{
+		{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: request.URL.Path, Verb: "get"}},
+	}}
+}
+
+// Authorized lets those through whose bearer token the API server knows, and whom
 // it permits what is required of the request. Others get 401 and 403, and 429 when too
 // many tokens are tried out.
-func authorized(kube kubernetes.Interface, required func(*http.Request) requirement, next http.Handler) http.Handler {
+func Authorized(kube kubernetes.Interface, required func(*http.Request) Requirement, next http.Handler) http.Handler {
 	r := newReviewer(kube)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		scheme, token, _ := strings.Cut(request.Header.Get("Authorization"), " ")
@@ -95,9 +102,9 @@ func authorized(kube kubernetes.Interface, required func(*http.Request) requirem
 }
 
 // review returns 200, 401 or 403.
-func (r *reviewer) review(ctx context.Context, token string, required requirement) (int, error) {
+func (r *reviewer) review(ctx context.Context, token string, required Requirement) (int, error) {
 	// The token itself is not kept.
-	key := sha256.Sum256([]byte(required.name + "\x00" + token))
+	key := sha256.Sum256([]byte(required.Name + "\x00" + token))
 	if answer, known := r.answers.Get(key); known {
 		return answer.(int), nil
 	}
@@ -119,7 +126,7 @@ func (r *reviewer) review(ctx context.Context, token string, required requiremen
 	return status, nil
 }
 
-func (r *reviewer) ask(ctx context.Context, token string, required requirement) (int, error) {
+func (r *reviewer) ask(ctx context.Context, token string, required Requirement) (int, error) {
 	who, err := r.kube.AuthenticationV1().TokenReviews().Create(ctx,
 		&authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
@@ -132,7 +139,7 @@ func (r *reviewer) ask(ctx context.Context, token string, required requirement) 
 	for name, values := range user.Extra {
 		extra[name] = authorizationv1.ExtraValue(values)
 	}
-	for _, access := range required.accesses {
+	for _, access := range required.Accesses {
 		access.User, access.UID, access.Groups, access.Extra = user.Username, user.UID, user.Groups, extra
 		may, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: access}, metav1.CreateOptions{})
 		if err != nil {

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package serving
 
 import (
 	"crypto/ecdsa"
@@ -13,27 +13,70 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 )
 
-// tlsConfig returns how a server encrypts: with the certificate of the flags, or with one
+// TLS is how a server encrypts, by flags.
+type TLS struct {
+	// CertFile and PrivateKeyFile are the certificate and its key; both empty means one that is
+	// made at the start.
+	CertFile, PrivateKeyFile string
+	// MinVersion is the lowest version of TLS.
+	MinVersion string
+	// HTTP2 permits HTTP/2. It has no flag here.
+	HTTP2 bool
+}
+
+// NewTLS returns the defaults.
+func NewTLS() TLS { return TLS{MinVersion: "VersionTLS12"} }
+
+// minVersions are those that are secure.
+var minVersions = []string{"VersionTLS12", "VersionTLS13"}
+
+// AddFlags adds the flags to a set. Their descriptions name what is served.
+func (t *TLS) AddFlags(flags *pflag.FlagSet, what string) {
+	flags.StringVar(&t.CertFile, "tls-cert-file", t.CertFile, "File with the certificate of "+what+" and its intermediate certificates. "+
+		"It is read again when it changes. Without it, a certificate is made at the start.")
+	flags.StringVar(&t.PrivateKeyFile, "tls-private-key-file", t.PrivateKeyFile, "File with the private key of --tls-cert-file.")
+	flags.StringVar(&t.MinVersion, "tls-min-version", t.MinVersion, "Lowest version of TLS of "+what+": "+strings.Join(minVersions, " or ")+".")
+}
+
+// Validate returns what is wrong with the flags.
+func (t *TLS) Validate() field.ErrorList {
+	var problems field.ErrorList
+	if t.CertFile != "" && t.PrivateKeyFile == "" {
+		problems = append(problems, field.Required(field.NewPath("--tls-private-key-file"), "--tls-cert-file needs the private key"))
+	}
+	if t.PrivateKeyFile != "" && t.CertFile == "" {
+		problems = append(problems, field.Required(field.NewPath("--tls-cert-file"), "--tls-private-key-file needs the certificate"))
+	}
+	if !slices.Contains(minVersions, t.MinVersion) {
+		problems = append(problems, field.NotSupported(field.NewPath("--tls-min-version"), t.MinVersion, minVersions))
+	}
+	return problems
+}
+
+// Config returns how a server encrypts: with the certificate of the flags, or with one
 // made now for this name, which no authority has signed. notAfter returns when the
 // certificate that is served at that moment expires.
-func (o *Options) tlsConfig(name string) (config *tls.Config, notAfter func() time.Time, err error) {
-	version, err := cliflag.TLSVersion(o.TLSMinVersion)
+func (t *TLS) Config(name string) (config *tls.Config, notAfter func() time.Time, err error) {
+	version, err := cliflag.TLSVersion(t.MinVersion)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading --tls-min-version: %w", err)
 	}
 	config = &tls.Config{MinVersion: version, NextProtos: []string{"http/1.1"}}
-	if o.HTTP2 {
+	if t.HTTP2 {
 		config.NextProtos = []string{"h2", "http/1.1"}
 	}
-	if o.TLSCertFile == "" {
+	if t.CertFile == "" {
 		certificate, err := makeCertificate(name)
 		if err != nil {
 			return nil, nil, err
@@ -41,25 +84,12 @@ func (o *Options) tlsConfig(name string) (config *tls.Config, notAfter func() ti
 		config.Certificates = []tls.Certificate{certificate}
 		return config, func() time.Time { return certificate.Leaf.NotAfter }, nil
 	}
-	mounted, err := newMountedCertificate(o.TLSCertFile, o.TLSPrivateKeyFile)
+	mounted, err := newMountedCertificate(t.CertFile, t.PrivateKeyFile)
 	if err != nil {
 		return nil, nil, err
 	}
 	config.GetCertificate = mounted.get
 	return config, mounted.notAfter, nil
-}
-
-// registerExpiration adds the metric that says when the serving certificate expires. A scrape
-// is a connection, so the files have just been looked at.
-func registerExpiration(registry prometheus.Registerer, notAfter func() time.Time) error {
-	expiration := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "nhc_certificate_expiration_timestamp_seconds",
-		Help: "When the certificate expires with which the metrics are served, in seconds since 1970.",
-	}, func() float64 { return float64(notAfter().Unix()) })
-	if err := registry.Register(expiration); err != nil {
-		return fmt.Errorf("registering metrics: %w", err)
-	}
-	return nil
 }
 
 // makeCertificate returns a self-signed certificate for a year. Its key is an elliptic curve key:

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package app
+package serving
 
 import (
 	"context"
@@ -15,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	restfake "k8s.io/client-go/rest/fake"
+
+	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
 )
 
 // flood sends requests with tokens that are unknown, so many per second, and returns how
@@ -54,7 +57,7 @@ func TestAuthorizedFlood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		admits(g.kube, "good")
+		servingtest.AdmitTo(g.kube, "good", "/metrics")
 		const seconds, perSecond = 20, 500
 		codes := g.flood(t, perSecond, seconds*time.Second)
 		reviewed := g.reviews()
@@ -72,14 +75,14 @@ func TestAuthorizedKnownToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		admits(g.kube, "good")
+		servingtest.AdmitTo(g.kube, "good", "/metrics")
 		require.Equal(t, http.StatusOK, g.get(t, "/metrics", "Bearer good").Code)
 		for range 10 {
 			time.Sleep(answerLifetime)
 			g.exhaust(t)
 			require.Equal(t, http.StatusOK, g.get(t, "/metrics", "Bearer good").Code)
 		}
-		admits(g.kube, "another") // The first one is revoked.
+		servingtest.AdmitTo(g.kube, "another", "/metrics") // The first one is revoked.
 		time.Sleep(answerLifetime)
 		g.exhaust(t)
 		require.Equal(t, http.StatusUnauthorized, g.get(t, "/metrics", "Bearer good").Code)
@@ -94,7 +97,7 @@ func TestAuthorizedKnownTokenEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
-		admits(g.kube, "good")
+		servingtest.AdmitTo(g.kube, "good", "/metrics")
 		require.Equal(t, http.StatusOK, g.get(t, "/metrics", "Bearer good").Code)
 		time.Sleep(knownFor - 1)
 		g.exhaust(t)
@@ -109,13 +112,13 @@ func TestAuthorizedKnownTokenEnds(t *testing.T) {
 func TestAuthorizedReviewTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		silent := roundTripper(func(request *http.Request) (*http.Response, error) {
+		silent := restfake.CreateHTTPClient(func(request *http.Request) (*http.Response, error) {
 			<-request.Context().Done()
 			return nil, request.Context().Err()
 		})
-		kube, err := kubernetes.NewForConfigAndClient(&rest.Config{}, &http.Client{Transport: silent})
+		kube, err := kubernetes.NewForConfigAndClient(&rest.Config{}, silent)
 		require.NoError(t, err)
-		g := &gate{Handler: authorized(kube, pathOf, http.NotFoundHandler())}
+		g := &gate{Handler: Authorized(kube, PathOf, http.NotFoundHandler())}
 		begin := time.Now()
 		require.Equal(t, http.StatusInternalServerError, g.get(t, "/metrics", "Bearer good").Code)
 		require.Equal(t, reviewTimeout, time.Since(begin))
@@ -127,17 +130,17 @@ func TestAuthorizedClientHangsUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		counting := roundTripper(func(request *http.Request) (*http.Response, error) {
+		counting := restfake.CreateHTTPClient(func(request *http.Request) (*http.Response, error) {
 			asked++
 			<-request.Context().Done()
 			return nil, request.Context().Err()
 		})
-		kube, err := kubernetes.NewForConfigAndClient(&rest.Config{QPS: -1}, &http.Client{Transport: counting})
+		kube, err := kubernetes.NewForConfigAndClient(&rest.Config{QPS: -1}, counting)
 		require.NoError(t, err)
 		r := newReviewer(kube)
 		for i := range 1000 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			_, err := r.review(ctx, strings.Repeat("x", i+1), requirement{name: "/metrics"})
+			_, err := r.review(ctx, strings.Repeat("x", i+1), Requirement{Name: "/metrics"})
 			require.Error(t, err)
 			cancel()
 		}
