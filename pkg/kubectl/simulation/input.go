@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -29,6 +30,8 @@ type Input struct {
 	Checks  []*v1alpha1.NodeHealthCheck
 	Budgets []*v1alpha1.RemediationBudget
 	Nodes   []*corev1.Node
+	// Recorded are changes of Nodes, in order of time.
+	Recorded []recording.Entry
 	// Start is when the simulation begins, and Duration how long it takes at most.
 	Start    time.Time
 	Duration time.Duration
@@ -63,6 +66,9 @@ const (
 	StormCalm    What = "storm is calm"
 	StormEnds    What = "storm ends"
 	StillRunning What = "remediation runs"
+	Created      What = "is created"
+	Deleted      What = "is deleted"
+	NotRecorded  What = "nothing is recorded"
 )
 
 // Line is one thing that happens, to nodes or to a NodeHealthCheck.
@@ -95,6 +101,10 @@ type Result struct {
 	// Timeline is in order of time.
 	Timeline []Line  `json:"timeline"`
 	Summary  Summary `json:"summary"`
+	// Episodes are in order of the time at which they begin.
+	Episodes []*Episode `json:"episodes,omitempty"`
+	// Recorded is what was played, nil if nothing was.
+	Recorded *Recorded `json:"recorded,omitempty"`
 	// Notes say what the simulation leaves out.
 	Notes []string `json:"notes,omitempty"`
 	// Missing is not empty if a part of the cluster could not be read.

@@ -24,6 +24,7 @@ type journal struct {
 	mostAtATime int
 	timedOut    int
 	longest     *Wait
+	episodes    []*Episode
 }
 
 func newJournal(start time.Time) journal {
