@@ -18,8 +18,8 @@ import (
 const (
 	// format is what the header of a recording names.
 	format = "kubectl-nhc"
-	// Version is the version of the format that is read and written.
-	Version = 1
+	// version is the version of the format that is read and written.
+	version = 1
 )
 
 // line is an entry, or a header, as a file has it.
@@ -84,14 +84,16 @@ func (l *line) entry(intern func(string) string) (Entry, error) {
 		Labels: l.Labels, Annotations: l.Annotations,
 	}
 	switch named := l.Node != ""; {
+	case l.Recording != "":
+		return Entry{}, errors.New("another recording begins there")
 	case l.Time.IsZero():
 		return Entry{}, errors.New("it has no time")
 	case !named && (l.Deleted || l.UID != "" || l.Labels != nil || l.Annotations != nil || len(l.Conditions) > 0):
 		return Entry{}, errors.New("it names no node")
 	case named && !l.Gap.IsZero():
-		return Entry{}, errors.New("a gap is about all nodes, and it names one")
+		return Entry{}, errors.New("it has a gap and names a node")
 	case l.Gap.After(l.Time):
-		return Entry{}, errors.New("the gap ends before it begins")
+		return Entry{}, errors.New("its gap ends before it begins")
 	}
 	for kind, condition := range l.Conditions {
 		fresh := Condition{Type: corev1.NodeConditionType(intern(kind))}

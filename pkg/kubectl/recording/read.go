@@ -13,25 +13,25 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // The bounds of what is read.
 const (
-	// MaxEntries is how many entries a recording may have: with all of them, it takes some hundred
-	// megabytes of memory.
-	MaxEntries = 1_000_000
-	// maxLine is how long a line may be. The labels and annotations of an object have less.
-	maxLine = 1 << 20
+	// maxEntries is how many entries a recording may have. So many take some hundred megabytes of
+	// memory.
+	maxEntries = 1_000_000
+	// maxLine is how long a line may be. The API server accepts no Node of this size.
+	maxLine = 2 << 20
+	// maxDuration is how long a recording may take.
+	maxDuration = 366 * 24 * time.Hour
 )
 
 // Recording is what a file has.
 type Recording struct {
 	Start, End time.Time
-	// Entries are in order of time. Those at the start are the Nodes that there were.
+	// Entries are in order of time. Those at the start are the Nodes that existed then.
 	Entries []Entry
-	// Notes say what is wrong with the file, and can be played nevertheless.
+	// Notes say what is wrong with a file that can be played nevertheless.
 	Notes []string
 }
 
@@ -47,51 +47,46 @@ func Read(file io.Reader) (*Recording, error) {
 			return nil, err
 		}
 		if !more {
-			break
+			return r.finish()
 		}
 	}
-	return r.finish()
 }
 
 type reader struct {
 	in        *bufio.Reader
 	recording Recording
 	number    int
-	// latest is the time of the latest line, and disordered how many lines are older than one before.
-	latest     time.Time
+	// disordered is how many entries are older than the one before.
 	disordered int
 	interned   map[string]string
 }
 
-// text returns the next line that is not empty, without its end. It is whole if it has an end.
+// text returns the next line that is not empty, without its end, and whether it has one. There is no
+// text at the end of the file.
 func (r *reader) text() (text []byte, whole bool, err error) {
 	for {
 		r.number++
-		text, err := r.next()
-		whole := err == nil
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, false, err
-		}
-		if text = bytes.TrimSpace(text); len(text) > 0 || !whole {
-			return text, whole, nil
+		text, whole, err = r.next()
+		if text = bytes.TrimSpace(text); err != nil || !whole || len(text) > 0 {
+			return text, whole, err
 		}
 	}
 }
 
-// next reads up to the end of a line. Its error is [io.EOF] at the end of the file.
-func (r *reader) next() (text []byte, err error) {
+// next reads up to the end of a line, or of the file.
+func (r *reader) next() (text []byte, whole bool, err error) {
 	for {
 		part, err := r.in.ReadSlice('\n')
 		text = append(text, part...)
 		switch {
 		case len(text) > maxLine:
-			return nil, fmt.Errorf("has a line %d of more than %d bytes: kubectl nhc record writes none", r.number, maxLine)
+			return nil, false, fmt.Errorf("cannot be understood at line %d: it has more than %d bytes. Make a recording with kubectl nhc record -o FILE", r.number, maxLine)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil && !errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("cannot be read: %w", err)
+			return nil, false, fmt.Errorf("cannot be read: %w", err)
 		}
-		return text, err
+		return text, err == nil, nil
 	}
 }
 
@@ -101,65 +96,52 @@ func (r *reader) readHeader() error {
 		return err
 	}
 	if len(text) == 0 {
-		return errors.New("is empty: kubectl nhc record -o FILE makes a recording")
+		return errors.New("is empty: make a recording with kubectl nhc record -o FILE")
 	}
 	var header line
-	if err := json.Unmarshal(text, &header); err != nil || header.Recording != format {
-		return errors.New(`is no recording: kubectl nhc record -o FILE makes one, and with --from it converts what kubectl get nodes -w -o json has printed`)
-	}
-	if err := checkHeader(&header); err != nil {
-		return err
-	}
-	r.recording.Start, r.latest = header.Time, header.Time
-	return nil
-}
-
-func checkHeader(header *line) error {
+	err = json.Unmarshal(text, &header)
 	switch {
-	case header.Version != Version:
-		return fmt.Errorf("has version %d of the format, and this kubectl nhc reads version %d: use the one that has recorded it, or a newer one", header.Version, Version)
+	case err != nil || header.Recording != format:
+		return errors.New("is no recording: make one with kubectl nhc record -o FILE, with --from for what kubectl get nodes -w -o json has printed")
+	case header.Version != version:
+		return fmt.Errorf("has version %d of the format, and this kubectl nhc reads version %d: use the release that recorded it, or a newer one", header.Version, version)
 	case header.Time.IsZero():
-		return errors.New("has a header without a time: record it again")
+		return errors.New("has a header without a time: record again")
 	}
+	r.recording.Start, r.recording.End = header.Time, header.Time
 	return nil
 }
 
 // readEntry reads one line. More is false at the end of the file.
 func (r *reader) readEntry() (more bool, err error) {
 	text, whole, err := r.text()
-	if err != nil {
+	if err != nil || len(text) == 0 {
 		return false, err
-	}
-	if len(text) == 0 {
-		return false, nil
 	}
 	var l line
 	if err := json.Unmarshal(text, &l); err != nil {
 		if !whole {
-			r.note("The last line is cut off: the recording was interrupted. It is left out.")
+			r.note("The last line is cut off, and was left out: the recording ends early.")
 			return false, nil
 		}
-		return false, r.wrong("it is no JSON, or has a field of another type")
-	}
-	if l.Recording != "" { // Another recording was appended.
-		if err := checkHeader(&l); err != nil {
-			return false, err
-		}
-		l = line{Time: l.Time}
+		return false, r.wrong("it is no JSON, or a field has another type")
 	}
 	entry, err := l.entry(r.intern)
 	if err != nil {
 		return false, r.wrong(err.Error())
 	}
-	if len(r.recording.Entries) == MaxEntries {
-		return false, fmt.Errorf("has more than %d entries: split it", MaxEntries)
-	}
-	if entry.At.Before(r.latest) {
+	recording := &r.recording
+	switch {
+	case len(recording.Entries) == maxEntries:
+		return false, fmt.Errorf("has more than %d entries: record for a shorter time", maxEntries)
+	case entry.At.After(recording.Start.Add(maxDuration)):
+		return false, r.wrong("its time is more than a year after the start")
+	case entry.At.Before(recording.End):
 		r.disordered++
-	} else {
-		r.latest = entry.At
+		entry.At = recording.End
 	}
-	r.recording.Entries = append(r.recording.Entries, entry)
+	recording.End = entry.At
+	recording.Entries = append(recording.Entries, entry)
 	return whole, nil
 }
 
@@ -181,44 +163,16 @@ func (r *reader) intern(text string) string {
 	return text
 }
 
-// finish brings the entries into the order of their times.
 func (r *reader) finish() (*Recording, error) {
 	recording := &r.recording
-	if r.disordered > 0 {
-		noun := "lines are older than lines"
-		if r.disordered == 1 {
-			noun = "line is older than a line"
-		}
-		r.note("%d %s before: a clock was set back, or files were joined. Lines are played in the order of their times.", r.disordered, noun)
-		slices.SortStableFunc(recording.Entries, func(a, b Entry) int { return a.At.Compare(b.At) })
+	switch {
+	case r.disordered == 1:
+		r.note("One line is older than the line before, and was played at the time of that one: the clock was set back.")
+	case r.disordered > 1:
+		r.note("%d lines are older than the line before, and were played at the time of that one: the clock was set back.", r.disordered)
 	}
 	if !slices.ContainsFunc(recording.Entries, func(entry Entry) bool { return entry.Node != "" }) {
-		return nil, errors.New("has no nodes: nothing was recorded")
-	}
-	first, last := recording.Entries[0].At, recording.Entries[len(recording.Entries)-1].At
-	if first.Before(recording.Start) {
-		recording.Start = first
-	}
-	recording.End = last
-	if recording.End.Before(recording.Start) {
-		recording.End = recording.Start
+		return nil, errors.New("has no nodes: record again, in a cluster that has some")
 	}
 	return recording, nil
-}
-
-// final returns the Nodes at the end.
-func (r *Recording) final() map[string]*corev1.Node {
-	nodes := map[string]*corev1.Node{}
-	for i := range r.Entries {
-		entry := &r.Entries[i]
-		if entry.Node == "" {
-			continue
-		}
-		if node := Apply(nodes[entry.Node], entry); node != nil {
-			nodes[entry.Node] = node
-		} else {
-			delete(nodes, entry.Node)
-		}
-	}
-	return nodes
 }

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recording keeps what decisions depend on of Nodes as it changes: conditions, labels,
-// some annotations, creation and deletion. A recording is a file with one JSON document per line.
+// Package recording writes and reads how Nodes change: the conditions, labels and annotations that
+// decisions depend on, creation and deletion. A recording is a file with one JSON object per line.
 // docs/kubectl-nhc.md describes it. The package knows no client and no clock.
 package recording
 
@@ -17,20 +17,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// Entry is what has changed at an instant. An entry without a node, and without a gap, says that
-// nothing has changed until then.
+// Entry is what changed at an instant. An entry that names no node and has no gap says that nothing
+// changed until then.
 type Entry struct {
 	At   time.Time
 	Node string
 	// Deleted means that the Node is gone.
 	Deleted bool
-	// Gap is since when nothing was seen, zero for an entry that is no gap.
+	// Gap is the beginning of a time that was not recorded and ends at this instant, zero if there is
+	// none.
 	Gap time.Time
-	// UID is empty, and Created zero, where they are as before. Another UID means another Node: all
-	// that is known of the one before is void.
+	// UID is empty, and Created zero, where they are as before. Another UID means another Node of the
+	// same name: nothing of the one before applies to it.
 	UID     types.UID
 	Created time.Time
 	// Labels and Annotations are nil where they are as before.
@@ -46,11 +46,8 @@ type Condition struct {
 	Since  time.Time
 }
 
-// annotations are those that decisions read.
-var annotations = []string{v1alpha1.AnnotationManuallyConfirmedHealthy, remediation.AnnotationCurrentConfig, remediation.AnnotationDesiredConfig}
-
-// Apply returns the Node after an entry, nil if it is gone. The Node before, nil if there was none,
-// is not changed.
+// Apply returns the Node after an entry about it, nil if it is gone. The Node before, nil if there was
+// none, is not changed.
 func Apply(before *corev1.Node, entry *Entry) *corev1.Node {
 	if entry.Deleted {
 		return nil
@@ -99,13 +96,8 @@ func applied(before []corev1.NodeCondition, changes []Condition) []corev1.NodeCo
 // reduced returns what a recording keeps of a Node.
 func reduced(node *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, CreationTimestamp: node.CreationTimestamp, Labels: node.Labels}}
-	for _, name := range annotations {
-		if value, set := node.Annotations[name]; set {
-			if kept.Annotations == nil {
-				kept.Annotations = map[string]string{}
-			}
-			kept.Annotations[name] = value
-		}
+	if value, set := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]; set { // Decisions read no other.
+		kept.Annotations = map[string]string{v1alpha1.AnnotationManuallyConfirmedHealthy: value}
 	}
 	for i := range node.Status.Conditions {
 		condition := &node.Status.Conditions[i]

@@ -6,60 +6,40 @@ package recording
 import (
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Writer writes a recording. Each entry is written at once as a whole line, so that what was
-// written can be read if the process ends at any time. It is not safe for concurrent use.
+// Writer writes a recording. Each entry is one write of a whole line: what was written can be read
+// whenever the process ends. It is not safe for concurrent use.
 type Writer struct {
 	out   io.Writer
+	start time.Time
 	nodes map[string]*corev1.Node
-	last  time.Time
-	// changes is the number of entries about nodes since the first instant.
+	// changes is the number of entries about nodes after the start.
 	changes int
-	start   time.Time
 	err     error
 }
 
 // NewWriter begins a recording with its header.
 func NewWriter(out io.Writer, now time.Time) *Writer {
-	w := &Writer{out: out, nodes: map[string]*corev1.Node{}, last: now, start: now}
-	header := line{Recording: format, Version: Version, Time: stamp(now)}
+	w := &Writer{out: out, start: now, nodes: map[string]*corev1.Node{}}
+	header := line{Recording: format, Version: version, Time: stamp(now)}
 	w.write(header.encode())
 	return w
 }
 
-// Resume continues a recording that is read from its start. What was not seen since its end is a
-// gap. Nodes that are not seen again have to be deleted.
-func Resume(out io.Writer, before *Recording, now time.Time) *Writer {
-	w := &Writer{out: out, nodes: before.final(), last: before.End, start: now}
-	w.Gap(before.End, now)
-	return w
-}
+// Nodes returns the number of Nodes that exist.
+func (w *Writer) Nodes() int { return len(w.nodes) }
 
-// Nodes returns the names of the Nodes that exist, sorted.
-func (w *Writer) Nodes() []string {
-	names := make([]string, 0, len(w.nodes))
-	for name := range w.nodes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// Changes returns how many entries were written after the first instant.
+// Changes returns how many changes of Nodes were recorded after the start.
 func (w *Writer) Changes() int { return w.changes }
-
-// Last returns the time of the last entry.
-func (w *Writer) Last() time.Time { return w.last }
 
 // Err returns the error of the first write that failed. Nothing is written after it.
 func (w *Writer) Err() error { return w.err }
 
-// Node records how a Node is, if that differs from what was recorded last.
+// Node records a Node as it is now, unless that is as it was recorded last.
 func (w *Writer) Node(node *corev1.Node, now time.Time) {
 	after := reduced(node)
 	entry, differs := difference(w.nodes[node.Name], after)
@@ -79,9 +59,9 @@ func (w *Writer) Delete(name string, now time.Time) {
 	w.add(&Entry{Node: name, Deleted: true}, now)
 }
 
-// Gap records that nothing was seen for a time.
+// Gap records that nothing was seen since an instant.
 func (w *Writer) Gap(since, now time.Time) {
-	if since.After(now) { // Another clock, or a clock that was corrected.
+	if since.After(now) { // The clock was set back in the meantime.
 		since = now
 	}
 	w.add(&Entry{Gap: since}, now)
@@ -92,8 +72,7 @@ func (w *Writer) Mark(now time.Time) { w.add(&Entry{}, now) }
 
 func (w *Writer) add(entry *Entry, now time.Time) {
 	entry.At = now
-	w.last = now
-	if entry.Node != "" && now.After(w.start) {
+	if entry.Node != "" && !now.Equal(w.start) {
 		w.changes++
 	}
 	w.write(encode(entry))

@@ -12,20 +12,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Comparison is what differs between two simulations of the same nodes.
+// Comparison says what is different from another simulation of the same recording.
 type Comparison struct {
-	// Against names the rules of the first simulation.
-	Against string `json:"against"`
-	// Before and After are the numbers of remediations.
-	Before int `json:"before"`
-	After  int `json:"after"`
+	// Against is where the other configuration comes from, Checks and Budgets are the names of its
+	// objects, and Summary has its numbers.
+	Against string   `json:"against"`
+	Checks  []string `json:"checks"`
+	Budgets []string `json:"budgets,omitempty"`
+	Summary Summary  `json:"summary"`
 	// Differences are in order of time.
 	Differences []Difference `json:"differences"`
-	// Summary has the numbers of both.
-	Summary Summary `json:"summary"`
 }
 
-// Differs is what differs between two remediations.
+// Differs is how a remediation differs.
 type Differs string
 
 // All differences.
@@ -39,33 +38,46 @@ const (
 
 // Difference is about one remediation.
 type Difference struct {
-	// After is when it began, after the start: in the first simulation, or if it began only in the
-	// second one, there.
+	// After is how long after the start it began with the other configuration. An Additional one did
+	// not begin there: it is when it begins here.
 	After metav1.Duration `json:"after"`
 	Node  string          `json:"node"`
 	What  Differs         `json:"what"`
-	// By is how much later or earlier.
+	// By is how much later or earlier it begins.
 	By  *metav1.Duration `json:"by,omitempty"`
 	Why string           `json:"why,omitempty"`
 }
 
-// Compare compares the remediations of two simulations. A remediation has its counterpart in the
-// same node, whichever NodeHealthCheck it is of, at a time that overlaps.
+// Count returns how many differences there are of a kind.
+func (c *Comparison) Count(what Differs) (n int) {
+	for i := range c.Differences {
+		if c.Differences[i].What == what {
+			n++
+		}
+	}
+	return n
+}
+
+// Compare returns what is different after a change of the configuration. The counterpart of a
+// remediation is that of the same node in an episode that overlaps, whichever NodeHealthCheck began it.
 func Compare(against string, before, after *Result) *Comparison {
-	c := &Comparison{Against: against, Before: remediations(before), After: remediations(after), Summary: before.Summary, Differences: []Difference{}}
-	candidates := map[string][]*Episode{}
+	c := &Comparison{Against: against, Checks: before.Checks, Budgets: before.Budgets, Summary: before.Summary, Differences: []Difference{}}
+	episodes := map[string][]*Episode{}
 	for _, episode := range after.Episodes {
-		candidates[episode.Node] = append(candidates[episode.Node], episode)
+		episodes[episode.Node] = append(episodes[episode.Node], episode)
 	}
 	paired := map[*Episode]bool{}
 	for _, old := range before.Episodes {
-		if old.Began != nil {
-			c.compare(old, candidates[old.Node], paired)
+		if old.Began == nil {
+			continue
+		}
+		if difference := compareEpisode(old, episodes[old.Node], paired); difference != nil {
+			c.Differences = append(c.Differences, *difference)
 		}
 	}
-	for _, episode := range after.Episodes {
-		if episode.Began != nil && !paired[episode] {
-			c.Differences = append(c.Differences, Difference{After: *episode.Began, Node: episode.Node, What: Additional, Why: "by " + episode.Check})
+	for _, fresh := range after.Episodes {
+		if fresh.Began != nil && !paired[fresh] {
+			c.Differences = append(c.Differences, Difference{After: *fresh.Began, Node: fresh.Node, What: Additional, Why: "by NodeHealthCheck " + fresh.Check})
 		}
 	}
 	slices.SortStableFunc(c.Differences, func(a, b Difference) int {
@@ -74,63 +86,53 @@ func Compare(against string, before, after *Result) *Comparison {
 	return c
 }
 
-// remediations returns how many remediations have begun.
-func remediations(result *Result) (n int) {
-	for _, episode := range result.Episodes {
-		if episode.Began != nil {
-			n++
+// compareEpisode compares a remediation with its counterpart among the episodes of its node, which is
+// paired then. It returns nil if nothing is different.
+func compareEpisode(old *Episode, episodes []*Episode, paired map[*Episode]bool) *Difference {
+	difference := &Difference{After: *old.Began, Node: old.Node, What: NotStarted, Why: "the node would not have been unhealthy for long enough, or not selected"}
+	for _, fresh := range episodes {
+		switch {
+		case !overlap(old, fresh):
+		case fresh.Began == nil:
+			if fresh.Waits != "" {
+				difference.Why = fresh.Waits
+			}
+		case paired[fresh]:
+			difference.Why = "the remediation before would not have ended"
+		default:
+			paired[fresh] = true
+			return compareBegun(old, fresh)
 		}
 	}
-	return n
+	return difference
 }
 
-// compare compares a remediation with its counterpart among the episodes of its node.
-func (c *Comparison) compare(old *Episode, candidates []*Episode, paired map[*Episode]bool) {
-	difference := Difference{After: *old.Began, Node: old.Node}
-	var waiting *Episode
-	for _, fresh := range candidates {
-		if !overlap(old, fresh) || paired[fresh] {
-			continue
-		}
-		if fresh.Began == nil {
-			waiting = fresh
-			continue
-		}
-		paired[fresh] = true
-		if difference.compareBegun(old, fresh) {
-			c.Differences = append(c.Differences, difference)
-		}
-		return
-	}
-	difference.What, difference.Why = NotStarted, "the node would not have been unhealthy for long enough, or would still have been under remediation"
-	if waiting != nil {
-		difference.Why = waiting.Waits
-	}
-	c.Differences = append(c.Differences, difference)
-}
-
-// compareBegun compares two remediations, and reports whether they differ.
-func (d *Difference) compareBegun(old, fresh *Episode) bool {
+// compareBegun compares a remediation with its counterpart.
+func compareBegun(old, fresh *Episode) *Difference {
+	difference := &Difference{After: *old.Began, Node: old.Node}
 	switch by := fresh.Began.Duration - old.Began.Duration; {
 	case by > 0:
-		d.What, d.By, d.Why = Later, &metav1.Duration{Duration: by}, fresh.Waits
-		if d.Why == "" {
-			d.Why = "unhealthy " + (fresh.Detected.Duration - old.Detected.Duration).Truncate(time.Second).String() + " later"
-		}
+		difference.What, difference.By, difference.Why = Later, &metav1.Duration{Duration: by}, fresh.Waits
 	case by < 0:
-		d.What, d.By, d.Why = Earlier, &metav1.Duration{Duration: -by}, old.Waits
-		if d.Why != "" {
-			d.Why = "without waiting for " + old.Waits
+		difference.What, difference.By = Earlier, &metav1.Duration{Duration: -by}
+		if old.Waits != "" {
+			difference.Why = "without the wait for " + old.Waits
 		}
 	case fresh.Steps != old.Steps:
-		d.What, d.Why = OtherSteps, fmt.Sprintf("%d instead of %d", fresh.Steps, old.Steps)
+		difference.What, difference.Why = OtherSteps, fmt.Sprintf("%d instead of %d", fresh.Steps, old.Steps)
 	default:
-		return false
+		return nil
 	}
-	return true
+	if shift := (fresh.Detected.Duration - old.Detected.Duration).Truncate(time.Second); difference.Why == "" && shift != 0 {
+		difference.Why = fmt.Sprintf("unhealthy %s later", shift)
+		if shift < 0 {
+			difference.Why = fmt.Sprintf("unhealthy %s earlier", -shift)
+		}
+	}
+	return difference
 }
 
 // overlap reports whether two episodes have an instant in common.
 func overlap(a, b *Episode) bool {
-	return (b.Ended == nil || a.Detected.Duration < b.Ended.Duration) && (a.Ended == nil || b.Detected.Duration < a.Ended.Duration)
+	return (b.Ended == nil || a.Detected.Duration <= b.Ended.Duration) && (a.Ended == nil || b.Detected.Duration <= a.Ended.Duration)
 }

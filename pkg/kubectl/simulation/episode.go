@@ -11,7 +11,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// Episode is one time that a node was unhealthy, or under remediation, for a NodeHealthCheck. Its
+// Episode is a time in which a node was unhealthy or under remediation for a NodeHealthCheck. Its
 // times are those after the start.
 type Episode struct {
 	Node  string `json:"node"`
@@ -25,16 +25,18 @@ type Episode struct {
 	Ended *metav1.Duration `json:"ended,omitempty"`
 	// Steps is the number of remediation objects that were created.
 	Steps int `json:"steps"`
-	// Waits is why the remediation has not begun, or not at once.
+	// Waits is why the remediation has not begun, or did not begin at once: what was said last.
 	Waits string `json:"waits,omitempty"`
 }
 
-// step records that a remediation object was created.
-func (e *Episode) step(after metav1.Duration) {
-	e.Steps++
-	if e.Began == nil {
-		e.Began = &after
+// remediations returns how many episodes have a remediation.
+func remediations(episodes []*Episode) (n int) {
+	for _, episode := range episodes {
+		if episode.Began != nil {
+			n++
+		}
 	}
+	return n
 }
 
 // after returns an instant as a time after the start.
@@ -42,7 +44,7 @@ func (w *world) after(now time.Time) metav1.Duration {
 	return metav1.Duration{Duration: now.Sub(w.journal.start)}
 }
 
-// episode returns the episode of a node that has not ended, which may be a new one.
+// episode returns the episode of a node that has not ended. It begins one if there is none.
 func (c *check) episode(node *remediation.Node, now time.Time) *Episode {
 	open := c.open[node.Name]
 	if open == nil {
@@ -53,11 +55,19 @@ func (c *check) episode(node *remediation.Node, now time.Time) *Episode {
 	return open
 }
 
-// endEpisode ends the episode of a node that is not unhealthy any more, and has no remediation.
-func (c *check) endEpisode(node *remediation.Node, goesOn bool, now time.Time) {
-	if open := c.open[node.Name]; open != nil && !goesOn {
-		ended := c.after(now)
-		open.Ended = &ended
-		delete(c.open, node.Name)
+// beginStep records that a remediation object was created.
+func (c *check) beginStep(node *remediation.Node, now time.Time) {
+	open := c.episode(node, now)
+	open.Steps++
+	if open.Began == nil {
+		open.Began = new(c.after(now))
+	}
+}
+
+// endEpisode ends the episode of a node, if it has one.
+func (c *check) endEpisode(node string, now time.Time) {
+	if open := c.open[node]; open != nil {
+		open.Ended = new(c.after(now))
+		delete(c.open, node)
 	}
 }

@@ -61,7 +61,14 @@ func (c *check) record(evaluated *evaluation.Result, report *status.Report, resu
 		}
 		after.reason = c.recordDecision(context, node, decisions.Decision(node.Name), c.seen[node.Name].reason, now)
 		listed[node.Name] = after
-		c.endEpisode(node, after.unhealthy || len(status.RemediationsOf(result)) > 0, now)
+		if !after.unhealthy && len(status.RemediationsOf(result)) == 0 {
+			c.endEpisode(node.Name, now)
+		}
+	}
+	for name := range c.open {
+		if _, still := listed[name]; !still { // Its Node is gone.
+			c.endEpisode(name, now)
+		}
 	}
 	c.seen = listed
 }
@@ -101,7 +108,7 @@ func (c *check) recordOutcome(policy *remediation.Policy, result remediation.Nod
 			what = NextStep
 		}
 		c.line(node, what, stepOf(policy.Steps, cr), now)
-		c.episode(node, now).step(c.after(now))
+		c.beginStep(node, now)
 		c.journal.remediated.Insert(node.Name)
 	}
 	if len(outcome.Deleted) > 0 {

@@ -14,25 +14,33 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 )
 
-// Recorded is what was played of a recording.
+// Replay is what a configuration does about a recording, and what is different from another one.
+type Replay struct {
+	Recorded Recorded `json:"recorded"`
+	*Result
+	// Comparison is absent if there was nothing to compare with.
+	Comparison *Comparison `json:"comparison,omitempty"`
+}
+
+// Recorded says what a recording has.
 type Recorded struct {
 	File string `json:"file"`
-	// Nodes is the number of nodes that there were at any time, Changes that of their changes after
-	// the start, and Gaps that of the times in which nothing was recorded.
+	// Nodes is the number of nodes that existed at any time, Changes that of their changes after the
+	// start, and Gaps that of the times that were not recorded.
 	Nodes   int `json:"nodes"`
 	Changes int `json:"changes"`
 	Gaps    int `json:"gaps"`
 }
 
-// NewReplay returns the input that plays a recording. Nodes become healthy as they did then, and not
-// because something was done about them here.
+// NewReplay returns the input that plays a recording. Nodes change as they did then: nothing that a
+// remediation does here changes them.
 func NewReplay(from *recording.Recording) *Input {
 	return &Input{Recorded: from.Entries, Start: from.Start, Duration: from.End.Sub(from.Start)}
 }
 
 // NewRecorded returns what a recording has.
-func NewRecorded(file string, from *recording.Recording) *Recorded {
-	recorded := &Recorded{File: file}
+func NewRecorded(file string, from *recording.Recording) Recorded {
+	recorded := Recorded{File: file}
 	names := map[string]bool{}
 	for i := range from.Entries {
 		switch entry := &from.Entries[i]; {
@@ -49,14 +57,14 @@ func NewRecorded(file string, from *recording.Recording) *Recorded {
 	return recorded
 }
 
-// play has the Nodes become what they were recorded to be until now.
+// play changes the Nodes as they were recorded until now.
 func (w *world) play(now time.Time) {
 	for len(w.recorded) > 0 && !w.recorded[0].At.After(now) {
 		entry := &w.recorded[0]
 		w.recorded = w.recorded[1:]
 		switch {
 		case !entry.Gap.IsZero():
-			w.journal.add(Line{What: NotRecorded, Why: fmt.Sprintf("for %s until then: times may be too late, and changes missing", entry.At.Sub(entry.Gap).Truncate(time.Second))}, now)
+			w.journal.add(Line{What: NotRecorded, Why: fmt.Sprintf("for %s until now: changes may be missing, or late", lasted(entry.At.Sub(entry.Gap)))}, now)
 		case entry.Node != "":
 			w.playNode(entry, now)
 		}
@@ -68,30 +76,33 @@ func (w *world) playNode(entry *recording.Entry, now time.Time) {
 	before := w.nodes[entry.Node]
 	after := recording.Apply(before, entry)
 	w.set(entry.Node, after)
+	if now.Equal(w.journal.start) {
+		return // It is as it was before the recording.
+	}
 	line := func(what What, why string) {
 		w.journal.add(Line{Nodes: []string{entry.Node}, What: what, Why: why}, now)
 	}
-	atStart := now.Equal(w.journal.start)
 	switch {
-	case after == nil:
-		if before != nil {
-			line(Deleted, "")
-		}
-		return
-	case (before == nil || before.UID != after.UID) && !atStart:
+	case after == nil && before != nil:
+		line(Deleted, "")
+	case after != nil && (before == nil || before.UID != after.UID):
 		line(Created, "")
 	}
-	was, is := before != nil && w.unhealthy(before), w.unhealthy(after)
-	switch why := w.harm(after); {
-	case is && (!was || why != w.harm(before)):
-		line(Fails, why)
-	case was && !is:
+	was, is := w.harm(before), w.harm(after)
+	switch {
+	case is != "" && is != was:
+		line(Fails, is)
+	case after != nil && was != "" && is == "":
 		line(Recovers, "as recorded")
 	}
 }
 
-// harm names the conditions by which a node is not healthy.
+// harm names the conditions by which a node is not healthy. It is empty for a healthy one, and for one
+// that does not exist.
 func (w *world) harm(node *corev1.Node) string {
+	if node == nil {
+		return ""
+	}
 	var harmful []string
 	for _, condition := range node.Status.Conditions {
 		if w.matches(condition) || condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {

@@ -21,12 +21,12 @@ const (
 	maxInstants = 20_000
 	maxPlans    = 5_000_000
 	maxRounds   = 100
-	// instantsPerEntry is how many instants each entry of a recording adds: that of the entry, and
-	// those at which something follows from it.
+	// instantsPerEntry is how many instants each entry of a recording adds: its own, and those at which
+	// something follows from it.
 	instantsPerEntry = 10
 )
 
-// Run simulates until the duration is over, or until nothing more can happen.
+// Run simulates until the duration is over, until nothing more can happen, or until it is interrupted.
 func Run(in *Input) *Result {
 	w := newWorld(in)
 	for _, change := range in.Fail {
@@ -35,7 +35,6 @@ func Run(in *Input) *Result {
 	for _, change := range in.Recover {
 		w.events.add(in.Start.Add(change.After), func(now time.Time) { w.recover(change.Node, "--recover", now) })
 	}
-	w.recorded = in.Recorded
 	end := in.Start.Add(in.Duration)
 	instants := maxInstants + instantsPerEntry*len(in.Recorded)
 	stopped := w.run(in.Start, end, instants)
@@ -61,7 +60,7 @@ func Run(in *Input) *Result {
 
 // run simulates from one instant to another, and returns how far it has come.
 func (w *world) run(now, end time.Time, instants int) time.Time {
-	for ; instants > 0 && w.planned < maxPlans; instants-- {
+	for ; instants > 0 && w.planned < maxPlans && !w.interrupted(); instants-- {
 		w.events.happen(now)
 		w.play(now)
 		w.settle(now)

@@ -35,8 +35,9 @@ type world struct {
 	counts *budget.Counts
 	checks []*check
 	events events
-	// recorded are the changes of Nodes that have yet to be played.
-	recorded []recording.Entry
+	// recorded are the entries that have yet to be played.
+	recorded    []recording.Entry
+	interrupted func() bool
 	// created and planned are the numbers of CRs, and of plans of nodes, so far.
 	created, planned int
 	repairAfter      time.Duration
@@ -46,7 +47,11 @@ type world struct {
 func newWorld(in *Input) *world {
 	w := &world{
 		nodes: map[string]*corev1.Node{}, crs: map[string][]*object.CR{}, leases: map[string]*coordinationv1.Lease{},
-		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: newJournal(in.Start),
+		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: newJournal(in.Start), recorded: in.Recorded,
+		interrupted: in.Interrupted,
+	}
+	if w.interrupted == nil {
+		w.interrupted = func() bool { return false }
 	}
 	for _, node := range in.Nodes {
 		w.nodes[node.Name] = node
