@@ -119,7 +119,7 @@ func compareBegun(old, fresh *Episode) *Difference {
 			difference.Why = "without the wait for " + old.Waits
 		}
 	case fresh.Steps != old.Steps:
-		difference.What, difference.Why = OtherSteps, fmt.Sprintf("%d instead of %d", fresh.Steps, old.Steps)
+		difference.What, difference.Why = OtherSteps, fmt.Sprintf("%d steps instead of %d", fresh.Steps, old.Steps)
 	default:
 		return nil
 	}

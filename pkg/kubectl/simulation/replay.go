@@ -17,6 +17,8 @@ import (
 // Replay is what a configuration does about a recording, and what is different from another one.
 type Replay struct {
 	Recorded Recorded `json:"recorded"`
+	// Configuration is where the configuration comes from.
+	Configuration string `json:"configuration"`
 	*Result
 	// Comparison is absent if there was nothing to compare with.
 	Comparison *Comparison `json:"comparison,omitempty"`

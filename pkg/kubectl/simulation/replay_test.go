@@ -170,7 +170,7 @@ func TestCompare(t *testing.T) {
 	require.Contains(t, comparison.Differences[0].Why, "GateClosed: ")
 	require.Zero(t, none.Summary.Remediations)
 	escalated := Run(replayOf(from, steps(3*time.Minute, "Reboot", "Fence")))
-	require.Equal(t, "11m0s a would have had other steps: 2 instead of 1", told(all, escalated)[0])
+	require.Equal(t, "11m0s a would have had other steps: 2 steps instead of 1", told(all, escalated)[0])
 	delayed := Run(replayOf(from, func(nhc *v1alpha1.NodeHealthCheck) {
 		nhc.Spec.HealthyDelay = &metav1.Duration{Duration: 25 * time.Minute}
 	}))
