@@ -165,12 +165,14 @@ func (r *recorder) take(event cluster.NodeEvent) error {
 	return nil
 }
 
-// begin begins the file with the Nodes that exist.
+// begin begins the file with the Nodes that exist, at a whole second: the output of replay has its start
+// without fractions.
 func (r *recorder) begin(now time.Time) error {
 	out, err := r.createRecording(r.file)
 	if err != nil {
 		return err
 	}
+	now = now.Truncate(time.Second)
 	r.out, r.start, r.writer = out, now, recording.NewWriter(out, now)
 	for _, name := range slices.Sorted(maps.Keys(r.existing)) {
 		r.writer.Node(r.existing[name], now)
