@@ -107,13 +107,17 @@ func compareEpisode(old *Episode, episodes []*Episode, paired map[*Episode]bool)
 	return difference
 }
 
+// sameTime is by how much two remediations may differ that begin at the same time: the API server keeps
+// no fractions of a second.
+const sameTime = time.Second
+
 // compareBegun compares a remediation with its counterpart.
 func compareBegun(old, fresh *Episode) *Difference {
 	difference := &Difference{After: *old.Began, Node: old.Node}
 	switch by := fresh.Began.Duration - old.Began.Duration; {
-	case by > 0:
+	case by >= sameTime:
 		difference.What, difference.By, difference.Why = Later, &metav1.Duration{Duration: by}, fresh.Waits
-	case by < 0:
+	case by <= -sameTime:
 		difference.What, difference.By = Earlier, &metav1.Duration{Duration: -by}
 		if old.Waits != "" {
 			difference.Why = "without the wait for " + old.Waits

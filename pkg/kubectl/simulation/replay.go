@@ -59,6 +59,11 @@ func NewRecorded(file string, from *recording.Recording) Recorded {
 	return recorded
 }
 
+// reaction is how long after a change of a Node a decision follows. What changes within it is seen at
+// once: of nodes that recover together, the controller does not begin to remediate the second one
+// because of the first one.
+const reaction = 200 * time.Millisecond
+
 // play changes the Nodes as they were recorded until now.
 func (w *world) play(now time.Time) {
 	for len(w.recorded) > 0 && !w.recorded[0].At.After(now) {
@@ -66,23 +71,23 @@ func (w *world) play(now time.Time) {
 		w.recorded = w.recorded[1:]
 		switch {
 		case !entry.Gap.IsZero():
-			w.journal.add(Line{What: NotRecorded, Why: fmt.Sprintf("for %s until now: changes may be missing, or late", lasted(entry.At.Sub(entry.Gap)))}, now)
+			w.journal.add(Line{What: NotRecorded, Why: fmt.Sprintf("for %s until now: changes may be missing, or late", lasted(entry.At.Sub(entry.Gap)))}, entry.At)
 		case entry.Node != "":
-			w.playNode(entry, now)
+			w.playNode(entry)
 		}
 	}
 }
 
 // playNode changes a Node, and writes down what that means.
-func (w *world) playNode(entry *recording.Entry, now time.Time) {
+func (w *world) playNode(entry *recording.Entry) {
 	before := w.nodes[entry.Node]
 	after := recording.Apply(before, entry)
 	w.set(entry.Node, after)
-	if now.Equal(w.journal.start) {
+	if entry.At.Equal(w.journal.start) {
 		return // It is as it was before the recording.
 	}
 	line := func(what What, why string) {
-		w.journal.add(Line{Nodes: []string{entry.Node}, What: what, Why: why}, now)
+		w.journal.add(Line{Nodes: []string{entry.Node}, What: what, Why: why}, entry.At)
 	}
 	switch {
 	case after == nil && before != nil:

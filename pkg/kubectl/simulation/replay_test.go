@@ -78,10 +78,10 @@ func TestReplay(t *testing.T) {
 		"12m0s b is unhealthy: Ready=Unknown for 1m0s",
 		"12m0s b remediation begins: RebootRemediationTemplate remediators/default",
 		"14m0s a recovers: as recorded",
-		"14m0s a remediation ends: healthy; after 3m0s",
+		"14m0.2s a remediation ends: healthy; after 3m0s",
 		"20m0s nothing is recorded: for 5m0s until now: changes may be missing, or late",
 		"20m0s b is deleted",
-		"20m0s b remediation ends: the node is gone; after 8m0s",
+		"20m0.2s b remediation ends: the node is gone; after 8m0s",
 		"21m0s d is created",
 		"22m0s d fails: Ready=Unknown",
 		"23m0s d is unhealthy: Ready=Unknown for 1m0s",
@@ -92,12 +92,30 @@ func TestReplay(t *testing.T) {
 	require.Equal(t, []string{"d"}, result.Summary.StillRemediated)
 	after := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 	require.Equal(t, []*Episode{
-		{Node: "a", Check: "workers", Detected: *after(11 * time.Minute), Began: after(11 * time.Minute), Ended: after(14 * time.Minute), Steps: 1},
-		{Node: "b", Check: "workers", Detected: *after(12 * time.Minute), Began: after(12 * time.Minute), Ended: after(20 * time.Minute), Steps: 1},
+		{Node: "a", Check: "workers", Detected: *after(11 * time.Minute), Began: after(11 * time.Minute), Ended: after(14*time.Minute + reaction), Steps: 1},
+		{Node: "b", Check: "workers", Detected: *after(12 * time.Minute), Began: after(12 * time.Minute), Ended: after(20*time.Minute + reaction), Steps: 1},
 		{Node: "d", Check: "workers", Detected: *after(23 * time.Minute), Began: after(23 * time.Minute), Steps: 1},
 	}, result.Episodes)
 	require.Equal(t, Recorded{File: "storm", Nodes: 4, Changes: 6, Gaps: 1}, NewRecorded("storm", from))
 	require.Equal(t, result, Run(in), "a recording can be played again")
+}
+
+// TestReplayTogether: nodes that recover within a moment do so together, also at the very end.
+func TestReplayTogether(t *testing.T) {
+	t.Parallel()
+	from := recorded(t, func(w *recording.Writer) {
+		becomes(w, "a", corev1.ConditionUnknown, 10*time.Minute)
+		becomes(w, "b", corev1.ConditionUnknown, 10*time.Minute)
+		becomes(w, "a", corev1.ConditionTrue, 20*time.Minute)
+		becomes(w, "b", corev1.ConditionTrue, 20*time.Minute+reaction/2)
+	}, "a", "b", "c", "d")
+	require.Equal(t, []string{
+		"10m0s a b fails: Ready=Unknown",
+		"11m0s a b is unhealthy: Ready=Unknown for 1m0s",
+		"11m0s a b waits: GateClosed: 2 of 4 nodes are healthy, at least 3 have to be",
+		"20m0s a recovers: as recorded",
+		"20m0.1s b recovers: as recorded",
+	}, told(Run(replayOf(from, maxUnhealthy(1)))))
 }
 
 // TestReplayStart: what is unhealthy when the recording begins is remediated then.
@@ -144,11 +162,11 @@ func TestCompare(t *testing.T) {
 	require.Empty(t, told(all, all))
 	one := Run(replayOf(from, maxUnhealthy(2)))
 	require.Equal(t, []string{
-		"13m0s c would have started later by 7m0s: " + one.Episodes[2].Waits,
+		"13m0s c would have started later by 7m0.2s: " + one.Episodes[2].Waits,
 	}, told(all, one))
 	require.Contains(t, one.Episodes[2].Waits, "GateClosed: ")
 	require.Equal(t, []string{
-		"20m0s c would have started earlier by 7m0s: without the wait for " + one.Episodes[2].Waits,
+		"20m0.2s c would have started earlier by 7m0.2s: without the wait for " + one.Episodes[2].Waits,
 	}, told(one, all))
 	slow := Run(replayOf(from, unhealthyAfter(5*time.Minute)))
 	require.Equal(t, []string{

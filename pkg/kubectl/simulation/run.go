@@ -66,6 +66,9 @@ func (w *world) run(now, end time.Time, instants int) time.Time {
 		w.settle(now)
 		w.journal.flush()
 		next := w.next(now)
+		if len(w.recorded) > 0 && next.After(end) {
+			next = end
+		}
 		if next.IsZero() || next.After(end) {
 			return end
 		}
@@ -93,7 +96,7 @@ func (w *world) settle(now time.Time) {
 func (w *world) next(now time.Time) time.Time {
 	next := health.Earliest(w.events.next(), w.counts.NextChange(now))
 	if len(w.recorded) > 0 {
-		next = health.Earliest(next, w.recorded[0].At)
+		next = health.Earliest(next, w.recorded[0].At.Add(reaction))
 	}
 	for _, c := range w.checks {
 		next = health.Earliest(next, c.recheck)
