@@ -55,6 +55,7 @@ func newCheck(w *world, nhc *v1alpha1.NodeHealthCheck) *check {
 		known:     status.Known{Ledger: history.Recall(&nhc.Status), Entries: slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), Reported: status.RecallReported(&nhc.Status)},
 		requested: map[types.UID]bool{}, suspects: sets.New[string](), seen: map[string]seen{}, open: map[string]*Episode{},
 	}
+	c.nhc.Spec.RemediationHistoryLimit = new(int32(0)) // Nothing reads the list, which takes time.
 	c.followed = slices.Collect(c.known.Ledger.Nodes(func(string) bool { return true }))
 	for i := range c.known.Entries {
 		c.followed = append(c.followed, c.known.Entries[i].Name)
@@ -145,7 +146,9 @@ func (c *check) observe() *evaluation.Input {
 	in := &evaluation.Input{NHC: c.nhc, Observed: c.selected, Templates: c.templates, SpecProblem: c.specProblem}
 	entries := status.Finder{Entries: c.known.Entries}
 	owner := object.OwnerOf(c.nhc)
-	for _, name := range c.candidates() {
+	candidates := c.candidates()
+	in.Nodes, in.Objects = make([]remediation.Node, 0, len(candidates)), make([]*corev1.Node, 0, len(candidates))
+	for _, name := range candidates {
 		node, entry := c.nodes[name], entries.Entry(name)
 		lease := c.leases[name]
 		held := remediation.LeaseHolder(lease) == owner.LeaseHolder()

@@ -19,14 +19,14 @@ import (
 )
 
 // recorded returns what is read of a recording that a function makes. Before, these nodes are ready.
-func recorded(t *testing.T, make func(w *recording.Writer), ready ...string) *recording.Recording {
+func recorded(t *testing.T, write func(w *recording.Writer), ready ...string) *recording.Recording {
 	t.Helper()
 	var file bytes.Buffer
 	w := recording.NewWriter(&file, epoch)
 	for _, name := range ready {
 		w.Node(node(name, nil), epoch)
 	}
-	make(w)
+	write(w)
 	require.NoError(t, w.Err())
 	from, err := recording.Read(&file)
 	require.NoError(t, err)

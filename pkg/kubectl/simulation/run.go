@@ -21,9 +21,9 @@ const (
 	maxInstants = 20_000
 	maxPlans    = 5_000_000
 	maxRounds   = 100
-	// instantsPerEntry is how many instants each entry of a recording adds: its own, and those at which
-	// something follows from it.
-	instantsPerEntry = 10
+	// instantsPerEntry and plansPerEntry are what each entry of a recording adds: the instant at which it
+	// is seen, and those at which something follows from it.
+	instantsPerEntry, plansPerEntry = 10, 1000
 )
 
 // Run simulates until the duration is over, until nothing more can happen, or until it is interrupted.
@@ -37,6 +37,7 @@ func Run(in *Input) *Result {
 	}
 	end := in.Start.Add(in.Duration)
 	instants := maxInstants + instantsPerEntry*len(in.Recorded)
+	w.planned = -plansPerEntry * len(in.Recorded)
 	stopped := w.run(in.Start, end, instants)
 	result := &Result{
 		Start: metav1.NewTime(in.Start), Duration: metav1.Duration{Duration: in.Duration}, Budgets: w.counts.Budgets(), Checks: []string{},
