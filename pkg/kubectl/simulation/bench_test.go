@@ -46,7 +46,9 @@ func BenchmarkReplay(b *testing.B) {
 	const all, failures, outage = 1000, 5000, 10 * time.Minute
 	for name, failed := range map[string]func(i int) time.Duration{
 		"one by one": func(i int) time.Duration { return time.Duration(i) * 30 * time.Second },
-		"storms":     func(i int) time.Duration { return time.Duration(i/100)*time.Hour + time.Duration(i%100)*time.Minute/100 },
+		"storms": func(i int) time.Duration {
+			return time.Duration(i/100)*time.Hour + time.Duration(i%100)*time.Minute/100
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			var file bytes.Buffer

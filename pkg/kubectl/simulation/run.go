@@ -37,7 +37,6 @@ func Run(in *Input) *Result {
 	}
 	end := in.Start.Add(in.Duration)
 	instants := maxInstants + instantsPerEntry*len(in.Recorded)
-	w.planned = -plansPerEntry * len(in.Recorded)
 	stopped := w.run(in.Start, end, instants)
 	result := &Result{
 		Start: metav1.NewTime(in.Start), Duration: metav1.Duration{Duration: in.Duration}, Budgets: w.counts.Budgets(), Checks: []string{},
@@ -61,7 +60,7 @@ func Run(in *Input) *Result {
 
 // run simulates from one instant to another, and returns how far it has come.
 func (w *world) run(now, end time.Time, instants int) time.Time {
-	for ; instants > 0 && w.planned < maxPlans && !w.interrupted(); instants-- {
+	for ; instants > 0 && w.planned < w.mostPlans && !w.interrupted(); instants-- {
 		w.events.happen(now)
 		w.play(now)
 		w.settle(now)

@@ -38,17 +38,17 @@ type world struct {
 	// recorded are the entries that have yet to be played.
 	recorded    []recording.Entry
 	interrupted func() bool
-	// created and planned are the numbers of CRs, and of plans of nodes, so far.
-	created, planned int
-	repairAfter      time.Duration
-	journal          journal
+	// created and planned are the numbers of CRs, and of plans of nodes, so far. After mostPlans it ends.
+	created, planned, mostPlans int
+	repairAfter                 time.Duration
+	journal                     journal
 }
 
 func newWorld(in *Input) *world {
 	w := &world{
 		nodes: map[string]*corev1.Node{}, crs: map[string][]*object.CR{}, leases: map[string]*coordinationv1.Lease{},
 		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: newJournal(in.Start), recorded: in.Recorded,
-		interrupted: in.Interrupted,
+		interrupted: in.Interrupted, mostPlans: maxPlans + plansPerEntry*len(in.Recorded),
 	}
 	if w.interrupted == nil {
 		w.interrupted = func() bool { return false }
