@@ -107,16 +107,19 @@ func (r *root) runReplay(ctx context.Context, options *replayOptions, file strin
 		return err
 	}
 	replay := &simulation.Replay{Recorded: simulation.NewRecorded(sourceNames(file), from), Configuration: both.after.source}
+	var before *simulation.Result
+	if both.before != nil {
+		if before, err = replayed(ctx, from, both.before); err != nil {
+			return err
+		}
+		before.Timeline = nil // Which is most of it, and is not compared.
+	}
 	if replay.Result, err = replayed(ctx, from, &both.after); err != nil {
 		return err
 	}
 	replay.Notes = slices.Concat(replay.Notes, from.Notes, both.notes)
 	replay.Missing = both.missing
-	if both.before != nil {
-		before, err := replayed(ctx, from, both.before)
-		if err != nil {
-			return err
-		}
+	if before != nil {
 		replay.Comparison = simulation.Compare(both.before.source, before, replay.Result)
 	}
 	if !options.out.forPeople() {
