@@ -83,6 +83,7 @@ func (s *scenario) storm() {
 	for _, name := range []string{"d", "e"} {
 		s.eventuallyDecided(name, v1alpha1.DecidedGateClosed)
 	}
+	time.Sleep(2 * time.Second) // What begins less than a second earlier is no difference.
 	for _, name := range []string{"a", "b"} {
 		s.heal(name)
 	}
