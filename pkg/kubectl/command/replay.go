@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -108,14 +109,17 @@ func (r *root) runReplay(ctx context.Context, options *replayOptions, file strin
 	}
 	replay := &simulation.Replay{Recorded: simulation.NewRecorded(sourceNames(file), from), Configuration: both.after.source}
 	var before *simulation.Result
+	var simulating sync.WaitGroup
 	if both.before != nil {
-		if before, err = replayed(ctx, from, both.before); err != nil {
-			return err
-		}
-		before.Timeline = nil // Which is most of it, and is not compared.
+		simulating.Go(func() {
+			before = replayed(ctx, from, both.before)
+			before.Timeline = nil // It is not compared, and is most of the result.
+		})
 	}
-	if replay.Result, err = replayed(ctx, from, &both.after); err != nil {
-		return err
+	replay.Result = replayed(ctx, from, &both.after)
+	simulating.Wait()
+	if err := ctx.Err(); err != nil {
+		return cluster.Explain(err, "replay", "the recording")
 	}
 	replay.Notes = slices.Concat(replay.Notes, from.Notes, both.notes)
 	replay.Missing = both.missing
@@ -130,16 +134,12 @@ func (r *root) runReplay(ctx context.Context, options *replayOptions, file strin
 	return printed(printer)
 }
 
-// replayed returns what a configuration does about a recording.
-func replayed(ctx context.Context, from *recording.Recording, with *configuration) (*simulation.Result, error) {
+// replayed returns what a configuration does about a recording. It is incomplete if the context ends.
+func replayed(ctx context.Context, from *recording.Recording, with *configuration) *simulation.Result {
 	in := simulation.NewReplay(from)
 	in.Checks, in.Budgets = with.checks, with.budgets
 	in.Interrupted = func() bool { return ctx.Err() != nil }
-	result := simulation.Run(in)
-	if err := ctx.Err(); err != nil {
-		return nil, cluster.Explain(err, "replay", "the recording")
-	}
-	return result, nil
+	return simulation.Run(in)
 }
 
 // readRecording reads a recording.
