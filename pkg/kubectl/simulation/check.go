@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
@@ -37,8 +38,13 @@ type check struct {
 	// requested are the CRs whose deletion was requested, and gone those that are gone since.
 	requested map[types.UID]bool
 	gone      []*object.CR
-	// seen is what was recorded of nodes.
+	// suspects are the nodes that may be anything but healthy, and followed those that the last sync
+	// was about.
+	suspects sets.Set[string]
+	followed []string
+	// seen is what was recorded of nodes, and open their episodes that have not ended.
 	seen map[string]seen
+	open map[string]*Episode
 	// recheck is when time alone changes something, zero if it does not.
 	recheck time.Time
 }
@@ -47,7 +53,12 @@ func newCheck(w *world, nhc *v1alpha1.NodeHealthCheck) *check {
 	c := &check{
 		world: w, nhc: nhc.DeepCopy(), selector: labels.Nothing(), templates: templatesOf(&nhc.Spec), specProblem: remediation.SpecProblem(&nhc.Spec),
 		known:     status.Known{Ledger: history.Recall(&nhc.Status), Entries: slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), Reported: status.RecallReported(&nhc.Status)},
-		requested: map[types.UID]bool{}, seen: map[string]seen{},
+		requested: map[types.UID]bool{}, suspects: sets.New[string](), seen: map[string]seen{}, open: map[string]*Episode{},
+	}
+	c.nhc.Spec.RemediationHistoryLimit = new(int32(0)) // Nothing reads the list, which takes time.
+	c.followed = slices.Collect(c.known.Ledger.Nodes(func(string) bool { return true }))
+	for i := range c.known.Entries {
+		c.followed = append(c.followed, c.known.Entries[i].Name)
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(&nhc.Spec.Selector); err == nil { // Or else admission refuses it.
 		c.selector = selector
@@ -117,12 +128,27 @@ func (c *check) sync(now time.Time) (acted bool) {
 	return slices.ContainsFunc(plans, func(plan remediation.NodePlan) bool { return len(plan.Actions) > 0 })
 }
 
+// candidates returns the names of the nodes that may not be healthy, or that something was done
+// about, sorted. There is nothing to be done about any other.
+func (c *check) candidates() []string {
+	names := c.suspects.Clone().Insert(c.followed...)
+	for name := range c.crs {
+		names.Insert(name)
+	}
+	for name := range c.leases {
+		names.Insert(name)
+	}
+	return sets.List(names)
+}
+
 // observe returns what the controller would see.
 func (c *check) observe() *evaluation.Input {
 	in := &evaluation.Input{NHC: c.nhc, Observed: c.selected, Templates: c.templates, SpecProblem: c.specProblem}
 	entries := status.Finder{Entries: c.known.Entries}
 	owner := object.OwnerOf(c.nhc)
-	for _, name := range c.allNames() {
+	candidates := c.candidates()
+	in.Nodes, in.Objects = make([]remediation.Node, 0, len(candidates)), make([]*corev1.Node, 0, len(candidates))
+	for _, name := range candidates {
 		node, entry := c.nodes[name], entries.Entry(name)
 		lease := c.leases[name]
 		held := remediation.LeaseHolder(lease) == owner.LeaseHolder()
@@ -168,8 +194,9 @@ func (c *check) report(evaluated *evaluation.Result, results []remediation.NodeR
 	c.recheck = health.Earliest(evaluated.Recheck, evaluated.Policy.Context.StormEnd)
 	c.recheck = health.Earliest(c.recheck, report.Ledger.Recheck(now))
 	left := map[types.UID]bool{}
-	c.gone = nil
+	c.gone, c.followed = nil, nil
 	for _, result := range results {
+		c.followed = append(c.followed, result.Plan.Node.Name)
 		c.recheck = health.Earliest(c.recheck, result.Plan.Recheck)
 		for _, cr := range result.Outcome.Deleted {
 			left[cr.UID] = true

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -29,6 +30,8 @@ type Input struct {
 	Checks  []*v1alpha1.NodeHealthCheck
 	Budgets []*v1alpha1.RemediationBudget
 	Nodes   []*corev1.Node
+	// Recorded are entries of a recording, in order of time. They say how Nodes change by themselves.
+	Recorded []recording.Entry
 	// Start is when the simulation begins, and Duration how long it takes at most.
 	Start    time.Time
 	Duration time.Duration
@@ -37,6 +40,9 @@ type Input struct {
 	Fail, Recover []Change
 	// RepairAfter is how long a remediation takes to make its node healthy, zero if it never does.
 	RepairAfter time.Duration
+	// Interrupted reports whether to stop between two instants, nil if never. The result is incomplete
+	// then.
+	Interrupted func() bool
 }
 
 // Change happens to a node so long after the start.
@@ -63,6 +69,9 @@ const (
 	StormCalm    What = "storm is calm"
 	StormEnds    What = "storm ends"
 	StillRunning What = "remediation runs"
+	Created      What = "is created"
+	Deleted      What = "is deleted"
+	NotRecorded  What = "nothing is recorded"
 )
 
 // Line is one thing that happens, to nodes or to a NodeHealthCheck.
@@ -95,6 +104,8 @@ type Result struct {
 	// Timeline is in order of time.
 	Timeline []Line  `json:"timeline"`
 	Summary  Summary `json:"summary"`
+	// Episodes are in the order in which they begin.
+	Episodes []*Episode `json:"episodes,omitempty"`
 	// Notes say what the simulation leaves out.
 	Notes []string `json:"notes,omitempty"`
 	// Missing is not empty if a part of the cluster could not be read.
@@ -107,6 +118,8 @@ type Summary struct {
 	// those with a remediation.
 	Unhealthy  int `json:"unhealthy"`
 	Remediated int `json:"remediated"`
+	// Remediations is the number of remediations that have begun: a node may have several.
+	Remediations int `json:"remediations"`
 	// MostAtATime is the largest number of nodes under remediation at the same time.
 	MostAtATime int `json:"mostAtATime"`
 	// TimedOut is the number of steps that timed out.

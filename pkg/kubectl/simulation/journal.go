@@ -24,6 +24,7 @@ type journal struct {
 	mostAtATime int
 	timedOut    int
 	longest     *Wait
+	episodes    []*Episode
 }
 
 func newJournal(start time.Time) journal {
@@ -79,7 +80,7 @@ func (w *world) summary(now time.Time) Summary {
 		}
 	}
 	return Summary{
-		Unhealthy: j.unhealthy.Len(), Remediated: j.remediated.Len(), MostAtATime: j.mostAtATime, TimedOut: j.timedOut, LongestWait: j.longest,
+		Unhealthy: j.unhealthy.Len(), Remediated: j.remediated.Len(), Remediations: remediations(j.episodes), MostAtATime: j.mostAtATime, TimedOut: j.timedOut, LongestWait: j.longest,
 		StillRemediated: sets.List(remediated.Difference(exhausted)), StillWaiting: sets.List(waiting.Difference(remediated)), StillExhausted: sets.List(exhausted),
 	}
 }

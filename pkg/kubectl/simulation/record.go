@@ -61,6 +61,14 @@ func (c *check) record(evaluated *evaluation.Result, report *status.Report, resu
 		}
 		after.reason = c.recordDecision(context, node, decisions.Decision(node.Name), c.seen[node.Name].reason, now)
 		listed[node.Name] = after
+		if !after.unhealthy && len(status.RemediationsOf(result)) == 0 {
+			c.endEpisode(node.Name, now)
+		}
+	}
+	for name := range c.open {
+		if _, still := listed[name]; !still { // Its Node is gone.
+			c.endEpisode(name, now)
+		}
 	}
 	c.seen = listed
 }
@@ -72,6 +80,7 @@ func (c *check) recordHealth(node *remediation.Node, now time.Time) seen {
 	if after.unhealthy && !before.unhealthy {
 		c.line(node, Unhealthy, fmt.Sprintf("%s=%s for %s", verdict.Type, verdict.Status, lasted(now.Sub(verdict.Since))), now)
 		c.journal.unhealthy.Insert(node.Name)
+		c.episode(node, now)
 		if len(node.Own) == 0 {
 			after.waits = now
 		}
@@ -99,11 +108,16 @@ func (c *check) recordOutcome(policy *remediation.Policy, result remediation.Nod
 			what = NextStep
 		}
 		c.line(node, what, stepOf(policy.Steps, cr), now)
+		c.beginStep(node, now)
 		c.journal.remediated.Insert(node.Name)
 	}
 	if len(outcome.Deleted) > 0 {
 		began := slices.MinFunc(outcome.Deleted, func(a, b *object.CR) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-		c.line(node, Ends, fmt.Sprintf("healthy; after %s", lasted(now.Sub(began.CreationTimestamp.Time))), now)
+		why := "healthy"
+		if node.Constraints.NodeDeleted {
+			why = "the node is gone"
+		}
+		c.line(node, Ends, fmt.Sprintf("%s; after %s", why, lasted(now.Sub(began.CreationTimestamp.Time))), now)
 	}
 }
 
@@ -149,7 +163,11 @@ func (c *check) recordDecision(context *remediation.Context, node *remediation.N
 	if decision.Type == v1alpha1.DecisionExhausted {
 		what = Exhausted
 	}
-	c.line(node, what, fmt.Sprintf("%s: %s", decision.Reason, message), now)
+	why := fmt.Sprintf("%s: %s", decision.Reason, message)
+	c.line(node, what, why, now)
+	if open := c.open[node.Name]; open != nil && open.Began == nil {
+		open.Waits = why
+	}
 	return decision.Reason
 }
 

@@ -21,9 +21,12 @@ const (
 	maxInstants = 20_000
 	maxPlans    = 5_000_000
 	maxRounds   = 100
+	// instantsPerEntry and plansPerEntry are what each entry of a recording adds: the instant at which it
+	// is seen, and those at which something follows from it.
+	instantsPerEntry, plansPerEntry = 10, 1000
 )
 
-// Run simulates until the duration is over, or until nothing more can happen.
+// Run simulates until the duration is over, until nothing more can happen, or until it is interrupted.
 func Run(in *Input) *Result {
 	w := newWorld(in)
 	for _, change := range in.Fail {
@@ -33,7 +36,8 @@ func Run(in *Input) *Result {
 		w.events.add(in.Start.Add(change.After), func(now time.Time) { w.recover(change.Node, "--recover", now) })
 	}
 	end := in.Start.Add(in.Duration)
-	stopped := w.run(in.Start, end)
+	instants := maxInstants + instantsPerEntry*len(in.Recorded)
+	stopped := w.run(in.Start, end, instants)
 	result := &Result{
 		Start: metav1.NewTime(in.Start), Duration: metav1.Duration{Duration: in.Duration}, Budgets: w.counts.Budgets(), Checks: []string{},
 		Timeline: w.journal.lines, Notes: w.notes(in),
@@ -50,17 +54,21 @@ func Run(in *Input) *Result {
 		result.Duration.Duration = stopped.Sub(in.Start)
 		result.Notes = append(result.Notes, fmt.Sprintf("So much happens that the simulation was stopped after %s.", result.Duration.Duration))
 	}
-	result.Summary = w.summary(stopped)
+	result.Summary, result.Episodes = w.summary(stopped), w.journal.episodes
 	return result
 }
 
 // run simulates from one instant to another, and returns how far it has come.
-func (w *world) run(now, end time.Time) time.Time {
-	for instants := 0; instants < maxInstants && w.planned < maxPlans; instants++ {
+func (w *world) run(now, end time.Time, instants int) time.Time {
+	for ; instants > 0 && w.planned < w.mostPlans && !w.interrupted(); instants-- {
 		w.events.happen(now)
+		w.play(now)
 		w.settle(now)
 		w.journal.flush()
 		next := w.next(now)
+		if len(w.recorded) > 0 && next.After(end) {
+			next = end
+		}
 		if next.IsZero() || next.After(end) {
 			return end
 		}
@@ -87,6 +95,9 @@ func (w *world) settle(now time.Time) {
 // next returns the next instant at which anything may happen, zero if nothing ever will.
 func (w *world) next(now time.Time) time.Time {
 	next := health.Earliest(w.events.next(), w.counts.NextChange(now))
+	if len(w.recorded) > 0 {
+		next = health.Earliest(next, w.recorded[0].At.Add(reaction))
+	}
 	for _, c := range w.checks {
 		next = health.Earliest(next, c.recheck)
 	}
@@ -94,20 +105,6 @@ func (w *world) next(now time.Time) time.Time {
 		return now.Add(time.Second)
 	}
 	return next
-}
-
-// allNames returns the names of all Nodes, and of those that are gone and have CRs, sorted.
-func (w *world) allNames() []string {
-	var gone []string
-	for name := range w.crs {
-		if w.nodes[name] == nil {
-			gone = append(gone, name)
-		}
-	}
-	if len(gone) == 0 {
-		return w.names
-	}
-	return slices.Sorted(slices.Values(slices.Concat(w.names, gone)))
 }
 
 // notes say what the input has that the simulation can do nothing with.

@@ -120,7 +120,7 @@ func TestBounds(t *testing.T) {
 
 	w := newWorld(&Input{Checks: in.Checks, Nodes: in.Nodes, Start: epoch})
 	w.planned = maxPlans
-	require.Equal(t, epoch, w.run(epoch, epoch.Add(time.Hour)))
+	require.Equal(t, epoch, w.run(epoch, epoch.Add(time.Hour), maxInstants))
 }
 
 // TestNotes: what can have no effect is said.

@@ -18,6 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -34,16 +35,23 @@ type world struct {
 	counts *budget.Counts
 	checks []*check
 	events events
-	// created and planned are the numbers of CRs, and of plans of nodes, so far.
-	created, planned int
-	repairAfter      time.Duration
-	journal          journal
+	// recorded are the entries that have yet to be played.
+	recorded    []recording.Entry
+	interrupted func() bool
+	// created and planned are the numbers of CRs, and of plans of nodes, so far. After mostPlans it ends.
+	created, planned, mostPlans int
+	repairAfter                 time.Duration
+	journal                     journal
 }
 
 func newWorld(in *Input) *world {
 	w := &world{
 		nodes: map[string]*corev1.Node{}, crs: map[string][]*object.CR{}, leases: map[string]*coordinationv1.Lease{},
-		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: newJournal(in.Start),
+		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: newJournal(in.Start), recorded: in.Recorded,
+		interrupted: in.Interrupted, mostPlans: maxPlans + plansPerEntry*len(in.Recorded),
+	}
+	if w.interrupted == nil {
+		w.interrupted = func() bool { return false }
 	}
 	for _, node := range in.Nodes {
 		w.nodes[node.Name] = node
@@ -63,12 +71,19 @@ func newWorld(in *Input) *world {
 	return w
 }
 
-// count brings what budgets know of a node up to date.
+// count brings up to date what budgets know of a node, and which checks have to look at it.
 func (w *world) count(name string) {
 	node, known := w.nodes[name], budget.Node{}
 	if node != nil {
 		known = budget.Node{Exists: true, Labels: node.Labels, NotReady: !ready(node)}
-		known.Unhealthy = slices.ContainsFunc(w.checks, func(c *check) bool { return c.needsLook(node) })
+	}
+	for _, c := range w.checks {
+		if node != nil && c.needsLook(node) {
+			known.Unhealthy = true
+			c.suspects.Insert(name)
+		} else {
+			c.suspects.Delete(name)
+		}
 	}
 	begun := map[string]time.Time{} // By owner: the next step is no beginning.
 	for _, cr := range w.crs[name] {
@@ -89,10 +104,33 @@ func ready(node *corev1.Node) bool {
 	})
 }
 
-// replace puts a changed Node into the place of the one before.
-func (w *world) replace(node *corev1.Node) {
-	w.nodes[node.Name] = node
-	w.count(node.Name)
+// replace puts a changed Node into the place of the one before, if there was one.
+func (w *world) replace(node *corev1.Node) { w.set(node.Name, node) }
+
+// set adds, replaces or, with nil, removes a Node.
+func (w *world) set(name string, node *corev1.Node) {
+	before := w.nodes[name]
+	for _, c := range w.checks {
+		if before != nil && c.selects(before) {
+			c.selected--
+		}
+		if node != nil && c.selects(node) {
+			c.selected++
+		}
+	}
+	i, known := slices.BinarySearch(w.names, name)
+	switch {
+	case node == nil:
+		delete(w.nodes, name)
+		if known {
+			w.names = slices.Delete(w.names, i, i+1)
+		}
+	case known:
+		w.nodes[name] = node
+	default:
+		w.nodes[name], w.names = node, slices.Insert(w.names, i, name)
+	}
+	w.count(name)
 }
 
 // controlPlane returns what is known about control plane nodes. Their conditions stand for etcd.

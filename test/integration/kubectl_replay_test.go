@@ -1,0 +1,145 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
+)
+
+// replayTolerance is by how much the beginning of a remediation may differ from that of its replay: a
+// second by which the API server rounds, and what the controller takes on a busy machine.
+const replayTolerance = 3 * time.Second
+
+// TestReplayAgreesWithHistory: what is recorded during a storm and replayed with the same NodeHealthCheck
+// has the remediations that the controller has in its history. Another one differs as it has to.
+func TestReplayAgreesWithHistory(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t) // Other nodes would be recorded, and other NodeHealthChecks replayed, too.
+	c.startController(t, "replay")
+	s := newScenario(t, c)
+	viewer := s.newUser("nhc-view", "")
+	s.eventually("the role", func() bool { return viewer.kubectl("kubectl get nodes,nhc,remediationbudgets", "") == nil })
+	s.createNodes("a", "b", "c", "d", "e", "f", "g")
+	rules := func(spec *v1alpha1.NodeHealthCheckSpec) {
+		maxUnhealthy(intstr.FromInt32(3))(spec)
+		conditions(v1alpha1.UnhealthyCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: 3 * time.Second}})(spec)
+	}
+	s.createNHC(rules)
+	s.eventuallyCounts(7, 7)
+
+	recording := filepath.Join(t.TempDir(), "storm.jsonl")
+	stop := viewer.records(recording)
+	s.storm()
+	stop()
+
+	var same simulation.Replay
+	out := viewer.shows(nil, "replay", "-f", s.manifest(rules), "-o", "json", recording)
+	require.NoError(t, json.Unmarshal([]byte(out), &same))
+	require.Empty(t, same.Missing)
+	require.Empty(t, same.Notes)
+	require.Zero(t, same.Recorded.Gaps)
+	require.Empty(t, same.Comparison.Differences)
+	s.requireSameRemediations(&same)
+	viewer.shows([]string{"No difference: all 5 remediations would have started at the same times.\n"}, "replay", "-f", s.manifest(rules), recording)
+
+	none := s.manifest(rules, maxUnhealthy(intstr.FromInt32(0)))
+	viewer.shows([]string{"5 of 5 remediations would not have started.\n", s.node("e"), "GateClosed: "}, "replay", "-f", none, recording)
+	all := s.manifest(rules, maxUnhealthy(intstr.FromString("100%")))
+	text := viewer.shows([]string{"2 of 5 remediations would have started earlier by up to "}, "replay", "-f", all, recording)
+	for _, name := range []string{"d", "e"} {
+		require.Regexp(t, s.node(name)+" +[0-9hms]+ earlier +without the wait for GateClosed: ", text)
+	}
+}
+
+// storm has five nodes remediated, of which two have to wait, and one that recovers in time.
+func (s *scenario) storm() {
+	s.t.Helper()
+	for _, name := range []string{"a", "b", "c"} {
+		s.fail(name)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		s.eventuallyCR(name)
+	}
+	for _, name := range []string{"d", "e"} {
+		s.fail(name)
+	}
+	for _, name := range []string{"d", "e"} {
+		s.eventuallyDecided(name, v1alpha1.DecidedGateClosed)
+	}
+	time.Sleep(2 * time.Second) // What begins less than a second earlier is no difference.
+	for _, name := range []string{"a", "b"} {
+		s.heal(name)
+	}
+	for _, name := range []string{"d", "e"} {
+		s.eventuallyCR(name)
+	}
+	time.Sleep(time.Second) // No repair is faster: a replay decides a moment after a change.
+	for _, name := range []string{"c", "d", "e"} {
+		s.heal(name)
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		s.eventuallyFinished(name, v1alpha1.OutcomeRecovered)
+	}
+	s.fail("f")
+	s.heal("f")
+	s.eventuallyCounts(7, 7)
+}
+
+// requireSameRemediations compares a replay with the history of the NodeHealthCheck.
+func (s *scenario) requireSameRemediations(replay *simulation.Replay) {
+	s.t.Helper()
+	replayed := map[string]time.Time{}
+	for _, episode := range replay.Episodes {
+		require.NotNil(s.t, episode.Began, episode.Node)
+		replayed[episode.Node] = replay.Start.Add(episode.Began.Duration)
+	}
+	history := s.status().RemediationHistory
+	require.Len(s.t, history, 5)
+	require.Len(s.t, replayed, len(history))
+	for i := range history {
+		episode := &history[i]
+		require.Contains(s.t, replayed, episode.Node)
+		s.t.Logf("%s began at %s, and %s later in the replay", episode.Node, episode.Started.UTC(), replayed[episode.Node].Sub(episode.Started.Time))
+		require.WithinDuration(s.t, episode.Started.Time, replayed[episode.Node], replayTolerance, episode.Node)
+	}
+}
+
+// records records as the user until the returned function stops it.
+func (u *user) records(file string) (stop func()) {
+	u.t.Helper()
+	ctx, cancel := context.WithCancel(u.t.Context())
+	done := make(chan int, 1)
+	var errors string
+	go func() {
+		var code int
+		errors, code = u.plugin(ctx, io.Discard, "record", "-o", file)
+		done <- code
+	}()
+	u.eventually("the recording", func() bool {
+		written, err := os.ReadFile(file)
+		return err == nil && strings.Count(string(written), "\n") > 7
+	})
+	return func() {
+		u.t.Helper()
+		cancel()
+		require.Equal(u.t, command.ExitOK, <-done, errors)
+		u.t.Log(errors)
+	}
+}
