@@ -73,7 +73,7 @@ type file struct {
 }
 
 // newImage returns an image with nothing in it but the files, which belong to root and
-// which nobody may write.
+// are read-only.
 func newImage(r release, architecture string, files []file) (v1.Image, error) {
 	layer, err := newLayer(r.created, files)
 	if err != nil {

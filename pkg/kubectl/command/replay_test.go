@@ -46,13 +46,7 @@ func TestReplay(t *testing.T) {
 		out, errOut, code := replayIn(t.Context(), "", args...)
 		require.Empty(t, errOut, name)
 		require.Equal(t, ExitOK, code, name)
-		path := replayFile(name + ".txt")
-		if *update {
-			require.NoError(t, os.WriteFile(path, []byte(out), 0o600))
-		}
-		want, err := os.ReadFile(path)
-		require.NoError(t, err, "go test -update writes it")
-		require.Equal(t, string(want), out, name)
+		requireGolden(t, replayFile(name+".txt"), out)
 	}
 }
 

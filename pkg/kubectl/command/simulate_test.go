@@ -23,6 +23,17 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
+// requireGolden compares an output with the file that has the right one.
+func requireGolden(t *testing.T, path, out string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(path, []byte(out), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "go test -update writes it")
+	require.Equal(t, string(want), out, path)
+}
+
 // simulate simulates with these arguments, in which a name of a file is one of testdata/simulate. No
 // cluster can be asked.
 func simulate(t *testing.T, input string, args ...string) (out, errOut string, code int) {
@@ -59,13 +70,7 @@ func TestSimulate(t *testing.T) {
 		out, errOut, code := simulate(t, "", append(args, "--nodes", "nodes.yaml")...)
 		require.Empty(t, errOut, name)
 		require.Equal(t, ExitOK, code, name)
-		path := filepath.Join("testdata", "simulate", name+".txt")
-		if *update {
-			require.NoError(t, os.WriteFile(path, []byte(out), 0o600))
-		}
-		want, err := os.ReadFile(path)
-		require.NoError(t, err, "go test -update writes it")
-		require.Equal(t, string(want), out, name)
+		requireGolden(t, filepath.Join("testdata", "simulate", name+".txt"), out)
 	}
 }
 
