@@ -44,7 +44,6 @@ var rare = []string{
 	"decision DeleteFailed", "decision EtcdQuorum", "decision Unselected",
 	"decision about a Machine CreateFailed", "decision about a Machine ForeignRemediation",
 	"decision about a Machine NextBatch", "decision about a Machine Unselected",
-	"event about Machines: ExternalAnnotationFailed",
 }
 
 // unjudged are the rules that are not checked in the simulation.
