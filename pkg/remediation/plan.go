@@ -83,7 +83,8 @@ type NodePlan struct {
 	Withheld *Withholding
 	// WouldCreate is the CR that only a dry run keeps from being created, nil if none.
 	WouldCreate *unstructured.Unstructured
-	// Blocker is the foreign CR that stands in the way, if that is the refusal.
+	// Blocker is the foreign CR that stands in the way, if that is the refusal, or would be if no limit
+	// refused the CR.
 	Blocker *object.CR
 	// Exhausted means that the last step is over, or ends by this plan, and the node is
 	// still unhealthy: see ExhaustedBy.
@@ -126,7 +127,9 @@ type Withholding struct {
 // Withhold decides anew about a candidate whose first CR a limit refuses. Nothing is kept ready
 // for it.
 func (p *Policy) Withhold(plan *NodePlan, withheld *Withholding, now time.Time) {
+	blocker := plan.Blocker
 	*plan = p.plan(plan.Node, withheld, now)
+	plan.Blocker = blocker // Its end is to be seen: until then no budget keeps the node waiting (spec B5.2).
 }
 
 // plan decides about one node, whose first CR may be withheld.
