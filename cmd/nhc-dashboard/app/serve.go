@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// qps and burst limit its requests: it follows four kinds, and reads details when somebody
+	// qps and burst limit its requests: it follows four kinds, and reads details when a user
 	// looks at a node.
 	qps, burst = 50, 100
 	// startInterval is how long it waits if the cluster cannot be read at the start.
