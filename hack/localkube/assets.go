@@ -10,7 +10,6 @@ import (
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	"k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
@@ -21,5 +20,4 @@ func init() {
 		return 0
 	}
 	components["kube-apiserver"] = func() int { return cli.Run(apiserver.NewAPIServerCommand()) }
-	components["kubectl"] = func() int { return cli.Run(cmd.NewDefaultKubectlCommand()) }
 }

@@ -79,11 +79,13 @@ fi
 install "Kubernetes ${kubernetes}${tags:+ without what KUBEBUILDER_ASSETS has}" "${modfile}" "${ldflags}" .
 install "leash" "${modfile}" "-s -w" ./leash
 # test/localkube runs what is there beside localkube instead of a part of it.
-rm -f "${assets[@]/#/${GOBIN}/}"
+for name in "${assets[@]}"; do
+  [[ ! -L "${GOBIN}/${name}" ]] || rm "${GOBIN}/${name}"
+done
 if [[ -n "${tags}" ]]; then
-  ln -s "${assets[@]/#/${KUBEBUILDER_ASSETS}/}" "${GOBIN}/"
+  ln -sf "${assets[@]/#/${KUBEBUILDER_ASSETS}/}" "${GOBIN}/"
 else
-  ln -s localkube "${GOBIN}/kubectl"
+  install "kubectl" "${modfile}" "${ldflags}" ./kubectl
 fi
 (
   cd kwok

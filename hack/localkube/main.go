@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command localkube is a Kubernetes control plane in one executable: its first
-// argument, or the name it was called by, picks the component that it becomes.
-// The tests and the demo of nhc-controller run on it where no container engine
-// is available. Package test/localkube starts and stops it.
+// argument picks the component that it becomes. The tests and the demo of nhc-controller
+// run on it where no container engine is available. Package test/localkube starts and stops it.
 //
 // It is a module of its own, so that the dependencies of a whole control plane
 // stay out of the module that users build.
@@ -15,7 +14,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -37,23 +35,14 @@ var components = map[string]component{
 }
 
 func main() {
-	// A symbolic link called kubectl is kubectl.
-	name := filepath.Base(os.Args[0])
-	run, ok := components[name]
-	if !ok {
-		if len(os.Args) < 2 {
-			usage(os.Stderr)
-			os.Exit(2)
+	if len(os.Args) > 1 {
+		if run, ok := components[os.Args[1]]; ok {
+			os.Args = os.Args[1:] // Components read it themselves.
+			os.Exit(run())
 		}
-		name = os.Args[1]
-		if run, ok = components[name]; !ok {
-			usage(os.Stderr)
-			os.Exit(2)
-		}
-		// Components read os.Args themselves, and kubectl looks there for plugins.
-		os.Args = append([]string{name}, os.Args[2:]...)
 	}
-	os.Exit(run())
+	usage(os.Stderr)
+	os.Exit(2)
 }
 
 func usage(w io.Writer) {

@@ -48,8 +48,8 @@ func helm(t *testing.T, args ...string) (string, error) {
 // kustomize renders a directory as users do, with kubectl.
 func kustomize(t *testing.T, dir string) []*unstructured.Unstructured {
 	t.Helper()
-	localkube := filepath.Join(cmp.Or(os.Getenv("LOCALKUBE_BIN"), filepath.Join(root, "bin")), "localkube")
-	output, err := run(exec.CommandContext(t.Context(), localkube, "kubectl", "kustomize", dir))
+	kubectl := filepath.Join(cmp.Or(os.Getenv("LOCALKUBE_BIN"), filepath.Join(root, "bin")), "kubectl")
+	output, err := run(exec.CommandContext(t.Context(), kubectl, "kustomize", dir))
 	require.NoError(t, err)
 	return parse(t, output)
 }
