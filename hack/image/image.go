@@ -130,7 +130,7 @@ func newLayer(created time.Time, files []file) (v1.Layer, error) {
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content.Bytes())), nil }
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer),
-		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+		tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
 }
 
 // labels returns the labels of an image, which are its annotations, too: the first four
