@@ -29,6 +29,8 @@ type load struct {
 	only string
 	// past has all that changes have changed long ago, by anybody's clock.
 	past bool
+	// done is how many actions were tried.
+	done int
 }
 
 // action is something that the load may do. Its weight is how often it does.
@@ -95,6 +97,7 @@ func (l *load) attempt(ctx context.Context, a action) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	l.e.count(a.do(ctx))
+	l.done++
 }
 
 func (l *load) node() string { return nodeName(l.e.random.IntN(l.nodes)) }
