@@ -195,6 +195,9 @@ func (h *history) intervalRefuses(b *Budget, group string, q question) refusal {
 		if one.rv >= q.rv {
 			break
 		}
+		if !within(one.answered.Add(rounding)) {
+			continue
+		}
 		kept := h.scopeKept(track, b, one.answered.Add(-obeyTime), q.rv)
 		in := inGroup(b, group, &one.identity)
 		note(one.at, one.name, certainty{in.surely && kept && one.process == q.by, false})
@@ -213,9 +216,9 @@ func (h *history) intervalRefuses(b *Budget, group string, q question) refusal {
 	note(said, "by the status the last one", certain(true))
 	if last := track.at(q.rv); last != nil {
 		for i := range last.Status.Groups { // Those from before topologyKey was changed count for all.
-			at := last.lastStarted(last.Status.Groups[i].Name)
-			changed := !h.scopeKept(track, last, at, q.rv)
-			note(at, "", certainty{false, last.Status.Groups[i].Name == group || changed})
+			name := last.Status.Groups[i].Name
+			at := last.lastStarted(name)
+			note(at, "", certainty{false, name == group || !h.scopeKept(track, last, at, q.rv)})
 		}
 	}
 	for _, crs := range h.crs {

@@ -28,6 +28,8 @@ type Deadlines struct {
 	// Missed has asked what was late before.
 	changes []instant
 	asked   int
+	// settled is when nothing was unsettled, the last time that it was asked.
+	settled time.Time
 }
 
 // instant is a time, and the resource version that was the last one then.
@@ -53,7 +55,14 @@ func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
 		return nil
 	}
 	d.judge.figures.Checks["21.3"]++
-	late := d.sinceAll(d.unsettledAt(now), begin, now)
+	if begin.Before(d.settled) { // Whatever is unsettled now has not been so for long.
+		return nil
+	}
+	unsettled := d.unsettledAt(now)
+	if len(unsettled) == 0 {
+		d.settled = now
+	}
+	late := d.sinceAll(unsettled, begin, now)
 	late = slices.DeleteFunc(late, func(v Violation) bool {
 		if (v.Rule == "13.8" || v.Rule == "13.3") && d.wasDenied(v.Node) {
 			return true // The annotation is tried again in its own time (spec 13.5).

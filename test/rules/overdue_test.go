@@ -1,0 +1,58 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// TestOverdue asks for what is late at some times, in order. A NodeHealthCheck has a wrong count
+// from the 11th second until the 16th.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	wrong := healthCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Status.HealthyNodes = new(int32(3)) })
+	for name, asked := range map[string]map[float64]bool{
+		"for less than two seconds":              {12.9: false},
+		"for two seconds":                        {13: true},
+		"nothing was unsettled shortly before":   {10.9: false, 12.8: false, 13: true},
+		"it is late again and again":             {10: false, 13: true, 14: true},
+		"it has ended":                           {15.9: true, 16.1: false, 18.5: false},
+		"nothing was unsettled, and then it was": {10: false, 11.5: false, 13.1: true, 16.5: false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture()
+			d := NewDeadlines(s.Judge)
+			change := func(seconds float64, nhc *NHC) {
+				add(s.nhcs, "nhc", s.next(), at(seconds), nhc)
+				d.Applied(Change{Time: at(seconds), ResourceVersion: s.rv})
+			}
+			for tenths := 95; tenths < 200; tenths++ {
+				second := float64(tenths) / 10
+				switch tenths {
+				case 110:
+					change(second, wrong)
+				case 160:
+					change(second, nil)
+				}
+				if late, ok := asked[second]; ok {
+					var rules []string
+					for _, v := range d.Overdue(at(second), time.Time{}) {
+						rules = append(rules, v.Rule)
+					}
+					if late {
+						require.Contains(t, rules, "7.8", "%v s", second)
+					} else {
+						require.Empty(t, rules, "%v s", second)
+					}
+				}
+			}
+		})
+	}
+}
