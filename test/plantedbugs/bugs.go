@@ -83,7 +83,7 @@ var bugs = []bug{
 		old: "		next = health.Earliest(next, result.Plan.Recheck)\n", new: "",
 	},
 	{
-		name: "an attempt that failed is not repeated", rule: "P12", file: inController + "report.go",
+		name: "an attempt that failed is not repeated", rule: "P12", file: inController + "report.go", unit: "test/simulation", run: "TestFailedCreationIsRepeated",
 		old: "	next = health.Earliest(next, r.state.attempts.recheck(r.results, r.now))\n", new: "	r.state.attempts.recheck(r.results, r.now)\n",
 	},
 	// What permits a remediation.
@@ -196,7 +196,7 @@ var bugs = []bug{
 		old: "	case o.healthy() && e.Started != nil:\n		return v1alpha1.OutcomeRecovered\n", new: "	case o.healthy() && e.Started != nil:\n		return \"\"\n",
 	},
 	{
-		name: "a cache that does not show our last write is trusted", rule: "P9", file: inController + "stale.go",
+		name: "a cache that does not show our last write is trusted", rule: "P9", file: inController + "stale.go", unit: "test/simulation", run: "TestCreatedUnseen",
 		old: "	if len(behind) > 0 && c.clock.Since(behind[0].Since) < liveAfter {\n", new: "	if behind = nil; len(behind) > 0 {\n",
 	},
 }

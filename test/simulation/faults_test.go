@@ -96,6 +96,14 @@ func (c *cluster) spoilRequest(fault *memapi.Fault, request *memapi.Request, ran
 	c.disturbed = time.Now().Add(fault.Before + fault.After + recovery)
 }
 
+// deny has a webhook deny requests, or no longer: those with a verb, for a resource.
+func (c *cluster) deny(what string, denied bool) {
+	c.mu.Lock()
+	c.denied[what] = denied
+	c.mu.Unlock()
+	c.log("a webhook denies to %s: %t", what, denied)
+}
+
 // denial is the answer of a webhook that denies such a request.
 func (c *cluster) denial(request *memapi.Request) error {
 	if !c.denied[request.Verb+" "+request.Resource.Resource] {

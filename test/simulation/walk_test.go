@@ -206,11 +206,8 @@ func (c *cluster) kindEvent() {
 			c.kinds[i].install(c)
 		}
 	default:
-		c.mu.Lock()
-		denied := !c.denied["patch "+r.crs().Resource]
-		c.denied["patch "+r.crs().Resource] = denied
-		c.mu.Unlock()
-		c.log("the webhook of %s denies: %t", r.kind, denied)
+		annotation := "patch " + r.crs().Resource
+		c.deny(annotation, !c.denied[annotation])
 	}
 }
 

@@ -1,0 +1,79 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/test/rules"
+)
+
+// withNHC has the controller work in a cluster with NodeHealthCheck "blue" and two healthy nodes of the control
+// plane, in which only that happens what the test does, and checks the rules meanwhile.
+func withNHC(t *testing.T, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := emptyCluster(loggingContext(t), t, 2, false)
+		defer c.shutDown()
+		defer c.reportBroken()
+		c.addNHC("blue")
+		c.createNode("master-0", corev1.ConditionTrue)
+		c.createNode("master-1", corev1.ConditionTrue)
+		c.elect()
+		c.sleep(time.Minute)
+		test(t, c)
+	})
+}
+
+// remediated returns the names of the nodes that have a CR.
+func (c *cluster) remediated() []string {
+	var names []string
+	for _, cr := range c.crs() {
+		names = append(names, cr.Node)
+	}
+	return names
+}
+
+// TestFailedCreationIsRepeated: a CR that a webhook denies is created once it is allowed, although nothing
+// else happens in the cluster (spec P12).
+func TestFailedCreationIsRepeated(t *testing.T) {
+	t.Parallel()
+	withNHC(t, func(t *testing.T, c *cluster) {
+		creation := "create " + c.kinds[0].crs().Resource
+		c.deny(creation, true)
+		c.disturb("creations are denied", 4*time.Minute)
+		c.setReady("master-0", corev1.ConditionUnknown)
+		c.sleep(2 * time.Minute)
+		require.Empty(t, c.remediated())
+		c.deny(creation, false)
+		c.sleep(time.Minute + inTime)
+		require.Equal(t, []string{"master-0"}, c.remediated(), "it is tried at least once a minute")
+	})
+}
+
+// TestCreatedUnseen: while the watch does not show a CR that was created, its node is under remediation:
+// it keeps its lease, and the other node of the control plane has to wait (spec P9).
+func TestCreatedUnseen(t *testing.T) {
+	t.Parallel()
+	withNHC(t, func(t *testing.T, c *cluster) {
+		c.beginLag(c.kinds[0].crs(), 20*time.Second)
+		c.setReady("master-0", corev1.ConditionUnknown)
+		c.sleep(5 * time.Second)
+		require.Equal(t, []string{"master-0"}, c.remediated())
+		c.heal("master-0")
+		c.setReady("master-1", corev1.ConditionUnknown)
+		c.sleep(10 * time.Second)
+		require.Equal(t, []string{"master-0"}, c.remediated(), "the cache does not show it yet")
+		require.True(t, rules.LeaseValid(c.lease("master-0"), time.Now()))
+		require.NotNil(t, c.nhc("blue").Status.InFlightRemediations["master-0"])
+		c.endLag()
+		c.sleep(time.Minute)
+		require.Equal(t, []string{"master-1"}, c.remediated())
+	})
+}
