@@ -144,12 +144,21 @@ test-integration: localkube build-race _output/tests ## Run the tests on a real 
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
 		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) ./test/integration $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
 
+# The release that TestRollingUpdate updates from. As long as there is none, a commit stands in for it.
+PREVIOUS ?= $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo aae2e14)
+
+.PHONY: build-previous
+build-previous: c-compiler
+	rm -rf _output/previous && mkdir -p _output/previous/source
+	git archive '$(PREVIOUS)' | tar -x -C _output/previous/source
+	go -C _output/previous/source build -race -o ../nhc-controller ./cmd/nhc-controller
+
 FAULTS_FLAGS ?= -faults.seeds=3
 
 .PHONY: test-faults
-test-faults: localkube build build-race _output/tests ## Run the failure tests in their long form, with several seeds (hours).
+test-faults: localkube build build-race build-previous _output/tests ## Run the failure tests in their long form, with several seeds (hours).
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/faults.json -- \
-		-count=1 -race -timeout 3h $(TEST_FLAGS) ./test/faults -faults.long $(FAULTS_FLAGS)
+		-count=1 -race -timeout 3h $(TEST_FLAGS) ./test/faults -faults.long -faults.previous=$(CURDIR)/_output/previous/nhc-controller $(FAULTS_FLAGS)
 
 SEEDS ?= 1000
 FIRST ?= 1
