@@ -123,13 +123,16 @@ c-compiler:
 _output/tests:
 	@mkdir -p $@
 
+# Go does not run the tests of a package again that has not changed, unless TEST_FLAGS has -count=1. Simulations
+# are never quite the same: they are run each time.
 .PHONY: test-unit
 test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
-	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
-	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -count=1 -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
+	GOGC=1000 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/virtual.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(VIRTUAL)
+	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE)
+	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
-	@for module in hack/image hack/benchplot; do (cd $$module && go test -count=1 ./...); done # Modules of their own.
+	@for module in hack/image hack/benchplot; do (cd $$module && go test ./...); done # Modules of their own.
 
 # The programs that the integration tests run, with the race detector in them.
 .PHONY: build-race
@@ -142,7 +145,7 @@ build-race: c-compiler
 test-integration: localkube build-race _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 10 $(TEST_FLAGS) ./test/integration $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
+		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 20 $(TEST_FLAGS) ./test/integration $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
 
 # The release that TestRollingUpdate updates from. As long as there is none, a commit stands in for it.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo aae2e14)

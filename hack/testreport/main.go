@@ -1,9 +1,9 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testreport reads the output of `go test -json`. It prints the slowest tests
-// and the tests that were skipped, and fails if one of those is not in a list of tests
-// that may be skipped, or if nothing was run:
+// Command testreport reads the output of `go test -json`. It prints the slowest tests,
+// but for those whose results come from Go's cache, and the tests that were skipped. It
+// fails if one of those is not in a list of tests that may be skipped, or if nothing was run:
 //
 //	testreport -skips hack/skips.txt _output/*.json
 package main
@@ -50,6 +50,7 @@ func run(out io.Writer, skips string, slowest int, files []string) error {
 		results = append(results, found...)
 	}
 	printSlowest(out, results, slowest)
+	printCached(out, results)
 	return checkSkips(out, results, allowed)
 }
 
@@ -59,6 +60,9 @@ type result struct {
 	Package string
 	Test    string
 	Elapsed float64
+	Output  string
+	// Cached means that the package has not changed since the test passed, so that it was not run.
+	Cached bool
 }
 
 func (r result) name() string {
@@ -68,10 +72,14 @@ func (r result) name() string {
 // parse returns the results in the output of `go test -json`.
 func parse(r io.Reader) ([]result, error) {
 	var results []result
+	cached := map[string]bool{}
 	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
+			for i := range results {
+				results[i].Cached = cached[results[i].Package]
+			}
 			return results, nil
 		}
 		if err != nil {
@@ -80,6 +88,9 @@ func parse(r io.Reader) ([]result, error) {
 		var event result
 		if err := json.Unmarshal(line, &event); err != nil {
 			return nil, fmt.Errorf("%w: %s", err, line)
+		}
+		if event.Test == "" && strings.HasPrefix(event.Output, "ok ") && strings.Contains(event.Output, "(cached)") {
+			cached[event.Package] = true
 		}
 		if event.Test != "" && slices.Contains([]string{"pass", "fail", "skip"}, event.Action) {
 			results = append(results, event)
@@ -108,12 +119,25 @@ func readSkips(name string) ([]string, error) {
 
 // printSlowest prints the tests that took longest, without subtests.
 func printSlowest(out io.Writer, results []result, n int) {
-	tests := slices.DeleteFunc(slices.Clone(results), func(r result) bool { return strings.Contains(r.Test, "/") })
+	tests := slices.DeleteFunc(slices.Clone(results), func(r result) bool { return r.Cached || strings.Contains(r.Test, "/") })
 	slices.SortStableFunc(tests, func(a, b result) int { return int(1000 * (b.Elapsed - a.Elapsed)) })
 	fmt.Fprintf(out, "The slowest of %d tests:\n", len(tests))
 	for _, test := range tests[:min(n, len(tests))] {
 		elapsed := time.Duration(test.Elapsed * float64(time.Second)).Round(100 * time.Millisecond)
 		fmt.Fprintf(out, "%10s  %s\n", elapsed, test.name())
+	}
+}
+
+// printCached prints how many packages were not tested because they have not changed.
+func printCached(out io.Writer, results []result) {
+	packages := map[string]bool{}
+	for _, r := range results {
+		if r.Cached {
+			packages[r.Package] = true
+		}
+	}
+	if len(packages) > 0 {
+		fmt.Fprintf(out, "unchanged since their tests passed: %d packages\n", len(packages))
 	}
 }
 

@@ -33,6 +33,10 @@ func TestRun(t *testing.T) {
 			want: "The slowest of 3 tests:\n" +
 				"   1m10.5s  p TestB\n        1s  p TestA\nskipped: test/q TestC\n",
 		},
+		"unchanged": {
+			events: events + `{"Action":"output","Package":"p","Output":"ok  \tp\t(cached)\n"}` + "\n", skips: "test/q TestC", slowest: 2,
+			want: "The slowest of 1 tests:\n        0s  test/q TestC\nunchanged since their tests passed: 1 packages\nskipped: test/q TestC\n",
+		},
 		"not allowed":    {events: events, skips: "test/q TestD\n", wantErr: "test/q TestC was skipped"},
 		"nothing at all": {wantErr: "no test was run"},
 		"no test":        {events: `{"Action":"skip","Package":"without/tests"}` + "\n", wantErr: "no test was run"},
