@@ -51,13 +51,14 @@ func Install(ctx context.Context, cluster *localkube.ControlPlane) error {
 	return nil
 }
 
-// InstallOverlay applies one of manifests/overlays.
+// InstallOverlay applies one of manifests/overlays. The API server compares it with what exists:
+// for kubectl that is a second of work, because most of it is in install.yaml.
 func InstallOverlay(ctx context.Context, cluster *localkube.ControlPlane, name string) error {
 	root, err := ModuleRoot()
 	if err != nil {
 		return err
 	}
-	if _, err := cluster.Kubectl(ctx, "apply", "-k", filepath.Join(root, "manifests", "overlays", name)); err != nil {
+	if _, err := cluster.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(root, "manifests", "overlays", name)); err != nil {
 		return fmt.Errorf("applying the overlay %s: %w", name, err)
 	}
 	return nil
