@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/metadata"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// maxExclusive is how many clusters there are besides the shared one. To start one costs
-// more CPU than most tests, so tests take turns with them.
-const maxExclusive = 4
+// maxExclusive is how many clusters there are besides the shared one: enough to keep the machine
+// busy while tests wait for something in theirs. Each takes up to a gigabyte of memory.
+const maxExclusive = 6
 
 // exclusive are the clusters of tests that need a controller of their own, or that do
 // something to the cluster that others must not notice.
@@ -37,7 +38,8 @@ type pool struct {
 // member is a cluster of a pool, and its state when it was new.
 type member struct {
 	*cluster
-	initial snapshot
+	metadata metadata.Interface
+	initial  snapshot
 }
 
 // exclusiveCluster returns a cluster without a controller that no other test uses until
@@ -88,11 +90,14 @@ func newMember(ctx context.Context) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	initial, err := c.snapshot(ctx)
+	m := &member{cluster: c}
+	if m.metadata, err = metadata.NewForConfig(c.AdminConfig()); err == nil {
+		m.initial, err = m.snapshot(ctx, nil)
+	}
 	if err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
-	return &member{cluster: c, initial: initial}, nil
+	return m, nil
 }
 
 // put takes a cluster back. One that cannot be reset is stopped.
@@ -100,7 +105,7 @@ func (p *pool) put(ctx context.Context, m *member) error {
 	defer func() { <-p.permits }()
 	ctx, cancel := context.WithTimeout(ctx, 2*waitTimeout)
 	defer cancel()
-	if err := m.reset(ctx, m.initial); err != nil {
+	if err := m.reset(ctx); err != nil {
 		return errors.Join(fmt.Errorf("resetting the cluster: %w", err), m.stop())
 	}
 	p.mu.Lock()

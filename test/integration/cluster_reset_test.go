@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -60,14 +61,16 @@ type objectKey struct {
 // adds.
 type snapshot map[objectKey]*unstructured.Unstructured
 
-// snapshot reads the cluster.
-func (c *cluster) snapshot(ctx context.Context) (snapshot, error) {
+// snapshot reads the cluster. What a test has added has metadata only, unless it is a kind: to read
+// everything as a whole, again and again, would cost more than most tests. Nor is anything read again
+// that is in an earlier snapshot, in the same version.
+func (m *member) snapshot(ctx context.Context, earlier snapshot) (snapshot, error) {
 	found := snapshot{}
-	if err := c.read(ctx, crdResource, found); err != nil {
+	if err := m.read(ctx, crdResource, earlier, found); err != nil {
 		return nil, err
 	}
 	for _, resource := range slices.Concat(admissionResources, found.customResources(), otherResources, []schema.GroupVersionResource{namespaceResource}) {
-		if err := c.read(ctx, resource, found); err != nil && !apierrors.IsNotFound(err) { // A kind that has just gone.
+		if err := m.read(ctx, resource, earlier, found); err != nil && !apierrors.IsNotFound(err) { // A kind that has just gone.
 			return nil, err
 		}
 	}
@@ -75,16 +78,30 @@ func (c *cluster) snapshot(ctx context.Context) (snapshot, error) {
 }
 
 // read adds the objects of a resource.
-func (c *cluster) read(ctx context.Context, resource schema.GroupVersionResource, found snapshot) error {
-	list, err := c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+func (m *member) read(ctx context.Context, resource schema.GroupVersionResource, earlier, found snapshot) error {
+	list, err := m.metadata.Resource(resource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", resource.Resource, err)
 	}
 	for i := range list.Items {
-		object := &list.Items[i]
-		key := objectKey{resource, object.GetNamespace(), object.GetName()}
-		if !ownedByControlPlane(key) {
-			found[key] = object
+		item := &list.Items[i]
+		key := objectKey{resource, item.Namespace, item.Name}
+		if ownedByControlPlane(key) {
+			continue
+		}
+		switch known, isInitial := earlier[key], m.initial == nil || m.initial[key] != nil; {
+		case known != nil && known.GetResourceVersion() == item.ResourceVersion:
+			found[key] = known
+		case isInitial || resource == crdResource:
+			if found[key], err = m.client(key).Get(ctx, key.name, metav1.GetOptions{}); err != nil {
+				return fmt.Errorf("reading %s %s: %w", resource.Resource, key.name, err)
+			}
+		default:
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(item)
+			if err != nil {
+				return fmt.Errorf("converting the metadata of %s %s: %w", resource.Resource, key.name, err)
+			}
+			found[key] = &unstructured.Unstructured{Object: content}
 		}
 	}
 	return nil
@@ -126,66 +143,71 @@ func ownedByControlPlane(key objectKey) bool {
 
 // reset removes what was not there at first, and restores what was. Nobody may use the
 // cluster meanwhile.
-func (c *cluster) reset(ctx context.Context, initial snapshot) error {
-	if err := c.ForgetProcesses(); err != nil {
+func (m *member) reset(ctx context.Context) error {
+	if err := m.ForgetProcesses(); err != nil {
 		return err
 	}
-	// More than once: a CRD waits for its objects, and roles are aggregated a moment later.
+	// More than once: CRDs come after their objects, and roles are aggregated a moment later.
+	current := m.initial
 	var left []string
 	var last error
-	err := wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		var current snapshot
-		if current, last = c.snapshot(ctx); last != nil {
+	err := wait.PollUntilContextCancel(ctx, 300*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		read, err := m.snapshot(ctx, current)
+		if err != nil {
+			last = err
 			return false, nil //nolint:nilerr // Tried again. The end reports the last one.
 		}
-		left, last = c.restore(ctx, initial, current)
+		current = read
+		left, last = m.restore(ctx, current)
 		return len(left) == 0 && last == nil, nil
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: not restored are %v", err, left), last)
 	}
-	return c.dynamic.Resource(eventResource).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	return m.dynamic.Resource(eventResource).Namespace(metav1.NamespaceDefault).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 }
 
 // restore makes one step from the current to the initial state, and returns what had to
-// be done. Custom resources come after what may refuse their deletion, and their kinds
-// after them.
-func (c *cluster) restore(ctx context.Context, initial, current snapshot) (done []string, err error) {
+// be done. Custom resources come after what may refuse their deletion. Kinds are removed in
+// a later step than their last object: the API server takes seconds to remove one that has any.
+func (m *member) restore(ctx context.Context, current snapshot) (done []string, err error) {
 	var errs []error
-	for _, phase := range []func(schema.GroupVersionResource) bool{
-		func(r schema.GroupVersionResource) bool { return slices.Contains(admissionResources, r) },
-		func(r schema.GroupVersionResource) bool { return r.Resource == v1alpha1.Plural },
-		func(r schema.GroupVersionResource) bool {
-			return !slices.Contains(admissionResources, r) && r.Resource != v1alpha1.Plural && r != crdResource
-		},
-		func(r schema.GroupVersionResource) bool { return r == crdResource },
-	} {
+	removeAll := func(which func(schema.GroupVersionResource) bool) {
 		for key, object := range current {
-			if _, keep := initial[key]; !keep && phase(key.resource) {
+			if _, keep := m.initial[key]; !keep && which(key.resource) {
 				done = append(done, key.resource.Resource+" "+key.namespace+"/"+key.name)
-				errs = append(errs, c.remove(ctx, key, object))
+				errs = append(errs, m.remove(ctx, key, object))
 			}
 		}
 	}
-	for key, want := range initial {
+	isAdmission := func(r schema.GroupVersionResource) bool { return slices.Contains(admissionResources, r) }
+	isNHC := func(r schema.GroupVersionResource) bool { return r.Resource == v1alpha1.Plural }
+	isKind := func(r schema.GroupVersionResource) bool { return r == crdResource }
+	removeAll(isAdmission)
+	removeAll(isNHC)
+	removeAll(func(r schema.GroupVersionResource) bool { return !isAdmission(r) && !isNHC(r) && !isKind(r) })
+	if len(done) == 0 {
+		removeAll(isKind)
+	}
+	for key, want := range m.initial {
 		if object := current[key]; !equivalent(want, object) {
 			done = append(done, "changed "+key.resource.Resource+" "+key.namespace+"/"+key.name)
-			errs = append(errs, c.recreate(ctx, key, want, object))
+			errs = append(errs, m.recreate(ctx, key, want, object))
 		}
 	}
 	return done, errors.Join(errs...)
 }
 
-func (c *cluster) client(key objectKey) dynamic.ResourceInterface {
+func (m *member) client(key objectKey) dynamic.ResourceInterface {
 	if key.namespace == "" {
-		return c.dynamic.Resource(key.resource)
+		return m.dynamic.Resource(key.resource)
 	}
-	return c.dynamic.Resource(key.resource).Namespace(key.namespace)
+	return m.dynamic.Resource(key.resource).Namespace(key.namespace)
 }
 
 // remove deletes an object, whoever would rather keep it.
-func (c *cluster) remove(ctx context.Context, key objectKey, object *unstructured.Unstructured) error {
-	client := c.client(key)
+func (m *member) remove(ctx context.Context, key objectKey, object *unstructured.Unstructured) error {
+	client := m.client(key)
 	patch := `{"metadata":{"finalizers":null}}`
 	switch {
 	case key.resource.Resource == v1alpha1.Plural:
@@ -209,17 +231,17 @@ func (c *cluster) remove(ctx context.Context, key objectKey, object *unstructure
 }
 
 // recreate gives an object its initial content.
-func (c *cluster) recreate(ctx context.Context, key objectKey, want, current *unstructured.Unstructured) error {
+func (m *member) recreate(ctx context.Context, key objectKey, want, current *unstructured.Unstructured) error {
 	object := want.DeepCopy()
 	object.SetManagedFields(nil)
 	object.SetUID("")
 	object.SetResourceVersion("")
 	var err error
 	if current == nil {
-		_, err = c.client(key).Create(ctx, object, metav1.CreateOptions{})
+		_, err = m.client(key).Create(ctx, object, metav1.CreateOptions{})
 	} else {
 		object.SetResourceVersion(current.GetResourceVersion())
-		_, err = c.client(key).Update(ctx, object, metav1.UpdateOptions{})
+		_, err = m.client(key).Update(ctx, object, metav1.UpdateOptions{})
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return nil // Looked at once more.
