@@ -100,7 +100,7 @@ demo-scenario:
 
 # The integration tests wait a lot: meanwhile there is time for the unit tests.
 .PHONY: test
-test: ## Run all tests, but for what takes long (ten to twelve minutes on two cores once everything is built).
+test: ## Run all tests, but for what takes long (six to eight minutes on two cores once everything is built).
 	@$(MAKE) --no-print-directory --jobs=2 test-integration test-unit
 	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
@@ -123,13 +123,11 @@ c-compiler:
 _output/tests:
 	@mkdir -p $@
 
-# Go does not run the tests of a package again that has not changed, unless TEST_FLAGS has -count=1. Simulations
-# are never quite the same: they are run each time.
+# Go does not run the tests of a package again if nothing that they use has changed, unless TEST_FLAGS has -count=1.
 .PHONY: test-unit
 test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
-	GOGC=1000 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/virtual.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(VIRTUAL)
-	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE)
+	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
 	@for module in hack/image hack/benchplot; do (cd $$module && go test ./...); done # Modules of their own.
@@ -145,7 +143,7 @@ build-race: c-compiler
 test-integration: localkube build-race _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 2 -parallel 20 $(TEST_FLAGS) ./test/integration $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
+		-count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel 20 $(TEST_FLAGS) ./test/integration $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
 
 # The release that TestRollingUpdate updates from. As long as there is none, a commit stands in for it.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo aae2e14)
