@@ -36,23 +36,15 @@ func TestLeaders(t *testing.T) {
 		for range 2 + seed%2 {
 			r.start()
 		}
-		l := e.usualLoad()
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { l.run(ctx, time.Hour) })
-		for range numberOf(1, 5) {
-			for _, fault := range []func(*replica){r.killLeader, r.freezeLeader, r.cutLeader, r.silenceLeader} {
-				leader := r.eventuallyLeader("")
-				time.Sleep(time.Second) // Let it work.
-				fault(leader)
+		r.underLoad(func() {
+			for range numberOf(1, 5) {
+				for _, fault := range []func(*replica){r.killLeader, r.freezeLeader, r.cutLeader, r.silenceLeader} {
+					leader := r.eventuallyLeader("")
+					time.Sleep(time.Second) // Let it work.
+					fault(leader)
+				}
 			}
-		}
-		cancel()
-		wg.Wait()
-		r.eventuallyLeader("")
-		e.requireSettled()
-		e.requireSeen(5, 3)
-		r.requireOneWriter()
+		})
 	})
 }
 
@@ -76,6 +68,23 @@ type replica struct {
 	name    string
 	proxy   *Proxy
 	process *localkube.Process
+}
+
+// underLoad has the usual load work while something happens to the replicas. After that everything has to
+// settle, and only leaders may have written.
+func (r *replicas) underLoad(happen func()) {
+	r.e.t.Helper()
+	l := r.e.usualLoad()
+	ctx, cancel := context.WithCancel(r.e.t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { l.run(ctx, time.Hour) })
+	happen()
+	cancel()
+	wg.Wait()
+	r.eventuallyLeader("")
+	r.e.requireSettled()
+	r.e.requireSeen(5, 3)
+	r.requireOneWriter()
 }
 
 func (r *replicas) start() *replica {
