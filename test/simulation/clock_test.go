@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"fmt"
 	"sync"
 	"time"
 )
@@ -13,42 +14,29 @@ import (
 const readsPerSecond = 20_000
 
 // countingClock is the clock of a process. It finds syncs that follow each other at once and
-// without end: in virtual time, these would stop everything.
+// without end, and panics: in virtual time they stop everything. To sleep instead would do the same
+// where the process holds a mutex.
 type countingClock struct {
+	process string // With the name of the test.
+
 	mu     sync.Mutex
 	second int64
 	reads  int
-	// loops is set once the clock was read too often.
-	loops bool
 }
 
 // Now implements clock.PassiveClock.
 func (c *countingClock) Now() time.Time {
-	if c.tooOften() {
-		time.Sleep(time.Second)
-	}
-	return time.Now()
-}
-
-func (c *countingClock) tooOften() bool {
+	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if second := time.Now().Unix(); second != c.second {
+	if second := now.Unix(); second != c.second {
 		c.second, c.reads = second, 0
 	}
-	c.reads++
-	if c.reads > readsPerSecond {
-		c.loops = true
+	if c.reads++; c.reads > readsPerSecond {
+		panic(fmt.Sprintf("P3: %s reads its clock without end: it is woken for nothing, at %s", c.process, clockOf(now)))
 	}
-	return c.reads > readsPerSecond
+	return now
 }
 
 // Since implements clock.PassiveClock.
 func (c *countingClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
-
-// looped reports whether the clock was read too often.
-func (c *countingClock) looped() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.loops
-}

@@ -77,11 +77,6 @@ func (c *cluster) check() {
 	found := c.judge.Violations()
 	found = append(found, c.deadlines.Missed(c.quietSince())...)
 	found = append(found, c.deadlines.Overdue(time.Now(), c.quietSince())...)
-	for _, r := range c.replicas {
-		if r.clock.looped() {
-			found = append(found, rules.Violation{Rule: "P3", Text: r.name + " reads its clock without end: it is woken for nothing"})
-		}
-	}
 	if c.looping != "" {
 		found = append(found, rules.Violation{Rule: "P3", Text: c.looping + ": the status is written without end"})
 	}

@@ -37,7 +37,6 @@ const leaseNamespace = "medik8s-leases"
 type replica struct {
 	name   string
 	client *memapi.Client
-	clock  *countingClock
 
 	controller *nodehealthcheck.Controller
 	budgets    *remediationbudget.Controller
@@ -67,7 +66,8 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	metadataClient, err := metadata.NewForConfig(config)
 	require.NoError(t, err)
 
-	r.clock, r.drain = &countingClock{}, make(chan struct{})
+	r.drain = make(chan struct{})
+	clock := &countingClock{process: t.Name() + ", " + r.name}
 	nodes := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
 	leases := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(leaseNamespace)).Coordination().V1().Leases()
 	checks := nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks()
@@ -75,14 +75,14 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	registry := prometheus.NewRegistry()
 	r.budgets, err = remediationbudget.New(remediationbudget.Config{
 		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds,
-		Recorder: recorder(remediationbudget.ReportingController), Clock: r.clock, Metrics: registry,
+		Recorder: recorder(remediationbudget.ReportingController), Clock: clock, Metrics: registry,
 	})
 	require.NoError(t, err)
 	var claims nodehealthcheck.MachineHealthChecks // Nil where there are none.
 	if machines {
 		r.machines, err = machinehealthcheck.New(ctx, machinehealthcheck.Config{
 			Kube: kube, Client: nhcs, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
-			Recorder: recorder(machinehealthcheck.ReportingController), Clock: r.clock, BackOff: backOff, Budgets: r.budgets, Metrics: registry,
+			Recorder: recorder(machinehealthcheck.ReportingController), Clock: clock, BackOff: backOff, Budgets: r.budgets, Metrics: registry,
 		})
 		require.NoError(t, err)
 		claims = r.machines
@@ -90,7 +90,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	r.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
 		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
-		Recorder: recorder(nodehealthcheck.ReportingController), Clock: r.clock, ClockTrusted: func() bool { return true }, Metrics: registry,
+		Recorder: recorder(nodehealthcheck.ReportingController), Clock: clock, ClockTrusted: func() bool { return true }, Metrics: registry,
 		MachineHealthChecks: claims, Budgets: r.budgets,
 	})
 	require.NoError(t, err)
