@@ -236,6 +236,14 @@ func (m *member) recreate(ctx context.Context, key objectKey, want, current *uns
 	object.SetManagedFields(nil)
 	object.SetUID("")
 	object.SetResourceVersion("")
+	if object.Object["aggregationRule"] != nil {
+		// Whoever writes the rules of an aggregated role owns them. The owner of the annotation of kubectl
+		// must not: kubectl apply --server-side takes over all that it owns, and the manifest has no rules.
+		delete(object.Object, "rules")
+		if current != nil && current.Object["rules"] != nil {
+			object.Object["rules"] = current.Object["rules"]
+		}
+	}
 	var err error
 	if current == nil {
 		_, err = m.client(key).Create(ctx, object, metav1.CreateOptions{})
