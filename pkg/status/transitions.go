@@ -17,15 +17,60 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Removals returns the events of all deletion requests that were issued (spec 19.1).
-func (r *Report) Removals() []Event {
+// Actions returns the events of what this sync has done: of each CR that was created, after the
+// detection of its node unless that was reported, and of each deletion request (spec 19.1). They do
+// not wait for the status: no later sync may know of it, or there may be none.
+func (r *Report) Actions() []Event {
 	var all []Event
-	for _, result := range r.in.Results {
+	for i, result := range r.in.Results {
+		node := result.Plan.Node
+		if cr := result.Outcome.NewCR(); cr != nil {
+			if r.detectedNow(i) {
+				all = append(all, detectedUnhealthy(node))
+			}
+			if r.createdUnreported(i, cr) {
+				all = append(all, remediationCreated(node, cr.Kind))
+			}
+		}
 		for _, cr := range result.Outcome.Deleted {
-			all = append(all, remediationRemoved(result.Plan.Node, cr))
+			all = append(all, remediationRemoved(node, cr))
 		}
 	}
 	return all
+}
+
+// Acted returns what has been reported once Actions is.
+func (r *Report) Acted() Reported {
+	var created []types.UID
+	var detected []string
+	for i, result := range r.in.Results {
+		if cr := result.Outcome.NewCR(); cr != nil {
+			created = append(created, cr.UID)
+			if r.detectedNow(i) {
+				detected = append(detected, result.Plan.Node.Name)
+			}
+		}
+	}
+	acted := r.in.Before.Reported
+	if len(created) > 0 {
+		acted.created = acted.created.Clone().Insert(created...)
+		acted.detected = slices.Sorted(slices.Values(slices.Concat(acted.detected, detected)))
+	}
+	return acted
+}
+
+// detectedNow reports whether it is yet to be reported that the node of a result is unhealthy.
+func (r *Report) detectedNow(i int) bool {
+	plan := r.in.Results[i].Plan
+	return detects(plan) && r.in.Listed[i] == nil && !r.in.Before.Reported.wasDetected(plan.Node.Name)
+}
+
+// createdUnreported reports whether it is yet to be reported that a CR was created, for the node of
+// a result.
+func (r *Report) createdUnreported(i int, cr *object.CR) bool {
+	entry := r.in.Listed[i]
+	shown := entry != nil && slices.ContainsFunc(entry.Remediations, func(shown v1alpha1.Remediation) bool { return shown.Resource.UID == cr.UID })
+	return !shown && !r.in.Before.Reported.created.Has(cr.UID)
 }
 
 // Transitions returns the events that follow from the status before and after, and where
@@ -96,17 +141,16 @@ func (r *Report) disabledTransition() []Event {
 
 // nodeTransitions reports which nodes became unhealthy, got a CR, or are exempt.
 func (r *Report) nodeTransitions() []Event {
-	shown, ended := sets.New[types.UID](), sets.New[types.UID]()
+	ended := sets.New[types.UID]()
 	for i := range r.in.Check.Status.UnhealthyNodes {
 		entry := &r.in.Check.Status.UnhealthyNodes[i]
 		for j := range entry.Remediations {
-			shown.Insert(entry.Remediations[j].Resource.UID)
 			if entry.Remediations[j].TimedOut != nil {
 				ended.Insert(entry.Remediations[j].Resource.UID)
 			}
 		}
 	}
-	gone := map[string][]*object.CR{} // Some were created since the last report, too.
+	gone := map[string][]*object.CR{}
 	for _, cr := range r.in.Gone {
 		gone[cr.Node()] = append(gone[cr.Node()], cr)
 	}
@@ -117,7 +161,7 @@ func (r *Report) nodeTransitions() []Event {
 		if node.Constraints.NodeDeleted {
 			continue // A deleted Node gets no events.
 		}
-		if detects(plan) && r.in.Listed[i] == nil && !before.wasDetected(node.Name) {
+		if r.detectedNow(i) && result.Outcome.NewCR() == nil { // Otherwise it is in Actions.
 			all = append(all, detectedUnhealthy(node))
 		}
 		if skipped, reports := skippedForNode(plan); reports && before.refused[node.Name] != plan.Refusal() {
@@ -132,9 +176,9 @@ func (r *Report) nodeTransitions() []Event {
 		if ignoresLabel(plan) && !before.invalidLabel.Has(node.Name) {
 			all = append(all, invalidNodeLabel(node))
 		}
-		for _, cr := range slices.Concat(remediationsAfter(result), gone[node.Name]) {
+		for _, cr := range slices.Concat(node.Own, gone[node.Name]) { // Those of an earlier process, and of creations whose answer was lost.
 			ours := !cr.Deleting() || node.DeletionRequested[cr.UID] // Since this process watches it.
-			if ours && !before.created.Has(cr.UID) && !shown.Has(cr.UID) {
+			if ours && r.createdUnreported(i, cr) {
 				all = append(all, remediationCreated(node, cr.Kind))
 			}
 		}

@@ -188,6 +188,10 @@ var bugs = []bug{
 		old: "	c.events.record(s.nhc, transitions)\n", new: "	c.events.record(s.nhc, transitions)\n	c.events.record(s.nhc, transitions)\n",
 	},
 	{
+		name: "no event says what was done", rule: "19.1", file: inController + "report.go",
+		old: "	c.events.record(r.nhc, actions)\n", new: "",
+	},
+	{
 		name: "status leaves out what is only remediated", rule: "18.4", file: "pkg/status/entries.go",
 		old: "	if len(entry.Remediations) == 0 && !unhealthy && !lingering {\n", new: "	if !unhealthy && !lingering {\n",
 	},

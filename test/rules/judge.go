@@ -249,11 +249,11 @@ func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured, by *Re
 	if before == nil || event.Gap {
 		return
 	}
-	j.events.statusChanged(event.Key, old, nhc)
 	if by == nil {
 		j.unattributed(!equality.Semantic.DeepEqual(&old.Status, &nhc.Status), event)
 		return
 	}
+	j.events.statusChanged(event.Key, old, nhc)
 	j.record("", event.Key, statusIsNews(before, event.Object), onlyStatus(before, event.Object))
 	j.judgeStatusWrite(event, old, nhc, by)
 }

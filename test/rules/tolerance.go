@@ -58,12 +58,17 @@ func (f faultWindows) at(quiet Tolerance, by *Request) Tolerance {
 }
 
 // BeginFault adds to the tolerance from an instant on, until EndFault. What is the reason
-// is told in the timelines.
+// is told in the timelines. Requests may fail, and with them events.
 func (j *Judge) BeginFault(now time.Time, what string, extra Tolerance) *FaultWindow {
+	j.events.lost = true
+	return j.BeginLag(now, what, extra)
+}
+
+// BeginLag is BeginFault for what makes the controller see changes late, and nothing else.
+func (j *Judge) BeginLag(now time.Time, what string, extra Tolerance) *FaultWindow {
 	j.Fault(now, "fault begins: %s", what)
 	window := &FaultWindow{what: what, from: now, extra: extra}
 	j.faults = append(j.faults, window)
-	j.events.lost = true
 	return window
 }
 

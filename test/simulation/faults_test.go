@@ -168,7 +168,7 @@ func (c *cluster) setFaults(faults int) {
 // excused has something happen that makes the controller see less for a while.
 func (c *cluster) excused(what string, behind time.Duration) {
 	c.disturb(what, behind)
-	c.judge.EndFault(time.Now(), c.judge.BeginFault(time.Now(), what, rules.Tolerance{Cache: behind, Sync: behind}))
+	c.judge.EndFault(time.Now(), c.judge.BeginLag(time.Now(), what, rules.Tolerance{Cache: behind, Sync: behind}))
 }
 
 // watched are the resources of which watches may be late or end.
@@ -243,7 +243,7 @@ func (c *cluster) beginLag(gvr schema.GroupVersionResource, by time.Duration) {
 	for _, r := range c.replicas {
 		r.client.Delay(gvr, c.lagBy)
 	}
-	c.lag = c.judge.BeginFault(time.Now(), "watches of "+gvr.Resource+" are late by "+c.lagBy.String(), rules.Tolerance{Cache: c.lagBy + 31*time.Second, Sync: 31 * time.Second})
+	c.lag = c.judge.BeginLag(time.Now(), "watches of "+gvr.Resource+" are late by "+c.lagBy.String(), rules.Tolerance{Cache: c.lagBy + 31*time.Second, Sync: 31 * time.Second})
 	c.disturb("late events of "+gvr.Resource, recovery)
 }
 

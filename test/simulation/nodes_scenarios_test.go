@@ -10,7 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
@@ -76,4 +78,32 @@ func TestCreatedUnseen(t *testing.T) {
 		c.sleep(time.Minute)
 		require.Equal(t, []string{"master-1"}, c.remediated())
 	})
+}
+
+// TestCreationIsReported: events report a CR on its node, also if status has never shown it (spec 19.1).
+func TestCreationIsReported(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]func(c *cluster){
+		"its NodeHealthCheck is deleted": func(c *cluster) { c.server.Delete("user", nhcs, memapi.Key{Name: "blue"}) },
+		"somebody deletes it": func(c *cluster) {
+			cr := c.crs()[0]
+			c.server.Modify("somebody", c.of(cr).crs(), keyOf(cr), func(object *unstructured.Unstructured) { object.SetFinalizers([]string{"example.com/unfinished"}) })
+			c.server.Delete("somebody", c.of(cr).crs(), keyOf(cr))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withNHC(t, func(t *testing.T, c *cluster) {
+				c.deny("update nodehealthchecks", true)
+				c.disturb("status cannot be written", 2*time.Minute)
+				c.setReady("master-0", corev1.ConditionUnknown)
+				c.sleep(5 * time.Second)
+				require.Equal(t, []string{"master-0"}, c.remediated())
+				act(c)
+				c.sleep(5 * time.Second)
+				c.deny("update nodehealthchecks", false)
+				c.settle(5 * time.Minute)
+			})
+		})
+	}
 }

@@ -99,7 +99,7 @@ func (c *cluster) restarting(start func()) {
 	if stale == 0 {
 		return
 	}
-	window := c.judge.BeginFault(time.Now(), "first lists are stale by "+stale.String(), rules.Tolerance{Cache: stale})
+	window := c.judge.BeginLag(time.Now(), "first lists are stale by "+stale.String(), rules.Tolerance{Cache: stale})
 	time.Sleep(100 * time.Millisecond)
 	c.mu.Lock()
 	c.staleBy = 0

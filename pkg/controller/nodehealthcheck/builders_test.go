@@ -267,7 +267,7 @@ func (s *story) sync(parts ...part) []string {
 			s.state.deletionRequested[cr.UID] = true // As Controller.remember does.
 		}
 	}
-	all := append(r.Removals(), r.Transitions()...)
+	all := append(r.Actions(), r.Transitions()...)
 	s.metrics.initialize(r.nhc)
 	s.metrics.countOutcomes(r.nhc.Name, r.results)
 	s.metrics.update(r)

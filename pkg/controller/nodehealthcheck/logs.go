@@ -115,14 +115,7 @@ func (r *syncResult) logTransitions(ctx context.Context, transitions []status.Ev
 		}
 		logger.Info(message, "observed", r.Gate.Observed, "healthy", r.Gate.Healthy, "required", r.Gate.Required)
 	}
-	for _, e := range transitions {
-		switch {
-		case e.Node == nil:
-			logger.Info("NodeHealthCheck changed", "reason", e.Reason, "note", e.Note)
-		case e.Reason == status.ReasonDetectedUnhealthy:
-			logger.Info("Detected unhealthy node", "node", e.Node.Name, "note", e.Note)
-		}
-	}
+	logEvents(ctx, transitions)
 	for i := range r.Ended {
 		episode := &r.Ended[i]
 		message := "Episode ended"
@@ -130,5 +123,18 @@ func (r *syncResult) logTransitions(ctx context.Context, transitions []status.Ev
 			message = "Node recovered"
 		}
 		logger.Info(message, "node", episode.Node, "outcome", string(episode.Outcome), "detected", timeOrNever(episode.Detected.Time), "remediations", len(episode.Steps))
+	}
+}
+
+// logEvents logs the events that nothing else in the log stands for.
+func logEvents(ctx context.Context, events []status.Event) {
+	logger := klog.FromContext(ctx)
+	for i := range events {
+		switch e := &events[i]; {
+		case e.Node == nil:
+			logger.Info("NodeHealthCheck changed", "reason", e.Reason, "note", e.Note)
+		case e.Reason == status.ReasonDetectedUnhealthy:
+			logger.Info("Detected unhealthy node", "node", e.Node.Name, "note", e.Note)
+		}
 	}
 }

@@ -30,6 +30,7 @@ func (s *story) logged(t *testing.T, verbosity int, parts ...part) []string {
 		plans = append(plans, *result.Plan)
 	}
 	logSync(ctx, r.snapshot, r.Result, plans)
+	logEvents(ctx, r.Actions())
 	r.logTransitions(ctx, r.Transitions())
 	r.logDecisions(ctx)
 	s.sync(parts...)

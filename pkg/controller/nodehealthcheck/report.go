@@ -39,14 +39,13 @@ func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.Node
 }
 
 // report writes the status, and then reports the transitions by events, metrics and logs.
-// Deletion requests are reported in any case: no later sync knows of them. It returns the
-// instant at which to look again.
+// What was done is reported in any case. It returns the instant at which to look again.
 func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) (time.Time, error) {
 	e.SettleStorm(&s.nhc.Spec, results, now)
 	r := newSyncResult(s, e, results, now)
 	recheck := health.Earliest(r.recheck(), c.subscribe(s, results))
 	s.state.healthy = s.seesHealthy(r.Entries)
-	c.events.record(s.nhc, r.Removals())
+	c.reportActions(ctx, r)
 	if until := r.deferStatus(s.state.lastWrite); !until.IsZero() {
 		klog.FromContext(ctx).V(4).Info("Status waits, there is more to do", "until", until)
 		return health.Earliest(recheck, until), nil
@@ -69,6 +68,14 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Resu
 	r.rememberReport()
 	c.lastStates.used(s.nhc.Name, s.gone)
 	return recheck, nil
+}
+
+// reportActions reports what was done by events and logs.
+func (c *Controller) reportActions(ctx context.Context, r *syncResult) {
+	actions := r.Actions()
+	c.events.record(r.nhc, actions)
+	logEvents(ctx, actions)
+	r.state.reported = r.Acted()
 }
 
 // recheck returns the next instant at which time alone changes a verdict or a plan, makes a

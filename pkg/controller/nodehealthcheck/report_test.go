@@ -5,6 +5,8 @@ package nodehealthcheck
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,24 +19,26 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
-// TestReport: the status is written, and then all is told that it says; if it cannot be
-// written, only what no later sync would know of.
+// TestReport: what was done is told, the status is written, and then all else is told that it
+// says. A later sync does not tell again what was done, even if the status could not be written.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	cr := testCR("n", "1")
 	const (
 		removed = "Normal RemediationRemoved: [remediation] Deleted remediation CR of kind RebootRemediation with name n"
 		enabled = "Normal Enabled: [remediation] No issues found, NodeHealthCheck is enabled."
-		created = "Normal RemediationCreated: [remediation] Created remediation object for node n"
+		begins  = "Normal RemediationCreated: [remediation] Created remediation object for node "
 	)
+	detected := "Normal DetectedUnhealthy: [remediation] " + strings.TrimPrefix(strings.ReplaceAll(saidDetected, `"n"`, `"m"`), "DetectedUnhealthy: ")
+	done := []string{detected, detected, begins + "m", begins + "m", removed, removed}
 	tests := map[string]struct {
 		failure error
 		told    []string
 		logged  []string
 		phase   string
 	}{
-		"19.1 written":     {told: []string{removed, removed, enabled, created, created}, logged: []string{"NodeHealthCheck changed", "Decision changed"}, phase: "Remediating"},
-		"19.1 not written": {failure: errors.New("the API server is gone"), told: []string{removed, removed}},
+		"19.1 written":     {told: append(slices.Clip(done), enabled, begins+"n", begins+"n"), logged: []string{"Detected unhealthy node", "NodeHealthCheck changed", "Decision changed"}, phase: "Remediating"},
+		"19.1 not written": {failure: errors.New("the API server is gone"), told: done, logged: []string{"Detected unhealthy node"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +52,7 @@ func TestReport(t *testing.T) {
 			}
 			logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
 			before := *s.state
-			r := s.result(well("n", own(cr), deleted(cr)))
+			r := s.result(well("n", own(cr), deleted(cr)), sick("m", created(testCR("m", "2"))))
 			_, err := c.report(klog.NewContext(t.Context(), logger), r.snapshot, r.Result, r.results, r.now)
 			var told, logged []string
 			for _, event := range recorder.all {
@@ -66,13 +70,14 @@ func TestReport(t *testing.T) {
 			require.EqualValues(t, tc.phase, stored.Status.Phase)
 			if tc.failure != nil {
 				require.ErrorIs(t, err, tc.failure, "18.2: the next sync repairs it")
-				before.healthy = s.state.healthy
-				require.Equal(t, before, *s.state, "P8: nothing counts as reported")
+				before.healthy, before.reported = s.state.healthy, r.Acted()
+				require.Equal(t, before, *s.state, "P8: nothing else counts as reported")
 				require.Empty(t, s.values(t, ongoing), "20.1: while the remediation is in status")
+				require.Equal(t, []string{saidEnabled, saidCreated}, s.sync(well("n", own(cr)), sick("m", own(testCR("m", "2")))))
 				return
 			}
 			require.NoError(t, err)
-			require.Len(t, s.values(t, ongoing), 1)
+			require.Len(t, s.values(t, ongoing), 2)
 			require.NotNil(t, (&status.Finder{Entries: s.state.entries}).Decision("n"))
 		})
 	}
