@@ -136,7 +136,7 @@ func TestShutdown(t *testing.T) {
 			name := "signal-" + signal.String()
 			controller := c.startController(t, name)
 			eventuallyReady(t, controller)
-			c.eventuallyLeader(t, name)
+			eventuallyLogged(t, controller, "Became leader") // The lease names it a moment before it knows.
 			require.NoError(t, controller.Signal(signal))
 			require.Equal(t, 0, exitCode(t, controller), controller.LogTail())
 			require.Empty(t, c.leader(t), "22.6: the leader lease is released")
