@@ -128,9 +128,12 @@ func (m *killedController) kill(when string) {
 // killAt kills the controller at its n-th write from now: before the API server gets it,
 // or when it has carried it out. It does not wait for ever.
 func (m *killedController) killAt(ctx context.Context, n int, carriedOut bool) {
-	killed := make(chan struct{})
+	killed, over := make(chan struct{}), false
+	var mu sync.Mutex // Of over. A kill that has begun is waited for: who is not yet dead would not be started again.
 	m.proxy.OnWrite(func(write int, done bool) bool {
-		if write != n || done != carriedOut {
+		mu.Lock()
+		defer mu.Unlock()
+		if write != n || done != carriedOut || over {
 			return false
 		}
 		m.kill(fmt.Sprintf("at write %d, carried out: %t", n, carriedOut))
@@ -143,4 +146,7 @@ func (m *killedController) killAt(ctx context.Context, n int, carriedOut bool) {
 	case <-time.After(5 * time.Second):
 	}
 	m.proxy.OnWrite(nil)
+	mu.Lock()
+	defer mu.Unlock()
+	over = true
 }
