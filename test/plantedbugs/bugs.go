@@ -182,6 +182,10 @@ var bugs = []bug{
 		name: "a CR is deleted whoever has its name by now", rule: "16.1", file: inPlan + "execute/executor.go",
 		old: "*metav1.NewPreconditionDeleteOptions(string(cr.UID))", new: "metav1.DeleteOptions{}",
 	},
+	{
+		name: "a control plane node that is Ready by a live read alone needs no quorum", rule: "12.5", file: inController + "preflight.go", unit: "test/simulation", run: "TestReadyUnseen",
+		old: "isNoMatch(err) && !p.makeQuorumWithout(live.Name, live)", new: "isNoMatch(err) && !p.makeQuorumWithout(live.Name, p.nodes.Get(live.Name))",
+	},
 	// Reports.
 	{
 		name: "events are recorded twice", rule: "19.1", file: inController + "report.go",

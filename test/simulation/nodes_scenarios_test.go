@@ -10,8 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
@@ -106,4 +108,31 @@ func TestCreationIsReported(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReadyUnseen: a control plane node that is Ready needs the quorum of the others, also if the cache
+// does not show yet that it is Ready (spec 12.5).
+func TestReadyUnseen(t *testing.T) {
+	t.Parallel()
+	withNHC(t, func(t *testing.T, c *cluster) {
+		c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) {
+			spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: diskPressure, Status: corev1.ConditionTrue, Duration: metav1.Duration{Duration: 10 * time.Second}}}
+		})
+		c.changeNode("master-0", func(node *unstructured.Unstructured) {
+			setCondition(node, string(corev1.NodeReady), "Unknown")
+			setCondition(node, diskPressure, "True")
+		})
+		c.sleep(5 * time.Second)
+		c.beginLag(nodes, 20*time.Second)
+		c.setReady("master-0", corev1.ConditionTrue)
+		c.sleep(10 * time.Second)
+		require.Empty(t, c.remediated())
+		c.endLag()
+		c.settle(5 * time.Minute)
+		require.Empty(t, c.remediated())
+		require.Equal(t, v1alpha1.DecidedEtcdQuorum, c.nhc("blue").Status.UnhealthyNodes[0].Decision.Reason)
+		c.setReady("master-0", corev1.ConditionUnknown)
+		c.sleep(time.Minute)
+		require.Equal(t, []string{"master-0"}, c.remediated())
+	})
 }

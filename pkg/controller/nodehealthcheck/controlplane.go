@@ -292,9 +292,15 @@ func (c *Controller) quorumWithout(ctx context.Context, name string) (bool, erro
 			return false, fmt.Errorf("reading node: %w", err)
 		}
 	}
-	members := c.controlPlaneNodes()
-	if node != nil && !slices.Contains(members, node) {
+	return c.makeQuorumWithout(name, node), nil
+}
+
+// makeQuorumWithout reports whether the other control plane nodes make a quorum, given what was seen of
+// the Node, nil for nothing.
+func (c *Controller) makeQuorumWithout(name string, node *corev1.Node) bool {
+	members := slices.DeleteFunc(c.controlPlaneNodes(), func(member *corev1.Node) bool { return member.Name == name })
+	if node != nil {
 		members = append(members, node)
 	}
-	return remediation.QuorumWithout(members, name), nil
+	return remediation.QuorumWithout(members, name)
 }

@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -76,10 +77,26 @@ func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (exe
 		return execute.Confirmation{}, fmt.Errorf("reading node: %w", err)
 	}
 	now := p.clock.Now()
-	if reason := p.snapshot.refusal(planned, live, now); reason != "" {
+	if reason := cmp.Or(p.snapshot.refusal(planned, live, now), p.controlPlaneRefusal(planned, live)); reason != "" {
 		return execute.Confirmation{Refusal: reason}, nil
 	}
 	return execute.Confirmation{Refusal: p.snapshot.refusal(planned, p.nodes.Get(planned.Name), now)}, nil
+}
+
+// controlPlaneRefusal returns why no remediation of a control plane node, as it was read live, may begin:
+// for the cache it was no such node, so it has no slot (spec 12.2), or it was not Ready, so the others
+// did not have to make a quorum (spec 12.5).
+func (p *preflight) controlPlaneRefusal(planned *remediation.Node, live *corev1.Node) v1alpha1.DecisionReason {
+	if len(planned.Own) > 0 || !remediation.IsControlPlane(live.Labels) {
+		return ""
+	}
+	if !planned.ControlPlane {
+		return v1alpha1.DecidedControlPlaneBusy
+	}
+	if _, err := p.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) && !p.makeQuorumWithout(live.Name, live) {
+		return v1alpha1.DecidedEtcdQuorum
+	}
+	return ""
 }
 
 // refusal returns why a Node, as it is now, forbids what was planned for it: it is constrained,
