@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -113,11 +114,14 @@ func (j *Judge) oldEnough(b beginning, machine *Machine) finding {
 	if !machine.Failed() && machine.Node != "" {
 		return finding{rule: "M14.2"}
 	}
-	rounds := j.rounds[string(machine.Owner)].at(b.rv)
-	switch {
-	case rounds == nil || rounds.Count == 0:
+	// The sync of another MachineHealthCheck may have seen a healthy Machine meanwhile, and forgotten the rounds.
+	seen := j.rounds[string(machine.Owner)].during(b.known, b.rv)
+	last := slices.IndexFunc(seen, func(rounds *Rounds) bool { return rounds != nil && rounds.Count > 0 })
+	if last < 0 {
 		return finding{"M14.4", "a Machine that has failed is deleted, and its owner has no round"}
-	case machine.Created.After(rounds.Last):
+	}
+	rounds := seen[last]
+	if machine.Created.After(rounds.Last) {
 		return finding{"M14.3", "a Machine is deleted that was made after the last round of its owner"}
 	}
 	due := machine.Created.Add(j.backOff.delay(rounds.Count - 1))

@@ -143,3 +143,31 @@ func TestHistoryKept(t *testing.T) {
 		require.Equal(t, tc.broken, broken(historyKept(tc.before, tc.after)), "M16.2 %s", name)
 	}
 }
+
+func TestOldEnough(t *testing.T) {
+	t.Parallel()
+	first, none := &Rounds{Count: 1, Last: at(10)}, (*Rounds)(nil)
+	for name, tc := range map[string]struct {
+		rounds track[Rounds]
+		made   time.Time
+		broken string
+	}{
+		"M14.3 of the last round":                {track[Rounds]{{rv: 1, seen: at(10), object: first}}, at(5), ""},
+		"M14.3 made after it":                    {track[Rounds]{{rv: 1, seen: at(10), object: first}}, at(11), "M14.3"},
+		"M14.4 there was none":                   {nil, at(5), "M14.4"},
+		"M14.4 they were forgotten long ago":     {track[Rounds]{{rv: 1, seen: at(10), object: first}, {rv: 2, seen: at(20), object: none}}, at(5), "M14.4"},
+		"M14.4 another sync forgets them":        {track[Rounds]{{rv: 1, seen: at(10), object: first}, {rv: 2, seen: at(35), object: none}}, at(5), ""},
+		"M14.3 another sync forgets, made later": {track[Rounds]{{rv: 1, seen: at(10), object: first}, {rv: 2, seen: at(35), object: none}}, at(11), "M14.3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := NewJudge(Config{})
+			j.rounds["owner"], j.backOff = tc.rounds, BackOff{Base: 5 * time.Minute, Cap: 20 * time.Minute}
+			found := j.oldEnough(beginning{window: window{known: at(30), rv: 9, at: at(40)}}, &Machine{Owner: "owner", Phase: "Failed", Created: tc.made})
+			require.Equal(t, tc.broken != "", found.text != "", "%v", found)
+			if tc.broken != "" {
+				require.Equal(t, tc.broken, found.rule)
+			}
+		})
+	}
+}
