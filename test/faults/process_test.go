@@ -129,7 +129,7 @@ func (m *killedController) kill(when string) {
 // or when it has carried it out. It does not wait for ever.
 func (m *killedController) killAt(ctx context.Context, n int, carriedOut bool) {
 	killed, over := make(chan struct{}), false
-	var mu sync.Mutex // Of over. A kill that has begun is waited for: who is not yet dead would not be started again.
+	var mu sync.Mutex // Guards over. A kill that has begun has to end first: until then restart takes the controller for alive.
 	m.proxy.OnWrite(func(write int, done bool) bool {
 		mu.Lock()
 		defer mu.Unlock()

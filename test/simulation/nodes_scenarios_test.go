@@ -87,10 +87,10 @@ func TestCreationIsReported(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(c *cluster){
 		"its NodeHealthCheck is deleted": func(c *cluster) { c.server.Delete("user", nhcs, memapi.Key{Name: "blue"}) },
-		"somebody deletes it": func(c *cluster) {
+		"another user deletes it": func(c *cluster) {
 			cr := c.crs()[0]
-			c.server.Modify("somebody", c.of(cr).crs(), keyOf(cr), func(object *unstructured.Unstructured) { object.SetFinalizers([]string{"example.com/unfinished"}) })
-			c.server.Delete("somebody", c.of(cr).crs(), keyOf(cr))
+			c.server.Modify("user", c.of(cr).crs(), keyOf(cr), func(object *unstructured.Unstructured) { object.SetFinalizers([]string{"example.com/unfinished"}) })
+			c.server.Delete("user", c.of(cr).crs(), keyOf(cr))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
