@@ -19,44 +19,34 @@ import (
 
 // Actions returns the events of what this sync has done: of each CR that was created, after the
 // detection of its node unless that was reported, and of each deletion request (spec 19.1). They do
-// not wait for the status: no later sync may know of it, or there may be none.
-func (r *Report) Actions() []Event {
+// not wait for the status: no later sync may know of it, or there may be none. With them it returns
+// what has been reported from then on.
+func (r *Report) Actions() ([]Event, Reported) {
 	var all []Event
+	var created []types.UID
+	var detected []string
 	for i, result := range r.in.Results {
 		node := result.Plan.Node
 		if cr := result.Outcome.NewCR(); cr != nil {
 			if r.detectedNow(i) {
 				all = append(all, detectedUnhealthy(node))
+				detected = append(detected, node.Name)
 			}
 			if r.createdUnreported(i, cr) {
 				all = append(all, remediationCreated(node, cr.Kind))
 			}
+			created = append(created, cr.UID)
 		}
 		for _, cr := range result.Outcome.Deleted {
 			all = append(all, remediationRemoved(node, cr))
 		}
 	}
-	return all
-}
-
-// Acted returns what has been reported once Actions is.
-func (r *Report) Acted() Reported {
-	var created []types.UID
-	var detected []string
-	for i, result := range r.in.Results {
-		if cr := result.Outcome.NewCR(); cr != nil {
-			created = append(created, cr.UID)
-			if r.detectedNow(i) {
-				detected = append(detected, result.Plan.Node.Name)
-			}
-		}
-	}
-	acted := r.in.Before.Reported
+	reported := r.in.Before.Reported
 	if len(created) > 0 {
-		acted.created = acted.created.Clone().Insert(created...)
-		acted.detected = slices.Sorted(slices.Values(slices.Concat(acted.detected, detected)))
+		reported.created = reported.created.Clone().Insert(created...)
+		reported.detected = slices.Sorted(slices.Values(slices.Concat(reported.detected, detected)))
 	}
-	return acted
+	return all, reported
 }
 
 // detectedNow reports whether it is yet to be reported that the node of a result is unhealthy.

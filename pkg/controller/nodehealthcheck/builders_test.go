@@ -267,7 +267,8 @@ func (s *story) sync(parts ...part) []string {
 			s.state.deletionRequested[cr.UID] = true // As Controller.remember does.
 		}
 	}
-	all := append(r.Actions(), r.Transitions()...)
+	all, _ := r.Actions()
+	all = append(all, r.Transitions()...)
 	s.metrics.initialize(r.nhc)
 	s.metrics.countOutcomes(r.nhc.Name, r.results)
 	s.metrics.update(r)

@@ -30,7 +30,8 @@ func (s *story) logged(t *testing.T, verbosity int, parts ...part) []string {
 		plans = append(plans, *result.Plan)
 	}
 	logSync(ctx, r.snapshot, r.Result, plans)
-	logEvents(ctx, r.Actions())
+	actions, _ := r.Actions()
+	logEvents(ctx, actions)
 	r.logTransitions(ctx, r.Transitions())
 	r.logDecisions(ctx)
 	s.sync(parts...)

@@ -72,10 +72,10 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Resu
 
 // reportActions reports what was done by events and logs.
 func (c *Controller) reportActions(ctx context.Context, r *syncResult) {
-	actions := r.Actions()
+	actions, reported := r.Actions()
 	c.events.record(r.nhc, actions)
 	logEvents(ctx, actions)
-	r.state.reported = r.Acted()
+	r.state.reported = reported
 }
 
 // recheck returns the next instant at which time alone changes a verdict or a plan, makes a

@@ -135,7 +135,7 @@ func TestRemovedOfDeletedNode(t *testing.T) {
 	s, cr := begun(t), testCR("n", "1")
 	s.sync(sick("n", created(cr)))
 	r := s.result(sick("n", nodeDeleted, own(cr), deleted(cr)))
-	removals := r.Actions()
+	removals, _ := r.Actions()
 	require.Len(t, removals, 1)
 	require.True(t, removals[0].Node.Constraints.NodeDeleted, "19.1: a deleted Node gets none, the NodeHealthCheck does")
 	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")
