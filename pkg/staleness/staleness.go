@@ -67,6 +67,9 @@ func (t *Tracker) Wrote(owner string, resource schema.GroupResource, version str
 // Check returns an *Error for each store that is behind what owner has written, the
 // latest write first, and forgets the writes if there is none. A resource without a store
 // is watched no longer, or cannot be: there is nothing to wait for.
+//
+// Read what the sync goes by after the call: what was read before may be older than what
+// the stores were found to have.
 func (t *Tracker) Check(owner string, storeOf func(schema.GroupResource) (Store, bool)) []*Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

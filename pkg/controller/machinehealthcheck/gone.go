@@ -29,11 +29,9 @@ import (
 )
 
 // end deletes what a MachineHealthCheck that is gone has left, and forgets it (spec M3.5). Garbage
-// collection would keep the CRs for as long as their Machines. It returns when to look again.
+// collection would keep the CRs for as long as their Machines. The caches have to show what was written
+// for it: CRs that none shows would be left. It returns when to look again.
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
-	if err := c.caughtUp(key); err != nil {
-		return time.Time{}, err // CRs that no cache shows would be left.
-	}
 	if c.Active() {
 		failed := c.deleteLeftCRs(ctx, key)
 		recheck, err = c.endLeases(ctx, key)

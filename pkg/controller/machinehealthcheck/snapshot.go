@@ -56,13 +56,9 @@ type snapshot struct {
 }
 
 // snapshot observes a MachineHealthCheck at the instant now. The error is watches.ErrPending if
-// something that the decision depends on has not been read yet, a *watches.ForbiddenError if it may
-// not be read, and a *staleness.Error if a cache does not show yet what the last sync has written.
+// something that the decision depends on has not been read yet, and a *watches.ForbiddenError if it
+// may not be read.
 func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthCheck, now time.Time) (*snapshot, error) {
-	key := keyOf(check)
-	if err := c.caughtUp(key); err != nil {
-		return nil, err
-	}
 	if err := c.Budgets.Ready(); err != nil {
 		return nil, err
 	}
@@ -99,16 +95,20 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	return s, c.observeHeldLeases(s)
 }
 
-// caughtUp returns a *staleness.Error as long as a cache does not show what was written for a
-// MachineHealthCheck, but for not too long.
-func (c *Controller) caughtUp(key cache.ObjectName) error {
+// caughtUp returns the MachineHealthCheck that the cache has once all caches show what was written
+// for it, nil if there is none. The error is a *staleness.Error until then, but for not too long.
+func (c *Controller) caughtUp(key cache.ObjectName) (*v1beta1.MachineHealthCheck, error) {
 	if behind := c.writes.Check(key.String(), c.storeOf); len(behind) > 0 {
 		if c.Clock.Since(behind[0].Since) < staleMax {
-			return behind[0]
+			return nil, behind[0]
 		}
 		c.writes.Forget(key.String())
 	}
-	return nil
+	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name) // After Check.
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // nil is the answer
+	}
+	return check, err
 }
 
 // ownerOf returns a MachineHealthCheck as owner.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -96,12 +95,14 @@ func (s *checkState) pruneRequests(machines map[string]*machinehealth.Machine, c
 // if nothing changes; zero means never.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	now := c.Clock.Now()
-	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
+	check, err := c.caughtUp(key)
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case check == nil:
 		return c.end(ctx, key)
-	}
-	if err != nil || !c.Active() {
-		return time.Time{}, err // What is running stays as it is, and nothing is written (spec M4.2).
+	case !c.Active():
+		return time.Time{}, nil // What is running stays as it is, and nothing is written (spec M4.2).
 	}
 	defer func() { c.metrics.measure(key, c.Clock.Since(now)) }()
 	if err := c.endFormer(ctx, check); err != nil {

@@ -14,7 +14,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -66,14 +65,8 @@ type snapshot struct {
 // watches.ErrPending if something that the decision depends on has not been read yet, and a
 // *staleness.Error if a cache does not show yet what the last sync has written.
 func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (*snapshot, error) {
-	nhc, err := c.nhcs.Get(name)
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // nil is the answer
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading NodeHealthCheck %s: %w", name, err)
-	}
-	if nhc, err = c.caughtUp(ctx, nhc); err != nil {
+	nhc, err := c.caughtUp(ctx, name)
+	if err != nil || nhc == nil {
 		return nil, err
 	}
 	if err := c.budgets.Ready(); err != nil {

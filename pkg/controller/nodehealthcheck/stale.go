@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -36,16 +37,22 @@ const liveAfter = 30 * time.Second
 var errUnseenSpec = errors.New("the NodeHealthCheck has changed, and its watch has not reported it yet")
 
 // caughtUp returns the NodeHealthCheck that the cache has once all caches show what its
-// last sync has written. The error is a *staleness.Error until then. A cache that takes
-// too long is not waited for any more: what it lacks is read live.
-func (c *Controller) caughtUp(ctx context.Context, nhc *v1alpha1.NodeHealthCheck) (*v1alpha1.NodeHealthCheck, error) {
-	c.liveLeases.Delete(nhc.Name)
-	behind := c.writes.Check(nhc.Name, c.storeOf)
+// last sync has written, nil if there is none. The error is a *staleness.Error until then.
+// A cache that takes too long is not waited for any more: what it lacks is read live.
+func (c *Controller) caughtUp(ctx context.Context, name string) (*v1alpha1.NodeHealthCheck, error) {
+	c.liveLeases.Delete(name)
+	behind := c.writes.Check(name, c.storeOf)
+	nhc, err := c.nhcs.Get(name) // After Check.
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // nil is the answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading NodeHealthCheck %s: %w", name, err)
+	}
 	if len(behind) > 0 && c.clock.Since(behind[0].Since) < liveAfter {
 		return nil, behind[0]
 	}
 	for _, stale := range behind {
-		var err error
 		klog.FromContext(ctx).V(2).Info("Reading live what a cache does not show", "cause", stale.Error())
 		switch stale.Resource {
 		case nhcResource:

@@ -25,6 +25,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
+	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -116,14 +117,41 @@ func TestCacheStaysBehind(t *testing.T) {
 
 				c.writes.Wrote(nhc.Name, tc.resource, "100", c.clock.Now())
 				time.Sleep(liveAfter - 1)
-				_, err = c.caughtUp(t.Context(), nhc)
+				_, err = c.caughtUp(t.Context(), nhc.Name)
 				require.IsType(t, &staleness.Error{}, err)
 				time.Sleep(time.Nanosecond)
-				got, err := c.caughtUp(t.Context(), nhc)
+				got, err := c.caughtUp(t.Context(), nhc.Name)
 				tc.check(t, c, got, err)
 			})
 		})
 	}
+}
+
+// TestCacheCatchesUpDuringTheCheck: a sync never goes by a NodeHealthCheck that is older than what its
+// caches were found to show (spec P5).
+func TestCacheCatchesUpDuringTheCheck(t *testing.T) {
+	t.Parallel()
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	require.NoError(t, store.Add(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.ResourceVersion = "10" })))
+	written := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.ResourceVersion = "100" })
+	c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(store), nhcStore: catchingUp{store, written}, clock: clock.RealClock{}}
+	c.writes.Wrote(written.Name, nhcResource, written.ResourceVersion, c.clock.Now())
+	nhc, err := c.caughtUp(t.Context(), written.Name)
+	require.NoError(t, err)
+	require.Equal(t, written.ResourceVersion, nhc.ResourceVersion)
+}
+
+// catchingUp gets the event of an object at the moment when somebody asks how far it is.
+type catchingUp struct {
+	cache.Store
+	obj *v1alpha1.NodeHealthCheck
+}
+
+func (s catchingUp) LastStoreSyncResourceVersion() string {
+	if err := s.Update(s.obj); err != nil {
+		panic(err)
+	}
+	return s.obj.ResourceVersion
 }
 
 var errOutOfOrder = errors.New("out of order")

@@ -81,16 +81,16 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	if err != nil {
 		return nil //nolint:nilerr // When it can be read again, everything is evaluated.
 	}
-	obj, exists, err := indexer.GetByKey(name)
-	if err != nil || !exists {
-		return err
-	}
 	now := c.Clock.Now()
 	if behind := c.writes.Check(name, c.storeOf); len(behind) > 0 {
 		if c.Clock.Since(behind[0].Since) < staleMax {
 			return behind[0]
 		}
 		c.writes.Forget(name)
+	}
+	obj, exists, err := indexer.GetByKey(name) // After Check.
+	if err != nil || !exists {
+		return err
 	}
 	stored := &obj.(*parsed).RemediationBudget
 	before := &stored.Status

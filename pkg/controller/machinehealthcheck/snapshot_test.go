@@ -1,0 +1,46 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	machinelisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/machine/v1beta1"
+)
+
+// TestCacheCatchesUpDuringTheCheck: a sync never goes by a MachineHealthCheck that is older than
+// what its caches were found to show.
+func TestCacheCatchesUpDuringTheCheck(t *testing.T) {
+	t.Parallel()
+	at := func(version string) *v1beta1.MachineHealthCheck {
+		return &v1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "workers", ResourceVersion: version}}
+	}
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	require.NoError(t, store.Add(at("10")))
+	c := &Controller{Config: Config{Clock: clock.RealClock{}}, checks: machinelisters.NewMachineHealthCheckLister(store), checkStore: catchingUp{store, at("100")}}
+	key := keyOf(at("100"))
+	c.writes.Wrote(key.String(), checkResource, "100", c.Clock.Now())
+	check, err := c.caughtUp(key)
+	require.NoError(t, err)
+	require.Equal(t, "100", check.ResourceVersion)
+}
+
+// catchingUp gets the event of an object at the moment when somebody asks how far it is.
+type catchingUp struct {
+	cache.Store
+	check *v1beta1.MachineHealthCheck
+}
+
+func (s catchingUp) LastStoreSyncResourceVersion() string {
+	if err := s.Update(s.check); err != nil {
+		panic(err)
+	}
+	return s.check.ResourceVersion
+}
