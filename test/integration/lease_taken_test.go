@@ -81,8 +81,9 @@ func TestLeaseTaken(t *testing.T) {
 		s := newScenario(t, sharedCluster(t))
 		s.createNodes("a")
 		s.createNHC()
-		s.createNodeLease("a", func(spec *coordinationv1.LeaseSpec) { spec.LeaseDurationSeconds = new(int32(65)) })
+		s.createNodeLease("a", func(spec *coordinationv1.LeaseSpec) { spec.LeaseDurationSeconds = new(int32(80)) }) // Of which 60 s are over.
 		s.fail("a")
+		s.eventuallyEvent("RemediationSkipped", s.leaseTaken("a"))
 		cr := s.eventuallyCR("a")
 		lease := s.nodeLease("a")
 		s.requireLease(lease, "a", 660*time.Second, 4)
