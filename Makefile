@@ -143,7 +143,7 @@ build-race: c-compiler
 test-integration: localkube build-race _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel 20 $(TEST_FLAGS) ./test/integration $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
+		-count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel 28 $(TEST_FLAGS) ./test/integration $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
 
 # The release that TestRollingUpdate updates from. As long as there is none, a commit stands in for it.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo aae2e14)

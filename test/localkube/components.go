@@ -39,8 +39,8 @@ const (
 	// components get SIGTERM at once, and the API server without etcd takes all of it.
 	componentGrace = 5 * time.Second
 
-	// moreMemory is not what tests are short of: a seventh less CPU.
-	moreMemory = "GOGC=300"
+	// moreMemory is not what tests are short of: a fifth less CPU.
+	moreMemory = "GOGC=600"
 )
 
 // startComponent starts a component that is part of the localkube executable, or is beside it.
