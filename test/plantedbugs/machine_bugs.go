@@ -77,7 +77,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "it writes although another controller does", rule: "M4.2", file: inMachineController + "sync.go",
-		old: "	if err != nil || !c.Active() {\n		return time.Time{}, err", new: "	if err != nil {\n		return time.Time{}, err",
+		old: "	case !c.Active():\n", new: "	case false:\n",
 	},
 	{
 		name: "the laxest of several thresholds counts", rule: "M7.4", file: inMachineController + "others.go",
