@@ -92,7 +92,7 @@ func newMember(ctx context.Context) (*member, error) {
 	}
 	m := &member{cluster: c}
 	if m.metadata, err = metadata.NewForConfig(c.AdminConfig()); err == nil {
-		m.initial, err = m.snapshot(ctx, nil)
+		m.initial, err = m.snapshot(ctx, nil, nil)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.stop())

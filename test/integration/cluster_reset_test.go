@@ -63,13 +63,25 @@ type snapshot map[objectKey]*unstructured.Unstructured
 
 // snapshot reads the cluster. What a test has added has metadata only, unless it is a kind: to read
 // everything as a whole, again and again, would cost more than most tests. Nor is anything read again
-// that is in an earlier snapshot, in the same version.
-func (m *member) snapshot(ctx context.Context, earlier snapshot) (snapshot, error) {
+// that is in an earlier snapshot, in the same version. Resources without a key in only are not read
+// at all, but for the kinds: they are as they were. Without only, everything is read.
+func (m *member) snapshot(ctx context.Context, earlier snapshot, only []objectKey) (snapshot, error) {
+	isRead := func(resource schema.GroupVersionResource) bool {
+		return len(only) == 0 || resource == crdResource || slices.ContainsFunc(only, func(key objectKey) bool { return key.resource == resource })
+	}
 	found := snapshot{}
+	for key, object := range earlier {
+		if !isRead(key.resource) {
+			found[key] = object
+		}
+	}
 	if err := m.read(ctx, crdResource, earlier, found); err != nil {
 		return nil, err
 	}
 	for _, resource := range slices.Concat(admissionResources, found.customResources(), otherResources, []schema.GroupVersionResource{namespaceResource}) {
+		if !isRead(resource) {
+			continue
+		}
 		if err := m.read(ctx, resource, earlier, found); err != nil && !apierrors.IsNotFound(err) { // A kind that has just gone.
 			return nil, err
 		}
@@ -147,19 +159,21 @@ func (m *member) reset(ctx context.Context) error {
 	if err := m.ForgetProcesses(); err != nil {
 		return err
 	}
-	// More than once: CRDs come after their objects, and roles are aggregated a moment later.
+	// More than once: CRDs come after their objects, and roles are aggregated later, up to a minute if
+	// the API server was away. Everything is read at the beginning and at the end only.
 	current := m.initial
-	var left []string
+	var left []objectKey
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 300*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		read, err := m.snapshot(ctx, current)
+		isWhole := len(left) == 0
+		read, err := m.snapshot(ctx, current, left)
 		if err != nil {
 			last = err
 			return false, nil //nolint:nilerr // Tried again. The end reports the last one.
 		}
 		current = read
 		left, last = m.restore(ctx, current)
-		return len(left) == 0 && last == nil, nil
+		return isWhole && len(left) == 0 && last == nil, nil
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: not restored are %v", err, left), last)
@@ -170,12 +184,12 @@ func (m *member) reset(ctx context.Context) error {
 // restore makes one step from the current to the initial state, and returns what had to
 // be done. Custom resources come after what may refuse their deletion. Kinds are removed in
 // a later step than their last object: the API server takes seconds to remove one that has any.
-func (m *member) restore(ctx context.Context, current snapshot) (done []string, err error) {
+func (m *member) restore(ctx context.Context, current snapshot) (done []objectKey, err error) {
 	var errs []error
 	removeAll := func(which func(schema.GroupVersionResource) bool) {
 		for key, object := range current {
 			if _, keep := m.initial[key]; !keep && which(key.resource) {
-				done = append(done, key.resource.Resource+" "+key.namespace+"/"+key.name)
+				done = append(done, key)
 				errs = append(errs, m.remove(ctx, key, object))
 			}
 		}
@@ -191,7 +205,7 @@ func (m *member) restore(ctx context.Context, current snapshot) (done []string, 
 	}
 	for key, want := range m.initial {
 		if object := current[key]; !equivalent(want, object) {
-			done = append(done, "changed "+key.resource.Resource+" "+key.namespace+"/"+key.name)
+			done = append(done, key)
 			errs = append(errs, m.recreate(ctx, key, want, object))
 		}
 	}

@@ -8,9 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,14 +44,19 @@ func TestMain(m *testing.M) {
 // and checks the rules after every step. Then nothing goes wrong any more, and all that is
 // due has to be done: first with the nodes as they are, then with all nodes healthy.
 func TestSimulation(t *testing.T) {
-	const groups = 4
+	var last atomic.Int64 // The last seed that a worker has taken.
+	last.Store(int64(*first) - 1)
 	var mu sync.Mutex
 	total := map[string]int{}
-	t.Run("seeds", func(t *testing.T) {
-		for group := range groups {
-			t.Run(fmt.Sprintf("group %d", group), func(t *testing.T) {
+	t.Run("seeds", func(all *testing.T) {
+		for worker := range runtime.GOMAXPROCS(0) {
+			all.Run(fmt.Sprintf("worker %d", worker), func(t *testing.T) {
 				t.Parallel()
-				for seed := *first + group; seed < *first+*seeds && (*goOn || !t.Failed()); seed += groups {
+				for *goOn || !all.Failed() {
+					seed := last.Add(1)
+					if seed >= int64(*first+*seeds) {
+						return
+					}
 					t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 						seen := simulate(t, uint64(seed))
 						mu.Lock()
