@@ -28,6 +28,7 @@ import (
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
+	t.Cleanup(func() { require.NoError(t, c.RestartControllerManager(), "or the next test would wait for it") })
 
 	// The API server cannot read the objects of one kind. This comes first: after an
 	// outage of everything, other controllers are slow to follow.

@@ -15,6 +15,31 @@ import (
 // startControllers starts kube-controller-manager and kwok, and returns when the
 // controllers have done their first work.
 func (c *ControlPlane) startControllers(ctx context.Context) error {
+	if err := c.startControllerManager(); err != nil {
+		return err
+	}
+	if err := c.startKwok(); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(c.AdminConfig())
+	if err != nil {
+		return err
+	}
+	return c.waitFor(ctx, c.controllerManager, "its first ServiceAccount", func(ctx context.Context) error {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+}
+
+// RestartControllerManager stops and starts kube-controller-manager. After an outage of the API server it
+// takes up to a minute to watch everything again, a new one does so at once. It has not done its first
+// work when RestartControllerManager returns.
+func (c *ControlPlane) RestartControllerManager() error {
+	c.stopComponent(c.controllerManager)
+	return c.startControllerManager()
+}
+
+func (c *ControlPlane) startControllerManager() error {
 	kubeconfig, err := c.kubeconfigOf(c.identities.controllerManager)
 	if err != nil {
 		return err
@@ -35,7 +60,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 	if c.opts.PodAdmission {
 		controllers = append(controllers, "deployment-controller", "replicaset-controller", "resourcequota-controller")
 	}
-	manager, err := c.startComponent(controllerManagerName,
+	c.controllerManager, err = c.startComponent(controllerManagerName,
 		"--kubeconfig="+kubeconfig,
 		"--controllers="+strings.Join(controllers, ","),
 		"--use-service-account-credentials",
@@ -48,20 +73,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		"--node-monitor-period=1s",
 		"--profiling=false",
 	)
-	if err != nil {
-		return err
-	}
-	if err := c.startKwok(); err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(c.AdminConfig())
-	if err != nil {
-		return err
-	}
-	return c.waitFor(ctx, manager, "its first ServiceAccount", func(ctx context.Context) error {
-		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
-		return err
-	})
+	return err
 }
 
 func (c *ControlPlane) startKwok() error {

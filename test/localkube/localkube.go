@@ -63,6 +63,7 @@ type ControlPlane struct {
 	port               int
 	servingCertificate []byte
 	audit              auditReader
+	controllerManager  *Process
 
 	mu         sync.Mutex
 	components []*Process      // Those not expected to end, in the order of their start.

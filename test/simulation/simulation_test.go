@@ -37,7 +37,8 @@ var (
 func TestMain(m *testing.M) {
 	// The default handler sleeps, by a clock that all simulations share.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1] //nolint:reassign // It is there to be changed.
-	debug.SetGCPercent(400) // A simulation needs little memory, but much of it for a moment only.
+	// A simulation needs little memory, but much of it for a moment only: a third less CPU.
+	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }
 
