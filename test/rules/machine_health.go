@@ -111,10 +111,12 @@ func (h *history) targets(m *MHC, w window) (c machineCounts) {
 	return c
 }
 
-// ownOf reports whether a MachineHealthCheck had an own CR for a Machine all the time.
+// ownOf reports whether a MachineHealthCheck had an own CR for a Machine all the time, of which every
+// process knew.
 func (h *history) ownOf(mhc string, machine *Machine, w window) bool {
+	then := &snapshot{history: h, rv: w.rv, now: w.at}
 	for key := range h.crsOfMachine[machine.Key()] {
-		if all(h.crs[key].during(w.known, w.rv), func(cr *CR) bool { return cr != nil && cr.CheckedBy(mhc) }) {
+		if all(h.crs[key].during(w.known, w.rv), func(cr *CR) bool { return cr != nil && cr.CheckedBy(mhc) && !then.stale(cr) }) {
 			return true
 		}
 	}

@@ -143,11 +143,18 @@ func (p *snapshot) slotTaken(node string) bool {
 	return p.activity.activeAt(p.rv, p.now) && p.machineTakesSlotFrom(node)
 }
 
-// othersCR reports whether somebody else has a CR for the node, or with a name that ours may
-// need (spec 11.4).
+// othersCR reports whether somebody else has a CR for the node, or somebody, for whatever node, one with
+// a name that ours may need (spec 11.4).
 func (p *snapshot) othersCR(node, nhc string) bool {
 	for _, versions := range p.crs {
-		if cr := versions.at(p.rv); cr != nil && !cr.OwnedBy(nhc) && (cr.Node == node || cr.Name == node || strings.HasPrefix(cr.Name, node+"-")) {
+		cr := versions.at(p.rv)
+		switch {
+		case cr == nil:
+		case cr.OwnedBy(nhc):
+			if cr.Name == node && cr.Node != node {
+				return true
+			}
+		case cr.Node == node || cr.Name == node || strings.HasPrefix(cr.Name, node+"-"):
 			return true
 		}
 	}

@@ -231,6 +231,12 @@ func TestSettledRemediation(t *testing.T) {
 	failed := newCR("n", "Reboot", "one", func(cr *CR) { cr.Succeeded = "False" })
 	atWork := newCR("n", "Reboot", "one", func(cr *CR) { cr.Created = at(50) })
 	second := newCR("n", "Reboot", "two", func(cr *CR) { cr.Created = at(50) })
+	namesake := newCR("m", "Reboot", "one", func(cr *CR) { cr.Created, cr.Name = at(50), "n" })
+	nameTaken := func(s *fixture) {
+		notHealthy(s)
+		s.node(past, failedNode("m"))
+		s.cr(past, namesake)
+	}
 	leased := func(setup func(*fixture), renewed float64) func(*fixture) {
 		return func(s *fixture) {
 			setup(s)
@@ -246,6 +252,7 @@ func TestSettledRemediation(t *testing.T) {
 		"14.3 lease taken":        {func(s *fixture) { notHealthy(s); s.lease(past, newLease("n", "other", at(99), time.Minute)) }, healthCheck(stated(1, 0, entry("n"))), nil},
 		"14.4 lease not valid":    {func(s *fixture) { notHealthy(s); s.lease(past, newLease("n", "other", at(9), time.Minute)) }, healthCheck(stated(1, 0, entry("n"))), []string{"P12"}},
 		"11.4 a foreign CR":       {remediated(newCR("n", "Reboot", "one", foreign)), healthCheck(stated(1, 0, entry("n"))), nil},
+		"11.4 its name is taken":  {nameTaken, healthCheck(stated(2, 0, entry("m", namesake), entry("n"))), nil},
 		"12.2 slot taken":         {slotTaken, healthCheck(stated(1, 0, entry("n"))), nil},
 		"13.3 at work":            {remediated(atWork), healthCheck(escalating, stated(1, 0, entry("n", atWork))), nil},
 		"13.3 a step is due":      {remediated(over), healthCheck(escalating, stated(1, 0, entry("n", over))), []string{"13.3"}},
