@@ -84,8 +84,9 @@ func (e *Executor) Execute(ctx context.Context, owner object.Owner, plan *remedi
 // pendingOutcome is the outcome of the actions so far. The first result counts.
 type pendingOutcome struct {
 	remediation.Outcome
-	// lease is the lease as it was written, nil if it was not.
-	lease *coordinationv1.Lease
+	// leases are those that were written, as they are now, by name: that of the node, and the one that
+	// counts rounds (spec M14.4).
+	leases map[string]*coordinationv1.Lease
 	// machineVersion is the resourceVersion at which the Machine was confirmed.
 	machineVersion string
 }
@@ -102,6 +103,13 @@ func (o *pendingOutcome) timedOut(cr *object.CR, at time.Time) {
 		o.TimedOut = map[types.UID]time.Time{}
 	}
 	o.TimedOut[cr.UID] = at
+}
+
+func (o *pendingOutcome) wroteLease(lease *coordinationv1.Lease) {
+	if o.leases == nil {
+		o.leases = map[string]*coordinationv1.Lease{}
+	}
+	o.leases[lease.Name] = lease
 }
 
 func (o *pendingOutcome) fail(err error) { o.Err = errors.Join(o.Err, err) }
