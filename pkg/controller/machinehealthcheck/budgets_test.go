@@ -4,14 +4,41 @@
 package machinehealthcheck
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
+
+// TestMayHaveBegun tells what a budget and the control plane slot have to count from what certainly was not tried.
+func TestMayHaveBegun(t *testing.T) {
+	t.Parallel()
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machinehealthchecks"}, "west", errors.New("it has changed"))
+	for name, tc := range map[string]struct {
+		outcome remediation.Outcome
+		want    bool
+	}{
+		"nothing failed":                 {remediation.Outcome{Result: remediation.Deferred}, false},
+		"P5 the answer is lost":          {remediation.Outcome{Result: remediation.Unknown}, true},
+		"P5 the request failed":          {remediation.Outcome{Result: remediation.Failed, Err: errors.New("timeout")}, true},
+		"the request was forbidden":      {remediation.Outcome{Result: remediation.Failed, Err: apierrors.NewForbidden(schema.GroupResource{}, "m", nil)}, false},
+		"B3.2 it could not be announced": {remediation.Outcome{Result: remediation.Failed, Err: fmt.Errorf("%w: %w", errNotAnnounced, conflict)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, mayHaveBegun(&tc.outcome))
+		})
+	}
+}
 
 // TestUnderwayRetained: of a MachineHealthCheck that is gone, only what has a CR is still underway.
 func TestUnderwayRetained(t *testing.T) {
