@@ -28,6 +28,10 @@ var machineBugs = []bug{
 		old: "	count := min(rounds.Count, math.MaxInt32-1) + 1\n", new: "	count := max(1, min(rounds.Count, math.MaxInt32-1))\n",
 	},
 	{
+		name: "the rounds are released in place of the lease of the Node", rule: "M14.3", file: inPlan + "execute/lease.go", unit: inPlan + "execute",
+		old: "	if written := outcome.leases[lease.Name]; written != nil {\n", new: "	for _, written := range outcome.leases {\n",
+	},
+	{
 		name: "a paused MachineHealthCheck remediates", rule: "M9.1", file: inMachines + "plan.go", unit: inMachines,
 		old: "		{p.Criteria.Paused, v1alpha1.DecidedPaused},\n", new: "",
 	},
