@@ -114,13 +114,26 @@ func (h *history) occupants(w window) (keys []string) {
 	return keys
 }
 
+// takesItself reports whether a Machine takes the slot itself, or another one does that names the same Node: a
+// Node takes it only once.
+func (j *Judge) takesItself(b beginning, machine *Machine) bool {
+	if takesSlot(machine, machine.Node != "" && !existed(j.nodes[machine.Node].during(b.known, b.rv))) {
+		return true
+	}
+	return slices.ContainsFunc(j.machinesNaming(machine.Node, b.known, b.rv), func(key string) bool {
+		return some(j.machines[key].during(b.known, b.rv-1), func(other *Machine) bool {
+			return other != nil && other.Node == machine.Node && takesSlot(other, false)
+		})
+	})
+}
+
 // machineSlotFree judges that no other control plane Machine or node was under remediation when
 // that of a control plane Machine began (spec M13.1). One that takes the slot itself may go on.
 func (j *Judge) machineSlotFree(b beginning, machine *Machine) finding {
 	if !j.controlPlaneMachine(machine, b.window) {
 		return finding{rule: "M13.1"}
 	}
-	own := takesSlot(machine, machine.Node != "" && !existed(j.nodes[machine.Node].during(b.known, b.rv)))
+	own := j.takesItself(b, machine)
 	for _, key := range j.occupants(b.window) {
 		other := j.lastMachine(key, b.rv-1)
 		if other.UID == machine.UID || (other.Node != "" && other.Node == machine.Node) {
@@ -165,7 +178,7 @@ func (j *Judge) machineSlotNotKept(b beginning, machine *Machine) finding {
 	if !j.controlPlaneMachine(machine, b.window) {
 		return finding{rule: "M13.4"}
 	}
-	own := takesSlot(machine, machine.Node != "" && !existed(j.nodes[machine.Node].during(b.known, b.rv)))
+	own := j.takesItself(b, machine)
 	kept := slices.DeleteFunc(j.keptSlot(b.window), func(name string) bool {
 		return name == slotName(machine) || (own && slotName(machine) < name)
 	})
