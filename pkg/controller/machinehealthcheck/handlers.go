@@ -272,6 +272,9 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 	}
 	for _, one := range concerned {
 		c.Budgets.NodeChanged(slotName(one))
+		if holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(c.lease(object.LeaseName(one.Node)))); held {
+			c.enqueueOwners([]string{holder}) // It keeps the lease until the remediation has ended, also if it is gone.
+		}
 	}
 	c.enqueue(c.selecting(concerned...)...)
 	c.enqueue(c.awaited.concernedBy(machine)...)
@@ -284,9 +287,6 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(machine.Namespace, machine.Name).String()); err == nil && exists {
 			c.enqueue(ownersOf(obj.(*object.CR))...) // It may have left the selector.
 		}
-	}
-	if holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node)))); held {
-		c.enqueueOwners([]string{holder}) // It keeps the lease until the remediation has ended.
 	}
 	if old == nil || old.Node != machine.Node || !maps.Equal(old.Labels, machine.Labels) {
 		c.claimsChanged()
