@@ -41,10 +41,9 @@ func onlyBudgetStatus(before, after *unstructured.Unstructured) finding {
 	return finding{rule: "B5.2"}
 }
 
-// writeInterval is the shortest time between two writes of a status (spec B5.2), less what the first one may
-// be put off for a cache that is behind, and what the two requests may take longer or shorter. The
-// evaluations are a second apart.
-const writeInterval = 850 * time.Millisecond
+// writeInterval is the shortest time between two writes of a status (spec B5.2), less what the two
+// requests may take longer or shorter.
+const writeInterval = 950 * time.Millisecond
 
 // notTooSoon judges that a process writes the status at most once per second (spec B5.2).
 func (j *Judge) notTooSoon(event Change, by *Request) finding {

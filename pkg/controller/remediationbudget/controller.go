@@ -102,7 +102,7 @@ type Controller struct {
 	// changes are the nodes that are not observed yet. allChanged means that none is: then it is empty.
 	changes    sets.Set[string]
 	allChanged bool
-	// evaluated is when the budgets were evaluated last.
+	// evaluated is when the budgets were evaluated, or a status was written, last.
 	evaluated time.Time
 }
 

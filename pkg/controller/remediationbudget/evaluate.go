@@ -108,6 +108,7 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 		return fmt.Errorf("updating status: %w", err)
 	}
 	c.writes.Wrote(name, budgetResource, written, now)
+	c.putOffEvaluation()
 	c.mu.Lock()
 	c.written.Insert(name)
 	c.mu.Unlock()
@@ -117,6 +118,14 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 		c.Recorder.Eventf(regarding, nil, event.Type, event.Reason, event.Reason, "%s", event.Note)
 	}
 	return nil
+}
+
+// putOffEvaluation has the next evaluation come no earlier than evaluateInterval from now: a write may be
+// late, as it was repeated or has waited for a cache, and the next one comes with the evaluation.
+func (c *Controller) putOffEvaluation() {
+	c.changesMu.Lock()
+	defer c.changesMu.Unlock()
+	c.evaluated = c.Clock.Now()
 }
 
 // updateStatus replaces the status of a budget, if the budget is what the cache has, and returns the
