@@ -100,7 +100,7 @@ demo-scenario:
 
 # The integration tests wait a lot: meanwhile there is time for the unit tests.
 .PHONY: test
-test: ## Run all tests, but for what takes long (six to seven minutes on two cores once everything is built).
+test: ## Run all tests, but for what takes long (six to eight minutes on two cores once everything is built).
 	@$(MAKE) --no-print-directory --jobs=2 test-integration test-unit
 	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
@@ -170,7 +170,7 @@ simulate: ## Simulate the controller in SEEDS random clusters, the first one wit
 		| grep --line-buffered --invert-match -E '^ *(=== |--- PASS)'
 
 .PHONY: planted-bugs
-planted-bugs: ## Require that the tests notice each of the bugs in test/plantedbugs (17 minutes).
+planted-bugs: ## Require that the tests notice each of the bugs in test/plantedbugs (about 20 minutes).
 	go run ./test/plantedbugs $(PLANTED_BUGS_FLAGS)
 
 # The seed of this night: with it a failure can be repeated.

@@ -111,8 +111,8 @@ func (h *history) targets(m *MHC, w window) (c machineCounts) {
 	return c
 }
 
-// ownOf reports whether a MachineHealthCheck had an own CR for a Machine all the time, of which every
-// process knew.
+// ownOf reports whether a MachineHealthCheck had an own CR for a Machine all the time. A CR that a later
+// process cannot know does not count (see stale).
 func (h *history) ownOf(mhc string, machine *Machine, w window) bool {
 	then := &snapshot{history: h, rv: w.rv, now: w.at}
 	for key := range h.crsOfMachine[machine.Key()] {

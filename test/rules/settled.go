@@ -143,8 +143,8 @@ func (p *snapshot) slotTaken(node string) bool {
 	return p.activity.activeAt(p.rv, p.now) && p.machineTakesSlotFrom(node)
 }
 
-// othersCR reports whether somebody else has a CR for the node, or somebody, for whatever node, one with
-// a name that ours may need (spec 11.4).
+// othersCR reports whether a CR of another owner is for the node or has a name that ours may need, or an own
+// CR for another node has the name of this one (spec 11.4).
 func (p *snapshot) othersCR(node, nhc string) bool {
 	for _, versions := range p.crs {
 		cr := versions.at(p.rv)

@@ -282,6 +282,25 @@ func TestLeaseOfAGoneCheck(t *testing.T) {
 	}
 }
 
+// TestLeaseOfANodeThatNoMachineNames: the lease that a MachineHealthCheck has left is released as soon as the Machine
+// does not name the Node any more (spec M10.3).
+func TestLeaseOfANodeThatNoMachineNames(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.fates[m.machine(machine).GetUID()].lingers = time.Hour
+		m.addMHC("east", "a", asItIs)
+		m.fail(machine)
+		m.sleep(inTime)
+		m.server.Delete("user", mhcs, machineKey("east"))
+		m.sleep(inTime)
+		require.NotNil(t, m.lease("worker-0"), "M10.3: it is kept")
+		m.setStatus(machine, func(status map[string]any) { delete(status, "nodeRef") })
+		m.sleep(inTime)
+		require.Nil(t, m.lease("worker-0"), "M10.3: it is released")
+	})
+}
+
 // replaceLeader has the leader die and another process follow.
 func (m *machineAPI) replaceLeader() {
 	m.leader().die(m.ctx)
