@@ -12,6 +12,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // Reported is what events have said, so that they report transitions only.
@@ -42,7 +43,16 @@ func (r *Reported) wasDetected(node string) bool {
 // RecallReported returns what events have said as far as a status shows it, as after a
 // restart.
 func RecallReported(status *v1alpha1.NodeHealthCheckStatus) Reported {
-	return Reported{failed: failedIn(status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()}
+	return Reported{created: sets.New[types.UID](), failed: failedIn(status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()}
+}
+
+// WithCreated returns what events have said, with the creation of these CRs.
+func (r Reported) WithCreated(crs []*object.CR) Reported {
+	r.created = r.created.Clone()
+	for _, cr := range crs {
+		r.created.Insert(cr.UID)
+	}
+	return r
 }
 
 // Failed reports whether the failure of a CR was reported.

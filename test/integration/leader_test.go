@@ -97,8 +97,8 @@ func TestLeader(t *testing.T) {
 			require.Equal(t, uids[name], s.cr(name).GetUID())
 		}
 		require.Empty(t, c.audited(t, func(r localkube.Request) bool { return r.User == replicaUser("alpha") && r.Time.After(ended) }))
-		for _, name := range []string{"b", "g"} {
-			s.eventually("the event about the node "+name, func() bool { return len(s.eventsAbout("Node", s.node(name), "RemediationCreated")) == 1 })
+		for node, times := range created {
+			s.eventually("one event for each remediation of "+node, func() bool { return len(s.eventsAbout("Node", node, "RemediationCreated")) == times })
 		}
 		requireRunning(t, beta)
 	})

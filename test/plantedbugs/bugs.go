@@ -189,7 +189,7 @@ var bugs = []bug{
 	// Reports.
 	{
 		name: "events are recorded twice", rule: "19.1", file: inController + "report.go",
-		old: "	c.events.record(s.nhc, transitions)\n", new: "	c.events.record(s.nhc, transitions)\n	c.events.record(s.nhc, transitions)\n",
+		old: "	c.events.record(r.nhc, transitions)\n", new: "	c.events.record(r.nhc, transitions)\n	c.events.record(r.nhc, transitions)\n",
 	},
 	{
 		name: "no event says what was done", rule: "19.1", file: inController + "report.go",

@@ -247,7 +247,7 @@ func (c *Controller) HasSynced() bool {
 }
 
 // Run reconciles with this many workers. When drain is closed it finishes the
-// running syncs and returns. When ctx is done, which means that another process may
+// running syncs, writes the statuses that were put off and returns. When ctx is done, which means that another process may
 // lead, even the requests under way are broken off. It is called once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
@@ -282,6 +282,7 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 	logger.Info("Stopping")
 	c.queue.ShutDown()
 	wg.Wait()
+	c.publishDeferred(ctx)
 	return nil
 }
 

@@ -5,10 +5,14 @@ package nodehealthcheck
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -63,4 +67,45 @@ func TestDeferStatus(t *testing.T) {
 			require.Equal(t, want, r.deferStatus(tc.last))
 		})
 	}
+}
+
+// TestStopPublishesDeferred: a status that waits when the controller stops is written, and what it
+// shows is reported: nobody else would know of it (spec 19.1, 22.6).
+func TestStopPublishesDeferred(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStory(t)
+		m, cr := sick("m", own(testCR("m", "1"))), testCR("n", "2")
+		s.sync(m)
+		c, client := statusWriter(s.nhc)
+		recorder := &testRecorder{}
+		c.events, c.metrics = eventReporter{recorder: recorder}, s.metrics
+		c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+		ctx, drain, ended := klog.NewContext(t.Context(), klog.Logger{}), make(chan struct{}), make(chan error)
+		go func() { ended <- c.Run(ctx, drain, 1) }()
+
+		s.now = c.clock.Now()
+		s.state.lastWrite = writeLatency{ended: s.now, took: time.Second}
+		r := s.result(m, sick("n", created(cr), func(p *part) { p.plan.Actions = []remediation.Action{remediation.WriteLease{}} }))
+		c.states.byName = s.states.byName
+		recheck, err := c.report(ctx, r.snapshot, r.Result, r.results, r.now)
+		require.NoError(t, err)
+		require.Equal(t, s.now.Add(2*time.Second), recheck)
+		require.Empty(t, client.Actions(), "it waits")
+
+		synctest.Wait()
+		close(drain)
+		require.NoError(t, <-ended)
+		stored, err := client.RemediationV1alpha1().NodeHealthChecks().Get(ctx, s.nhc.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		require.Len(t, stored.Status.UnhealthyNodes, 2)
+		require.Equal(t, cr.UID, stored.Status.UnhealthyNodes[1].Remediations[0].Resource.UID)
+		c.publishDeferred(ctx)
+		require.Len(t, client.Actions(), 2, "one update, and the read of this test: it waits no longer")
+
+		// The next leader finds it in status.
+		s.nhc, s.now = stored, s.now.Add(time.Second)
+		s.restart()
+		require.Empty(t, s.sync(m, sick("n", own(cr))))
+	})
 }

@@ -29,6 +29,9 @@ type syncResult struct {
 
 // newSyncResult computes what is to be reported.
 func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) *syncResult {
+	if !s.state.observed {
+		s.state.observed, s.state.reported = true, s.state.reported.WithCreated(s.gone)
+	}
 	report := status.New(&status.Input{
 		Check: s.nhc, Policy: &e.Policy, Summary: e.Summary, Results: results, Listed: s.listed, Gone: s.gone,
 		TemplateProblem: s.templates.Problem, TemplatesUnknown: s.templates.Unknown, PlatformProblem: s.platform.access,
@@ -38,8 +41,8 @@ func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.Node
 	return &syncResult{snapshot: s, Result: e, Report: report, results: results, now: now}
 }
 
-// report writes the status, and then reports the transitions by events, metrics and logs.
-// What was done is reported in any case. It returns the instant at which to look again.
+// report reports what was done, and publishes the status unless it may wait. It returns the
+// instant at which to look again.
 func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) (time.Time, error) {
 	e.SettleStorm(&s.nhc.Spec, results, now)
 	r := newSyncResult(s, e, results, now)
@@ -48,26 +51,47 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Resu
 	c.reportActions(ctx, r)
 	if until := r.deferStatus(s.state.lastWrite); !until.IsZero() {
 		klog.FromContext(ctx).V(4).Info("Status waits, there is more to do", "until", until)
+		s.state.deferred = r
 		return health.Earliest(recheck, until), nil
 	}
-	begun := c.clock.Now()
-	written, err := c.writeStatus(ctx, s.nhc, r.Status)
-	if err != nil {
-		s.state.conflicted = apierrors.IsConflict(err)
+	if err := c.publish(ctx, r); err != nil {
 		return time.Time{}, err
+	}
+	return recheck, nil
+}
+
+// publish writes the status, and then reports the transitions by events, metrics and logs.
+func (c *Controller) publish(ctx context.Context, r *syncResult) error {
+	r.state.deferred = nil
+	begun := c.clock.Now()
+	written, err := c.writeStatus(ctx, r.nhc, r.Status)
+	if err != nil {
+		r.state.conflicted = apierrors.IsConflict(err)
+		return err
 	}
 	if written {
 		ended := c.clock.Now()
-		s.state.lastWrite = writeLatency{ended: ended, took: ended.Sub(begun)}
+		r.state.lastWrite = writeLatency{ended: ended, took: ended.Sub(begun)}
 	}
 	transitions := r.Transitions()
 	c.metrics.update(r)
-	c.events.record(s.nhc, transitions)
+	c.events.record(r.nhc, transitions)
 	r.logTransitions(ctx, transitions)
 	r.logDecisions(ctx)
 	r.rememberReport()
-	c.lastStates.used(s.nhc.Name, s.gone)
-	return recheck, nil
+	c.lastStates.used(r.nhc.Name, r.gone)
+	return nil
+}
+
+// publishDeferred publishes the reports that wait, when there will be no other sync: the next
+// leader would not know of what they show, and report it once more.
+func (c *Controller) publishDeferred(ctx context.Context) {
+	for _, r := range c.states.deferred() {
+		logger := klog.LoggerWithValues(klog.FromContext(ctx), "nodeHealthCheck", r.nhc.Name)
+		if err := c.publish(klog.NewContext(ctx, logger), r); err != nil {
+			logger.Error(err, "Stopping without the last status")
+		}
+	}
 }
 
 // reportActions reports what was done by events and logs.

@@ -51,8 +51,8 @@ func TestReport(t *testing.T) {
 				client.PrependReactor("update", "nodehealthchecks", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.failure })
 			}
 			logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
-			before := *s.state
 			r := s.result(well("n", own(cr), deleted(cr)), sick("m", created(testCR("m", "2"))))
+			before := *s.state
 			_, err := c.report(klog.NewContext(t.Context(), logger), r.snapshot, r.Result, r.results, r.now)
 			var told, logged []string
 			for _, event := range recorder.all {

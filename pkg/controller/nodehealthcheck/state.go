@@ -33,6 +33,9 @@ type nhcState struct {
 	deletionRequested map[types.UID]bool
 	// reported is what events have said and status does not show.
 	reported status.Reported
+	// observed means that this process has looked before. What had gone until then, another
+	// process has created and reported.
+	observed bool
 	// healthy is what the last sync saw of the nodes that are healthy and have CRs.
 	healthy map[string]seenHealthy
 	// remediations are the CRs that status showed last, nil before the first sync.
@@ -55,6 +58,8 @@ type nhcState struct {
 	gateClosed bool
 	// lastWrite is how long the last write of the status took.
 	lastWrite writeLatency
+	// deferred is the report of the last sync if it waits, otherwise nil.
+	deferred *syncResult
 	// oldNodes are the nodes with a series for old CRs.
 	oldNodes sets.Set[string]
 }
@@ -141,6 +146,19 @@ func (m *nhcStates) forget(name string) *nhcState {
 	known := m.byName[name]
 	delete(m.byName, name)
 	return known
+}
+
+// deferred returns the reports that wait.
+func (m *nhcStates) deferred() []*syncResult {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var waiting []*syncResult
+	for _, state := range m.byName {
+		if state.deferred != nil {
+			waiting = append(waiting, state.deferred)
+		}
+	}
+	return waiting
 }
 
 // remediationAllowedReason returns the reason of the condition that has the gate in it.

@@ -51,8 +51,8 @@ type writeLatency struct {
 }
 
 // deferStatus returns until when the report of a sync may wait, and zero if it may not. A
-// report that waits is dropped, as after a failed write: the next sync reports all of it, at
-// that time at the latest.
+// report that waits is replaced by that of the next sync, which reports all of it, at that time
+// at the latest.
 func (r *syncResult) deferStatus(last writeLatency) time.Time {
 	if last.took < slowWrite || !r.busy() || r.mustWriteNow() {
 		return time.Time{}

@@ -119,6 +119,17 @@ func TestCreatedAndRemovedBetweenReports(t *testing.T) {
 	}
 }
 
+// What a standby has seen come and go was created, and reported, by the leader before it (spec 19.1).
+func TestCreatedAndRemovedUnderAnotherLeader(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	s.sync(sick("m", own(testCR("m", "1"))))
+	s.restart()
+	left := sick("m", own(testCR("m", "2")), gone(testCR("m", "1")))
+	require.NotContains(t, s.sync(left, well("n", gone(testCR("n", "3")))), saidCreated)
+	require.Contains(t, s.sync(left, sick("n", gone(testCR("n", "4")))), saidCreated, "this one came later")
+}
+
 // A Node that goes and comes back does not begin the remediation anew.
 func TestCreatedIsToldOnce(t *testing.T) {
 	t.Parallel()
