@@ -36,20 +36,21 @@ func FactsOf(node *corev1.Node) Facts {
 	}
 }
 
-// ConstraintsOf returns what constrains a node alone, as its Node says, whether it is selected,
-// and the MachineHealthCheck that it belongs to. The Node is nil if there is none.
-func ConstraintsOf(node *corev1.Node, facts *Facts, selected bool, machineHealthCheck string) remediation.NodeConstraints {
+// ConstraintsOf returns what constrains a node alone: what its Node says, whether it is selected,
+// and what its Machine has to do with (see [remediation.NodeConstraints]). The Node is nil if there
+// is none.
+func ConstraintsOf(node *corev1.Node, facts *Facts, selected bool, machineClaim string) remediation.NodeConstraints {
 	if node == nil {
 		return remediation.NodeConstraints{NodeDeleted: true}
 	}
-	return remediation.NodeConstraints{Excluded: facts.Excluded, Unselected: !selected, MachineHealthCheck: machineHealthCheck}
+	return remediation.NodeConstraints{Excluded: facts.Excluded, Unselected: !selected, MachineClaim: machineClaim}
 }
 
 // NewNode returns what a Node says about itself. The Node is nil if there is none.
-func NewNode(name string, node *corev1.Node, selected bool, machineHealthCheck string) remediation.Node {
+func NewNode(name string, node *corev1.Node, selected bool, machineClaim string) remediation.Node {
 	facts := FactsOf(node)
 	known := remediation.Node{Name: name}
-	known.Constraints.NodeConstraints = ConstraintsOf(node, &facts, selected, machineHealthCheck)
+	known.Constraints.NodeConstraints = ConstraintsOf(node, &facts, selected, machineClaim)
 	if node != nil {
 		known.UID, known.Created = facts.UID, node.CreationTimestamp.Time
 		known.ControlPlane, known.ConfirmedHealthy, known.ExclusionIgnored = facts.ControlPlane, facts.ConfirmedHealthy, facts.ExclusionIgnored

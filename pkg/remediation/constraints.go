@@ -39,9 +39,9 @@ type NodeConstraints struct {
 	Unselected bool
 	// NodeDeleted: the Node does not exist (spec 17).
 	NodeDeleted bool
-	// MachineHealthCheck is the one that the Machine of the node belongs to, empty if there is
-	// none (spec M15.1).
-	MachineHealthCheck string
+	// MachineClaim says why the node is left to what looks after its Machine, empty if it is not
+	// (spec M15.1, M15.2).
+	MachineClaim string
 }
 
 // Permissions are what the constraints allow for one node (spec 5.2).
@@ -137,7 +137,7 @@ var rules = []rule{
 	},
 	{
 		// What runs already ends first (spec M15.2).
-		reason: v1alpha1.DecidedMachineHealthCheck, applies: func(c *Constraints) bool { return c.MachineHealthCheck != "" }, firstOnly: true,
+		reason: v1alpha1.DecidedMachineHealthCheck, applies: func(c *Constraints) bool { return c.MachineClaim != "" }, firstOnly: true,
 		message: func(*Context) string { return "A MachineHealthCheck looks after the Machine of the node" },
 	},
 }

@@ -31,7 +31,7 @@ var columns = []struct {
 	{v1alpha1.DecidedGateClosed, func(c *Constraints) { c.GateClosed = true }, blocked},
 	{v1alpha1.DecidedStormActive, func(c *Constraints) { c.Storm = true }, Permissions{CreateNext: true, EndStep: true, KeepLease: true, DeleteRecovered: true, CleanUp: true}},
 	{v1alpha1.DecidedExcluded, func(c *Constraints) { c.Excluded = true }, blocked},
-	{v1alpha1.DecidedMachineHealthCheck, func(c *Constraints) { c.MachineHealthCheck = "ns/mhc" }, Permissions{CreateNext: true, EndStep: true, KeepLease: true, DeleteRecovered: true, CleanUp: true}},
+	{v1alpha1.DecidedMachineHealthCheck, func(c *Constraints) { c.MachineClaim = "why" }, Permissions{CreateNext: true, EndStep: true, KeepLease: true, DeleteRecovered: true, CleanUp: true}},
 }
 
 // blocked is what most columns say: what runs is finished, and nothing is begun or
@@ -74,7 +74,7 @@ func TestPermissions(t *testing.T) {
 		require.Equal(t, want, c.Permissions(), "5.2 %+v", c)
 		require.Equal(t, refusal, c.Refusal(true), "5.4 %+v", c)
 		goesOn := c
-		goesOn.Storm, goesOn.MachineHealthCheck = false, ""
+		goesOn.Storm, goesOn.MachineClaim = false, ""
 		require.Equal(t, goesOn.Refusal(true), c.Refusal(false), "9.6 M15.2: these do not refuse the next steps")
 	})
 }

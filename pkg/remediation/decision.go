@@ -105,7 +105,7 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	case v1alpha1.DecidedForeignRemediation:
 		return explainBlocker(plan.Blocker)
 	case v1alpha1.DecidedMachineHealthCheck:
-		return fmt.Sprintf("MachineHealthCheck %s looks after the Machine of the node", node.Constraints.MachineHealthCheck)
+		return node.Constraints.MachineClaim
 	case v1alpha1.DecidedMachineUnreadable:
 		return "The Machine that would own the remediation object cannot be read at the moment"
 	case v1alpha1.DecidedLeaseTaken:

@@ -77,7 +77,7 @@ func TestDecisionMessages(t *testing.T) {
 		"16.4 positive":                  {script: waitingFor(90 * m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "The node must stay healthy for 1h30m0s"},
 		"16.4 negative":                  {script: waitingFor(-m), node: sick("n", well, with(cr("n"))), reason: "HealthyDelay", want: "Confirm that the node is healthy: kubectl annotate node n remediation.medik8s.io/manually-confirmed-healthy="},
 		"13.6":                           {script: escalation(), node: sick("n", with(soft(timedOut), fence(timedOut), hard(timedOut))), reason: "NoTemplateLeft", want: "All 3 steps are over and the node is still unhealthy"},
-		"M15.1":                          {node: sick("n", under(func(c *Constraints) { c.MachineHealthCheck = "ns/mhc" })), reason: "MachineHealthCheck", want: "MachineHealthCheck ns/mhc looks after the Machine of the node"},
+		"M15.1":                          {node: sick("n", under(func(c *Constraints) { c.MachineClaim = "why" })), reason: "MachineHealthCheck", want: "why"},
 		"5.4 9.6 no storm holds a next step": {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.Storm, c.Excluded = true, true })), now: 5 * m,
 			reason: "Excluded", want: "The node carries label remediation.medik8s.io/exclude-from-remediation"},
 	}

@@ -142,7 +142,7 @@ func TestDecision(t *testing.T) {
 		"9.6 calm":                         {grounds: calming, node: sick("n", under(func(c *Constraints) { c.Storm = true })), want: "StormActive", message: "until 2026-01-01T00:01:30Z", next: 91 * time.Second},
 		"9.6 the next step":                {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.Storm = true })), now: 5 * m, outcome: Outcome{Result: Created, CR: fence(createdAt(epoch.Add(5 * m)))}, want: "StepRunning", message: "step 2 of 3", next: 15 * m},
 		"15.1":                             {node: sick("n", under(func(c *Constraints) { c.Excluded = true })), want: "Excluded", message: v1alpha1.LabelExclude},
-		"M15.1":                            {node: sick("n", under(func(c *Constraints) { c.MachineHealthCheck = "ns/mhc" })), want: "MachineHealthCheck", message: "ns/mhc"},
+		"M15.1":                            {node: sick("n", under(func(c *Constraints) { c.MachineClaim = "why" })), want: "MachineHealthCheck", message: "why"},
 		"17.5":                             {script: escalation(), node: sick("n", with(soft()), ourLease, under(func(c *Constraints) { c.Unselected = true })), now: 5 * m, works: true, want: "Unselected"},
 		"16.4 positive":                    {script: waitingFor(time.Hour), node: sick("n", well, with(cr("n")), func(n *Node) { n.HealthySince = epoch }), now: m, want: "HealthyDelay", message: "1h0m0s", next: time.Hour},
 		"16.4 negative":                    {script: waitingFor(-1), node: sick("n", well, with(cr("n"))), want: "HealthyDelay", message: "kubectl annotate node n " + v1alpha1.AnnotationManuallyConfirmedHealthy + "="},

@@ -9,6 +9,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
 // otherLeader is the leader lease of another controller of MachineHealthChecks, and otherOff the
@@ -121,22 +123,25 @@ func (h *history) conflicting(rv uint64, now time.Time) bool {
 	return checks > 1 || (checks == 1 && act)
 }
 
-// claims returns the MachineHealthChecks that a Node belongs to (spec M15.1), none if there is
-// none.
-func (h *history) claims(node string, rv uint64, now time.Time) (checks []string) {
+// claimed reports whether a Node is left to a MachineHealthCheck (spec M15.1), or to a remediation of
+// its Machine that no lease may stand for (spec M15.2).
+func (h *history) claimed(node string, rv uint64, now time.Time) bool {
 	if !h.activity.activeAt(rv, now) {
-		return nil
+		return false
 	}
 	for _, versions := range h.machines {
 		machine := versions.at(rv)
 		if machine == nil || machine.Node != node {
 			continue
 		}
-		for key, versions := range h.mhcs {
+		if machine.Has(v1beta1.AnnotationExternalRemediation) || machine.outlived(h.nodes[node].at(rv)) {
+			return true
+		}
+		for _, versions := range h.mhcs {
 			if mhc := versions.at(rv); mhc != nil && mhc.Selects(machine) && !mhc.forTermination() {
-				checks = append(checks, key)
+				return true
 			}
 		}
 	}
-	return checks
+	return false
 }

@@ -21,6 +21,8 @@ type Machine struct {
 	UID             types.UID
 	Created         time.Time
 	Deleting        bool
+	// DeletionRequested is when, zero if it was not.
+	DeletionRequested time.Time
 	// Phase and Node are those of its status.
 	Phase, Node string
 	// Updated is when its status says that it was written last.
@@ -38,6 +40,11 @@ func (m *Machine) Key() string { return key(m.Namespace, m.Name) }
 func (m *Machine) Has(annotation string) bool {
 	_, has := m.Annotations[annotation]
 	return has
+}
+
+// outlived reports whether the Machine was being deleted already when its Node appeared.
+func (m *Machine) outlived(node *Node) bool {
+	return m.Deleting && node != nil && !node.Created.Before(m.DeletionRequested)
 }
 
 // Failed reports whether its provider has given it up.
@@ -59,8 +66,11 @@ func parseMachine(object *unstructured.Unstructured) *Machine {
 	}
 	m := &Machine{
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Created: object.GetCreationTimestamp().Time,
-		Deleting: object.GetDeletionTimestamp() != nil, Phase: field("status", "phase"), Node: field("status", "nodeRef", "name"),
+		Phase: field("status", "phase"), Node: field("status", "nodeRef", "name"),
 		Labels: object.GetLabels(), Annotations: object.GetAnnotations(),
+	}
+	if deletion := object.GetDeletionTimestamp(); deletion != nil {
+		m.Deleting, m.DeletionRequested = true, deletion.Time
 	}
 	if updated, err := time.Parse(time.RFC3339, field("status", "lastUpdated")); err == nil {
 		m.Updated = updated

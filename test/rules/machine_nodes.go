@@ -34,10 +34,14 @@ func (j *Judge) unclaimed(w window) finding {
 		busy := func(machine *Machine) bool {
 			return named(machine) && machine.Has(v1beta1.AnnotationExternalRemediation)
 		}
-		if all(machines, busy) && j.byUs[j.machines[key].at(w.rv).UID] && !j.leaseSpoiled(key, busy, w) {
+		if all(machines, busy) && (j.activity.surelyActive(w) || j.byUs[j.machines[key].at(w.rv).UID] && !j.leaseSpoiled(key, busy, w)) {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is under external remediation"}
 		}
 		deleted := func(machine *Machine) bool { return named(machine) && machine.Deleting }
+		doomed := func(machine *Machine) bool { return named(machine) && machine.outlived(j.nodes[w.node].at(w.rv)) }
+		if all(machines, doomed) && j.activity.surelyActive(w) {
+			return finding{"M15.2", "a node gets a CR whose Machine " + key + " was being deleted already when the Node appeared"}
+		}
 		if all(machines, deleted) && j.byUs[j.machines[key].at(w.rv).UID] && !j.leaseSpoiled(key, deleted, w) {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is being deleted by a MachineHealthCheck"}
 		}

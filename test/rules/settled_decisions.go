@@ -138,7 +138,7 @@ var ofUnhealthy = map[v1alpha1.DecisionReason]func(decided) bool{
 	v1alpha1.DecidedGateClosed:         func(d decided) bool { return !d.gate },
 	v1alpha1.DecidedStormActive:        func(d decided) bool { return d.is(v1alpha1.ConditionStormActive) },
 	v1alpha1.DecidedExcluded:           func(d decided) bool { return d.node.Labels[v1alpha1.LabelExclude] == "true" },
-	v1alpha1.DecidedMachineHealthCheck: func(d decided) bool { return len(d.claims(d.name, d.rv, d.now)) > 0 },
+	v1alpha1.DecidedMachineHealthCheck: func(d decided) bool { return d.claimed(d.name, d.rv, d.now) },
 	v1alpha1.DecidedControlPlaneBusy:   func(d decided) bool { return d.node.ControlPlane() && d.slotTaken(d.name) },
 	v1alpha1.DecidedEtcdQuorum:         func(d decided) bool { return d.node.ControlPlane() },
 	v1alpha1.DecidedBudgetExhausted:    func(d decided) bool { return d.budgetMayRefuse(d.name) },

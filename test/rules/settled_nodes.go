@@ -28,7 +28,7 @@ func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason 
 		return v1alpha1.DecidedStormActive
 	case node.Labels[v1alpha1.LabelExclude] == "true":
 		return v1alpha1.DecidedExcluded
-	case first && len(s.claims(name, s.rv, s.now)) > 0:
+	case first && s.claimed(name, s.rv, s.now):
 		return v1alpha1.DecidedMachineHealthCheck
 	case first && node.ControlPlane() && s.slotTaken(name):
 		return v1alpha1.DecidedControlPlaneBusy

@@ -160,6 +160,18 @@ func (u *underway) nameOf(check cache.ObjectName, machine string) string {
 	return u.byCheck[check][machine].name
 }
 
+// concernedBy returns the MachineHealthChecks that remediate a Machine, whether or not they select it.
+func (u *underway) concernedBy(machine *machinehealth.Machine) (checks []cache.ObjectName) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for check, machines := range u.byCheck {
+		if _, remediated := machines[machine.Name]; remediated && check.Namespace == machine.Namespace {
+			checks = append(checks, check)
+		}
+	}
+	return checks
+}
+
 // names returns the names of all remediations.
 func (u *underway) names() (names []string) {
 	u.mu.Lock()

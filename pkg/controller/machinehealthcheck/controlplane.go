@@ -17,14 +17,16 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// ClaimOf returns the MachineHealthCheck that a Node belongs to, because it selects the Machine of
-// the Node, and nothing if there is none. One that only replaces Machines that terminate claims no
-// Node (spec M15).
+// ClaimOf returns why NodeHealthChecks leave a Node alone, and nothing if they do not: a
+// MachineHealthCheck selects its Machine (spec M15.1), or a remediation of the Machine goes on that no
+// lease may stand for, because the Node came later (spec M15.2). A MachineHealthCheck that only
+// replaces Machines that terminate claims no Node.
 func (c *Controller) ClaimOf(node string) string {
 	if !c.Active() {
 		return ""
 	}
-	for _, machine := range c.machinesOf(node) {
+	machines := c.machinesOf(node)
+	for _, machine := range machines {
 		checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 		var names []string
 		for _, check := range checks {
@@ -33,7 +35,16 @@ func (c *Controller) ClaimOf(node string) string {
 			}
 		}
 		if len(names) > 0 {
-			return slices.Min(names) // Not the next one by chance.
+			return "MachineHealthCheck " + slices.Min(names) + " looks after the Machine of the node" // Not the next one by chance.
+		}
+	}
+	for _, machine := range machines {
+		name := "Machine " + machine.Namespace + "/" + machine.Name
+		switch obj := c.node(node); {
+		case machine.Has(v1beta1.AnnotationExternalRemediation):
+			return name + " of the node has annotation " + v1beta1.AnnotationExternalRemediation
+		case machine.Deleting() && obj != nil && !obj.CreationTimestamp.Before(machine.DeletionTimestamp):
+			return name + " of the node was being deleted already when the Node appeared"
 		}
 	}
 	return ""

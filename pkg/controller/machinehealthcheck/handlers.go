@@ -278,6 +278,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 	}
 	c.enqueue(c.selecting(concerned...)...)
 	c.enqueue(c.awaited.concernedBy(machine)...)
+	c.enqueue(c.underway.concernedBy(machine)...) // It may go by another name for budgets now.
 	if old == nil || old.Node != machine.Node || old.Deleting() != machine.Deleting() {
 		for _, m := range concerned {
 			c.enqueueForNode(m.Node) // Others may name the same Node, under another selector (spec M5.4).
@@ -288,7 +289,8 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 			c.enqueue(ownersOf(obj.(*object.CR))...) // It may have left the selector.
 		}
 	}
-	if old == nil || old.Node != machine.Node || !maps.Equal(old.Labels, machine.Labels) {
+	if old == nil || old.Node != machine.Node || !maps.Equal(old.Labels, machine.Labels) ||
+		old.Has(v1beta1.AnnotationExternalRemediation) != machine.Has(v1beta1.AnnotationExternalRemediation) {
 		c.claimsChanged()
 	}
 	if c.Active() && (machine.ControlPlane() || isControlPlane(c.node(machine.Node))) {

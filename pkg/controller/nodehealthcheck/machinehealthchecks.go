@@ -11,8 +11,8 @@ type MachineHealthChecks interface {
 	// Active reports whether they are looked after here: then none is in conflict with a
 	// NodeHealthCheck.
 	Active() bool
-	// ClaimOf returns the MachineHealthCheck that a Node belongs to, because its Machine does,
-	// and nothing if there is none.
+	// ClaimOf returns why a Node is left to what looks after its Machine, and nothing if it is
+	// not.
 	ClaimOf(node string) string
 	// ControlPlaneOccupants returns the control plane Machines whose remediation keeps that of
 	// this control plane node from beginning, as the caches show it.

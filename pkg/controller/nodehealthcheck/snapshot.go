@@ -37,7 +37,7 @@ type snapshot struct {
 	clockUntrusted bool
 	// dryRun means that the process only reports, whatever the mode of the spec is.
 	dryRun bool
-	// claim returns the MachineHealthCheck that a Node belongs to, empty if it belongs to none.
+	// claim returns why a Node is left to what looks after its Machine, empty if it is not.
 	claim func(node string) string
 	// specProblem is the rule of admission that the stored spec breaks, if any.
 	specProblem string
