@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -82,6 +83,8 @@ type StatusInput struct {
 	Check   *v1beta1.MachineHealthCheck
 	Entries Entries
 	History []v1beta1.Remediation
+	// Kinds are the kinds of the CRs that there may be, in any order.
+	Kinds []schema.GroupVersionKind
 	// Overlaps are the other MachineHealthChecks that select the same Machines.
 	Overlaps []string
 	Now      time.Time
@@ -98,6 +101,12 @@ func (p *Policy) NewStatus(in *StatusInput) v1beta1.MachineHealthCheckStatus {
 	if p.Summary.Ignored > 0 {
 		status.IgnoredMachines = &p.Summary.Ignored
 	}
+	for _, kind := range in.Kinds {
+		status.RemediationKinds = append(status.RemediationKinds, v1beta1.RemediationKind{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind})
+	}
+	slices.SortFunc(status.RemediationKinds, func(a, b v1beta1.RemediationKind) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.APIVersion, b.APIVersion))
+	})
 	for _, condition := range p.conditions(in) {
 		status.Conditions = append(status.Conditions, in.dated(condition))
 	}

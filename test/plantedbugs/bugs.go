@@ -192,6 +192,14 @@ var bugs = []bug{
 		old: "	c.events.record(r.nhc, transitions)\n", new: "	c.events.record(r.nhc, transitions)\n	c.events.record(r.nhc, transitions)\n",
 	},
 	{
+		name: "a stop loses the status that waits", rule: "22.6", file: inController + "controller.go", unit: inController,
+		old: "	c.publishDeferred(ctx)\n", new: "",
+	},
+	{
+		name: "a new leader reports what the one before has reported", rule: "19.1", file: inController + "report.go", unit: inController,
+		old: "	if !s.state.observed {\n", new: "	if false {\n",
+	},
+	{
 		name: "no event says what was done", rule: "19.1", file: inController + "report.go",
 		old: "	c.events.record(r.nhc, actions)\n", new: "",
 	},

@@ -99,4 +99,16 @@ var machineBugs = []bug{
 		name: "Clusters that cannot be read are not paused", rule: "M7.5", file: inMachineController + "machines.go", integration: "^TestMachinesUnavailable$",
 		old: "		kinds = append(kinds, clusterKind, clusterAPIHealthCheckKind)\n", new: "		kinds = append(kinds, clusterAPIHealthCheckKind)\n",
 	},
+	{
+		name: "a new process does not know remediation objects of a former kind", rule: "M16.3", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestFormerKindIsFound",
+		old: "		crs[schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind)] = nil\n", new: "		_ = listed\n",
+	},
+	{
+		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachineController + "controlplane.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
+		old: "		case machine.Has(v1beta1.AnnotationExternalRemediation):\n			return name", new: "		case false:\n			return name",
+	},
+	{
+		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",
+		old: "	c.enqueue(c.underway.concernedBy(machine)...)", new: "",
+	},
 }

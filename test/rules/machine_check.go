@@ -5,6 +5,7 @@ package rules
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,16 @@ type MHC struct {
 	startup    time.Duration
 	// broken is set if a rule of admission is broken that lets nothing begin (spec M3.4).
 	broken bool
+}
+
+// refersTo reports whether the template is one of the kind of a CR.
+func (m *MHC) refersTo(cr *CR) bool {
+	return m.Spec.RemediationTemplate != nil && m.Spec.RemediationTemplate.Kind == cr.Kind+"Template"
+}
+
+// lists reports whether the status says that there may be CRs of the kind of this one.
+func (m *MHC) lists(cr *CR) bool {
+	return slices.Contains(m.Status.RemediationKinds, v1beta1.RemediationKind{APIVersion: cr.APIVersion, Kind: cr.Kind})
 }
 
 // strategy is how Machines are remediated.

@@ -103,6 +103,7 @@ func (p *snapshot) unsettledMachines() []Violation {
 
 func (s *machineCheck) violations() []Violation {
 	s.checkStatus()
+	s.checkKinds()
 	s.checkEntries()
 	for _, name := range slices.Sorted(maps.Keys(s.targets)) {
 		t := s.targets[name]
@@ -176,16 +177,15 @@ func (p *snapshot) staleCRs() bool {
 	return false
 }
 
-// stale reports whether a CR is of a MachineHealthCheck whose spec does not refer to its kind, or which
-// is gone itself: a process that has started since does not know of it, nor one that was not active
-// then.
+// stale reports whether a CR is of a MachineHealthCheck whose spec does not refer to its kind, nor its
+// status, or which is gone itself: a process that has started since does not know of it, nor one that was
+// not active then.
 func (p *snapshot) stale(cr *CR) bool {
 	if len(cr.Checks) == 0 {
 		return false
 	}
 	for _, v := range slices.Backward(p.mhcs[cr.Checks[0]]) {
-		refers := v.object != nil && v.object.Spec.RemediationTemplate != nil && v.object.Spec.RemediationTemplate.Kind == cr.Kind+"Template"
-		if refers {
+		if v.object != nil && (v.object.refersTo(cr) || v.object.lists(cr)) {
 			return false
 		}
 		lost := v.object == nil && !p.activity.surelyActive(window{known: v.seen, rv: v.rv, at: v.seen})

@@ -31,6 +31,17 @@ func (s *machineCheck) checkStatus() {
 	s.check("M12.1", "", !s.mhc.broken && (unavailable != nil) != (s.mhc.strategy() == byTemplate && s.templateMissing()), "condition ExternalRemediationTemplateAvailable is %v", unavailable)
 }
 
+// checkKinds judges that status lists the kinds of all CRs, so that a later process finds them (spec
+// M16.3).
+func (s *machineCheck) checkKinds() {
+	for _, versions := range s.crs {
+		cr := versions.at(s.rv)
+		if cr != nil && cr.CheckedBy(s.mhc.Key()) && !s.stale(cr) {
+			s.check("M16.3", cr.Name, !s.mhc.lists(cr), "remediationKinds does not list %s", cr.Kind)
+		}
+	}
+}
+
 func number(n *int) string {
 	if n == nil {
 		return "absent"

@@ -157,6 +157,43 @@ func TestRemediationOfAGoneCheck(t *testing.T) {
 	})
 }
 
+// TestFormerKindIsFound: a process that starts after the template was changed to another kind finds the
+// remediation object of the former kind: no second one is created, and it is deleted at the end (spec
+// P8, P9, M12.5, M16.3). Status lists the former kind until then.
+func TestFormerKindIsFound(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		former, present := &m.kinds[0], &m.kinds[1]
+		templates := m.references()
+		next := slices.IndexFunc(templates, func(ref corev1.ObjectReference) bool { return ref.Kind == present.kind+"Template" })
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &templates[0] })
+		m.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(30*time.Second + inTime)
+		require.NotNil(t, m.server.Get(former.crs(), machineKey(machine)))
+
+		m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &templates[next] })
+		m.sleep(inTime)
+		m.replaceLeader()
+		m.sleep(10 * time.Minute)
+		require.NotNil(t, m.server.Get(former.crs(), machineKey(machine)))
+		require.Nil(t, m.server.Get(present.crs(), machineKey(machine)), "the remediation goes on")
+		require.Equal(t, v1alpha1.DecidedStepRunning, m.decision("east", machine))
+		kinds := func() (kinds []string) {
+			for _, listed := range m.mhc("east").Status.RemediationKinds {
+				kinds = append(kinds, listed.Kind)
+			}
+			return kinds
+		}
+		require.ElementsMatch(t, []string{former.kind, present.kind}, kinds())
+
+		m.heal("worker-0")
+		m.sleep(2 * inTime)
+		require.Nil(t, m.server.Get(former.crs(), machineKey(machine)), "M12.5: it is deleted")
+		require.Equal(t, []string{present.kind}, kinds())
+	})
+}
+
 // TestRecreatedCheck: a MachineHealthCheck that is deleted and created again before anybody looks goes on
 // with the remediation objects of its template, and deletes those of another one: garbage collection
 // removes their reference to it, and then nobody would know whose they are (spec M3.5).

@@ -142,7 +142,7 @@ func (c *Controller) claimsChanged() {
 }
 
 // wantKinds has the template of a MachineHealthCheck watched, and its kind of CRs. Kinds of CRs that
-// it wanted before stay for as long as there are some.
+// it wanted before, here or in another process, stay for as long as there are some.
 func (c *Controller) wantKinds(check *v1beta1.MachineHealthCheck) {
 	key := keyOf(check).String()
 	templates, crs := map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupVersionKind][]types.NamespacedName{}
@@ -155,6 +155,9 @@ func (c *Controller) wantKinds(check *v1beta1.MachineHealthCheck) {
 		if of := remediationKind(kind); of.Version != "" && of.Kind != "" && of.Kind != kind.Kind {
 			crs[of] = nil
 		}
+	}
+	for _, listed := range check.Status.RemediationKinds { // Another process may have left some.
+		crs[schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind)] = nil
 	}
 	maps.Copy(crs, c.kindsWithCRs(key))
 	c.templates.Want(key, templates)

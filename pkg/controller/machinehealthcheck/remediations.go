@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -58,6 +59,7 @@ func (c *Controller) observeCRs(s *snapshot) (crs map[string]machineCRs, incompl
 	if s.policy.Criteria.Template != nil {
 		template, needed = s.policy.Criteria.Template.Name, remediationKind(s.policy.Criteria.Template.GroupVersionKind())
 	}
+	s.kinds = nil
 	for kind := range c.remediations.Wanted(keyOf(s.check).String()) {
 		indexer, err := c.remediations.Cache(kind)
 		switch {
@@ -67,8 +69,12 @@ func (c *Controller) observeCRs(s *snapshot) (crs map[string]machineCRs, incompl
 			continue
 		case err != nil:
 			incomplete = true
+			if lists(s.check, kind) { // What has never been readable is not: it may be a kind by mistake.
+				s.kinds = append(s.kinds, kind)
+			}
 			continue
 		}
+		used := kind == needed
 		for _, obj := range indexer.List() {
 			cr := obj.(*object.CR)
 			if cr.Namespace != s.check.Namespace {
@@ -76,17 +82,27 @@ func (c *Controller) observeCRs(s *snapshot) (crs map[string]machineCRs, incompl
 			}
 			of := crs[cr.Name]
 			if cr.OwnedForMachine(s.policy.Owner, targetOf(s.machines[cr.Name], cr.Name), template) {
-				of.own = append(of.own, cr)
+				of.own, used = append(of.own, cr), true
 			} else if kind == needed {
 				of.foreign = cr
 			}
 			crs[cr.Name] = of
+		}
+		if used {
+			s.kinds = append(s.kinds, kind)
 		}
 	}
 	for _, of := range crs {
 		slices.SortFunc(of.own, func(a, b *object.CR) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	}
 	return crs, incomplete, nil
+}
+
+// lists reports whether the status of a MachineHealthCheck lists a kind of CRs.
+func lists(check *v1beta1.MachineHealthCheck, kind schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(check.Status.RemediationKinds, func(listed v1beta1.RemediationKind) bool {
+		return schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind) == kind
+	})
 }
 
 // targetOf returns what identifies a Machine among the owners of a CR.

@@ -35,7 +35,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	c.events.record(s.check, s.policy.Requests(results))
 	c.metrics.count(keyOf(s.check), results, s.state.history, remediations)
 	status := s.policy.NewStatus(&machinehealth.StatusInput{
-		Check: s.check, Entries: entries, History: remediations, Overlaps: s.overlaps, Now: now,
+		Check: s.check, Entries: entries, History: remediations, Kinds: s.kinds, Overlaps: s.overlaps, Now: now,
 	})
 	if _, err := c.writeStatus(ctx, s.written, status); err != nil {
 		s.state.unsure = true
@@ -169,12 +169,14 @@ type droppedFields struct{ atomic.Bool }
 
 // strip removes the fields that are ours from a status.
 func strip(status *v1beta1.MachineHealthCheckStatus) {
-	status.ObservedGeneration, status.IgnoredMachines, status.UnhealthyMachines, status.RemediationHistory = 0, nil, nil, nil
+	status.ObservedGeneration, status.IgnoredMachines, status.UnhealthyMachines = 0, nil, nil
+	status.RemediationHistory, status.RemediationKinds = nil, nil
 }
 
 // hasOurs reports whether a status has any of the fields that are ours.
 func hasOurs(status *v1beta1.MachineHealthCheckStatus) bool {
-	return status.ObservedGeneration != 0 || status.IgnoredMachines != nil || len(status.UnhealthyMachines) > 0 || len(status.RemediationHistory) > 0
+	return status.ObservedGeneration != 0 || status.IgnoredMachines != nil || len(status.UnhealthyMachines) > 0 ||
+		len(status.RemediationHistory) > 0 || len(status.RemediationKinds) > 0
 }
 
 // writeStatus replaces the status as a whole, unless it is the one that the MachineHealthCheck has,

@@ -43,6 +43,8 @@ type snapshot struct {
 	// requested are the objects whose deletion was requested by earlier syncs.
 	requested map[types.UID]bool
 	policy    machinehealth.Policy
+	// kinds are the kinds of the CRs that there may be.
+	kinds []schema.GroupVersionKind
 	// overlaps are the other MachineHealthChecks that select the same Machines.
 	overlaps []string
 	// budgetRevision is that of the RemediationBudgets by which candidates were admitted.

@@ -28,7 +28,7 @@ import (
 func (c *Controller) evaluate() (next time.Duration) {
 	now := c.Clock.Now()
 	c.changesMu.Lock()
-	if wait := c.evaluated.Add(evaluateInterval).Sub(now); 0 < wait && wait < evaluateInterval {
+	if wait := c.evaluated.Add(evaluateInterval).Sub(now); 0 < wait && wait <= evaluateInterval {
 		c.changesMu.Unlock()
 		return wait // An instant at which time changes something comes right after a change.
 	}

@@ -60,6 +60,24 @@ type MachineHealthCheckStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=70
 	RemediationHistory []Remediation `json:"remediationHistory,omitempty"`
+
+	// remediationKinds are the kinds of the remediation objects that there may be: that of
+	// remediationTemplate, and those of former templates for as long as objects are left. A
+	// process that starts later finds these objects by it.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	RemediationKinds []RemediationKind `json:"remediationKinds,omitempty"`
+}
+
+// RemediationKind is a kind of remediation objects.
+type RemediationKind struct {
+	// apiVersion of the objects.
+	// +required
+	APIVersion string `json:"apiVersion"`
+	// kind of the objects.
+	// +required
+	Kind string `json:"kind"`
 }
 
 // Condition is a condition with the severity that OpenShift's API gives it.
