@@ -31,8 +31,8 @@ type BackOff struct {
 	Base, Cap time.Duration
 }
 
-// backOffConcerns reports whether deletions for a reason are slowed down.
-func backOffConcerns(trigger string) bool {
+// BackOffConcerns reports whether deletions for a reason are slowed down (spec M14.1).
+func BackOffConcerns(trigger string) bool {
 	return trigger == v1beta1.TriggerMachineFailed || trigger == v1beta1.TriggerNodeStartupTimeout
 }
 

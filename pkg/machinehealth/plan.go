@@ -220,7 +220,7 @@ func (p *planner) start(deletion bool) {
 	case deletion:
 		p.setReason(v1beta1.DecidedMachineDeleting, time.Time{})
 		p.do(remediation.Confirm{}) // Before the round: one that has recovered is none (spec M8.4).
-		if backOffConcerns(p.Target.Verdict.Trigger) {
+		if BackOffConcerns(p.Target.Verdict.Trigger) {
 			if rounds := p.BackOff.begin(p.Target.Rounds, p.Owner, machine, p.now); rounds != nil {
 				p.do(remediation.WriteLease{Lease: rounds})
 			}
@@ -266,7 +266,7 @@ func (p *planner) refusal(deletion bool) v1alpha1.DecisionReason {
 
 // backsOff refuses a Machine that has to live for longer (spec M14).
 func (p *planner) backsOff() bool {
-	if !backOffConcerns(p.Target.Verdict.Trigger) {
+	if !BackOffConcerns(p.Target.Verdict.Trigger) {
 		return false
 	}
 	due := p.BackOff.Due(RoundsOf(p.Target.Rounds), p.Target.Machine.CreationTimestamp.Time)

@@ -189,7 +189,7 @@ func requireAllowed(t *testing.T, p *Policy, plan *Plan) {
 		if _, ok := action.(remediation.DeleteMachine); ok {
 			require.NotNil(t, target.Machine.Owner(), "M10.1")
 			require.False(t, target.ControlPlane && target.Machine.API() == v1beta1.MachineAPICluster, "M13.3")
-			if backOffConcerns(target.Verdict.Trigger) {
+			if BackOffConcerns(target.Verdict.Trigger) {
 				require.False(t, epoch.Before(p.BackOff.Due(RoundsOf(target.Rounds), target.Machine.CreationTimestamp.Time)), "M14.2")
 			}
 		}

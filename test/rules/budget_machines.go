@@ -101,6 +101,7 @@ func (h *history) underwayOfMachines(w window) map[string]underway {
 			selects := all(h.mhcs[cr.Checks[0]].during(w.known, w.rv), func(mhc *MHC) bool { return mhc != nil && mhc.Selects(h.machines[cr.Machine].at(w.rv)) })
 			note(machine, certainty{existed(versions) && known && selects && h.refersToKindOf(cr, w) && surelyActive, true})
 			note(cr.Node, certainty{maybe: true})
+			note(machineName(cr.Machine), certainty{maybe: true})
 		}
 	}
 	h.requestedOfMachines(w, note)
@@ -142,11 +143,11 @@ func (h *history) remembered(machine string, checks track[MHC], entry *v1beta1.R
 	})
 }
 
-// refersToKindOf reports whether the MachineHealthCheck of a CR referred to its kind all the time: a
-// process that has started later looks for no others.
+// refersToKindOf reports whether the MachineHealthCheck of a CR referred to its kind, or listed it, all the
+// time: a process that has started later looks for no others.
 func (h *history) refersToKindOf(cr *CR, w window) bool {
 	return all(h.mhcs[cr.Checks[0]].during(w.known, w.rv), func(mhc *MHC) bool {
-		return mhc != nil && mhc.Spec.RemediationTemplate != nil && mhc.Spec.RemediationTemplate.Kind == cr.Kind+"Template"
+		return mhc != nil && (mhc.refersTo(cr) || mhc.lists(cr))
 	})
 }
 
@@ -155,7 +156,8 @@ func (h *history) refersToKindOf(cr *CR, w window) bool {
 func (h *history) requestedOfMachines(w window, note func(string, certainty)) {
 	for key, track := range h.machines {
 		for _, machine := range track.during(w.known, w.rv) {
-			if machine != nil && h.byUs[machine.UID] && (machine.Deleting || machine.Has(v1beta1.AnnotationExternalRemediation)) {
+			if machine != nil && ((machine.Deleting && h.deletedByUs.Has(machine.UID)) ||
+				(machine.Has(v1beta1.AnnotationExternalRemediation) && h.annotatedByUs.Has(machine.UID))) {
 				note(slotName(machine), certainty{maybe: true})
 				note(machineName(key), certainty{maybe: true})
 			}

@@ -225,7 +225,7 @@ func (j *Judge) toldBefore(w window, order *stepOrder) finding {
 	crs := j.crsAt(w.node, w.rv-1)
 	for _, k := range slices.Sorted(maps.Keys(crs)) {
 		cr := crs[k]
-		if cr.OwnedBy(w.nhc) && !cr.Deleting && stepOf(order.steps, cr) == order.step-1 && (before == nil || cr.Created.Before(before.Created)) {
+		if cr.OwnedBy(w.nhc) && !cr.Deleting && stepOf(order.steps, cr) == order.step-1 && (before == nil || cr.olderThan(before)) {
 			before, key = cr, k
 		}
 	}

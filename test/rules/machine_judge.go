@@ -93,12 +93,12 @@ func (j *Judge) judgeMachine(event Change, before *unstructured.Unstructured, by
 	switch {
 	case machine == nil || (machine.Deleting && !last.Deleting):
 		j.figures.MachineDeletions++
-		j.byUs[last.UID] = true
+		j.deletedByUs.Insert(last.UID)
 		j.record(machineName(event.Key), "", check("M10.2", last.Deleting, "a Machine is deleted that is being deleted"))
 		j.judgeBeginning(event, by, beginning{how: byDeletion, versions: []*Machine{last}})
 	case machine.Has(v1beta1.AnnotationExternalRemediation) && !last.Has(v1beta1.AnnotationExternalRemediation):
 		j.figures.ExternalRequests++
-		j.byUs[last.UID] = true
+		j.annotatedByUs.Insert(last.UID)
 		j.record(machineName(event.Key), "", onlyKeys(before, event.Object), check("M11.1", machine.Annotations[v1beta1.AnnotationRemediationStrategy] != "external-baremetal", "the first key is set without the second"))
 		j.judgeBeginning(event, by, beginning{how: byAnnotation})
 	default:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
@@ -95,15 +96,16 @@ type machineHistory struct {
 	// activity are the times at which the controller has to look after MachineHealthChecks, and
 	// at which it must not.
 	activity activity
-	// byUs are the Machines whose deletion or external remediation the controller has requested.
-	byUs    map[types.UID]bool
-	backOff BackOff
+	// deletedByUs are the Machines whose deletion the controller has requested, and annotatedByUs
+	// those whose external remediation it has requested at any time.
+	deletedByUs, annotatedByUs sets.Set[types.UID]
+	backOff                    BackOff
 	// statusWrites are the last writes of the status of each MachineHealthCheck.
 	statusWrites map[string][]time.Time
 }
 
 func newMachineHistory() machineHistory {
-	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, byUs: map[types.UID]bool{}}
+	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID]()}
 }
 
 // addMachine adds a version of a Machine, nil if it is gone.

@@ -34,7 +34,7 @@ func (j *Judge) unclaimed(w window) finding {
 		busy := func(machine *Machine) bool {
 			return named(machine) && machine.Has(v1beta1.AnnotationExternalRemediation)
 		}
-		if all(machines, busy) && (j.activity.surelyActive(w) || j.byUs[j.machines[key].at(w.rv).UID] && !j.leaseSpoiled(key, busy, w)) {
+		if all(machines, busy) && (j.activity.surelyActive(w) || j.annotatedByUs.Has(j.machines[key].at(w.rv).UID) && !j.leaseSpoiled(key, busy, w)) {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is under external remediation"}
 		}
 		deleted := func(machine *Machine) bool { return named(machine) && machine.Deleting }
@@ -42,7 +42,7 @@ func (j *Judge) unclaimed(w window) finding {
 		if all(machines, doomed) && j.activity.surelyActive(w) {
 			return finding{"M15.2", "a node gets a CR whose Machine " + key + " was being deleted already when the Node appeared"}
 		}
-		if all(machines, deleted) && j.byUs[j.machines[key].at(w.rv).UID] && !j.leaseSpoiled(key, deleted, w) {
+		if all(machines, deleted) && j.deletedByUs.Has(j.machines[key].at(w.rv).UID) && !j.leaseSpoiled(key, deleted, w) {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is being deleted by a MachineHealthCheck"}
 		}
 	}

@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -95,6 +96,12 @@ func (c *CR) OwnedBy(nhc string) bool { return slices.Contains(c.Owners, nhc) }
 
 // CheckedBy reports whether the MachineHealthCheck of this key owns it.
 func (c *CR) CheckedBy(mhc string) bool { return slices.Contains(c.Checks, mhc) }
+
+// olderThan reports whether this is the CR of a step, and not the other one (spec 11.8). Of two of the
+// same second that is the one whose uid comes first: some order has to be.
+func (c *CR) olderThan(other *CR) bool {
+	return cmp.Or(c.Created.Compare(other.Created), cmp.Compare(c.UID, other.UID)) < 0
+}
 
 // String names the CR.
 func (c *CR) String() string { return fmt.Sprintf("%s %s/%s", c.Kind, c.Namespace, c.Name) }

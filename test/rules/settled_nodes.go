@@ -76,7 +76,7 @@ func (s *settledCheck) checkUnhealthy(name string) {
 	recorded := timeouts(s.nhc)
 	crs := make([]*CR, len(steps))
 	for _, cr := range s.own[name] {
-		if i := stepOf(steps, cr); i >= 0 && (crs[i] == nil || cr.Created.Before(crs[i].Created)) {
+		if i := stepOf(steps, cr); i >= 0 && (crs[i] == nil || cr.olderThan(crs[i])) {
 			crs[i] = cr
 		}
 	}
@@ -156,7 +156,7 @@ func (s *settledCheck) checkLease(name string) {
 	steps, recorded := stepsOf(s.nhc), timeouts(s.nhc)
 	last, current := -1, (*CR)(nil)
 	for _, cr := range s.own[name] { // Earlier steps are over (spec 13.2), and the oldest CR counts (spec 11.8).
-		if i := stepOf(steps, cr); i > last || (i == last && i >= 0 && cr.Created.Before(current.Created)) {
+		if i := stepOf(steps, cr); i > last || (i == last && i >= 0 && cr.olderThan(current)) {
 			last, current = i, cr
 		}
 	}

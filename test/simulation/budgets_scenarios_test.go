@@ -173,6 +173,33 @@ func TestNeverJoined(t *testing.T) {
 	})
 }
 
+// TestGoneCheckWaitsForNothing: a MachineHealthCheck that is gone waits for no budget, also while one of
+// its remediation objects is left (spec B4.1, B5.2, M3.5).
+func TestGoneCheckWaitsForNothing(t *testing.T) {
+	t.Parallel()
+	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+		c, kind := m.cluster, &m.kinds[0]
+		set, template := m.newSet("workers", "worker"), m.references()[0]
+		first, second := m.addMachine(set, "a", "worker-0"), m.addMachine(set, "a", "worker-1")
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &template })
+		c.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(time.Minute)
+		require.NotNil(t, m.server.Get(kind.crs(), machineKey(first)))
+		m.server.Modify("remediator", kind.crs(), machineKey(first), func(object *unstructured.Unstructured) { object.SetFinalizers([]string{finalizer}) })
+		c.setReady("worker-1", corev1.ConditionUnknown)
+		m.sleep(time.Minute)
+		require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", second))
+		exhausted := func() bool {
+			return meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, v1alpha1.ConditionBudgetExhausted)
+		}
+		require.True(t, exhausted())
+		m.server.Delete("user", mhcs, machineKey("east"))
+		m.sleep(2 * inTime)
+		require.NotNil(t, m.server.Get(kind.crs(), machineKey(first)), "its remediator is still at work")
+		require.False(t, exhausted())
+	})
+}
+
 // TestRemediatedMachineNamesAnotherNode: a remediation counts for the Node that the Machine names, also if
 // its MachineHealthCheck does not select the Machine any more, and no lease leads to it (spec B3.2, B5.2).
 func TestRemediatedMachineNamesAnotherNode(t *testing.T) {

@@ -392,6 +392,28 @@ func (m *machineAPI) replaceLeader() {
 	m.sleep(inTime)
 }
 
+// TestFailedUnseen: a Machine that has failed, which the watch does not show yet, is not deleted for what is
+// wrong with its Node: its deletion counts as a round of its owner (spec M8.4, M14.4).
+func TestFailedUnseen(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", asItIs)
+		m.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(20 * time.Second)
+		c.beginLag(machines, 20*time.Second)
+		m.fail(machine)
+		m.sleep(12 * time.Second)
+		require.False(t, m.deleting(machine))
+		require.Equal(t, v1alpha1.DecidedRecovering, m.decision("east", machine))
+		c.endLag()
+		m.sleep(20 * time.Second)
+		require.True(t, m.deleting(machine))
+		require.Positive(t, c.judge.Checked()["M14.3"])
+	})
+}
+
 // TestRoundOfOneSync: of Machines of one owner that are deleted by one sync, one begins the round of the
 // back-off, and all go (spec M14.3).
 func TestRoundOfOneSync(t *testing.T) {

@@ -182,8 +182,12 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	if node != nil {
 		conditions = node.Status.Conditions
 	}
-	if s.policy.Criteria.Judge(machine, state, conditions, false, c.Clock.Now()).State != machinehealth.Unhealthy {
+	verdict := s.policy.Criteria.Judge(machine, state, conditions, false, c.Clock.Now())
+	if verdict.State != machinehealth.Unhealthy {
 		return recovering, nil
+	}
+	if machinehealth.BackOffConcerns(verdict.Trigger) != machinehealth.BackOffConcerns(plan.Target.Verdict.Trigger) {
+		return recovering, nil // It is unhealthy for another reason, for which the plan would be another one.
 	}
 	obstacles := machinehealth.ObstaclesOf(machine)
 	switch {

@@ -207,22 +207,17 @@ func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remed
 		if entry.Started == nil || entry.Finished != nil || entry.Closed != nil || entry.Machine == "" {
 			continue
 		}
-		name := c.underway.nameOf(check, entry.Machine)
-		switch machine := machines[entry.Machine]; {
-		case machine != nil:
-			name = slotName(machine)
-		case name != "": // The Machine is gone: it had this one.
-		case entry.TargetKind == "Node":
-			name = entry.TargetName
-		default:
-			name = machineName(check.Namespace, entry.Machine)
+		node := ""
+		if entry.TargetKind == "Node" {
+			node = entry.TargetName
 		}
-		now[entry.Machine] = begun{name: name, started: entry.Started.Time}
+		now[entry.Machine] = begun{name: c.nameUnderway(check, entry.Machine, machines, node), started: entry.Started.Time}
 	}
 	for i := range targets {
 		for _, cr := range targets[i].Own {
 			if _, known := now[targets[i].Machine.Name]; !known {
-				now[targets[i].Machine.Name] = begun{name: slotName(targets[i].Machine), started: cr.CreationTimestamp.Time}
+				name := c.nameUnderway(check, targets[i].Machine.Name, machines, cr.Annotations[v1alpha1.AnnotationNodeName])
+				now[targets[i].Machine.Name] = begun{name: name, started: cr.CreationTimestamp.Time}
 			}
 		}
 	}
@@ -230,6 +225,15 @@ func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remed
 		c.Budgets.NodeChanged(name)
 	}
 	c.setAwaited(check, history, machines)
+}
+
+// nameUnderway returns the name by which the remediation of a Machine counts. If the Machine is gone,
+// that is the name that it had, as far as this process knows, or the Node that it was begun for.
+func (c *Controller) nameUnderway(check cache.ObjectName, machine string, machines map[string]*machinehealth.Machine, node string) string {
+	if there := machines[machine]; there != nil {
+		return slotName(there)
+	}
+	return cmp.Or(c.underway.nameOf(check, machine), node, machineName(check.Namespace, machine))
 }
 
 // Observe returns what the MachineHealthChecks know of a node, or of what stands for a Machine

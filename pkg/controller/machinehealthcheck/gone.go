@@ -32,6 +32,7 @@ import (
 // collection would keep the CRs for as long as their Machines. The caches have to show what was written
 // for it: CRs that none shows would be left. It returns when to look again.
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
+	c.Budgets.Forget(claimantOf(key)) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
 		failed := c.deleteLeftCRs(ctx, key)
 		recheck, err = c.endLeases(ctx, key)
@@ -170,7 +171,6 @@ func (c *Controller) forget(key cache.ObjectName) {
 	c.writes.Forget(key.String())
 	c.states.Delete(key)
 	c.setUnderway(key, nil, nil, nil)
-	c.Budgets.Forget(claimantOf(key))
 	c.read.Delete(key)
 	c.metrics.forget(key)
 }
