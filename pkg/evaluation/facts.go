@@ -36,9 +36,8 @@ func FactsOf(node *corev1.Node) Facts {
 	}
 }
 
-// ConstraintsOf returns what constrains a node alone: what its Node says, whether it is selected,
-// and what its Machine has to do with (see [remediation.NodeConstraints]). The Node is nil if there
-// is none.
+// ConstraintsOf returns what constrains a node alone, as its Node says, whether it is selected, and
+// why it is left to what looks after its Machine. The Node is nil if there is none.
 func ConstraintsOf(node *corev1.Node, facts *Facts, selected bool, machineClaim string) remediation.NodeConstraints {
 	if node == nil {
 		return remediation.NodeConstraints{NodeDeleted: true}

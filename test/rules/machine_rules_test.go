@@ -171,3 +171,60 @@ func TestOldEnough(t *testing.T) {
 		})
 	}
 }
+
+// TestStepHasTheOlderCR: of two CRs of one step the older one counts, and some order has to be among those
+// of the same second.
+func TestStepHasTheOlderCR(t *testing.T) {
+	t.Parallel()
+	first, second := &CR{UID: "b", Created: at(1)}, &CR{UID: "a", Created: at(2)}
+	require.True(t, first.olderThan(second), "11.8")
+	require.False(t, second.olderThan(first), "11.8")
+	twin := &CR{UID: "c", Created: at(1)}
+	require.True(t, first.olderThan(twin))
+	require.False(t, twin.olderThan(first))
+}
+
+// TestOutlivedMachine: a Machine that was being deleted when its Node appeared.
+func TestOutlivedMachine(t *testing.T) {
+	t.Parallel()
+	deleting := &Machine{Node: "n", Deleting: true, DeletionRequested: at(10)}
+	require.False(t, deleting.outlived(nil), "M15.2 it has no Node")
+	require.False(t, deleting.outlived(&Node{Created: at(9)}), "M15.2 its Node was there, and has a lease")
+	require.True(t, deleting.outlived(&Node{Created: at(10)}), "M15.2")
+	require.False(t, (&Machine{Node: "n"}).outlived(&Node{Created: at(10)}), "M15.2 nobody deletes it")
+}
+
+// TestFormerKind: a process that has started after the template was changed to another kind knows a CR of
+// the former kind if status lists it.
+func TestFormerKind(t *testing.T) {
+	t.Parallel()
+	of := func(kind string, listed ...v1beta1.RemediationKind) *MHC {
+		return checkOf(func(c *v1beta1.MachineHealthCheck) {
+			c.Spec.RemediationTemplate = &corev1.ObjectReference{Kind: kind}
+			c.Status.RemediationKinds = listed
+		})
+	}
+	cr := &CR{APIVersion: "example.com/v1", Kind: "Reboot", Namespace: "ns", Name: "m", Machine: "ns/m", Checks: []string{"ns/check"}}
+	for name, tc := range map[string]struct {
+		changed *MHC
+		started bool
+		stale   bool
+	}{
+		"the same kind":                   {of("RebootTemplate"), true, false},
+		"no other process":                {of("FenceTemplate"), false, false},
+		"M12.5 unlisted":                  {of("FenceTemplate"), true, true},
+		"M16.3 listed":                    {of("FenceTemplate", v1beta1.RemediationKind{APIVersion: "example.com/v1", Kind: "Reboot"}), true, false},
+		"M16.3 another one listed":        {of("FenceTemplate", v1beta1.RemediationKind{APIVersion: "example.com/v1", Kind: "Fence"}), true, true},
+		"M16.3 listed in another version": {of("FenceTemplate", v1beta1.RemediationKind{APIVersion: "example.com/v2", Kind: "Reboot"}), true, true},
+	} {
+		s := machineFixture()
+		s.mhc(at(1), of("RebootTemplate"))
+		s.mhc(at(20), tc.changed)
+		s.activity.starts = nil
+		if tc.started {
+			s.activity.starts = []time.Time{at(30)}
+		}
+		p := &snapshot{history: s.history, rv: s.next(), now: at(40)}
+		require.Equal(t, tc.stale, p.stale(cr), name)
+	}
+}

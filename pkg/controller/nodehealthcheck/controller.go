@@ -247,8 +247,9 @@ func (c *Controller) HasSynced() bool {
 }
 
 // Run reconciles with this many workers. When drain is closed it finishes the
-// running syncs, writes the statuses that were put off and returns. When ctx is done, which means that another process may
-// lead, even the requests under way are broken off. It is called once.
+// running syncs, writes the statuses that were put off and returns. When ctx is done, which
+// means that another process may lead, even the requests under way are broken off. It is called
+// once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
 	ctx = klog.NewContext(ctx, logger)

@@ -137,8 +137,8 @@ const (
 	DecidedStormActive DecisionReason = "StormActive"
 	// DecidedExcluded: the Node carries the exclusion label.
 	DecidedExcluded DecisionReason = "Excluded"
-	// DecidedMachineHealthCheck: the Machine of the Node belongs to a MachineHealthCheck, or its
-	// external remediation goes on.
+	// DecidedMachineHealthCheck: the Machine of the Node belongs to a MachineHealthCheck, or a
+	// remediation of it goes on.
 	DecidedMachineHealthCheck DecisionReason = "MachineHealthCheck"
 	// DecidedBudgetExhausted: a RemediationBudget refuses the Node.
 	DecidedBudgetExhausted DecisionReason = "BudgetExhausted"
