@@ -67,7 +67,7 @@ func (h *history) identityOf(name string, w window) identity {
 }
 
 // labelsOf returns the labels with which a node may have counted. One that is gone counts with those
-// that it had last, or with none after a restart (spec B3.2).
+// that it had last, as far as the controller has seen them, or with none after a restart (spec B3.2).
 func (h *history) labelsOf(name string, w window) (possible []labels.Set) {
 	for _, node := range h.nodes[name].during(w.known, w.rv) {
 		if node != nil {
@@ -75,10 +75,25 @@ func (h *history) labelsOf(name string, w window) (possible []labels.Set) {
 			continue
 		}
 		possible = append(possible, labels.Set{})
-		for _, v := range slices.Backward(h.nodes[name]) {
-			if v.rv <= w.rv && v.object != nil {
-				possible = append(possible, v.object.Labels)
-				break
+		possible = append(possible, h.lastLabels(name, w)...)
+	}
+	return possible
+}
+
+// lastLabels returns the labels that a node which is gone had in the last while of its existence.
+func (h *history) lastLabels(name string, w window) (possible []labels.Set) {
+	var end time.Time
+	for _, v := range slices.Backward(h.nodes[name]) {
+		switch {
+		case v.rv > w.rv:
+		case v.object == nil:
+			if len(possible) == 0 {
+				end = v.seen
+			}
+		default:
+			possible = append(possible, v.object.Labels)
+			if v.seen.Before(end.Add(-recent)) {
+				return possible
 			}
 		}
 	}

@@ -103,7 +103,7 @@ func (j *Judge) confirmationRemoved(before, after *Node, event Change, by *Reque
 	}
 	since := j.windowOf(event, by, "", event.Key).known
 	for key := range j.crsOf[event.Key] {
-		left := func(cr *CR) bool { return cr != nil && j.known(cr, event.ResourceVersion) }
+		left := func(cr *CR) bool { return cr != nil && cr.Node == event.Key && j.known(cr, event.ResourceVersion) }
 		if all(j.crs[key].during(since, event.ResourceVersion), left) {
 			return finding{"16.6", "the confirmation is removed while a CR is left"}
 		}

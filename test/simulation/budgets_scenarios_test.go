@@ -173,31 +173,40 @@ func TestNeverJoined(t *testing.T) {
 	})
 }
 
-// TestGoneCheckWaitsForNothing: a MachineHealthCheck that is gone waits for no budget, also while one of
-// its remediation objects is left (spec B4.1, B5.2, M3.5).
-func TestGoneCheckWaitsForNothing(t *testing.T) {
+// TestWaitsForNothing: a MachineHealthCheck that is gone waits for no budget, also while one of its remediation
+// objects is left, nor does one that another controller looks after (spec B4.1, B5.2, M3.5, M4.2).
+func TestWaitsForNothing(t *testing.T) {
 	t.Parallel()
-	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
-		c, kind := m.cluster, &m.kinds[0]
-		set, template := m.newSet("workers", "worker"), m.references()[0]
-		first, second := m.addMachine(set, "a", "worker-0"), m.addMachine(set, "a", "worker-1")
-		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &template })
-		c.setReady("worker-0", corev1.ConditionUnknown)
-		m.sleep(time.Minute)
-		require.NotNil(t, m.server.Get(kind.crs(), machineKey(first)))
-		m.server.Modify("remediator", kind.crs(), machineKey(first), func(object *unstructured.Unstructured) { object.SetFinalizers([]string{finalizer}) })
-		c.setReady("worker-1", corev1.ConditionUnknown)
-		m.sleep(time.Minute)
-		require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", second))
-		exhausted := func() bool {
-			return meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, v1alpha1.ConditionBudgetExhausted)
-		}
-		require.True(t, exhausted())
-		m.server.Delete("user", mhcs, machineKey("east"))
-		m.sleep(2 * inTime)
-		require.NotNil(t, m.server.Get(kind.crs(), machineKey(first)), "its remediator is still at work")
-		require.False(t, exhausted())
-	})
+	for name, end := range map[string]func(m *machineAPI){
+		"it is gone":               func(m *machineAPI) { m.server.Delete("user", mhcs, machineKey("east")) },
+		"another controller leads": func(m *machineAPI) { m.otherLeads(300) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+				c, kind := m.cluster, &m.kinds[0]
+				set, template := m.newSet("workers", "worker"), m.references()[0]
+				first, second := m.addMachine(set, "a", "worker-0"), m.addMachine(set, "a", "worker-1")
+				m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &template })
+				c.setReady("worker-0", corev1.ConditionUnknown)
+				m.sleep(time.Minute)
+				require.NotNil(t, m.server.Get(kind.crs(), machineKey(first)))
+				m.server.Modify("remediator", kind.crs(), machineKey(first), func(object *unstructured.Unstructured) { object.SetFinalizers([]string{finalizer}) })
+				c.setReady("worker-1", corev1.ConditionUnknown)
+				m.sleep(time.Minute)
+				require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", second))
+				exhausted := func() bool {
+					return meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, v1alpha1.ConditionBudgetExhausted)
+				}
+				require.True(t, exhausted())
+				c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt32(0)) })
+				end(m)
+				m.sleep(2 * inTime)
+				require.NotNil(t, m.server.Get(kind.crs(), machineKey(first)), "its remediator is still at work")
+				require.False(t, exhausted())
+			})
+		})
+	}
 }
 
 // TestRemediatedMachineNamesAnotherNode: a remediation counts for the Node that the Machine names, also if

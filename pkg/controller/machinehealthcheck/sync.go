@@ -102,7 +102,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	case check == nil:
 		return c.end(ctx, key)
 	case !c.Active():
-		return time.Time{}, nil // What is running stays as it is, and nothing is written (spec M4.2).
+		c.Budgets.Forget(claimantOf(key)) // It waits for nothing.
+		return time.Time{}, nil           // What is running stays as it is, and nothing is written (spec M4.2).
 	}
 	defer func() { c.metrics.measure(key, c.Clock.Since(now)) }()
 	if err := c.endFormer(ctx, check); err != nil {
