@@ -93,6 +93,9 @@ func (r *Report) Reported() Reported {
 	for _, cr := range r.oldCRs {
 		now.old.Insert(cr.UID)
 	}
+	for _, cr := range r.in.Gone { // A later state of it may still be on its way.
+		now.created.Insert(cr.UID)
+	}
 	if r.refused(v1alpha1.DecidedInvalidSpec) {
 		now.specProblem = context.SpecProblem
 	}

@@ -119,6 +119,16 @@ func TestCreatedAndRemovedBetweenReports(t *testing.T) {
 	}
 }
 
+// A CR that is gone may come once more, in the state in which it went.
+func TestCreatedIsNotToldOfALaterState(t *testing.T) {
+	t.Parallel()
+	s, cr := begun(t), testCR("n", "1")
+	require.Equal(t, []string{saidDetected, saidCreated}, s.sync(sick("n", created(cr))))
+	for range 3 {
+		require.NotContains(t, s.sync(sick("n", gone(testCR("n", "1")))), saidCreated, "19.1: once for each CR")
+	}
+}
+
 // What a standby has seen come and go was created, and reported, by the leader before it (spec 19.1).
 func TestCreatedAndRemovedUnderAnotherLeader(t *testing.T) {
 	t.Parallel()
