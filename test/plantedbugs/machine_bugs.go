@@ -104,8 +104,8 @@ var machineBugs = []bug{
 		old: "		crs[schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind)] = nil\n", new: "		_ = listed\n",
 	},
 	{
-		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachineController + "controlplane.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
-		old: "		case machine.Has(v1beta1.AnnotationExternalRemediation):\n			return name", new: "		case false:\n			return name",
+		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
+		old: "	case machine.Has(v1beta1.AnnotationExternalRemediation):\n		return name", new: "	case false:\n		return name",
 	},
 	{
 		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",

@@ -134,7 +134,7 @@ func (h *history) claimed(node string, rv uint64, now time.Time) bool {
 		if machine == nil || machine.Node != node {
 			continue
 		}
-		if machine.Has(v1beta1.AnnotationExternalRemediation) || machine.outlived(h.nodes[node].at(rv)) {
+		if machine.Has(v1beta1.AnnotationExternalRemediation) || machine.deletedBefore(h.nodes[node].at(rv)) {
 			return true
 		}
 		for _, versions := range h.mhcs {

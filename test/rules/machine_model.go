@@ -43,8 +43,8 @@ func (m *Machine) Has(annotation string) bool {
 	return has
 }
 
-// outlived reports whether the Machine was being deleted already when its Node appeared.
-func (m *Machine) outlived(node *Node) bool {
+// deletedBefore reports whether the Machine was being deleted already when its Node appeared.
+func (m *Machine) deletedBefore(node *Node) bool {
 	return m.Deleting && node != nil && !node.Created.Before(m.DeletionRequested)
 }
 

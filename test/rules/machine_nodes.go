@@ -38,7 +38,7 @@ func (j *Judge) unclaimed(w window) finding {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is under external remediation"}
 		}
 		deleted := func(machine *Machine) bool { return named(machine) && machine.Deleting }
-		doomed := func(machine *Machine) bool { return named(machine) && machine.outlived(j.nodes[w.node].at(w.rv)) }
+		doomed := func(machine *Machine) bool { return named(machine) && machine.deletedBefore(j.nodes[w.node].at(w.rv)) }
 		if all(machines, doomed) && j.activity.surelyActive(w) {
 			return finding{"M15.2", "a node gets a CR whose Machine " + key + " was being deleted already when the Node appeared"}
 		}

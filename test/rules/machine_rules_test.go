@@ -184,14 +184,14 @@ func TestStepHasTheOlderCR(t *testing.T) {
 	require.False(t, twin.olderThan(first))
 }
 
-// TestOutlivedMachine: a Machine that was being deleted when its Node appeared.
-func TestOutlivedMachine(t *testing.T) {
+// TestMachineDeletedBeforeItsNode: a Machine that was being deleted when its Node appeared.
+func TestMachineDeletedBeforeItsNode(t *testing.T) {
 	t.Parallel()
 	deleting := &Machine{Node: "n", Deleting: true, DeletionRequested: at(10)}
-	require.False(t, deleting.outlived(nil), "M15.2 it has no Node")
-	require.False(t, deleting.outlived(&Node{Created: at(9)}), "M15.2 its Node was there, and has a lease")
-	require.True(t, deleting.outlived(&Node{Created: at(10)}), "M15.2")
-	require.False(t, (&Machine{Node: "n"}).outlived(&Node{Created: at(10)}), "M15.2 nobody deletes it")
+	require.False(t, deleting.deletedBefore(nil), "M15.2 it has no Node")
+	require.False(t, deleting.deletedBefore(&Node{Created: at(9)}), "M15.2 its Node was there, and has a lease")
+	require.True(t, deleting.deletedBefore(&Node{Created: at(10)}), "M15.2")
+	require.False(t, (&Machine{Node: "n"}).deletedBefore(&Node{Created: at(10)}), "M15.2 it is not being deleted")
 }
 
 // TestFormerKind: a process that has started after the template was changed to another kind knows a CR of

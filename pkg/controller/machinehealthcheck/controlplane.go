@@ -17,16 +17,15 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// ClaimOf returns why NodeHealthChecks leave a Node alone, and nothing if they do not: a
-// MachineHealthCheck selects its Machine (spec M15.1), or a remediation of the Machine goes on that no
-// lease may stand for, because the Node came later (spec M15.2). A MachineHealthCheck that only
-// replaces Machines that terminate claims no Node.
+// ClaimOf returns why NodeHealthChecks leave a Node alone, and nothing if they do not: see
+// [machinehealth.Claim]. A MachineHealthCheck that only replaces Machines that terminate claims no Node
+// (spec M15.2).
 func (c *Controller) ClaimOf(node string) string {
 	if !c.Active() {
 		return ""
 	}
-	machines := c.machinesOf(node)
-	for _, machine := range machines {
+	var claims []string
+	for _, machine := range c.machinesOf(node) {
 		checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 		var names []string
 		for _, check := range checks {
@@ -34,20 +33,14 @@ func (c *Controller) ClaimOf(node string) string {
 				names = append(names, check.Namespace+"/"+check.Name)
 			}
 		}
-		if len(names) > 0 {
-			return "MachineHealthCheck " + slices.Min(names) + " looks after the Machine of the node" // Not the next one by chance.
+		if claim := machinehealth.Claim(machine, names, c.node(node)); claim != "" {
+			claims = append(claims, claim)
 		}
 	}
-	for _, machine := range machines {
-		name := "Machine " + machine.Namespace + "/" + machine.Name
-		switch obj := c.node(node); {
-		case machine.Has(v1beta1.AnnotationExternalRemediation):
-			return name + " of the node has annotation " + v1beta1.AnnotationExternalRemediation
-		case machine.Deleting() && obj != nil && !obj.CreationTimestamp.Before(machine.DeletionTimestamp):
-			return name + " of the node was being deleted already when the Node appeared"
-		}
+	if len(claims) == 0 {
+		return ""
 	}
-	return ""
+	return slices.Min(claims) // Not the next one by chance.
 }
 
 // slotName returns the name under which a Machine takes the control plane slot: that of its Node, as

@@ -69,8 +69,8 @@ func TestDeferStatus(t *testing.T) {
 	}
 }
 
-// TestStopPublishesDeferred: a status that waits when the controller stops is written, and what it
-// shows is reported: nobody else would know of it (spec 19.1, 22.6).
+// TestStopPublishesDeferred: a status that waits when the controller stops is written, so that the next
+// leader does not report the same once more (spec 19.1, 22.6).
 func TestStopPublishesDeferred(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,8 @@ type syncResult struct {
 	now     time.Time
 }
 
-// newSyncResult computes what is to be reported.
+// newSyncResult computes what is to be reported. The first one of a process notes that another process
+// has reported what is gone already.
 func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) *syncResult {
 	if !s.state.observed {
 		s.state.observed, s.state.reported = true, s.state.reported.WithCreated(s.gone)

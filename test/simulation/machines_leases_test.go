@@ -1,0 +1,120 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/rules"
+)
+
+// TestLeaseOfAGoneCheck: the lease of a Node is kept until its Machine is gone, also if the
+// MachineHealthCheck that has deleted it is gone before (spec M10.3, M15.2).
+func TestLeaseOfAGoneCheck(t *testing.T) {
+	t.Parallel()
+	remove := func(m *machineAPI) { m.server.Delete("user", mhcs, machineKey("east")) }
+	for name, end := range map[string]func(m *machineAPI){
+		"the same process": remove,
+		"another process":  func(m *machineAPI) { remove(m); m.replaceLeader() },
+		"a process that was not active at first": func(m *machineAPI) {
+			m.otherLeads(60)
+			m.sleep(10 * time.Second)
+			remove(m)
+			m.replaceLeader()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.fates[m.machine(machine).GetUID()].lingers = time.Hour
+				m.addMHC("east", "a", asItIs)
+				m.fail(machine)
+				m.sleep(inTime)
+				require.True(t, m.deleting(machine))
+				end(m)
+				for m.machine(machine) != nil {
+					lease := m.lease("worker-0")
+					require.NotNil(t, lease, "M10.3: it is kept")
+					require.True(t, rules.LeaseValid(lease, time.Now()), "M10.3: it is renewed")
+					m.sleep(time.Minute)
+				}
+				m.sleep(inTime)
+				require.Nil(t, m.lease("worker-0"), "M10.3: then it is released")
+			})
+		})
+	}
+}
+
+// TestNodeReturnsAfterItsCheckIsGone: a Node that comes back while its Machine is still being remediated
+// is left alone, although no lease stands for that: the Node was gone when it began (spec M15.2).
+func TestNodeReturnsAfterItsCheckIsGone(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		external bool
+		end      func(m *machineAPI, machine string)
+	}{
+		"external remediation": {external: true, end: func(m *machineAPI, machine string) {
+			m.changeMachine("provider", machine, func(machine *unstructured.Unstructured) {
+				unstructured.RemoveNestedField(machine.Object, "metadata", "annotations", v1beta1.AnnotationExternalRemediation)
+			})
+		}},
+		"deletion": {end: func(m *machineAPI, machine string) {
+			m.changeMachine("provider", machine, func(machine *unstructured.Unstructured) { machine.SetFinalizers(nil) })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				c := m.cluster
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.fates[m.machine(machine).GetUID()].lingers = 24 * time.Hour
+				m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) {
+					if tc.external {
+						mhc.Annotations = map[string]string{v1beta1.AnnotationRemediationStrategy: v1beta1.StrategyExternalBaremetal}
+					}
+				})
+				c.addNHC("blue")
+				c.deleteNode("worker-0")
+				m.sleep(inTime) // Its Machine is unhealthy therefore.
+				require.Nil(t, m.lease("worker-0"), "M10.3: leases are for Nodes")
+				m.server.Delete("user", mhcs, machineKey("east"))
+				m.sleep(inTime)
+				c.createNode("worker-0", corev1.ConditionUnknown)
+				m.sleep(10 * time.Minute)
+				require.Empty(t, c.crs(), "M15.2")
+				require.Equal(t, v1alpha1.DecidedMachineHealthCheck, c.nhc("blue").Status.UnhealthyNodes[0].Decision.Reason)
+				tc.end(m, machine)
+				m.sleep(inTime)
+				require.Len(t, c.crs(), 1, "P2: nothing is in the way any more")
+			})
+		})
+	}
+}
+
+// TestLeaseOfANodeThatNoMachineNames: the lease that a MachineHealthCheck has left is released as soon as the Machine
+// does not name the Node any more (spec M10.3).
+func TestLeaseOfANodeThatNoMachineNames(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.fates[m.machine(machine).GetUID()].lingers = time.Hour
+		m.addMHC("east", "a", asItIs)
+		m.fail(machine)
+		m.sleep(inTime)
+		m.server.Delete("user", mhcs, machineKey("east"))
+		m.sleep(inTime)
+		require.NotNil(t, m.lease("worker-0"), "M10.3: it is kept")
+		m.setStatus(machine, func(status map[string]any) { delete(status, "nodeRef") })
+		m.sleep(inTime)
+		require.Nil(t, m.lease("worker-0"), "M10.3: it is released")
+	})
+}
