@@ -206,13 +206,12 @@ func (c *Counts) concerned(node *countedNode) []*group {
 
 // keep reserves the place of a candidate until End is called for it.
 func (a *attempt) keep(w *waiter) {
-	fresh := &reservation{claimant: w.claimant, at: a.now, again: w.yields}
+	fresh := &reservation{claimant: w.claimant, at: a.now}
 	if r := a.reservationOf(w.Node); r != nil {
 		if r.claimant != w.claimant {
 			return // No budget applies to the node.
 		}
 		fresh.expires = r.expires
-		fresh.again = fresh.again && r.expires.IsZero()
 	}
 	a.reserve(w.Node, fresh)
 }

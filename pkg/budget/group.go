@@ -75,7 +75,7 @@ func (g *group) add(name string, node *countedNode) {
 			g.reserved = map[string]time.Time{}
 		}
 		g.reserved[name] = node.reservation.at
-		if node.reservation.again {
+		if node.reservation.pending() {
 			if g.attempts == nil {
 				g.attempts = map[string]*countedNode{}
 			}
@@ -94,8 +94,8 @@ func (g *group) remove(name string, node *countedNode) {
 	}
 }
 
-// shown returns the group as status shows it: a place that a node takes again and again in vain would
-// have the numbers change all the time.
+// shown returns the group as status shows it: without what may be refused yet. A place that is taken in
+// vain would have the numbers change twice, and for a moment status would show what never was.
 func (g *group) shown() *group {
 	if len(g.attempts) == 0 {
 		return g

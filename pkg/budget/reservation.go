@@ -19,12 +19,12 @@ type reservation struct {
 	// began means that the remediation has begun, so far as is known. The caches show it the
 	// next time that the claimant looks, if not before.
 	began bool
-	// again means that the node had a place in vain a short time ago. Status shows it when the
-	// remediation has begun.
-	again bool
 	// expires is set if it may have begun: the reservation is kept until then.
 	expires time.Time
 }
+
+// pending reports whether the remediation has not begun: something else may still refuse it.
+func (r *reservation) pending() bool { return !r.began && r.expires.IsZero() }
 
 // Result is what became of a remediation that was admitted.
 type Result int
