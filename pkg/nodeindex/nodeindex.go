@@ -146,21 +146,38 @@ func (x *Index) NodeChanged(name string, matters bool) (affected []string) {
 	return affected
 }
 
-// NeedingLook returns the nodes of a check that need a look, in order of name, and the number
-// of all nodes that it selects. It returns false if the index does not have this version of
-// the check: its handler is about to set it, or a later one. The names are shared, the caller
-// must not change them.
-func (x *Index) NeedingLook(check Version) (names []string, selected int, known bool) {
+// NeedingLook returns the nodes of a check that need a look, in order of name. It returns false
+// if the index does not have this version of the check: its handler is about to set it, or a
+// later one. The names are shared, the caller must not change them.
+func (x *Index) NeedingLook(check Version) (names []string, known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.checks[check.Name]
 	if e == nil || e.Version != check {
-		return nil, 0, false
+		return nil, false
 	}
 	if e.sorted == nil {
 		e.sorted = sets.List(e.needLook)
 	}
-	return e.sorted, e.selected, true
+	return e.sorted, true
+}
+
+// CountOthers returns how many nodes a check selects that need no look, besides these. It returns
+// false if the index does not have this version of the check.
+func (x *Index) CountOthers(check Version, these iter.Seq[string]) (others int, known bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.checks[check.Name]
+	if e == nil || e.Version != check {
+		return 0, false
+	}
+	others = e.selected - len(e.needLook)
+	for node := range these {
+		if !e.needLook.Has(node) && slices.Contains(x.selectedBy[node], e) {
+			others--
+		}
+	}
+	return others, true
 }
 
 // NeedsLook reports whether a node needs a look for some check that selects it.

@@ -158,16 +158,14 @@ func TestNeedingLook(t *testing.T) {
 	index, nodes := newIndex(node("w", "worker", "Sick"), node("v", "worker", "Sick"), node("u", "worker", "Other"), node("x", "infra", "Sick"))
 	workers := check("workers", 1, "worker")
 	index.SetCheck(workers)
-	before, selected, known := index.NeedingLook(workers.Version)
+	before, known := index.NeedingLook(workers.Version)
 	require.True(t, known)
 	require.Equal(t, []string{"v", "w"}, before)
-	require.Equal(t, 3, selected)
 	nodes.put(node("v", "worker"), node("t", "worker", "Sick"))
 	index.NodeChanged("v", true)
 	index.NodeChanged("t", true)
-	after, selected, _ := index.NeedingLook(workers.Version)
+	after, _ := index.NeedingLook(workers.Version)
 	require.Equal(t, []string{"t", "w"}, after)
-	require.Equal(t, 4, selected)
 	require.Equal(t, []string{"v", "w"}, before, "what was returned stays as it is")
 	require.Zero(t, testing.AllocsPerRun(10, func() { index.NeedingLook(workers.Version) }), "nothing has changed")
 
@@ -176,8 +174,36 @@ func TestNeedingLook(t *testing.T) {
 		"a namesake":         {Name: "workers", UID: "another", Generation: 1},
 		"an unknown one":     {Name: "other", UID: workers.UID, Generation: 1},
 	} {
-		_, _, known := index.NeedingLook(version)
+		_, known := index.NeedingLook(version)
 		require.False(t, known, name)
+		_, known = index.CountOthers(version, slices.Values([]string{"w"}))
+		require.False(t, known, name)
+	}
+}
+
+func TestCountOthers(t *testing.T) {
+	t.Parallel()
+	index, nodes := newIndex(node("w", "worker", "Sick"), node("v", "worker"), node("s", "worker"), node("x", "infra"))
+	workers := check("workers", 1, "worker")
+	index.SetCheck(workers)
+	nodes.drop("v")
+	nodes.put(node("u", "worker"))
+	for name, tc := range map[string]struct {
+		these []string
+		want  int
+	}{
+		"all":                      {nil, 2},
+		"one that needs a look":    {[]string{"w"}, 2},
+		"one that does not":        {[]string{"s"}, 1},
+		"one of another check":     {[]string{"x"}, 2},
+		"one that has just gone":   {[]string{"v"}, 1},
+		"one that has just come":   {[]string{"u"}, 2},
+		"one that there never was": {[]string{"t"}, 2},
+		"several":                  {[]string{"s", "u", "v", "w", "x"}, 0},
+	} {
+		others, known := index.CountOthers(workers.Version, slices.Values(tc.these))
+		require.True(t, known, name)
+		require.Equal(t, tc.want, others, name)
 	}
 }
 
@@ -223,7 +249,7 @@ func TestWalk(t *testing.T) {
 	<-handled
 	require.Empty(t, index.selectedBy)
 	require.Empty(t, index.Overlaps("all"))
-	needLook, selected, _ := index.NeedingLook(workers.Version)
+	needLook, _ := index.NeedingLook(workers.Version)
 	require.Empty(t, needLook)
-	require.Zero(t, selected)
+	require.Zero(t, index.checks["workers"].selected)
 }

@@ -50,9 +50,9 @@ func actual(t *testing.T, index *Index, checks map[string]Check) map[string]answ
 	t.Helper()
 	all := map[string]answers{}
 	for name, check := range checks {
-		needLook, selected, known := index.NeedingLook(check.Version)
+		needLook, known := index.NeedingLook(check.Version)
 		require.True(t, known, name)
-		all[name] = answers{NeedingLook: needLook, Selected: selected, Overlaps: index.Overlaps(name)}
+		all[name] = answers{NeedingLook: needLook, Selected: index.checks[name].selected, Overlaps: index.Overlaps(name)}
 	}
 	return all
 }

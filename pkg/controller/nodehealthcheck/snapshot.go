@@ -118,6 +118,9 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	for _, node := range nodes {
 		s.nodes, s.objects = append(s.nodes, c.observeNode(s, node, crs)), append(s.objects, node.object)
 	}
+	if err := c.countSelected(s); err != nil {
+		return err
+	}
 	c.observeLeases(s)
 	s.observeStatus(now)
 	return c.findForeign(s)
@@ -131,10 +134,9 @@ type nodeObject struct {
 	selected bool
 }
 
-// observeNeedingLook counts the selected nodes, and returns those of them that may be anything
-// but healthy, in order of name.
+// observeNeedingLook returns the selected nodes that may be anything but healthy, in order of name.
 func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
-	names, selected, known := c.index.NeedingLook(versionOf(s.nhc))
+	names, known := c.index.NeedingLook(versionOf(s.nhc))
 	if !known {
 		return nil, errIndexBehind
 	}
@@ -144,9 +146,29 @@ func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
 			needing = append(needing, nodeObject{name: name, object: node, selected: true})
 		}
 	}
-	// Of the others the handler is about to notice.
-	s.observed = selected - (len(names) - len(needing))
 	return needing, nil
+}
+
+// countSelected counts the selected nodes: those that were observed, as they are in the cache, and of
+// the others those that need no look. The index does not know yet of what has just come or gone.
+func (c *Controller) countSelected(s *snapshot) error {
+	others, known := c.index.CountOthers(versionOf(s.nhc), func(yield func(string) bool) {
+		for i := range s.nodes {
+			if !yield(s.nodes[i].Name) {
+				return
+			}
+		}
+	})
+	if !known {
+		return errIndexBehind
+	}
+	s.observed = others
+	for i := range s.nodes {
+		if s.objects[i] != nil && !s.nodes[i].Constraints.Unselected {
+			s.observed++
+		}
+	}
+	return nil
 }
 
 // observeNode returns what is known of a node.
