@@ -27,6 +27,9 @@ type Budgets interface {
 
 // HealthChecks are those of one kind, of which the budgets learn what they count.
 type HealthChecks interface {
+	// HasSynced reports whether Observe and Remediating know all that there is. SyncAll is called for
+	// all health checks when it begins to.
+	HasSynced() bool
 	// Observe returns what the health checks know of a node.
 	Observe(node string) Observation
 	// Remediating returns the names of all nodes that Observe says are under remediation, and perhaps

@@ -177,6 +177,9 @@ func (c *Counts) RemoveBudget(name string) {
 	}
 }
 
+// Concerns reports whether a remediation of a node concerns any budget.
+func (c *Counts) Concerns(node string) bool { return len(c.concerned(c.nodes[node])) > 0 }
+
 // find returns a budget by name, nil if there is none.
 func (c *Counts) find(name string) *counted {
 	if i, found := slices.BinarySearchFunc(c.budgets, name, byName); found {

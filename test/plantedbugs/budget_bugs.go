@@ -93,6 +93,10 @@ var budgetBugs = []bug{
 		old: "		c.Budgets.NodeChanged(slotName(one))\n", new: "		_ = slotName(one)\n",
 	},
 	{
+		name: "a Node is remediated before the MachineHealthChecks are read", rule: "B3.2", file: inBudgetController + "budgets.go", unit: "test/simulation", run: "TestMachineHealthChecksUnread",
+		old: "		if !checks.HasSynced() {\n", new: "		if false {\n",
+	},
+	{
 		name: "MachineHealthChecks ask no budget", rule: "M8.5", file: inMachineController + "budgets.go",
 		old: "		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {\n", new: "		if refusal := refusals[\"\"]; refusal != nil {\n",
 	},

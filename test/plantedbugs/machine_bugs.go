@@ -76,6 +76,10 @@ var machineBugs = []bug{
 		old: "			missing.Insert(machine.Node)\n", new: "",
 	},
 	{
+		name: "a Machine is remediated before the NodeHealthChecks are read", rule: "M13.1", file: inMachineController + "active.go", unit: "test/simulation", run: "TestNodeHealthChecksUnread",
+		old: "	if !c.nodeHealthChecks.HasSynced() {\n", new: "	if false {\n",
+	},
+	{
 		name: "a control plane Machine that is gone leaves the slot free", rule: "M13.4", file: inMachineController + "awaited.go", unit: "test/simulation", run: "TestSlotAwaitsReplacement",
 		old: "		if !awaits {\n			continue\n", new: "		if !awaits || entry.ControlPlane {\n			continue\n",
 	},

@@ -62,13 +62,21 @@ func (j *Judge) noOtherOwn(w window, created *CR) finding {
 	return finding{rule: "P9"}
 }
 
+// leaves reports whether a CR is one of a former MachineHealthCheck of this name that this one does not go
+// on with (spec M3.5).
+func (m *MHC) leaves(cr *CR) bool {
+	template := m.Spec.RemediationTemplate
+	goesOn := template != nil && template.Name == cr.Template && template.Kind == cr.Kind+"Template"
+	return cr.Created.Before(m.CreationTimestamp.Time) && !goesOn
+}
+
 // judgeMachineCRDeletion judges that the controller has deleted a CR for a Machine: nothing is wrong
 // with that any more, it is gone, or its MachineHealthCheck is (spec M12.5, M3.5).
 func (j *Judge) judgeMachineCRDeletion(event Change, cr *CR, by *Request) {
 	w := j.windowOf(event, by, "", cr.Node)
 	over := func() bool {
 		checks := j.mhcs[cr.Checks[0]].during(w.known, w.rv)
-		if some(checks, func(mhc *MHC) bool { return mhc == nil || mhc.DeletionTimestamp != nil }) {
+		if some(checks, func(mhc *MHC) bool { return mhc == nil || mhc.DeletionTimestamp != nil || mhc.leaves(cr) }) {
 			return true
 		}
 		for _, machine := range j.machines[cr.Machine].during(w.known, w.rv) {

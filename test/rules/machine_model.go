@@ -99,13 +99,15 @@ type machineHistory struct {
 	// deletedByUs are the Machines whose deletion the controller has requested, and annotatedByUs
 	// those whose external remediation it has requested at any time.
 	deletedByUs, annotatedByUs sets.Set[types.UID]
-	backOff                    BackOff
+	// leasesDeleted is when somebody else has deleted a lease of a MachineHealthCheck, by Node.
+	leasesDeleted map[string][]time.Time
+	backOff       BackOff
 	// statusWrites are the last writes of the status of each MachineHealthCheck.
 	statusWrites map[string][]time.Time
 }
 
 func newMachineHistory() machineHistory {
-	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID]()}
+	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID](), leasesDeleted: map[string][]time.Time{}}
 }
 
 // addMachine adds a version of a Machine, nil if it is gone.

@@ -6,6 +6,7 @@ package rules
 import (
 	"slices"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -111,9 +112,9 @@ func (s *settledCheck) checkConflict() {
 	s.check("6.1", "", condition == nil || condition.Status != "True" || condition.Reason != v1alpha1.ReasonConflict, "not Disabled despite a conflict: %v", condition)
 }
 
-// leaseSpoiled reports whether the lease of a MachineHealthCheck has been incomplete since its Machine is
-// being remediated: somebody else has changed it, so that it holds nobody off (spec 14.3). A
-// MachineHealthCheck that is gone, or does not select the Machine any more, need not take it again.
+// leaseSpoiled reports whether somebody else has deleted the lease of a MachineHealthCheck, or changed it
+// so that it holds nobody off (spec 14.3), since its Machine is being remediated. It need not be taken
+// again: that a lease is to be kept (spec M10.3) does not mean that a deleted one comes back (spec 14.8).
 func (j *Judge) leaseSpoiled(machine string, remediated func(*Machine) bool, w window) bool {
 	since := w.known
 	for _, version := range slices.Backward(j.machines[machine]) {
@@ -124,6 +125,9 @@ func (j *Judge) leaseSpoiled(machine string, remediated func(*Machine) bool, w w
 			break
 		}
 		since = version.seen
+	}
+	if slices.ContainsFunc(j.leasesDeleted[w.node], func(at time.Time) bool { return !at.Before(since) && !at.After(w.at) }) {
+		return true
 	}
 	return some(j.leasesDuring(w.node, since, w.rv), func(lease *coordinationv1.Lease) bool {
 		return strings.HasPrefix(holderOf(lease), checkHolderPrefix) &&

@@ -194,6 +194,51 @@ func TestMachineDeletedBeforeItsNode(t *testing.T) {
 	require.False(t, (&Machine{Node: "n"}).deletedBefore(&Node{Created: at(10)}), "M15.2 it is not being deleted")
 }
 
+// TestCRsOfAFormerCheck: a MachineHealthCheck that was created anew goes on with the CRs of its template, and
+// leaves the others.
+func TestCRsOfAFormerCheck(t *testing.T) {
+	t.Parallel()
+	anew := func(template string) *MHC {
+		return checkOf(func(mhc *v1beta1.MachineHealthCheck) {
+			mhc.CreationTimestamp = metav1.NewTime(at(20))
+			if template != "" {
+				mhc.Spec.RemediationTemplate = &corev1.ObjectReference{Kind: "FenceTemplate", Name: template}
+			}
+		})
+	}
+	former, own := &CR{Kind: "Fence", Template: "pdu", Created: at(10)}, &CR{Kind: "Fence", Template: "pdu", Created: at(20)}
+	require.False(t, anew("pdu").leaves(former), "M3.5")
+	require.True(t, anew("bmc").leaves(former), "M3.5")
+	require.True(t, anew("pdu").leaves(&CR{Kind: "Reboot", Template: "pdu", Created: at(10)}), "M3.5")
+	require.True(t, anew("").leaves(former), "M3.5")
+	require.False(t, anew("").leaves(own), "M12.5")
+}
+
+// TestLeaseSpoiled: a lease of a MachineHealthCheck that somebody else has deleted holds nobody off (spec
+// 14.8). One that the controller gives up too early does not excuse what follows.
+func TestLeaseSpoiled(t *testing.T) {
+	t.Parallel()
+	const machine = "machines/m"
+	deleting := func(machine *Machine) bool { return machine.Deleting }
+	lease := leaseOf(checkHolderPrefix+"machines/east", 10)
+	deletion := Change{Key: "leases/" + lease.Name, ResourceVersion: 3, Time: at(20)}
+	for name, tc := range map[string]struct {
+		by     *Request
+		begins time.Time
+		want   bool
+	}{
+		"by somebody else": {begins: at(10), want: true},
+		"by somebody else, and since then it is anew": {begins: at(21)},
+		"by the controller":                           {by: &Request{}, begins: at(10)},
+	} {
+		j := NewJudge(Config{})
+		add(j.machines, machine, 1, tc.begins, &Machine{Deleting: true})
+		j.addLease(deletion.Key, 2, at(10), lease)
+		j.judgeLease(deletion, tc.by)
+		require.Equal(t, tc.want, j.leaseSpoiled(machine, deleting, window{node: nodeOfLease(lease), known: at(30), rv: 4, at: at(30)}), name)
+	}
+}
+
 // TestFormerKind: a process that has started after the template was changed to another kind knows a CR of
 // the former kind if status lists it.
 func TestFormerKind(t *testing.T) {

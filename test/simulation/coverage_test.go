@@ -43,7 +43,7 @@ var unreached = []v1alpha1.DecisionReason{
 var rare = []string{
 	"decision DeleteFailed", "decision EtcdQuorum", "decision Unselected",
 	"decision about a Machine CreateFailed", "decision about a Machine ForeignRemediation",
-	"decision about a Machine NextBatch", "decision about a Machine Unselected",
+	"decision about a Machine NextBatch", "decision about a Machine Recovering", "decision about a Machine Unselected",
 }
 
 // unjudged are the rules that are not checked in the simulation.

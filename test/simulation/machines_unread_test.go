@@ -9,9 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
 
 // TestRemediationsUnread: a new process begins nothing for a Machine before it knows whether another
@@ -38,6 +42,81 @@ func TestRemediationsUnread(t *testing.T) {
 		require.False(t, m.deleting(machine))
 		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
 	})
+}
+
+// TestNodeHealthChecksUnread: a new process begins nothing for a control plane Machine before it has read the
+// NodeHealthChecks: one of them may have a control plane node under remediation (spec M13.1).
+func TestNodeHealthChecksUnread(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		set := m.newSet("masters", "master")
+		failed := m.addMachine(set, "a", "master-0")
+		for _, node := range []string{"master-1", "master-2", "master-3", "master-4"} { // Enough for a quorum without two.
+			m.addMachine(set, "b", node)
+		}
+		m.addMHC("east", "a", asItIs)
+		c.addNHC("blue")
+		m.sleep(time.Minute)
+		c.setReady("master-1", corev1.ConditionUnknown)
+		m.sleep(inTime)
+		require.Len(t, c.crs(), 1)
+		c.replaceUnread(nhcs, 20*time.Second)
+		m.fail(failed)
+		m.sleep(15 * time.Second)
+		require.False(t, m.deleting(failed), "nothing is known of NodeHealthChecks")
+		m.sleep(15 * time.Second)
+		require.False(t, m.deleting(failed))
+		require.Equal(t, v1alpha1.DecidedControlPlaneBusy, m.decision("east", failed))
+	})
+}
+
+// TestMachineHealthChecksUnread: a new process begins nothing for a node that a RemediationBudget is about
+// before it has read the MachineHealthChecks: what these have under remediation counts (spec B3.2).
+func TestMachineHealthChecksUnread(t *testing.T) {
+	t.Parallel()
+	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { // With any other, 6.9 holds.
+			mhc.Spec.UnhealthyConditions = []v1beta1.UnhealthyCondition{{Type: "Terminating", Status: corev1.ConditionTrue, Timeout: "30s"}}
+			mhc.Spec.RemediationTemplate = &c.references()[0]
+		})
+		c.createNode("worker-1", corev1.ConditionTrue)
+		c.changeNode("worker-1", func(node *unstructured.Unstructured) { setEntry(node, "labels", "alone", "") })
+		c.addNHC("blue")
+		c.server.Modify("user", nhcs, memapi.Key{Name: "blue"}, func(nhc *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedStringMap(nhc.Object, map[string]string{"alone": ""}, "spec", "selector", "matchLabels"))
+		})
+		c.changeNode("worker-0", func(node *unstructured.Unstructured) { setCondition(node, "Terminating", "True") })
+		m.sleep(time.Minute)
+		require.Len(t, c.crs(), 1)
+		refused := func() string {
+			entries := c.nhc("blue").Status.UnhealthyNodes
+			require.Len(t, entries, 1)
+			require.Equal(t, v1alpha1.DecidedBudgetExhausted, entries[0].Decision.Reason, entries[0].Decision.Message)
+			return entries[0].Decision.Message
+		}
+		c.replaceUnread(mhcs, 20*time.Second)
+		c.setReady("worker-1", corev1.ConditionUnknown)
+		m.sleep(15 * time.Second)
+		require.Len(t, c.crs(), 1)
+		require.Equal(t, "the MachineHealthChecks have not been read yet", refused())
+		m.sleep(15 * time.Second)
+		require.Len(t, c.crs(), 1)
+		require.Equal(t, "amber: 1 of at most 1 nodes are under remediation", refused())
+	})
+}
+
+// replaceUnread has the leader die and another process follow, whose first list of a resource takes a while.
+func (c *cluster) replaceUnread(gvr schema.GroupVersionResource, d time.Duration) {
+	c.leader().die(c.ctx)
+	c.replicas = nil
+	c.slow = map[string]time.Duration{gvr.Resource: d}
+	c.excused("unread", d)
+	c.elect()
+	c.sleep(time.Millisecond)
+	c.slow = nil
 }
 
 // TestDeletedBeforeShown: the CR of a MachineHealthCheck that is deleted goes, also if no cache shows it by

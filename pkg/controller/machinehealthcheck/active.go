@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 // activity is whether this controller looks after MachineHealthChecks. The zero value is that of a
 // controller that does not, or does not know yet.
 type activity struct {
-	active atomic.Bool
+	active, synced atomic.Bool
 	// cause is the last one that was logged.
 	cause string
 }
@@ -40,8 +41,15 @@ type activity struct {
 // as that can be found out (spec M4).
 func (c *Controller) Active() bool { return c.active.active.Load() }
 
-// checkActive finds out whether the controller is active, and wakes everything if that has changed.
+// HasSynced reports whether it is known which MachineHealthChecks there are, and, so far as that can be
+// read, whether this controller looks after them. Before that, it is not active.
+func (c *Controller) HasSynced() bool { return c.active.synced.Load() }
+
+// checkActive finds out whether the controller is active, and wakes everything if that has changed, or
+// is known now.
 func (c *Controller) checkActive(ctx context.Context) {
+	_, gatesErr := c.machines.Cache(featureGateKind)
+	synced := c.unfilled() == "" && !watches.Pending(gatesErr) // What follows goes by this, or by more.
 	cause, known := c.inactiveBecause()
 	if !known && c.active.active.Load() {
 		return // A failed read changes nothing (spec P5).
@@ -52,7 +60,8 @@ func (c *Controller) checkActive(ctx context.Context) {
 	}
 	c.active.cause = cause
 	c.metrics.setActive(active)
-	if c.active.active.Swap(active) != active {
+	changed := c.active.active.Swap(active) != active
+	if c.active.synced.Swap(synced) != synced || changed {
 		c.Budgets.NodesChanged()
 		c.SyncAll()
 		c.enqueueLeft()
@@ -63,10 +72,8 @@ func (c *Controller) checkActive(ctx context.Context) {
 // inactiveBecause returns what keeps the controller from being active, empty if nothing does, and
 // whether that could be read.
 func (c *Controller) inactiveBecause() (cause string, known bool) {
-	for _, checker := range c.synced {
-		if !cache.IsDone(checker) {
-			return "the caches are not filled yet", false
-		}
+	if unfilled := c.unfilled(); unfilled != "" {
+		return unfilled, false
 	}
 	for _, obj := range c.otherLeaders.GetStore().List() {
 		if lease, ok := obj.(*coordinationv1.Lease); ok && remediation.LeaseValid(lease, c.Clock.Now()) {
@@ -74,6 +81,20 @@ func (c *Controller) inactiveBecause() (cause string, known bool) {
 		}
 	}
 	return c.featureGate()
+}
+
+// unfilled returns which caches are not filled yet, empty if all are. Those of NodeHealthChecks have to
+// show what these have under remediation: it counts for the control plane slot and for budgets.
+func (c *Controller) unfilled() string {
+	for _, checker := range c.synced {
+		if !cache.IsDone(checker) {
+			return "the caches are not filled yet"
+		}
+	}
+	if !c.nodeHealthChecks.HasSynced() {
+		return "the caches of NodeHealthChecks are not filled yet"
+	}
+	return ""
 }
 
 // featureGate looks at the feature gate that turns OpenShift's controller off. Where feature gates

@@ -55,6 +55,8 @@ type NodeHealthChecks interface {
 	// AcquireControlPlane reserves the slot under a name, and returns why not, or what gives it back.
 	// The node is that of the Machine, empty if it has none.
 	AcquireControlPlane(ctx context.Context, name, node string) (v1alpha1.DecisionReason, func(unknown bool))
+	// HasSynced reports whether its caches are filled.
+	HasSynced() bool
 	// ControlPlaneTaken returns the nodes whose remediation objects take the slot, and false if
 	// that is not known.
 	ControlPlaneTaken() (nodes []string, known bool)

@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,9 @@ import (
 // process that has just become the leader may not show what the one before has begun, nor that a Node
 // is gone. What gives no answer is an error (spec P5).
 func (c *Controller) ListControlPlaneOccupants(ctx context.Context, subject string) ([]string, error) {
+	if !c.HasSynced() {
+		return nil, errors.New("it is not known yet whether MachineHealthChecks are looked after")
+	}
 	if !c.Active() {
 		return nil, nil
 	}

@@ -66,7 +66,27 @@ func (c *Controller) Admit(claimant budget.Claimant, candidates []budget.Candida
 		}
 		return refusals, revision
 	}
+	for kind, checks := range c.healthChecks {
+		if !checks.HasSynced() {
+			return c.refuseUncounted(kind, candidates), revision
+		}
+	}
 	return c.admit(claimant, candidates), revision
+}
+
+// refuseUncounted refuses the candidates that a budget is about: it is not known yet what the health
+// checks of a kind have under remediation.
+func (c *Controller) refuseUncounted(kind string, candidates []budget.Candidate) map[string]*budget.Refusal {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.observe()
+	refusals := map[string]*budget.Refusal{}
+	for i := range candidates {
+		if node := candidates[i].Node; c.counts.Concerns(node) {
+			refusals[node] = &budget.Refusal{Message: "the " + kind + "s have not been read yet"}
+		}
+	}
+	return refusals
 }
 
 // admit decides by what the caches show. They show what the claimant has written, perhaps before

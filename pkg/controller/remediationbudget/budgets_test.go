@@ -40,6 +40,8 @@ func (shownCRs) Wake([]string) {}
 
 func (shownCRs) SyncAll() {}
 
+func (shownCRs) HasSynced() bool { return true }
+
 // newController returns one that has counted nothing yet.
 func newController(now time.Time, crs shownCRs) *Controller {
 	return &Controller{
