@@ -39,6 +39,9 @@ type Policy struct {
 	DryRun bool
 	// activeNodes are the Nodes of targets for which something is under way.
 	activeNodes map[string]bool
+	// leaseKeepers are the Machines for which the leases of Nodes are kept, by Node: one for each,
+	// also if several name it.
+	leaseKeepers map[string]string
 }
 
 // Plan is what is to be done about one target, and why no more than that.
@@ -73,10 +76,14 @@ const (
 // NewPlans decides about every target at the instant now. A plan whose actions have been carried
 // out is followed by an empty one.
 func NewPlans(policy *Policy, targets []Target, now time.Time) []Plan {
-	policy.activeNodes = map[string]bool{}
+	policy.activeNodes, policy.leaseKeepers = map[string]bool{}, map[string]string{}
 	for i := range targets {
-		if t := &targets[i]; t.Active() {
+		t := &targets[i]
+		if t.Active() {
 			policy.activeNodes[t.Machine.Node] = true
+		}
+		if _, kept := policy.leaseKeepers[t.Machine.Node]; !kept && policy.keepsLease(t) {
+			policy.leaseKeepers[t.Machine.Node] = t.Machine.Name
 		}
 	}
 	plans := make([]Plan, 0, len(targets))
@@ -329,6 +336,12 @@ func (p *planner) postpone() {
 	p.Actions = nil
 }
 
+// keepsLease reports whether the lease of the Node is kept for a target: something is under way, and goes
+// on if the MachineHealthCheck is being deleted (spec M3.5, M10.3).
+func (p *Policy) keepsLease(t *Target) bool {
+	return t.Active() && (!p.Terminating || t.deleting() || t.externallyRemediated())
+}
+
 // keepLease keeps the lease of the Node as long as the target is under remediation, and releases it
 // when it is not (spec M10.3). Leases of Nodes that no target names are released elsewhere.
 func (p *planner) keepLease() {
@@ -339,15 +352,18 @@ func (p *planner) keepLease() {
 	if p.Target.Incomplete && !p.Target.Active() {
 		return // There may be a remediation object (spec P5).
 	}
-	if !p.Target.Active() && p.activeNodes[p.Target.Machine.Node] && !p.Terminating {
+	if !p.Target.Active() && p.activeNodes[p.Target.Machine.Node] {
 		return // Another Machine that names the same Node is under remediation.
 	}
-	ending := p.Terminating && !p.Target.deleting() && !p.Target.externallyRemediated() // Spec M3.5.
-	if !p.Target.Active() || ending {
+	switch p.leaseKeepers[p.Target.Machine.Node] {
+	case "":
 		if !p.now.Before(p.Target.RetryAt) {
 			p.do(remediation.ReleaseLease{Lease: lease})
 		}
 		return
+	case p.Target.Machine.Name:
+	default:
+		return // It is kept for another Machine.
 	}
 	if renewed := remediation.RenewLease(lease, leaseDuration, p.now); renewed != nil {
 		p.do(remediation.WriteLease{Lease: renewed})

@@ -240,6 +240,18 @@ func TestLeaseOfASharedNode(t *testing.T) {
 	require.Empty(t, plans[1].Actions)
 	plans = NewPlans(p, []Target{other}, epoch)
 	require.Equal(t, []string{"ReleaseLease node-m-node"}, describeActions(plans[0].Actions))
+
+	deleting := target(machine("b", sameNode, deletingMachine), verdict(Deleting), leasing)
+	plans = NewPlans(p, []Target{running, deleting}, epoch.Add(10*time.Minute))
+	require.Equal(t, []string{"WriteLease node-m-node"}, describeActions(plans[0].Actions))
+	require.Empty(t, plans[1].Actions, "it is renewed once")
+	terminating(p)
+	plans = NewPlans(p, []Target{running, deleting}, epoch)
+	require.Equal(t, []string{"Delete a"}, describeActions(plans[0].Actions), "M3.5: the other Machine is being deleted")
+	require.Empty(t, plans[1].Actions)
+	plans = NewPlans(p, []Target{running, other}, epoch)
+	require.Equal(t, []string{"Delete a", "ReleaseLease node-m-node"}, describeActions(plans[0].Actions))
+	require.Empty(t, plans[1].Actions)
 }
 
 // TestLeaseOfTheNode: what the lease of the Node is like before a remediation, and afterwards (spec

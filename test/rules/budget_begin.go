@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // budgetHistory is what was seen of RemediationBudgets, and of what they bound.
@@ -200,7 +202,7 @@ func (h *history) intervalRefuses(b *Budget, group string, q question) refusal {
 		}
 		kept := h.scopeKept(track, b, one.answered.Add(-obeyTime), q.rv)
 		in := inGroup(b, group, &one.identity)
-		note(one.at, one.name, certainty{in.surely && kept && one.process == q.by, false})
+		note(one.at, one.name, certainty{in.surely && kept && one.process == q.by && !lapsed(track, group, one.at, q.rv), false})
 		note(one.answered, one.name, certainty{false, in.maybe || !kept})
 	}
 	said := time.Time{}
@@ -232,6 +234,18 @@ func (h *history) intervalRefuses(b *Budget, group string, q question) refusal {
 		}
 	}
 	return r
+}
+
+// lapsed reports whether a group had no nodes, by a status, when the interval since a beginning was over.
+// From then on nobody knows of the beginning, also if the interval becomes longer (spec B3.4).
+func lapsed(versions track[Budget], group string, began time.Time, until uint64) bool {
+	return slices.ContainsFunc(versions, func(v version[Budget]) bool {
+		b := v.object
+		if b == nil || v.rv > until || v.seen.Before(began.Add(b.minInterval)) || b.Status.ObservedGeneration != b.Generation {
+			return false
+		}
+		return !slices.ContainsFunc(b.Status.Groups, func(g v1alpha1.BudgetGroup) bool { return g.Name == group })
+	})
 }
 
 // firstOf reports whether a CR is the first one of its owner for its node, so that it tells when the

@@ -159,7 +159,8 @@ func (s *budgetCheck) lastBegun(group string) (last time.Time) {
 		if one.rv > s.rv || (s.ledSince(one.at) && !s.saidToLeader(group, one.at)) || one.at.Before(last) || !s.now.Before(one.at.Add(s.budget.minInterval)) {
 			continue
 		}
-		if inGroup(s.budget, group, &one.identity).surely && s.scopeKept(s.budgets[s.budget.Name], s.budget, one.answered.Add(-obeyTime), s.rv) {
+		if inGroup(s.budget, group, &one.identity).surely && s.scopeKept(s.budgets[s.budget.Name], s.budget, one.answered.Add(-obeyTime), s.rv) &&
+			!lapsed(s.budgets[s.budget.Name], group, one.at, s.rv) {
 			last = one.at
 		}
 	}
@@ -284,12 +285,13 @@ func (s *budgetCheck) waiting() (names []string, known bool) {
 			}
 		}
 	}
+	now := window{known: s.now, rv: s.rv, at: s.now}
 	for _, track := range s.mhcs {
 		mhc := track.at(s.rv)
-		if mhc == nil {
+		if mhc == nil || !s.activity.mayBeActive(now) { // Its status is what it was (spec M4.2).
 			continue
 		}
-		known = known && mhc.DeletionTimestamp == nil
+		known = known && mhc.DeletionTimestamp == nil && s.activity.surelyActive(now)
 		check := newMachineCheck(s.snapshot, mhc)
 		for i := range mhc.Status.UnhealthyMachines {
 			entry := &mhc.Status.UnhealthyMachines[i]

@@ -265,3 +265,22 @@ func TestBudgetWrites(t *testing.T) {
 		require.Equal(t, tt.soon, j.notTooSoon(Change{Key: "b"}, request(tt.at)).text != "", tt.at)
 	}
 }
+
+// TestLapsed: nobody knows of a beginning any more if the group had no nodes when the interval was over, also
+// if that becomes longer later (spec B3.4).
+func TestLapsed(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		seen   time.Time
+		change func(*v1alpha1.RemediationBudget)
+		want   bool
+	}{
+		"no nodes, and it is over":     {seen: at(20), change: every(10 * time.Second), want: true},
+		"no nodes, and it is not over": {seen: at(19), change: every(10 * time.Second)},
+		"it has nodes":                 {seen: at(20), change: func(b *v1alpha1.RemediationBudget) { every(10 * time.Second)(b); lastStarted(10)(b) }},
+		"the status is old":            {seen: at(20), change: func(b *v1alpha1.RemediationBudget) { every(10 * time.Second)(b); b.Generation = 2 }},
+	} {
+		versions := track[Budget]{{rv: 1, seen: tc.seen, object: newBudget(tc.change)}, {rv: 2, seen: at(30), object: newBudget(every(time.Hour))}}
+		require.Equal(t, tc.want, lapsed(versions, "", at(10), 2), name)
+	}
+}
