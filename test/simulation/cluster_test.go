@@ -124,7 +124,7 @@ func emptyCluster(ctx context.Context, t *testing.T, seed uint64, withMachines b
 	t.Helper()
 	c := &cluster{
 		t: t, ctx: ctx, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), seen: map[string]int{}, workers: 1,
-		denied: map[string]bool{}, counts: map[string]uint64{}, happened: map[string]int{}, disturbed: time.Now(),
+		denied: map[string]bool{}, slow: map[string]time.Duration{}, counts: map[string]uint64{}, happened: map[string]int{}, disturbed: time.Now(),
 	}
 	c.server = memapi.New(
 		memapi.Resource{GroupVersionResource: nodes, Kind: "Node"},

@@ -45,7 +45,7 @@ func (c *cluster) intercept(r *replica) func(memapi.Request) memapi.Fault {
 		if random.IntN(1000) < c.faultsOf(&request) {
 			c.spoilRequest(&fault, &request, random)
 		}
-		if c.deathIn > 0 && r.leading {
+		if c.deathIn > 0 && r.leading.Load() {
 			c.deathIn--
 			if c.deathIn == 0 {
 				c.dieAt(r, &fault, random)
@@ -94,6 +94,13 @@ func (c *cluster) spoilRequest(fault *memapi.Fault, request *memapi.Request, ran
 	}
 	c.happened["request: "+what]++
 	c.disturbed = time.Now().Add(fault.Before + fault.After + recovery)
+}
+
+// slowDown has lists and watches of a resource take longer to arrive, until that is zero.
+func (c *cluster) slowDown(gvr schema.GroupVersionResource, by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow[gvr.Resource] = by
 }
 
 // deny has a webhook deny requests, or no longer: those with a verb, for a resource.

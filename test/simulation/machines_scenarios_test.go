@@ -254,13 +254,13 @@ func TestRemediationObjectInTheWay(t *testing.T) {
 		require.Equal(t, v1alpha1.DecidedForeignRemediation, m.decision("east", machine))
 
 		m.disturb("denied creation", time.Minute)
-		m.denied["create "+kind.crs().Resource] = true
+		m.deny("create "+kind.crs().Resource, true)
 		m.server.Delete("user", kind.crs(), machineKey(machine))
 		m.sleep(inTime)
 		require.Equal(t, v1alpha1.DecidedCreateFailed, m.decision("east", machine))
 		require.Nil(t, m.server.Get(kind.crs(), machineKey(machine)))
 
-		clear(m.denied)
+		m.deny("create "+kind.crs().Resource, false)
 		m.sleep(time.Minute)
 		require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)))
 		require.Equal(t, v1alpha1.DecidedStepRunning, m.decision("east", machine))

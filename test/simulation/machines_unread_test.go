@@ -37,7 +37,7 @@ func TestRemediationsUnread(t *testing.T) {
 		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
 		c.leader().die(c.ctx)
 		c.replicas = nil
-		c.slow = map[string]time.Duration{c.kinds[0].crs().Resource: 5 * time.Second}
+		c.slowDown(c.kinds[0].crs(), 5*time.Second)
 		m.sleep(time.Minute)
 		require.False(t, m.deleting(machine))
 		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
@@ -112,11 +112,11 @@ func TestMachineHealthChecksUnread(t *testing.T) {
 func (c *cluster) replaceUnread(gvr schema.GroupVersionResource, d time.Duration) {
 	c.leader().die(c.ctx)
 	c.replicas = nil
-	c.slow = map[string]time.Duration{gvr.Resource: d}
+	c.slowDown(gvr, d)
 	c.excused("unread", d)
 	c.elect()
 	c.sleep(time.Millisecond)
-	c.slow = nil
+	c.slowDown(gvr, 0)
 }
 
 // TestDeletedBeforeShown: the CR of a MachineHealthCheck that is deleted goes, also if no cache shows it by

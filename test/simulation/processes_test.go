@@ -32,7 +32,7 @@ func (c *cluster) boot() *replica {
 
 // leader returns the process that leads, nil if none does.
 func (c *cluster) leader() *replica {
-	if i := slices.IndexFunc(c.replicas, func(r *replica) bool { return r.leading }); i >= 0 {
+	if i := slices.IndexFunc(c.replicas, func(r *replica) bool { return r.leading.Load() }); i >= 0 {
 		return c.replicas[i]
 	}
 	return nil
@@ -111,7 +111,7 @@ func (c *cluster) restarting(start func()) {
 // shutDown ends all processes.
 func (c *cluster) shutDown() {
 	for _, r := range c.replicas {
-		if r.leading && !r.client.Dead() {
+		if r.leading.Load() && !r.client.Dead() {
 			r.stop()
 		}
 		r.die(c.ctx)

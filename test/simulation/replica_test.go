@@ -6,6 +6,7 @@ package simulation
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -47,7 +48,8 @@ type replica struct {
 	cancel context.CancelFunc
 	drain  chan struct{}
 	// leading is whether it leads, and led whether it ever did.
-	leading, led bool
+	leading atomic.Bool
+	led     bool
 	// done ends when everything of the process has ended, and worked when Run has.
 	done, worked sync.WaitGroup
 }
@@ -119,7 +121,8 @@ func (r *replica) start(ctx context.Context) {
 // lead has the process reconcile.
 func (r *replica) lead(ctx context.Context, t *testing.T, workers int) {
 	t.Helper()
-	r.leading, r.led = true, true
+	r.leading.Store(true)
+	r.led = true
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName(r.name)))
 	stop := r.cancel
 	r.cancel = func() { cancel(); stop() }
@@ -147,7 +150,7 @@ func (r *replica) lead(ctx context.Context, t *testing.T, workers int) {
 func (r *replica) stop() {
 	close(r.drain)
 	r.worked.Wait()
-	r.leading = false
+	r.leading.Store(false)
 	r.cancel()
 	r.done.Wait()
 }
@@ -156,7 +159,7 @@ func (r *replica) stop() {
 // again, and after the client was killed.
 func (r *replica) die(ctx context.Context) {
 	r.client.Kill()
-	r.leading = false
+	r.leading.Store(false)
 	r.cancel()
 	if !r.led { // Run ends what New has begun.
 		ended, cancel := context.WithCancel(ctx)
