@@ -126,9 +126,7 @@ func (h *history) conflicting(rv uint64, now time.Time) bool {
 // claimed reports whether a Node is left to a MachineHealthCheck (spec M15.1), or to a remediation of
 // its Machine that no lease may stand for (spec M15.2).
 func (h *history) claimed(node string, rv uint64, now time.Time) bool {
-	if !h.activity.activeAt(rv, now) {
-		return false
-	}
+	active := h.activity.activeAt(rv, now)
 	for _, versions := range h.machines {
 		machine := versions.at(rv)
 		if machine == nil || machine.Node != node {
@@ -138,7 +136,7 @@ func (h *history) claimed(node string, rv uint64, now time.Time) bool {
 			return true
 		}
 		for _, versions := range h.mhcs {
-			if mhc := versions.at(rv); mhc != nil && mhc.Selects(machine) && !mhc.forTermination() {
+			if mhc := versions.at(rv); active && mhc != nil && mhc.Selects(machine) && !mhc.forTermination() {
 				return true
 			}
 		}

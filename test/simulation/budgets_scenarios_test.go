@@ -209,6 +209,26 @@ func TestWaitsForNothing(t *testing.T) {
 	}
 }
 
+// TestStatusUnseen: a status that was written, and that the watch shows after half a minute, is replaced if it
+// is not true any more (spec B5.2).
+func TestStatusUnseen(t *testing.T) {
+	t.Parallel()
+	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		c.createNode("worker-0", corev1.ConditionTrue)
+		c.sleep(2 * inTime)
+		c.beginLag(budgets, 45*time.Second)
+		c.setReady("worker-0", corev1.ConditionUnknown)
+		c.sleep(inTime)
+		require.EqualValues(t, 1, *c.budget("amber").Status.UnhealthyNodes)
+		c.setReady("worker-0", corev1.ConditionTrue)
+		c.sleep(time.Minute)
+		c.endLag()
+		c.sleep(2 * inTime)
+		require.EqualValues(t, 0, *c.budget("amber").Status.UnhealthyNodes)
+	})
+}
+
 // TestRemediatedMachineNamesAnotherNode: a remediation counts for the Node that the Machine names, also if
 // its MachineHealthCheck does not select the Machine any more, and no lease leads to it (spec B3.2, B5.2).
 func TestRemediatedMachineNamesAnotherNode(t *testing.T) {

@@ -58,18 +58,18 @@ func TestLeaseOfAGoneCheck(t *testing.T) {
 // is left alone, although no lease stands for that: the Node was gone when it began (spec M15.2).
 func TestNodeReturnsAfterItsCheckIsGone(t *testing.T) {
 	t.Parallel()
+	remediated := func(machine *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(machine.Object, "metadata", "annotations", v1beta1.AnnotationExternalRemediation)
+	}
+	deleted := func(machine *unstructured.Unstructured) { machine.SetFinalizers(nil) }
 	for name, tc := range map[string]struct {
-		external bool
-		end      func(m *machineAPI, machine string)
+		external, othersLead bool
+		end                  func(machine *unstructured.Unstructured)
 	}{
-		"external remediation": {external: true, end: func(m *machineAPI, machine string) {
-			m.changeMachine("provider", machine, func(machine *unstructured.Unstructured) {
-				unstructured.RemoveNestedField(machine.Object, "metadata", "annotations", v1beta1.AnnotationExternalRemediation)
-			})
-		}},
-		"deletion": {end: func(m *machineAPI, machine string) {
-			m.changeMachine("provider", machine, func(machine *unstructured.Unstructured) { machine.SetFinalizers(nil) })
-		}},
+		"external remediation":                               {external: true, end: remediated},
+		"external remediation, and another controller leads": {external: true, othersLead: true, end: remediated},
+		"deletion":                               {end: deleted},
+		"deletion, and another controller leads": {othersLead: true, end: deleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,11 +88,14 @@ func TestNodeReturnsAfterItsCheckIsGone(t *testing.T) {
 				require.Nil(t, m.lease("worker-0"), "M10.3: leases are for Nodes")
 				m.server.Delete("user", mhcs, machineKey("east"))
 				m.sleep(inTime)
+				if tc.othersLead {
+					m.otherLeads(3600)
+				}
 				c.createNode("worker-0", corev1.ConditionUnknown)
 				m.sleep(10 * time.Minute)
 				require.Empty(t, c.crs(), "M15.2")
 				require.Equal(t, v1alpha1.DecidedMachineHealthCheck, c.nhc("blue").Status.UnhealthyNodes[0].Decision.Reason)
-				tc.end(m, machine)
+				m.changeMachine("provider", machine, tc.end)
 				m.sleep(inTime)
 				require.Len(t, c.crs(), 1, "P2: nothing is in the way any more")
 			})

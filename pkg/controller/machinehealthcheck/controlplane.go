@@ -18,20 +18,14 @@ import (
 )
 
 // ClaimOf returns why NodeHealthChecks leave a Node alone, and nothing if they do not: see
-// [machinehealth.Claim]. A MachineHealthCheck that only replaces Machines that terminate claims no Node
-// (spec M15.2).
+// [machinehealth.Claim]. A MachineHealthCheck that only replaces Machines that terminate claims no Node,
+// nor does one that another controller looks after (spec M15.2, 6.9). What is running goes on (spec M4.2).
 func (c *Controller) ClaimOf(node string) string {
-	if !c.Active() {
-		return ""
-	}
 	var claims []string
 	for _, machine := range c.machinesOf(node) {
-		checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 		var names []string
-		for _, check := range checks {
-			if criteria := c.criteriaOf(check); criteria.Selects(machine) && !criteria.OnlyTermination() {
-				names = append(names, check.Namespace+"/"+check.Name)
-			}
+		if c.Active() {
+			names = c.claiming(machine)
 		}
 		if claim := machinehealth.Claim(machine, names, c.node(node)); claim != "" {
 			claims = append(claims, claim)
@@ -41,6 +35,17 @@ func (c *Controller) ClaimOf(node string) string {
 		return ""
 	}
 	return slices.Min(claims) // Not the next one by chance.
+}
+
+// claiming returns the MachineHealthChecks that claim the Node of a Machine.
+func (c *Controller) claiming(machine *machinehealth.Machine) (names []string) {
+	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
+	for _, check := range checks {
+		if criteria := c.criteriaOf(check); criteria.Selects(machine) && !criteria.OnlyTermination() {
+			names = append(names, check.Namespace+"/"+check.Name)
+		}
+	}
+	return names
 }
 
 // slotName returns the name under which a Machine takes the control plane slot: that of its Node, as

@@ -134,9 +134,10 @@ func (c *Controller) checkDeleted(key cache.ObjectName) {
 	c.claimsChanged()
 }
 
-// claimsChanged has the NodeHealthChecks look which Nodes belong to MachineHealthChecks.
+// claimsChanged has the NodeHealthChecks look which Nodes belong to MachineHealthChecks, or to what these
+// have begun. Before the caches are filled, checkActive is to wake them all.
 func (c *Controller) claimsChanged() {
-	if c.Active() {
+	if c.HasSynced() {
 		c.nodeHealthChecks.SyncAll()
 	}
 }

@@ -240,6 +240,9 @@ func (c *Controller) budgetChanged(p *parsed) {
 			c.counts.Started(p.Name, budget.LastStarted(&p.Status, c.Clock.Now()))
 		}
 		c.mu.Unlock()
+		// What has failed may have gone by an older version, and so may what seemed to need no write.
+		c.queue.Forget(cache.ObjectName{Name: p.Name})
+		c.changed()
 		return
 	}
 	c.counts.SetBudget(c.parse(p), budget.LastStarted(&p.Status, c.Clock.Now()))
