@@ -54,6 +54,26 @@ func TestLeaseOfAGoneCheck(t *testing.T) {
 	}
 }
 
+// TestNodeUnseen: a Machine whose Node the watch does not show yet is not deleted before it does: the lease of
+// the Node comes first (spec M10.3).
+func TestNodeUnseen(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		m.addMHC("east", "a", asItIs)
+		m.beginLag(nodes, 20*time.Second)
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.fates[m.machine(machine).GetUID()].lingers = time.Hour
+		m.fail(machine)
+		m.sleep(10 * time.Second)
+		require.False(t, m.deleting(machine))
+		require.Equal(t, v1alpha1.DecidedRecovering, m.decision("east", machine))
+		m.endLag()
+		m.sleep(20 * time.Second)
+		require.True(t, m.deleting(machine))
+		require.NotNil(t, m.lease("worker-0"))
+	})
+}
+
 // TestNodeReturnsAfterItsCheckIsGone: a Node that comes back while its Machine is still being remediated
 // is left alone, although no lease stands for that: the Node was gone when it began (spec M15.2).
 func TestNodeReturnsAfterItsCheckIsGone(t *testing.T) {

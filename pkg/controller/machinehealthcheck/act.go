@@ -186,6 +186,9 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	if verdict.State != machinehealth.Unhealthy {
 		return recovering, nil
 	}
+	if node != nil && node.UID != plan.Target.NodeUID {
+		return recovering, nil // The cache does not show this Node yet: the plan has no lease of it (spec M10.3).
+	}
 	if machinehealth.BackOffConcerns(verdict.Trigger) != machinehealth.BackOffConcerns(plan.Target.Verdict.Trigger) {
 		return recovering, nil // It is unhealthy for another reason, for which the plan would be another one.
 	}
