@@ -39,8 +39,8 @@ type Policy struct {
 	DryRun bool
 	// activeNodes are the Nodes of targets for which something is under way.
 	activeNodes map[string]bool
-	// leaseKeepers are the Machines for which the leases of Nodes are kept, by Node: one for each,
-	// also if several name it.
+	// leaseKeepers has for each Node the Machine whose plan renews its lease: one, also if several
+	// Machines name the Node.
 	leaseKeepers map[string]string
 }
 

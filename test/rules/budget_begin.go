@@ -237,7 +237,7 @@ func (h *history) intervalRefuses(b *Budget, group string, q question) refusal {
 }
 
 // lapsed reports whether a group had no nodes, by a status, when the interval since a beginning was over.
-// From then on nobody knows of the beginning, also if the interval becomes longer (spec B3.4).
+// From then on the controller does not know of the beginning, even if the interval becomes longer (spec B3.4).
 func lapsed(versions track[Budget], group string, began time.Time, until uint64) bool {
 	return slices.ContainsFunc(versions, func(v version[Budget]) bool {
 		b := v.object

@@ -266,7 +266,7 @@ func TestBudgetWrites(t *testing.T) {
 	}
 }
 
-// TestLapsed: nobody knows of a beginning any more if the group had no nodes when the interval was over, also
+// TestLapsed: the controller forgets a beginning if the group had no nodes when the interval was over, also
 // if that becomes longer later (spec B3.4).
 func TestLapsed(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,7 @@ type machineHistory struct {
 	// deletedByUs are the Machines whose deletion the controller has requested, and annotatedByUs
 	// those whose external remediation it has requested at any time.
 	deletedByUs, annotatedByUs sets.Set[types.UID]
-	// leasesDeleted is when somebody else has deleted a lease of a MachineHealthCheck, by Node.
+	// leasesDeleted is when another client has deleted a lease of a MachineHealthCheck, by Node.
 	leasesDeleted map[string][]time.Time
 	backOff       BackOff
 	// statusWrites are the last writes of the status of each MachineHealthCheck.

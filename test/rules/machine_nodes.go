@@ -112,8 +112,8 @@ func (s *settledCheck) checkConflict() {
 	s.check("6.1", "", condition == nil || condition.Status != "True" || condition.Reason != v1alpha1.ReasonConflict, "not Disabled despite a conflict: %v", condition)
 }
 
-// leaseSpoiled reports whether somebody else has deleted the lease of a MachineHealthCheck, or changed it
-// so that it holds nobody off (spec 14.3), since its Machine is being remediated. It need not be taken
+// leaseSpoiled reports whether another client has deleted the lease of a MachineHealthCheck, or changed it
+// so that it is not valid (spec 14.3), since its Machine is being remediated. It need not be taken
 // again: that a lease is to be kept (spec M10.3) does not mean that a deleted one comes back (spec 14.8).
 func (j *Judge) leaseSpoiled(machine string, remediated func(*Machine) bool, w window) bool {
 	since := w.known

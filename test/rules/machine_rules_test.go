@@ -214,7 +214,7 @@ func TestCRsOfAFormerCheck(t *testing.T) {
 	require.False(t, anew("").leaves(own), "M12.5")
 }
 
-// TestLeaseSpoiled: a lease of a MachineHealthCheck that somebody else has deleted holds nobody off (spec
+// TestLeaseSpoiled: a lease of a MachineHealthCheck that another client has deleted protects no Node (spec
 // 14.8). One that the controller gives up too early does not excuse what follows.
 func TestLeaseSpoiled(t *testing.T) {
 	t.Parallel()
@@ -227,9 +227,9 @@ func TestLeaseSpoiled(t *testing.T) {
 		begins time.Time
 		want   bool
 	}{
-		"by somebody else": {begins: at(10), want: true},
-		"by somebody else, and since then it is anew": {begins: at(21)},
-		"by the controller":                           {by: &Request{}, begins: at(10)},
+		"by another client":                         {begins: at(10), want: true},
+		"by another client, before the remediation": {begins: at(21)},
+		"by the controller":                         {by: &Request{}, begins: at(10)},
 	} {
 		j := NewJudge(Config{})
 		add(j.machines, machine, 1, tc.begins, &Machine{Deleting: true})
