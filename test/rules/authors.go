@@ -18,6 +18,8 @@ type requestLog struct {
 	// resourceVersion, and deletions those after which nothing was left, by uid.
 	writes    map[string]*Request
 	deletions map[types.UID]*Request
+	// deletes are the deletions after which something was left.
+	deletes []*Request
 	// denied are the objects whose patch the API server refused.
 	denied map[string]bool
 }
@@ -29,7 +31,7 @@ func newRequestLog(requests []Request) requestLog {
 }
 
 // add adds requests that arrived later than those before.
-func (l requestLog) add(requests []Request) {
+func (l *requestLog) add(requests []Request) {
 	for i := range requests {
 		r := &requests[i]
 		object := r.Resource + " " + key(r.Namespace, r.Name)
@@ -45,6 +47,9 @@ func (l requestLog) add(requests []Request) {
 			l.deletions[r.UID] = r
 		case !r.Reads():
 			l.writes[object+" "+r.ResourceVersion] = r
+		}
+		if r.Verb == "delete" && r.ResourceVersion != "" {
+			l.deletes = append(l.deletes, r)
 		}
 		if r.Subresource == "" {
 			key := requestKey(r.Verb, r.Resource, r.Namespace, r.Name)

@@ -70,8 +70,10 @@ func (e *events) created(cr *CR, node *Node) {
 
 // removed expects the events of a deletion request, also if the Node is gone.
 func (e *events) removed(cr *CR, node *Node) {
-	e.aboutNode("RemediationRemoved", "Deleted remediation CR of kind "+cr.Kind+" with name "+cr.Name, cr, node, true)
+	e.aboutNode("RemediationRemoved", removedNote(cr), cr, node, true)
 }
+
+func removedNote(cr *CR) string { return "Deleted remediation CR of kind " + cr.Kind + " with name " + cr.Name }
 
 // aboutNode expects events on the NodeHealthCheck and on the Node. Unless always, neither
 // has to come if the Node is gone.
@@ -183,8 +185,25 @@ func eventForm(event *eventsv1.Event) finding {
 	return check("19.1", wrong, "event %s, type %s, on %s: %s", event.Reason, event.Type, event.Regarding.Kind, event.Note)
 }
 
-// unsettled returns the events that are missing, or too many (spec 19.1, 19.3).
-func (e *events) unsettled(p *snapshot, blind bool) []Violation {
+// needless counts the events that requests to delete may have caused which the API server
+// accepted though the CR was being deleted already. The answer does not tell that.
+func (j *Judge) needless() map[reported]int {
+	counts := map[reported]int{}
+	for _, r := range j.requests.deletes {
+		cr, seen := j.crs[r.Resource+" "+key(r.Namespace, r.Name)].exactly(r.ResourceVersion)
+		if cr == nil || len(cr.Owners) == 0 || !r.Time.After(seen) {
+			continue // It is the request that began the deletion.
+		}
+		note := removedNote(cr)
+		counts[reported{"RemediationRemoved", v1alpha1.Kind, cr.Owners[0], note}]++
+		counts[reported{"RemediationRemoved", "Node", cr.Node, note}]++
+	}
+	return counts
+}
+
+// unsettledEvents returns the events that are missing, or too many (spec 19.1, 19.3).
+func (j *Judge) unsettledEvents(p *snapshot) []Violation {
+	e, blind, needless := &j.events, j.figures.BlindSpots() > 0, j.needless()
 	seen := map[reported]int{}
 	for r := range e.transitions {
 		seen[r] = 0
@@ -200,7 +219,7 @@ func (e *events) unsettled(p *snapshot, blind bool) []Violation {
 				due++
 			}
 		}
-		atMost := len(transitions) + e.restarts
+		atMost := len(transitions) + needless[r] + e.restarts
 		// One that repeats another becomes the second of a series. Of a third one, the API
 		// server learns only minutes later.
 		atLeast := min(due, 2)

@@ -80,7 +80,7 @@ func TestEvents(t *testing.T) {
 			if tc.node != nil {
 				s.node(past, tc.node)
 			}
-			found := append(s.Violations(), s.events.unsettled(s.snapshotAt(at(100)), false)...)
+			found := append(s.Violations(), s.unsettledEvents(s.snapshotAt(at(100)))...)
 			require.Equal(t, tc.want, brokenRules(found), "%v", found)
 		})
 	}
@@ -102,6 +102,44 @@ func TestStatusEvents(t *testing.T) {
 		missing = append(missing, r.reason)
 	}
 	require.ElementsMatch(t, []string{"Enabled", "Disabled", "StormRecoveryStarted", "StormRecoveryCooldownStarted", "StormRecoveryEnded", "RemediationRemoved", "RemediationRemoved"}, missing)
+}
+
+// TestNeedlessDeletion: the answer to a request to delete does not tell that the CR was being deleted
+// already. Somebody has deleted it at 50 s.
+func TestNeedlessDeletion(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		requested time.Time
+		version   int // Of the CR, that the request was answered with.
+		events    int
+		want      []string
+	}{
+		"reported":                     {at(50.01), 2, 1, nil},
+		"not reported":                 {at(50.01), 2, 0, nil},
+		"19.1 without a request":       {time.Time{}, 0, 1, []string{"19.1"}},
+		"19.1 reported twice":          {at(50.01), 2, 2, []string{"19.1"}},
+		"19.1 of another version":      {at(50.01), 1000, 1, []string{"19.1"}},
+		"19.1 the one that deletes it": {at(49.99), 2, 1, []string{"19.1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture()
+			s.nhc(past, healthCheck())
+			first := int(s.rv)
+			cr := newCR("n", "Reboot", "one")
+			s.addCR("reboots ns/"+cr.Name, s.next(), at(1), cr)
+			s.addCR("reboots ns/"+cr.Name, s.next(), at(50), newCR("n", "Reboot", "one", deleting))
+			if !tc.requested.IsZero() {
+				s.AddRequests(Request{Time: tc.requested, Verb: "delete", Resource: "reboots", Namespace: "ns", Name: cr.Name, Code: 200, ResourceVersion: fmt.Sprint(first + tc.version)})
+			}
+			for i := range tc.events {
+				note := notePrefix + removedNote(cr)
+				s.judgeEvent(Change{Resource: Events, Key: fmt.Sprint("default/", i), Time: at(51), Object: eventOn(v1alpha1.Kind, "nhc", "RemediationRemoved", "Normal", note, 0)})
+			}
+			found := append(s.Violations(), s.unsettledEvents(s.snapshotAt(at(100)))...)
+			require.Equal(t, tc.want, brokenRules(found), "%v", found)
+		})
+	}
 }
 
 // TestSeenNode: a Node that was gone a moment ago may have got no events.

@@ -5,6 +5,7 @@ package rules
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -31,6 +32,16 @@ func (t track[T]) at(rv uint64) *T {
 		}
 	}
 	return nil
+}
+
+// exactly returns the version with a resource version, and when it was seen; or nil.
+func (t track[T]) exactly(resourceVersion string) (*T, time.Time) {
+	for _, v := range slices.Backward(t) {
+		if strconv.FormatUint(v.rv, 10) == resourceVersion {
+			return v.object, v.seen
+		}
+	}
+	return nil, time.Time{}
 }
 
 // during returns the versions that somebody may have gone by who has seen what was

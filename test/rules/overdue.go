@@ -141,7 +141,7 @@ func (d *Deadlines) unsettledAt(at time.Time) []Violation {
 	p := d.snapshotAt(at)
 	left := p.unsettled()
 	if n := len(d.changes); n == 0 || !d.changes[n-1].at.After(at) {
-		left = append(left, d.judge.events.unsettled(p, d.judge.figures.BlindSpots() > 0)...)
+		left = append(left, d.judge.unsettledEvents(p)...)
 	}
 	return left
 }

@@ -18,7 +18,7 @@ import (
 // Nothing of it is a violation yet: the caller knows for how long it has been so.
 func (j *Judge) Unsettled(now time.Time) []Violation {
 	p := &snapshot{history: j.history, rv: j.last, now: now, checks: j.figures.Checks}
-	left := append(p.unsettled(), j.events.unsettled(p, j.figures.BlindSpots() > 0)...)
+	left := append(p.unsettled(), j.unsettledEvents(p)...)
 	for i := range left {
 		left[i].Timeline = j.timelines.of(left[i].Node, left[i].NHC)
 	}
