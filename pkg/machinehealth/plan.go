@@ -37,11 +37,9 @@ type Policy struct {
 	Upgrading bool
 	// DryRun has everything planned but what begins (flag --dry-run).
 	DryRun bool
-	// activeNodes are the Nodes of targets for which something is under way.
-	activeNodes map[string]bool
-	// leaseKeepers has for each Node the Machine whose plan renews its lease: one, also if several
-	// Machines name the Node.
-	leaseKeepers map[string]string
+	// leaseKeepers has for each Node the target whose plan renews or releases its lease: one for which
+	// something is under way, also if several Machines name the Node.
+	leaseKeepers map[string]*Target
 }
 
 // Plan is what is to be done about one target, and why no more than that.
@@ -76,14 +74,12 @@ const (
 // NewPlans decides about every target at the instant now. A plan whose actions have been carried
 // out is followed by an empty one.
 func NewPlans(policy *Policy, targets []Target, now time.Time) []Plan {
-	policy.activeNodes, policy.leaseKeepers = map[string]bool{}, map[string]string{}
+	policy.leaseKeepers = map[string]*Target{}
 	for i := range targets {
 		t := &targets[i]
-		if t.Active() {
-			policy.activeNodes[t.Machine.Node] = true
-		}
-		if _, kept := policy.leaseKeepers[t.Machine.Node]; !kept && policy.keepsLease(t) {
-			policy.leaseKeepers[t.Machine.Node] = t.Machine.Name
+		keeper := policy.leaseKeepers[t.Machine.Node]
+		if t.Active() && (keeper == nil || policy.keepsLease(t) && !policy.keepsLease(keeper)) {
+			policy.leaseKeepers[t.Machine.Node] = t
 		}
 	}
 	plans := make([]Plan, 0, len(targets))
@@ -352,18 +348,15 @@ func (p *planner) keepLease() {
 	if p.Target.Incomplete && !p.Target.Active() {
 		return // There may be a remediation object (spec P5).
 	}
-	if !p.Target.Active() && p.activeNodes[p.Target.Machine.Node] {
-		return // Another Machine that names the same Node is under remediation.
-	}
-	switch p.leaseKeepers[p.Target.Machine.Node] {
-	case "":
+	keeper := p.leaseKeepers[p.Target.Machine.Node]
+	switch {
+	case keeper != nil && keeper != p.Target:
+		return // It is up to another Machine that names the same Node.
+	case keeper == nil || !p.keepsLease(keeper):
 		if !p.now.Before(p.Target.RetryAt) {
 			p.do(remediation.ReleaseLease{Lease: lease})
 		}
 		return
-	case p.Target.Machine.Name:
-	default:
-		return // It is kept for another Machine.
 	}
 	if renewed := remediation.RenewLease(lease, leaseDuration, p.now); renewed != nil {
 		p.do(remediation.WriteLease{Lease: renewed})

@@ -157,7 +157,6 @@ func (c *Controller) outdated(s *snapshot) bool {
 // confirm reads Machine and Node live, right before something that cannot be undone, and judges them
 // again (spec M8.4).
 func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machinehealth.Plan) (execute.Confirmation, error) {
-	recovering := execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}
 	planned := plan.Target.Machine
 	mapping, err := c.locate(planned.GroupVersionKind())
 	if err != nil {
@@ -165,7 +164,7 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	}
 	live, err := c.Dynamic.Resource(mapping.Resource).Namespace(planned.Namespace).Get(ctx, planned.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return recovering, nil
+		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}, nil
 	}
 	if err != nil {
 		return execute.Confirmation{}, fmt.Errorf("reading Machine: %w", err)
@@ -175,35 +174,15 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	if err != nil {
 		return execute.Confirmation{}, err
 	}
-	if machine.UID != planned.UID || !s.policy.Criteria.Selects(machine) || (machine.ControlPlane() || isControlPlane(node)) != plan.Target.ControlPlane {
-		return recovering, nil
+	target := machinehealth.Target{
+		Machine: machine, Unselected: !s.policy.Criteria.Selects(machine), ControlPlane: machine.ControlPlane() || isControlPlane(node),
+		Obstacles: machinehealth.ObstaclesOf(machine),
+		Verdict:   s.policy.Criteria.Judge(machine, state, conditionsOf(node), false, c.Clock.Now()),
 	}
-	var conditions []corev1.NodeCondition
 	if node != nil {
-		conditions = node.Status.Conditions
+		target.NodeUID, target.Obstacles.Excluded = node.UID, target.Obstacles.Excluded || excluded(node)
 	}
-	verdict := s.policy.Criteria.Judge(machine, state, conditions, false, c.Clock.Now())
-	if verdict.State != machinehealth.Unhealthy {
-		return recovering, nil
-	}
-	if node != nil && node.UID != plan.Target.NodeUID {
-		return recovering, nil // The cache does not show this Node yet: the plan has no lease of it (spec M10.3).
-	}
-	if machinehealth.BackOffConcerns(verdict.Trigger) != machinehealth.BackOffConcerns(plan.Target.Verdict.Trigger) {
-		return recovering, nil // It is unhealthy for another reason, for which the plan would be another one.
-	}
-	obstacles := machinehealth.ObstaclesOf(machine)
-	switch {
-	case obstacles.MachinePaused:
-		return execute.Confirmation{Refusal: v1beta1.DecidedMachinePaused}, nil
-	case obstacles.Excluded || (node != nil && excluded(node)):
-		return execute.Confirmation{Refusal: v1alpha1.DecidedExcluded}, nil
-	case plan.Type == v1beta1.RemediationMachineDeletion && machine.Owner() == nil:
-		return execute.Confirmation{Refusal: v1beta1.DecidedNoController}, nil
-	case machine.Has(v1beta1.AnnotationExternalRemediation) && !machine.Failed():
-		return recovering, nil // Somebody else was faster.
-	}
-	return execute.Confirmation{MachineVersion: machine.ResourceVersion}, nil
+	return execute.Confirmation{Refusal: plan.Confirm(&target), MachineVersion: machine.ResourceVersion}, nil
 }
 
 // liveNode reads the Node of a Machine live.

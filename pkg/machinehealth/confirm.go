@@ -1,0 +1,33 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Confirm judges a plan that begins a remediation by its Machine and its Node as they were read right
+// before it. It returns why the plan must not be carried out, empty if it may (spec M8.4). Live needs no
+// more than Machine, Unselected, NodeUID, Verdict, ControlPlane and Obstacles.
+func (p *Plan) Confirm(live *Target) v1alpha1.DecisionReason {
+	planned, machine := p.Target, live.Machine
+	switch {
+	case machine.UID != planned.Machine.UID, live.Unselected, live.ControlPlane != planned.ControlPlane, live.Verdict.State != Unhealthy:
+		return v1alpha1.DecidedRecovering
+	case live.NodeUID != "" && live.NodeUID != planned.NodeUID:
+		return v1alpha1.DecidedRecovering // The plan was made without this Node: it has no lease of it (spec M10.3).
+	case BackOffConcerns(live.Verdict.Trigger) != BackOffConcerns(planned.Verdict.Trigger):
+		return v1alpha1.DecidedRecovering // It is unhealthy for another reason, for which the plan would be another one.
+	case live.Obstacles.MachinePaused:
+		return v1beta1.DecidedMachinePaused
+	case live.Obstacles.Excluded:
+		return v1alpha1.DecidedExcluded
+	case p.Type == v1beta1.RemediationMachineDeletion && machine.Owner() == nil:
+		return v1beta1.DecidedNoController
+	case machine.Has(v1beta1.AnnotationExternalRemediation) && !machine.Failed():
+		return v1alpha1.DecidedRecovering // Another controller has begun.
+	}
+	return ""
+}
