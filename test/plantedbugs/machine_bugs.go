@@ -104,7 +104,7 @@ var machineBugs = []bug{
 		old: "		kinds = append(kinds, clusterKind, clusterAPIHealthCheckKind)\n", new: "		kinds = append(kinds, clusterAPIHealthCheckKind)\n",
 	},
 	{
-		name: "a new process does not know remediation objects of a former kind", rule: "M16.3", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestFormerKindIsFound",
+		name: "a new process does not know remediation objects of a former kind", rule: "M16.3", file: inMachineController + "remediations.go", unit: "test/simulation", run: "TestFormerKindIsFound",
 		old: "		crs[schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind)] = nil\n", new: "		_ = listed\n",
 	},
 	{

@@ -6,17 +6,68 @@ package machinehealthcheck
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
+
+// wantKinds has the template of a MachineHealthCheck watched, and its kind of CRs. Kinds of CRs that
+// it wanted before, here or in another process, stay for as long as there are some.
+func (c *Controller) wantKinds(check *v1beta1.MachineHealthCheck) {
+	key := keyOf(check).String()
+	templates, crs := map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupVersionKind][]types.NamespacedName{}
+	if criteria := c.criteriaOf(check); criteria.Template != nil {
+		kind := criteria.Template.GroupVersionKind()
+		if criteria.Problem == "" {
+			templates[kind] = []types.NamespacedName{{Namespace: check.Namespace, Name: criteria.Template.Name}}
+		}
+		// An invalid spec ends no remediation: what has begun before is to be known (spec M3.4).
+		if of := remediationKind(kind); of.Version != "" && of.Kind != "" && of.Kind != kind.Kind {
+			crs[of] = nil
+		}
+	}
+	for _, listed := range check.Status.RemediationKinds { // Another process may have left some.
+		crs[schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind)] = nil
+	}
+	maps.Copy(crs, c.kindsWithCRs(key))
+	c.templates.Want(key, templates)
+	c.remediations.Want(key, crs)
+}
+
+// kindsWithCRs returns the kinds of CRs that a MachineHealthCheck has wanted so far and of which it has
+// some, or may have some as they cannot be read. They are watched as long as there are any, also if the
+// MachineHealthCheck is gone: nothing else may begin for their Machines (spec M7.4).
+func (c *Controller) kindsWithCRs(key string) map[schema.GroupVersionKind][]types.NamespacedName {
+	kinds := map[schema.GroupVersionKind][]types.NamespacedName{}
+	for kind := range c.remediations.Wanted(key) {
+		indexer, err := c.remediations.Cache(kind)
+		if err == nil {
+			own, _ := indexer.IndexKeys(crsByOwner, key) // The index exists: crIndexers has it.
+			if len(own) == 0 {
+				continue
+			}
+		} else if isNoMatch(err) {
+			continue // What is not served has no objects.
+		}
+		kinds[kind] = nil
+	}
+	return kinds
+}
+
+// remediationKind returns the kind of the CRs of a template.
+func remediationKind(template schema.GroupVersionKind) schema.GroupVersionKind {
+	return template.GroupVersion().WithKind(strings.TrimSuffix(template.Kind, v1alpha1.TemplateKindSuffix))
+}
 
 // observeTemplate finds the template, or why it cannot be used (spec M12.1).
 func (c *Controller) observeTemplate(s *snapshot) error {
