@@ -231,6 +231,19 @@ func (c *Counts) SetNode(name string, node Node) {
 	}
 }
 
+// StopFollowing tells that SetNode is not called until there is a budget again. The labels of what
+// exists may change meanwhile, and are forgotten; what is gone keeps those that it had last (spec B3.2).
+func (c *Counts) StopFollowing() {
+	for _, node := range c.nodes {
+		if node.Exists {
+			node.Labels = nil
+		}
+		if node.Machine.Exists {
+			node.Machine.Namespace, node.Machine.Labels = "", nil
+		}
+	}
+}
+
 // update changes a node, and the numbers of its groups with it. One of which nothing is left to
 // be known is forgotten.
 func (c *Counts) update(name string, change func(*countedNode)) {

@@ -32,6 +32,26 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestStopFollowing: what goes while there is no budget counts without labels, as they may have changed.
+// What was gone before counts where it did (spec B3.2).
+func TestStopFollowing(t *testing.T) {
+	t.Parallel()
+	gone := Node{Observation: Observation{Remediating: true}}
+	zones := budget("zones", byZone, maxConcurrent("1"))
+	c := counts(budgets(zones))
+	c.SetNode("stays", healthy("a"))
+	c.SetNode("goes", remediated("a"))
+	c.SetNode("went", remediated("a"))
+	c.SetNode("went", gone)
+	c.RemoveBudget("zones")
+	c.StopFollowing()
+	c.SetBudget(Parse(zones), nil)
+	c.SetNode("stays", healthy("a"))
+	c.SetNode("goes", gone)
+	c.SetNode("went", gone)
+	require.Equal(t, map[string]map[string]tally{"zones": {"a": {2, 1, 1}, "": {1, 1, 1}}}, c.snapshot())
+}
+
 // TestNodes: in which groups nodes count, as they come, change and go (spec B3.1, B3.2).
 func TestNodes(t *testing.T) {
 	t.Parallel()

@@ -57,6 +57,11 @@ func TestCreation(t *testing.T) {
 			s.cr(at(99.9), newCR("n", "Reboot", "one", func(cr *CR) { cr.Name += "x" }))
 		}, first, []string{"P9"}},
 		"P9 the old one is being deleted": {func(s *fixture) { base(s); s.cr(past, newCR("n", "Reboot", "two", deleting)) }, first, []string{"P9"}},
+		"P9 one for another node, once for this one": {func(s *fixture) {
+			base(s)
+			s.cr(past, newCR("n", "Reboot", "two"))
+			s.cr(at(10), newCR("n", "Reboot", "two", deleting, func(cr *CR) { cr.Node = "other" }))
+		}, first, nil},
 		"P9 it was being deleted until now": {func(s *fixture) {
 			base(s)
 			s.cr(past, newCR("n", "Reboot", "two", deleting))

@@ -73,7 +73,9 @@ func (e *events) removed(cr *CR, node *Node) {
 	e.aboutNode("RemediationRemoved", removedNote(cr), cr, node, true)
 }
 
-func removedNote(cr *CR) string { return "Deleted remediation CR of kind " + cr.Kind + " with name " + cr.Name }
+func removedNote(cr *CR) string {
+	return "Deleted remediation CR of kind " + cr.Kind + " with name " + cr.Name
+}
 
 // aboutNode expects events on the NodeHealthCheck and on the Node. Unless always, neither
 // has to come if the Node is gone.

@@ -65,16 +65,20 @@ func (l *leaseWrite) findings() []finding {
 		}
 	case !complete(l.before): // It is completed, or begins anew.
 		return []finding{check("14.5", !complete(l.after), "a lease is renewed and stays incomplete")}
-	case !l.before.Spec.AcquireTime.Equal(l.after.Spec.AcquireTime), l.before.Spec.RenewTime.Before(l.before.Spec.AcquireTime) && l.begins():
+	case !l.before.Spec.AcquireTime.Equal(l.after.Spec.AcquireTime), l.beginsAgain():
 		return []finding{l.content("14.2")}
 	default:
 		return []finding{l.renewal()}
 	}
 }
 
-// begins reports whether a lease begins: one that was completed, and so acquired later than
-// renewed, may begin anew in the same second.
-func (l *leaseWrite) begins() bool { return l.after.Spec.AcquireTime.Equal(l.after.Spec.RenewTime) }
+// beginsAgain reports whether a lease begins anew in the same second: one that was completed, and so
+// acquired later than renewed, or one for a step that did not begin, and has another duration now.
+func (l *leaseWrite) beginsAgain() bool {
+	before, after := &l.before.Spec, &l.after.Spec
+	again := before.RenewTime.Before(before.AcquireTime) || (complete(l.after) && seconds(l.before) != seconds(l.after))
+	return again && after.AcquireTime.Equal(after.RenewTime)
+}
 
 // complete reports whether a lease has all its times.
 func complete(lease *coordinationv1.Lease) bool {

@@ -52,12 +52,15 @@ func TestLeaseWrites(t *testing.T) {
 		before, after *coordinationv1.Lease
 		want          []string
 	}{
-		"14.1 new":                                        {nil, leaseOf(ours, 100), nil},
-		"14.1 renewed later":                              {nil, leaseOf(ours, 100, renewed(101)), []string{"14.1"}},
-		"14.1 too short":                                  {nil, leaseOf(ours, 100, lasting(time.Minute)), []string{"14.1"}},
-		"14.1 of another Node":                            {nil, leaseOf(ours, 100, ownedBy("x")), []string{"14.1"}},
-		"14.1 with transitions":                           {nil, leaseOf(ours, 100, transitions(1)), []string{"14.1"}},
-		"14.2 again":                                      {leaseOf(ours, 10), leaseOf(ours, 100), nil},
+		"14.1 new":              {nil, leaseOf(ours, 100), nil},
+		"14.1 renewed later":    {nil, leaseOf(ours, 100, renewed(101)), []string{"14.1"}},
+		"14.1 too short":        {nil, leaseOf(ours, 100, lasting(time.Minute)), []string{"14.1"}},
+		"14.1 of another Node":  {nil, leaseOf(ours, 100, ownedBy("x")), []string{"14.1"}},
+		"14.1 with transitions": {nil, leaseOf(ours, 100, transitions(1)), []string{"14.1"}},
+		"14.2 again":            {leaseOf(ours, 10), leaseOf(ours, 100), nil},
+		"14.2 again in the same second, for another step": {leaseOf(ours, 100, lasting(time.Hour)), leaseOf(ours, 100), nil},
+		"14.2 again in the same second, too long":         {leaseOf(ours, 100), leaseOf(ours, 100, lasting(time.Hour)), []string{"14.2"}},
+		"14.5 written again in the same second":           {leaseOf(ours, 100), leaseOf(ours, 100), []string{"14.5"}},
 		"14.2 again, too long":                            {leaseOf(ours, 10), leaseOf(ours, 100, lasting(time.Hour)), []string{"14.2"}},
 		"14.4 taken over":                                 {leaseOf(other, 10), leaseOf(ours, 100, transitions(1)), nil},
 		"14.4 without a transition":                       {leaseOf(other, 10), leaseOf(ours, 100), []string{"14.4"}},

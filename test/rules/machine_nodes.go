@@ -43,7 +43,7 @@ func (j *Judge) unclaimed(w window) finding {
 		if all(machines, doomed) && j.activity.surelyActive(w) {
 			return finding{"M15.2", "a node gets a CR whose Machine " + key + " was being deleted already when the Node appeared"}
 		}
-		if all(machines, deleted) && j.deletedByUs.Has(j.machines[key].at(w.rv).UID) && !j.leaseSpoiled(key, deleted, w) {
+		if all(machines, deleted) && j.deletedByUs.Has(j.machines[key].at(w.rv).UID) && j.nodeWhenDeleted(key, w.rv) == w.node && !j.leaseSpoiled(key, deleted, w) {
 			return finding{"M15.2", "a node gets a CR while its Machine " + key + " is being deleted by a MachineHealthCheck"}
 		}
 	}
@@ -112,9 +112,25 @@ func (s *settledCheck) checkConflict() {
 	s.check("6.1", "", condition == nil || condition.Status != "True" || condition.Reason != v1alpha1.ReasonConflict, "not Disabled despite a conflict: %v", condition)
 }
 
+// nodeWhenDeleted returns the Node that a Machine named when its deletion was requested: the lease is of
+// that one.
+func (h *history) nodeWhenDeleted(machine string, rv uint64) (node string) {
+	for _, version := range slices.Backward(h.machines[machine]) {
+		if version.rv > rv {
+			continue
+		}
+		if version.object == nil || !version.object.Deleting {
+			return node
+		}
+		node = version.object.Node
+	}
+	return node
+}
+
 // leaseSpoiled reports whether another client has deleted the lease of a MachineHealthCheck, or changed it
 // so that it is not valid (spec 14.3), since its Machine is being remediated. It need not be taken
 // again: that a lease is to be kept (spec M10.3) does not mean that a deleted one comes back (spec 14.8).
+// Or it has run out while another controller looked after MachineHealthChecks (spec M3.5).
 func (j *Judge) leaseSpoiled(machine string, remediated func(*Machine) bool, w window) bool {
 	since := w.known
 	for _, version := range slices.Backward(j.machines[machine]) {
@@ -129,8 +145,13 @@ func (j *Judge) leaseSpoiled(machine string, remediated func(*Machine) bool, w w
 	if slices.ContainsFunc(j.leasesDeleted[w.node], func(at time.Time) bool { return !at.Before(since) && !at.After(w.at) }) {
 		return true
 	}
-	return some(j.leasesDuring(w.node, since, w.rv), func(lease *coordinationv1.Lease) bool {
-		return strings.HasPrefix(holderOf(lease), checkHolderPrefix) &&
-			(lease.Spec.RenewTime == nil || lease.Spec.AcquireTime == nil || lease.Spec.LeaseDurationSeconds == nil)
-	})
+	leases := slices.DeleteFunc(j.leasesDuring(w.node, since, w.rv), func(lease *coordinationv1.Lease) bool { return !strings.HasPrefix(holderOf(lease), checkHolderPrefix) })
+	return slices.ContainsFunc(leases, func(lease *coordinationv1.Lease) bool { return !complete(lease) }) || (len(leases) > 0 && j.ranOut(leases[0], w))
+}
+
+// ranOut reports whether a lease has run out and the controller may not have been active when it was to be
+// renewed (spec 14.5).
+func (j *Judge) ranOut(lease *coordinationv1.Lease, w window) bool {
+	end, known := leaseEnd(lease)
+	return known && !end.After(w.at) && !j.activity.surelyActive(window{known: end.Add(-v1alpha1.LeaseBuffer), rv: w.rv, at: end})
 }

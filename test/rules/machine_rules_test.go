@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -237,6 +238,45 @@ func TestLeaseSpoiled(t *testing.T) {
 		j.judgeLease(deletion, tc.by)
 		require.Equal(t, tc.want, j.leaseSpoiled(machine, deleting, window{node: nodeOfLease(lease), known: at(30), rv: 4, at: at(30)}), name)
 	}
+}
+
+// TestLeaseRanOut: a lease runs out while another controller looks after MachineHealthChecks, and is not
+// renewed then (spec M3.5). It lasts until second 310.
+func TestLeaseRanOut(t *testing.T) {
+	t.Parallel()
+	const machine = "machines/m"
+	deleting := func(machine *Machine) bool { return machine.Deleting }
+	for name, tc := range map[string]struct {
+		otherLeads, now time.Time
+		want            bool
+	}{
+		"no other controller":               {now: at(320)},
+		"another one when it was to be":     {otherLeads: at(245), now: at(320), want: true},
+		"another one long before":           {otherLeads: at(100), now: at(320)},
+		"another one, and it has not ended": {otherLeads: at(245), now: at(300)},
+	} {
+		j := NewJudge(Config{})
+		add(j.machines, machine, 1, at(10), &Machine{Deleting: true})
+		lease := leaseOf(checkHolderPrefix+"machines/east", 10, lasting(5*time.Minute))
+		j.addLease("leases/"+lease.Name, 2, at(10), lease)
+		if !tc.otherLeads.IsZero() {
+			j.activity.leaders = map[string]track[coordinationv1.Lease]{}
+			add(j.activity.leaders, "elsewhere/other", 3, tc.otherLeads, leaseOf("other", tc.otherLeads.Sub(epoch).Seconds(), lasting(time.Minute)))
+			add(j.activity.leaders, "elsewhere/other", 4, tc.otherLeads.Add(time.Minute), nil)
+		}
+		require.Equal(t, tc.want, j.leaseSpoiled(machine, deleting, window{node: nodeOfLease(lease), known: tc.now, rv: 5, at: tc.now}), name)
+	}
+}
+
+// TestNodeWhenDeleted: a Machine may name another Node while it is being deleted.
+func TestNodeWhenDeleted(t *testing.T) {
+	t.Parallel()
+	j := NewJudge(Config{})
+	for i, version := range []*Machine{{Node: "a"}, {Node: "b", Deleting: true}, {Node: "c", Deleting: true}, nil, {Node: "d"}, {Node: "e", Deleting: true}} {
+		add(j.machines, "machines/m", uint64(i+1), at(float64(i)), version)
+	}
+	require.Equal(t, "b", j.nodeWhenDeleted("machines/m", 3))
+	require.Equal(t, "e", j.nodeWhenDeleted("machines/m", 6))
 }
 
 // TestFormerKind: a process that has started after the template was changed to another kind knows a CR of

@@ -150,6 +150,7 @@ func (c *Controller) observe(more ...string) {
 	c.changes, c.allChanged = sets.New[string](), len(c.counts.Budgets()) == 0
 	c.changesMu.Unlock()
 	if len(c.counts.Budgets()) == 0 {
+		c.counts.StopFollowing()
 		return // The first budget has all nodes observed.
 	}
 	if all {
