@@ -108,6 +108,37 @@ func TestMachineHealthChecksUnread(t *testing.T) {
 	})
 }
 
+// TestNewLeaderCountsMachines: a new process counts what its predecessor has begun for a Machine, by the Node
+// that it names, before the first sync of its MachineHealthCheck (spec B3.2).
+func TestNewLeaderCountsMachines(t *testing.T) {
+	t.Parallel()
+	for name, last := range map[string]schema.GroupVersionResource{"MachineHealthChecks come last": mhcs, "Machines come last": machines} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+				c := m.cluster
+				c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
+					spec.NodeSelector, spec.MachineSelector = nil, &v1alpha1.BudgetMachineSelector{Namespace: machineNamespace}
+				})
+				set := m.newSet("workers", "worker")
+				first, second := m.addMachine(set, "a", "worker-0"), m.addMachine(set, "a", "worker-1")
+				m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &c.references()[0] })
+				m.sleep(inTime)
+				m.fail(first)
+				m.sleep(inTime)
+				require.Len(t, c.crs(), 1)
+				m.fail(second)
+				m.sleep(inTime)
+				require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", second))
+				c.replaceUnread(last, 20*time.Second)
+				m.sleep(time.Minute)
+				require.Len(t, c.crs(), 1)
+				require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", second))
+			})
+		})
+	}
+}
+
 // replaceUnread has the leader die and another process follow, whose first list of a resource takes a while.
 func (c *cluster) replaceUnread(gvr schema.GroupVersionResource, d time.Duration) {
 	c.leader().die(c.ctx)

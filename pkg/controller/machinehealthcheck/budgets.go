@@ -160,16 +160,21 @@ func (u *underway) nameOf(check cache.ObjectName, machine string) string {
 	return u.byCheck[check][machine].name
 }
 
-// concernedBy returns the MachineHealthChecks that remediate a Machine, whether or not they select it.
-func (u *underway) concernedBy(machine *machinehealth.Machine) (checks []cache.ObjectName) {
+// rename has the remediations of a Machine count under the name that it goes by now. It returns the names
+// that are concerned.
+func (u *underway) rename(machine *machinehealth.Machine) (concerned []string) {
+	name := slotName(machine)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for check, machines := range u.byCheck {
-		if _, remediated := machines[machine.Name]; remediated && check.Namespace == machine.Namespace {
-			checks = append(checks, check)
+		one, remediated := machines[machine.Name]
+		if !remediated || check.Namespace != machine.Namespace || one.name == name {
+			continue
 		}
+		concerned = append(concerned, one.name, name)
+		machines[machine.Name] = begun{name: name, started: one.started}
 	}
-	return checks
+	return concerned
 }
 
 // names returns the names of all remediations.
@@ -227,10 +232,23 @@ func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remed
 	c.setAwaited(check, history, machines)
 }
 
-// nameUnderway returns the name by which the remediation of a Machine counts. If the Machine is gone,
-// that is the name that it had, as far as this process knows, or the Node that it was begun for.
+// renameUnderway has RemediationBudgets count the remediations of a Machine under the name that it goes by
+// now, also if no MachineHealthCheck selects it any more, or none has been synced yet.
+func (c *Controller) renameUnderway(machine *machinehealth.Machine) {
+	for _, name := range c.underway.rename(machine) {
+		c.Budgets.NodeChanged(name)
+	}
+}
+
+// nameUnderway returns the name by which the remediation of a Machine counts. Machines are nil before the
+// first sync: then it is the Machine that the cache has. If the Machine is gone, it is the name that it had,
+// as far as this process knows, or the Node that it was begun for.
 func (c *Controller) nameUnderway(check cache.ObjectName, machine string, machines map[string]*machinehealth.Machine, node string) string {
-	if there := machines[machine]; there != nil {
+	there := machines[machine]
+	if machines == nil {
+		there = c.cachedMachine(check.Namespace, machine)
+	}
+	if there != nil {
 		return slotName(there)
 	}
 	return cmp.Or(c.underway.nameOf(check, machine), node, machineName(check.Namespace, machine))

@@ -232,7 +232,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 	}
 	c.enqueue(c.selecting(concerned...)...)
 	c.enqueue(c.awaited.concernedBy(machine)...)
-	c.enqueue(c.underway.concernedBy(machine)...) // It may go by another name for budgets now.
+	c.renameUnderway(machine)
 	if old == nil || old.Node != machine.Node || old.Deleting() != machine.Deleting() {
 		for _, m := range concerned {
 			c.enqueueForNode(m.Node) // Others may name the same Node, under another selector (spec M5.4).

@@ -233,6 +233,20 @@ func (c *Controller) machinesIn(namespace, api string) ([]*machinehealth.Machine
 	return machines, nil
 }
 
+// cachedMachine returns the Machine of any kind with a name, nil if there is none.
+func (c *Controller) cachedMachine(namespace, name string) *machinehealth.Machine {
+	for _, kind := range machineKinds {
+		indexer, err := c.machines.Cache(kind)
+		if err != nil {
+			continue
+		}
+		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
+			return obj.(*machinehealth.Machine)
+		}
+	}
+	return nil
+}
+
 // machinesOf returns the Machines of this cluster that name a Node, as the caches have them. The name
 // may also be what stands for one without a Node.
 func (c *Controller) machinesOf(node string) (machines []*machinehealth.Machine) {
