@@ -228,7 +228,7 @@ func (e *Executor) create(ctx context.Context, owner object.Owner, node *remedia
 	}
 	created, err := client.Create(ctx, desired, metav1.CreateOptions{FieldManager: FieldManager})
 	if apierrors.IsAlreadyExists(err) {
-		e.adopt(ctx, client, owner, node, desired, outcome)
+		e.adopt(ctx, client, mapping.Resource.GroupResource(), owner, node, desired, outcome)
 		return
 	}
 	if err != nil {
@@ -259,7 +259,7 @@ func refused(err error) bool {
 // adopt looks at the object that has the name of the CR to create. It is the CR of this
 // step if an answer was lost or a cache lags, and then all is well. A CR of another step,
 // or one whose step is over, is never adopted: its time is up already (P9).
-func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, owner object.Owner, node *remediation.Node, desired *unstructured.Unstructured, outcome *pendingOutcome) {
+func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, resource schema.GroupResource, owner object.Owner, node *remediation.Node, desired *unstructured.Unstructured, outcome *pendingOutcome) {
 	logger := klog.FromContext(ctx)
 	live, err := client.Get(ctx, desired.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -285,6 +285,8 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 		outcome.CR = cr
 		logger.V(2).Info("Created no remediation: that of another step has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	default:
+		// The cache may not show it yet: a sync that does not know of it would release its lease.
+		e.OnWrite(resource, live.GetResourceVersion())
 		outcome.set(remediation.Adopted)
 		outcome.CR, outcome.CreatedAt = cr, e.Now()
 		logger.Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
