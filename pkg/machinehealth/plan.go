@@ -349,10 +349,10 @@ func (p *planner) keepLease() {
 		return // There may be a remediation object (spec P5).
 	}
 	keeper := p.leaseKeepers[p.Target.Machine.Node]
-	switch {
-	case keeper != nil && keeper != p.Target:
+	if keeper != nil && keeper != p.Target {
 		return // It is up to another Machine that names the same Node.
-	case keeper == nil || !p.keepsLease(keeper):
+	}
+	if keeper == nil || !p.keepsLease(keeper) {
 		if !p.now.Before(p.Target.RetryAt) {
 			p.do(remediation.ReleaseLease{Lease: lease})
 		}

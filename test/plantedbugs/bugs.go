@@ -217,6 +217,6 @@ var bugs = []bug{
 	},
 	{
 		name: "a CR that was found is not waited for", rule: "14.9", file: "pkg/remediation/execute/executor.go", unit: "pkg/remediation/execute", run: "TestExecuteCreateAlreadyExists",
-		old: "		e.OnWrite(resource, live.GetResourceVersion())\n", new: "",
+		old: "		e.OnWrite(resource, cr.ResourceVersion)\n", new: "",
 	},
 }

@@ -105,7 +105,7 @@ func TestStatusEvents(t *testing.T) {
 }
 
 // TestNeedlessDeletion: the answer to a request to delete does not tell that the CR was being deleted
-// already. Somebody has deleted it at 50 s.
+// already. A user has deleted it at 50 s.
 func TestNeedlessDeletion(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -272,8 +272,14 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 		outcome.fail(fmt.Errorf("reading the existing remediation of node %s: %w", node.Name, err))
 		return
 	}
-	switch cr := object.ParseCR(live); {
-	case !cr.OwnedBy(owner) || cr.Node() != node.Name:
+	cr := object.ParseCR(live)
+	own := cr.OwnedBy(owner) && cr.Node() == node.Name
+	if own {
+		// The cache may not show it yet: a sync that does not know of it would release its lease.
+		e.OnWrite(resource, cr.ResourceVersion)
+	}
+	switch {
+	case !own:
 		outcome.set(remediation.Blocked)
 		outcome.CR = cr
 		logger.V(2).Info("Created no remediation: a foreign one has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
@@ -285,8 +291,6 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 		outcome.CR = cr
 		logger.V(2).Info("Created no remediation: that of another step has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
 	default:
-		// The cache may not show it yet: a sync that does not know of it would release its lease.
-		e.OnWrite(resource, live.GetResourceVersion())
 		outcome.set(remediation.Adopted)
 		outcome.CR, outcome.CreatedAt = cr, e.Now()
 		logger.Info("Found remediation created earlier", "kind", cr.Kind, "remediation", klog.KObj(cr))
