@@ -83,23 +83,11 @@ func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plan
 	}
 	if err := c.announce(ctx, s, plans, plan); err != nil {
 		release(false)
-		return remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedUpdateFailed, Err: fmt.Errorf("%w: %w", errNotAnnounced, err)}
+		return remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedUpdateFailed, Err: fmt.Errorf("announcing the deletion of a Machine: %w", err)}
 	}
 	outcome := c.carryOut(ctx, s, plan)
-	release(mayHaveBegun(&outcome))
+	release(outcome.Result == remediation.Unknown)
 	return outcome
-}
-
-// errNotAnnounced means that nothing was tried, because status could not say so before.
-var errNotAnnounced = errors.New("announcing the deletion of a Machine")
-
-// mayHaveBegun reports whether a remediation may have begun although that has failed: the answer
-// may have been lost.
-func mayHaveBegun(outcome *remediation.Outcome) bool {
-	if outcome.Result == remediation.Unknown {
-		return true
-	}
-	return outcome.Err != nil && !apierrors.IsForbidden(outcome.Err) && !errors.Is(outcome.Err, errNotAnnounced)
 }
 
 // carryOut carries out a plan, unless it was made by a spec that is no longer the present one.

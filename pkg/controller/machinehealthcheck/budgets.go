@@ -85,21 +85,30 @@ func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan
 	if len(reserved) == 0 {
 		return
 	}
-	ends := make(map[string]budget.Result, len(results))
-	for _, result := range results {
-		switch name := slotName(result.Plan.Target.Machine); {
-		case result.Begun():
-			ends[name] = budget.Begun
-		case mayHaveBegun(result.Outcome):
-			ends[name] = budget.Uncertain
-		case result.Outcome.Result != remediation.Deferred && ends[name] == budget.NotBegun: // Two Machines may name one Node.
-			ends[name] = budget.Rejected
-		}
-	}
+	ends := endsOf(results)
 	for _, plan := range reserved {
 		name := slotName(plan.Target.Machine)
 		c.Budgets.End(claimantOf(keyOf(s.check)), name, ends[name])
 	}
+}
+
+// endsOf returns what became of the targets that have begun, or were to, by the name that counts. All
+// others have not begun. Two Machines may name one Node.
+func endsOf(results []machinehealth.Result) map[string]budget.Result {
+	ends := make(map[string]budget.Result, len(results))
+	for _, result := range results {
+		name := slotName(result.Plan.Target.Machine)
+		switch {
+		case result.Begun():
+			ends[name] = budget.Begun
+		case ends[name] == budget.Begun:
+		case result.Outcome.Result == remediation.Unknown:
+			ends[name] = budget.Uncertain
+		case result.Outcome.Result != remediation.Deferred && ends[name] == budget.NotBegun:
+			ends[name] = budget.Rejected
+		}
+	}
+	return ends
 }
 
 // underway are the remediations that have begun and not ended: those of the history, and the

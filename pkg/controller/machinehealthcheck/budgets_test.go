@@ -5,37 +5,46 @@ package machinehealthcheck
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// TestMayHaveBegun tells what a budget and the control plane slot have to count from what certainly was not tried.
-func TestMayHaveBegun(t *testing.T) {
+// TestEndsOf tells what a budget has to count from what certainly was not tried (spec B3.2).
+func TestEndsOf(t *testing.T) {
 	t.Parallel()
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "machinehealthchecks"}, "west", errors.New("it has changed"))
+	type outcomes = []remediation.Outcome
+	failed := errors.New("no answer")
 	for name, tc := range map[string]struct {
-		outcome remediation.Outcome
-		want    bool
+		outcomes outcomes
+		want     map[string]budget.Result
 	}{
-		"nothing failed":                 {remediation.Outcome{Result: remediation.Deferred}, false},
-		"P5 the answer is lost":          {remediation.Outcome{Result: remediation.Unknown}, true},
-		"P5 the request failed":          {remediation.Outcome{Result: remediation.Failed, Err: errors.New("timeout")}, true},
-		"the request was forbidden":      {remediation.Outcome{Result: remediation.Failed, Err: apierrors.NewForbidden(schema.GroupResource{}, "m", nil)}, false},
-		"B3.2 it could not be announced": {remediation.Outcome{Result: remediation.Failed, Err: fmt.Errorf("%w: %w", errNotAnnounced, conflict)}, false},
+		"it has begun":                         {outcomes{{Result: remediation.Requested}}, map[string]budget.Result{"node": budget.Begun}},
+		"it is left to the next batch":         {outcomes{{Result: remediation.Deferred}}, map[string]budget.Result{}},
+		"P5 the answer is lost":                {outcomes{{Result: remediation.Unknown, Err: failed}}, map[string]budget.Result{"node": budget.Uncertain}},
+		"the lease could not be written":       {outcomes{{Result: remediation.Failed, Err: failed}}, map[string]budget.Result{"node": budget.Rejected}},
+		"something else refused it":            {outcomes{{Result: remediation.Refused}}, map[string]budget.Result{"node": budget.Rejected}},
+		"one of two has begun":                 {outcomes{{Result: remediation.Requested}, {Result: remediation.Unknown, Err: failed}}, map[string]budget.Result{"node": budget.Begun}},
+		"the other one of two has begun":       {outcomes{{Result: remediation.Failed, Err: failed}, {Result: remediation.Requested}}, map[string]budget.Result{"node": budget.Begun}},
+		"one of two may have begun":            {outcomes{{Result: remediation.Unknown, Err: failed}, {Result: remediation.Failed, Err: failed}}, map[string]budget.Result{"node": budget.Uncertain}},
+		"one of two is left to the next batch": {outcomes{{Result: remediation.Refused}, {Result: remediation.Deferred}}, map[string]budget.Result{"node": budget.Rejected}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, mayHaveBegun(&tc.outcome))
+			var results []machinehealth.Result
+			for i := range tc.outcomes {
+				plan := &machinehealth.Plan{Target: &machinehealth.Target{Machine: &machinehealth.Machine{Node: "node"}}}
+				results = append(results, machinehealth.Result{Plan: plan, Outcome: &tc.outcomes[i]})
+			}
+			require.Equal(t, tc.want, endsOf(results))
 		})
 	}
 }

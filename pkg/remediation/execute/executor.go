@@ -232,9 +232,7 @@ func (e *Executor) create(ctx context.Context, owner object.Owner, node *remedia
 		return
 	}
 	if err != nil {
-		if !refused(err) {
-			outcome.set(remediation.Unknown)
-		}
+		noteUncertain(err, outcome)
 		outcome.fail(fmt.Errorf("creating remediation for node %s: %w", node.Name, err))
 		return
 	}
@@ -244,7 +242,14 @@ func (e *Executor) create(ctx context.Context, owner object.Owner, node *remedia
 	klog.FromContext(ctx).Info("Created remediation", "kind", created.GetKind(), "remediation", klog.KObj(created))
 }
 
-// refused reports whether the API server has certainly not created an object: a client
+// noteUncertain records that a remediation may have begun although the request for it has failed.
+func noteUncertain(err error, outcome *pendingOutcome) {
+	if !refused(err) {
+		outcome.set(remediation.Unknown)
+	}
+}
+
+// refused reports whether the API server has certainly not carried out a request: a client
 // error says so, and so does a webhook that could not be asked.
 func refused(err error) bool {
 	var status apierrors.APIStatus

@@ -31,6 +31,7 @@ func (e *Executor) deleteMachine(ctx context.Context, machine remediation.Machin
 		return errStop
 	}
 	if err != nil {
+		noteUncertain(err, outcome)
 		return fmt.Errorf("deleting Machine %s: %w", machine.Name, err)
 	}
 	e.requested(outcome)
@@ -53,6 +54,7 @@ func (e *Executor) requestExternal(ctx context.Context, machine remediation.Mach
 		return errStop
 	}
 	if err != nil {
+		noteUncertain(err, outcome)
 		return err
 	}
 	e.requested(outcome)
