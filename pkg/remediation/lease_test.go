@@ -345,9 +345,11 @@ func TestLeaseOfUnreadable(t *testing.T) {
 	recorded := func(kind, template string) v1alpha1.Remediation {
 		return v1alpha1.Remediation{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: "a", Name: "n"}, TemplateName: template}
 	}
-	require.Equal(t, 0, recordedStep(steps, new(recorded("First", "one"))))
-	require.Equal(t, -1, recordedStep(steps, new(recorded("First", "two"))))
-	require.Equal(t, -1, recordedStep(steps, new(recorded("Third", "one"))))
+	require.Equal(t, 0, recordedStep(steps, "n", new(recorded("First", "one"))))
+	require.Equal(t, -1, recordedStep(steps, "n", new(recorded("First", "two"))))
+	require.Equal(t, -1, recordedStep(steps, "n", new(recorded("Third", "one"))))
+	require.Equal(t, 1, recordedStep(steps, "n", new(recorded("Second", ""))), "1.4 by its name, as other software creates it")
+	require.Equal(t, -1, recordedStep(steps, "m", new(recorded("Second", ""))))
 	p := &planner{Policy: &Policy{Steps: steps}, NodePlan: NodePlan{Node: &Node{}}, progress: progress{reached: -1}}
 	require.Equal(t, v1alpha1.ClassicDuration, p.renewalDuration(), "of no step")
 	p.Node.Unreadable = []v1alpha1.Remediation{recorded("First", "one"), recorded("Second", "two")}

@@ -337,7 +337,7 @@ func (p *planner) recheckLease(lease *coordinationv1.Lease) {
 func (p *planner) renewalDuration() time.Duration {
 	reached := p.progress.reached
 	for i := range p.Node.Unreadable {
-		reached = max(reached, recordedStep(p.Steps, &p.Node.Unreadable[i]))
+		reached = max(reached, recordedStep(p.Steps, p.Node.Name, &p.Node.Unreadable[i]))
 	}
 	if reached < 0 {
 		return v1alpha1.ClassicDuration

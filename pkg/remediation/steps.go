@@ -67,23 +67,22 @@ func (s Step) Duration() time.Duration {
 // Owns reports whether the CR belongs to the template of the step (spec 1.4). The
 // version is not compared: all versions are the same objects.
 func (s Step) Owns(cr *object.CR) bool {
-	kind, _ := s.RemediationKind()
-	if cr.GroupVersionKind().GroupKind() != kind.GroupKind() || (cr.Namespace != "" && cr.Namespace != s.Reference.Namespace) {
-		return false
-	}
-	if name, known := cr.Template(); known {
-		return name == s.Reference.Name
-	}
-	return cr.Name == cr.Node()
+	template, known := cr.Template()
+	return s.owns(cr.GroupVersionKind().GroupKind(), cr.Namespace, template, known || cr.Name != cr.Node())
 }
 
-// recordedStep returns the index of the step of a CR that status names, and -1 if it is of
-// none.
-func recordedStep(steps []Step, cr *v1alpha1.Remediation) int {
+// owns is Owns of a CR of a kind in a namespace. One that says no template belongs to it if it
+// has the name of the node.
+func (s Step) owns(kind schema.GroupKind, namespace, template string, byTemplate bool) bool {
+	own, _ := s.RemediationKind()
+	return kind == own.GroupKind() && (namespace == "" || namespace == s.Reference.Namespace) && (!byTemplate || template == s.Reference.Name)
+}
+
+// recordedStep returns the index of the step of a CR of a node that status names, and -1 if it is
+// of none.
+func recordedStep(steps []Step, node string, cr *v1alpha1.Remediation) int {
 	return slices.IndexFunc(steps, func(step Step) bool {
-		kind, _ := step.RemediationKind()
-		return cr.Resource.GroupVersionKind().GroupKind() == kind.GroupKind() && cr.TemplateName == step.Reference.Name &&
-			(cr.Resource.Namespace == "" || cr.Resource.Namespace == step.Reference.Namespace)
+		return step.owns(cr.Resource.GroupVersionKind().GroupKind(), cr.Resource.Namespace, cr.TemplateName, cr.TemplateName != "" || cr.Resource.Name != node)
 	})
 }
 
