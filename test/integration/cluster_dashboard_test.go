@@ -32,7 +32,7 @@ func (c *cluster) installDashboard(t *testing.T, others ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, deploy.WriteKustomization(dir, deploy.Namespace, append(others, "dashboard")...))
-	_, err := c.Kubectl(t.Context(), "apply", "-k", dir)
+	_, err := c.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-k", dir) // As deploy.InstallOverlay does.
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_, err := c.Kubectl(context.WithoutCancel(t.Context()), "delete", "--ignore-not-found", "-f", filepath.Join("..", "..", "manifests", "components", "dashboard", "networkpolicy.yaml"),

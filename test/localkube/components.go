@@ -50,6 +50,9 @@ func (c *ControlPlane) startComponent(name string, args ...string) (*Process, er
 		Name: name, Path: command[0], Args: command[1:], Grace: componentGrace,
 		Env: []string{moreMemory},
 	}
+	if c.opts.OneProcessor {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=1")
+	}
 	if name == etcdName {
 		// It has most of the files, and must not leave them behind when a test is killed.
 		cmd.remove = c.socketDir

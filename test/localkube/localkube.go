@@ -36,6 +36,9 @@ type Options struct {
 	// it, as some platforms do, and runs the controllers of Deployments, ReplicaSets and
 	// quotas. No pod runs: there is no scheduler and no kubelet.
 	PodAdmission bool
+	// OneProcessor has each component use one processor at a time, because there are many more
+	// components than processors: they take a tenth less CPU.
+	OneProcessor bool
 	// AuditUsers are the users whose requests ControlPlane.Requests returns.
 	AuditUsers []string
 	// AuditResponses has Requests tell which object a write was answered with. The API

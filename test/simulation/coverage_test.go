@@ -38,11 +38,11 @@ var unreached = []v1alpha1.DecisionReason{
 	v1alpha1.DecidedNextBatch,      // There are not that many nodes.
 }
 
-// rare is what enoughSeeds reach three times at most: goroutines run in another order each time, and
-// sometimes it is not at all.
+// rare is what enoughSeeds reach three times at most, or in few clusters: goroutines run in another order
+// each time, and sometimes it is not at all.
 var rare = []string{
 	"decision DeleteFailed", "decision EtcdQuorum", "decision Unselected",
-	"decision about a Machine CreateFailed", "decision about a Machine ForeignRemediation",
+	"decision about a Machine CreateFailed", "decision about a Machine DeleteFailed", "decision about a Machine ForeignRemediation",
 	"decision about a Machine NextBatch", "decision about a Machine Recovering", "decision about a Machine Unselected",
 }
 
