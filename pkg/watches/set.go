@@ -302,6 +302,17 @@ func (s *Set) Caches() map[schema.GroupVersionKind]cache.Indexer {
 	return caches
 }
 
+// LastCache returns what the cache of a kind had last, also if the kind counts as unreadable, and false
+// if it has never been read, or is not watched any more.
+func (s *Set) LastCache(gvk schema.GroupVersionKind) (cache.Indexer, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if k := s.kinds[gvk]; k != nil && k.informer != nil && k.informer.synced() {
+		return k.informer.GetIndexer(), true
+	}
+	return nil, false
+}
+
 // StoreOf returns the cache of a resource, in whatever version it is watched, and false
 // if it is not, or if it cannot be read: no caller should wait for that.
 func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {

@@ -71,6 +71,44 @@ func TestNodeHealthChecksUnread(t *testing.T) {
 	})
 }
 
+// TestMachinesUnread: a node that belongs to a MachineHealthCheck belongs to it also while Machines cannot be
+// read (spec M15.1).
+func TestMachinesUnread(t *testing.T) {
+	t.Parallel()
+	for name, hide := range map[string]func(c *cluster){
+		"by a new process": func(c *cluster) {
+			c.replaceUnread(machines, 5*time.Minute)
+			c.slowDown(machines, 5*time.Minute)
+		},
+		"for the watch cannot be opened again": func(c *cluster) {
+			c.slowDown(machines, 5*time.Minute)
+			c.excused("watches end", 5*time.Minute)
+			c.leader().client.EndWatches(machines, false)
+			c.sleep(time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				c := m.cluster
+				m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) {
+					mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
+				})
+				c.addNHC("blue")
+				m.sleep(time.Minute)
+				hide(c)
+				c.setReady("worker-0", corev1.ConditionUnknown)
+				m.sleep(2 * time.Minute)
+				require.Empty(t, c.crs())
+				entries := c.nhc("blue").Status.UnhealthyNodes
+				require.Len(t, entries, 1)
+				require.Equal(t, v1alpha1.DecidedMachineHealthCheck, entries[0].Decision.Reason, entries[0].Decision.Message)
+			})
+		})
+	}
+}
+
 // TestMachineHealthChecksUnread: a new process begins nothing for a node that a RemediationBudget is about
 // before it has read the MachineHealthChecks: what these have under remediation counts (spec B3.2).
 func TestMachineHealthChecksUnread(t *testing.T) {

@@ -35,21 +35,24 @@ type awaitedEntry struct {
 }
 
 // set takes over the history of a MachineHealthCheck, and which of its Machines are waited for. It
-// reports whether these are others now.
+// reports whether these are others now, or the entries are: one that ends may have kept the slot since its
+// Machine has gone, unless there was a sync meanwhile.
 func (a *awaited) set(check cache.ObjectName, history []v1beta1.Remediation, waiting []string) (changed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	changed = !slices.Equal(a.waiting[check], waiting)
+	before := a.byCheck[check]
 	if a.byCheck == nil {
 		a.byCheck, a.waiting = map[cache.ObjectName][]v1beta1.Remediation{}, map[cache.ObjectName][]string{}
 	}
 	delete(a.byCheck, check)
-	delete(a.waiting, check)
 	for i := range history {
 		if machinehealth.MayAwaitReplacement(&history[i]) {
 			a.byCheck[check] = append(a.byCheck[check], history[i])
 		}
 	}
+	same := func(a, b v1beta1.Remediation) bool { return a.Machine == b.Machine }
+	changed = !slices.Equal(a.waiting[check], waiting) || !slices.EqualFunc(before, a.byCheck[check], same)
+	delete(a.waiting, check)
 	if len(waiting) > 0 {
 		a.waiting[check] = waiting
 	}

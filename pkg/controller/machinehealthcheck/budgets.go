@@ -314,7 +314,7 @@ func (c *Controller) MachineOf(name string) budget.Machine {
 // MachineNames returns the names of all Machines as MachineOf knows them.
 func (c *Controller) MachineNames() (names []string) {
 	for _, kind := range machineKinds {
-		if indexer, err := c.machines.Cache(kind); err == nil {
+		if indexer, read := c.machines.LastCache(kind); read {
 			names = append(names, indexer.ListIndexFuncValues(machinesByNode)...)
 		}
 	}

@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -15,12 +16,17 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // ClaimOf returns why NodeHealthChecks leave a Node alone, and nothing if they do not: see
 // [machinehealth.Claim]. A MachineHealthCheck that only replaces Machines that terminate claims no Node,
 // nor does one that another controller looks after (spec M15.2, 6.9). What is running goes on (spec M4.2).
+// Any Node may belong to a MachineHealthCheck whose Machines have never been read (spec P5).
 func (c *Controller) ClaimOf(node string) string {
+	if unread := c.unreadClaim(); unread != "" {
+		return unread
+	}
 	var claims []string
 	for _, machine := range c.machinesOf(node) {
 		var names []string
@@ -35,6 +41,33 @@ func (c *Controller) ClaimOf(node string) string {
 		return ""
 	}
 	return slices.Min(claims) // Not the next one by chance.
+}
+
+// unreadClaim returns which Machines may claim Nodes and have not been read, empty if none do. Those that are
+// not served, or must not be read, claim none: nothing can be done about them.
+func (c *Controller) unreadClaim() string {
+	if !c.Active() {
+		return ""
+	}
+	var names []string
+	for api, kind := range machineKinds {
+		if _, read := c.machines.LastCache(kind); read {
+			continue
+		}
+		if _, err := c.machines.Cache(kind); !errors.Is(err, watches.ErrPending) {
+			continue
+		}
+		checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.
+		for _, check := range checks {
+			if criteria := c.criteriaOf(check); criteria.API == api && !criteria.OnlyTermination() {
+				names = append(names, check.Namespace+"/"+check.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "The Machines that MachineHealthCheck " + slices.Min(names) + " looks after cannot be read yet"
 }
 
 // claiming returns the MachineHealthChecks that claim the Node of a Machine.
@@ -83,8 +116,8 @@ func (c *Controller) cachedOccupants(subject string) []occupant {
 	}
 	var machines []*machinehealth.Machine
 	for _, kind := range machineKinds {
-		indexer, cached := c.machines.Caches()[kind]
-		if !cached {
+		indexer, read := c.machines.LastCache(kind)
+		if !read {
 			continue
 		}
 		for _, obj := range indexer.List() {

@@ -57,7 +57,7 @@ func (c *Controller) watchKinds() {
 func (c *Controller) readabilityChanged() {
 	c.Budgets.NodesChanged()
 	c.SyncAll()
-	c.nodeHealthChecks.SyncAll() // They may wait for a budget that counts Machines.
+	c.nodeHealthChecks.SyncAll() // They may wait for a budget that counts Machines, or for the Machines themselves.
 }
 
 // machineOwner wants the kinds of Machines: the controller itself.
@@ -233,11 +233,11 @@ func (c *Controller) machinesIn(namespace, api string) ([]*machinehealth.Machine
 	return machines, nil
 }
 
-// cachedMachine returns the Machine of any kind with a name, nil if there is none.
+// cachedMachine returns the Machine of any kind with a name, as it was read last, nil if there is none.
 func (c *Controller) cachedMachine(namespace, name string) *machinehealth.Machine {
 	for _, kind := range machineKinds {
-		indexer, err := c.machines.Cache(kind)
-		if err != nil {
+		indexer, read := c.machines.LastCache(kind)
+		if !read {
 			continue
 		}
 		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
@@ -247,12 +247,12 @@ func (c *Controller) cachedMachine(namespace, name string) *machinehealth.Machin
 	return nil
 }
 
-// machinesOf returns the Machines of this cluster that name a Node, as the caches have them. The name
-// may also be what stands for one without a Node.
+// machinesOf returns the Machines of this cluster that name a Node, as they were read last. The name may
+// also be what stands for one without a Node.
 func (c *Controller) machinesOf(node string) (machines []*machinehealth.Machine) {
 	for _, kind := range machineKinds {
-		indexer, err := c.machines.Cache(kind)
-		if err != nil {
+		indexer, read := c.machines.LastCache(kind)
+		if !read {
 			continue
 		}
 		objects, _ := indexer.ByIndex(machinesByNode, node) // The index exists: machineIndexers has it.

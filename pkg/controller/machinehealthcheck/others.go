@@ -207,8 +207,8 @@ func (c *Controller) clusterUpgrading() bool {
 // objectsIn returns the objects of an optional kind in a namespace, as they were read last; none if
 // it is not served.
 func (c *Controller) objectsIn(kind schema.GroupVersionKind, namespace string) (objects []*unstructured.Unstructured) {
-	indexer, cached := c.machines.Caches()[kind]
-	if !cached {
+	indexer, read := c.machines.LastCache(kind)
+	if !read {
 		return nil
 	}
 	found, _ := indexer.ByIndex(cache.NamespaceIndex, namespace) // The index exists: machineIndexers has it.
