@@ -77,6 +77,8 @@ func TestLostKind(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, "1", value, "6.5: a single object stays as it was read last")
 				require.Contains(t, w.set.Caches(), reboot)
+				_, read := w.set.LastCache(reboot)
+				require.True(t, read)
 
 				pass(10 * time.Minute)
 				require.Empty(t, w.notified(), "P3: no flapping")

@@ -36,6 +36,8 @@ func TestSilentList(t *testing.T) {
 		_, err = w.value(reboot)
 		require.ErrorIs(t, err, errSilent)
 		require.NotContains(t, w.set.Caches(), reboot)
+		_, read := w.set.LastCache(reboot)
+		require.False(t, read)
 		_, watched = w.set.StoreOf(resourceOf(reboot).GroupResource())
 		require.False(t, watched, "nobody waits to see a write there")
 		_, err = w.set.Mapping(reboot)

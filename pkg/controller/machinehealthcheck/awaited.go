@@ -35,8 +35,8 @@ type awaitedEntry struct {
 }
 
 // set takes over the history of a MachineHealthCheck, and which of its Machines are waited for. It
-// reports whether these are others now, or the entries are: one that ends may have kept the slot since its
-// Machine has gone, unless there was a sync meanwhile.
+// reports whether these are others now, or the entries are. An entry that ends may have kept the slot although
+// no sync saw it: its Machine went, and was replaced, while another controller led.
 func (a *awaited) set(check cache.ObjectName, history []v1beta1.Remediation, waiting []string) (changed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -50,8 +50,8 @@ func (a *awaited) set(check cache.ObjectName, history []v1beta1.Remediation, wai
 			a.byCheck[check] = append(a.byCheck[check], history[i])
 		}
 	}
-	same := func(a, b v1beta1.Remediation) bool { return a.Machine == b.Machine }
-	changed = !slices.Equal(a.waiting[check], waiting) || !slices.EqualFunc(before, a.byCheck[check], same)
+	sameMachine := func(old, entry v1beta1.Remediation) bool { return old.Machine == entry.Machine }
+	changed = !slices.Equal(a.waiting[check], waiting) || !slices.EqualFunc(before, a.byCheck[check], sameMachine)
 	delete(a.waiting, check)
 	if len(waiting) > 0 {
 		a.waiting[check] = waiting
