@@ -80,6 +80,10 @@ var machineBugs = []bug{
 		old: "	if !c.nodeHealthChecks.HasSynced() {\n", new: "	if false {\n",
 	},
 	{
+		name: "Machines that have not been read claim no Node", rule: "M15.1", file: inMachineController + "controlplane.go", unit: "test/simulation", run: "TestMachinesUnread",
+		old: "	if unread := c.unreadClaim(); unread != \"\" {\n", new: "	if unread := c.unreadClaim(); unread == \"always\" {\n",
+	},
+	{
 		name: "a control plane Machine that is gone leaves the slot free", rule: "M13.4", file: inMachineController + "awaited.go", unit: "test/simulation", run: "TestSlotAwaitsReplacement",
 		old: "		if !awaits {\n			continue\n", new: "		if !awaits || entry.ControlPlane {\n			continue\n",
 	},

@@ -42,7 +42,7 @@ var unreached = []v1alpha1.DecisionReason{
 // each time, and sometimes it is not at all.
 var rare = []string{
 	"decision DeleteFailed", "decision EtcdQuorum", "decision Unselected",
-	"decision about a Machine CreateFailed", "decision about a Machine DeleteFailed", "decision about a Machine ForeignRemediation",
+	"decision about a Machine CreateFailed", "decision about a Machine ForeignRemediation",
 	"decision about a Machine NextBatch", "decision about a Machine Recovering", "decision about a Machine Unselected",
 }
 

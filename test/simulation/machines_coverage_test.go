@@ -33,7 +33,7 @@ func machineCoverage() []string {
 		"condition ExternalRemediationTemplateAvailable=False",
 		"history machineDeletion started", "history machineDeletion fenced", "history machineDeletion finished", "history machineDeletion closed",
 		"history external started", "history external fenced", "history external finished", "history external closed",
-		"Machines deleted", "Machines annotated", "CRs for Machines", "fault: other controller", "fault: feature gate",
+		"Machines deleted", "Machines annotated", "CRs for Machines", "fault: other controller", "fault: feature gate", "fault: denied change of a Machine",
 	}
 	for _, reason := range sorted(v1beta1.DecisionReasons()) {
 		if !slices.Contains(unreachedOfMachines, reason) {

@@ -38,6 +38,10 @@ func (m *machineAPI) event() {
 		m.leaderEvent()
 	case n < 94:
 		m.gateEvent()
+	case n < 96:
+		if name := m.anyMachine(); name != "" {
+			m.refuseChanges(name)
+		}
 	default:
 		if node := m.anyNode(); node != "" {
 			m.setReady(node, corev1.ConditionUnknown)
@@ -59,6 +63,21 @@ func (m *machineAPI) anyAsked() string {
 func (m *machineAPI) moveAway(name string) {
 	m.changeMachine("user", name, func(machine *unstructured.Unstructured) { setEntry(machine, "labels", "pool", "c") })
 	m.setStatus(name, func(status map[string]any) { status["phase"] = "Failed" })
+}
+
+// refuseChanges has a Machine fail, or lose its Node, while a webhook denies that Machines are deleted or
+// annotated: that is tried again, and comes late.
+func (m *machineAPI) refuseChanges(name string) {
+	request, d := oneOf(m.cluster, "delete machines", "patch machines"), oneOf(m.cluster, 5*time.Second, 30*time.Second, 5*time.Minute)
+	m.deny(request, true)
+	m.disturb("denied change of a Machine", d+recovery)
+	if node := nodeOf(m.machine(name)); node != "" && m.chance(50) {
+		m.deleteNode(node)
+	} else {
+		m.setStatus(name, func(status map[string]any) { status["phase"] = "Failed" })
+	}
+	m.sleep(d)
+	m.deny(request, false)
 }
 
 // machineEvent is something that happens to a Machine.
