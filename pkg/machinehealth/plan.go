@@ -255,7 +255,7 @@ func (p *planner) refusal(deletion bool) v1alpha1.DecisionReason {
 		{t.Obstacles.ClusterPaused, v1beta1.DecidedClusterPaused},
 		{t.Obstacles.Excluded, v1alpha1.DecidedExcluded},
 		{t.Obstacles.AmbiguousNode, v1beta1.DecidedAmbiguousNode},
-		{t.Obstacles.OtherCheck != "", v1beta1.DecidedOtherHealthCheck},
+		{t.Obstacles.OtherCheck != "" || t.Obstacles.UnreadCheck != "", v1beta1.DecidedOtherHealthCheck},
 		{deletion && t.Machine.Owner() == nil, v1beta1.DecidedNoController},
 		{deletion && t.ControlPlane && t.Machine.API() == v1beta1.MachineAPICluster, v1beta1.DecidedControlPlaneProvider},
 		{p.Criteria.Strategy == Template && p.Template == nil, v1beta1.DecidedTemplateUnavailable},

@@ -80,6 +80,14 @@ var machineBugs = []bug{
 		old: "	if !c.nodeHealthChecks.HasSynced() {\n", new: "	if false {\n",
 	},
 	{
+		name: "remediation objects that have not been read are none", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
+		old: "		if other.Name != check.Name && c.hasUnread(other) {\n", new: "		if other.Name != check.Name && false {\n",
+	},
+	{
+		name: "a Node wakes only the MachineHealthChecks that select its Machine", rule: "M12.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
+		old: "		c.enqueue(c.selecting(machine)...)\n		c.enqueueOwnersOfCRs(machine)\n", new: "		c.enqueue(c.selecting(machine)...)\n",
+	},
+	{
 		name: "Machines that have not been read claim no Node", rule: "M15.1", file: inMachineController + "controlplane.go", unit: "test/simulation", run: "TestMachinesUnread",
 		old: "	if unread := c.unreadClaim(); unread != \"\" {\n", new: "	if unread := c.unreadClaim(); unread == \"always\" {\n",
 	},

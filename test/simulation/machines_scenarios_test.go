@@ -193,6 +193,25 @@ func TestFormerKindIsFound(t *testing.T) {
 	})
 }
 
+// TestUnselectedRecovers: a remediation of a Machine that the MachineHealthCheck does not select any more ends
+// once its Node has recovered, although nothing else happens (spec M12.5).
+func TestUnselectedRecovers(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &m.references()[0] })
+		m.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(30*time.Second + inTime)
+		require.Len(t, m.crs(), 1)
+		m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.Selector.MatchLabels["pool"] = "b" })
+		m.sleep(10 * time.Second)
+		require.Len(t, m.crs(), 1)
+		m.heal("worker-0")
+		m.sleep(inTime)
+		require.Empty(t, m.crs())
+	})
+}
+
 // TestRecreatedCheck: a MachineHealthCheck that is deleted and created again before anybody looks goes on
 // with the remediation objects of its template, and deletes those of another one: garbage collection
 // removes their reference to it, and then nobody would know whose they are (spec M3.5).

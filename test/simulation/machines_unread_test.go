@@ -16,31 +16,69 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
+	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
 // TestRemediationsUnread: a new process begins nothing for a Machine before it knows whether another
 // MachineHealthCheck is at work on it (spec M7.4).
 func TestRemediationsUnread(t *testing.T) {
 	t.Parallel()
+	for name, hide := range map[string]func(c *cluster){
+		"for the list takes a while": func(c *cluster) { c.slowDown(c.kinds[0].crs(), 5*time.Second) },
+		"for lists fail":             func(c *cluster) { c.failLists(c.kinds[0].crs()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				c := m.cluster
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.addMHC("first", "a", func(mhc *v1beta1.MachineHealthCheck) {
+					mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
+				})
+				m.addMHC("second", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &c.references()[0] })
+				c.setReady("worker-0", corev1.ConditionUnknown)
+				m.sleep(time.Minute)
+				require.Len(t, c.crs(), 1)
+				m.changeMHC("first", func(mhc *v1beta1.MachineHealthCheck) { delete(mhc.Annotations, v1beta1.AnnotationPaused) })
+				m.sleep(time.Minute)
+				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
+				c.leader().die(c.ctx)
+				c.replicas = nil
+				hide(c)
+				m.sleep(time.Minute)
+				require.False(t, m.deleting(machine))
+				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
+			})
+		})
+	}
+}
+
+// TestOwnRemediationsUnread: a lease is not released while it is not known whether there is a CR for its Node,
+// also if no MachineHealthCheck selects the Machine any more (spec P5, M10.3).
+func TestOwnRemediationsUnread(t *testing.T) {
+	t.Parallel()
 	withMachines(t, func(t *testing.T, m *machineAPI) {
 		c := m.cluster
-		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-		m.addMHC("first", "a", func(mhc *v1beta1.MachineHealthCheck) {
-			mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
-		})
-		m.addMHC("second", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &c.references()[0] })
+		m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &c.references()[0] })
 		c.setReady("worker-0", corev1.ConditionUnknown)
 		m.sleep(time.Minute)
 		require.Len(t, c.crs(), 1)
-		m.changeMHC("first", func(mhc *v1beta1.MachineHealthCheck) { delete(mhc.Annotations, v1beta1.AnnotationPaused) })
-		m.sleep(time.Minute)
-		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
+		m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.Selector.MatchLabels["pool"] = "b" })
+		m.sleep(inTime)
+		require.NotNil(t, m.lease("worker-0"))
 		c.leader().die(c.ctx)
 		c.replicas = nil
-		c.slowDown(c.kinds[0].crs(), 5*time.Second)
-		m.sleep(time.Minute)
-		require.False(t, m.deleting(machine))
-		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
+		c.failLists(c.kinds[0].crs())
+		m.sleep(2 * time.Minute)
+		require.NotNil(t, m.lease("worker-0"))
+		c.deny("list "+c.kinds[0].crs().Resource, false)
+		m.sleep(2 * time.Minute)
+		require.True(t, rules.LeaseValid(m.lease("worker-0"), time.Now()), "it is renewed again")
+		c.heal("worker-0")
+		m.sleep(2 * inTime)
+		require.Empty(t, c.crs())
+		require.Nil(t, m.lease("worker-0"))
 	})
 }
 
@@ -186,6 +224,12 @@ func (c *cluster) replaceUnread(gvr schema.GroupVersionResource, d time.Duration
 	c.elect()
 	c.sleep(time.Millisecond)
 	c.slowDown(gvr, 0)
+}
+
+// failLists has lists of a resource fail from now on.
+func (c *cluster) failLists(gvr schema.GroupVersionResource) {
+	c.disturb("lists fail", 5*time.Minute)
+	c.deny("list "+gvr.Resource, true)
 }
 
 // TestDeletedBeforeShown: the CR of a MachineHealthCheck that is deleted goes, also if no cache shows it by

@@ -238,11 +238,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 			c.enqueueForNode(m.Node) // Others may name the same Node, under another selector (spec M5.4).
 		}
 	}
-	for _, indexer := range c.remediations.Caches() {
-		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(machine.Namespace, machine.Name).String()); err == nil && exists {
-			c.enqueue(ownersOf(obj.(*object.CR))...) // It may have left the selector.
-		}
-	}
+	c.enqueueOwnersOfCRs(machine)
 	if old == nil || old.Node != machine.Node || !maps.Equal(old.Labels, machine.Labels) ||
 		old.Has(v1beta1.AnnotationExternalRemediation) != machine.Has(v1beta1.AnnotationExternalRemediation) {
 		c.claimsChanged()
@@ -264,10 +260,18 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	c.enqueueForNode(node.Name)
 }
 
-// enqueueForNode adds the MachineHealthChecks that select a Machine naming a Node.
+// enqueueForNode adds the MachineHealthChecks that a Machine naming a Node concerns.
 func (c *Controller) enqueueForNode(name string) {
 	for _, machine := range c.machinesOf(name) {
 		c.enqueue(c.selecting(machine)...)
+		c.enqueueOwnersOfCRs(machine)
+	}
+}
+
+// enqueueOwnersOfCRs adds the MachineHealthChecks that have a CR for a Machine: they need not select it any more.
+func (c *Controller) enqueueOwnersOfCRs(machine *machinehealth.Machine) {
+	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
+		c.enqueue(ownersOf(cr)...)
 	}
 }
 

@@ -4,6 +4,7 @@
 package machinehealthcheck
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 		}
 	}
 	left := c.leftToClusterAPI(s.check.Namespace)
+	unread := c.unreadOther(s.check)
 	for i := range s.targets {
 		t := &s.targets[i]
 		if t.Gone || t.Unselected {
@@ -41,6 +43,7 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 		if t.Obstacles.OtherCheck == "" {
 			t.Obstacles.OtherCheck = c.workingOn(s.check, t.Machine)
 		}
+		t.Obstacles.UnreadCheck = unread
 		for _, other := range others {
 			if t.Obstacles.OtherCheck == "" && other.criteria.Selects(t.Machine) && c.forbids(s, other, t, now) {
 				t.Obstacles.OtherCheck = other.check.Namespace + "/" + other.check.Name
@@ -49,8 +52,8 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 	}
 }
 
-// othersRead returns watches.ErrPending as long as it is not known for which Machines other MachineHealthChecks
-// of the namespace have CRs (spec M7.4).
+// othersRead returns watches.ErrPending as long as the CRs of other MachineHealthChecks of the namespace are about
+// to be read (spec M7.4).
 func (c *Controller) othersRead(namespace string) error {
 	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
 	for _, check := range checks {
@@ -61,6 +64,36 @@ func (c *Controller) othersRead(namespace string) error {
 		}
 	}
 	return nil
+}
+
+// unreadOther returns another MachineHealthCheck of the namespace that may have CRs which this process has never
+// been able to read, empty if none has: each Machine may be one that it remediates (spec M7.4, P5).
+func (c *Controller) unreadOther(check *v1beta1.MachineHealthCheck) string {
+	checks, _ := c.checks.MachineHealthChecks(check.Namespace).List(labels.Everything()) // A cache in memory has no errors.
+	var names []string
+	for _, other := range checks {
+		if other.Name != check.Name && c.hasUnread(other) {
+			names = append(names, keyOf(other).String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return slices.Min(names) // Not the next one by chance.
+}
+
+// hasUnread reports whether a MachineHealthCheck may have CRs that have never been read. A kind that is not
+// served has none, and one that must not be read is one by mistake, unless status lists it.
+func (c *Controller) hasUnread(check *v1beta1.MachineHealthCheck) bool {
+	for kind := range c.remediations.Wanted(keyOf(check).String()) {
+		if _, read := c.remediations.LastCache(kind); read {
+			continue
+		}
+		if _, err := c.remediations.Cache(kind); errors.Is(err, watches.ErrPending) || (err != nil && !isNoMatch(err) && lists(check, kind)) {
+			return true
+		}
+	}
+	return false
 }
 
 // otherCheck is another MachineHealthCheck of the namespace.

@@ -102,10 +102,9 @@ type machineCRs struct {
 	foreign *object.CR
 }
 
-// observeCRs returns the CRs by the names of their Machines. incomplete means that those of a kind
-// cannot be read.
-func (c *Controller) observeCRs(s *snapshot) (crs map[string]machineCRs, incomplete bool, err error) {
-	crs = map[string]machineCRs{}
+// observeCRs returns the CRs by the names of their Machines.
+func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
+	crs := map[string]machineCRs{}
 	template, needed := "", schema.GroupVersionKind{}
 	if s.policy.Criteria.Template != nil {
 		template, needed = s.policy.Criteria.Template.Name, remediationKind(s.policy.Criteria.Template.GroupVersionKind())
@@ -115,11 +114,11 @@ func (c *Controller) observeCRs(s *snapshot) (crs map[string]machineCRs, incompl
 		indexer, err := c.remediations.Cache(kind)
 		switch {
 		case watches.Pending(err):
-			return nil, false, err
+			return nil, err
 		case isNoMatch(err):
 			continue
 		case err != nil:
-			incomplete = true
+			s.incomplete = true
 			if lists(s.check, kind) { // What has never been readable is not: it may be a kind by mistake.
 				s.kinds = append(s.kinds, kind)
 			}
@@ -146,7 +145,7 @@ func (c *Controller) observeCRs(s *snapshot) (crs map[string]machineCRs, incompl
 	for _, of := range crs {
 		slices.SortFunc(of.own, func(a, b *object.CR) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	}
-	return crs, incomplete, nil
+	return crs, nil
 }
 
 // lists reports whether the status of a MachineHealthCheck lists a kind of CRs.

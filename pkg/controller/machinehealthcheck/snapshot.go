@@ -43,8 +43,9 @@ type snapshot struct {
 	// requested are the objects whose deletion was requested by earlier syncs.
 	requested map[types.UID]bool
 	policy    machinehealth.Policy
-	// kinds are the kinds of the CRs that there may be.
-	kinds []schema.GroupVersionKind
+	// kinds are the kinds of the CRs that there may be, and incomplete means that those of one cannot be read.
+	kinds      []schema.GroupVersionKind
+	incomplete bool
 	// overlaps are the other MachineHealthChecks that select the same Machines.
 	overlaps []string
 	// budgetRevision is that of the RemediationBudgets by which candidates were admitted.
@@ -240,8 +241,12 @@ func (s *snapshot) finishRounds(now time.Time) {
 	}
 }
 
-// observeHeldLeases finds the leases that are held for Nodes of no target.
+// observeHeldLeases finds the leases that are held for Nodes of no target. Where CRs cannot be read, there may
+// be one for each (spec P5).
 func (c *Controller) observeHeldLeases(s *snapshot) error {
+	if s.incomplete {
+		return nil
+	}
 	held, err := c.leases.ByIndex(leasesByCheckHolder, keyOf(s.check).String())
 	if err != nil {
 		return fmt.Errorf("listing leases: %w", err)

@@ -26,7 +26,7 @@ import (
 
 // observeTargets adds the targets, by name, with all that is known of them.
 func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines []*machinehealth.Machine, now time.Time) error {
-	crs, incomplete, err := c.observeCRs(s)
+	crs, err := c.observeCRs(s)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines [
 		if !selected && len(crs[machine.Name].own) == 0 && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {
 			continue
 		}
-		target := machinehealth.Target{Machine: machine, Unselected: !selected, Own: crs[machine.Name].own, Foreign: crs[machine.Name].foreign, Incomplete: incomplete}
+		target := machinehealth.Target{Machine: machine, Unselected: !selected, Own: crs[machine.Name].own, Foreign: crs[machine.Name].foreign, Incomplete: s.incomplete}
 		node, state := c.observeNode(ctx, machine, &reads)
 		target.Verdict = s.policy.Criteria.Judge(machine, state, conditionsOf(node), target.Remediated(), now)
 		if selected {
