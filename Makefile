@@ -237,10 +237,10 @@ KUBERNETES_VERSIONS ?= v1.30
 NOT_ON_VERSIONS = ^Test(PodAdmission|KilledAtEachWrite)$$
 
 .PHONY: test-versions
-test-versions: build helm ## Run the integration tests and install-test on other versions of Kubernetes, which it builds first (half an hour each).
+test-versions: build helm ## Run the integration tests and install-test on other versions of Kubernetes, which it builds first (twenty minutes each).
 	@for version in $(KUBERNETES_VERSIONS); do \
 		hack/localkube/build.sh "bin/$${version}" "$${version}"; \
-		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" go test -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./test/integration -skip '$(NOT_ON_VERSIONS)'; \
+		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" go test -count=1 -timeout $(TEST_TIMEOUT) -parallel 28 $(TEST_FLAGS) ./test/integration -skip '$(NOT_ON_VERSIONS)'; \
 		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" NHC_HELM='$(CURDIR)/_output/helm' go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/install; \
 	done
 
