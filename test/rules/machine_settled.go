@@ -210,10 +210,16 @@ func (p *snapshot) leftMachineCRs() (left []Violation) {
 		}
 		p.checks["M12.5"]++
 		mhc, machine := p.mhcs[cr.Checks[0]].at(p.rv), p.machines[cr.Machine].at(p.rv)
-		if !cr.Deleting && (mhc == nil || mhc.DeletionTimestamp != nil || machine == nil) {
-			left = append(left, Violation{Rule: "M12.5", Node: machineName(cr.Machine), NHC: mhcName(cr.Checks[0]), Text: cr.String() + " is left"})
-		} else if !cr.Deleting && !mhc.Selects(machine) && p.targetOf(mhc, machine).state == MachineUnderRemediation {
-			left = append(left, Violation{Rule: "M12.5", Node: machineName(cr.Machine), NHC: mhcName(cr.Checks[0]), Text: "nothing is wrong with the Machine any more, and " + cr.String() + " stays"})
+		text := ""
+		switch {
+		case cr.Deleting:
+		case mhc == nil || mhc.DeletionTimestamp != nil || machine == nil:
+			text = cr.String() + " is left"
+		case !mhc.Selects(machine) && p.targetOf(mhc, machine).state == MachineUnderRemediation:
+			text = "nothing is wrong with the Machine any more, and " + cr.String() + " stays"
+		}
+		if text != "" {
+			left = append(left, Violation{Rule: "M12.5", Node: machineName(cr.Machine), NHC: mhcName(cr.Checks[0]), Text: text})
 		}
 	}
 	return left

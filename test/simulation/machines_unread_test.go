@@ -24,8 +24,8 @@ import (
 func TestRemediationsUnread(t *testing.T) {
 	t.Parallel()
 	for name, hide := range map[string]func(c *cluster){
-		"for the list takes a while": func(c *cluster) { c.slowDown(c.kinds[0].crs(), 5*time.Second) },
-		"for lists fail":             func(c *cluster) { c.failLists(c.kinds[0].crs()) },
+		"the list takes a while": func(c *cluster) { c.slowDown(c.kinds[0].crs(), 5*time.Second) },
+		"lists fail":             func(c *cluster) { c.failLists(c.kinds[0].crs()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
