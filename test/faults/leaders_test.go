@@ -6,6 +6,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,6 +24,9 @@ import (
 
 // shortLease lets another replica take over soon.
 var shortLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=300ms"}
+
+// workers is how many NodeHealthChecks a replica syncs at the same time.
+const workers = 5
 
 // TestLeaders runs replicas of which the leader is killed, frozen until another one
 // leads, cut off, and cut off without noticing. No write begins when the lease of its process is not valid.
@@ -95,7 +99,7 @@ func (r *replicas) start() *replica {
 		r.setClock(name, r.clocks[(r.started-1)%len(r.clocks)])
 	}
 	proxy := r.e.startProxy(name)
-	added := &replica{name: name, proxy: proxy, process: r.e.start(name, proxy, shortLease...)}
+	added := &replica{name: name, proxy: proxy, process: r.e.start(name, proxy, append(shortLease, "--concurrent-syncs="+strconv.Itoa(workers))...)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running[name] = added
@@ -246,6 +250,6 @@ func (r *replicas) requireOneWriter() {
 		const clock = "15:04:05.000"
 		fmt.Fprintf(&tenures, "\n%s led from %s until %s, lost it at %s", t.Leader, t.Taken.Format(clock), t.Until.Format(clock), t.Lost.Format(clock))
 	}
-	require.Empty(r.e.t, rules.LateWrites(requests, r.tenures, writer), "22.5: writes after the end of the lease%s", &tenures)
+	require.Empty(r.e.t, rules.LateWrites(requests, r.tenures, workers, writer), "22.5: writes after the end of the lease%s", &tenures)
 	require.GreaterOrEqual(r.e.t, len(writers), 3, "each of them has written")
 }

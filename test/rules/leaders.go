@@ -32,13 +32,14 @@ func (t *Tenure) end() time.Time {
 // they arrived before its tenure, or after its end. Writer returns the process that made a
 // request, empty for one that does not count.
 //
-// A process that is stopped between its last check and the system call sends one request
-// when it continues. Whether a request is of that kind cannot be seen from outside, so
-// the first late one of each process is permitted. It is harmless only if it is bound to the
-// name, the uid or the resourceVersion of its object, which other rules check.
-func LateWrites(requests []Request, tenures []Tenure, writer func(Request) string) []string {
+// A process that is stopped between its last check and the system call sends the request
+// when it continues. Whether a request is of that kind cannot be seen from outside. Each
+// worker makes one request at a time, so as many late ones as it has workers are permitted
+// for each process. They are harmless only if they are bound to the name, the uid or the
+// resourceVersion of their objects, which other rules check.
+func LateWrites(requests []Request, tenures []Tenure, workers int, writer func(Request) string) []string {
 	var found []string
-	permitted := map[string]bool{}
+	permitted := map[string]int{}
 	for _, request := range requests {
 		name := writer(request)
 		if name == "" {
@@ -52,8 +53,8 @@ func LateWrites(requests []Request, tenures []Tenure, writer func(Request) strin
 		if slices.ContainsFunc(tenures, inTime) {
 			continue
 		}
-		if slices.ContainsFunc(tenures, late) && !permitted[name] {
-			permitted[name] = true
+		if slices.ContainsFunc(tenures, late) && permitted[name] < workers {
+			permitted[name]++
 			continue
 		}
 		found = append(found, fmt.Sprintf("%s by %s at %s", request, name, request.Time.Format("15:04:05.000000")))

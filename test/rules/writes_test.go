@@ -117,7 +117,8 @@ func TestLateWrites(t *testing.T) {
 		}
 		return requests
 	}
-	late := func(requests []Request) int { return len(LateWrites(requests, tenures, writer)) }
+	workers := 1
+	late := func(requests []Request) int { return len(LateWrites(requests, tenures, workers, writer)) }
 	require.Zero(t, late(wrote("a", 10, 20)))
 	require.Zero(t, late(wrote("", 10)), "a read, say")
 	require.Zero(t, late(wrote("b", 50)))
@@ -130,4 +131,8 @@ func TestLateWrites(t *testing.T) {
 
 	tenures[1].Lost = at(60)
 	require.Equal(t, 1, late(wrote("b", 59, 61, 62)), "it has released the lease")
+
+	workers = 2
+	require.Zero(t, late(wrote("a", 21, 22)), "two workers were stopped there")
+	require.Equal(t, 1, late(wrote("a", 21, 22, 23)), "one of them has gone on")
 }
