@@ -249,11 +249,11 @@ func testMachinesAndNodes(t *testing.T, c *cluster) {
 		spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}
 	})
 	s.setReady("a", corev1.ConditionUnknown)
+	claim := "MachineHealthCheck " + s.name + "/" + s.name + " looks after the Machine of the node"
 	nhc.eventually("the node is held", func() bool {
-		nodes := nhc.status().UnhealthyNodes
-		return len(nodes) == 1 && nodes[0].Decision != nil && nodes[0].Decision.Reason == "MachineHealthCheck"
+		nodes := nhc.status().UnhealthyNodes // Before the Machines have been read, it is held because of that.
+		return len(nodes) == 1 && nodes[0].Decision != nil && nodes[0].Decision.Reason == "MachineHealthCheck" && nodes[0].Decision.Message == claim
 	})
-	require.Equal(t, "MachineHealthCheck "+s.name+"/"+s.name+" looks after the Machine of the node", nhc.status().UnhealthyNodes[0].Decision.Message)
 	require.Empty(t, nhc.crs())
 	require.NoError(t, s.mhcs().Delete(t.Context(), s.name, metav1.DeleteOptions{}))
 	nhc.eventually("the NodeHealthCheck takes over", func() bool { return len(nhc.crs()) == 1 })

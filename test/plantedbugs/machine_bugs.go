@@ -89,7 +89,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "Machines that have not been read claim no Node", rule: "M15.1", file: inMachineController + "controlplane.go", unit: "test/simulation", run: "TestMachinesUnread",
-		old: "	if unread := c.unreadClaim(); unread != \"\" {\n", new: "	if unread := c.unreadClaim(); unread == \"always\" {\n",
+		old: "		return c.unreadClaim()\n", new: "		return \"\"\n",
 	},
 	{
 		name: "a control plane Machine that is gone leaves the slot free", rule: "M13.4", file: inMachineController + "awaited.go", unit: "test/simulation", run: "TestSlotAwaitsReplacement",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -73,10 +74,13 @@ func (l *leaseWrite) findings() []finding {
 }
 
 // beginsAgain reports whether a lease begins anew in the same second: one that was completed, and so
-// acquired later than renewed, or one for a step that did not begin, and has another duration now.
+// acquired later than renewed, or one for a step that did not begin, and has another duration now, or
+// belongs to a new Node of that name.
 func (l *leaseWrite) beginsAgain() bool {
 	before, after := &l.before.Spec, &l.after.Spec
-	again := before.RenewTime.Before(before.AcquireTime) || (complete(l.after) && seconds(l.before) != seconds(l.after))
+	again := before.RenewTime.Before(before.AcquireTime) ||
+		(complete(l.after) && seconds(l.before) != seconds(l.after)) ||
+		!slices.EqualFunc(l.before.OwnerReferences, l.after.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID })
 	return again && after.AcquireTime.Equal(after.RenewTime)
 }
 

@@ -60,6 +60,8 @@ func TestLeaseWrites(t *testing.T) {
 		"14.2 again":            {leaseOf(ours, 10), leaseOf(ours, 100), nil},
 		"14.2 again in the same second, for another step": {leaseOf(ours, 100, lasting(time.Hour)), leaseOf(ours, 100), nil},
 		"14.2 again in the same second, too long":         {leaseOf(ours, 100), leaseOf(ours, 100, lasting(time.Hour)), []string{"14.2"}},
+		"14.2 again in the same second, for a new Node":   {leaseOf(ours, 100, ownedBy("before")), leaseOf(ours, 100), nil},
+		"14.2 again in the same second, for another one":  {leaseOf(ours, 100), leaseOf(ours, 100, ownedBy("x")), []string{"14.2"}},
 		"14.5 written again in the same second":           {leaseOf(ours, 100), leaseOf(ours, 100), []string{"14.5"}},
 		"14.2 again, too long":                            {leaseOf(ours, 10), leaseOf(ours, 100, lasting(time.Hour)), []string{"14.2"}},
 		"14.4 taken over":                                 {leaseOf(other, 10), leaseOf(ours, 100, transitions(1)), nil},

@@ -24,9 +24,6 @@ import (
 // nor does one that another controller looks after (spec M15.2, 6.9). What is running goes on (spec M4.2).
 // Any Node may belong to a MachineHealthCheck whose Machines have never been read (spec P5).
 func (c *Controller) ClaimOf(node string) string {
-	if unread := c.unreadClaim(); unread != "" {
-		return unread
-	}
 	var claims []string
 	for _, machine := range c.machinesOf(node) {
 		var names []string
@@ -38,7 +35,7 @@ func (c *Controller) ClaimOf(node string) string {
 		}
 	}
 	if len(claims) == 0 {
-		return ""
+		return c.unreadClaim()
 	}
 	return slices.Min(claims) // Not the next one by chance.
 }
