@@ -98,22 +98,25 @@ demo-scenario:
 
 ##@ Test
 
-# The integration tests wait a lot: meanwhile there is time for the unit tests.
+# The tests on control planes wait a lot: meanwhile there is time for the unit tests.
 .PHONY: test
-test: ## Run all tests, but for what takes long (six to eight minutes on two cores once everything is built).
-	@$(MAKE) --no-print-directory --jobs=2 test-integration test-unit
+test: ## Run all tests, but for what takes long (six minutes on two cores once everything is built).
+	@$(MAKE) --no-print-directory --jobs=3 test-integration test-faults test-unit
 	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
 # Packages without goroutines: the linter sees to that. The race detector makes them
 # several times slower, and has nothing to find.
 PURE = ./hack/... ./pkg/apis/... ./pkg/budget ./pkg/evaluation ./pkg/health ./pkg/history ./pkg/kubectl/lint ./pkg/kubectl/recording ./pkg/kubectl/render ./pkg/kubectl/simulation ./pkg/kubectl/terminal ./pkg/kubectl/view ./pkg/limits ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
 
+# In virtual time nothing is late: these tests are many, and much slower with the race detector,
+# with which there are fewer. Memory is not what they are short of (GOGC).
+VIRTUAL = ./test/memapi ./test/simulation
+
+# They run on control planes. The package that takes longest is first.
+ON_CONTROL_PLANES = ./test/integration ./test/image ./test/localkube
+
 # They need Helm: make verify-chart and make install-test run them.
 HELM_TESTS = ./test/chart ./test/install
-
-# In virtual time nothing is late: these tests are many, and much slower with the race detector.
-# Memory is not what they are short of (GOGC).
-VIRTUAL = ./test/memapi ./test/simulation
 
 # The race detector needs cgo, and that a C compiler.
 .PHONY: c-compiler
@@ -129,21 +132,23 @@ test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
 	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
-		$$(go list ./cmd/... ./pkg/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE))")
+		$$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults)")
 	@for module in hack/image hack/benchplot; do (cd $$module && go test ./...); done # Modules of their own.
 
-# The programs that the integration tests run, with the race detector in them.
+# The programs with the race detector in them.
 .PHONY: build-race
 build-race: c-compiler
 	go build -race -o bin/race/ ./cmd/nhc-controller ./cmd/nhc-dashboard
 
-# Most tests wait for what the control planes do, so many of them run at a time. What they
-# test runs in processes, with the race detector. The package that takes longest is first.
+# The programs that the integration tests run: bin, or bin/race as in nightly-race.
+PROGRAMS ?= bin
+
+# Most tests wait for what the control planes do, so many of them run at a time.
 .PHONY: test-integration
-test-integration: localkube build-race _output/tests ## Run the tests on a real control plane.
+test-integration: localkube $(if $(filter bin,$(PROGRAMS)),build,build-race) _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
-	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel 28 $(TEST_FLAGS) ./test/integration $$(go list ./test/... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(VIRTUAL) $(HELM_TESTS))")
+	NHC_CONTROLLER=$(CURDIR)/$(PROGRAMS)/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
+		-count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel 28 $(TEST_FLAGS) $(ON_CONTROL_PLANES)
 
 # The release that TestRollingUpdate updates from. As long as there is none, a commit stands in for it.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo aae2e14)
@@ -154,12 +159,14 @@ build-previous: c-compiler
 	git archive '$(PREVIOUS)' | tar -x -C _output/previous/source
 	go -C _output/previous/source build -race -o ../nhc-controller ./cmd/nhc-controller
 
-FAULTS_FLAGS ?= -faults.seeds=3
+FAULTS_FLAGS ?=
 
+# They put the controllers under load while everything fails: here the race detector has most to find.
 .PHONY: test-faults
-test-faults: localkube build build-race build-previous _output/tests ## Run the failure tests in their long form, with several seeds (hours).
+test-faults: localkube build-race _output/tests ## Run the failure tests, in their short form.
+	@echo "Running the failure tests"
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/faults.json -- \
-		-count=1 -race -timeout 3h $(TEST_FLAGS) ./test/faults -faults.long -faults.previous=$(CURDIR)/_output/previous/nhc-controller $(FAULTS_FLAGS)
+		-count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./test/faults $(FAULTS_FLAGS)
 
 SEEDS ?= 1000
 FIRST ?= 1
@@ -185,7 +192,9 @@ nightly: ## Run what takes too long for make test (hours).
 
 .PHONY: nightly-race
 nightly-race: c-compiler _output/tests
-	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/nightly-race.json -- -count=1 -race -timeout 1h $(PURE) $(VIRTUAL)
+	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/nightly-race.json -- -count=1 -race -timeout 1h $(PURE)
+	$(MAKE) simulate SEEDS=200 TEST_FLAGS=-race
+	$(MAKE) test-integration PROGRAMS=bin/race
 
 .PHONY: nightly-kill-points
 nightly-kill-points: localkube build-race _output/tests
@@ -198,8 +207,9 @@ nightly-actors: localkube build-race _output/tests
 		-count=1 -race -timeout 1h ./test/integration -run OneActorPerNode -actors.for=10m -actors.seed=$(NIGHTLY_SEED)
 
 .PHONY: nightly-faults
-nightly-faults:
-	$(MAKE) test-faults FAULTS_FLAGS='-faults.seed=$(NIGHTLY_SEED) -faults.seeds=3'
+nightly-faults: build build-previous
+	$(MAKE) test-faults TEST_TIMEOUT=3h TEST_FLAGS=-race \
+		FAULTS_FLAGS='-faults.long -faults.previous=$(CURDIR)/_output/previous/nhc-controller -faults.seed=$(NIGHTLY_SEED) -faults.seeds=3'
 
 .PHONY: nightly-simulation
 nightly-simulation:

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	seeds   = flag.Int("simulation.seeds", 200, "simulate this many seeds")
+	seeds   = flag.Int("simulation.seeds", usualSeeds, "simulate this many seeds")
 	first   = flag.Int("simulation.first", 1, "the first seed")
 	steps   = flag.Int("simulation.steps", 120, "the number of random steps of a seed")
 	verbose = flag.Bool("simulation.verbose", false, "show all that happens")
