@@ -148,7 +148,7 @@ PROGRAMS ?= bin
 test-integration: localkube $(if $(filter bin,$(PROGRAMS)),build,build-race) _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/$(PROGRAMS)/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel 28 $(TEST_FLAGS) $(ON_CONTROL_PLANES)
+		-count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel 32 $(TEST_FLAGS) $(ON_CONTROL_PLANES)
 
 # The release that TestRollingUpdate updates from. As long as there is none, a commit stands in for it.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo aae2e14)

@@ -20,7 +20,7 @@ import (
 
 // maxExclusive is how many clusters there are besides the shared one: enough to keep the machine
 // busy while tests wait for something in theirs. Each takes up to a gigabyte of memory.
-const maxExclusive = 6
+const maxExclusive = 8
 
 // exclusive are the clusters of tests that need a controller of their own, or that do
 // something to the cluster that others must not notice.
