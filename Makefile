@@ -144,11 +144,13 @@ build-race: c-compiler
 PROGRAMS ?= bin
 
 # Most tests wait for what the control planes do, so many of them run at a time.
+PARALLEL ?= 32
+
 .PHONY: test-integration
 test-integration: localkube $(if $(filter bin,$(PROGRAMS)),build,build-race) _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
 	NHC_CONTROLLER=$(CURDIR)/$(PROGRAMS)/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/integration.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel 32 $(TEST_FLAGS) $(ON_CONTROL_PLANES)
+		-count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel $(PARALLEL) $(TEST_FLAGS) $(ON_CONTROL_PLANES)
 
 # The release that TestRollingUpdate updates from. As long as there is none, a commit stands in for it.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo aae2e14)
@@ -250,7 +252,7 @@ NOT_ON_VERSIONS = ^Test(PodAdmission|KilledAtEachWrite)$$
 test-versions: build helm ## Run the integration tests and install-test on other versions of Kubernetes, which it builds first (twenty minutes each).
 	@for version in $(KUBERNETES_VERSIONS); do \
 		hack/localkube/build.sh "bin/$${version}" "$${version}"; \
-		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" go test -count=1 -timeout $(TEST_TIMEOUT) -parallel 28 $(TEST_FLAGS) ./test/integration -skip '$(NOT_ON_VERSIONS)'; \
+		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" go test -count=1 -timeout $(TEST_TIMEOUT) -parallel $(PARALLEL) $(TEST_FLAGS) ./test/integration -skip '$(NOT_ON_VERSIONS)'; \
 		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" NHC_HELM='$(CURDIR)/_output/helm' go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/install; \
 	done
 

@@ -84,6 +84,10 @@ var machineBugs = []bug{
 		old: "		if other.Name != check.Name && c.hasUnread(other) {\n", new: "		if other.Name != check.Name && false {\n",
 	},
 	{
+		name: "leases are released while remediation objects cannot be read", rule: "M10.3", file: inMachineController + "snapshot.go", unit: "test/simulation", run: "TestOwnRemediationsUnread",
+		old: "	if s.incomplete {\n		return nil\n	}\n	held, err", new: "	held, err",
+	},
+	{
 		name: "a Node wakes only the MachineHealthChecks that select its Machine", rule: "M12.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
 		old: "		c.enqueue(c.selecting(machine)...)\n		c.enqueueOwnersOfCRs(machine)\n", new: "		c.enqueue(c.selecting(machine)...)\n",
 	},
