@@ -6,7 +6,6 @@ package referee
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
@@ -31,9 +31,16 @@ type follower struct {
 	sink func(rules.Change)
 
 	mu     sync.Mutex
-	state  map[string]uint64
-	last   uint64
+	state  map[string]seen
 	listed bool
+	// last is how far the watch has come, and existed when all objects of state were there for certain.
+	last, existed uint64
+}
+
+// seen is the version of an object that a follower has told of last.
+type seen struct {
+	uid     types.UID
+	version uint64
 }
 
 // retryInterval is how long a follower waits before it tries again.
@@ -72,30 +79,35 @@ func (f *follower) list(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	gone := maps.Clone(f.state)
-	seen := time.Now()
-	if !f.listed {
-		seen = time.Time{}
+	var now time.Time
+	if f.listed {
+		now = time.Now()
 	}
+	state := map[string]seen{}
+	var changes []rules.Change
 	for i := range list.Items {
 		object := &list.Items[i]
 		key := rules.KeyOf(object)
-		delete(gone, key)
 		version, err := parseVersion(object.GetResourceVersion())
 		if err != nil {
 			return err
 		}
-		if known, ok := f.state[key]; ok && known >= version {
-			continue
+		state[key] = seen{object.GetUID(), version}
+		if f.state[key].version < version {
+			changes = append(changes, rules.Change{Resource: f.resource, Key: key, ResourceVersion: version, Time: now, Object: object, Gap: f.listed})
 		}
-		f.state[key] = version
-		f.sink(rules.Change{Resource: f.resource, Key: key, ResourceVersion: version, Time: seen, Object: object, Gap: f.listed})
 	}
-	for key := range gone {
-		delete(f.state, key)
-		f.sink(rules.Change{Resource: f.resource, Key: key, ResourceVersion: rv, Time: seen, Gap: true})
+	// What is not there any more may have gone as soon as nothing was known of it, and is seen to be gone only now.
+	gone := max(f.last, f.existed) + 1
+	for key, before := range f.state {
+		if state[key].uid != before.uid {
+			f.sink(rules.Change{Resource: f.resource, Key: key, ResourceVersion: gone, Time: now, Gap: true})
+		}
 	}
-	f.last, f.listed = rv, true
+	for _, change := range changes {
+		f.sink(change)
+	}
+	f.state, f.last, f.listed = state, rv, true
 	return nil
 }
 
@@ -162,13 +174,13 @@ func (f *follower) take(eventType watch.EventType, object *unstructured.Unstruct
 		c.Object = nil
 		delete(f.state, c.Key)
 	} else {
-		f.state[c.Key] = rv
+		f.state[c.Key] = seen{object.GetUID(), rv}
 	}
 	f.sink(c)
 	return nil
 }
 
-// caughtUp reports whether all changes up to those that a list shows have been told of.
+// caughtUp reports whether all changes up to those that a list shows have been told of. Version is that of the list.
 func (f *follower) caughtUp(listed map[string]uint64, version uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,15 +188,16 @@ func (f *follower) caughtUp(listed map[string]uint64, version uint64) bool {
 		return false
 	}
 	for key, rv := range listed {
-		if f.state[key] < rv && f.last < rv {
+		if f.state[key].version < rv && f.last < rv {
 			return false
 		}
 	}
-	for key, rv := range f.state {
-		if _, exists := listed[key]; !exists && rv <= version {
+	for key, seen := range f.state {
+		if _, exists := listed[key]; !exists && seen.version <= version {
 			return false
 		}
 	}
+	f.existed = max(f.existed, version)
 	return true
 }
 

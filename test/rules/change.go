@@ -36,7 +36,7 @@ type Change struct {
 	Resource schema.GroupVersionResource
 	// Key names the object, see KeyOf.
 	Key string
-	// ResourceVersion is that of the version, or of the deletion.
+	// ResourceVersion is that of the version, or of the deletion: the earliest possible one if that is not known.
 	ResourceVersion uint64
 	// Time is when the change was visible at the latest: it was stored before. It is zero
 	// for what was there from the beginning.

@@ -150,9 +150,6 @@ func (j *Judge) Apply(event Change) {
 	} else {
 		j.raw[id] = event.Object
 	}
-	if replaced := before != nil && event.Object != nil && before.GetUID() != event.Object.GetUID(); replaced {
-		before = nil // It was deleted in a gap.
-	}
 	by := j.requests.author(event, uidOf(before))
 	switch {
 	case j.judgeOfMachines(event, before, by):
@@ -311,9 +308,6 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 	var cr *CR
 	if event.Object != nil {
 		cr = ParseCR(event.Object)
-	}
-	if last != nil && cr != nil && last.UID != cr.UID {
-		last = nil
 	}
 	if cr != nil {
 		cr.ByController = (last == nil && by != nil) || (last != nil && last.ByController)
