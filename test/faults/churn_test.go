@@ -6,6 +6,7 @@ package faults
 import (
 	"flag"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -22,12 +23,15 @@ var churnFor = flag.Duration("faults.churn", time.Hour, "how long TestChurn goes
 // NodeHealthChecks and remediations that come, change and go. When an environment is gone, the
 // controller keeps no more than it kept of the environments before. The first half of the time
 // does not count: it fills buffers, and client-go keeps an event for up to 12 minutes, to
-// tell of more of the same kind in one.
+// tell of more of the same kind in one. It is the executable that users get: the race detector
+// keeps more and more.
 func TestChurn(t *testing.T) {
 	if !*longForm {
 		t.Skip("what grows shows after minutes")
 	}
-	keeper := &environment{cluster: sharedCluster(t), t: t, seed: *firstSeed}
+	executable, err := filepath.Abs(filepath.Join(moduleRoot, usersExecutable))
+	require.NoError(t, err)
+	keeper := &environment{cluster: sharedCluster(t), t: t, seed: *firstSeed, executable: executable}
 	process := keeper.startAlone(nil)
 	var kept []holdings
 	for begin, n := time.Now(), 0; time.Since(begin) < *churnFor; n++ {

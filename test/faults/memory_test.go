@@ -20,6 +20,9 @@ import (
 // moduleRoot is the directory of go.mod, from here.
 const moduleRoot = "../.."
 
+// usersExecutable is the controller that users get, without the race detector, in moduleRoot.
+const usersExecutable = "bin/nhc-controller"
+
 // TestMemoryLimit has 4,000 of 10,000 nodes fail at once and recover, in the environment of
 // test/bench, whose nodes are as large as real ones. The executable that users get stays
 // below the memory limit of its Deployment, from its start until all is over.
@@ -59,7 +62,7 @@ func benchPeaks(t *testing.T) map[string]float64 {
 	defer cancel()
 	bench := exec.CommandContext(ctx, "go", "run", "./test/bench",
 		"-nodes=10000", "-scenarios=idle,storm", "-rounds=1", "-duration=5s",
-		"-controller=bin/nhc-controller", // Not the one with the race detector.
+		"-controller="+usersExecutable,
 		"-out="+out)
 	bench.Dir = moduleRoot
 	output, err := bench.CombinedOutput()
