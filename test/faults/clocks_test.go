@@ -369,11 +369,7 @@ func (e *environment) testReplicasByClock() {
 	for range len(r.clocks) - 1 {
 		leader := r.eventuallyLeader("")
 		time.Sleep(3 * time.Second) // Let it work.
-		e.referee.Fault("leader %s is killed", leader.name)
-		require.NoError(e.t, leader.process.Kill())
-		r.mu.Lock()
-		delete(r.running, leader.name)
-		r.mu.Unlock()
+		r.killLeader(leader)
 		r.eventuallyLeader(leader.name)
 	}
 	time.Sleep(3 * time.Second)

@@ -42,7 +42,7 @@ func TestLeaders(t *testing.T) {
 		}
 		r.underLoad(func() {
 			for range numberOf(1, 5) {
-				for _, fault := range []func(*replica){r.killLeader, r.freezeLeader, r.cutLeader, r.silenceLeader} {
+				for _, fault := range []func(*replica){r.replaceLeader, r.freezeLeader, r.cutLeader, r.silenceLeader} {
 					leader := r.eventuallyLeader("")
 					time.Sleep(time.Second) // Let it work.
 					fault(leader)
@@ -167,13 +167,12 @@ func (r *replicas) eventuallyLeader(not string) *replica {
 	return leader
 }
 
-// gone forgets a replica, and starts another one in its place.
-func (r *replicas) gone(old *replica) {
+// forget forgets a replica that runs no more.
+func (r *replicas) forget(old *replica) {
 	r.mu.Lock()
 	delete(r.running, old.name)
 	r.mu.Unlock()
 	r.e.referee.Restarted()
-	r.start()
 }
 
 // unresponsive is what a process may do late that was frozen or cut off until another one
@@ -183,7 +182,13 @@ var unresponsive = rules.Tolerance{Cache: 5 * time.Second, LiveRead: 5 * time.Se
 func (r *replicas) killLeader(leader *replica) {
 	r.e.referee.Fault("leader %s is killed", leader.name)
 	require.NoError(r.e.t, leader.process.Kill())
-	r.gone(leader)
+	r.forget(leader)
+}
+
+// replaceLeader kills the leader, and starts another replica in its place.
+func (r *replicas) replaceLeader(leader *replica) {
+	r.killLeader(leader)
+	r.start()
 	r.eventuallyLeader(leader.name)
 }
 
@@ -225,7 +230,8 @@ func (r *replicas) requireLost(old *replica) {
 	code, err := old.process.Wait(ctx)
 	require.NoError(r.e.t, err, "22.6: it exits")
 	require.Equal(r.e.t, 1, code, "22.6: %s", old.process.LogTail())
-	r.gone(old)
+	r.forget(old)
+	r.start()
 }
 
 // requireOneWriter requires that only the leader wrote.

@@ -69,8 +69,5 @@ func (r *replicas) terminate(old *replica) {
 	code, err := old.process.Wait(ctx)
 	require.NoError(r.e.t, err)
 	require.Zero(r.e.t, code, old.process.LogTail())
-	r.mu.Lock()
-	delete(r.running, old.name)
-	r.mu.Unlock()
-	r.e.referee.Restarted()
+	r.forget(old)
 }
