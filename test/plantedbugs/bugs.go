@@ -175,6 +175,14 @@ var bugs = []bug{
 		old: "	if since.IsZero() {\n		since = p.now.Truncate(time.Second)\n	}\n	due =", new: "	since = p.now.Truncate(time.Second)\n	due =",
 	},
 	{
+		name: "a confirmation is removed while another NodeHealthCheck has a CR", rule: "16.6", file: inPlan + "plan.go",
+		old: " && !p.Node.OthersRemediate {", new: " {",
+	},
+	{
+		name: "who holds the lease of a Node has no CR that cannot be read", rule: "16.6", file: inController + "crs.go", unit: "pkg/controller/nodehealthcheck", run: "TestUnreadCRsCountAsExisting",
+		old: " || c.heldUnread(node)\n", new: "\n",
+	},
+	{
 		name: "the CRs of a deleted Node stay", rule: "17.2", file: inPlan + "plan.go",
 		old: "		if !deleting {\n			p.do(Delete{CR: cr})\n		}\n	}\n}\n\n// keepLease", new: "	}\n}\n\n// keepLease",
 	},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -141,10 +142,35 @@ func (o *ownCRs) addLost(nhc string, unread map[schema.GroupVersionKind]bool, ca
 	return nil
 }
 
-// othersRemediate reports whether any NodeHealthCheck has a CR for the node, given that the
-// one that asks has none.
+// othersRemediate reports whether any NodeHealthCheck has a CR for the node, or may have one, given
+// that the one that asks has none.
 func (c *Controller) othersRemediate(node string) bool {
-	return len(c.remediatingNode(node)) > 0 || c.namedUnread(node)
+	return len(c.remediatingNode(node)) > 0 || c.namedUnread(node) || c.heldUnread(node)
+}
+
+// heldUnread reports whether a NodeHealthCheck holds the lease of a node that may have CRs which cannot be
+// read: its status need not name them (spec P5, P8).
+func (c *Controller) heldUnread(node string) bool {
+	obj, exists, err := c.leaseStore.GetByKey(c.leaseNamespace + "/" + object.LeaseName(node))
+	if err != nil || !exists {
+		return err != nil
+	}
+	nhc, held := object.NHCOfHolder(remediation.LeaseHolder(obj.(*coordinationv1.Lease)))
+	if !held {
+		return false
+	}
+	for kind := range c.remediations.Wanted(nhc) {
+		if c.unread(kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// unread reports whether there may be CRs of a kind that cannot be read.
+func (c *Controller) unread(kind schema.GroupVersionKind) bool {
+	_, err := c.remediations.Cache(kind)
+	return err != nil && !c.remediations.Gone(kind)
 }
 
 // namedUnread reports whether the status of a NodeHealthCheck names a CR for the node
@@ -154,10 +180,7 @@ func (c *Controller) namedUnread(node string) bool {
 	if err != nil {
 		return true
 	}
-	unread := func(cr v1alpha1.Remediation) bool {
-		_, err := c.remediations.Cache(cr.Resource.GroupVersionKind())
-		return err != nil && !c.remediations.Gone(cr.Resource.GroupVersionKind())
-	}
+	unread := func(cr v1alpha1.Remediation) bool { return c.unread(cr.Resource.GroupVersionKind()) }
 	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
 		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
 			return entry.Name == node && slices.ContainsFunc(entry.Remediations, unread)

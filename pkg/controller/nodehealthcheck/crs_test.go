@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,6 +46,16 @@ func TestUnreadCRsCountAsExisting(t *testing.T) {
 		require.True(t, c.namedUnread("a"), "16.6: of whichever NodeHealthCheck")
 		require.False(t, c.namedUnread("b"))
 		require.False(t, c.namedUnread("c"))
+
+		require.False(t, c.othersRemediate("d"))
+		for name, holder := range map[string]string{"d": "workers", "e": "former"} {
+			require.NoError(t, c.leaseStore.Add(&coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: c.leaseNamespace, Name: object.LeaseName(name)},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("NodeHealthCheck-" + holder)},
+			}))
+		}
+		require.True(t, c.othersRemediate("d"), "16.6: who holds its lease may have a CR that status does not name")
+		require.False(t, c.othersRemediate("e"), "16.6: no NodeHealthCheck has that name")
 	})
 }
 

@@ -127,7 +127,7 @@ func awaitedBy(result remediation.NodeResult) []topic {
 		}
 	}
 	if plan.Node.OthersRemediate {
-		what = append(what, nodeCRsTopic(plan.Node.Name)) // Then the confirmation is removed.
+		what = append(what, nodeCRsTopic(plan.Node.Name), leaseTopic(object.LeaseName(plan.Node.Name))) // Then the confirmation is removed.
 	}
 	return what
 }
