@@ -6,6 +6,7 @@ package faults
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -157,6 +158,7 @@ func (r *replicas) eventuallyLeader(not string) *replica {
 	r.e.t.Helper()
 	var leader *replica
 	r.e.eventually("a leader other than "+not, func() bool {
+		r.restartExited(not)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if n := len(r.tenures); n > 0 && r.tenures[n-1].Lost.IsZero() && r.tenures[n-1].Leader != not {
@@ -165,6 +167,23 @@ func (r *replicas) eventuallyLeader(not string) *replica {
 		return leader != nil
 	})
 	return leader
+}
+
+// restartExited starts other replicas in place of those that have exited, as the kubelet does, but for this one. On
+// a busy machine a leader may not renew its lease in time.
+func (r *replicas) restartExited(not string) {
+	r.mu.Lock()
+	running := maps.Clone(r.running)
+	r.mu.Unlock()
+	for name, replica := range running {
+		select {
+		case <-replica.process.Exited():
+			if name != not {
+				r.requireLost(replica)
+			}
+		default:
+		}
+	}
 }
 
 // forget forgets a replica that runs no more.
@@ -222,7 +241,7 @@ func (r *replicas) disconnectLeader(leader *replica, how string, disruption Disr
 	r.requireLost(leader)
 }
 
-// requireLost requires that a replica has noticed that it leads no more.
+// requireLost requires that a replica has noticed that it leads no more, and starts another one in its place.
 func (r *replicas) requireLost(old *replica) {
 	r.e.t.Helper()
 	ctx, cancel := context.WithTimeout(r.e.t.Context(), waitTimeout)
