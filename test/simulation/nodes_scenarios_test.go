@@ -136,3 +136,43 @@ func TestReadyUnseen(t *testing.T) {
 		require.Equal(t, []string{"master-0"}, c.remediated())
 	})
 }
+
+// TestConfirmationUnread: a new process leaves the confirmation of a node as long as it does not know whether another
+// NodeHealthCheck has a CR for it, also if no status names one (spec 16.6, P5).
+func TestConfirmationUnread(t *testing.T) {
+	t.Parallel()
+	withNHC(t, func(t *testing.T, c *cluster) {
+		confirmed := func() bool {
+			_, has := c.node("master-0").GetAnnotations()[v1alpha1.AnnotationManuallyConfirmedHealthy]
+			return has
+		}
+		kind := &c.kinds[len(c.kinds)-1]
+		references := c.references()
+		c.addNHC("amber")
+		c.changeSpec("amber", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate = &references[len(references)-1] })
+		c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"amber comes first"} })
+		c.sleep(inTime)
+		c.deny("update nodehealthchecks", true)
+		c.disturb("status cannot be written", 5*time.Minute)
+		c.setReady("master-0", corev1.ConditionUnknown)
+		c.sleep(5 * time.Second)
+		require.Len(t, c.crs(), 1)
+		cr := c.crs()[0]
+		c.server.Modify("user", kind.crs(), keyOf(cr), func(object *unstructured.Unstructured) { object.SetFinalizers([]string{"example.com/unfinished"}) })
+		c.heal("master-0")
+		c.changeNode("master-0", func(node *unstructured.Unstructured) {
+			setEntry(node, "annotations", v1alpha1.AnnotationManuallyConfirmedHealthy, "")
+		})
+		c.sleep(inTime)
+		require.True(t, confirmed())
+
+		c.replaceUnread(kind.crs(), 5*time.Second)
+		c.sleep(3 * time.Second)
+		require.True(t, confirmed(), "16.6: there may be a CR")
+		c.sleep(10 * time.Second)
+		require.True(t, confirmed(), "16.6: there is a CR")
+		c.changeCR(cr, func(object *unstructured.Unstructured) { object.SetFinalizers(nil) })
+		c.sleep(inTime)
+		require.False(t, confirmed(), "16.6: there is none any more")
+	})
+}
