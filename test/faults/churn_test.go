@@ -24,7 +24,7 @@ var churnFor = flag.Duration("faults.churn", time.Hour, "how long TestChurn goes
 // controller keeps no more than it kept of the environments before. The first half of the time
 // does not count: it fills buffers, and client-go keeps an event for up to 12 minutes, to
 // tell of more of the same kind in one. It is the executable that users get: the race detector
-// keeps more and more.
+// keeps more and more memory.
 func TestChurn(t *testing.T) {
 	if !*longForm {
 		t.Skip("what grows shows after minutes")

@@ -169,18 +169,17 @@ func (r *replicas) eventuallyLeader(not string) *replica {
 	return leader
 }
 
-// restartExited starts other replicas in place of those that have exited, as the kubelet does, but for this one. On
+// restartExited starts other replicas in place of those that have exited, as the kubelet does, except of this one. On
 // a busy machine a leader may not renew its lease in time.
 func (r *replicas) restartExited(not string) {
 	r.mu.Lock()
 	running := maps.Clone(r.running)
 	r.mu.Unlock()
-	for name, replica := range running {
+	delete(running, not)
+	for _, other := range running {
 		select {
-		case <-replica.process.Exited():
-			if name != not {
-				r.requireLost(replica)
-			}
+		case <-other.process.Exited():
+			r.requireLost(other)
 		default:
 		}
 	}

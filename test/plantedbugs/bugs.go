@@ -179,7 +179,7 @@ var bugs = []bug{
 		old: " && !p.Node.OthersRemediate {", new: " {",
 	},
 	{
-		name: "who holds the lease of a Node has no CR that cannot be read", rule: "16.6", file: inController + "crs.go", unit: "test/simulation", run: "TestConfirmationUnread",
+		name: "whether the holder of the lease has a CR is not asked while its kinds cannot be read", rule: "16.6", file: inController + "crs.go", unit: "test/simulation", run: "TestConfirmationUnread",
 		old: " || c.heldUnread(node)\n", new: "\n",
 	},
 	{

@@ -31,14 +31,14 @@ type follower struct {
 	sink func(rules.Change)
 
 	mu     sync.Mutex
-	state  map[string]seen
+	state  map[string]reportedVersion
 	listed bool
 	// last is how far the watch has come, and existed when all objects of state were there for certain.
 	last, existed uint64
 }
 
-// seen is the version of an object that a follower has told of last.
-type seen struct {
+// reportedVersion is the version of an object that a follower has reported last.
+type reportedVersion struct {
 	uid     types.UID
 	version uint64
 }
@@ -83,7 +83,7 @@ func (f *follower) list(ctx context.Context) error {
 	if f.listed {
 		now = time.Now()
 	}
-	state := map[string]seen{}
+	state := map[string]reportedVersion{}
 	var changes []rules.Change
 	for i := range list.Items {
 		object := &list.Items[i]
@@ -92,7 +92,7 @@ func (f *follower) list(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		state[key] = seen{object.GetUID(), version}
+		state[key] = reportedVersion{object.GetUID(), version}
 		if f.state[key].version < version {
 			changes = append(changes, rules.Change{Resource: f.resource, Key: key, ResourceVersion: version, Time: now, Object: object, Gap: f.listed})
 		}
@@ -174,13 +174,13 @@ func (f *follower) take(eventType watch.EventType, object *unstructured.Unstruct
 		c.Object = nil
 		delete(f.state, c.Key)
 	} else {
-		f.state[c.Key] = seen{object.GetUID(), rv}
+		f.state[c.Key] = reportedVersion{object.GetUID(), rv}
 	}
 	f.sink(c)
 	return nil
 }
 
-// caughtUp reports whether all changes up to those that a list shows have been told of. Version is that of the list.
+// caughtUp reports whether all changes up to those that a list shows have been reported. Version is that of the list.
 func (f *follower) caughtUp(listed map[string]uint64, version uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,8 +192,8 @@ func (f *follower) caughtUp(listed map[string]uint64, version uint64) bool {
 			return false
 		}
 	}
-	for key, seen := range f.state {
-		if _, exists := listed[key]; !exists && seen.version <= version {
+	for key, last := range f.state {
+		if _, exists := listed[key]; !exists && last.version <= version {
 			return false
 		}
 	}

@@ -17,17 +17,17 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// listed is a resource of which the test says what there is.
-type listed struct {
+// fakeResource is the client of one resource, whose lists the test sets.
+type fakeResource struct {
 	dynamic.ResourceInterface
 	version string
 	objects []*unstructured.Unstructured
 }
 
-func (l *listed) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+func (r *fakeResource) List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error) {
 	list := &unstructured.UnstructuredList{}
-	list.SetResourceVersion(l.version)
-	for _, object := range l.objects {
+	list.SetResourceVersion(r.version)
+	for _, object := range r.objects {
 		list.Items = append(list.Items, *object)
 	}
 	return list, nil
@@ -44,10 +44,10 @@ func newObject(name, uid, version string) *unstructured.Unstructured {
 // TestGap: what has gone while nothing was watched may have gone at once, and is seen to be gone afterwards only.
 func TestGap(t *testing.T) {
 	var changes []rules.Change
-	resource := &listed{version: "10", objects: []*unstructured.Unstructured{
+	resource := &fakeResource{version: "10", objects: []*unstructured.Unstructured{
 		newObject("gone", "a", "4"), newObject("replaced", "b", "5"), newObject("changed", "c", "6"), newObject("same", "d", "7"),
 	}}
-	f := &follower{client: resource, state: map[string]seen{}, sink: func(c rules.Change) { changes = append(changes, c) }}
+	f := &follower{client: resource, state: map[string]reportedVersion{}, sink: func(c rules.Change) { changes = append(changes, c) }}
 	require.NoError(t, f.list(t.Context()))
 	require.Len(t, changes, 4)
 	for _, change := range changes {

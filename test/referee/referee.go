@@ -129,7 +129,7 @@ func Start(ctx context.Context, config Config) (*Referee, error) {
 	watchCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop
 	for _, f := range r.followers {
-		f.state, f.sink = map[string]seen{}, r.inbox.put
+		f.state, f.sink = map[string]reportedVersion{}, r.inbox.put
 		r.wg.Go(func() { f.run(watchCtx) })
 	}
 	if err := r.Judge(ctx); err != nil {

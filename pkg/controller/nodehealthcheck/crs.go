@@ -148,12 +148,12 @@ func (c *Controller) othersRemediate(node string) bool {
 	return len(c.remediatingNode(node)) > 0 || c.namedUnread(node) || c.heldUnread(node)
 }
 
-// heldUnread reports whether a NodeHealthCheck holds the lease of a node that may have CRs which cannot be
-// read: its status need not name them (spec P5, P8).
+// heldUnread reports whether the lease of a node is held by a NodeHealthCheck some of whose kinds cannot be
+// read: it may have a CR for the node that its status does not name yet, or no more (spec P5, P8).
 func (c *Controller) heldUnread(node string) bool {
-	obj, exists, err := c.leaseStore.GetByKey(c.leaseNamespace + "/" + object.LeaseName(node))
-	if err != nil || !exists {
-		return err != nil
+	obj, exists, _ := c.leaseStore.GetByKey(c.leaseNamespace + "/" + object.LeaseName(node)) // A cache in memory has no errors.
+	if !exists {
+		return false
 	}
 	nhc, held := object.NHCOfHolder(remediation.LeaseHolder(obj.(*coordinationv1.Lease)))
 	if !held {

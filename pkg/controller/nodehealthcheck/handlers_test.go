@@ -84,7 +84,7 @@ func TestConfirmedNodeIsWoken(t *testing.T) {
 	c.remediationHandler().OnDelete(testCR("m", "2"))
 	require.Empty(t, woken(c), "another node")
 	c.leaseChanged(nil, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node-n"}})
-	require.Equal(t, []string{"workers"}, woken(c), "the one that may have had a CR holds the lease no more")
+	require.Equal(t, []string{"workers"}, woken(c), "its lease tells who may have a CR")
 }
 
 func TestNHCChanged(t *testing.T) {
