@@ -169,7 +169,7 @@ func (r *replicas) eventuallyLeader(not string) *replica {
 	return leader
 }
 
-// restartExited starts other replicas in place of those that have exited, as the kubelet does, except of this one. On
+// restartExited replaces the replicas that have exited, as the kubelet does, but not the one with the name not. On
 // a busy machine a leader may not renew its lease in time.
 func (r *replicas) restartExited(not string) {
 	r.mu.Lock()
