@@ -59,6 +59,34 @@ func planned(recheck time.Time, actions ...remediation.Action) func(*part) {
 // TestLogs tells one small story: what appears at which level.
 func TestLogs(t *testing.T) {
 	t.Parallel()
+	for _, verbosity := range []int{0, 1, 2, 3, 4, 5} {
+		t.Run(fmt.Sprintf("V%d", verbosity), func(t *testing.T) {
+			t.Parallel()
+			s := newStory(t)
+			for _, chapter := range logChapters() {
+				var want []string
+				for _, line := range chapter.want {
+					if line[:2] <= fmt.Sprintf("V%d", verbosity) {
+						want = append(want, line)
+					}
+				}
+				s.observe = chapter.observe
+				require.Equal(t, want, s.logged(t, verbosity, chapter.parts...), chapter.title)
+			}
+		})
+	}
+}
+
+// logChapter is one sync of the story: what it observes, and what it logs.
+type logChapter struct {
+	title   string
+	observe func(*observed)
+	parts   []part
+	want    []string
+}
+
+// logChapters returns the story anew each time, because a sync changes its parts.
+func logChapters() []logChapter {
 	cr := testCR("a", "1")
 	foreign := testCR("a", "2")
 	closed := func(w *observed) {
@@ -72,12 +100,7 @@ func TestLogs(t *testing.T) {
 	restrained := func(p *part) {
 		p.plan.Node.Constraints.GateClosed, p.plan.Node.Foreign = true, []*object.CR{foreign}
 	}
-	chapters := []struct {
-		title   string
-		observe func(*observed)
-		parts   []part
-		want    []string
-	}{
+	return []logChapter{
 		{
 			title: "all is well", observe: open, parts: []part{well("a"), well("b")},
 			want: []string{
@@ -155,22 +178,6 @@ func TestLogs(t *testing.T) {
 				"V2 Decision changed node=b decision=Waiting reason=AwaitingDeletion before= message=Waiting until RebootRemediation b is gone, which its remediator may hold by a finalizer",
 			},
 		},
-	}
-	for _, verbosity := range []int{0, 1, 2, 3, 4, 5} {
-		t.Run(fmt.Sprintf("V%d", verbosity), func(t *testing.T) {
-			t.Parallel()
-			s := newStory(t)
-			for _, chapter := range chapters {
-				var want []string
-				for _, line := range chapter.want {
-					if line[:2] <= fmt.Sprintf("V%d", verbosity) {
-						want = append(want, line)
-					}
-				}
-				s.observe = chapter.observe
-				require.Equal(t, want, s.logged(t, verbosity, chapter.parts...), chapter.title)
-			}
-		})
 	}
 }
 
