@@ -219,17 +219,16 @@ func (e *environment) requireNone(violations []rules.Violation) {
 // nothing is written any more.
 func (e *environment) requireSettled() {
 	e.t.Helper()
-	timeout := lasting(waitTimeout, 5*waitTimeout) // Events about 200 NodeHealthChecks keep a rate.
 	e.mark("as it is")
-	e.requireNone(e.referee.Settled(e.t.Context(), timeout))
+	e.requireNone(e.referee.Settled(e.t.Context(), waitTimeout))
 	e.requireOrder()
 	e.mark("calm")
 	e.calm()
-	e.requireNone(e.referee.Settled(e.t.Context(), timeout))
+	e.requireNone(e.referee.Settled(e.t.Context(), waitTimeout))
 	e.requireOrder()
 	e.mark("healing")
 	e.healAll()
-	e.requireNone(e.referee.Settled(e.t.Context(), timeout))
+	e.requireNone(e.referee.Settled(e.t.Context(), waitTimeout))
 	e.awaitStorms()
 	e.mark("silence")
 	writes, err := e.referee.Silent(e.t.Context(), lasting(500*time.Millisecond, 5*time.Second))

@@ -6,36 +6,53 @@ package referee
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// Settled waits until all is as it has to be when nothing is in the way any more, and
-// returns what is not so when timeout is over. Faults must be off.
-func (r *Referee) Settled(ctx context.Context, timeout time.Duration) []rules.Violation {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+// Settled waits until all is as it has to be when nothing is in the way any more. It gives up
+// when for so long nothing more has settled, and returns what is not so. The controller
+// writes events at a limited rate: those of many nodes follow for minutes, but they do
+// follow. Faults must be off.
+func (r *Referee) Settled(ctx context.Context, patience time.Duration) []rules.Violation {
+	begin := time.Now()
+	deadline, least, awaited := begin.Add(patience), math.MaxInt, ""
 	var left []rules.Violation
-	begin, awaited := time.Now(), ""
 	for {
-		if err := r.Judge(ctx); err == nil {
-			if left = r.unsettled(); len(left) == 0 {
-				return nil
-			}
-			if first := left[0]; first.Rule+first.Node+first.NHC != awaited {
-				awaited = first.Rule + first.Node + first.NHC
-				r.config.Log("not settled after %s: %d things, the first is %s %s %s: %s", time.Since(begin).Round(time.Millisecond), len(left), first.Rule, first.Node, first.NHC, first.Text)
-			}
-		} else if ctx.Err() == nil {
+		unsettled, err := r.judgeUntil(ctx, deadline)
+		switch {
+		case err == nil && len(unsettled) == 0:
+			return nil
+		case err == nil:
+			left = unsettled
+		case left == nil || time.Now().Before(deadline):
 			left = []rules.Violation{{Rule: "referee", Text: err.Error()}}
 		}
-		if ctx.Err() != nil {
+		if err == nil && len(left) < least {
+			least, deadline = len(left), time.Now().Add(patience)
+		}
+		if first := left[0]; first.Rule+first.Node+first.NHC != awaited {
+			awaited = first.Rule + first.Node + first.NHC
+			r.config.Log("not settled after %s: %d things, the first is %s %s %s: %s", time.Since(begin).Round(time.Millisecond), len(left), first.Rule, first.Node, first.NHC, first.Text)
+		}
+		if ctx.Err() != nil || time.Now().After(deadline) {
 			return r.fail(left)
 		}
 		pause(ctx, 4*retryInterval)
 	}
+}
+
+// judgeUntil judges what has happened until now, and returns what is unsettled.
+func (r *Referee) judgeUntil(ctx context.Context, deadline time.Time) ([]rules.Violation, error) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if err := r.Judge(ctx); err != nil {
+		return nil, err
+	}
+	return r.unsettled(), nil
 }
 
 func (r *Referee) unsettled() []rules.Violation {
