@@ -124,6 +124,14 @@ var machineBugs = []bug{
 		old: "		crs[schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind)] = nil\n", new: "		_ = listed\n",
 	},
 	{
+		name: "the kinds of a MachineHealthCheck that was created again are not watched", rule: "M3.5", file: inMachineController + "gone.go", unit: "test/simulation", run: "TestRecreatedAtItsEnd",
+		old: "	if left := c.wantKinds(key); len(left) > 0 {\n", new: "	left := c.wantKinds(key)\n	c.templates.Want(key.String(), nil)\n	if len(left) > 0 {\n",
+	},
+	{
+		name: "a remediation object without a reference to its former MachineHealthCheck is left", rule: "M3.5", file: inMachineController + "remediations.go", unit: "test/simulation", run: "TestRecreatedCheck",
+		old: "len(own) == 0 && !hasAny(indexer, owned)", new: "len(own) == 0",
+	},
+	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
 		old: "	case machine.Has(v1beta1.AnnotationExternalRemediation):\n		return name", new: "	case false:\n		return name",
 	},

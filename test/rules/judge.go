@@ -314,6 +314,7 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 		switch {
 		case last != nil:
 			cr.Process = last.Process
+			cr.follow(last)
 		case by != nil:
 			cr.Process = by.UserAgent
 		}
@@ -332,7 +333,7 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 	case last == nil:
 		j.judgeCreation(event, cr, by)
 		j.events.created(cr, j.seenNode(event, by, cr.Node))
-	case !last.Deleting && (cr == nil || cr.Deleting) && by != nil && len(last.Checks) > 0:
+	case !last.Deleting && (cr == nil || cr.Deleting) && by != nil && len(last.everChecks()) > 0:
 		j.judgeMachineCRDeletion(event, last, by)
 	case !last.Deleting && (cr == nil || cr.Deleting) && by != nil:
 		j.judgeDeletion(event, last, by)

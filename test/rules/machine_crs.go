@@ -70,12 +70,28 @@ func (m *MHC) leaves(cr *CR) bool {
 	return cr.Created.Before(m.CreationTimestamp.Time) && !goesOn
 }
 
+// follow takes over from the version before whose CR it was, if it does not say so any more.
+func (c *CR) follow(last *CR) {
+	if former := last.everChecks(); len(c.Checks) == 0 && len(former) > 0 {
+		c.FormerChecks, c.Machine = former, last.Machine
+	}
+}
+
+// everChecks are the MachineHealthChecks that own it, or owned it.
+func (c *CR) everChecks() []string {
+	if len(c.Checks) > 0 {
+		return c.Checks
+	}
+	return c.FormerChecks
+}
+
 // judgeMachineCRDeletion judges that the controller has deleted a CR for a Machine: nothing is wrong
 // with that any more, it is gone, or its MachineHealthCheck is (spec M12.5, M3.5).
 func (j *Judge) judgeMachineCRDeletion(event Change, cr *CR, by *Request) {
 	w := j.windowOf(event, by, "", cr.Node)
+	owner := cr.everChecks()[0]
 	over := func() bool {
-		checks := j.mhcs[cr.Checks[0]].during(w.known, w.rv)
+		checks := j.mhcs[owner].during(w.known, w.rv)
 		if some(checks, func(mhc *MHC) bool { return mhc == nil || mhc.DeletionTimestamp != nil || mhc.leaves(cr) }) {
 			return true
 		}
@@ -94,5 +110,5 @@ func (j *Judge) judgeMachineCRDeletion(event Change, cr *CR, by *Request) {
 		}
 		return false
 	}
-	j.record(machineName(cr.Machine), mhcName(cr.Checks[0]), j.activeFor(event, by), check("M12.5", !over(), "%s is deleted though its Machine is neither healthy nor gone", cr))
+	j.record(machineName(cr.Machine), mhcName(owner), j.activeFor(event, by), check("M12.5", !over(), "%s is deleted though its Machine is neither healthy nor gone", cr))
 }

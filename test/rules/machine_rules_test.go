@@ -215,6 +215,20 @@ func TestCRsOfAFormerCheck(t *testing.T) {
 	require.False(t, anew("").leaves(own), "M12.5")
 }
 
+// TestFormerChecks: garbage collection removes the reference of a CR to what is gone, and it is no foreign one.
+func TestFormerChecks(t *testing.T) {
+	t.Parallel()
+	last, cr := &CR{Checks: []string{"ns/east"}, Machine: "ns/m"}, &CR{}
+	cr.follow(last)
+	require.Equal(t, &CR{FormerChecks: []string{"ns/east"}, Machine: "ns/m"}, cr)
+	next := &CR{}
+	next.follow(cr)
+	require.Equal(t, []string{"ns/east"}, next.everChecks(), "M3.5")
+	adopted := &CR{Checks: []string{"ns/west"}, Machine: "ns/m"}
+	adopted.follow(cr)
+	require.Equal(t, []string{"ns/west"}, adopted.everChecks(), "M12.4")
+}
+
 // TestLeaseSpoiled: a lease of a MachineHealthCheck that another client has deleted protects no Node (spec
 // 14.8). One that the controller gives up too early does not excuse what follows.
 func TestLeaseSpoiled(t *testing.T) {

@@ -72,7 +72,9 @@ type CR struct {
 	Named bool
 	// Owners are the NodeHealthChecks that own it, and Checks the MachineHealthChecks.
 	Owners, Checks []string
-	// Machine is the Machine of one that MachineHealthChecks own.
+	// FormerChecks are the MachineHealthChecks that owned it until garbage collection removed their references.
+	FormerChecks []string
+	// Machine is the Machine of one that MachineHealthChecks own, or owned.
 	Machine string
 	// ByController reports whether the controller has created it.
 	ByController bool

@@ -230,6 +230,8 @@ func TestRecreatedCheck(t *testing.T) {
 				cr := m.server.Get(kind.crs(), machineKey(machine))
 				require.NotNil(t, cr)
 
+				m.disturb("a lost watch", 10*time.Second)
+				m.leader().client.EndWatches(mhcs, true)
 				m.server.Delete("user", mhcs, machineKey("east"))
 				m.addMHC("east", "a", map[bool]func(*v1beta1.MachineHealthCheck){true: byTemplate, false: asItIs}[same])
 				m.sleep(100 * time.Millisecond)
@@ -238,7 +240,7 @@ func TestRecreatedCheck(t *testing.T) {
 						object.SetOwnerReferences(slices.DeleteFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.Kind == v1beta1.Kind }))
 					})
 				}
-				m.sleep(inTime)
+				m.sleep(10 * time.Second)
 				left := m.server.Get(kind.crs(), machineKey(machine))
 				require.Equal(t, same, left != nil, "M3.5")
 				if same {
@@ -251,6 +253,31 @@ func TestRecreatedCheck(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRecreatedAtItsEnd: a MachineHealthCheck that is created again while the controller ends what it had is
+// a new one, which begins anew, and whose kinds are watched (spec M3.5, M19.1).
+func TestRecreatedAtItsEnd(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		kind, byTemplate := &m.kinds[0], func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &m.references()[0] }
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", byTemplate)
+		m.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(30*time.Second + inTime)
+		before := m.server.Get(kind.crs(), machineKey(machine))
+		require.NotNil(t, before)
+
+		m.server.Delete("user", mhcs, machineKey("east"))
+		m.sleep(time.Millisecond)
+		require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)), "the request to delete it is under way")
+		m.addMHC("east", "a", byTemplate)
+		m.sleep(inTime)
+		after := m.server.Get(kind.crs(), machineKey(machine))
+		require.NotNil(t, after)
+		require.NotEqual(t, before.GetUID(), after.GetUID(), "M3.5: that of the former one is gone")
+		require.Equal(t, v1alpha1.DecidedStepRunning, m.decision("east", machine))
+	})
 }
 
 // TestRemediationObjectInTheWay: a remediation object of somebody else keeps the Machine waiting, and one

@@ -111,6 +111,7 @@ type Controller struct {
 	// machines are the Machines of both APIs, and what else says how they may be treated.
 	// templates and remediations are the kinds that the MachineHealthChecks refer to.
 	machines, templates, remediations *watches.Set
+	wantsMu                           sync.Mutex // See wantKinds.
 
 	active  activity
 	dropped droppedFields

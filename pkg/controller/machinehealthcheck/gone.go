@@ -40,10 +40,7 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 			return time.Time{}, fmt.Errorf("ending the remediations of a MachineHealthCheck that is gone: %w", err)
 		}
 	}
-	c.templates.Want(key.String(), nil)
-	left := c.kindsWithCRs(key.String())
-	c.remediations.Want(key.String(), left)
-	if len(left) > 0 {
+	if left := c.wantKinds(key); len(left) > 0 {
 		c.endUnderway(key, left)
 		c.metrics.forget(key)
 		return recheck, nil // The CRs are about to go, or cannot be read. Both are watched.
@@ -89,23 +86,25 @@ func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealth
 	return nil
 }
 
-// deleteLeftCRs deletes the CRs that a MachineHealthCheck owned when it was there.
+// deleteLeftCRs deletes the CRs that a MachineHealthCheck owned when it was there. From then on, it owns those
+// that have a reference to it: only these have it looked after when they go.
 func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) error {
-	return c.deleteOwnedCRs(ctx, key, func(schema.GroupVersionKind, *object.CR) bool { return false })
+	err := c.deleteOwnedCRs(ctx, key, func(schema.GroupVersionKind, *object.CR) bool { return false })
+	if state, ok := c.states.Load(key); ok && err == nil {
+		state.(*checkState).own.Store(nil)
+	}
+	return err
 }
 
 // deleteOwnedCRs deletes the CRs that a MachineHealthCheck owned at its last sync, or to which they have
 // a reference, but for those that are kept.
 func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName, keep func(schema.GroupVersionKind, *object.CR) bool) error {
-	owned := map[types.UID]bool{}
-	if state, ok := c.states.Load(key); ok {
-		owned = state.(*checkState).own // Garbage collection may have removed the reference since.
-	}
+	owned := c.ownedLast(key)
 	var errs []error
 	for kind, indexer := range c.remediations.Caches() {
 		for _, obj := range indexer.List() {
 			cr := obj.(*object.CR)
-			if cr.Deleting() || (!owned[cr.UID] && !slices.Contains(ownersOf(cr), key)) || keep(kind, cr) {
+			if cr.Deleting() || (!owned.Has(cr.UID) && !slices.Contains(ownersOf(cr), key)) || keep(kind, cr) {
 				continue
 			}
 			mapping, err := c.locate(kind)

@@ -119,7 +119,7 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	}
 	c.Budgets.NodesChanged()
 	c.wantMachines()
-	c.wantKinds(check)
+	c.wantKinds(keyOf(check))
 	c.enqueueNamespace(check.Namespace)
 	c.claimsChanged()
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -22,10 +23,27 @@ import (
 )
 
 // wantKinds has the template of a MachineHealthCheck watched, and its kind of CRs. Kinds of CRs that
-// it wanted before, here or in another process, stay for as long as there are some.
-func (c *Controller) wantKinds(check *v1beta1.MachineHealthCheck) {
-	key := keyOf(check).String()
-	templates, crs := map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupVersionKind][]types.NamespacedName{}
+// it wanted before, here or in another process, stay for as long as there are some, also when it is gone.
+// It returns the kinds of CRs. A handler and a worker may call it at the same time, for one that was deleted
+// and created again: both go by what the cache has, so the last one goes by the latest.
+func (c *Controller) wantKinds(key cache.ObjectName) map[schema.GroupVersionKind][]types.NamespacedName {
+	c.wantsMu.Lock()
+	defer c.wantsMu.Unlock()
+	templates, crs := c.neededKinds(key)
+	maps.Copy(crs, c.kindsWithCRs(key))
+	c.templates.Want(key.String(), templates)
+	c.remediations.Want(key.String(), crs)
+	return crs
+}
+
+// neededKinds returns the kinds that a MachineHealthCheck needs, none if it is gone: that of its template,
+// with the template, and those of its CRs, including those that only status still names.
+func (c *Controller) neededKinds(key cache.ObjectName) (templates, crs map[schema.GroupVersionKind][]types.NamespacedName) {
+	templates, crs = map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupVersionKind][]types.NamespacedName{}
+	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
+	if err != nil {
+		return templates, crs
+	}
 	if criteria := c.criteriaOf(check); criteria.Template != nil {
 		kind := criteria.Template.GroupVersionKind()
 		if criteria.Problem == "" {
@@ -39,21 +57,19 @@ func (c *Controller) wantKinds(check *v1beta1.MachineHealthCheck) {
 	for _, listed := range check.Status.RemediationKinds { // Another process may have left some.
 		crs[schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind)] = nil
 	}
-	maps.Copy(crs, c.kindsWithCRs(key))
-	c.templates.Want(key, templates)
-	c.remediations.Want(key, crs)
+	return templates, crs
 }
 
 // kindsWithCRs returns the kinds of CRs that a MachineHealthCheck has wanted so far and of which it has
 // some, or may have some as they cannot be read. They are watched as long as there are any, also if the
 // MachineHealthCheck is gone: nothing else may begin for their Machines (spec M7.4).
-func (c *Controller) kindsWithCRs(key string) map[schema.GroupVersionKind][]types.NamespacedName {
-	kinds := map[schema.GroupVersionKind][]types.NamespacedName{}
-	for kind := range c.remediations.Wanted(key) {
+func (c *Controller) kindsWithCRs(key cache.ObjectName) map[schema.GroupVersionKind][]types.NamespacedName {
+	kinds, owned := map[schema.GroupVersionKind][]types.NamespacedName{}, c.ownedLast(key)
+	for kind := range c.remediations.Wanted(key.String()) {
 		indexer, err := c.remediations.Cache(kind)
 		if err == nil {
-			own, _ := indexer.IndexKeys(crsByOwner, key) // The index exists: crIndexers has it.
-			if len(own) == 0 {
+			own, _ := indexer.IndexKeys(crsByOwner, key.String()) // The index exists: crIndexers has it.
+			if len(own) == 0 && !hasAny(indexer, owned) {
 				continue
 			}
 		} else if isNoMatch(err) {
@@ -62,6 +78,11 @@ func (c *Controller) kindsWithCRs(key string) map[schema.GroupVersionKind][]type
 		kinds[kind] = nil
 	}
 	return kinds
+}
+
+// hasAny reports whether a cache has one of these CRs.
+func hasAny(indexer cache.Indexer, crs sets.Set[types.UID]) bool {
+	return len(crs) > 0 && slices.ContainsFunc(indexer.List(), func(obj any) bool { return crs.Has(obj.(*object.CR).UID) })
 }
 
 // remediationKind returns the kind of the CRs of a template.

@@ -43,7 +43,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	}
 	s.state.history, s.state.machines = remediations, s.machines
 	c.setUnderway(keyOf(s.check), remediations, s.machines, s.targets)
-	s.state.own = ownCRs(results)
+	s.state.own.Store(new(ownCRs(results)))
 	changes := s.policy.Events(results, before, entries)
 	if s.policy.Unavailable != nil {
 		changes = append(changes, s.policy.Unavailable.Events(&s.check.Status)...)
@@ -127,14 +127,14 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 }
 
 // ownCRs returns the CRs that there are, or were created just now.
-func ownCRs(results []machinehealth.Result) map[types.UID]bool {
-	own := map[types.UID]bool{}
+func ownCRs(results []machinehealth.Result) sets.Set[types.UID] {
+	own := sets.New[types.UID]()
 	for _, result := range results {
 		for _, cr := range result.Plan.Target.Own {
-			own[cr.UID] = true
+			own.Insert(cr.UID)
 		}
 		if cr := result.Outcome.NewCR(); cr != nil {
-			own[cr.UID] = true
+			own.Insert(cr.UID)
 		}
 	}
 	return own

@@ -6,6 +6,7 @@ package machinehealthcheck
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -37,8 +38,8 @@ type checkState struct {
 	unsure bool
 	// allowed is whether the threshold allowed remediations at the last sync, nil before the first one.
 	allowed *bool
-	// own are the CRs of the last sync.
-	own map[types.UID]bool
+	// own are the CRs of the last sync. Handlers read it, too.
+	own atomic.Pointer[sets.Set[types.UID]]
 	// machines are those of the last sync, by name, nil before the first one.
 	machines map[string]*machinehealth.Machine
 	// notHealthy are the names of the targets that were judged unhealthy, or soon, at the last sync.
@@ -64,6 +65,17 @@ func (c *Controller) stateOf(check *v1beta1.MachineHealthCheck) *checkState {
 	}
 	c.states.Store(keyOf(check), state)
 	return state
+}
+
+// ownedLast returns the CRs that a MachineHealthCheck had at the last sync of this process. Garbage collection
+// may have removed their references to it since.
+func (c *Controller) ownedLast(key cache.ObjectName) sets.Set[types.UID] {
+	if state, ok := c.states.Load(key); ok {
+		if own := state.(*checkState).own.Load(); own != nil {
+			return *own
+		}
+	}
+	return nil
 }
 
 // pruneRequests forgets the requests to delete Machines and CRs that the caches show.
