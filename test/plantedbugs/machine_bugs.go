@@ -129,7 +129,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a remediation object without a reference to its former MachineHealthCheck is left", rule: "M3.5", file: inMachineController + "remediations.go", unit: "test/simulation", run: "TestRecreatedCheck",
-		old: "len(own) == 0 && !hasAny(indexer, owned)", new: "len(own) == 0",
+		old: "return len(crs) > 0 && slices", new: "return false && slices",
 	},
 	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
