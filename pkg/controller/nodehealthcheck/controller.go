@@ -123,7 +123,8 @@ type Controller struct {
 	platform     *watches.Set
 	platformSeen platformSeen
 
-	slot controlPlaneSlot
+	slot        controlPlaneSlot
+	slotKindsMu sync.Mutex // See keepSlotKinds.
 	// crowded counts the syncs with more nodes than they can act on at the same time.
 	crowded atomic.Int32
 

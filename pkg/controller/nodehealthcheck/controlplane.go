@@ -230,8 +230,11 @@ func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupVersion
 const slotOwner = "/control-plane"
 
 // keepSlotKinds has the kinds watched whose CRs may take the slot. It is called
-// before a NodeHealthCheck drops kinds, and when such a CR is gone.
+// before a NodeHealthCheck drops kinds, and when such a CR is gone. These are events of
+// several caches, so it may be called at the same time: the last one goes by the latest.
 func (c *Controller) keepSlotKinds() {
+	c.slotKindsMu.Lock()
+	defer c.slotKindsMu.Unlock()
 	kept := map[schema.GroupVersionKind][]types.NamespacedName{}
 	for kind := range c.remediations.Wanted(slotOwner) {
 		if _, err := c.remediations.Cache(kind); err != nil && !isNoMatch(err) {
