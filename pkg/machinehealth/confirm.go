@@ -16,8 +16,8 @@ func (p *Plan) Confirm(live *Target) v1alpha1.DecisionReason {
 	switch {
 	case machine.UID != planned.Machine.UID, live.Unselected, live.ControlPlane != planned.ControlPlane, live.Verdict.State != Unhealthy:
 		return v1alpha1.DecidedRecovering
-	case live.NodeUID != "" && live.NodeUID != planned.NodeUID:
-		return v1alpha1.DecidedRecovering // The plan was made without this Node: it has no lease of it (spec M10.3).
+	case machine.Node != planned.Machine.Node, live.NodeUID != "" && live.NodeUID != planned.NodeUID:
+		return v1alpha1.DecidedRecovering // The plan was not made for this Node: it has no lease of it (spec M10.3).
 	case BackOffConcerns(live.Verdict.Trigger) != BackOffConcerns(planned.Verdict.Trigger):
 		return v1alpha1.DecidedRecovering // It is unhealthy for another reason, for which the plan would be another one.
 	case live.Obstacles.MachinePaused:

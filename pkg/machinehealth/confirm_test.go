@@ -15,6 +15,7 @@ import (
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	another := func(m *Machine) { m.UID = "another" }
+	moved := func(m *Machine) { m.Node = "another" }
 	replaced := func(t *Target) { t.NodeUID = "another" }
 	nodeless := func(t *Target) { t.NodeUID = "" }
 	controlPlane := func(t *Target) { t.ControlPlane = true }
@@ -33,6 +34,7 @@ func TestConfirm(t *testing.T) {
 		"M13.1 and was not planned as one":            {deletion, target(machine("m"), controlPlane), target(machine("m")), v1alpha1.DecidedRecovering},
 		"M10.3 the plan was made without its Node":    {deletion, target(machine("m"), nodeless), target(machine("m")), v1alpha1.DecidedRecovering},
 		"M10.3 or with another one":                   {deletion, target(machine("m")), target(machine("m"), replaced), v1alpha1.DecidedRecovering},
+		"M10.3 the Machine names another Node":        {deletion, target(machine("m")), target(machine("m", moved), nodeless), v1alpha1.DecidedRecovering},
 		"M10.3 its Node has gone meanwhile":           {deletion, target(machine("m")), target(machine("m"), nodeless), ""},
 		"M14.1 another reason, which is not slowed":   {deletion, target(machine("m"), because(v1beta1.TriggerMachineFailed)), target(machine("m")), v1alpha1.DecidedRecovering},
 		"M14.1 another reason, which is":              {deletion, target(machine("m")), target(machine("m"), because(v1beta1.TriggerMachineFailed)), v1alpha1.DecidedRecovering},

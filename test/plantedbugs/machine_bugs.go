@@ -132,6 +132,10 @@ var machineBugs = []bug{
 		old: "return len(crs) > 0 && slices", new: "return false && slices",
 	},
 	{
+		name: "a Machine that names another Node by now is remediated", rule: "M10.3", file: inMachines + "confirm.go", unit: "pkg/machinehealth", run: "TestConfirm",
+		old: "	case machine.Node != planned.Machine.Node, live.NodeUID", new: "	case live.NodeUID",
+	},
+	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
 		old: "	case machine.Has(v1beta1.AnnotationExternalRemediation):\n		return name", new: "	case false:\n		return name",
 	},
