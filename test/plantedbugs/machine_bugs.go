@@ -136,6 +136,10 @@ var machineBugs = []bug{
 		old: "	case machine.Node != planned.Machine.Node, live.NodeUID", new: "	case live.NodeUID",
 	},
 	{
+		name: "a control plane Machine is deleted though its Node is Ready again", rule: "M13.2", file: inMachineController + "act.go", unit: "test/simulation", run: "TestMachineReadyUnseen",
+		old: "node != nil && !c.nodeHealthChecks.QuorumWithout(node)", new: "node != nil && false",
+	},
+	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
 		old: "	case machine.Has(v1beta1.AnnotationExternalRemediation):\n		return name", new: "	case false:\n		return name",
 	},

@@ -170,7 +170,11 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	if node != nil {
 		target.NodeUID, target.Obstacles.Excluded = node.UID, target.Obstacles.Excluded || excluded(node)
 	}
-	return execute.Confirmation{Refusal: plan.Confirm(&target), MachineVersion: machine.ResourceVersion}, nil
+	refusal := plan.Confirm(&target)
+	if refusal == "" && target.ControlPlane && node != nil && !c.nodeHealthChecks.QuorumWithout(node) {
+		refusal = v1alpha1.DecidedEtcdQuorum // For the cache it was not Ready.
+	}
+	return execute.Confirmation{Refusal: refusal, MachineVersion: machine.ResourceVersion}, nil
 }
 
 // liveNode reads the Node of a Machine live.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilwait "k8s.io/apimachinery/pkg/util/wait"
@@ -55,6 +56,9 @@ type NodeHealthChecks interface {
 	// AcquireControlPlane reserves the slot under a name, and returns why not, or what gives it back.
 	// The node is that of the Machine, empty if it has none.
 	AcquireControlPlane(ctx context.Context, name, node string) (v1alpha1.DecisionReason, func(unknown bool))
+	// QuorumWithout reports whether etcd can do without the member on a control plane Node, as the Node was
+	// read live, where Nodes decide about that (spec 12.5).
+	QuorumWithout(live *corev1.Node) bool
 	// HasSynced reports whether its caches are filled.
 	HasSynced() bool
 	// ControlPlaneTaken returns the nodes whose remediation objects take the slot, and false if

@@ -298,6 +298,14 @@ func (c *Controller) quorumWithout(ctx context.Context, name string) (bool, erro
 	return c.makeQuorumWithout(name, node), nil
 }
 
+// QuorumWithout reports whether the other control plane nodes make a quorum without a Node, as it was
+// read live: the cache may not show yet that it is Ready again (spec 12.5). Where OpenShift's API is
+// served, disruption budgets decide, and it is always true. It may be called from any goroutine.
+func (c *Controller) QuorumWithout(live *corev1.Node) bool {
+	_, err := c.platform.Mapping(remediation.ClusterVersionKind)
+	return !isNoMatch(err) || c.makeQuorumWithout(live.Name, live)
+}
+
 // makeQuorumWithout reports whether the other control plane nodes make a quorum, given what was seen of
 // the Node, nil for nothing.
 func (c *Controller) makeQuorumWithout(name string, node *corev1.Node) bool {

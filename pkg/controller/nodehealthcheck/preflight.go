@@ -93,7 +93,7 @@ func (p *preflight) controlPlaneRefusal(planned *remediation.Node, live *corev1.
 	if !planned.ControlPlane {
 		return v1alpha1.DecidedControlPlaneBusy
 	}
-	if _, err := p.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) && !p.makeQuorumWithout(live.Name, live) {
+	if !p.QuorumWithout(live) {
 		return v1alpha1.DecidedEtcdQuorum
 	}
 	return ""
