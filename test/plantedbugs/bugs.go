@@ -191,8 +191,8 @@ var bugs = []bug{
 		old: "*metav1.NewPreconditionDeleteOptions(string(cr.UID))", new: "metav1.DeleteOptions{}",
 	},
 	{
-		name: "a control plane node that is Ready by a live read alone needs no quorum", rule: "12.5", file: inController + "preflight.go", unit: "test/simulation", run: "TestReadyUnseen",
-		old: "isNoMatch(err) && !p.makeQuorumWithout(live.Name, live)", new: "isNoMatch(err) && !p.makeQuorumWithout(live.Name, p.nodes.Get(live.Name))",
+		name: "a control plane node that is Ready by a live read alone needs no quorum", rule: "12.5", file: inController + "controlplane.go", unit: "test/simulation", run: "TestReadyUnseen",
+		old: "!isNoMatch(err) || c.makeQuorumWithout(live.Name, live)", new: "!isNoMatch(err) || c.makeQuorumWithout(live.Name, c.nodes.Get(live.Name))",
 	},
 	// Reports.
 	{
