@@ -147,6 +147,13 @@ func (c *cluster) disturb(what string, until time.Duration) {
 	}
 }
 
+// count records that something has happened that is to be simulated.
+func (c *cluster) count(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.happened[what]++
+}
+
 // quietSince is when the controller has recovered from all that went wrong.
 func (c *cluster) quietSince() time.Time {
 	c.mu.Lock()

@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"encoding/json"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -171,7 +172,8 @@ func (m *machineAPI) breakMHC(mhc *v1beta1.MachineHealthCheck) {
 	}
 }
 
-// deleteMHC deletes a MachineHealthCheck. Something may hold it for a while.
+// deleteMHC deletes a MachineHealthCheck. Something may hold it for a while, or it is created again, also while
+// the controller ends what it had.
 func (m *machineAPI) deleteMHC(name string) {
 	setFinalizers := func(finalizers ...string) {
 		m.server.Modify("user", mhcs, machineKey(name), func(object *unstructured.Unstructured) { object.SetFinalizers(finalizers) })
@@ -186,4 +188,12 @@ func (m *machineAPI) deleteMHC(name string) {
 	}
 	m.log("MachineHealthCheck %s is deleted", name)
 	m.server.Delete("user", mhcs, machineKey(name))
+	if m.chance(50) {
+		m.collectGarbage()
+	}
+	if m.chance(70) {
+		m.sleep(oneOf(m.cluster, 0, time.Millisecond, 5*time.Millisecond, time.Second))
+		m.createMHC(name)
+		m.count("MachineHealthCheck created again")
+	}
 }
