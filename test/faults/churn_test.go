@@ -91,5 +91,6 @@ func (e *environment) holdingsOf(process *localkube.Process) holdings {
 	usage, err := meter.UsageOf(process.Pid())
 	require.NoError(e.t, err)
 	now.rss = usage.RSS
+	require.Positive(e.t, min(now.goroutines, now.live, float64(now.rss)), "everything is measured")
 	return now
 }

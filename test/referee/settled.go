@@ -14,12 +14,12 @@ import (
 )
 
 // Settled waits until all is as it has to be when nothing is in the way any more. It gives up
-// when for so long nothing more has settled, and returns what is not so. The controller
+// when nothing more has settled for the time of timeout, and returns what is not so. The controller
 // writes events at a limited rate: those of many nodes follow for minutes, but they do
 // follow. Faults must be off.
-func (r *Referee) Settled(ctx context.Context, patience time.Duration) []rules.Violation {
+func (r *Referee) Settled(ctx context.Context, timeout time.Duration) []rules.Violation {
 	begin := time.Now()
-	deadline, least, awaited := begin.Add(patience), math.MaxInt, ""
+	deadline, fewest, awaited := begin.Add(timeout), math.MaxInt, ""
 	var left []rules.Violation
 	for {
 		unsettled, err := r.judgeUntil(ctx, deadline)
@@ -31,8 +31,8 @@ func (r *Referee) Settled(ctx context.Context, patience time.Duration) []rules.V
 		case left == nil || time.Now().Before(deadline):
 			left = []rules.Violation{{Rule: "referee", Text: err.Error()}}
 		}
-		if err == nil && len(left) < least {
-			least, deadline = len(left), time.Now().Add(patience)
+		if err == nil && len(left) < fewest {
+			fewest, deadline = len(left), time.Now().Add(timeout)
 		}
 		if first := left[0]; first.Rule+first.Node+first.NHC != awaited {
 			awaited = first.Rule + first.Node + first.NHC

@@ -314,7 +314,7 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 		switch {
 		case last != nil:
 			cr.Process = last.Process
-			cr.follow(last)
+			cr.inheritChecks(last)
 		case by != nil:
 			cr.Process = by.UserAgent
 		}

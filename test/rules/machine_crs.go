@@ -70,8 +70,8 @@ func (m *MHC) leaves(cr *CR) bool {
 	return cr.Created.Before(m.CreationTimestamp.Time) && !goesOn
 }
 
-// follow takes over from the version before whose CR it was, if it does not say so any more.
-func (c *CR) follow(last *CR) {
+// inheritChecks takes over from the version before whose CR it was, if it does not say so any more.
+func (c *CR) inheritChecks(last *CR) {
 	if former := last.everChecks(); len(c.Checks) == 0 && len(former) > 0 {
 		c.FormerChecks, c.Machine = former, last.Machine
 	}

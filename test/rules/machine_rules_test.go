@@ -219,13 +219,13 @@ func TestCRsOfAFormerCheck(t *testing.T) {
 func TestFormerChecks(t *testing.T) {
 	t.Parallel()
 	last, cr := &CR{Checks: []string{"ns/east"}, Machine: "ns/m"}, &CR{}
-	cr.follow(last)
+	cr.inheritChecks(last)
 	require.Equal(t, &CR{FormerChecks: []string{"ns/east"}, Machine: "ns/m"}, cr)
 	next := &CR{}
-	next.follow(cr)
+	next.inheritChecks(cr)
 	require.Equal(t, []string{"ns/east"}, next.everChecks(), "M3.5")
 	adopted := &CR{Checks: []string{"ns/west"}, Machine: "ns/m"}
-	adopted.follow(cr)
+	adopted.inheritChecks(cr)
 	require.Equal(t, []string{"ns/west"}, adopted.everChecks(), "M12.4")
 }
 

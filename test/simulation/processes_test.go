@@ -72,11 +72,11 @@ func (c *cluster) handOver() {
 		return // It dies at one of its next requests.
 	case 1:
 		leader.die(c.ctx)
-		c.happened["death between requests"]++
+		c.count("death between requests")
 	default:
 		leader.stop()
 		leader.client.Kill()
-		c.happened["graceful stop"]++
+		c.count("graceful stop")
 	}
 	c.replicas = slices.DeleteFunc(c.replicas, func(r *replica) bool { return r == leader })
 	c.log("%s is gone", leader.name)

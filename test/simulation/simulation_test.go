@@ -106,8 +106,8 @@ func (c *cluster) reportBroken() {
 	switch r := recover().(type) {
 	case nil:
 	case broken:
-		c.t.Errorf("seed %d, at %s: %d rules are broken\nagain: go test ./test/simulation -simulation.first=%d -simulation.seeds=1 -simulation.verbose\n%s",
-			c.seed, clockOf(time.Now()), len(r), c.seed, tell(r))
+		c.t.Errorf("seed %d, at %s: %d rules are broken\nagain: go test ./test/simulation -cpu %d -simulation.first=%d -simulation.seeds=1 -simulation.verbose\n%s",
+			c.seed, clockOf(time.Now()), len(r), runtime.GOMAXPROCS(0), c.seed, tell(r))
 	default:
 		c.t.Errorf("seed %d: panic: %v\n%s", c.seed, r, debug.Stack())
 	}

@@ -86,8 +86,8 @@ func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealth
 	return nil
 }
 
-// deleteLeftCRs deletes the CRs that a MachineHealthCheck owned when it was there. From then on, it owns those
-// that have a reference to it: only these have it looked after when they go.
+// deleteLeftCRs deletes the CRs that a MachineHealthCheck owned when it was there. From then on, only
+// those that refer to it count as its own: the end of another one would not wake it.
 func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) error {
 	err := c.deleteOwnedCRs(ctx, key, func(schema.GroupVersionKind, *object.CR) bool { return false })
 	if state, ok := c.states.Load(key); ok && err == nil {

@@ -38,7 +38,7 @@ type checkState struct {
 	unsure bool
 	// allowed is whether the threshold allowed remediations at the last sync, nil before the first one.
 	allowed *bool
-	// own are the CRs of the last sync. Handlers read it, too.
+	// own are the CRs of the last sync. Handlers read them, too, so the set is replaced, never changed.
 	own atomic.Pointer[sets.Set[types.UID]]
 	// machines are those of the last sync, by name, nil before the first one.
 	machines map[string]*machinehealth.Machine

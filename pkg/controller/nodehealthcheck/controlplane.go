@@ -268,7 +268,7 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 		return true, nil
 	}
 	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
-		return c.quorumWithout(ctx, node)
+		return c.etcdAllowsByNodes(ctx, node)
 	}
 	budgets, err := c.kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -281,10 +281,10 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 	return remediation.EtcdAllows(budgets.Items, pods.Items, node), nil
 }
 
-// quorumWithout reports whether the other control plane nodes make a quorum (spec 12.5). A Node that
+// etcdAllowsByNodes reports whether the other control plane nodes make a quorum (spec 12.5). A Node that
 // the cache does not have is looked for live: only one that exists may be Ready. One without the label,
 // which a control plane Machine may name, counts as member, too.
-func (c *Controller) quorumWithout(ctx context.Context, name string) (bool, error) {
+func (c *Controller) etcdAllowsByNodes(ctx context.Context, name string) (bool, error) {
 	node := c.nodes.Get(name)
 	if node == nil {
 		_, err := c.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})

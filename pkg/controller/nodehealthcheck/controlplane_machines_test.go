@@ -41,12 +41,12 @@ func TestEtcdAllowsMachines(t *testing.T) {
 		"P5 a Node that the cache does not have":          {node: "unseen"},
 		"12.5 one without the label counts as member":     {node: "unlabelled", want: true},
 	} {
-		allowed, err := c.quorumWithout(t.Context(), tc.node)
+		allowed, err := c.etcdAllowsByNodes(t.Context(), tc.node)
 		require.NoError(t, err, name)
 		require.Equal(t, tc.want, allowed, name)
 	}
 	require.NoError(t, nodes.Delete(member("cp-1")))
-	allowed, err := c.quorumWithout(t.Context(), "unlabelled")
+	allowed, err := c.etcdAllowsByNodes(t.Context(), "unlabelled")
 	require.NoError(t, err)
 	require.False(t, allowed, "12.5: of two members each is needed")
 	allowed, err = c.etcdAllows(t.Context(), "")
@@ -56,7 +56,7 @@ func TestEtcdAllowsMachines(t *testing.T) {
 	kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewServiceUnavailable("later")
 	})
-	allowed, err = c.quorumWithout(t.Context(), "gone")
+	allowed, err = c.etcdAllowsByNodes(t.Context(), "gone")
 	require.Error(t, err, "P5: no answer is not an answer")
 	require.False(t, allowed)
 }

@@ -118,8 +118,9 @@ func TestEverySyncIsMeasured(t *testing.T) {
 		c, registry := newTestController(t, clock.RealClock{})
 		s := &story{registry: registry}
 		require.NoError(t, c.nhcStore.Add(testCheck()))
+		synctest.Wait()
 		_, err := c.sync(t.Context(), "workers")
-		require.Error(t, err, "the index of nodes has not been given it")
+		require.ErrorIs(t, err, errIndexBehind)
 		require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, "nhc_sync_duration_seconds"), "20.3")
 		require.NoError(t, c.nhcStore.Delete(testCheck()))
 		_, err = c.sync(t.Context(), "workers")
