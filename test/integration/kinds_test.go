@@ -338,14 +338,11 @@ func TestNoHotLoop(t *testing.T) {
 		requests := func() []localkube.Request {
 			return s.groupRequests(func(r localkube.Request) bool { return r.Time.After(begin) })
 		}
-		s.eventually("a long time without a look: "+name, func() bool {
+		// Not until a time without a look: each kind has its own interval, and a busy machine
+		// may set them against each other.
+		s.eventually("looks for more than two intervals: "+name, func() bool {
 			all := requests()
-			for i := 1; i < len(all); i++ {
-				if all[i].Time.Sub(all[i-1].Time) > 10*time.Second {
-					return true
-				}
-			}
-			return false
+			return len(all) > 0 && all[len(all)-1].Time.Sub(begin) > 2*15*time.Second
 		})
 		all := requests()
 		elapsed := all[len(all)-1].Time.Sub(begin)
