@@ -32,6 +32,7 @@ func TestMachines(t *testing.T) {
 			"M14 back-off":         testMachineBackOff,
 			"M11 annotations":      testMachineStrategies,
 			"M12 template":         testMachineTemplate,
+			"M12.4 left":           testMachineRemediationLeft,
 			"M5.3 Cluster API":     testMachinesOfClusterAPI,
 			"M4.4 paused Clusters": func(t *testing.T, c *cluster) { testClusterPaused(t, c, ofClusterAPI) },
 			"M15 NodeHealthChecks": testMachinesAndNodes,

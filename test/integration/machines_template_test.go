@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // fromTemplate has Machines remediated by objects of the demo remediator.
@@ -20,6 +22,19 @@ func fromTemplate(check *v1beta1.MachineHealthCheck) {
 	check.Spec.RemediationTemplate = &corev1.ObjectReference{
 		APIVersion: powerCycle.templates.GroupVersion().String(), Kind: powerCycle.templateName(), Name: "reboot", Namespace: "ignored",
 	}
+}
+
+// createTemplate creates the template that fromTemplate names.
+func (s *machineScenario) createTemplate() {
+	s.t.Helper()
+	template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"copied": "yes", "app.kubernetes.io/part-of": "ours-wins"}},
+		"spec":     map[string]any{"offSeconds": int64(1)},
+	}}}}
+	template.SetGroupVersionKind(powerCycle.templates.GroupVersion().WithKind(powerCycle.templateName()))
+	template.SetName("reboot")
+	_, err := s.dynamic.Resource(powerCycle.templates).Namespace(s.name).Create(s.t.Context(), template, metav1.CreateOptions{})
+	require.NoError(s.t, err)
 }
 
 // remediation returns the remediation object of a Machine, nil if there is none.
@@ -46,14 +61,7 @@ func testMachineTemplate(t *testing.T, c *cluster) {
 	s.eventually("the condition says so", func() bool {
 		return hasMachineCondition(s.status(), "ExternalRemediationTemplateAvailable", corev1.ConditionFalse)
 	})
-	template := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{
-		"metadata": map[string]any{"labels": map[string]any{"copied": "yes", "app.kubernetes.io/part-of": "ours-wins"}},
-		"spec":     map[string]any{"offSeconds": int64(1)},
-	}}}}
-	template.SetGroupVersionKind(powerCycle.templates.GroupVersion().WithKind(powerCycle.templateName()))
-	template.SetName("reboot")
-	_, err := c.dynamic.Resource(powerCycle.templates).Namespace(s.name).Create(t.Context(), template, metav1.CreateOptions{})
-	require.NoError(t, err)
+	s.createTemplate()
 
 	s.eventuallyDecided("a", "StepRunning")
 	cr := s.remediation("a")
@@ -92,4 +100,77 @@ func testMachineTemplate(t *testing.T, c *cluster) {
 	require.NotNil(t, s.remediation("b"))
 	require.NoError(t, s.mhcs().Delete(t.Context(), s.name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}))
 	s.eventually("the remediation object goes with its MachineHealthCheck", func() bool { return s.remediation("b") == nil })
+}
+
+// testMachineRemediationLeft: remediation objects that refer to no health check go on. Of several
+// MachineHealthChecks with their template, one ends them: that which selects the Machine, or holds the lease of
+// its Node (spec M12.4).
+func testMachineRemediationLeft(t *testing.T, c *cluster) {
+	s := newMachineScenario(t, c, openShiftMachine)
+	s.createTemplate()
+	left := map[string]*unstructured.Unstructured{}
+	for name, role := range map[string]string{"selected": "worker", "neither": "none"} {
+		machine := s.createMachine(name, machineLabelled(map[string]string{"role": role}))
+		s.join(name)
+		s.setReady(name, corev1.ConditionUnknown)
+		left[name] = s.createRemediationLeft(machine)
+	}
+	s.createMachine("leased")
+	s.join("leased")
+
+	// To the other MachineHealthCheck a Node that is not ready is healthy. It comes first.
+	s.createCheck(fromTemplate, func(check *v1beta1.MachineHealthCheck) {
+		check.Name = "infra"
+		check.Spec.Selector.MatchLabels = map[string]string{"role": "infra"}
+		check.Spec.UnhealthyConditions = []v1beta1.UnhealthyCondition{{Type: "DiskFailure", Status: corev1.ConditionTrue, Timeout: "0s"}}
+	})
+	s.createCheck(fromTemplate)
+	s.eventuallyDecided("selected", "StepRunning")
+	s.setReady("leased", corev1.ConditionUnknown)
+	s.eventuallyDecided("leased", "StepRunning")
+	s.patchMachine("leased", map[string]any{"labels": map[string]any{"role": "none"}})
+	s.eventuallyCounts(1, 0)
+	left["leased"] = s.leave(s.remediation("leased"), s.machine("leased"))
+
+	require.NoError(t, s.mhcs().Delete(t.Context(), "infra", metav1.DeleteOptions{}), "its end ends nothing, either")
+	s.setReady("neither", corev1.ConditionTrue)
+	for _, name := range []string{"selected", "leased"} {
+		s.setReady(name, corev1.ConditionTrue)
+		s.eventually("the remediation object of "+name+" is gone", func() bool { return s.remediation(name) == nil })
+	}
+	require.Equal(t, left["neither"].GetUID(), s.remediation("neither").GetUID())
+	for name, cr := range left {
+		deletions := s.audited(t, func(r localkube.Request) bool {
+			return r.User == deploy.User && r.Verb == "delete" && r.Resource == powerCycle.remediations.Resource && r.Namespace == s.name && r.Name == name
+		})
+		require.LessOrEqual(t, len(deletions), 1, "%s: %s is deleted once, and none is created after it", name, cr.GetUID())
+	}
+}
+
+// leave has a remediation object refer to its Machine only, as garbage collection does if its MachineHealthCheck
+// is deleted and created again.
+func (s *machineScenario) leave(cr, machine *unstructured.Unstructured) *unstructured.Unstructured {
+	s.t.Helper()
+	cr.SetOwnerReferences([]metav1.OwnerReference{referenceTo(machine)})
+	left, err := s.dynamic.Resource(powerCycle.remediations).Namespace(s.name).Update(s.t.Context(), cr, metav1.UpdateOptions{})
+	require.NoError(s.t, err)
+	return left
+}
+
+func referenceTo(machine *unstructured.Unstructured) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: machine.GetAPIVersion(), Kind: machine.GetKind(), Name: machine.GetName(), UID: machine.GetUID()}
+}
+
+// createRemediationLeft creates a remediation object as OpenShift's controller does: it refers to the
+// Machine only.
+func (s *machineScenario) createRemediationLeft(machine *unstructured.Unstructured) *unstructured.Unstructured {
+	s.t.Helper()
+	cr := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"offSeconds": int64(1)}}}
+	cr.SetGroupVersionKind(powerCycle.remediations.GroupVersion().WithKind(powerCycle.name))
+	cr.SetName(machine.GetName())
+	cr.SetAnnotations(map[string]string{"machine.openshift.io/cloned-from-name": "reboot"})
+	cr.SetOwnerReferences([]metav1.OwnerReference{referenceTo(machine)})
+	created, err := s.dynamic.Resource(powerCycle.remediations).Namespace(s.name).Create(s.t.Context(), cr, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	return created
 }

@@ -140,6 +140,10 @@ var machineBugs = []bug{
 		old: "node != nil && !c.nodeHealthChecks.QuorumWithout(node)", new: "node != nil && false",
 	},
 	{
+		name: "a MachineHealthCheck ends what another controller has begun for a Machine that it does not select", rule: "M12.4", file: inMachines + "adopter.go", unit: "pkg/machinehealth", run: "TestAdopter",
+		old: "case candidate.Selects && (", new: "case (",
+	},
+	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
 		old: "	case machine.Has(v1beta1.AnnotationExternalRemediation):\n		return name", new: "	case false:\n		return name",
 	},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -18,6 +19,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -151,8 +153,8 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 			if cr.Namespace != s.check.Namespace {
 				continue
 			}
-			of := crs[cr.Name]
-			if cr.OwnedForMachine(s.policy.Owner, targetOf(s.machines[cr.Name], cr.Name), template) {
+			of, machine := crs[cr.Name], s.machines[cr.Name]
+			if cr.OwnedForMachine(s.policy.Owner, targetOf(machine, cr.Name), template) && (cr.OwnedBy(s.policy.Owner) || c.adopts(s, machine)) {
 				of.own, used = append(of.own, cr), true
 			} else if kind == needed {
 				of.foreign = cr
@@ -167,6 +169,27 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 		slices.SortFunc(of.own, func(a, b *object.CR) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	}
 	return crs, nil
+}
+
+// adopts reports whether a MachineHealthCheck goes on with what another controller has begun for a Machine
+// from its template. Others may have that template, too.
+func (c *Controller) adopts(s *snapshot, machine *machinehealth.Machine) bool {
+	holder := remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node)))
+	candidate := func(check *v1beta1.MachineHealthCheck, criteria *machinehealth.Criteria) machinehealth.Candidate {
+		return machinehealth.Candidate{Name: check.Name, HoldsLease: holder == ownerOf(check).LeaseHolder(), Selects: criteria.Selects(machine)}
+	}
+	candidates := []machinehealth.Candidate{candidate(s.check, s.policy.Criteria)}
+	for _, other := range c.othersOf(s) {
+		if other.criteria.API == s.policy.Criteria.API && sameTemplate(other.criteria.Template, s.policy.Criteria.Template) {
+			candidates = append(candidates, candidate(other.check, other.criteria))
+		}
+	}
+	return machinehealth.Adopter(candidates) == s.check.Name
+}
+
+// sameTemplate reports whether two references, of which the first may be nil, name the same template of a namespace.
+func sameTemplate(a, b *corev1.ObjectReference) bool {
+	return a != nil && a.GroupVersionKind() == b.GroupVersionKind() && a.Name == b.Name
 }
 
 // lists reports whether the status of a MachineHealthCheck lists a kind of CRs.

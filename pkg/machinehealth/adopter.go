@@ -1,0 +1,27 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+// Candidate is a MachineHealthCheck that has the template of a CR.
+type Candidate struct {
+	Name string
+	// HoldsLease means that it holds the lease of the Node of the Machine, and Selects that it selects
+	// the Machine.
+	HoldsLease, Selects bool
+}
+
+// Adopter returns the name of the candidate that goes on with a CR of a Machine which refers to no health check:
+// the one that holds the lease, else the first by name of those that select the Machine. The others cannot tell
+// when it is healthy: without any of these the CR stays until the Machine is gone (spec M12.4).
+func Adopter(candidates []Candidate) (name string) {
+	for _, candidate := range candidates {
+		switch {
+		case candidate.HoldsLease:
+			return candidate.Name
+		case candidate.Selects && (name == "" || candidate.Name < name):
+			name = candidate.Name
+		}
+	}
+	return name
+}
