@@ -144,6 +144,10 @@ var machineBugs = []bug{
 		old: "case candidate.Selects && (", new: "case (",
 	},
 	{
+		name: "the slot is kept for a MachineHealthCheck that is gone while remediation objects are left", rule: "M13.4", file: inMachineController + "gone.go", unit: "test/simulation", run: "TestSlotAwaitsReplacement",
+		old: "	c.setAwaited(key, nil, nil) ", new: "	",
+	},
+	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
 		old: "	case machine.Has(v1beta1.AnnotationExternalRemediation):\n		return name", new: "	case false:\n		return name",
 	},

@@ -119,6 +119,18 @@ func TestSlotAwaitsReplacement(t *testing.T) {
 			m.sleep(time.Minute)
 			m.server.Delete("user", mhcs, machineKey("east"))
 		},
+		"its MachineHealthCheck is gone, but for a remediation object": func(t *testing.T, m *machineAPI, _ *machineSet, _ string) {
+			t.Helper()
+			worker, kind := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0"), &m.kinds[0]
+			m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &m.references()[0] })
+			m.addMHC("north", "a", asItIs)
+			m.setReady("worker-0", corev1.ConditionUnknown)
+			m.sleep(30*time.Second + inTime)
+			m.server.Modify("remediator", kind.crs(), machineKey(worker), func(object *unstructured.Unstructured) { object.SetFinalizers([]string{"example.com/busy"}) })
+			m.server.Delete("user", mhcs, machineKey("east"))
+			m.sleep(inTime)
+			require.NotNil(t, m.server.Get(kind.crs(), machineKey(worker)).GetDeletionTimestamp())
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
