@@ -4,6 +4,9 @@
 package rules
 
 import (
+	"maps"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -65,9 +68,50 @@ func (j *Judge) noOtherOwn(w window, created *CR) finding {
 // leaves reports whether a CR is one of a former MachineHealthCheck of this name that this one does not go
 // on with (spec M3.5).
 func (m *MHC) leaves(cr *CR) bool {
+	return cr.Created.Before(m.CreationTimestamp.Time) && !m.hasTemplateOf(cr)
+}
+
+// hasTemplateOf reports whether a CR was made from the template of the MachineHealthCheck.
+func (m *MHC) hasTemplateOf(cr *CR) bool {
 	template := m.Spec.RemediationTemplate
-	goesOn := template != nil && template.Name == cr.Template && template.Kind == cr.Kind+"Template"
-	return cr.Created.Before(m.CreationTimestamp.Time) && !goesOn
+	return template != nil && template.Name == cr.Template && template.Kind == cr.Kind+"Template"
+}
+
+// owns reports whether a CR is one of a MachineHealthCheck: it refers to it, or to none any more and this one
+// goes on with it. That is the one with its template that holds the lease of the Node of its Machine, or else the
+// first by name that selects the Machine (spec M12.4).
+func (p *snapshot) owns(check string, cr *CR) bool {
+	if len(cr.Checks) > 0 || len(cr.FormerChecks) == 0 {
+		return cr.CheckedBy(check)
+	}
+	machine := p.machines[cr.Machine].at(p.rv)
+	if machine == nil {
+		return false
+	}
+	adopter := ""
+	for _, key := range slices.Sorted(maps.Keys(p.mhcs)) {
+		mhc := p.mhcs[key].at(p.rv)
+		if mhc == nil || mhc.Namespace != cr.Namespace || (mhc.DeletionTimestamp != nil && key != check) || !mhc.hasTemplateOf(cr) {
+			continue
+		}
+		if p.holdsLease(key, machine.Node) {
+			return key == check
+		}
+		if adopter == "" && mhc.Selects(machine) {
+			adopter = key
+		}
+	}
+	return adopter == check
+}
+
+// holdsLease reports whether a MachineHealthCheck holds the lease of a Node.
+func (p *snapshot) holdsLease(check, node string) bool {
+	for _, versions := range p.leases {
+		if lease := versions.at(p.rv); holderOf(lease) == checkHolderPrefix+check && nodeOfLease(lease) == node {
+			return true
+		}
+	}
+	return false
 }
 
 // inheritChecks takes over from the version before whose CR it was, if it does not say so any more.

@@ -153,7 +153,7 @@ func (j *Judge) judgeMHC(event Change, before *unstructured.Unstructured, by *Re
 	if mhc == nil || old == nil || before == nil || by == nil || event.Gap {
 		return
 	}
-	j.record("", mhcName(event.Key), onlyStatus(before, event.Object), j.activeFor(event, by), j.rare(event, by))
+	j.record("", mhcName(event.Key), onlyStatus(before, event.Object), j.activeFor(event, by), j.rare(event, old, mhc, by))
 	j.record("", mhcName(event.Key), historyKept(old, mhc)...)
 	if j.toleranceAt(by) == j.config.Tolerance { // Else an answer may have been lost, and with it what was reported.
 		j.record("", mhcName(event.Key), transitionsKept(old, mhc)...)
@@ -161,17 +161,26 @@ func (j *Judge) judgeMHC(event Change, before *unstructured.Unstructured, by *Re
 }
 
 // mostWrites is how often the status of a MachineHealthCheck may be written within a second: once for
-// each of its control plane Machines at most, and what others change in the meantime.
-const mostWrites = 20
+// each of its control plane Machines at most, and what others change in the meantime. Where requests fail, add
+// mostWritesOfFailing for each unhealthy Machine: they are repeated after 0.1, 0.2 and 0.4 s, and a budget gives the
+// place of one that has failed to the next, which makes two writes each time.
+const (
+	mostWrites          = 20
+	mostWritesOfFailing = 2 * 4
+)
 
 // rare judges that a status is not written again and again (spec P3).
-func (j *Judge) rare(event Change, by *Request) finding {
+func (j *Judge) rare(event Change, old, mhc *MHC, by *Request) finding {
 	if j.statusWrites == nil {
 		j.statusWrites = map[string][]time.Time{}
 	}
 	recent := slices.DeleteFunc(append(j.statusWrites[event.Key], by.Time), func(at time.Time) bool { return at.Before(by.Time.Add(-time.Second)) })
 	j.statusWrites[event.Key] = recent
-	return check("P3", len(recent) > mostWrites, "the status is written %d times in a second", len(recent))
+	most := mostWrites
+	if old.failing() || mhc.failing() {
+		most += mostWritesOfFailing * len(mhc.Status.UnhealthyMachines)
+	}
+	return check("P3", len(recent) > most, "the status is written %d times in a second", len(recent))
 }
 
 // lastRead returns when a Machine was read live for a request, and false if it never was.
@@ -194,4 +203,11 @@ func (h *history) lastMachine(key string, rv uint64) *Machine {
 		}
 	}
 	return nil
+}
+
+// failing reports whether the status says that a request for a Machine has failed.
+func (m *MHC) failing() bool {
+	return slices.ContainsFunc(m.Status.UnhealthyMachines, func(machine v1beta1.UnhealthyMachine) bool {
+		return slices.Contains(requestFailed, machine.Decision.Reason)
+	})
 }

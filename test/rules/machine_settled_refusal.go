@@ -114,7 +114,7 @@ func (s *machineCheck) templateMissing() bool {
 func (s *machineCheck) nameTaken(machine *Machine) bool {
 	kind := strings.TrimSuffix(s.mhc.Spec.RemediationTemplate.Kind, "Template")
 	cr := s.crs[plural(kind)+" "+machine.Key()].at(s.rv)
-	return cr != nil && !cr.CheckedBy(s.mhc.Key())
+	return cr != nil && !s.owns(s.mhc.Key(), cr)
 }
 
 // slotTakenFrom reports whether something else takes the slot of the control plane (spec M13.1).

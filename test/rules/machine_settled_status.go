@@ -115,7 +115,7 @@ func (s *machineCheck) checkEntries() {
 // that is gone.
 func (s *machineCheck) ownLeft(name string) bool {
 	for key := range s.crsOfMachine[key(s.mhc.Namespace, name)] {
-		if cr := s.crs[key].at(s.rv); cr != nil && cr.CheckedBy(s.mhc.Key()) {
+		if cr := s.crs[key].at(s.rv); cr != nil && s.owns(s.mhc.Key(), cr) {
 			return true
 		}
 	}
@@ -129,18 +129,14 @@ func (s *machineCheck) leaseLeft(name string) bool {
 	if machine == nil || (!machine.Deleting && !machine.Has(v1beta1.AnnotationExternalRemediation)) {
 		return false
 	}
-	for _, versions := range s.leases {
-		if lease := versions.at(s.rv); holderOf(lease) == checkHolderPrefix+s.mhc.Key() && nodeOfLease(lease) == machine.Node {
-			return true
-		}
-	}
-	return false
+	return s.holdsLease(s.mhc.Key(), machine.Node)
 }
 
+// requestFailed are the reasons that say that a request has failed.
+var requestFailed = []v1alpha1.DecisionReason{v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed}
+
 // failures are the reasons whose causes are not followed.
-var failures = []v1alpha1.DecisionReason{
-	v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed, v1alpha1.DecidedRecovering, v1alpha1.DecidedNextBatch,
-}
+var failures = append(slices.Clone(requestFailed), v1alpha1.DecidedRecovering, v1alpha1.DecidedNextBatch)
 
 // waits are the reasons from the control plane on: a target that waits for one thing is not told that
 // another is in the way, too.

@@ -25,7 +25,7 @@ var coverage = []string{
 	"phase Disabled", "phase Paused", "phase Remediating", "phase Enabled",
 	"fault: death after a request", "fault: death before a request", "fault: death between requests", "fault: graceful stop", "fault: no leader",
 	"fault: denied annotation", "fault: stale first list", "fault: watches end", "fault: watches lagged",
-	"fault: MachineHealthCheck created again",
+	"fault: MachineHealthCheck created again", "fault: owner collected",
 	"fault: request: 409", "fault: request: 429", "fault: request: 500", "fault: request: 503", "fault: request: 504",
 	"fault: request: broken connection", "fault: request: hanging request", "fault: request: late answer", "fault: request: late request", "fault: request: lost answer",
 	"CRs created", "CRs deleted", "CRs marked",
@@ -42,7 +42,7 @@ var unreached = []v1alpha1.DecisionReason{
 // rare is what enoughSeeds reach three times at most, or in few clusters: goroutines run in another order
 // each time, and sometimes it is not at all.
 var rare = []string{
-	"decision DeleteFailed", "decision EtcdQuorum", "decision Unselected",
+	"decision DeleteFailed", "decision EtcdQuorum", "decision Unselected", "fault: owner collected",
 	"decision about a Machine CreateFailed", "decision about a Machine ForeignRemediation",
 	"decision about a Machine NextBatch", "decision about a Machine Recovering", "decision about a Machine Unselected",
 }

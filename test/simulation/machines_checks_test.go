@@ -188,6 +188,9 @@ func (m *machineAPI) deleteMHC(name string) {
 	}
 	m.log("MachineHealthCheck %s is deleted", name)
 	m.server.Delete("user", mhcs, machineKey(name))
+	if m.chance(50) {
+		m.collectGarbage()
+	}
 	if m.chance(70) {
 		m.sleep(oneOf(m.cluster, 0, time.Millisecond, 5*time.Millisecond, time.Second))
 		m.createMHC(name)

@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
@@ -136,7 +138,8 @@ func (c *cluster) spoil(node string) {
 	})
 }
 
-// collectGarbage deletes what belongs to Nodes and NodeHealthChecks that are gone.
+// collectGarbage deletes what belongs to Nodes and NodeHealthChecks that are gone, and removes the references
+// to owners that are, from what has others.
 func (c *cluster) collectGarbage() {
 	for _, lease := range c.server.List(leases) {
 		for _, owner := range lease.GetOwnerReferences() {
@@ -148,15 +151,25 @@ func (c *cluster) collectGarbage() {
 	}
 	for i := range c.kinds {
 		for _, object := range c.server.List(c.kinds[i].crs()) {
-			orphaned := len(object.GetOwnerReferences()) > 0
-			for _, owner := range object.GetOwnerReferences() {
-				stored := c.ownerOf(object.GetNamespace(), owner.Kind, owner.Name)
-				orphaned = orphaned && (stored == nil || stored.GetUID() != owner.UID)
-			}
-			if orphaned && object.GetDeletionTimestamp() == nil {
-				c.server.Delete("garbage-collector", c.kinds[i].crs(), memapi.Key{Namespace: object.GetNamespace(), Name: object.GetName()})
-			}
+			c.collectCR(c.kinds[i].crs(), object)
 		}
+	}
+}
+
+// collectCR does nothing to what is being deleted, as the garbage collector of Kubernetes.
+func (c *cluster) collectCR(gvr schema.GroupVersionResource, cr *unstructured.Unstructured) {
+	owners, key := cr.GetOwnerReferences(), memapi.Key{Namespace: cr.GetNamespace(), Name: cr.GetName()}
+	solid := slices.DeleteFunc(slices.Clone(owners), func(owner metav1.OwnerReference) bool {
+		stored := c.ownerOf(cr.GetNamespace(), owner.Kind, owner.Name)
+		return stored == nil || stored.GetUID() != owner.UID
+	})
+	switch {
+	case len(solid) == len(owners), cr.GetDeletionTimestamp() != nil:
+	case len(solid) > 0:
+		c.server.Modify("garbage-collector", gvr, key, func(object *unstructured.Unstructured) { object.SetOwnerReferences(solid) })
+		c.count("owner collected")
+	default:
+		c.server.Delete("garbage-collector", gvr, key)
 	}
 }
 
