@@ -229,6 +229,45 @@ func TestFormerChecks(t *testing.T) {
 	require.Equal(t, []string{"ns/west"}, adopted.everChecks(), "M12.4")
 }
 
+// TestAdopted: of several MachineHealthChecks with its template, a CR whose reference garbage collection has
+// removed is one of the first that selects its Machine, or of the one that holds the lease of its Node.
+func TestAdopted(t *testing.T) {
+	t.Parallel()
+	named := func(name string, change ...func(*v1beta1.MachineHealthCheck)) *MHC {
+		return checkOf(append(change, func(mhc *v1beta1.MachineHealthCheck) {
+			mhc.Name = name
+			mhc.Spec.RemediationTemplate = &corev1.ObjectReference{Kind: "RebootTemplate", Name: "reboot"}
+		})...)
+	}
+	noMachine := func(mhc *v1beta1.MachineHealthCheck) {
+		mhc.Spec.Selector.MatchLabels = map[string]string{"zone": "none"}
+	}
+	left := &CR{Kind: "Reboot", Namespace: "ns", Name: "n", Template: "reboot", Machine: "ns/n", FormerChecks: []string{"ns/former"}}
+	for name, tc := range map[string]struct {
+		checks []*MHC
+		holder string
+		want   string
+	}{
+		"M12.4 none selects the Machine":         {checks: []*MHC{named("a", noMachine), named("b", noMachine)}},
+		"M12.4 the one that selects it":          {checks: []*MHC{named("a", noMachine), named("b")}, want: "ns/b"},
+		"M12.4 the first by name":                {checks: []*MHC{named("b"), named("a")}, want: "ns/a"},
+		"M12.4 the one that holds the lease":     {checks: []*MHC{named("a"), named("b", noMachine)}, holder: "ns/b", want: "ns/b"},
+		"M12.4 one with another template is out": {checks: []*MHC{checkOf()}, holder: "ns/check"},
+	} {
+		s := machineFixture()
+		for _, mhc := range tc.checks {
+			s.mhc(past, mhc)
+		}
+		if tc.holder != "" {
+			s.lease(past, leaseOf(checkHolderPrefix+tc.holder, 1))
+		}
+		p := s.snapshotAt(at(40))
+		for _, mhc := range tc.checks {
+			require.Equal(t, mhc.Key() == tc.want, p.owns(mhc.Key(), left), "%s: %s", name, mhc.Name)
+		}
+	}
+}
+
 // TestLeaseSpoiled: a lease of a MachineHealthCheck that another client has deleted protects no Node (spec
 // 14.8). One that the controller gives up too early does not excuse what follows.
 func TestLeaseSpoiled(t *testing.T) {
