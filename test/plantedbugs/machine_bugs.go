@@ -144,6 +144,10 @@ var machineBugs = []bug{
 		old: "case candidate.Selects && (", new: "case (",
 	},
 	{
+		name: "a Node does not wake the MachineHealthCheck that holds its lease", rule: "M12.4", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
+		old: "	c.enqueueHolder(c.lease(object.LeaseName(name)))\n", new: "",
+	},
+	{
 		name: "the slot is kept for a MachineHealthCheck that is gone while remediation objects are left", rule: "M13.4", file: inMachineController + "gone.go", unit: "test/simulation", run: "TestSlotAwaitsReplacement",
 		old: "	c.setAwaited(key, nil, nil) ", new: "	",
 	},

@@ -87,8 +87,8 @@ type cluster struct {
 	counts map[string]uint64
 	// disturbed is when the controller has recovered from what went wrong.
 	disturbed time.Time
-	// slow is how long reading a resource takes.
-	slow map[string]time.Duration
+	// slow is how much longer it takes to list or watch a resource, and slowFirst the next time only.
+	slow, slowFirst map[string]time.Duration
 	// staleBy is how stale first lists are.
 	staleBy time.Duration
 	// deathIn is the number of requests of the leader until it dies, 0 if it does not.
@@ -124,7 +124,7 @@ func emptyCluster(ctx context.Context, t *testing.T, seed uint64, withMachines b
 	t.Helper()
 	c := &cluster{
 		t: t, ctx: ctx, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), seen: map[string]int{}, workers: 1,
-		denied: map[string]bool{}, slow: map[string]time.Duration{}, counts: map[string]uint64{}, happened: map[string]int{}, disturbed: time.Now(),
+		denied: map[string]bool{}, slow: map[string]time.Duration{}, slowFirst: map[string]time.Duration{}, counts: map[string]uint64{}, happened: map[string]int{}, disturbed: time.Now(),
 	}
 	c.server = memapi.New(
 		memapi.Resource{GroupVersionResource: nodes, Kind: "Node"},

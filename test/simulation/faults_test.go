@@ -34,7 +34,8 @@ func (c *cluster) intercept(r *replica) func(memapi.Request) memapi.Fault {
 			After:  time.Duration(1+random.IntN(2_000_000)) * time.Nanosecond,
 		}
 		if request.Verb == "list" || request.Verb == "watch" {
-			fault.Before += c.slow[request.Resource.Resource]
+			fault.Before += c.slow[request.Resource.Resource] + c.slowFirst[request.Resource.Resource]
+			delete(c.slowFirst, request.Resource.Resource)
 		}
 		if c.staleBy > 0 {
 			fault.StaleBy = c.staleBy
@@ -101,6 +102,13 @@ func (c *cluster) slowDown(gvr schema.GroupVersionResource, by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slow[gvr.Resource] = by
+}
+
+// slowDownFirst has the next list or watch of a resource take longer to arrive.
+func (c *cluster) slowDownFirst(gvr schema.GroupVersionResource, by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slowFirst[gvr.Resource] = by
 }
 
 // deny has a webhook deny requests, or no longer: those with a verb, for a resource.

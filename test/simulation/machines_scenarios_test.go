@@ -194,22 +194,35 @@ func TestFormerKindIsFound(t *testing.T) {
 }
 
 // TestUnselectedRecovers: a remediation of a Machine that the MachineHealthCheck does not select any more ends
-// once its Node has recovered, although nothing else happens (spec M12.5).
+// once its Node has recovered, although nothing else happens. One without the lease of the Node does, too, and one
+// whose reference to a former MachineHealthCheck is collected (spec M12.5, 14.8, M12.4).
 func TestUnselectedRecovers(t *testing.T) {
 	t.Parallel()
-	withMachines(t, func(t *testing.T, m *machineAPI) {
-		m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &m.references()[0] })
-		m.setReady("worker-0", corev1.ConditionUnknown)
-		m.sleep(30*time.Second + inTime)
-		require.Len(t, m.crs(), 1)
-		m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.Selector.MatchLabels["pool"] = "b" })
-		m.sleep(10 * time.Second)
-		require.Len(t, m.crs(), 1)
-		m.heal("worker-0")
-		m.sleep(inTime)
-		require.Empty(t, m.crs())
-	})
+	for name, change := range map[string]func(m *machineAPI, machine string){
+		"as it is":          func(*machineAPI, string) {},
+		"without its lease": func(m *machineAPI, _ string) { m.server.Delete("somebody", leases, leaseKey("worker-0")) },
+		"without its reference": func(m *machineAPI, machine string) {
+			m.server.Modify("garbage-collector", m.kinds[0].crs(), machineKey(machine), dropCheck)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &m.references()[0] })
+				m.setReady("worker-0", corev1.ConditionUnknown)
+				m.sleep(30*time.Second + inTime)
+				require.Len(t, m.crs(), 1)
+				change(m, machine)
+				m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.Selector.MatchLabels["pool"] = "b" })
+				m.sleep(10 * time.Second)
+				require.Len(t, m.crs(), 1)
+				m.heal("worker-0")
+				m.sleep(inTime)
+				require.Empty(t, m.crs())
+			})
+		})
+	}
 }
 
 // TestRecreatedCheck: a MachineHealthCheck that is deleted and created again before anybody looks goes on
@@ -236,9 +249,7 @@ func TestRecreatedCheck(t *testing.T) {
 				m.addMHC("east", "a", map[bool]func(*v1beta1.MachineHealthCheck){true: byTemplate, false: asItIs}[same])
 				m.sleep(100 * time.Millisecond)
 				if !same {
-					m.server.Modify("garbage-collector", kind.crs(), machineKey(machine), func(object *unstructured.Unstructured) {
-						object.SetOwnerReferences(slices.DeleteFunc(object.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.Kind == v1beta1.Kind }))
-					})
+					m.server.Modify("garbage-collector", kind.crs(), machineKey(machine), dropCheck)
 				}
 				m.sleep(10 * time.Second)
 				left := m.server.Get(kind.crs(), machineKey(machine))
@@ -253,6 +264,11 @@ func TestRecreatedCheck(t *testing.T) {
 			})
 		})
 	}
+}
+
+// dropCheck removes the reference of a CR to its MachineHealthCheck.
+func dropCheck(cr *unstructured.Unstructured) {
+	cr.SetOwnerReferences(slices.DeleteFunc(cr.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.Kind == v1beta1.Kind }))
 }
 
 // TestRecreatedAtItsEnd: a MachineHealthCheck that is created again while the controller ends what it had is

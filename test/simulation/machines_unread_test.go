@@ -219,11 +219,9 @@ func TestNewLeaderCountsMachines(t *testing.T) {
 func (c *cluster) replaceUnread(gvr schema.GroupVersionResource, d time.Duration) {
 	c.leader().die(c.ctx)
 	c.replicas = nil
-	c.slowDown(gvr, d)
+	c.slowDownFirst(gvr, d)
 	c.excused("unread", d)
 	c.elect()
-	c.sleep(time.Millisecond)
-	c.slowDown(gvr, 0)
 }
 
 // failLists has lists of a resource fail from now on.
