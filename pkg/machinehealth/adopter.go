@@ -3,7 +3,7 @@
 
 package machinehealth
 
-// Candidate is a MachineHealthCheck that has the template of a CR.
+// Candidate is a MachineHealthCheck of the namespace of a CR that has its template.
 type Candidate struct {
 	Name string
 	// HoldsLease means that it holds the lease of the Node of the Machine, and Selects that it selects

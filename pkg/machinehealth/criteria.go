@@ -191,6 +191,13 @@ const conditionTerminating = "Terminating"
 // Such a one claims no Node.
 func (c *Criteria) OnlyTermination() bool { return c.onlyTermination }
 
+// SharesTemplate reports whether both, of MachineHealthChecks of one namespace, ask for remediation from one
+// template. The namespace of a reference does not count (spec M12.1).
+func (c *Criteria) SharesTemplate(other *Criteria) bool {
+	return c.API == other.API && c.Template != nil && other.Template != nil &&
+		c.Template.GroupVersionKind() == other.Template.GroupVersionKind() && c.Template.Name == other.Template.Name
+}
+
 // Selects reports whether the Machine, which is in the namespace of the MachineHealthCheck, is one
 // that it is about.
 func (c *Criteria) Selects(machine *Machine) bool {

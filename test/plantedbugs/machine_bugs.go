@@ -145,7 +145,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Node does not wake the MachineHealthCheck that holds its lease", rule: "M12.4", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
-		old: "	c.enqueueHolder(c.lease(object.LeaseName(name)))\n", new: "",
+		old: "	c.enqueueHolder(name)\n", new: "",
 	},
 	{
 		name: "the slot is kept for a MachineHealthCheck that is gone while remediation objects are left", rule: "M13.4", file: inMachineController + "gone.go", unit: "test/simulation", run: "TestSlotAwaitsReplacement",

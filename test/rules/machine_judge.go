@@ -161,13 +161,21 @@ func (j *Judge) judgeMHC(event Change, before *unstructured.Unstructured, by *Re
 }
 
 // mostWrites is how often the status of a MachineHealthCheck may be written within a second: once for
-// each of its control plane Machines at most, and what others change in the meantime. Where requests fail, add
-// mostWritesOfFailing for each unhealthy Machine: they are repeated after 0.1, 0.2 and 0.4 s, and a budget gives the
-// place of one that has failed to the next, which makes two writes each time.
-const (
-	mostWrites          = 20
-	mostWritesOfFailing = 2 * 4
-)
+// each of its control plane Machines at most, and what others change in the meantime.
+const mostWrites = 20
+
+// RetryWrites returns how much more often a status may be written in a second in which requests for Machines
+// fail, 0 if the status says of none that it has. Requests are repeated after 0.1, 0.2 and 0.4 s, and each
+// attempt may write twice: a budget lets the next Machine begin when one has failed.
+func RetryWrites(status *v1beta1.MachineHealthCheckStatus) int {
+	failed := func(machine v1beta1.UnhealthyMachine) bool {
+		return slices.Contains(requestFailed, machine.Decision.Reason)
+	}
+	if !slices.ContainsFunc(status.UnhealthyMachines, failed) {
+		return 0
+	}
+	return 2 * 4 * len(status.UnhealthyMachines)
+}
 
 // rare judges that a status is not written again and again (spec P3).
 func (j *Judge) rare(event Change, old, mhc *MHC, by *Request) finding {
@@ -176,10 +184,7 @@ func (j *Judge) rare(event Change, old, mhc *MHC, by *Request) finding {
 	}
 	recent := slices.DeleteFunc(append(j.statusWrites[event.Key], by.Time), func(at time.Time) bool { return at.Before(by.Time.Add(-time.Second)) })
 	j.statusWrites[event.Key] = recent
-	most := mostWrites
-	if old.failing() || mhc.failing() {
-		most += mostWritesOfFailing * len(mhc.Status.UnhealthyMachines)
-	}
+	most := mostWrites + max(RetryWrites(&old.Status), RetryWrites(&mhc.Status))
 	return check("P3", len(recent) > most, "the status is written %d times in a second", len(recent))
 }
 
@@ -203,11 +208,4 @@ func (h *history) lastMachine(key string, rv uint64) *Machine {
 		}
 	}
 	return nil
-}
-
-// failing reports whether the status says that a request for a Machine has failed.
-func (m *MHC) failing() bool {
-	return slices.ContainsFunc(m.Status.UnhealthyMachines, func(machine v1beta1.UnhealthyMachine) bool {
-		return slices.Contains(requestFailed, machine.Decision.Reason)
-	})
 }

@@ -71,9 +71,10 @@ type cluster struct {
 	workers     int
 	events      atomic.Int64
 	seen        map[string]int
-	// writes counts the status writes of one second, by process and object. looping is one that was
-	// written too often.
+	// writes counts the status writes of one second, by process and object, and retries how many more there
+	// may be. looping is one that was written too often.
 	writes  map[string]int
+	retries map[string]int
 	second  int64
 	looping string
 

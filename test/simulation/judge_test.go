@@ -4,11 +4,14 @@
 package simulation
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
@@ -61,15 +64,16 @@ const mostWrites = 15
 // countWrite finds a status that is written again and again.
 func (c *cluster) countWrite(r *memapi.Request) {
 	if second := r.Received.Unix(); second != c.second {
-		c.second, c.writes = second, map[string]int{}
+		c.second, c.writes, c.retries = second, map[string]int{}, map[string]int{}
 	}
 	if r.Verb == "update" && r.Subresource == "status" {
 		key := r.User + " " + r.Resource.Resource + " " + r.Name
-		most := mostWrites
-		if r.Resource == mhcs { // Several Machines may fail at a time: the judge counts more closely.
-			most *= 4
+		if r.Resource == mhcs {
+			var written v1beta1.MachineHealthCheck
+			require.NoError(c.t, json.Unmarshal(r.Body, &written))
+			c.retries[key] = max(c.retries[key], rules.RetryWrites(&written.Status))
 		}
-		if c.writes[key]++; c.writes[key] > most {
+		if c.writes[key]++; c.writes[key] > mostWrites+c.retries[key] {
 			c.looping = key
 		}
 	}

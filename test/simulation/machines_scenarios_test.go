@@ -200,7 +200,7 @@ func TestUnselectedRecovers(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(m *machineAPI, machine string){
 		"as it is":          func(*machineAPI, string) {},
-		"without its lease": func(m *machineAPI, _ string) { m.server.Delete("somebody", leases, leaseKey("worker-0")) },
+		"without its lease": func(m *machineAPI, _ string) { m.server.Delete("user", leases, leaseKey("worker-0")) },
 		"without its reference": func(m *machineAPI, machine string) {
 			m.server.Modify("garbage-collector", m.kinds[0].crs(), machineKey(machine), dropCheck)
 		},

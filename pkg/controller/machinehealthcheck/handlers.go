@@ -226,7 +226,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 	}
 	for _, one := range concerned {
 		c.Budgets.NodeChanged(slotName(one))
-		c.enqueueHolder(c.lease(object.LeaseName(one.Node))) // It keeps the lease until the remediation has ended.
+		c.enqueueHolder(one.Node) // It keeps the lease until the remediation has ended.
 	}
 	c.enqueue(c.selecting(concerned...)...)
 	c.enqueue(c.awaited.concernedBy(machine)...)
@@ -261,16 +261,16 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 // enqueueForNode adds the MachineHealthChecks that a Machine naming a Node concerns, and the one that holds
 // the lease of the Node.
 func (c *Controller) enqueueForNode(name string) {
-	c.enqueueHolder(c.lease(object.LeaseName(name)))
+	c.enqueueHolder(name)
 	for _, machine := range c.machinesOf(name) {
 		c.enqueue(c.selecting(machine)...)
 		c.enqueueOwnersOfCRs(machine)
 	}
 }
 
-// enqueueHolder adds the MachineHealthCheck that holds a lease, which may be nil, also if it is gone.
-func (c *Controller) enqueueHolder(lease *coordinationv1.Lease) {
-	if holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(lease)); held {
+// enqueueHolder adds the MachineHealthCheck that holds the lease of a Node, also if it is gone.
+func (c *Controller) enqueueHolder(node string) {
+	if holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(c.lease(object.LeaseName(node)))); held {
 		c.enqueueOwners([]string{holder})
 	}
 }

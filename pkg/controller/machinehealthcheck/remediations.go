@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -154,7 +153,7 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 				continue
 			}
 			of, machine := crs[cr.Name], s.machines[cr.Name]
-			if cr.OwnedForMachine(s.policy.Owner, targetOf(machine, cr.Name), template) && (cr.OwnedBy(s.policy.Owner) || c.adopts(s, machine)) {
+			if cr.OwnedBy(s.policy.Owner) || (cr.LeftForMachine(targetOf(machine, cr.Name), template) && c.adopts(s, machine)) {
 				of.own, used = append(of.own, cr), true
 			} else if kind == needed {
 				of.foreign = cr
@@ -172,7 +171,7 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 }
 
 // adopts reports whether a MachineHealthCheck goes on with what another controller has begun for a Machine
-// from its template. Others may have that template, too.
+// from its template. Other MachineHealthChecks may have that template, too.
 func (c *Controller) adopts(s *snapshot, machine *machinehealth.Machine) bool {
 	holder := remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node)))
 	candidate := func(check *v1beta1.MachineHealthCheck, criteria *machinehealth.Criteria) machinehealth.Candidate {
@@ -180,16 +179,11 @@ func (c *Controller) adopts(s *snapshot, machine *machinehealth.Machine) bool {
 	}
 	candidates := []machinehealth.Candidate{candidate(s.check, s.policy.Criteria)}
 	for _, other := range c.othersOf(s) {
-		if other.criteria.API == s.policy.Criteria.API && sameTemplate(other.criteria.Template, s.policy.Criteria.Template) {
+		if s.policy.Criteria.SharesTemplate(other.criteria) {
 			candidates = append(candidates, candidate(other.check, other.criteria))
 		}
 	}
 	return machinehealth.Adopter(candidates) == s.check.Name
-}
-
-// sameTemplate reports whether two references, of which the first may be nil, name the same template of a namespace.
-func sameTemplate(a, b *corev1.ObjectReference) bool {
-	return a != nil && a.GroupVersionKind() == b.GroupVersionKind() && a.Name == b.Name
 }
 
 // lists reports whether the status of a MachineHealthCheck lists a kind of CRs.

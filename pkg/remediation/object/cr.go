@@ -195,8 +195,12 @@ func (c *CR) FencedAt(now time.Time) (time.Time, bool) {
 	return c.FencedSince, true
 }
 
-// OwnedBy reports whether the CR is an own CR of the owner (spec 1.4).
+// OwnedBy reports whether the CR is an own CR of the owner (spec 1.4). An owner with a namespace has none in
+// another one.
 func (c *CR) OwnedBy(owner Owner) bool {
+	if owner.Namespace != "" && c.Namespace != owner.Namespace {
+		return false
+	}
 	for i := range c.OwnerReferences {
 		if owner.owns(&c.OwnerReferences[i]) {
 			return true

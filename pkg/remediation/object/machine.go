@@ -84,16 +84,10 @@ func merged(copied, ours map[string]string) map[string]string {
 	return all
 }
 
-// OwnedForMachine reports whether the CR is an own CR of a MachineHealthCheck for a Machine: it has
-// an ownerReference to the MachineHealthCheck or, as another controller leaves it, one to the
-// Machine, none to any health check, and names the template (spec M12.4).
-func (c *CR) OwnedForMachine(owner Owner, machine MachineTarget, template string) bool {
-	if c.Namespace != owner.Namespace {
-		return false
-	}
-	if c.OwnedBy(owner) {
-		return true
-	}
+// LeftForMachine reports whether the CR, which is in the namespace of the Machine, is one that another
+// controller has left for it: it has an ownerReference to the Machine, none to any health check, and names the
+// template (spec M12.4). The name of the template is empty if there is none.
+func (c *CR) LeftForMachine(machine MachineTarget, template string) bool {
 	ofMachine := false
 	for i := range c.OwnerReferences {
 		reference := &c.OwnerReferences[i]
