@@ -241,16 +241,13 @@ func TestNodeLivesAsLongAsItHasHeartbeats(t *testing.T) {
 		}, what)
 		return ready
 	}
-	is := func(status corev1.ConditionStatus) func(corev1.NodeCondition) bool {
-		return func(c corev1.NodeCondition) bool { return c.Status == status }
+	// On a busy machine kwok makes a new node Ready twice: it decides by an event that is older
+	// than its own write. Heartbeats that were transitions never satisfy this.
+	beating := func(c corev1.NodeCondition) bool {
+		return c.Status == corev1.ConditionTrue && c.LastHeartbeatTime.After(c.LastTransitionTime.Add(2*time.Second))
 	}
 
-	born := await("Ready", is(corev1.ConditionTrue))
-	later := await("heartbeats", func(c corev1.NodeCondition) bool {
-		return c.LastHeartbeatTime.After(born.LastHeartbeatTime.Add(2 * time.Second))
-	})
-	require.Equal(t, corev1.ConditionTrue, later.Status)
-	require.Equal(t, born.LastTransitionTime, later.LastTransitionTime, "heartbeats are no transitions")
+	born := await("heartbeats are no transitions", beating)
 	eventually(t, func() bool {
 		node, err := nodes.Get(t.Context(), "simulated", metav1.GetOptions{})
 		require.NoError(t, err)
@@ -258,15 +255,12 @@ func TestNodeLivesAsLongAsItHasHeartbeats(t *testing.T) {
 	}, "the node-lifecycle controller takes the taint off")
 
 	label("null")
-	silent := await("Unknown without heartbeats", is(corev1.ConditionUnknown))
-	require.True(t, silent.LastTransitionTime.After(later.LastTransitionTime.Time))
+	silent := await("Unknown without heartbeats", func(c corev1.NodeCondition) bool {
+		return c.Status == corev1.ConditionUnknown
+	})
+	require.True(t, silent.LastTransitionTime.After(born.LastTransitionTime.Time))
 
 	label(fmt.Sprintf("%q", HeartbeatValue))
-	back := await("Ready again", is(corev1.ConditionTrue))
+	back := await("heartbeats again", beating)
 	require.True(t, back.LastTransitionTime.After(silent.LastTransitionTime.Add(-time.Second)))
-	require.NotEqual(t, born.LastTransitionTime, back.LastTransitionTime)
-	again := await("heartbeats again", func(c corev1.NodeCondition) bool {
-		return c.LastHeartbeatTime.After(back.LastHeartbeatTime.Time)
-	})
-	require.Equal(t, back.LastTransitionTime, again.LastTransitionTime)
 }
