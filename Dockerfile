@@ -2,7 +2,7 @@
 # image of Go is downloaded, no frontend either. hack/image.sh needs no engine.
 
 # The Go that builds. A release names it by its digest, see the Makefile:
-# --build-arg GO_IMAGE=golang:1.26.8@sha256:…
+# --build-arg GO_IMAGE=golang:1.26.11@sha256:…
 ARG GO_IMAGE=golang:1.26
 
 # Cross-compiles on the platform that builds, for the platform that is asked for.

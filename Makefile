@@ -373,5 +373,5 @@ verify-release: ## Check that two releases of the same files are the same (10 mi
 
 # Not part of verify: it needs the network, and what is found changes from day to day.
 .PHONY: govulncheck
-govulncheck: ## Look for known vulnerabilities (needs vuln.go.dev, or GOVULNDB=mirror).
+govulncheck: ## Look for known vulnerabilities (at vuln.go.dev, or GOVULNDB=mirror, or in the module golang.org/x/vulndb).
 	hack/govulncheck.sh
