@@ -9,8 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // TestAdopter: of several MachineHealthChecks with a template, one goes on with what another controller has begun
@@ -37,31 +39,37 @@ func TestAdopter(t *testing.T) {
 	}
 }
 
-// TestSharesTemplate: which MachineHealthChecks of a namespace have one template (spec M12.1, M12.4).
-func TestSharesTemplate(t *testing.T) {
+// TestHasTemplateOf: which CRs were made from the template of a MachineHealthCheck (spec M12.1, M12.4).
+func TestHasTemplateOf(t *testing.T) {
 	t.Parallel()
-	criteria := func(api string, template *corev1.ObjectReference) *Criteria {
-		return &Criteria{API: api, Template: template}
+	cr := func(apiVersion, kind, annotation, template string) *object.CR {
+		return &object.CR{
+			TypeMeta:   metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
+			ObjectMeta: metav1.ObjectMeta{Name: "m", Namespace: "machines", Annotations: map[string]string{annotation: template}},
+		}
 	}
-	reference := func(kind, namespace, name string) *corev1.ObjectReference {
-		return &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: namespace, Name: name}
+	const name, ofCluster = "machine.openshift.io/cloned-from-name", "cluster.x-k8s.io/cloned-from-name"
+	criteria := func(template *corev1.ObjectReference) *Criteria {
+		return &Criteria{API: v1beta1.MachineAPIOpenShift, Template: template}
 	}
-	one := criteria(v1beta1.MachineAPIOpenShift, reference("RebootTemplate", "", "reboot"))
-	for name, tc := range map[string]struct {
-		other *Criteria
-		want  bool
+	reboot := criteria(&corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootTemplate", Namespace: "elsewhere", Name: "reboot"})
+	for label, tc := range map[string]struct {
+		criteria *Criteria
+		cr       *object.CR
+		want     bool
 	}{
-		"M12.4 the same":                   {criteria(v1beta1.MachineAPIOpenShift, reference("RebootTemplate", "", "reboot")), true},
-		"M12.1 the namespace is not used":  {criteria(v1beta1.MachineAPIOpenShift, reference("RebootTemplate", "elsewhere", "reboot")), true},
-		"M12.4 another name":               {criteria(v1beta1.MachineAPIOpenShift, reference("RebootTemplate", "", "fence")), false},
-		"M12.4 another kind":               {criteria(v1beta1.MachineAPIOpenShift, reference("FenceTemplate", "", "reboot")), false},
-		"M12.4 Machines of another API":    {criteria(v1beta1.MachineAPICluster, reference("RebootTemplate", "", "reboot")), false},
-		"M12.4 the other one deletes them": {criteria(v1beta1.MachineAPIOpenShift, nil), false},
+		"M12.4 its own, whatever namespace":     {reboot, cr("example.com/v1", "Reboot", name, "reboot"), true},
+		"M12.4 in another version":              {reboot, cr("example.com/v2", "Reboot", name, "reboot"), true},
+		"M12.4 of another template":             {reboot, cr("example.com/v1", "Reboot", name, "fence"), false},
+		"M12.4 of another kind":                 {reboot, cr("example.com/v1", "Fence", name, "reboot"), false},
+		"M12.4 of another group":                {reboot, cr("example.org/v1", "Reboot", name, "reboot"), false},
+		"M12.4 cloned by the other Machine API": {reboot, cr("example.com/v1", "Reboot", ofCluster, "reboot"), false},
+		"M12.4 this one deletes Machines":       {criteria(nil), cr("example.com/v1", "Reboot", name, "reboot"), false},
+		"M12.4 no template is named":            {criteria(&corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootTemplate"}), cr("example.com/v1", "Reboot", name, ""), false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(label, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, one.SharesTemplate(tc.other))
-			require.Equal(t, tc.want, tc.other.SharesTemplate(one))
+			require.Equal(t, tc.want, tc.criteria.HasTemplateOf(tc.cr))
 		})
 	}
 }

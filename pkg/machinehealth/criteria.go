@@ -16,6 +16,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // Strategy is how Machines are remediated.
@@ -191,11 +192,15 @@ const conditionTerminating = "Terminating"
 // Such a one claims no Node.
 func (c *Criteria) OnlyTermination() bool { return c.onlyTermination }
 
-// SharesTemplate reports whether both, of MachineHealthChecks of one namespace, ask for remediation from one
-// template. The namespace of a reference does not count (spec M12.1).
-func (c *Criteria) SharesTemplate(other *Criteria) bool {
-	return c.API == other.API && c.Template != nil && other.Template != nil &&
-		c.Template.GroupVersionKind() == other.Template.GroupVersionKind() && c.Template.Name == other.Template.Name
+// HasTemplateOf reports whether the CR, which is in the namespace of the MachineHealthCheck, was made from its
+// template. The version and the namespace of the reference do not count (spec M12.1).
+func (c *Criteria) HasTemplateOf(cr *object.CR) bool {
+	if c.Template == nil || c.Template.Name == "" {
+		return false
+	}
+	made := cr.GroupVersionKind().GroupKind()
+	made.Kind += v1alpha1.TemplateKindSuffix
+	return c.Template.GroupVersionKind().GroupKind() == made && c.Template.Name == cr.ClonedFrom(c.API)
 }
 
 // Selects reports whether the Machine, which is in the namespace of the MachineHealthCheck, is one

@@ -144,6 +144,10 @@ var machineBugs = []bug{
 		old: "case candidate.Selects && (", new: "case (",
 	},
 	{
+		name: "nothing is known of the remediation that another MachineHealthCheck goes on with", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationThatAnotherGoesOnWith",
+		old: "adopter := c.adopterOf(cr, machine); adopter != \"\"", new: "adopter := \"\"; adopter != \"\"",
+	},
+	{
 		name: "a Node does not wake the MachineHealthCheck that holds its lease", rule: "M12.4", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
 		old: "	c.enqueueHolder(name)\n", new: "",
 	},

@@ -78,30 +78,30 @@ func (m *MHC) hasTemplateOf(cr *CR) bool {
 }
 
 // owns reports whether a CR is one of a MachineHealthCheck: it refers to it, or to none any more and this one
-// goes on with it. That is the one with its template that holds the lease of the Node of its Machine, or else the
-// first by name that selects the Machine (spec M12.4).
+// goes on with it (spec M12.4).
 func (p *snapshot) owns(check string, cr *CR) bool {
-	if len(cr.Checks) > 0 || len(cr.FormerChecks) == 0 {
-		return cr.CheckedBy(check)
-	}
+	return cr.CheckedBy(check) || p.adopterOf(cr) == check
+}
+
+// adopterOf returns the MachineHealthCheck that goes on with a CR which refers to none any more, empty if none does.
+// That is the one with its template that holds the lease of the Node of its Machine, or else the first by name that
+// selects the Machine (spec M12.4).
+func (p *snapshot) adopterOf(cr *CR) (adopter string) {
 	machine := p.machines[cr.Machine].at(p.rv)
-	if machine == nil {
-		return false
+	if len(cr.Checks) > 0 || len(cr.FormerChecks) == 0 || machine == nil {
+		return ""
 	}
-	adopter := ""
 	for _, key := range slices.Sorted(maps.Keys(p.mhcs)) {
 		mhc := p.mhcs[key].at(p.rv)
-		if mhc == nil || mhc.Namespace != cr.Namespace || (mhc.DeletionTimestamp != nil && key != check) || !mhc.hasTemplateOf(cr) {
-			continue
-		}
-		if p.holdsLease(key, machine.Node) {
-			return key == check
-		}
-		if adopter == "" && mhc.Selects(machine) {
+		switch {
+		case mhc == nil || mhc.Namespace != cr.Namespace || !mhc.hasTemplateOf(cr):
+		case p.holdsLease(key, machine.Node):
+			return key
+		case adopter == "" && mhc.Selects(machine):
 			adopter = key
 		}
 	}
-	return adopter == check
+	return adopter
 }
 
 // holdsLease reports whether a MachineHealthCheck holds the lease of a Node.

@@ -93,10 +93,11 @@ func (s *machineCheck) forbids(other *MHC, t *machineTarget) bool {
 }
 
 // remediatedByOther reports whether another MachineHealthCheck has a CR for a Machine, whether or not it
-// still selects the Machine.
+// still selects the Machine, or goes on with one.
 func (s *machineCheck) remediatedByOther(machine *Machine) bool {
 	for key := range s.crsOfMachine[machine.Key()] {
-		if cr := s.crs[key].at(s.rv); cr != nil && len(cr.Checks) > 0 && !cr.CheckedBy(s.mhc.Key()) {
+		cr := s.crs[key].at(s.rv)
+		if cr != nil && (len(cr.Checks) > 0 || s.adopterOf(cr) != "") && !s.owns(s.mhc.Key(), cr) {
 			return true
 		}
 	}

@@ -156,6 +156,38 @@ func TestRemediationOfAGoneCheck(t *testing.T) {
 	})
 }
 
+// TestRemediationThatAnotherGoesOnWith: no other MachineHealthCheck begins anything for a Machine while one goes on
+// with a remediation object for it, also if that refers to the Machine only, and no lease says so because there is
+// no Node. Then it does (spec M7.4, M12.4).
+func TestRemediationThatAnotherGoesOnWith(t *testing.T) {
+	t.Parallel()
+	for name, drop := range map[string]bool{"it refers to the other one": false, "it refers to its Machine only": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				kind := &m.kinds[0]
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.addMHC("north", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &m.references()[0] })
+				m.server.Delete("user", nodes, memapi.Key{Name: "worker-0"})
+				m.sleep(inTime)
+				require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)))
+				if drop {
+					m.server.Modify("garbage-collector", kind.crs(), machineKey(machine), dropCheck)
+				}
+				m.addMHC("east", "a", asItIs)
+				m.sleep(20 * time.Minute)
+				require.False(t, m.deleting(machine), "M7.4: north is at work")
+				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("east", machine))
+				require.Equal(t, v1alpha1.DecidedStepRunning, m.decision("north", machine))
+
+				m.server.Delete("user", mhcs, machineKey("north"))
+				m.sleep(2 * inTime)
+				require.True(t, m.deleting(machine), "M7.4: it is done")
+			})
+		})
+	}
+}
+
 // TestFormerKindIsFound: a process that starts after the template was changed to another kind finds the
 // remediation object of the former kind: no second one is created, and it is deleted at the end (spec
 // P8, P9, M12.5, M16.3). Status lists the former kind until then.

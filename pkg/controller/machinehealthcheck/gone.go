@@ -77,11 +77,7 @@ func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealth
 	if !known || state.(*checkState).uid == check.UID {
 		return nil
 	}
-	criteria := c.criteriaOf(check)
-	goesOn := func(kind schema.GroupVersionKind, cr *object.CR) bool {
-		return criteria.Template != nil && kind == remediationKind(criteria.Template.GroupVersionKind()) && cr.ClonedFrom(criteria.API) == criteria.Template.Name
-	}
-	if err := c.deleteOwnedCRs(ctx, keyOf(check), goesOn); err != nil {
+	if err := c.deleteOwnedCRs(ctx, keyOf(check), c.criteriaOf(check).HasTemplateOf); err != nil {
 		return fmt.Errorf("ending the remediations of a former MachineHealthCheck of the same name: %w", err)
 	}
 	return nil
@@ -90,7 +86,7 @@ func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealth
 // deleteLeftCRs deletes the CRs that a MachineHealthCheck owned when it was there. From then on, only
 // those that refer to it count as its own: the end of another one would not wake it.
 func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) error {
-	err := c.deleteOwnedCRs(ctx, key, func(schema.GroupVersionKind, *object.CR) bool { return false })
+	err := c.deleteOwnedCRs(ctx, key, func(*object.CR) bool { return false })
 	if state, ok := c.states.Load(key); ok && err == nil {
 		state.(*checkState).own.Store(nil)
 	}
@@ -99,13 +95,13 @@ func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) er
 
 // deleteOwnedCRs deletes the CRs that a MachineHealthCheck owned at its last sync, or to which they have
 // a reference, but for those that are kept.
-func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName, keep func(schema.GroupVersionKind, *object.CR) bool) error {
+func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName, keep func(*object.CR) bool) error {
 	owned := c.ownedLast(key)
 	var errs []error
 	for kind, indexer := range c.remediations.Caches() {
 		for _, obj := range indexer.List() {
 			cr := obj.(*object.CR)
-			if cr.Deleting() || (!owned.Has(cr.UID) && !slices.Contains(ownersOf(cr), key)) || keep(kind, cr) {
+			if cr.Deleting() || (!owned.Has(cr.UID) && !slices.Contains(ownersOf(cr), key)) || keep(cr) {
 				continue
 			}
 			mapping, err := c.locate(kind)

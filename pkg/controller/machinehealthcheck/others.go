@@ -146,14 +146,11 @@ func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Ta
 	return verdict.State == machinehealth.Unhealthy
 }
 
-// workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none. It
-// need not select the Machine any more, nor exist: a remediator is at work until the CR is gone.
+// workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none.
 func (c *Controller) workingOn(check *v1beta1.MachineHealthCheck, machine *machinehealth.Machine) string {
-	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		for _, owner := range ownersOf(cr) {
-			if owner != keyOf(check) {
-				return owner.String()
-			}
+	for _, other := range c.atWorkOn(machine) {
+		if other != keyOf(check) {
+			return other.String()
 		}
 	}
 	return ""
@@ -161,12 +158,19 @@ func (c *Controller) workingOn(check *v1beta1.MachineHealthCheck, machine *machi
 
 // worksOn reports whether a MachineHealthCheck has a CR for a Machine.
 func (c *Controller) worksOn(check *v1beta1.MachineHealthCheck, machine *machinehealth.Machine) bool {
+	return slices.Contains(c.atWorkOn(machine), keyOf(check))
+}
+
+// atWorkOn returns the MachineHealthChecks that have a CR for a Machine, or go on with one that another controller
+// has left. They need not select the Machine any more, nor exist: a remediator is at work until the CR is gone.
+func (c *Controller) atWorkOn(machine *machinehealth.Machine) (checks []cache.ObjectName) {
 	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		if slices.Contains(ownersOf(cr), keyOf(check)) {
-			return true
+		checks = append(checks, ownersOf(cr)...)
+		if adopter := c.adopterOf(cr, machine); adopter != "" {
+			checks = append(checks, cache.NewObjectName(cr.Namespace, adopter))
 		}
 	}
-	return false
+	return checks
 }
 
 // cachedNodeState returns what is known of the Node of a Machine, without a live read.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -127,9 +128,9 @@ type machineCRs struct {
 // observeCRs returns the CRs by the names of their Machines.
 func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 	crs := map[string]machineCRs{}
-	template, needed := "", schema.GroupVersionKind{}
+	needed := schema.GroupVersionKind{}
 	if s.policy.Criteria.Template != nil {
-		template, needed = s.policy.Criteria.Template.Name, remediationKind(s.policy.Criteria.Template.GroupVersionKind())
+		needed = remediationKind(s.policy.Criteria.Template.GroupVersionKind())
 	}
 	s.kinds = nil
 	for kind := range c.remediations.Wanted(keyOf(s.check).String()) {
@@ -152,8 +153,8 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 			if cr.Namespace != s.check.Namespace {
 				continue
 			}
-			of, machine := crs[cr.Name], s.machines[cr.Name]
-			if cr.OwnedBy(s.policy.Owner) || (cr.LeftForMachine(targetOf(machine, cr.Name), template) && c.adopts(s, machine)) {
+			of := crs[cr.Name]
+			if cr.OwnedBy(s.policy.Owner) || c.adopterOf(cr, s.machines[cr.Name]) == s.check.Name {
 				of.own, used = append(of.own, cr), true
 			} else if kind == needed {
 				of.foreign = cr
@@ -170,20 +171,23 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 	return crs, nil
 }
 
-// adopts reports whether a MachineHealthCheck goes on with what another controller has begun for a Machine
-// from its template. Other MachineHealthChecks may have that template, too.
-func (c *Controller) adopts(s *snapshot, machine *machinehealth.Machine) bool {
-	holder := remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node)))
-	candidate := func(check *v1beta1.MachineHealthCheck, criteria *machinehealth.Criteria) machinehealth.Candidate {
-		return machinehealth.Candidate{Name: check.Name, HoldsLease: holder == ownerOf(check).LeaseHolder(), Selects: criteria.Selects(machine)}
+// adopterOf returns the name of the MachineHealthCheck that goes on with a CR which another controller has left
+// for a Machine (nil if there is none), empty if none does, or the CR is no such one (spec M12.4).
+func (c *Controller) adopterOf(cr *object.CR, machine *machinehealth.Machine) string {
+	if machine == nil || !cr.LeftForMachine(targetOf(machine)) {
+		return ""
 	}
-	candidates := []machinehealth.Candidate{candidate(s.check, s.policy.Criteria)}
-	for _, other := range c.othersOf(s) {
-		if s.policy.Criteria.SharesTemplate(other.criteria) {
-			candidates = append(candidates, candidate(other.check, other.criteria))
+	holder := remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node)))
+	checks, _ := c.checks.MachineHealthChecks(cr.Namespace).List(labels.Everything()) // A cache in memory has no errors.
+	var candidates []machinehealth.Candidate
+	for _, check := range checks {
+		if criteria := c.criteriaOf(check); criteria.API == machine.API() && criteria.HasTemplateOf(cr) {
+			candidates = append(candidates, machinehealth.Candidate{
+				Name: check.Name, HoldsLease: holder == ownerOf(check).LeaseHolder(), Selects: criteria.Selects(machine),
+			})
 		}
 	}
-	return machinehealth.Adopter(candidates) == s.check.Name
+	return machinehealth.Adopter(candidates)
 }
 
 // lists reports whether the status of a MachineHealthCheck lists a kind of CRs.
@@ -194,10 +198,7 @@ func lists(check *v1beta1.MachineHealthCheck, kind schema.GroupVersionKind) bool
 }
 
 // targetOf returns what identifies a Machine among the owners of a CR.
-func targetOf(machine *machinehealth.Machine, name string) object.MachineTarget {
-	if machine == nil {
-		return object.MachineTarget{Name: name}
-	}
+func targetOf(machine *machinehealth.Machine) object.MachineTarget {
 	return object.MachineTarget{APIVersion: machine.APIVersion, Kind: machine.Kind, Name: machine.Name, UID: machine.UID}
 }
 

@@ -85,9 +85,8 @@ func merged(copied, ours map[string]string) map[string]string {
 }
 
 // LeftForMachine reports whether the CR, which is in the namespace of the Machine, is one that another
-// controller has left for it: it has an ownerReference to the Machine, none to any health check, and names the
-// template (spec M12.4). The name of the template is empty if there is none.
-func (c *CR) LeftForMachine(machine MachineTarget, template string) bool {
+// controller has left for it: it has an ownerReference to the Machine, and none to any health check (spec M12.4).
+func (c *CR) LeftForMachine(machine MachineTarget) bool {
 	ofMachine := false
 	for i := range c.OwnerReferences {
 		reference := &c.OwnerReferences[i]
@@ -98,8 +97,7 @@ func (c *CR) LeftForMachine(machine MachineTarget, template string) bool {
 			ofMachine = true
 		}
 	}
-	group := schema.FromAPIVersionAndKind(machine.APIVersion, machine.Kind).Group
-	return ofMachine && template != "" && c.Annotations[group+clonedFromName] == template
+	return ofMachine
 }
 
 // ClonedFrom returns the name of the template from which the CR was made for a Machine of an API, empty

@@ -95,7 +95,6 @@ func TestOwnedForMachine(t *testing.T) {
 	}
 	const openShift = "machine.openshift.io/v1beta1"
 	ofCheck, ofMachine := reference(openShift, "MachineHealthCheck", "workers"), reference(openShift, "Machine", "m")
-	cloned := annotate("machine.openshift.io/cloned-from-name", "reboot")
 	owned := func(owners ...metav1.OwnerReference) func(*object.CR) {
 		return func(c *object.CR) { c.OwnerReferences = owners }
 	}
@@ -103,28 +102,22 @@ func TestOwnedForMachine(t *testing.T) {
 	replaced := ofMachine
 	replaced.UID = "of-a-former-life"
 	for name, tc := range map[string]struct {
-		cr       *object.CR
-		template string
-		want     bool
+		cr   *object.CR
+		want bool
 	}{
-		"M12.4 of this health check":            {cr("m", here, owned(ofCheck, ofMachine)), "reboot", true},
-		"M12.4 whatever its template is":        {cr("m", here, owned(ofCheck)), "", true},
-		"M12.4 in another namespace":            {cr("m", owned(ofCheck)), "reboot", false},
-		"M12.4 as OpenShift leaves it":          {cr("m", here, owned(ofMachine), cloned), "reboot", true},
-		"M12.4 of another template":             {cr("m", here, owned(ofMachine), cloned), "other", false},
-		"M12.4 no template here":                {cr("m", here, owned(ofMachine), annotate("machine.openshift.io/cloned-from-name", "")), "", false},
-		"M12.4 it does not name a template":     {cr("m", here, owned(ofMachine)), "reboot", false},
-		"M12.4 cloned by the other Machine API": {cr("m", here, owned(ofMachine), annotate("cluster.x-k8s.io/cloned-from-name", "reboot")), "reboot", false},
-		"M12.4 of another Machine":              {cr("m", here, owned(reference(openShift, "Machine", "n")), cloned), "reboot", false},
-		"M12.4 of a Machine of the same name":   {cr("m", here, owned(replaced), cloned), "reboot", false},
-		"M12.4 of another health check":         {cr("m", here, owned(reference(openShift, "MachineHealthCheck", "others"), ofMachine), cloned), "reboot", false},
-		"M12.4 of one of Cluster API":           {cr("m", here, owned(ofMachine, reference("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "workers")), cloned), "reboot", false},
-		"M12.4 of a NodeHealthCheck":            {cr("m", here, owned(ofMachine, reference("remediation.medik8s.io/v1alpha1", "NodeHealthCheck", "workers")), cloned), "reboot", false},
-		"M12.4 of nobody":                       {cr("m", here, foreign, cloned), "reboot", false},
+		"M12.4 of this health check":          {cr("m", here, owned(ofCheck, ofMachine)), true},
+		"M12.4 in another namespace":          {cr("m", owned(ofCheck)), false},
+		"M12.4 as OpenShift leaves it":        {cr("m", here, owned(ofMachine)), true},
+		"M12.4 of another Machine":            {cr("m", here, owned(reference(openShift, "Machine", "n"))), false},
+		"M12.4 of a Machine of the same name": {cr("m", here, owned(replaced)), false},
+		"M12.4 of another health check":       {cr("m", here, owned(reference(openShift, "MachineHealthCheck", "others"), ofMachine)), false},
+		"M12.4 of one of Cluster API":         {cr("m", here, owned(ofMachine, reference("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "workers"))), false},
+		"M12.4 of a NodeHealthCheck":          {cr("m", here, owned(ofMachine, reference("remediation.medik8s.io/v1alpha1", "NodeHealthCheck", "workers"))), false},
+		"M12.4 of nobody":                     {cr("m", here, foreign), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, tc.cr.OwnedBy(checkOwner) || tc.cr.LeftForMachine(openShiftTarget, tc.template))
+			require.Equal(t, tc.want, tc.cr.OwnedBy(checkOwner) || tc.cr.LeftForMachine(openShiftTarget))
 		})
 	}
 }
