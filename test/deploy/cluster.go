@@ -6,6 +6,7 @@ package deploy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -41,7 +42,7 @@ func NewCluster(ctx context.Context, options localkube.Options, kinds Kinds) (_ 
 	}
 	defer func() {
 		if err != nil {
-			_ = controlPlane.Stop() // The first error tells more.
+			err = errors.Join(err, controlPlane.Stop()) // A component that has died may be why.
 		}
 	}()
 	c := &Cluster{ControlPlane: controlPlane}
