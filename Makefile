@@ -100,7 +100,7 @@ demo-scenario:
 
 # The tests on control planes wait a lot: meanwhile there is time for the unit tests.
 .PHONY: test
-test: ## Run all tests, but for what takes long (six minutes on two cores once everything is built).
+test: ## Run all tests, but for what takes long (six to eight minutes on two cores once everything is built).
 	@$(MAKE) --no-print-directory --jobs=3 test-integration test-faults test-unit
 	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
