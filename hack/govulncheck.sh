@@ -24,12 +24,13 @@ unreachable() {
 status=0
 check "${GOVULNDB:-https://vuln.go.dev}" || status=$?
 if unreachable && [[ -z "${GOVULNDB:-}" ]]; then
-  # The source of that database. A proxy for modules may have an older version of it.
-  source=golang.org/x/vulndb@latest
-  go mod download "${source}"
-  echo "vuln.go.dev cannot be reached from here. Using $(go list -m "${source}") instead." >&2
-  status=0
-  check "file://$(go list -m -f '{{.Dir}}' "${source}")/data/osv" || status=$?
+  # The records of that database. A proxy for modules may have an older version of them.
+  records=golang.org/x/vulndb@latest
+  if go mod download "${records}"; then
+    echo "vuln.go.dev cannot be reached from here. Using $(go list -m "${records}") instead." >&2
+    status=0
+    check "file://$(go list -m -f '{{.Dir}}' "${records}")/data/osv" || status=$?
+  fi
 fi
 if unreachable; then
   echo "NOTHING WAS CHECKED: the database cannot be reached from here. Set GOVULNDB to a mirror." >&2

@@ -113,7 +113,7 @@ func TestOwnedForMachine(t *testing.T) {
 		"M12.4 of another health check":       {cr("m", here, owned(reference(openShift, "MachineHealthCheck", "others"), ofMachine)), false},
 		"M12.4 of one of Cluster API":         {cr("m", here, owned(ofMachine, reference("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "workers"))), false},
 		"M12.4 of a NodeHealthCheck":          {cr("m", here, owned(ofMachine, reference("remediation.medik8s.io/v1alpha1", "NodeHealthCheck", "workers"))), false},
-		"M12.4 of nobody":                     {cr("m", here, foreign), false},
+		"M12.4 without an owner":              {cr("m", here, foreign), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
