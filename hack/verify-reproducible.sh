@@ -8,7 +8,7 @@
 #
 #   hack/verify-reproducible.sh LDFLAGS
 #
-# Whoever has the source, the Go version and the linker flags of a release can thus
+# With the source, the Go version and the linker flags of a release, anyone can thus
 # make sure that its binaries are what was built from it.
 set -o errexit -o nounset -o pipefail
 

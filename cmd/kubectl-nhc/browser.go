@@ -22,6 +22,6 @@ func openBrowser(address string) error {
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("starting %s: %w", opener[0], err)
 	}
-	go func() { _ = command.Wait() }() // What it says is for nobody.
+	go func() { _ = command.Wait() }() // Its result is of no use.
 	return nil
 }

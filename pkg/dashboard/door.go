@@ -24,7 +24,7 @@ type Door struct {
 }
 
 // NewDoor returns a Door in front of a handler. Requests have to name one of these hosts, with its
-// port: another name is one that somebody has made to resolve to this address (DNS rebinding).
+// port: another name has been made to resolve to this address (DNS rebinding).
 func NewDoor(handler http.Handler, token string, hosts ...string) *Door {
 	return &Door{handler: handler, hosts: hosts, token: sha256.Sum256([]byte(token)), path: "/" + token + "/"}
 }

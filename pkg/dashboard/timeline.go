@@ -47,7 +47,7 @@ type bar struct {
 // segment is a part of a bar.
 type segment struct{ X, Width, Class string }
 
-// shapes are those of the outcomes, so that nobody needs to see colours.
+// shapes are those of the outcomes, so that they can be told apart without colours.
 var shapes = map[v1alpha1.EpisodeOutcome]string{
 	"":                          "open",
 	v1alpha1.OutcomeRecovered:   "recovered",

@@ -31,7 +31,7 @@ func AwaitsReplacement(entry *v1beta1.Remediation, machines map[string]*Machine,
 	if replacement := machines[entry.Replacement]; replacement != nil && joined(replacement) {
 		return time.Time{}, false
 	}
-	if entry.Fenced == nil { // A status that cannot be written keeps nobody waiting for ever.
+	if entry.Fenced == nil { // A status that cannot be written does not block the others for ever.
 		return time.Time{}, now.Before(entry.Detected.Add(maxRemediationAge))
 	}
 	until = entry.Fenced.Add(MaxReplacementWait)

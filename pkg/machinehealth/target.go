@@ -33,7 +33,7 @@ type Target struct {
 	Own []*object.CR
 	// Incomplete means that remediation objects cannot be read: there may be one.
 	Incomplete bool
-	// Foreign is a remediation object of somebody else that has the name that is needed, nil if
+	// Foreign is a remediation object of another owner that has the name that is needed, nil if
 	// there is none.
 	Foreign *object.CR
 	// DeletionRequested are the objects whose deletion was requested, by uid, though the caches

@@ -15,8 +15,8 @@ type Check struct {
 	// Reason is that of the decision if the answer is no.
 	Reason v1alpha1.DecisionReason
 	Passed bool
-	// Asked is false for a check that comes after the one that decides, and that nobody has
-	// looked at: only a node that no constraint holds comes to the last ones.
+	// Asked is false for a check that comes after the one that decides, and was not
+	// evaluated: only a node that no constraint holds comes to the last ones.
 	Asked bool
 	// AfterConstraints is true for the checks that are about more than this node and its owner.
 	AfterConstraints bool

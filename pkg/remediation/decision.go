@@ -191,7 +191,7 @@ func (p *Policy) createdStepEnd(plan *NodePlan, cr *object.CR) time.Time {
 	return time.Time{}
 }
 
-// explainBlocker names a CR of somebody else.
+// explainBlocker names a CR of another owner.
 func explainBlocker(cr *object.CR) string {
 	if cr == nil {
 		return "A remediation object that the NodeHealthCheck does not own is in the way"

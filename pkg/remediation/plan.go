@@ -32,7 +32,7 @@ type Node struct {
 	// ExclusionIgnored means that the Node carries the exclusion label with an empty value,
 	// which has no effect (spec 15.2).
 	ExclusionIgnored bool
-	// ConfirmedHealthy reports whether somebody has confirmed by hand that the node
+	// ConfirmedHealthy reports whether a user has confirmed by hand that the node
 	// is healthy (spec 16.6).
 	ConfirmedHealthy bool
 	// OthersRemediate reports whether anybody else has a CR for the node.
@@ -236,7 +236,7 @@ func (p *planner) recover() {
 }
 
 // healthyDelay reports whether the node has to stay healthy for longer, and until when, zero
-// if until somebody confirms it (spec 16.4). The current value of the field counts.
+// if until a user confirms it (spec 16.4). The current value of the field counts.
 func (p *planner) healthyDelay() (due time.Time, delayed bool) {
 	switch {
 	case p.HealthyDelay == 0 || p.Node.ConfirmedHealthy:

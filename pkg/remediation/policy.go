@@ -23,7 +23,7 @@ type Policy struct {
 	// a step does not begin, and the one before it does not end.
 	Templates []*object.Template
 	// HealthyDelay is how long a node must stay healthy before its CRs go. Zero means not
-	// at all, negative until somebody confirms it (spec 16.4).
+	// at all, negative until a user confirms it (spec 16.4).
 	HealthyDelay time.Duration
 	// DryRun has everything planned as far as the first CR, the next step or the end of the
 	// last one, and leaves that out (spec 5.6).

@@ -22,7 +22,7 @@ import (
 func (p *planner) remediate() {
 	for _, cr := range p.progress.deleting {
 		if cr.MayTimeOut() && !p.Node.Constraints.Conflict {
-			// Somebody else deletes it although the node is unhealthy. The mark lets the
+			// Another client deletes it although the node is unhealthy. The mark lets the
 			// remediator give up its finalizer (spec 13.8).
 			p.do(MarkTimedOut{CR: cr, At: p.now})
 		}

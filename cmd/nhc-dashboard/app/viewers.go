@@ -55,7 +55,7 @@ const (
 )
 
 // turnstile lets only so many viewers in at a time, and lets streams last. A stream tells that
-// something has changed, and nothing else: whoever has lost the permission gets no page any more.
+// something has changed, and nothing else: a viewer who has lost the permission gets no page any more.
 type turnstile struct {
 	pages          http.Handler
 	making, stream chan struct{}

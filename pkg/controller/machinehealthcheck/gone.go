@@ -128,7 +128,7 @@ func (c *Controller) protects(lease *coordinationv1.Lease) bool {
 }
 
 // endLeases releases the leases of Nodes that a MachineHealthCheck held, and keeps those whose Machines
-// have something under way: nobody else may act on their Nodes meanwhile (spec M10.3, M15.2). It
+// have something under way: no other may act on their Nodes meanwhile (spec M10.3, M15.2). It
 // returns when to look again.
 func (c *Controller) endLeases(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	held, err := c.leases.ByIndex(leasesByCheckHolder, key.String())

@@ -92,7 +92,7 @@ type readCheck struct {
 }
 
 // criteriaOf returns what a MachineHealthCheck of the cache says. It is read once: thousands of Nodes
-// may be looked up for one sync of a NodeHealthCheck. Nobody changes what is returned.
+// may be looked up for one sync of a NodeHealthCheck. Callers must not change what is returned.
 func (c *Controller) criteriaOf(check *v1beta1.MachineHealthCheck) *machinehealth.Criteria {
 	if found, ok := c.read.Load(keyOf(check)); ok && found.(*readCheck).check == check {
 		return &found.(*readCheck).criteria
@@ -352,7 +352,7 @@ func (c *Controller) templateHandler() cache.ResourceEventHandler {
 }
 
 // remediationHandler handles CRs of all watched kinds. They concern the MachineHealthChecks of their
-// namespace: one of somebody else may be in the way.
+// namespace: one of another owner may be in the way.
 func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 	changed := func(obj any) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {

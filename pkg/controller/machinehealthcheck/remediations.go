@@ -121,7 +121,7 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 // machineCRs are the CRs with the name of a Machine.
 type machineCRs struct {
 	own []*object.CR
-	// foreign is one of somebody else of the kind that is needed.
+	// foreign is one of another owner, of the kind that is needed.
 	foreign *object.CR
 }
 

@@ -159,8 +159,8 @@ func (c *Controller) healthy(s *snapshot, name string) bool {
 // excluded reports whether a Node carries the label that exempts it (spec 15).
 func excluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude] == "true" }
 
-// holdsFor reports whether somebody holds the lease of the Node of a Machine whose remediation has not
-// ended: it is kept until then, whoever selects the Machine meanwhile (spec M10.3, M15.2).
+// holdsFor reports whether holder holds the lease of the Node of a Machine whose remediation has not
+// ended: it is kept until then, whichever MachineHealthCheck selects the Machine meanwhile (spec M10.3, M15.2).
 func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) bool {
 	if machine.Node == "" || (!machine.Deleting() && !machine.Has(v1beta1.AnnotationExternalRemediation)) {
 		return false

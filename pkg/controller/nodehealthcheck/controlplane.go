@@ -68,7 +68,7 @@ func (s *controlPlaneSlot) release(unknown bool, now time.Time) {
 }
 
 // A CR takes the control plane slot if it carries the control plane label, or is for a control
-// plane node, whoever owns it. It keeps the slot until it is gone, also while it is being
+// plane node, whatever owns it. It keeps the slot until it is gone, also while it is being
 // deleted and when its Node is gone: a remediator may delete the Node while the host is off
 // (spec 12.2).
 func (c *Controller) keepsSlot(cr *object.CR) bool {

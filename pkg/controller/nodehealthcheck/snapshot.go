@@ -98,7 +98,7 @@ var errIndexBehind = errors.New("the index of nodes does not have the spec yet")
 
 // observeNodes adds the nodes that a decision is due about: those that may not be healthy,
 // those with CRs, also if they are healthy, no longer selected or gone; those whose lease is
-// held and may have to be released; those that were unhealthy last; and those that somebody
+// held and may have to be released; those that were unhealthy last; and those that a user
 // has confirmed to be healthy.
 func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	needing, err := c.observeNeedingLook(s)

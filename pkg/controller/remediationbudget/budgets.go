@@ -333,7 +333,7 @@ func (c *Controller) specChanged() {
 func (c *Controller) readabilityChanged() {
 	c.forgetDeleted()
 	c.changesMu.Lock()
-	c.forgetChanges() // Nobody looks while the kind cannot be read.
+	c.forgetChanges() // None is observed while the kind cannot be read.
 	c.changesMu.Unlock()
 	c.revision.Add(1)
 	c.SyncAll()

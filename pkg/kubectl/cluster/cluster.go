@@ -44,8 +44,8 @@ type Clients struct {
 	Program string
 }
 
-// explain is Explain in the words for whoever has these clients. Who looks at what a program shows can
-// choose no other --context.
+// explain is Explain in the words for the user of these clients. A user of the dashboard cannot choose
+// another --context.
 func (c *Clients) explain(err error, verb, resource string) error {
 	switch {
 	case c.Program == "":

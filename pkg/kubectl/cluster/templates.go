@@ -112,7 +112,7 @@ func (c *Clients) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, erro
 }
 
 // refused returns the first verb that the controller may not do on a resource, empty if it may do all,
-// or if nobody may ask.
+// or if the question itself is not permitted.
 func (r *factsReader) refused(ctx context.Context, resource schema.GroupResource, namespace string, verbs []string) (string, error) {
 	for _, verb := range verbs {
 		if r.uncheckable {

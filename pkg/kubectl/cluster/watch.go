@@ -166,5 +166,5 @@ func (w *Watch) Snapshot() *view.Snapshot {
 	return snapshot
 }
 
-// ctxEnded reports whether a request failed because nobody waits for it any more.
+// ctxEnded reports whether a request failed because its caller has cancelled it.
 func ctxEnded(err error) bool { return errors.Is(err, context.Canceled) }

@@ -97,7 +97,7 @@ func (p patch) encode() ([]byte, error) {
 	return encoded, nil
 }
 
-// untilCurrent repeats an attempt, which reads the object first, as long as somebody else changes it
+// untilCurrent repeats an attempt, which reads the object first, as long as another client changes it
 // in between.
 func untilCurrent(ctx context.Context, attempt func(context.Context) (Result, error)) (result Result, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -96,7 +96,7 @@ func (i *Intervener) node(ctx context.Context, name string) (*corev1.Node, error
 	return node, nil
 }
 
-// setNodeKey sets one label or annotation of a node, or removes it. Nobody else's keys are touched,
+// setNodeKey sets one label or annotation of a node, or removes it. The keys of others are not touched,
 // so the patch is bound to the node, and not to its version.
 func (i *Intervener) setNodeKey(ctx context.Context, node *corev1.Node, field, key string, value *string, text string) (Result, error) {
 	result := Result{Resource: nodeResource, Name: node.Name, Object: node, Changed: true, Text: text}

@@ -20,7 +20,7 @@ import (
 // StopBudget is the name of the RemediationBudget that stops everything.
 const StopBudget = "stop-all"
 
-// DefaultStopReason is the reason of the budget if nobody gives one.
+// DefaultStopReason is the reason of the budget if the user gives none.
 const DefaultStopReason = "Stopped by kubectl nhc stop-all"
 
 const stopped = "No remediation begins, of whichever health check. Those that run continue"
@@ -75,7 +75,7 @@ func (i *Intervener) createStop(ctx context.Context, result Result, reason strin
 		return result, nil
 	}
 	created, err := i.NHC.RemediationV1alpha1().RemediationBudgets().Create(ctx, budget, metav1.CreateOptions{DryRun: i.sent(), FieldManager: FieldManager})
-	if apierrors.IsAlreadyExists(err) { // Somebody else was faster: look again.
+	if apierrors.IsAlreadyExists(err) { // Another user created it first: look again.
 		return Result{}, apierrors.NewConflict(result.Resource, StopBudget, err)
 	}
 	if err != nil {

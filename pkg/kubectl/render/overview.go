@@ -214,7 +214,7 @@ func WhyNext(node *view.NextNode, now time.Time) string {
 	}
 	switch {
 	case node.Unhealthy == nil:
-		text += ", without lastTransitionTime: nobody knows for how long"
+		text += ", without lastTransitionTime: the controller cannot know how long it has lasted"
 	case now.Sub(node.Unhealthy.Time) >= unreported:
 		text += ", unhealthy for " + Ago(node.Unhealthy, now) + ", but the controller has not reported it: is it running?"
 	case !node.Unhealthy.After(now):

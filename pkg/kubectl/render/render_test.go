@@ -206,6 +206,31 @@ func pastSnapshot() *view.Snapshot {
 	return &view.Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{check}, MachineHealthChecks: []*machinev1beta1.MachineHealthCheck{mhc}}
 }
 
+// TestWhyNext: what the list of the nodes that are next says about each of them.
+func TestWhyNext(t *testing.T) {
+	t.Parallel()
+	const condition, since = "Ready=Unknown", 3 * time.Minute
+	in := func(d time.Duration) *metav1.Time { return beforeRef(-d) }
+	for name, tc := range map[string]struct {
+		node view.NextNode
+		want string
+	}{
+		"becomes unhealthy":          {view.NextNode{Since: beforeRef(since), Unhealthy: in(time.Minute)}, "Ready=Unknown for 3m"},
+		"with a reason":              {view.NextNode{Since: beforeRef(since), Unhealthy: in(time.Minute), Reason: "NodeStatusUnknown"}, "Ready=Unknown for 3m (NodeStatusUnknown)"},
+		"under remediation":          {view.NextNode{Since: beforeRef(since), Unhealthy: in(time.Minute), Remediating: true}, "Ready=Unknown for 3m, still under remediation"},
+		"unhealthy from now on":      {view.NextNode{Since: beforeRef(since), Unhealthy: in(0), Remediating: true}, "Ready=Unknown for 3m, not reported by the controller yet"},
+		"unhealthy, not yet overdue": {view.NextNode{Since: beforeRef(since), Unhealthy: beforeRef(unreported - 1)}, "Ready=Unknown for 3m, not reported by the controller yet"},
+		"unhealthy, overdue":         {view.NextNode{Since: beforeRef(since), Unhealthy: beforeRef(unreported)}, "Ready=Unknown for 3m, unhealthy for 60s, but the controller has not reported it: is it running?"},
+		"7.2 no lastTransitionTime":  {view.NextNode{}, "Ready=Unknown, without lastTransitionTime: the controller cannot know how long it has lasted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.node.Condition = condition
+			require.Equal(t, tc.want, WhyNext(&tc.node, now))
+		})
+	}
+}
+
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	history := view.NewHistory(pastSnapshot(), view.Filter{}, now)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// unknown stands for what nobody has said.
+// unknown stands for a value that is not known.
 const unknown = "-"
 
 // Ago returns for how long something has lasted.

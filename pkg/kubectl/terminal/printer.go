@@ -21,7 +21,7 @@ const (
 	Good
 	// Warning means that something is at work or waits.
 	Warning
-	// Bad means that somebody should look.
+	// Bad means that an operator should look.
 	Bad
 	// Faint is of little importance.
 	Faint

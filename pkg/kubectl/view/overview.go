@@ -49,7 +49,7 @@ type Check struct {
 	Storm *Storm `json:"storm,omitempty"`
 	// Held is why nothing new begins for any node, absent if nothing prevents it.
 	Held *Held `json:"held,omitempty"`
-	// Warnings are further conditions that somebody should know about.
+	// Warnings are further conditions that an operator should know about.
 	Warnings []string `json:"warnings,omitempty"`
 	// PauseRequests are those of the spec.
 	PauseRequests []string `json:"pauseRequests,omitempty"`
@@ -106,7 +106,7 @@ type Target struct {
 type MachineCheck struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// ExpectedMachines and CurrentHealthy are absent as long as nobody has counted.
+	// ExpectedMachines and CurrentHealthy are absent until the controller has counted.
 	ExpectedMachines    *int     `json:"expectedMachines,omitempty"`
 	CurrentHealthy      *int     `json:"currentHealthy,omitempty"`
 	RemediationsAllowed *int32   `json:"remediationsAllowed,omitempty"`

@@ -22,7 +22,7 @@ import (
 var LeaseResource = coordinationv1.SchemeGroupVersion.WithResource("leases").GroupResource()
 
 // writeLease creates the lease, or updates it bound to the resourceVersion that was
-// observed: whoever was faster keeps it, which is no failure.
+// observed. If another client wrote it first, the lease stays as that client left it, which is no failure.
 func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, outcome *pendingOutcome) error {
 	leases := e.Kube.CoordinationV1().Leases(e.LeaseNamespace)
 	var written *coordinationv1.Lease

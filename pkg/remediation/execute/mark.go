@@ -48,7 +48,7 @@ func denied(err error) bool {
 // markTimedOut writes the annotation, unless the live object already has it, has
 // succeeded or is another one. The live object decides because the annotation
 // turns a success into a failure with some remediators. They write to it too, so it
-// is looked at again if somebody was faster. It returns when the remediator was told: an
+// is read again after a conflict. It returns when the remediator was told: an
 // earlier process may have done so and died before status had it.
 func (e *Executor) markTimedOut(ctx context.Context, action remediation.MarkTimedOut) (at time.Time, err error) {
 	cr := action.CR

@@ -116,7 +116,7 @@ type RemediationBudgetSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	Schedules []BudgetSchedule `json:"schedules,omitempty"`
 
-	// reason says why somebody has set the budget. It is shown wherever the budget refuses.
+	// reason says why the budget is set. It is shown wherever the budget refuses.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`
