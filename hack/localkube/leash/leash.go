@@ -82,9 +82,10 @@ func run(args []string, stdin io.Reader, stderr io.Writer) int {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		_ = cmd.Wait() // The code is read from cmd.ProcessState.
+		awaitExit(cmd)
 	}()
 	supervise(-cmd.Process.Pid, *grace, terminate, parentGone, exited)
+	_ = cmd.Wait() // The code is read from cmd.ProcessState.
 	select {
 	case <-parentGone:
 		if err := os.RemoveAll(*remove); err != nil {
@@ -115,7 +116,9 @@ func start(cmd *exec.Cmd, pidFD int) error {
 	return nil
 }
 
-// supervise returns when the command has exited and its group is gone.
+// supervise returns when the command has exited and its group is gone. As long as the command
+// is a zombie, no other process gets its number, which is that of the group: a signal to a
+// group that is gone could end a process of another test.
 func supervise(group int, grace time.Duration, terminate <-chan os.Signal, parentGone, exited <-chan struct{}) {
 	var kill <-chan time.Time
 	for {
@@ -130,8 +133,7 @@ func supervise(group int, grace time.Duration, terminate <-chan os.Signal, paren
 		case <-kill:
 			_ = syscall.Kill(group, syscall.SIGKILL)
 		case <-exited:
-			// What the command left behind. While any of it lives, the kernel does
-			// not give the number of the group to another process.
+			// What the command left behind.
 			_ = syscall.Kill(group, syscall.SIGKILL)
 			return
 		}
