@@ -113,8 +113,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return nil
 }
 
-// checkReady returns nil if this control plane's own API server is ready: nobody
-// else has its serving certificate.
+// checkReady returns nil if this control plane's own API server is ready: no
+// other has its serving certificate.
 func (c *ControlPlane) checkReady(ctx context.Context) error {
 	certificate, err := os.ReadFile(filepath.Join(c.dir, certificateDir, "apiserver.crt"))
 	if err != nil {

@@ -103,7 +103,7 @@ func (c *ControlPlane) forget(p *Process) {
 func (c *ControlPlane) waitFor(ctx context.Context, p *Process, what string, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	// A check must not hang on whoever has the port instead of p.
+	// A check must not hang on another process that has the port instead of p.
 	checkCtx, cancelCheck := context.WithCancel(ctx)
 	defer cancelCheck()
 	go func() {

@@ -94,7 +94,7 @@ func (c *ControlPlane) startKwok() error {
 			"--node-lease-duration-seconds=10",
 			"--v=WARN", // It would write a line for each renewal of a Lease.
 		},
-		Env: []string{"KWOK_WORKDIR=" + c.dir}, // Not the configuration of whoever runs this.
+		Env: []string{"KWOK_WORKDIR=" + c.dir}, // Not the configuration of the user who runs this.
 	})
 	return err
 }

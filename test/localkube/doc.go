@@ -41,14 +41,14 @@
 // # Failures
 //
 // StopAPIServer and StartAPIServer make an outage, RestartEtcd a crash below the API
-// server, and Compact a history that is too short for whoever was away.
+// server, and Compact a history that is too short for a client that was away.
 //
 // # Nodes
 //
 // No kubelet and no scheduler run, and no controllers of workloads: a Deployment
 // can be applied, but nothing happens. Without Options.NodeLifecycle a Node is
-// what tests write. With it, a node is Ready as long as somebody heartbeats it:
+// what tests write. With it, a node is Ready as long as it has heartbeats:
 // kwok does for nodes with HeartbeatLabel. New nodes have the taint
-// node.kubernetes.io/not-ready, which the node-lifecycle controller takes off
-// when they become Ready, and nobody else.
+// node.kubernetes.io/not-ready, which only the node-lifecycle controller takes off,
+// when they become Ready.
 package localkube

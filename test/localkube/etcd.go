@@ -18,14 +18,14 @@ import (
 
 func (c *ControlPlane) socket() string { return filepath.Join(c.socketDir, "etcd.sock") }
 
-// startEtcd starts etcd on a socket that only this user can reach. Nobody
+// startEtcd starts etcd on a socket that only this user can reach. Nothing
 // connects to the port for peers, so that it may be any. It takes the place of the
 // socket that one has left behind that was killed.
 func (c *ControlPlane) startEtcd(ctx context.Context) error {
 	p, err := c.startComponent(etcdName,
 		"--data-dir="+filepath.Join(c.dir, "etcd"),
 		"--listen-client-urls=unix://"+c.socket(),
-		"--advertise-client-urls=http://"+loopback+":0", // No socket is accepted here, and nobody reads it.
+		"--advertise-client-urls=http://"+loopback+":0", // No socket is accepted here, and nothing reads it.
 		"--listen-peer-urls=http://"+loopback+":0",
 		"--unsafe-no-fsync",
 		"--log-level=warn",
@@ -58,7 +58,7 @@ func (c *ControlPlane) RestartEtcd(ctx context.Context) error {
 		return fmt.Errorf("etcd had exited with code %d: %s", etcd.exitCode, etcd.LogTail())
 	}
 	// Its leash is still held, so that it does not remove the data. Only if this
-	// process ends between these two lines, nobody does.
+	// process ends between these two lines, the data stays.
 	if err := etcd.Kill(); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func (c *ControlPlane) Shell(ctx context.Context, script string, env ...string) 
 func (c *ControlPlane) run(cmd *exec.Cmd, what string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	// Nothing of whoever runs the test: no configuration, no cached discovery.
+	// Nothing of the user who runs the test: no configuration, no cached discovery.
 	cmd.Env = slices.Concat(os.Environ(), []string{moreMemory, "KUBECONFIG=" + c.AdminKubeconfig(), "HOME=" + c.dir, "KUBERC=off"}, cmd.Env)
 	cmd.WaitDelay = time.Minute // A plugin may live on and hold the output. On a busy machine to read it takes long, too.
 	if err := cmd.Run(); err != nil {

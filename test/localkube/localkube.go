@@ -20,7 +20,7 @@ import (
 // smallest one: an API server and the controllers that every test needs.
 type Options struct {
 	// NodeLifecycle runs the node-lifecycle controller, which overwrites the
-	// conditions of nodes that nobody heartbeats. Tests that patch conditions
+	// conditions of nodes without heartbeats. Tests that patch conditions
 	// themselves run without it.
 	NodeLifecycle bool
 	// NodeMonitorGracePeriod is how long that controller waits for a heartbeat

@@ -97,7 +97,7 @@ func startProcess(leash, dir string, cmd Command) (*Process, error) {
 	command.ExtraFiles = []*os.File{pidWriter}
 	command.Env = append(os.Environ(), cmd.Env...)
 	command.Dir = dir
-	// Whoever kills the group of this process does not kill the leash with it.
+	// A signal to the group of this process does not reach the leash.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = command.Start()
 	pidWriter.Close()

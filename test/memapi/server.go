@@ -48,7 +48,7 @@ type Change struct {
 	// User is who made the change.
 	User string
 
-	raw []byte // The object as JSON, once somebody has asked for it.
+	raw []byte // The object as JSON, once a request has asked for it.
 }
 
 // Key returns the name of the object.

@@ -146,7 +146,7 @@ func (w *watcher) wait(due time.Time, changed <-chan struct{}) error {
 	case <-w.ctx.Done():
 		return w.ctx.Err()
 	case <-w.client.dead:
-		<-w.ctx.Done() // Nobody hears of it.
+		<-w.ctx.Done() // A client that is dead gets no answer.
 		return w.ctx.Err()
 	case <-w.table.withdrawn:
 		return io.EOF

@@ -59,19 +59,19 @@ var bugs = []bug{
 		old: "	c.enqueue(cr.Owners())\n", new: "",
 	},
 	{
-		name: "the end of a foreign CR wakes nobody who waits for it", rule: "21.1", file: inController + "handlers.go",
+		name: "the end of a foreign CR does not wake the nodes that wait for it", rule: "21.1", file: inController + "handlers.go",
 		old: "	c.enqueue(c.waiters.of(crTopic(cr)))\n", new: "",
 	},
 	{
-		name: "the end of a lease wakes nobody who waits for it", rule: "21.1", file: inController + "handlers.go",
+		name: "the end of a lease does not wake the nodes that wait for it", rule: "21.1", file: inController + "handlers.go",
 		old: "			c.enqueue(c.waiters.of(leaseTopic(deleted.GetObjectName().Name)))\n", new: "",
 	},
 	{
-		name: "the end of a control plane remediation wakes nobody", rule: "12.4", file: inController + "handlers.go",
+		name: "the end of a control plane remediation does not wake those that wait", rule: "12.4", file: inController + "handlers.go",
 		old: "	c.budgets.NodeChanged(cr.Node())\n	c.enqueue(c.waiters.of(controlPlaneTopic))\n", new: "	c.budgets.NodeChanged(cr.Node())\n",
 	},
 	{
-		name: "a template that changes wakes nobody", rule: "6.4", file: inController + "handlers.go",
+		name: "a template that changes does not wake its NodeHealthChecks", rule: "6.4", file: inController + "handlers.go",
 		old: "	changed := func(template *object.Template) { c.enqueue(c.referringTo(template)) }\n", new: "	changed := func(template *object.Template) { _ = c.referringTo(template) }\n",
 	},
 	{
@@ -187,7 +187,7 @@ var bugs = []bug{
 		old: "		if !deleting {\n			p.do(Delete{CR: cr})\n		}\n	}\n}\n\n// keepLease", new: "	}\n}\n\n// keepLease",
 	},
 	{
-		name: "a CR is deleted whoever has its name by now", rule: "16.1", file: inPlan + "execute/executor.go",
+		name: "a CR is deleted even if another has its name by now", rule: "16.1", file: inPlan + "execute/executor.go",
 		old: "*metav1.NewPreconditionDeleteOptions(string(cr.UID))", new: "metav1.DeleteOptions{}",
 	},
 	{

@@ -64,7 +64,7 @@ var machineBugs = []bug{
 		old: "map[string]any{v1beta1.AnnotationRemediationStrategy: nil}", new: "map[string]any{v1beta1.AnnotationRemediationStrategy: nil, v1beta1.AnnotationExternalRemediation: nil}",
 	},
 	{
-		name: "a Machine is deleted whoever has its name by now", rule: "M10.2", file: "pkg/remediation/execute/machine.go", unit: "pkg/remediation/execute/",
+		name: "a Machine is deleted even if another has its name by now", rule: "M10.2", file: "pkg/remediation/execute/machine.go", unit: "pkg/remediation/execute/",
 		old: "&metav1.Preconditions{UID: &machine.UID, ResourceVersion: &outcome.machineVersion}", new: "&metav1.Preconditions{ResourceVersion: &outcome.machineVersion}",
 	},
 	{

@@ -179,8 +179,8 @@ func (r *Referee) judgeUntilNow(ctx context.Context) error {
 		r.judge.SetRequests(requests)
 	}
 	due := r.inbox.take(horizon)
-	// What came and went before its watch told of it is in no list, so that nobody has
-	// waited for it: all is judged once more.
+	// What came and went before its watch told of it is in no list, so the
+	// referee did not wait for it: all is judged once more.
 	if n := len(r.judged); n > 0 && len(due) > 0 && due[0].ResourceVersion < r.judged[n-1].ResourceVersion {
 		due = append(r.judged, due...)
 		sortChanges(due)

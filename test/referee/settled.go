@@ -72,7 +72,7 @@ func (r *Referee) fail(left []rules.Violation) []rules.Violation {
 	return left
 }
 
-// Silent waits for a while in which nobody changes anything, and returns what the
+// Silent waits for a while in which the test changes nothing, and returns what the
 // controller has written meanwhile: nothing but its leader lease (P3). Events tell of
 // what was before.
 func (r *Referee) Silent(ctx context.Context, d time.Duration) ([]rules.Request, error) {

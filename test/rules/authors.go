@@ -58,15 +58,15 @@ func (l *requestLog) add(requests []Request) {
 	}
 }
 
-// author returns the request of the controller that made a change, or nil if it was
-// somebody else's. Before is the uid of the object that is gone by it.
+// author returns the request of the controller that made a change, or nil if another
+// client made it. Before is the uid of the object that is gone by it.
 func (l requestLog) author(event Change, before types.UID) *Request {
 	if event.Object == nil {
 		return l.deletions[before]
 	}
 	r := l.writes[event.Resource.Resource+" "+event.Key+" "+event.Object.GetResourceVersion()]
 	if r == nil || (!event.Time.IsZero() && r.Time.After(event.Time)) {
-		return nil // A request that changes nothing is answered with a version of somebody else.
+		return nil // A request that changes nothing is answered with the version of an earlier one.
 	}
 	return r
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // machinesUnhealthy is what is known about whether some MachineHealthCheck judges a Machine that stands for
-// a name to be unhealthy, or soon (spec B3.1, B3.5). That a Node is missing is only known once somebody has
-// looked live (spec M6.2).
+// a name to be unhealthy, or soon (spec B3.1, B3.5). That a Node is missing is only known after a live
+// get (spec M6.2).
 func (h *history) machinesUnhealthy(name string, nodes []*Node, w window) (c certainty) {
 	if !h.followed || !h.activity.mayBeActive(w) {
 		return c

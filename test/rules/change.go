@@ -41,7 +41,7 @@ type Change struct {
 	// Time is when the change was visible at the latest: it was stored before. It is zero
 	// for what was there from the beginning.
 	Time time.Time
-	// Object is nil if it is gone. The judge keeps it, and nobody may change it.
+	// Object is nil if it is gone. The judge keeps it, and it must not be changed.
 	Object *unstructured.Unstructured
 	// Gap means that changes of the object before this one may be unknown.
 	Gap bool

@@ -116,7 +116,7 @@ func (j *Judge) foreign(w window, created *CR) finding {
 }
 
 // other judges that there is no other CR of some kind for the same node and template. One
-// of somebody else may have come too late to be seen.
+// of another owner may have come too late to be seen.
 func (j *Judge) other(rule string, w window, created *CR, counts func(*CR) bool) finding {
 	for key, cr := range j.crsAt(w.node, w.rv) {
 		same := cr.Kind == created.Kind && cr.Namespace == created.Namespace && cr.NamesTemplate && cr.Template == created.Template

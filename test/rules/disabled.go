@@ -24,7 +24,7 @@ func (h *history) follows(reason string) bool {
 }
 
 // problems returns the reasons for which a NodeHealthCheck may have been Disabled by its
-// templates, by what somebody knew who knew everything of the time known (spec 6.1).
+// templates, to an observer who knew everything of the time known (spec 6.1).
 func (h *history) problems(nhc *NHC, known time.Time, until uint64) sets.Set[string] {
 	reasons := sets.New[string]()
 	steps := stepsOf(nhc)

@@ -44,7 +44,7 @@ func (t track[T]) exactly(resourceVersion string) (*T, time.Time) {
 	return nil, time.Time{}
 }
 
-// during returns the versions that somebody may have gone by who has seen what was
+// during returns the versions that an observer may have used who has seen what was
 // visible at the time since, and may have seen all up to a resource version. Nil stands
 // for no object. There is at least one.
 func (t track[T]) during(since time.Time, until uint64) []*T {

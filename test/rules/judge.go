@@ -177,7 +177,7 @@ func uidOf(object *unstructured.Unstructured) types.UID {
 	return object.GetUID()
 }
 
-// follow adds a change to the history that nobody judges.
+// follow adds a change to the history without judging it.
 func (j *Judge) follow(event Change, id string) {
 	switch {
 	case j.templates[event.Resource]:

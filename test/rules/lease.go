@@ -34,7 +34,7 @@ const holderPrefix = "NodeHealthCheck-"
 // the future by less may have been renewed just now.
 const holderAhead = time.Minute
 
-// LeaseValid reports whether a lease of somebody else has to be respected (spec 14.3).
+// LeaseValid reports whether a lease of another holder has to be respected (spec 14.3).
 func LeaseValid(lease *coordinationv1.Lease, now time.Time) bool {
 	end, known := leaseEnd(lease)
 	return known && !lease.Spec.RenewTime.After(now.Add(holderAhead)) && !end.Before(now)

@@ -105,7 +105,7 @@ func (j *Judge) onlyActor(b beginning) finding {
 	return finding{rule: "M15.2"}
 }
 
-// leased reports whether somebody held a valid lease of the Node all the time.
+// leased reports whether any holder had a valid lease of the Node all the time.
 func (j *Judge) leased(b beginning, holder string) bool {
 	return all(j.leasesDuring(b.node, b.known, b.rv), func(lease *coordinationv1.Lease) bool {
 		return holderOf(lease) == holder && LeaseValid(lease, b.at)

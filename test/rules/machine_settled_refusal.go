@@ -111,7 +111,7 @@ func (s *machineCheck) templateMissing() bool {
 	return template == nil || !template.HasSpec
 }
 
-// nameTaken reports whether a CR of somebody else has the name that a target needs (spec M12.4).
+// nameTaken reports whether a CR of another owner has the name that a target needs (spec M12.4).
 func (s *machineCheck) nameTaken(machine *Machine) bool {
 	kind := strings.TrimSuffix(s.mhc.Spec.RemediationTemplate.Kind, "Template")
 	cr := s.crs[plural(kind)+" "+machine.Key()].at(s.rv)

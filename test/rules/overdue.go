@@ -158,7 +158,7 @@ func (d *Deadlines) snapshotAt(at time.Time) *snapshot {
 }
 
 // mayTakeLonger reports whether something that ended without an event may have been in the
-// way until now: a lease of somebody else that has expired (spec 14.3).
+// way until now: a lease of another holder that has expired (spec 14.3).
 func (d *Deadlines) mayTakeLonger(v Violation, now time.Time) bool {
 	node := v.Node
 	if machine := d.judge.lastMachine(strings.TrimPrefix(node, machineName("")), d.judge.last); machine != nil {

@@ -161,12 +161,12 @@ func (p *snapshot) othersCR(node, nhc string) bool {
 	return false
 }
 
-// leaseTaken reports whether somebody else holds a valid lease of the node.
+// leaseTaken reports whether another holder has a valid lease of the node.
 func (p *snapshot) leaseTaken(node, nhc string) bool {
 	return p.leaseTakenFrom(node, holderPrefix+nhc)
 }
 
-// leaseTakenFrom reports whether somebody else than a holder holds a valid lease of the node.
+// leaseTakenFrom reports whether a holder other than this one has a valid lease of the node.
 func (p *snapshot) leaseTakenFrom(node, holder string) bool {
 	for key := range p.leasesOf[node] {
 		if lease := p.leases[key].at(p.rv); lease != nil && holderOf(lease) != holder && LeaseValid(lease, p.now) {

@@ -32,7 +32,7 @@ func (j *Judge) judgeStatusWrite(event Change, before, after *NHC, by *Request) 
 	}
 }
 
-// sinceKept judges that a decision that stays the same keeps its time, whoever writes it (spec
+// sinceKept judges that a decision that stays the same keeps its time, whatever writes it (spec
 // 23b.5).
 func (j *Judge) sinceKept(nhc string, before, after *NHC) {
 	known := map[string]*v1alpha1.Decision{}

@@ -35,7 +35,7 @@ func onlyMarked(before, after *unstructured.Unstructured) finding {
 	return finding{rule: "11.2"}
 }
 
-// markedAgain judges that the annotation is changed, whoever has done it: it is written
+// markedAgain judges that the annotation is changed, by any client: it is written
 // once, and again only if the Node is there and the CR has not gone for a minute (spec
 // 13.8).
 func (j *Judge) markedAgain(event Change, before, after *CR) finding {

@@ -97,7 +97,7 @@ func run(args []string, stdin io.Reader, stderr io.Writer) int {
 }
 
 // start starts the command and reports its process id. The descriptor for the
-// report is not for the command: whoever reads it waits for its end.
+// report is not for the command: its reader waits until it is closed.
 func start(cmd *exec.Cmd, pidFD int) error {
 	if pidFD < 0 {
 		return cmd.Start()
