@@ -160,6 +160,53 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, health.Unhealthy, in.Nodes[1].Verdict.State, "17.5: it is judged by the same conditions")
 }
 
+// TestTerminating: nodes that terminate are healthy where MachineHealthChecks replace them.
+func TestTerminating(t *testing.T) {
+	t.Parallel()
+	terminating := func(n *corev1.Node) {
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "Terminating", Status: corev1.ConditionTrue})
+	}
+	for name, tc := range map[string]struct {
+		checks bool
+		node   *corev1.Node
+		want   health.State
+	}{
+		"7.7 it terminates":                    {checks: true, node: testNode("n", notReadySince(epoch), terminating), want: health.Healthy},
+		"7.7 it does not":                      {checks: true, node: testNode("n", notReadySince(epoch)), want: health.Unhealthy},
+		"7.7 there are no MachineHealthChecks": {node: testNode("n", notReadySince(epoch), terminating), want: health.Unhealthy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := testInput(testCheck(failsReady), tc.node)
+			in.Platform.MachineHealthChecks = tc.checks
+			Evaluate(in, epoch.Add(time.Minute))
+			require.Equal(t, tc.want, in.Nodes[0].Verdict.State)
+		})
+	}
+}
+
+// TestUnselectedRecheck: a node that is not selected any more is judged again when its condition
+// expires, as long as it has a CR (spec 17.5).
+func TestUnselectedRecheck(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		own  []*object.CR
+		want time.Time
+	}{
+		"17.5 with a CR":    {own: []*object.CR{testCR("n")}, want: epoch.Add(time.Minute)},
+		"17.5 without a CR": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := testNode("n", notReadySince(epoch))
+			in := testInput(testCheck(failsReady), node)
+			in.Nodes[0] = NewNode("n", node, false, "")
+			in.Nodes[0].Own = tc.own
+			require.Equal(t, tc.want, Evaluate(in, epoch.Add(time.Second)).Recheck)
+		})
+	}
+}
+
 // TestDryRun: the mode of the spec, or the flag, makes it a dry run (spec 5.5).
 func TestDryRun(t *testing.T) {
 	t.Parallel()
