@@ -94,6 +94,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Equal(t, tc.want, Judge(rules, tc.conditions, tc.now))
+			require.Equal(t, tc.want.State != Healthy, Matches(rules, tc.conditions))
 		})
 	}
 }

@@ -20,6 +20,9 @@ func TestStormOf(t *testing.T) {
 	active := func(status metav1.ConditionStatus) []metav1.Condition {
 		return []metav1.Condition{{Type: "StormActive", Status: status, LastTransitionTime: metav1.NewTime(noon.Add(time.Second))}}
 	}
+	calm := func(status metav1.ConditionStatus) []metav1.Condition {
+		return append(active("True"), metav1.Condition{Type: "StormCooldownActive", Status: status, LastTransitionTime: metav1.NewTime(noon.Add(time.Minute))})
+	}
 	tests := map[string]struct {
 		status v1alpha1.NodeHealthCheckStatus
 		want   Storm
@@ -30,6 +33,8 @@ func TestStormOf(t *testing.T) {
 		"the condition alone":          {status: v1alpha1.NodeHealthCheckStatus{Conditions: active("True")}, want: Storm{Active: true, Since: noon.Add(time.Second)}},
 		"the condition decides":        {status: v1alpha1.NodeHealthCheckStatus{Conditions: active("False"), StormRecoveryActive: new(true)}},
 		"the start time counts":        {status: v1alpha1.NodeHealthCheckStatus{Conditions: active("True"), StormRecoveryStartTime: start}, want: Storm{Active: true, Since: noon}},
+		"a storm in its cooldown":      {status: v1alpha1.NodeHealthCheckStatus{Conditions: calm("True")}, want: Storm{Active: true, Since: noon.Add(time.Second), CalmSince: noon.Add(time.Minute)}},
+		"a storm that is not calm":     {status: v1alpha1.NodeHealthCheckStatus{Conditions: calm("False")}, want: Storm{Active: true, Since: noon.Add(time.Second)}},
 		"a cooldown without a storm":   {status: v1alpha1.NodeHealthCheckStatus{Conditions: []metav1.Condition{{Type: "StormCooldownActive", Status: "True"}}}},
 	}
 	for name, tc := range tests {

@@ -4,7 +4,6 @@
 package nodehealthcheck
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 func testCondition(typ corev1.NodeConditionType, status corev1.ConditionStatus, since time.Time) corev1.NodeCondition {
@@ -75,26 +73,6 @@ func TestNodeMatters(t *testing.T) {
 			require.Equal(t, tc.matters, nodeMatters(build(tc.old), build(tc.node)))
 			require.Equal(t, tc.matters, nodeMatters(build(tc.node), build(tc.old)), "P2: both ways")
 		})
-	}
-}
-
-// TestSameConditionsIsAnEquality holds for any two lists.
-func TestSameConditionsIsAnEquality(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	list := func() []corev1.NodeCondition {
-		var all []corev1.NodeCondition
-		for range random.IntN(4) {
-			all = append(all, testCondition([]corev1.NodeConditionType{"A", "B"}[random.IntN(2)], []corev1.ConditionStatus{"True", "False"}[random.IntN(2)], epoch))
-		}
-		return all
-	}
-	for range 2000 {
-		a, b := list(), list()
-		require.Equal(t, health.SameConditions(a, b), health.SameConditions(b, a), "%v %v", a, b)
-		shuffled := append([]corev1.NodeCondition(nil), a...)
-		random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		require.True(t, health.SameConditions(a, shuffled), "21.1: the order does not matter")
 	}
 }
 
