@@ -185,6 +185,29 @@ func TestTerminating(t *testing.T) {
 	}
 }
 
+// TestUpgrading: an unhealthy node whose configuration changes is taken for one that an upgrade reboots
+// (spec 10.2).
+func TestUpgrading(t *testing.T) {
+	t.Parallel()
+	reconfigured := func(n *corev1.Node) {
+		annotated(remediation.AnnotationCurrentConfig, "old")(n)
+		annotated(remediation.AnnotationDesiredConfig, "new")(n)
+	}
+	for name, tc := range map[string]struct {
+		node *corev1.Node
+		want bool
+	}{
+		"10.2 unhealthy, and its configuration changes": {testNode("n", notReadySince(epoch), reconfigured), true},
+		"10.2 healthy, and its configuration changes":   {testNode("n", reconfigured), false},
+		"10.2 only unhealthy":                           {testNode("n", notReadySince(epoch)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, Evaluate(testInput(testCheck(failsReady), tc.node), epoch.Add(time.Minute)).Upgrading)
+		})
+	}
+}
+
 // TestUnselectedRecheck: a node that is not selected any more is judged again when its condition
 // expires, as long as it has a CR (spec 17.5).
 func TestUnselectedRecheck(t *testing.T) {
