@@ -37,6 +37,10 @@ func TestConstraints(t *testing.T) {
 			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, nil },
 			want:     remediation.Constraints{TemplatesUnusable: true},
 		},
+		"6.5 P5 none of them was read": {
+			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, []*object.Template{nil, nil} },
+			want:     remediation.Constraints{TemplatesUnusable: true},
+		},
 		"6.5 P1 a template that was not read concerns its step": {
 			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, []*object.Template{{}, nil} },
 		},
