@@ -108,7 +108,7 @@ var machineBugs = []bug{
 		old: "		if !other.summary.Allowed() {\n			return true\n		}\n", new: "",
 	},
 	{
-		name: "a new process does not know who is at work", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
+		name: "a new process does not wait until it knows who is at work", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
 		old: "watches.Pending(err) {\n				return err\n", new: "watches.Pending(err) {\n				continue\n",
 	},
 	{

@@ -20,12 +20,15 @@ import (
 )
 
 // TestRemediationsUnread: a new process begins nothing for a Machine before it knows whether another
-// MachineHealthCheck is at work on it (spec M7.4).
+// MachineHealthCheck is at work on it (spec M7.4). It says so if it cannot find out, but not while it does.
 func TestRemediationsUnread(t *testing.T) {
 	t.Parallel()
-	for name, hide := range map[string]func(c *cluster){
-		"the list takes a while": func(c *cluster) { c.slowDown(c.kinds[0].crs(), 5*time.Second) },
-		"lists fail":             func(c *cluster) { c.failLists(c.kinds[0].crs()) },
+	for name, tc := range map[string]struct {
+		hide func(c *cluster)
+		says bool
+	}{
+		"the list takes a while": {func(c *cluster) { c.slowDown(c.kinds[0].crs(), 5*time.Second) }, false},
+		"lists fail":             {func(c *cluster) { c.failLists(c.kinds[0].crs()) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,12 +45,14 @@ func TestRemediationsUnread(t *testing.T) {
 				m.changeMHC("first", func(mhc *v1beta1.MachineHealthCheck) { delete(mhc.Annotations, v1beta1.AnnotationPaused) })
 				m.sleep(time.Minute)
 				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
+				before := m.mhc("first").ResourceVersion
 				c.leader().die(c.ctx)
 				c.replicas = nil
-				hide(c)
+				tc.hide(c)
 				m.sleep(time.Minute)
 				require.False(t, m.deleting(machine))
 				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
+				require.Equal(t, tc.says, m.mhc("first").ResourceVersion != before, "status is written")
 			})
 		})
 	}

@@ -53,7 +53,7 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 }
 
 // othersRead returns watches.ErrPending as long as the CRs of other MachineHealthChecks of the namespace are about
-// to be read (spec M7.4).
+// to be read (spec M7.4). A new process would otherwise report for a moment that they cannot be read.
 func (c *Controller) othersRead(namespace string) error {
 	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
 	for _, check := range checks {
