@@ -31,3 +31,30 @@ func TestFailureOfALastLook(t *testing.T) {
 		})
 	}
 }
+
+// TestFailureReason: a node waits for the actions without which its remediation does not go on.
+func TestFailureReason(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		plan   NodePlan
+		action Action
+		want   v1alpha1.DecisionReason
+	}{
+		"13.3 a CR":                            {action: Create{}, want: v1alpha1.DecidedCreateFailed},
+		"16.1 the end of a CR":                 {action: Delete{}, want: v1alpha1.DecidedDeleteFailed},
+		"M10.2 the deletion of a Machine":      {action: DeleteMachine{}, want: v1alpha1.DecidedDeleteFailed},
+		"M11.1 an external remediation":        {action: RequestExternal{}, want: v1alpha1.DecidedUpdateFailed},
+		"13.6 the end of a step":               {action: MarkTimedOut{EndsStep: true}, want: v1alpha1.DecidedUpdateFailed},
+		"13.8 a mark on a CR that goes anyway": {action: MarkTimedOut{}},
+		"14.2 a lease before a CR":             {plan: NodePlan{Actions: []Action{WriteLease{}, Create{}}}, action: WriteLease{}, want: v1alpha1.DecidedUpdateFailed},
+		"13.6 a lease after the last step":     {plan: NodePlan{Exhausted: true}, action: WriteLease{}, want: v1alpha1.DecidedUpdateFailed},
+		"14.5 a lease that is renewed":         {action: WriteLease{}},
+		"14.9 a lease that is released":        {action: ReleaseLease{}},
+		"16.6 a confirmation":                  {action: RemoveConfirmation{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, tc.plan.FailureReason(tc.action))
+		})
+	}
+}

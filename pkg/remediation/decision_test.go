@@ -261,10 +261,10 @@ func TestChecks(t *testing.T) {
 		plan := planBy(s, sick("n", under(func(to *Constraints) { *to = c })), epoch)
 		first := v1alpha1.DecisionReason("")
 		for _, check := range s.Checks(&plan) {
-			if !check.Passed {
+			require.Equal(t, !check.AfterConstraints || refusal == "", check.Asked, "%s of %+v", check.Reason, c)
+			if !check.Passed && first == "" {
 				first = check.Reason
 				require.NotEmpty(t, check.Message, check.Reason)
-				break
 			}
 		}
 		require.Equal(t, refusal, first, "%+v", c)
@@ -280,8 +280,11 @@ func TestChecks(t *testing.T) {
 			withheld = ""
 		}
 		plan := planWithheld(s, node, withheld, epoch)
+		decided := false
 		for _, check := range s.Checks(&plan) {
 			require.Equal(t, check.Reason != reason, check.Passed, check.Reason)
+			require.Equal(t, !decided, check.Asked, "%s: none is asked after the one that decides", check.Reason)
+			decided = decided || !check.Passed
 		}
 	}
 }
