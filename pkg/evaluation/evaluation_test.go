@@ -164,8 +164,8 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, health.Unhealthy, in.Nodes[1].Verdict.State, "17.5: it is judged by the same conditions")
 }
 
-// TestTerminating: nodes that terminate are healthy where MachineHealthChecks replace them.
-func TestTerminating(t *testing.T) {
+// TestTerminatingNodes: nodes that terminate are healthy where MachineHealthChecks replace them.
+func TestTerminatingNodes(t *testing.T) {
 	t.Parallel()
 	terminating := func(n *corev1.Node) {
 		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "Terminating", Status: corev1.ConditionTrue})
@@ -189,9 +189,9 @@ func TestTerminating(t *testing.T) {
 	}
 }
 
-// TestUpgrading: an unhealthy node whose configuration changes is taken for one that an upgrade reboots
-// (spec 10.2).
-func TestUpgrading(t *testing.T) {
+// TestUpgradingCountsUnhealthyNodesOnly: an unhealthy node whose configuration changes is taken for one
+// that an upgrade reboots (spec 10.2).
+func TestUpgradingCountsUnhealthyNodesOnly(t *testing.T) {
 	t.Parallel()
 	reconfigured := func(n *corev1.Node) {
 		annotated(remediation.AnnotationCurrentConfig, "old")(n)
@@ -202,6 +202,7 @@ func TestUpgrading(t *testing.T) {
 		want bool
 	}{
 		"10.2 unhealthy, and its configuration changes": {testNode("n", notReadySince(epoch), reconfigured), true},
+		"10.2 soon unhealthy":                           {testNode("n", notReadySince(epoch.Add(1)), reconfigured), false},
 		"10.2 healthy, and its configuration changes":   {testNode("n", reconfigured), false},
 		"10.2 only unhealthy":                           {testNode("n", notReadySince(epoch)), false},
 	} {

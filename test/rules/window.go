@@ -88,12 +88,12 @@ func (h *history) nodeConstraints(w window, versions []*NHC) []finding {
 			return nhc != nil && nhc.Selects(node) && Unhealthy(nhc.Spec.UnhealthyConditions, node, w.at)
 		})
 	}
-	unowned := all(versions, func(nhc *NHC) bool { return nhc == nil })
+	gone := all(versions, func(nhc *NHC) bool { return nhc == nil })
 	return []finding{
 		check("17.1", !some(seen, exists), "the Node is gone"),
 		check("15.1", some(seen, exists) && !some(seen, eligible), "the node is excluded"),
-		check("17.5", !unowned && some(seen, eligible) && !some(seen, selected), "the node is not selected"),
-		check("7.3", !unowned && some(seen, selected) && !some(seen, unhealthy), "the node is not unhealthy"),
+		check("17.5", !gone && some(seen, eligible) && !some(seen, selected), "the node is not selected"),
+		check("7.3", !gone && some(seen, selected) && !some(seen, unhealthy), "the node is not unhealthy"),
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -248,22 +247,10 @@ func TestMachineUnread(t *testing.T) {
 	}
 }
 
-func TestUpgradingCountsUnhealthyNodesOnly(t *testing.T) {
+func TestUpgradeInProgress(t *testing.T) {
 	t.Parallel()
-	changing := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{remediation.AnnotationDesiredConfig: "b", remediation.AnnotationCurrentConfig: "a"}}}
-	for state, want := range map[health.State]bool{health.Healthy: false, health.SoonUnhealthy: false, health.Unhealthy: true} {
-		node := changing.DeepCopy()
-		if state != health.Healthy {
-			node.Status.Conditions = []corev1.NodeCondition{testCondition("Ready", "False", epoch)}
-		}
-		now := epoch
-		if state == health.Unhealthy {
-			now = epoch.Add(time.Hour)
-		}
-		s := testSnapshot(testCheck(failsReady), testNode("other"), node)
-		require.Equal(t, want, evaluate(s, now).Upgrading, "10.2: %s", state)
-	}
 	s := testSnapshot(testCheck(failsReady))
+	require.False(t, evaluate(s, epoch).Upgrading)
 	s.platform.progressing = true
 	require.True(t, evaluate(s, epoch).Upgrading, "10.2")
 }
