@@ -71,9 +71,6 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 			if result, observed := results[entry.Machine]; observed && h.running(entry, result) {
 				continue
 			}
-			if slot := entry.Fenced; slot != nil && MayAwaitReplacement(entry) && h.Now.Before(slot.Add(MaxReplacementWait)) {
-				recheck = health.Earliest(recheck, slot.Add(MaxReplacementWait))
-			}
 			end := entry.Started.Add(maxRemediationAge)
 			if h.Now.Before(end) {
 				recheck = health.Earliest(recheck, end)
@@ -165,11 +162,11 @@ func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bo
 // announce notes the deletion that is about to be requested: a Machine that is gone shows no more what
 // has become of it.
 func announce(entry *v1beta1.Remediation, plan *Plan) {
-	entry.RemediationType, entry.Owner, entry.ControlPlane = "", "", false
+	entry.RemediationType, entry.Owner = "", ""
 	if !plan.Begins() || plan.Type != v1beta1.RemediationMachineDeletion {
 		return
 	}
-	entry.RemediationType, entry.ControlPlane = plan.Type, plan.Target.ControlPlane
+	entry.RemediationType = plan.Type
 	if owner := plan.Target.Machine.Owner(); owner != nil {
 		entry.Owner = string(owner.UID)
 	}
@@ -184,7 +181,6 @@ func (h *History) start(entry *v1beta1.Remediation, result Result) {
 			started = entry.Detected
 		}
 		entry.Started, entry.RemediationType = &started, kind
-		entry.ControlPlane = t.ControlPlane && kind == v1beta1.RemediationMachineDeletion
 		if owner := t.Machine.Owner(); owner != nil && kind == v1beta1.RemediationMachineDeletion {
 			entry.Owner = string(owner.UID)
 		}
@@ -331,17 +327,12 @@ func newestFirst(a, b v1beta1.Remediation) int {
 	return cmp.Or(b.Detected.Compare(a.Detected.Time), cmp.Compare(a.Machine, b.Machine))
 }
 
-// waits is 1 for an entry that has not started, else 0, and less for one that keeps the control plane
-// slot.
+// waits is 1 for an entry that has not started, else 0.
 func waits(entry *v1beta1.Remediation) int {
-	switch {
-	case MayAwaitReplacement(entry):
-		return -1
-	case entry.Started == nil:
+	if entry.Started == nil {
 		return 1
-	default:
-		return 0
 	}
+	return 0
 }
 
 func endOf(entry *v1beta1.Remediation) metav1.Time {

@@ -96,10 +96,6 @@ var machineBugs = []bug{
 		old: "		return c.unreadClaim()\n", new: "		return \"\"\n",
 	},
 	{
-		name: "a control plane Machine that is gone leaves the slot free", rule: "M13.4", file: inMachineController + "awaited.go", unit: "test/simulation", run: "TestSlotAwaitsReplacement",
-		old: "		if !awaits {\n			continue\n", new: "		if !awaits || entry.ControlPlane {\n			continue\n",
-	},
-	{
 		name: "it writes although another controller does", rule: "M4.2", file: inMachineController + "sync.go",
 		old: "	case !c.Active():\n", new: "	case false:\n",
 	},
@@ -150,10 +146,6 @@ var machineBugs = []bug{
 	{
 		name: "a Node does not wake the MachineHealthCheck that holds its lease", rule: "M12.4", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
 		old: "	c.enqueueHolder(name)\n", new: "",
-	},
-	{
-		name: "the slot is kept for a MachineHealthCheck that is gone while remediation objects are left", rule: "M13.4", file: inMachineController + "gone.go", unit: "test/simulation", run: "TestSlotAwaitsReplacement",
-		old: "	c.setAwaited(key, nil, nil) ", new: "	",
 	},
 	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",

@@ -25,7 +25,7 @@ func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 	w := j.creationWindow(event, cr, by)
 	before := event.ResourceVersion - 1
 	findings := j.constraints(w)
-	findings = append(findings, j.readLive(w), j.leaseHeld(w), j.unique(w, cr), j.foreign(w, cr), j.unclaimed(w), j.machinesLeaveSlot(w), j.slotNotKept(w), j.slotFree(w, before), j.quorum(w))
+	findings = append(findings, j.readLive(w), j.leaseHeld(w), j.unique(w, cr), j.foreign(w, cr), j.unclaimed(w), j.machinesLeaveSlot(w), j.slotFree(w, before), j.quorum(w))
 	findings = append(findings, j.stepInOrder(w, cr)...)
 	findings = append(findings, j.crContent(w, cr, event.Object)...)
 	if w.first {

@@ -42,7 +42,7 @@ func (j *Judge) judgeBeginning(event Change, by *Request, b beginning) {
 	findings := []finding{
 		check("M8.4", !looked, "a remediation begins, and the Machine was never read live"),
 		check("M4.2", !j.activity.mayBeActive(b.window), "a remediation begins though another controller looks after MachineHealthChecks"),
-		j.machineAllows(b), j.unambiguous(b), j.machineSlotFree(b, machine), j.machineSlotNotKept(b, machine), j.quorum(j.asFirst(b)), j.onlyActor(b),
+		j.machineAllows(b), j.unambiguous(b), j.machineSlotFree(b, machine), j.quorum(j.asFirst(b)), j.onlyActor(b),
 	}
 	if b.how == byDeletion {
 		findings = append(findings, j.oldEnough(b, machine))

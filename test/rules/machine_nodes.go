@@ -71,20 +71,6 @@ func (p *snapshot) machinesInSlot() (names []string) {
 			names = append(names, slotName(machine))
 		}
 	}
-	for _, versions := range p.mhcs {
-		mhc := versions.at(p.rv)
-		for i := 0; mhc != nil && i < len(mhc.Status.RemediationHistory); i++ {
-			entry := &mhc.Status.RemediationHistory[i]
-			replacement := p.machines[key(mhc.Namespace, entry.Replacement)].at(p.rv)
-			if !entry.ControlPlane || (replacement != nil && replacement.Node != "" && p.nodes[replacement.Node].at(p.rv) != nil) {
-				continue
-			}
-			name := keptForReplacement(mhc, entry, p.now, func(key string) *Machine { return p.machines[key].at(p.rv) })
-			if name != "" {
-				names = append(names, name)
-			}
-		}
-	}
 	return names
 }
 

@@ -5,63 +5,9 @@ package rules
 
 import (
 	"slices"
-	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
-
-// longestReplacementWait is how long the slot is kept for a replacement of a Machine that is gone (spec
-// M13.4).
-const longestReplacementWait = 30 * time.Minute
-
-// keptForReplacement returns the name under which an entry of the history of a MachineHealthCheck keeps
-// the slot at an instant, empty if it does not. The Machine is that of a name in its namespace.
-func keptForReplacement(mhc *MHC, entry *v1beta1.Remediation, at time.Time, machine func(key string) *Machine) string {
-	switch {
-	case entry.RemediationType != v1beta1.RemediationMachineDeletion || entry.Owner == "" || entry.Finished != nil || entry.Closed != nil:
-		return ""
-	case entry.Fenced != nil && !at.Before(entry.Fenced.Add(longestReplacementWait)):
-		return ""
-	case machine(key(mhc.Namespace, entry.Machine)) != nil:
-		return ""
-	}
-	if replacement := machine(key(mhc.Namespace, entry.Replacement)); replacement != nil {
-		return slotName(replacement)
-	}
-	return machineName(key(mhc.Namespace, entry.Machine))
-}
-
-// keptSlot returns the names under which the slot was kept all the time for replacements of control plane
-// Machines that are gone: none has joined (spec M13.4).
-func (h *history) keptSlot(w window) (names []string) {
-	for _, versions := range h.mhcs {
-		during := versions.during(w.known, w.rv-1)
-		if !existed(during) {
-			continue
-		}
-		for i := range during[0].Status.RemediationHistory {
-			entry := &during[0].Status.RemediationHistory[i]
-			deleted, replacement := key(during[0].Namespace, entry.Machine), key(during[0].Namespace, entry.Replacement)
-			last := h.lastMachine(deleted, w.rv-1)
-			gone := all(h.machines[deleted].during(w.known, w.rv-1), func(machine *Machine) bool { return machine == nil })
-			joined := some(h.machines[replacement].during(w.known, w.rv-1), func(machine *Machine) bool { return machine != nil && machine.Node != "" })
-			if last == nil || !last.ControlPlane() || !gone || joined {
-				continue
-			}
-			kept := func(mhc *MHC) bool {
-				return slices.ContainsFunc(mhc.Status.RemediationHistory, func(other v1beta1.Remediation) bool {
-					return other.Machine == entry.Machine && other.Detected.Equal(&entry.Detected) &&
-						keptForReplacement(mhc, &other, w.at, func(string) *Machine { return nil }) != ""
-				})
-			}
-			if !all(during, kept) {
-				continue
-			}
-			names = append(names, keptForReplacement(during[0], entry, w.at, func(key string) *Machine { return h.machines[key].at(w.rv - 1) }))
-		}
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
-}
 
 // controlPlaneMachine reports whether a Machine is one of the control plane for certain: by its
 // labels, or because its Node was one all the time.
@@ -171,27 +117,4 @@ func (j *Judge) machinesLeaveSlot(w window) finding {
 		}
 	}
 	return check("M13.1", len(occupants) > 0, "control plane node %s gets a CR while Machines %v take the slot", w.node, occupants)
-}
-
-// machineSlotNotKept judges that the slot was not kept for a replacement when the remediation of a
-// control plane Machine began (spec M13.4).
-func (j *Judge) machineSlotNotKept(b beginning, machine *Machine) finding {
-	if !j.controlPlaneMachine(machine, b.window) {
-		return finding{rule: "M13.4"}
-	}
-	own := j.takesItself(b, machine)
-	kept := slices.DeleteFunc(j.keptSlot(b.window), func(name string) bool {
-		return name == slotName(machine) || (own && slotName(machine) < name)
-	})
-	return check("M13.4", len(kept) > 0, "the remediation of a control plane Machine begins while the slot is kept for a replacement: %v", kept)
-}
-
-// slotNotKept judges the same when a control plane node got its first CR.
-func (j *Judge) slotNotKept(w window) finding {
-	member := func(node *Node) bool { return node != nil && node.ControlPlane() }
-	if !w.first || len(j.mhcs) == 0 || !all(j.nodes[w.node].during(w.nodeKnown, w.rv), member) || !j.activity.surelyActive(w) {
-		return finding{rule: "M13.4"}
-	}
-	kept := slices.DeleteFunc(j.keptSlot(w), func(name string) bool { return name == w.node })
-	return check("M13.4", len(kept) > 0, "control plane node %s gets a CR while the slot is kept for a replacement: %v", w.node, kept)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -85,77 +84,43 @@ func (m *machineAPI) replaceBlindly(gvr schema.GroupVersionResource) {
 	setStale(0)
 }
 
-// TestSlotAwaitsReplacement: a control plane Machine that was deleted keeps the slot until its replacement
-// has joined, also if its owner makes that only when the Machine is gone, but not for ever (spec M13.4).
-func TestSlotAwaitsReplacement(t *testing.T) {
+// TestDeletedMachineLeavesSlot: a control plane Machine that is gone takes the slot no longer, and its
+// replacement takes it until it has a Node (spec M13.1).
+func TestDeletedMachineLeavesSlot(t *testing.T) {
 	t.Parallel()
-	waits := func(t *testing.T, m *machineAPI, waiting string) {
-		t.Helper()
-		require.False(t, m.deleting(waiting), "M13.4: there is no replacement yet")
-		require.Equal(t, v1alpha1.DecidedControlPlaneBusy, m.decision("east", waiting))
-	}
-	for name, end := range map[string]func(t *testing.T, m *machineAPI, set *machineSet, waiting string){
-		"the replacement joins": func(t *testing.T, m *machineAPI, set *machineSet, waiting string) {
-			m.sleep(10 * time.Minute)
-			replacement := m.addMachine(set, "b", "") // Which east does not select.
-			m.changeMachine("user", replacement, func(machine *unstructured.Unstructured) { setEntry(machine, "labels", v1beta1.LabelRole, "worker") })
-			m.sleep(10 * time.Second)
-			waits(t, m, waiting)
-			m.join(replacement, "master-9")
-		},
-		"no replacement comes": func(t *testing.T, m *machineAPI, _ *machineSet, waiting string) {
-			m.sleep(28 * time.Minute)
-			waits(t, m, waiting)
-			m.sleep(2 * time.Minute)
-		},
-		"the replacement joins while another process leads": func(t *testing.T, m *machineAPI, set *machineSet, waiting string) {
-			m.replaceLeader()
-			m.sleep(10 * time.Minute)
-			waits(t, m, waiting)
-			m.join(m.addMachine(set, "a", ""), "master-9")
-		},
-		"its MachineHealthCheck is gone": func(_ *testing.T, m *machineAPI, _ *machineSet, _ string) {
-			m.addMHC("north", "a", asItIs)
-			m.sleep(time.Minute)
-			m.server.Delete("user", mhcs, machineKey("east"))
-		},
-		"its MachineHealthCheck is gone, but for a remediation object": func(t *testing.T, m *machineAPI, _ *machineSet, _ string) {
-			t.Helper()
-			worker, kind := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0"), &m.kinds[0]
-			m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &m.references()[0] })
-			m.addMHC("north", "a", asItIs)
-			m.setReady("worker-0", corev1.ConditionUnknown)
-			m.sleep(30*time.Second + inTime)
-			m.server.Modify("remediator", kind.crs(), machineKey(worker), func(object *unstructured.Unstructured) { object.SetFinalizers([]string{"example.com/busy"}) })
-			m.server.Delete("user", mhcs, machineKey("east"))
-			m.sleep(inTime)
-			require.NotNil(t, m.server.Get(kind.crs(), machineKey(worker)).GetDeletionTimestamp())
-		},
-	} {
+	for name, replaced := range map[string]bool{"nothing replaces it": false, "its replacement has no Node yet": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			withMachines(t, func(t *testing.T, m *machineAPI) {
 				set := m.newSet("masters", "master") // It replaces nothing by itself.
-				first, second := m.addMachine(set, "a", "master-0"), m.addMachine(set, "a", "master-1")
+				deleted, waiting := m.addMachine(set, "a", "master-0"), m.addMachine(set, "a", "master-1")
 				for _, node := range []string{"master-2", "master-3", "master-4"} {
 					m.addMachine(set, "c", node)
 				}
-				m.fates[m.machine(first).GetUID()].lingers, m.fates[m.machine(second).GetUID()].lingers = 0, 0
+				for _, machine := range []string{deleted, waiting} {
+					m.fates[m.machine(machine).GetUID()].lingers = 20 * time.Second
+				}
 				m.addMHC("east", "a", asItIs)
 				m.setReady("master-0", corev1.ConditionUnknown)
 				m.setReady("master-1", corev1.ConditionUnknown)
 				m.sleep(30*time.Second + inTime)
-				deleted, waiting := first, second
-				if m.deleting(second) {
-					deleted, waiting = second, first
+				if m.deleting(waiting) {
+					deleted, waiting = waiting, deleted
 				}
 				require.True(t, m.deleting(deleted))
-				m.sleep(30 * time.Second)
+				require.Equal(t, v1alpha1.DecidedControlPlaneBusy, m.decision("east", waiting))
+				replacement := ""
+				if replaced {
+					replacement = m.addMachine(set, "b", "") // ControlPlaneMachineSet makes it at the deletion.
+				}
+				m.sleep(20*time.Second + inTime)
 				require.Nil(t, m.machine(deleted))
-				waits(t, m, waiting)
-				end(t, m, set, waiting)
-				m.sleep(inTime)
-				require.True(t, m.deleting(waiting), "M13.4: the slot is free")
+				require.Equal(t, !replaced, m.deleting(waiting))
+				if replaced {
+					m.join(replacement, "master-9")
+					m.sleep(inTime)
+				}
+				require.True(t, m.deleting(waiting))
 			})
 		})
 	}

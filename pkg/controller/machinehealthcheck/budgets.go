@@ -238,7 +238,6 @@ func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remed
 	for _, name := range c.underway.set(check, now) {
 		c.Budgets.NodeChanged(name)
 	}
-	c.setAwaited(check, history, machines)
 }
 
 // renameUnderway has RemediationBudgets count the remediations of a Machine under the name that it goes by

@@ -122,7 +122,6 @@ type Controller struct {
 	missing missingNodes
 	// underway is what RemediationBudgets count.
 	underway underway
-	awaited  awaited
 	writes   staleness.Tracker
 	states   sync.Map // Of *checkState, by cache.ObjectName.
 	read     sync.Map // Of *readCheck, by cache.ObjectName.

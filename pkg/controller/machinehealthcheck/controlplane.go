@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -94,14 +93,12 @@ func machineName(namespace, name string) string { return "Machine " + namespace 
 type occupant struct {
 	// name is that by which it does, and cause says why.
 	name, cause string
-	// until is when it gives the slot up at the latest, zero if time alone does not end it.
-	until time.Time
 }
 
 // ControlPlaneOccupants returns the control plane Machines whose remediation keeps another one, or a
 // control plane node, from being remediated: those that are being deleted, remediated by another
-// controller, or without a Node, and those that are gone and not replaced yet. The first of them by
-// name may itself be remediated, unless another one has a remediation object (spec M13.1, M13.4).
+// controller, or without a Node. The first of them by name may itself be remediated, unless another one
+// has a remediation object (spec M13.1).
 func (c *Controller) ControlPlaneOccupants(subject string) []string {
 	return namesOf(c.cachedOccupants(subject))
 }
@@ -122,7 +119,6 @@ func (c *Controller) cachedOccupants(subject string) []occupant {
 		}
 	}
 	found := c.occupants(machines, c.missing.has)
-	found = append(found, c.awaitedOccupants(c.awaited.entries(), machines, c.Clock.Now())...)
 	var remediated []occupant
 	for _, indexer := range c.remediations.Caches() {
 		crs, _ := indexer.ByIndex(crsByControlPlane, controlPlaneLabel) // The index exists: crIndexers has it.
@@ -212,9 +208,6 @@ func (c *Controller) busy(machine *machinehealth.Machine) *remediation.Withholdi
 	switch {
 	case len(occupants) > 0:
 		busy.Message = occupants[0].cause + ". " + oneAtATime
-		if len(occupants) == 1 {
-			busy.Until = occupants[0].until
-		}
 	case known:
 		return nil
 	}

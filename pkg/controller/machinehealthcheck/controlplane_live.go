@@ -47,11 +47,6 @@ func (c *Controller) ListControlPlaneOccupants(ctx context.Context, subject stri
 	for _, cr := range crs {
 		remediated = append(remediated, occupantsOf(cr)...)
 	}
-	entries, err := c.listAwaited(ctx)
-	if err != nil {
-		return nil, err
-	}
-	found = append(found, c.awaitedOccupants(entries, machines, c.Clock.Now())...)
 	return namesOf(others(found, remediated, subject)), nil
 }
 

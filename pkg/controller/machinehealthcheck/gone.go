@@ -32,8 +32,7 @@ import (
 // collection would keep the CRs for as long as their Machines. The caches have to show what was written
 // for it: CRs that none shows would be left. It returns when to look again.
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
-	c.Budgets.Forget(claimantOf(key)) // It waits for nothing any more, even if its CRs are left,
-	c.setAwaited(key, nil, nil)       // and keeps the control plane slot for no replacement (spec M13.4).
+	c.Budgets.Forget(claimantOf(key)) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
 		failed := c.deleteLeftCRs(ctx, key)
 		recheck, err = c.endLeases(ctx, key)

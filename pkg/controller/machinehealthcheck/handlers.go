@@ -229,7 +229,6 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		c.enqueueHolder(one.Node) // It keeps the lease until the remediation has ended.
 	}
 	c.enqueue(c.selecting(concerned...)...)
-	c.enqueue(c.awaited.concernedBy(machine)...)
 	c.renameUnderway(machine)
 	if old == nil || old.Node != machine.Node || old.Deleting() != machine.Deleting() {
 		for _, m := range concerned {

@@ -193,10 +193,6 @@ type Remediation struct {
 	// replacement is found.
 	// +optional
 	Owner string `json:"owner,omitempty"`
-	// controlPlane means that the Machine that was deleted was one of the control plane: until its
-	// replacement has joined, no other one is remediated.
-	// +optional
-	ControlPlane bool `json:"controlPlane,omitempty"`
 }
 
 // RemediationType is how a Machine is remediated.
