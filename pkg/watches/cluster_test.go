@@ -6,6 +6,7 @@ package watches
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -46,11 +47,15 @@ var (
 	reboot = schema.GroupVersionKind{Group: "a.example.com", Version: "v1", Kind: "RebootTemplate"}
 	fence  = schema.GroupVersionKind{Group: "b.example.com", Version: "v1", Kind: "FenceTemplate"}
 	global = schema.GroupVersionKind{Group: "a.example.com", Version: "v1", Kind: "GlobalTemplate"}
+	// newReboot is another version of reboot, which is only served if a test says so.
+	newReboot = schema.GroupVersionKind{Group: "a.example.com", Version: "v2", Kind: "RebootTemplate"}
 
 	resources = map[schema.GroupVersionKind]metav1.APIResource{
 		reboot: {Name: "reboottemplates", Kind: reboot.Kind, Namespaced: true},
 		fence:  {Name: "fencetemplates", Kind: fence.Kind, Namespaced: true},
 		global: {Name: "globaltemplates", Kind: global.Kind},
+
+		newReboot: {Name: "reboottemplates", Kind: reboot.Kind, Namespaced: true},
 	}
 
 	errServer = apierrors.NewInternalError(errors.New("out of order"))
@@ -62,7 +67,8 @@ func resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 
 // fakeCluster is a fake API server and a running set. It may be changed at any time.
 type fakeCluster struct {
-	set    *Set
+	set    *Set[schema.GroupVersionKind]
+	config Config
 	client *dynamicfake.FakeDynamicClient
 
 	mu sync.Mutex
@@ -151,7 +157,8 @@ func newFakeCluster(change func(*Config)) *fakeCluster {
 		},
 	}
 	change(&config)
-	w.set = NewSet(config)
+	w.config = config
+	w.set = NewSet[schema.GroupVersionKind](config)
 	return w
 }
 
@@ -169,14 +176,19 @@ func (w *fakeCluster) ServerGroupsWithContext(context.Context) (*metav1.APIGroup
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looks++
-	list := &metav1.APIGroupList{}
+	groups := map[string]metav1.APIGroup{}
 	for gvk := range w.served {
 		if err := w.discoveryErr[gvk.Group]; err != nil {
 			return nil, err
 		}
-		list.Groups = append(list.Groups, metav1.APIGroup{Name: gvk.Group, PreferredVersion: metav1.GroupVersionForDiscovery{Version: gvk.Version}})
+		group, version := groups[gvk.Group], metav1.GroupVersionForDiscovery{Version: gvk.Version}
+		group.Name, group.Versions = gvk.Group, append(group.Versions, version)
+		if group.PreferredVersion.Version < gvk.Version {
+			group.PreferredVersion = version // The latest.
+		}
+		groups[gvk.Group] = group
 	}
-	return list, nil
+	return &metav1.APIGroupList{Groups: slices.Collect(maps.Values(groups))}, nil
 }
 
 // ServerResourcesForGroupVersionWithContext implements Discovery.

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -44,20 +43,20 @@ func (i *informer) pending() error {
 	return ErrPending
 }
 
-// watch returns a started informer for gvk. Informers stop with ctx, which is that of the
+// watch returns a started informer for a kind. Informers stop with ctx, which is that of the
 // Set. Until its cache is filled or a request fails, failure is why it is not readable.
-func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *meta.RESTMapping, failure error) (*informer, error) {
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
+func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping, failure error) (*informer, error) {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), logValues(key)...)
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
 	started := &informer{cancel: cancel}
 	started.failure = failure
 	started.failed = func(err error, first bool) {
 		if first && !started.synced() {
-			s.notify(gvk)
+			s.notify(key)
 		}
 		// The informer tries again by itself; whether it ever can is another question.
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			s.queue.Add(gvk)
+			s.queue.Add(key)
 		}
 	}
 	started.changed = func(lost bool) {
@@ -69,31 +68,31 @@ func (s *Set) watch(ctx context.Context, gvk schema.GroupVersionKind, mapping *m
 		} else {
 			klog.FromContext(ctx).Info("Watching again")
 		}
-		s.notify(gvk)
+		s.notify(key)
 	}
 	started.SharedIndexInformer = cache.NewSharedIndexInformerWithOptions(
 		started.listerWatcher(s.config.Client.Resource(mapping.Resource)), &unstructured.Unstructured{},
 		cache.SharedIndexInformerOptions{Indexers: s.config.Indexers, ObjectDescription: mapping.Resource.String()})
 	if err := s.configure(ctx, started); err != nil {
 		cancel()
-		return nil, fmt.Errorf("watching %s: %w", gvk.Kind, err)
+		return nil, fmt.Errorf("watching %s: %w", mapping.Resource, err)
 	}
 	s.wg.Go(func() { started.RunWithContext(ctx) })
-	s.wg.Go(func() { s.awaitSync(ctx, gvk, started) })
+	s.wg.Go(func() { s.awaitSync(ctx, key, started) })
 	return started, nil
 }
 
 // awaitSync notifies the owners of a kind when its cache is filled, and when it is not
 // within reasonable time: then no sync waits for it.
-func (s *Set) awaitSync(ctx context.Context, gvk schema.GroupVersionKind, i *informer) {
+func (s *Set[K]) awaitSync(ctx context.Context, key K, i *informer) {
 	if !i.syncs(ctx, s.config.Interval) && i.cause() == nil && i.fail(errSilent) {
 		utilruntime.HandleErrorWithContext(ctx, errSilent, "Continuing without a kind")
-		s.notify(gvk)
+		s.notify(key)
 	}
 	if cache.WaitFor(ctx, "", i.ready) {
 		klog.FromContext(ctx).V(2).Info("Watching")
 		i.expect()
-		s.notify(gvk)
+		s.notify(key)
 	}
 }
 
@@ -105,7 +104,7 @@ func (i *informer) syncs(ctx context.Context, within time.Duration) bool {
 	return cache.WaitFor(limited, "", i.ready) || ctx.Err() != nil
 }
 
-func (s *Set) configure(ctx context.Context, i *informer) error {
+func (s *Set[K]) configure(ctx context.Context, i *informer) error {
 	err := i.SetTransform(func(object any) (any, error) {
 		if u, ok := object.(*unstructured.Unstructured); ok {
 			return s.config.Parse(u), nil
@@ -125,10 +124,10 @@ func (s *Set) configure(ctx context.Context, i *informer) error {
 }
 
 // notify calls Changed with the owners of a kind.
-func (s *Set) notify(gvk schema.GroupVersionKind) {
+func (s *Set[K]) notify(key K) {
 	s.mu.RLock()
 	var owners []string
-	if k := s.kinds[gvk]; k != nil {
+	if k := s.kinds[key]; k != nil {
 		owners = k.owners()
 	}
 	s.mu.RUnlock()

@@ -27,6 +27,8 @@ const probeTimeout = 15 * time.Second
 // found is the result of one probe of a kind.
 type found struct {
 	mapping *meta.RESTMapping
+	// versions are those in which the kind is served.
+	versions []string
 	// err is a *meta.NoKindMatchError or a *ForbiddenError.
 	err error
 	// gone means that no object of the kind can exist.
@@ -44,14 +46,14 @@ var readingVerbs = []string{"get", "list", "watch"}
 
 // probe asks the API server about a kind, and reads the named objects if the kind has
 // to be polled. An error means that there was no answer.
-func (s *Set) probe(ctx context.Context, gvk schema.GroupVersionKind, k *kind, names []types.NamespacedName) (found, error) {
+func (s *Set[K]) probe(ctx context.Context, key K, k *kind, names []types.NamespacedName) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	mapping, err := s.discover(ctx, gvk)
+	mapping, versions, err := s.discover(ctx, key)
 	if meta.IsNoMatchError(err) {
-		gone, failure := s.hasGone(ctx, gvk)
+		gone, failure := s.hasGone(ctx, key)
 		if failure != nil {
-			utilruntime.HandleErrorWithContext(ctx, failure, "Cannot find out whether objects of a kind exist that is not served", "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
+			utilruntime.HandleErrorWithContext(ctx, failure, "Cannot find out whether objects of a kind exist that is not served", logValues(key)...)
 		}
 		return found{err: err, gone: gone, unsure: failure != nil}, nil
 	}
@@ -63,53 +65,97 @@ func (s *Set) probe(ctx context.Context, gvk schema.GroupVersionKind, k *kind, n
 		return found{}, err
 	}
 	if denied == "" {
-		return found{mapping: mapping, watchable: true}, nil
+		return found{mapping: mapping, versions: versions, watchable: true}, nil
 	}
 	if s.config.Poll {
-		return found{mapping: mapping, polled: s.poll(ctx, k, mapping, names)}, nil
+		return found{mapping: mapping, versions: versions, polled: s.poll(ctx, k, mapping, names)}, nil
 	}
 	return found{
 		mapping:   mapping,
+		versions:  versions,
 		err:       &ForbiddenError{Verb: denied, Resource: mapping.Resource.GroupResource()},
 		watchable: !slices.Contains(readingVerbs, denied),
 	}, nil
 }
 
-// discover returns where the kind is served. It asks each time, because a cached
-// answer does not notice a CRD that is installed later.
-func (s *Set) discover(ctx context.Context, gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+// discover returns where the kind is served, and in which versions. It asks each time, because a
+// cached answer does not notice a CRD that is installed later.
+func (s *Set[K]) discover(ctx context.Context, key K) (mapping *meta.RESTMapping, versions []string, err error) {
+	gvk := parts(key)
 	noMatch := &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 	if gvk.Kind == "" {
-		return nil, noMatch
+		return nil, nil, noMatch
 	}
-	if gvk.Version == "" && s.config.Optional {
-		version, err := s.preferredVersion(ctx, gvk.Group)
-		if err != nil {
-			return nil, err
-		}
-		gvk.Version = version
-	}
+	candidates := []string{gvk.Version}
 	if gvk.Version == "" {
-		return nil, noMatch
+		if !s.anyVersion(key) {
+			return nil, nil, noMatch
+		}
+		if candidates, err = s.versions(ctx, gvk.Group); err != nil {
+			return nil, nil, err
+		}
 	}
-	resources, err := s.config.Discovery.ServerResourcesForGroupVersionWithContext(ctx, gvk.GroupVersion().String())
-	if apierrors.IsNotFound(err) {
-		return nil, noMatch
-	}
-	if err != nil {
-		return nil, fmt.Errorf("discovering %s: %w", gvk.GroupVersion(), err)
-	}
-	for _, resource := range resources.APIResources {
-		if resource.Kind != gvk.Kind || strings.Contains(resource.Name, "/") {
+	for _, version := range candidates {
+		gvk.Version = version
+		resources, err := s.resources(ctx, gvk.GroupVersion())
+		if err != nil {
+			return nil, nil, err
+		}
+		i := slices.IndexFunc(resources, func(resource metav1.APIResource) bool { return resource.Kind == gvk.Kind })
+		if i < 0 {
 			continue
 		}
-		scope := meta.RESTScope(meta.RESTScopeRoot)
-		if resource.Namespaced {
-			scope = meta.RESTScopeNamespace
+		versions = append(versions, version)
+		if mapping != nil {
+			continue
 		}
-		return &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(resource.Name), GroupVersionKind: gvk, Scope: scope}, nil
+		mapping = &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(resources[i].Name), GroupVersionKind: gvk, Scope: meta.RESTScopeRoot}
+		if resources[i].Namespaced {
+			mapping.Scope = meta.RESTScopeNamespace
+		}
 	}
-	return nil, noMatch
+	if mapping == nil {
+		return nil, nil, noMatch
+	}
+	return mapping, versions, nil
+}
+
+// anyVersion reports whether a kind is looked for in all versions.
+func (s *Set[K]) anyVersion(key K) bool {
+	_, byKind := any(key).(schema.GroupKind)
+	return byKind || s.config.Optional
+}
+
+// resources returns what is served of a version of an API group, without subresources.
+func (s *Set[K]) resources(ctx context.Context, version schema.GroupVersion) ([]metav1.APIResource, error) {
+	list, err := s.config.Discovery.ServerResourcesForGroupVersionWithContext(ctx, version.String())
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("discovering %s: %w", version, err)
+	}
+	return slices.DeleteFunc(slices.Clone(list.APIResources), func(resource metav1.APIResource) bool { return strings.Contains(resource.Name, "/") }), nil
+}
+
+// versions returns the versions of an API group that the API server serves, first the one that it
+// prefers.
+func (s *Set[K]) versions(ctx context.Context, name string) (versions []string, err error) {
+	groups, err := s.config.Discovery.ServerGroupsWithContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("discovering API groups: %w", err)
+	}
+	for i := range groups.Groups {
+		if group := &groups.Groups[i]; group.Name == name {
+			versions = append(versions, group.PreferredVersion.Version)
+			for _, other := range group.Versions {
+				if other.Version != group.PreferredVersion.Version {
+					versions = append(versions, other.Version)
+				}
+			}
+		}
+	}
+	return versions, nil
 }
 
 // crdResource is that of the CustomResourceDefinitions.
@@ -121,13 +167,29 @@ var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 // definition may be that of an aggregated API, which keeps its objects elsewhere: while one
 // is down discovery fails, and that is no answer, but it may serve the kind in another
 // version.
-func (s *Set) hasGone(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+func (s *Set[K]) hasGone(ctx context.Context, key K) (bool, error) {
 	if s.config.CRDs == nil {
 		return false, nil
 	}
+	gvk := parts(key)
 	names, known := s.config.CRDs(gvk.Group)
 	if !known {
 		return false, nil
+	}
+	versions, err := s.versions(ctx, gvk.Group)
+	if err != nil || len(names) == 0 {
+		return len(versions) == 0 && err == nil, err
+	}
+	for _, version := range versions { // A definition that is served is known by that: it need not be read.
+		resources, err := s.resources(ctx, schema.GroupVersion{Group: gvk.Group, Version: version})
+		if err != nil {
+			return false, err
+		}
+		for _, resource := range resources {
+			if resource.Kind != gvk.Kind {
+				names = slices.DeleteFunc(names, func(name string) bool { return name == resource.Name+"."+gvk.Group })
+			}
+		}
 	}
 	for _, name := range names {
 		// They may be listed, not read one by one.
@@ -135,42 +197,23 @@ func (s *Set) hasGone(ctx context.Context, gvk schema.GroupVersionKind) (bool, e
 		if err != nil {
 			return false, fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
 		}
-		if slices.ContainsFunc(list.Items, func(crd unstructured.Unstructured) bool { return mayDefine(crd, gvk) }) {
+		if slices.ContainsFunc(list.Items, func(crd unstructured.Unstructured) bool { return mayDefine(crd, gvk.GroupKind()) }) {
 			return false, nil
 		}
 	}
-	if len(names) > 0 {
-		return true, nil
-	}
-	version, err := s.preferredVersion(ctx, gvk.Group)
-	return version == "" && err == nil, err
+	return true, nil
 }
 
 // mayDefine reports whether a CustomResourceDefinition has a kind, as far as it says so.
-func mayDefine(crd unstructured.Unstructured, gvk schema.GroupVersionKind) bool {
+func mayDefine(crd unstructured.Unstructured, of schema.GroupKind) bool {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	return kind == "" || (kind == gvk.Kind && group == gvk.Group)
-}
-
-// preferredVersion returns the version of an API group that the API server prefers,
-// or nothing if it does not serve the group.
-func (s *Set) preferredVersion(ctx context.Context, name string) (string, error) {
-	groups, err := s.config.Discovery.ServerGroupsWithContext(ctx)
-	if err != nil {
-		return "", fmt.Errorf("discovering API groups: %w", err)
-	}
-	for _, group := range groups.Groups {
-		if group.Name == name {
-			return group.PreferredVersion.Version, nil
-		}
-	}
-	return "", nil
+	return kind == "" || (kind == of.Kind && group == of.Group)
 }
 
 // firstDenied returns the first needed verb that is not permitted everywhere, or
 // nothing.
-func (s *Set) firstDenied(ctx context.Context, mapping *meta.RESTMapping) (string, error) {
+func (s *Set[K]) firstDenied(ctx context.Context, mapping *meta.RESTMapping) (string, error) {
 	for _, verb := range s.config.Verbs {
 		review, err := s.config.Access.Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -189,7 +232,7 @@ func (s *Set) firstDenied(ctx context.Context, mapping *meta.RESTMapping) (strin
 
 // poll reads the wanted objects. One that cannot be read now keeps its last
 // reading.
-func (s *Set) poll(ctx context.Context, k *kind, mapping *meta.RESTMapping, names []types.NamespacedName) map[types.NamespacedName]reading {
+func (s *Set[K]) poll(ctx context.Context, k *kind, mapping *meta.RESTMapping, names []types.NamespacedName) map[types.NamespacedName]reading {
 	readings := make(map[types.NamespacedName]reading, len(names))
 	for _, name := range names {
 		client := dynamic.ResourceInterface(s.config.Client.Resource(mapping.Resource))
@@ -214,7 +257,7 @@ func (s *Set) poll(ctx context.Context, k *kind, mapping *meta.RESTMapping, name
 	return readings
 }
 
-func (s *Set) lastReading(k *kind, name types.NamespacedName, err error) reading {
+func (s *Set[K]) lastReading(k *kind, name types.NamespacedName, err error) reading {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if last, read := k.polled[name]; read {

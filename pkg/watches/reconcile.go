@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
@@ -26,45 +25,45 @@ const confirmAfter = 2 * time.Second
 
 // reconcile probes a kind, makes the result the state of the kind, and has it probed
 // again when that is due.
-func (s *Set) reconcile(ctx context.Context, gvk schema.GroupVersionKind) {
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String())
-	k, names := s.wanted(gvk)
+func (s *Set[K]) reconcile(ctx context.Context, key K) {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), logValues(key)...)
+	k, names := s.wanted(key)
 	if k == nil {
 		return
 	}
-	found, err := s.probe(ctx, gvk, k, names)
+	found, err := s.probe(ctx, key, k, names)
 	if err == nil && s.newlyForbidden(k, found) {
 		logger.V(2).Info("A permission was refused, asking again", "after", confirmAfter)
-		found, err = s.debounceForbidden(ctx, gvk, k, names)
+		found, err = s.debounceForbidden(ctx, key, k, names)
 	}
 	var settled bool
 	if err == nil {
-		settled, err = s.update(ctx, gvk, k, found)
+		settled, err = s.update(ctx, key, k, found)
 	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		if s.fail(gvk, k, err) {
+		if s.fail(key, k, err) {
 			utilruntime.HandleErrorWithLogger(logger, err, "Probing a kind failed, retrying")
-			s.queue.AddRateLimited(gvk)
+			s.queue.AddRateLimited(key)
 		}
 	case settled:
-		s.queue.Forget(gvk)
+		s.queue.Forget(key)
 	case found.polled != nil:
-		s.queue.Forget(gvk)
-		s.queue.AddAfter(gvk, s.config.Interval)
+		s.queue.Forget(key)
+		s.queue.AddAfter(key, s.config.Interval)
 	default:
 		// The first probes follow one another quickly: a CRD that was just created is
 		// not served yet. They end at one per Interval.
-		s.queue.AddRateLimited(gvk)
+		s.queue.AddRateLimited(key)
 	}
 }
 
 // wanted returns a kind and the objects of it that are wanted, or nil if no owner wants it.
-func (s *Set) wanted(gvk schema.GroupVersionKind) (*kind, []types.NamespacedName) {
+func (s *Set[K]) wanted(key K) (*kind, []types.NamespacedName) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	k := s.kinds[gvk]
+	k := s.kinds[key]
 	if k == nil {
 		return nil, nil
 	}
@@ -77,7 +76,7 @@ func (s *Set) wanted(gvk schema.GroupVersionKind) (*kind, []types.NamespacedName
 }
 
 // newlyForbidden reports whether something is forbidden that was not known to be.
-func (s *Set) newlyForbidden(k *kind, found found) bool {
+func (s *Set[K]) newlyForbidden(k *kind, found found) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if found.polled != nil && k.informer != nil {
@@ -94,12 +93,12 @@ func (s *Set) newlyForbidden(k *kind, found found) bool {
 // debounceForbidden probes a kind again after a moment. An API server that has just
 // started refuses everything until it has read who may do what. Until then the state of
 // the kind stays as it was.
-func (s *Set) debounceForbidden(ctx context.Context, gvk schema.GroupVersionKind, k *kind, names []types.NamespacedName) (found, error) {
+func (s *Set[K]) debounceForbidden(ctx context.Context, key K, k *kind, names []types.NamespacedName) (found, error) {
 	select {
 	case <-ctx.Done():
 		return found{}, ctx.Err()
 	case <-time.After(confirmAfter):
-		return s.probe(ctx, gvk, k, names)
+		return s.probe(ctx, key, k, names)
 	}
 }
 
@@ -110,29 +109,29 @@ func isForbidden(err error) bool {
 
 // update makes the result of a probe the state of the kind, and notifies the owners of a
 // change. It returns true if the kind need not be probed again before an event.
-func (s *Set) update(ctx context.Context, gvk schema.GroupVersionKind, k *kind, found found) (bool, error) {
+func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool, error) {
 	s.mu.Lock()
-	if s.kinds[gvk] != k {
+	if s.kinds[key] != k {
 		s.mu.Unlock()
 		return true, nil // Not wanted any more, or again: then Want has queued it.
 	}
 	before := *k
-	err := s.apply(ctx, gvk, k, found)
+	err := s.apply(ctx, key, k, found)
 	settled := s.settled(k, found)
 	changed := k.differs(&before)
 	s.mu.Unlock()
 	if changed {
 		if found.err != nil {
-			klog.FromContext(ctx).V(2).Info("Kind cannot be used", "kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String(), "cause", found.err.Error())
+			klog.FromContext(ctx).V(2).Info("Kind cannot be used", append(logValues(key), "cause", found.err.Error())...)
 		}
-		s.notify(gvk)
+		s.notify(key)
 	}
 	return settled, err
 }
 
 // apply takes over the result of a probe, and starts or stops the informer to match. s.mu
 // must be held.
-func (s *Set) apply(ctx context.Context, gvk schema.GroupVersionKind, k *kind, found found) error {
+func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 	if k.mapping == nil || !found.watchable || k.mapping.Resource != found.mapping.Resource {
 		k.stop()
 	}
@@ -140,11 +139,11 @@ func (s *Set) apply(ctx context.Context, gvk schema.GroupVersionKind, k *kind, f
 	if errors.Is(k.err, errLagging) {
 		failure = errLagging
 	}
-	k.mapping, k.err, k.gone, k.polled = found.mapping, found.err, found.gone, found.polled
+	k.mapping, k.versions, k.err, k.gone, k.polled = found.mapping, found.versions, found.err, found.gone, found.polled
 	if !found.watchable || k.informer != nil {
 		return nil
 	}
-	started, err := s.watch(ctx, gvk, found.mapping, failure)
+	started, err := s.watch(ctx, key, found.mapping, failure)
 	if err != nil {
 		k.err = err
 		return err
@@ -155,7 +154,7 @@ func (s *Set) apply(ctx context.Context, gvk schema.GroupVersionKind, k *kind, f
 
 // settled reports whether the kind need not be probed again before an event: it is
 // watched, or it is optional and not about to be served. s.mu must be held.
-func (s *Set) settled(k *kind, found found) bool {
+func (s *Set[K]) settled(k *kind, found found) bool {
 	if !s.config.Optional || !meta.IsNoMatchError(found.err) {
 		return found.watchable && found.err == nil
 	}
@@ -171,16 +170,16 @@ func (s *Set) settled(k *kind, found found) bool {
 
 // fail records why a kind could not be probed, and returns false if it is not wanted any
 // more. What was known before stays: an error is not an answer (spec P5).
-func (s *Set) fail(gvk schema.GroupVersionKind, k *kind, err error) bool {
+func (s *Set[K]) fail(key K, k *kind, err error) bool {
 	s.mu.Lock()
-	current := s.kinds[gvk] == k
+	current := s.kinds[key] == k
 	first := current && Pending(k.err)
 	if current && errors.Is(k.err, ErrPending) {
 		k.err = fmt.Errorf("%w: %w", ErrPending, err)
 	}
 	s.mu.Unlock()
 	if first {
-		s.notify(gvk)
+		s.notify(key)
 	}
 	return current
 }

@@ -89,21 +89,48 @@ type Config struct {
 	Changed func(owners []string)
 }
 
+// Key is what kinds are known by: a GroupKind is a kind with all its versions, which are the same
+// objects. It is read in the version that the API server prefers. A GroupVersionKind is a kind whose
+// content matters as one version has it.
+type Key interface {
+	comparable
+	schema.GroupKind | schema.GroupVersionKind
+}
+
+// parts returns what a key consists of, without version for a GroupKind.
+func parts[K Key](key K) schema.GroupVersionKind {
+	if kind, ok := any(key).(schema.GroupKind); ok {
+		return kind.WithVersion("")
+	}
+	return any(key).(schema.GroupVersionKind)
+}
+
+// logValues returns what the log says of a kind.
+func logValues[K Key](key K) []any {
+	gvk := parts(key)
+	if gvk.Version == "" {
+		return []any{"kind", gvk.Kind, "group", gvk.Group}
+	}
+	return []any{"kind", gvk.Kind, "apiVersion", gvk.GroupVersion().String()}
+}
+
 // Set is the set of wanted kinds. Its methods may be called from any goroutine and
 // never wait.
-type Set struct {
+type Set[K Key] struct {
 	config Config
-	queue  workqueue.TypedRateLimitingInterface[schema.GroupVersionKind]
+	queue  workqueue.TypedRateLimitingInterface[K]
 	wg     sync.WaitGroup
 
 	mu    sync.RWMutex
-	kinds map[schema.GroupVersionKind]*kind
+	kinds map[K]*kind
 }
 
 // kind is the state of one wanted kind. Its fields are guarded by Set.mu.
 type kind struct {
 	wants   map[string][]types.NamespacedName
 	mapping *meta.RESTMapping
+	// versions are those in which the kind is served.
+	versions []string
 	// err is why the kind cannot be used, ErrPending at first.
 	err error
 	// gone means that the kind is not served and no object of it can exist.
@@ -123,20 +150,20 @@ type reading struct {
 }
 
 // NewSet returns a set without kinds. It starts nothing: that happens in Run.
-func NewSet(config Config) *Set {
-	return &Set{
+func NewSet[K Key](config Config) *Set[K] {
+	return &Set[K]{
 		config: config,
-		kinds:  map[schema.GroupVersionKind]*kind{},
+		kinds:  map[K]*kind{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[schema.GroupVersionKind](250*time.Millisecond, config.Interval),
-			workqueue.TypedRateLimitingQueueConfig[schema.GroupVersionKind]{Name: config.Name},
+			workqueue.NewTypedItemExponentialFailureRateLimiter[K](250*time.Millisecond, config.Interval),
+			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name},
 		),
 	}
 }
 
 // Run watches the wanted kinds until ctx is done, and returns when every informer has
 // stopped.
-func (s *Set) Run(ctx context.Context) {
+func (s *Set[K]) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), s.config.Name))
 	defer s.wg.Wait()
 	defer s.queue.ShutDown()
@@ -147,27 +174,27 @@ func (s *Set) Run(ctx context.Context) {
 // dispatch reconciles the kinds in the queue side by side: one that hangs holds up no
 // other. The queue hands out no kind that is being reconciled, so there are never more
 // goroutines than kinds.
-func (s *Set) dispatch(ctx context.Context) {
+func (s *Set[K]) dispatch(ctx context.Context) {
 	for {
-		gvk, shutdown := s.queue.Get()
+		key, shutdown := s.queue.Get()
 		if shutdown {
 			return
 		}
 		s.wg.Go(func() {
 			defer utilruntime.HandleCrashWithContext(ctx)
-			defer s.queue.Done(gvk)
-			s.reconcile(ctx, gvk)
+			defer s.queue.Done(key)
+			s.reconcile(ctx, key)
 		})
 	}
 }
 
 // Want replaces what owner wants: for each kind the objects it refers to, which
 // matter only where the kind has to be polled. A kind without an owner is stopped.
-func (s *Set) Want(owner string, wants map[schema.GroupVersionKind][]types.NamespacedName) {
+func (s *Set[K]) Want(owner string, wants map[K][]types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for gvk, k := range s.kinds {
-		if _, wanted := wants[gvk]; wanted {
+	for key, k := range s.kinds {
+		if _, wanted := wants[key]; wanted {
 			continue
 		}
 		if _, wanted := k.wants[owner]; !wanted {
@@ -176,47 +203,47 @@ func (s *Set) Want(owner string, wants map[schema.GroupVersionKind][]types.Names
 		delete(k.wants, owner)
 		if len(k.wants) == 0 {
 			k.stop()
-			delete(s.kinds, gvk)
-			s.queue.Forget(gvk)
+			delete(s.kinds, key)
+			s.queue.Forget(key)
 		}
 	}
-	for gvk, names := range wants {
-		k := s.kinds[gvk]
+	for key, names := range wants {
+		k := s.kinds[key]
 		if k == nil {
 			k = &kind{wants: map[string][]types.NamespacedName{}, err: ErrPending}
-			s.kinds[gvk] = k
+			s.kinds[key] = k
 		}
 		if old, wanted := k.wants[owner]; wanted && slices.Equal(old, names) {
 			continue
 		}
 		k.wants[owner] = slices.Clone(names)
 		if k.informer == nil {
-			s.queue.Add(gvk)
+			s.queue.Add(key)
 		}
 	}
 }
 
 // Wanted returns what owner wants.
-func (s *Set) Wanted(owner string) map[schema.GroupVersionKind][]types.NamespacedName {
+func (s *Set[K]) Wanted(owner string) map[K][]types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	wanted := map[schema.GroupVersionKind][]types.NamespacedName{}
-	for gvk, k := range s.kinds {
+	wanted := map[K][]types.NamespacedName{}
+	for key, k := range s.kinds {
 		if names, ok := k.wants[owner]; ok {
-			wanted[gvk] = names
+			wanted[key] = names
 		}
 	}
 	return wanted
 }
 
 // Kinds returns the kinds that any owner wants.
-func (s *Set) Kinds() sets.Set[schema.GroupVersionKind] {
+func (s *Set[K]) Kinds() sets.Set[K] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	kinds := sets.New[schema.GroupVersionKind]()
-	for gvk, k := range s.kinds {
+	kinds := sets.New[K]()
+	for key, k := range s.kinds {
 		if len(k.wants) > 0 {
-			kinds.Insert(gvk)
+			kinds.Insert(key)
 		}
 	}
 	return kinds
@@ -224,13 +251,13 @@ func (s *Set) Kinds() sets.Set[schema.GroupVersionKind] {
 
 // Refresh probes the kinds of an API group again, because a CRD of it came, went or
 // changed.
-func (s *Set) Refresh(group string) {
+func (s *Set[K]) Refresh(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for gvk, k := range s.kinds {
-		if gvk.Group == group {
+	for key, k := range s.kinds {
+		if parts(key).Group == group {
 			k.attempts = refreshAttempts
-			s.Recheck(gvk)
+			s.Recheck(key)
 		}
 	}
 }
@@ -240,40 +267,59 @@ func (s *Set) Refresh(group string) {
 const refreshAttempts = 7
 
 // Recheck probes a kind again, because a request for it was refused.
-func (s *Set) Recheck(gvk schema.GroupVersionKind) {
-	s.queue.Forget(gvk)
-	s.queue.Add(gvk)
+func (s *Set[K]) Recheck(key K) {
+	s.queue.Forget(key)
+	s.queue.Add(key)
 }
 
 // Mapping returns where a kind is served. The error is ErrPending,
 // *meta.NoKindMatchError, *ForbiddenError, or what kept the kind from being probed; the
 // mapping is given with an error too, unless the kind is not served or was
 // never found.
-func (s *Set) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+func (s *Set[K]) Mapping(key K) (*meta.RESTMapping, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	k := s.kinds[gvk]
+	k := s.kinds[key]
 	if k == nil {
 		return nil, ErrPending
 	}
 	return k.mapping, k.err
 }
 
-// Gone reports whether a kind is not served and no CustomResourceDefinition has it: objects
-// of it that existed once do not exist any more.
-func (s *Set) Gone(gvk schema.GroupVersionKind) bool {
+// MappingIn returns where a kind is served in a version: a *meta.NoKindMatchError if it is not, otherwise
+// what Mapping returns.
+func (s *Set[K]) MappingIn(key K, version string) (*meta.RESTMapping, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	k := s.kinds[gvk]
+	k := s.kinds[key]
+	switch {
+	case k == nil:
+		return nil, ErrPending
+	case meta.IsNoMatchError(k.err) || (k.mapping != nil && !slices.Contains(k.versions, version)):
+		return nil, &meta.NoKindMatchError{GroupKind: parts(key).GroupKind(), SearchedVersions: []string{version}}
+	case k.mapping == nil:
+		return nil, k.err
+	}
+	mapping := *k.mapping
+	mapping.Resource.Version, mapping.GroupVersionKind.Version = version, version
+	return &mapping, k.err
+}
+
+// Gone reports whether a kind is not served and no CustomResourceDefinition has it: objects
+// of it that existed once do not exist any more.
+func (s *Set[K]) Gone(key K) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k := s.kinds[key]
 	return k != nil && k.gone
 }
 
 // Cache returns the cache of a watched kind, or an error as Mapping does. What may
 // be read but not written has a cache too.
-func (s *Set) Cache(gvk schema.GroupVersionKind) (cache.Indexer, error) {
+func (s *Set[K]) Cache(key K) (cache.Indexer, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	k := s.kinds[gvk]
+	k := s.kinds[key]
 	switch {
 	case k == nil:
 		return nil, ErrPending
@@ -290,13 +336,13 @@ func (s *Set) Cache(gvk schema.GroupVersionKind) (cache.Indexer, error) {
 
 // Caches returns the caches of all kinds that are watched at the moment, also of those
 // that count as unreadable: what they had last.
-func (s *Set) Caches() map[schema.GroupVersionKind]cache.Indexer {
+func (s *Set[K]) Caches() map[K]cache.Indexer {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	caches := make(map[schema.GroupVersionKind]cache.Indexer, len(s.kinds))
-	for gvk, k := range s.kinds {
+	caches := make(map[K]cache.Indexer, len(s.kinds))
+	for key, k := range s.kinds {
 		if k.informer != nil && k.informer.synced() {
-			caches[gvk] = k.informer.GetIndexer()
+			caches[key] = k.informer.GetIndexer()
 		}
 	}
 	return caches
@@ -304,18 +350,17 @@ func (s *Set) Caches() map[schema.GroupVersionKind]cache.Indexer {
 
 // LastCache returns what the cache of a kind had last, also if the kind counts as unreadable, and false
 // if it has never been read, or is not watched any more.
-func (s *Set) LastCache(gvk schema.GroupVersionKind) (cache.Indexer, bool) {
+func (s *Set[K]) LastCache(key K) (cache.Indexer, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if k := s.kinds[gvk]; k != nil && k.informer != nil && k.informer.synced() {
+	if k := s.kinds[key]; k != nil && k.informer != nil && k.informer.synced() {
 		return k.informer.GetIndexer(), true
 	}
 	return nil, false
 }
 
-// StoreOf returns the cache of a resource, in whatever version it is watched, and false
-// if it is not, or if it cannot be read: no caller should wait for that.
-func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
+// StoreOf returns the cache of a resource, and false if it is not watched, or if it cannot be read: no caller should wait for that.
+func (s *Set[K]) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, k := range s.kinds {
@@ -328,25 +373,25 @@ func (s *Set) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 
 // Relist replaces the cache of a resource by a new one, because it does not show what was
 // written long ago. Until the new one is filled the kind is pending, with that as the cause.
-func (s *Set) Relist(resource schema.GroupResource) {
+func (s *Set[K]) Relist(resource schema.GroupResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for gvk, k := range s.kinds {
+	for key, k := range s.kinds {
 		if k.informer == nil || k.mapping.Resource.GroupResource() != resource || !k.informer.readable() {
 			continue
 		}
 		k.stop()
 		k.err = fmt.Errorf("%w: %w", ErrPending, errLagging)
-		s.Recheck(gvk)
+		s.Recheck(key)
 	}
 }
 
 // Get returns an object as the cache or the last poll had it last, be it long ago.
 // Besides the errors of Mapping, the error may be a NotFound of the API.
-func (s *Set) Get(gvk schema.GroupVersionKind, name types.NamespacedName) (runtime.Object, error) {
+func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	k := s.kinds[gvk]
+	k := s.kinds[key]
 	switch {
 	case k == nil:
 		return nil, ErrPending
@@ -361,8 +406,7 @@ func (s *Set) Get(gvk schema.GroupVersionKind, name types.NamespacedName) (runti
 	case !k.informer.synced():
 		return nil, k.informer.pending()
 	}
-	key := cache.NewObjectName(name.Namespace, name.Name).String()
-	object, exists, err := k.informer.GetIndexer().GetByKey(key)
+	object, exists, err := k.informer.GetIndexer().GetByKey(cache.NewObjectName(name.Namespace, name.Name).String())
 	if err != nil {
 		return nil, fmt.Errorf("reading %s from the cache: %w", name, err)
 	}

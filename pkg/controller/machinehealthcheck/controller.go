@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
@@ -114,8 +115,9 @@ type Controller struct {
 
 	// machines are the Machines of both APIs, and what else says how they may be treated.
 	// templates and remediations are the kinds that the MachineHealthChecks refer to.
-	machines, templates, remediations *watches.Set
-	wantsMu                           sync.Mutex // See wantKinds.
+	machines, templates *watches.Set[schema.GroupVersionKind]
+	remediations        *watches.Set[schema.GroupKind]
+	wantsMu             sync.Mutex // See wantKinds.
 
 	active  activity
 	dropped droppedFields

@@ -74,11 +74,11 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 // that is not served or may not be listed keeps no other Machine waiting.
 func (c *Controller) listControlPlaneCRs(ctx context.Context) (crs []*object.CR, _ error) {
 	for kind := range c.remediations.Kinds() {
-		mapping, err := c.locate(kind)
+		mapping, err := c.remediations.Mapping(kind)
 		if isNoMatch(err) {
 			continue
 		}
-		if err != nil {
+		if mapping == nil { // A permission that is missing does not matter here.
 			return nil, err
 		}
 		err = c.listAll(ctx, mapping.Resource, metav1.ListOptions{LabelSelector: v1alpha1.LabelControlPlane}, func(item *unstructured.Unstructured) {

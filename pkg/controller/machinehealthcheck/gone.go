@@ -51,7 +51,7 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 
 // endUnderway ends for RemediationBudgets what a MachineHealthCheck that is gone had underway, but for
 // the CRs that are left (spec B3.2). One of a kind that cannot be read may be left.
-func (c *Controller) endUnderway(key cache.ObjectName, kinds map[schema.GroupVersionKind][]types.NamespacedName) {
+func (c *Controller) endUnderway(key cache.ObjectName, kinds map[schema.GroupKind][]types.NamespacedName) {
 	machines := sets.New[string]()
 	for kind := range kinds {
 		indexer, err := c.remediations.Cache(kind)
@@ -103,8 +103,8 @@ func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName, k
 			if cr.Deleting() || (!owned.Has(cr.UID) && !slices.Contains(ownersOf(cr), key)) || keep(cr) {
 				continue
 			}
-			mapping, err := c.locate(kind)
-			if err == nil {
+			mapping, err := c.remediations.Mapping(kind)
+			if mapping != nil { // Whatever permission is missing.
 				err = c.Dynamic.Resource(mapping.Resource).Namespace(cr.Namespace).Delete(ctx, cr.Name, *metav1.NewPreconditionDeleteOptions(string(cr.UID)))
 			}
 			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

@@ -36,21 +36,21 @@ func (c *Controller) watchKinds() {
 	machines := readOnly
 	machines.Name, machines.Optional, machines.Indexers = "machines", true, machineIndexers
 	machines.Parse, machines.Handler, machines.Changed = parseMachineKind, c.machineHandler(), func([]string) { c.readabilityChanged() }
-	c.machines = watches.NewSet(machines)
+	c.machines = watches.NewSet[schema.GroupVersionKind](machines)
 	c.wantMachines()
 
 	templates := readOnly
 	templates.Name, templates.Poll = "machine-templates", true
 	templates.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseTemplate(u) }
 	templates.Handler, templates.Changed = c.templateHandler(), c.enqueueOwners
-	c.templates = watches.NewSet(templates)
+	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
 	remediations := readOnly
 	remediations.Name, remediations.Indexers = "machine-remediations", crIndexers
 	remediations.Verbs = []string{"get", "list", "watch", "create", "delete"}
 	remediations.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseCR(u) }
 	remediations.Handler, remediations.Changed = c.remediationHandler(), c.enqueueNamespacesOf
-	c.remediations = watches.NewSet(remediations)
+	c.remediations = watches.NewSet[schema.GroupKind](remediations)
 }
 
 // readabilityChanged is called when a kind can be read, or cannot any more.

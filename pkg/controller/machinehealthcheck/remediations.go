@@ -28,7 +28,7 @@ import (
 // it wanted before, here or in another process, stay for as long as there are some, also when it is gone.
 // It returns the kinds of CRs. A handler and a worker may call it at the same time, for one that was deleted
 // and created again: both go by what the cache has, so the last one goes by the latest.
-func (c *Controller) wantKinds(key cache.ObjectName) map[schema.GroupVersionKind][]types.NamespacedName {
+func (c *Controller) wantKinds(key cache.ObjectName) map[schema.GroupKind][]types.NamespacedName {
 	c.wantsMu.Lock()
 	defer c.wantsMu.Unlock()
 	templates, crs := c.neededKinds(key)
@@ -40,8 +40,8 @@ func (c *Controller) wantKinds(key cache.ObjectName) map[schema.GroupVersionKind
 
 // neededKinds returns the kinds that a MachineHealthCheck needs, none if it is gone: that of its template,
 // with the template, and those of its CRs, including those that only status still names.
-func (c *Controller) neededKinds(key cache.ObjectName) (templates, crs map[schema.GroupVersionKind][]types.NamespacedName) {
-	templates, crs = map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupVersionKind][]types.NamespacedName{}
+func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.GroupVersionKind][]types.NamespacedName, crs map[schema.GroupKind][]types.NamespacedName) {
+	templates, crs = map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupKind][]types.NamespacedName{}
 	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
 	if err != nil {
 		return templates, crs
@@ -53,11 +53,11 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates, crs map[schem
 		}
 		// An invalid spec ends no remediation: what has begun before is to be known (spec M3.4).
 		if of := remediationKind(kind); of.Version != "" && of.Kind != "" && of.Kind != kind.Kind {
-			crs[of] = nil
+			crs[of.GroupKind()] = nil
 		}
 	}
 	for _, listed := range check.Status.RemediationKinds { // Another process may have left some.
-		crs[schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind)] = nil
+		crs[kindOf(listed)] = nil
 	}
 	return templates, crs
 }
@@ -65,8 +65,8 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates, crs map[schem
 // kindsWithCRs returns the kinds of CRs that a MachineHealthCheck has wanted so far and of which it has
 // some, or may have some as they cannot be read. They are watched as long as there are any, also if the
 // MachineHealthCheck is gone: nothing else may begin for their Machines (spec M7.4).
-func (c *Controller) kindsWithCRs(key cache.ObjectName) map[schema.GroupVersionKind][]types.NamespacedName {
-	kinds, owned := map[schema.GroupVersionKind][]types.NamespacedName{}, c.ownedLast(key)
+func (c *Controller) kindsWithCRs(key cache.ObjectName) map[schema.GroupKind][]types.NamespacedName {
+	kinds, owned := map[schema.GroupKind][]types.NamespacedName{}, c.ownedLast(key)
 	for kind := range c.remediations.Wanted(key.String()) {
 		indexer, err := c.remediations.Cache(kind)
 		if err == nil {
@@ -101,7 +101,8 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 	kind, name := criteria.Template.GroupVersionKind(), types.NamespacedName{Namespace: s.check.Namespace, Name: criteria.Template.Name}
 	template, err := c.templates.Get(kind, name)
 	if err == nil {
-		_, err = c.remediations.Mapping(remediationKind(kind))
+		made := remediationKind(kind)
+		_, err = c.remediations.MappingIn(made.GroupKind(), made.Version)
 	}
 	if watches.Pending(err) {
 		return err
@@ -128,9 +129,9 @@ type machineCRs struct {
 // observeCRs returns the CRs by the names of their Machines.
 func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 	crs := map[string]machineCRs{}
-	needed := schema.GroupVersionKind{}
+	needed := schema.GroupKind{}
 	if s.policy.Criteria.Template != nil {
-		needed = remediationKind(s.policy.Criteria.Template.GroupVersionKind())
+		needed = remediationKind(s.policy.Criteria.Template.GroupVersionKind()).GroupKind()
 	}
 	s.kinds = nil
 	for kind := range c.remediations.Wanted(keyOf(s.check).String()) {
@@ -143,11 +144,11 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 		case err != nil:
 			s.incomplete = true
 			if lists(s.check, kind) { // What has never been readable is not: it may be a kind by mistake.
-				s.kinds = append(s.kinds, kind)
+				s.kinds = append(s.kinds, s.versioned(kind, ""))
 			}
 			continue
 		}
-		used := kind == needed
+		used, version := kind == needed, ""
 		for _, obj := range indexer.List() {
 			cr := obj.(*object.CR)
 			if cr.Namespace != s.check.Namespace {
@@ -155,14 +156,14 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 			}
 			of := crs[cr.Name]
 			if cr.OwnedBy(s.policy.Owner) || c.adopterOf(cr, s.machines[cr.Name]) == s.check.Name {
-				of.own, used = append(of.own, cr), true
+				of.own, used, version = append(of.own, cr), true, cr.GroupVersionKind().Version
 			} else if kind == needed {
 				of.foreign = cr
 			}
 			crs[cr.Name] = of
 		}
 		if used {
-			s.kinds = append(s.kinds, kind)
+			s.kinds = append(s.kinds, s.versioned(kind, version))
 		}
 	}
 	for _, of := range crs {
@@ -191,10 +192,29 @@ func (c *Controller) adopterOf(cr *object.CR, machine *machinehealth.Machine) st
 }
 
 // lists reports whether the status of a MachineHealthCheck lists a kind of CRs.
-func lists(check *v1beta1.MachineHealthCheck, kind schema.GroupVersionKind) bool {
-	return slices.ContainsFunc(check.Status.RemediationKinds, func(listed v1beta1.RemediationKind) bool {
-		return schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind) == kind
-	})
+func lists(check *v1beta1.MachineHealthCheck, kind schema.GroupKind) bool {
+	return slices.ContainsFunc(check.Status.RemediationKinds, func(listed v1beta1.RemediationKind) bool { return kindOf(listed) == kind })
+}
+
+// kindOf returns a kind that status lists. All versions of it are the same objects.
+func kindOf(listed v1beta1.RemediationKind) schema.GroupKind {
+	return schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind).GroupKind()
+}
+
+// versioned returns a kind of CRs with the version that status shows: that in which they are made, or were
+// made according to status, or the one in which they are read.
+func (s *snapshot) versioned(kind schema.GroupKind, read string) schema.GroupVersionKind {
+	if s.policy.Criteria.Template != nil {
+		if made := remediationKind(s.policy.Criteria.Template.GroupVersionKind()); made.GroupKind() == kind {
+			return made
+		}
+	}
+	for _, listed := range s.check.Status.RemediationKinds {
+		if kindOf(listed) == kind {
+			return schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind)
+		}
+	}
+	return kind.WithVersion(read)
 }
 
 // targetOf returns what identifies a Machine among the owners of a CR.

@@ -137,7 +137,7 @@ func takesSlot(plan *remediation.NodePlan) bool {
 // about one, does not keep the controller from what is still permitted: it ends what
 // runs (spec 6.7).
 func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	mapping, err := c.remediations.Mapping(gvk)
+	mapping, err := c.remediations.MappingIn(gvk.GroupKind(), gvk.Version)
 	if mapping != nil {
 		return mapping, nil
 	}
@@ -199,15 +199,15 @@ func (f *failures) log(ctx context.Context) {
 
 // recheckKinds has the kinds that a plan writes looked at again.
 func (c *Controller) recheckKinds(plan *remediation.NodePlan) {
-	kinds := sets.New[schema.GroupVersionKind]()
+	kinds := sets.New[schema.GroupKind]()
 	for _, action := range plan.Actions {
 		switch action := action.(type) {
 		case remediation.Create:
-			kinds.Insert(action.Object.GroupVersionKind())
+			kinds.Insert(action.Object.GroupVersionKind().GroupKind())
 		case remediation.Delete:
-			kinds.Insert(action.CR.GroupVersionKind())
+			kinds.Insert(action.CR.GroupVersionKind().GroupKind())
 		case remediation.MarkTimedOut:
-			kinds.Insert(action.CR.GroupVersionKind())
+			kinds.Insert(action.CR.GroupVersionKind().GroupKind())
 		}
 	}
 	for kind := range kinds {

@@ -91,15 +91,15 @@ func (c *Controller) recordedUnread(node string) bool {
 	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
 		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
 			return entry.Name == node && slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool {
-				return unread[cr.Resource.GroupVersionKind()]
+				return unread[cr.Resource.GroupVersionKind().GroupKind()]
 			})
 		})
 	})
 }
 
 // unreadKinds returns the kinds of CRs that are wanted and cannot be read.
-func (c *Controller) unreadKinds() map[schema.GroupVersionKind]bool {
-	unread := map[schema.GroupVersionKind]bool{}
+func (c *Controller) unreadKinds() map[schema.GroupKind]bool {
+	unread := map[schema.GroupKind]bool{}
 	nhcs, _ := c.nhcs.List(labels.Everything())
 	for kind := range c.slotKinds(nhcs) {
 		if _, err := c.remediations.Cache(kind); err != nil && !c.remediations.Gone(kind) {

@@ -118,9 +118,10 @@ type Controller struct {
 
 	// templates and remediations are the kinds that the NodeHealthChecks refer to,
 	// and the kinds of the CRs.
-	templates, remediations *watches.Set
+	templates    *watches.Set[schema.GroupVersionKind]
+	remediations *watches.Set[schema.GroupKind]
 	// platform are the optional kinds of OpenShift and Cluster API.
-	platform     *watches.Set
+	platform     *watches.Set[schema.GroupVersionKind]
 	platformSeen platformSeen
 
 	slot        controlPlaneSlot
@@ -206,7 +207,7 @@ func (c *Controller) watchKinds(config Config) {
 	templates := readOnly
 	templates.Name, templates.Poll = "templates", true
 	templates.Parse, templates.Handler, templates.Changed = parseTemplate, c.templateHandler(), c.enqueue
-	c.templates = watches.NewSet(templates)
+	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
 	remediations := readOnly
 	remediations.Name, remediations.CRDs, remediations.Indexers = "remediations", watches.CRDsIn(config.CRDs), crIndexers
@@ -217,12 +218,12 @@ func (c *Controller) watchKinds(config Config) {
 		c.enqueue(c.waiters.of(controlPlaneTopic))
 		c.budgets.NodesChanged()
 	}
-	c.remediations = watches.NewSet(remediations)
+	c.remediations = watches.NewSet[schema.GroupKind](remediations)
 
 	platform := readOnly
 	platform.Name, platform.Optional = "platform", true
 	platform.Parse, platform.Handler, platform.Changed = parsePlatform, c.platformHandler(), func([]string) { c.SyncAll() }
-	c.platform = watches.NewSet(platform)
+	c.platform = watches.NewSet[schema.GroupVersionKind](platform)
 	c.platform.Want(platformOwner, platformKinds)
 }
 

@@ -129,7 +129,7 @@ func (c *Controller) controlPlaneRemediations() limits.ControlPlane {
 // slotKinds returns the kinds whose CRs may take the slot. It includes what a NodeHealthCheck wanted that
 // the cache does not have any more, and those of its former template: keepSlotKinds may not have been
 // called yet.
-func (c *Controller) slotKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema.GroupVersionKind] {
+func (c *Controller) slotKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema.GroupKind] {
 	kinds := c.remediations.Kinds()
 	for _, nhc := range nhcs {
 		_, wanted := wantedKinds(nhc)
@@ -155,10 +155,10 @@ func (c *Controller) slotTakenInCache(indexer cache.Indexer) (nodes []string) {
 
 // slotTakenInStatus returns the control plane nodes for which a NodeHealthCheck has a CR of a
 // kind that cannot be read. Of a Node that is gone it is not known what it was, so it counts.
-func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schema.GroupVersionKind) (nodes []string) {
+func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schema.GroupKind) (nodes []string) {
 	for i := range nhc.Status.UnhealthyNodes {
 		entry := &nhc.Status.UnhealthyNodes[i]
-		if !slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind() == kind }) {
+		if !slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind().GroupKind() == kind }) {
 			continue
 		}
 		if node := c.nodes.Get(entry.Name); node == nil || isControlPlane(node) {
@@ -197,12 +197,12 @@ func (c *Controller) listControlPlaneRemediations(ctx context.Context, node stri
 const slotPageSize = 500
 
 // listSlotTaken returns the nodes of CRs in a live list of a kind that take the slot.
-func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupVersionKind) (nodes []string, err error) {
-	mapping, err := c.locate(kind)
+func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (nodes []string, err error) {
+	mapping, err := c.remediations.Mapping(kind)
 	if isNoMatch(err) {
 		return nil, nil
 	}
-	if err != nil {
+	if mapping == nil { // A permission that is missing does not matter here.
 		return nil, err
 	}
 	options := metav1.ListOptions{Limit: slotPageSize}
@@ -235,7 +235,7 @@ const slotOwner = "/control-plane"
 func (c *Controller) keepSlotKinds() {
 	c.slotKindsMu.Lock()
 	defer c.slotKindsMu.Unlock()
-	kept := map[schema.GroupVersionKind][]types.NamespacedName{}
+	kept := map[schema.GroupKind][]types.NamespacedName{}
 	for kind := range c.remediations.Wanted(slotOwner) {
 		if _, err := c.remediations.Cache(kind); err != nil && !isNoMatch(err) {
 			kept[kind] = nil // It cannot be told at the moment.

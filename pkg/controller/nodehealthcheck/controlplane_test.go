@@ -100,7 +100,7 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 			require.NoError(t, nodes.Add(node))
 		}
 		c := &Controller{budgets: budget.None{}, machineHealthChecks: noMachineHealthChecks{}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: nodeCache{nodes}, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes}), leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers), leaseNamespace: "leases"}
-		c.remediations = watches.NewSet(watches.Config{
+		c.remediations = watches.NewSet[schema.GroupKind](watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
 			Interval: pollInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
 			CRDs: func(string) ([]string, bool) { return []string{"reboots.example.com"}, w.defined },
@@ -216,7 +216,7 @@ func TestControlPlaneSlot(t *testing.T) {
 }
 
 // endWatches ends what a set that was never run has begun.
-func endWatches(t *testing.T, set *watches.Set) {
+func endWatches[K watches.Key](t *testing.T, set *watches.Set[K]) {
 	t.Helper()
 	done, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	cancel()
@@ -267,7 +267,7 @@ func TestAcquireControlPlane(t *testing.T) {
 			t.Parallel()
 			withRemediations(t, fakeRemediators{nodes: []*corev1.Node{testNode("cp", controlPlane), testNode("other", controlPlane), testNode("worker")}}, nil, func(t *testing.T, c *Controller) {
 				t.Helper()
-				c.queue, c.clock, c.platform = newPlatformController().queue, clocktesting.NewFakePassiveClock(epoch), watches.NewSet(watches.Config{}) // Of which nothing is known.
+				c.queue, c.clock, c.platform = newPlatformController().queue, clocktesting.NewFakePassiveClock(epoch), watches.NewSet[schema.GroupVersionKind](watches.Config{}) // Of which nothing is known.
 				defer c.queue.ShutDown()
 				defer endWatches(t, c.platform)
 				kube := kubefake.NewClientset(&policyv1.PodDisruptionBudget{
@@ -303,7 +303,7 @@ func TestSlotOfDroppedKind(t *testing.T) {
 	w := fakeRemediators{nodes: []*corev1.Node{testNode("cp")}, crs: []*unstructured.Unstructured{slotCR("gone", byLabel)}}
 	withRemediations(t, w, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
-		c.queue, c.templates = newPlatformController().queue, watches.NewSet(watches.Config{})
+		c.queue, c.templates = newPlatformController().queue, watches.NewSet[schema.GroupVersionKind](watches.Config{})
 		defer c.queue.ShutDown()
 		defer endWatches(t, c.templates)
 		c.waiters.subscribe("others", sets.New(controlPlaneTopic))
@@ -313,7 +313,7 @@ func TestSlotOfDroppedKind(t *testing.T) {
 		require.Equal(t, []string{"others", "workers"}, woken(c), "P2: who waits for the slot is woken")
 		require.True(t, busy(c, "cp"), "12.2")
 
-		indexer, err := c.remediations.Cache(readableKind)
+		indexer, err := c.remediations.Cache(readableKind.GroupKind())
 		require.NoError(t, err)
 		for _, cr := range indexer.List() {
 			require.NoError(t, indexer.Delete(cr))

@@ -58,7 +58,7 @@ func (o *ownCRs) nodes() []string {
 func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*ownCRs, error) {
 	crs := &ownCRs{read: map[string][]*object.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
 	_, kinds := wantedKinds(nhc)
-	unread := map[schema.GroupVersionKind]bool{}
+	unread := map[schema.GroupKind]bool{}
 	for kind := range kinds {
 		indexer, err := c.remediations.Cache(kind)
 		switch {
@@ -100,11 +100,11 @@ func (o *ownCRs) addCached(indexer cache.Indexer, nhc string) error {
 }
 
 // addRecorded adds what status names of kinds that cannot be read, in that order.
-func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.GroupVersionKind]bool) {
+func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.GroupKind]bool) {
 	for i := range nhc.Status.UnhealthyNodes {
 		node := &nhc.Status.UnhealthyNodes[i]
 		for j := range node.Remediations {
-			if unread[node.Remediations[j].Resource.GroupVersionKind()] {
+			if unread[node.Remediations[j].Resource.GroupVersionKind().GroupKind()] {
 				o.unreadable[node.Name] = append(o.unreadable[node.Name], node.Remediations[j])
 			}
 		}
@@ -114,7 +114,7 @@ func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.Gr
 // addLost adds what the caches of kinds that cannot be read any more had last and status
 // does not name, for want of room or because it was not written yet. What was on its way
 // out is only there if status names it (spec 17.2).
-func (o *ownCRs) addLost(nhc string, unread map[schema.GroupVersionKind]bool, caches map[schema.GroupVersionKind]cache.Indexer, requested map[types.UID]bool) error {
+func (o *ownCRs) addLost(nhc string, unread map[schema.GroupKind]bool, caches map[schema.GroupKind]cache.Indexer, requested map[types.UID]bool) error {
 	named := sets.New[types.UID]()
 	for _, recorded := range o.unreadable {
 		for i := range recorded {
@@ -168,7 +168,7 @@ func (c *Controller) heldUnread(node string) bool {
 }
 
 // unread reports whether there may be CRs of a kind that cannot be read.
-func (c *Controller) unread(kind schema.GroupVersionKind) bool {
+func (c *Controller) unread(kind schema.GroupKind) bool {
 	_, err := c.remediations.Cache(kind)
 	return err != nil && !c.remediations.Gone(kind)
 }
@@ -180,7 +180,7 @@ func (c *Controller) namedUnread(node string) bool {
 	if err != nil {
 		return true
 	}
-	unread := func(cr v1alpha1.Remediation) bool { return c.unread(cr.Resource.GroupVersionKind()) }
+	unread := func(cr v1alpha1.Remediation) bool { return c.unread(cr.Resource.GroupVersionKind().GroupKind()) }
 	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
 		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
 			return entry.Name == node && slices.ContainsFunc(entry.Remediations, unread)
@@ -197,7 +197,7 @@ func (c *Controller) findForeign(s *snapshot) error {
 			continue // It does not begin.
 		}
 		kind, _ := step.RemediationKind()
-		indexer, err := c.remediations.Cache(kind)
+		indexer, err := c.remediations.Cache(kind.GroupKind())
 		if err != nil {
 			return err
 		}

@@ -181,12 +181,12 @@ func TestLostCRsCountAsExisting(t *testing.T) {
 	})
 	for _, unread := range []bool{true, false} {
 		crs := &ownCRs{unreadable: map[string][]v1alpha1.Remediation{}}
-		kinds := map[schema.GroupVersionKind]bool{kind: unread}
+		kinds := map[schema.GroupKind]bool{kind.GroupKind(): unread}
 		if !unread {
 			clear(kinds)
 		}
 		crs.addRecorded(nhc, kinds)
-		require.NoError(t, crs.addLost(nhc.Name, kinds, map[schema.GroupVersionKind]cache.Indexer{kind: indexer}, map[types.UID]bool{"5": true}))
+		require.NoError(t, crs.addLost(nhc.Name, kinds, map[schema.GroupKind]cache.Indexer{kind.GroupKind(): indexer}, map[types.UID]bool{"5": true}))
 		require.Len(t, crs.unreadable["a"], len(kinds), "once")
 		require.Len(t, crs.unreadable["b"], len(kinds))
 		require.Len(t, crs.unreadable, 2*len(kinds), "17.2: neither what others own nor what is on its way out")

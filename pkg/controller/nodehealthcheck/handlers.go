@@ -113,7 +113,7 @@ func (c *Controller) nhcDeleted(name string) {
 
 // wantRemediations replaces the kinds of CRs that a NodeHealthCheck needs. One that is no
 // longer needed may have been all that kept the control plane slot taken.
-func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupVersionKind][]types.NamespacedName) {
+func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupKind][]types.NamespacedName) {
 	dropped := sets.KeySet(c.remediations.Wanted(nhc)).Difference(sets.KeySet(kinds)).Len() > 0
 	if dropped {
 		c.keepSlotKinds()
@@ -135,9 +135,9 @@ func countRemediations(nhc *v1alpha1.NodeHealthCheck) int {
 // wantedKinds returns the kinds that a NodeHealthCheck needs: those of its
 // templates with the templates it refers to, and those of its CRs, including CRs
 // that only status still points to (spec 6.8).
-func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates, crs map[schema.GroupVersionKind][]types.NamespacedName) {
+func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates map[schema.GroupVersionKind][]types.NamespacedName, crs map[schema.GroupKind][]types.NamespacedName) {
 	templates = map[schema.GroupVersionKind][]types.NamespacedName{}
-	crs = map[schema.GroupVersionKind][]types.NamespacedName{}
+	crs = map[schema.GroupKind][]types.NamespacedName{}
 	for _, step := range remediation.Steps(&nhc.Spec) {
 		kind, ok := step.RemediationKind()
 		if !ok {
@@ -145,11 +145,11 @@ func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates, crs map[schema.Group
 		}
 		name := types.NamespacedName{Namespace: step.Reference.Namespace, Name: step.Reference.Name}
 		templates[step.TemplateKind()] = append(templates[step.TemplateKind()], name)
-		crs[kind] = nil
+		crs[kind.GroupKind()] = nil
 	}
 	for _, node := range nhc.Status.UnhealthyNodes {
 		for _, cr := range node.Remediations {
-			crs[cr.Resource.GroupVersionKind()] = nil
+			crs[cr.Resource.GroupVersionKind().GroupKind()] = nil
 		}
 	}
 	return templates, crs

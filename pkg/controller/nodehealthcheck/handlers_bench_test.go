@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
@@ -29,7 +30,7 @@ func checksOf(n int, node *corev1.Node) *Controller {
 		machineHealthChecks: noMachineHealthChecks{},
 		queue:               workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 		index:               nodeindex.New(nodeCache{nodes}),
-		remediations:        watches.NewSet(watches.Config{}),
+		remediations:        watches.NewSet[schema.GroupKind](watches.Config{}),
 	}
 	for i := range n {
 		nhc := selecting(fmt.Sprintf("pool-%d", i), byRole(fmt.Sprintf("pool-%d", i)))

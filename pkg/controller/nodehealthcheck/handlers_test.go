@@ -47,9 +47,9 @@ func listener(t *testing.T) *Controller {
 		nodes:               nodeCache{nodes}, index: nodeindex.New(nodeCache{nodes}),
 		nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nhcStore: nhcs,
 		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
-		templates:    watches.NewSet(watches.Config{Interval: time.Second}),
-		remediations: watches.NewSet(watches.Config{Interval: time.Second}),
-		platform:     watches.NewSet(watches.Config{Interval: time.Second}),
+		templates:    watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second}),
+		remediations: watches.NewSet[schema.GroupKind](watches.Config{Interval: time.Second}),
+		platform:     watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second}),
 	}
 	t.Cleanup(c.queue.ShutDown)
 	for _, nhc := range []*v1alpha1.NodeHealthCheck{selecting("workers", byRole("worker")), selecting("infra", byRole("infra"))} {
@@ -333,16 +333,17 @@ func TestWantedKinds(t *testing.T) {
 	nhc.Spec.EscalatingRemediations = []v1alpha1.EscalatingRemediation{
 		{Order: 2, RemediationTemplate: template("RebootTemplate", "hard")}, {Order: 1, RemediationTemplate: template("RebootTemplate", "soft")},
 		{Order: 3, RemediationTemplate: template("NoSuffix", "x")},
+		{Order: 4, RemediationTemplate: corev1.ObjectReference{APIVersion: "example.com/v2", Kind: "RebootTemplate", Namespace: "ns", Name: "newer"}},
 	}
 	nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{
-		{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "Former"}}, {Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "Reboot"}},
+		{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "Former"}}, {Resource: corev1.ObjectReference{APIVersion: "example.com/v3", Kind: "Former"}}, {Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "Reboot"}},
 	}}}
 	templates, crs := wantedKinds(nhc)
-	kind := func(kind string) schema.GroupVersionKind {
-		return schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}
-	}
 	require.Equal(t, map[schema.GroupVersionKind][]types.NamespacedName{
-		kind("RebootTemplate"): {{Namespace: "ns", Name: "soft"}, {Namespace: "ns", Name: "hard"}},
+		{Group: "example.com", Version: "v1", Kind: "RebootTemplate"}: {{Namespace: "ns", Name: "soft"}, {Namespace: "ns", Name: "hard"}},
+		{Group: "example.com", Version: "v2", Kind: "RebootTemplate"}: {{Namespace: "ns", Name: "newer"}},
 	}, templates, "6.1: in ascending order; what cannot be a template kind is not looked for")
-	require.Equal(t, map[schema.GroupVersionKind][]types.NamespacedName{kind("Reboot"): nil, kind("Former"): nil}, crs, "6.8: and where status points to")
+	require.Equal(t, map[schema.GroupKind][]types.NamespacedName{
+		{Group: "example.com", Kind: "Reboot"}: nil, {Group: "example.com", Kind: "Former"}: nil,
+	}, crs, "6.8: and where status points to, whatever the version")
 }

@@ -124,7 +124,7 @@ func inPlatform(t *testing.T, prepare func(*fakePlatform), test func(t *testing.
 		prepare(w)
 		c := newPlatformController()
 		defer c.queue.ShutDown()
-		c.platform = watches.NewSet(watches.Config{
+		c.platform = watches.NewSet[schema.GroupVersionKind](watches.Config{
 			Name: "platform", Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Optional: true,
 			Interval: pollInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.enqueue(c.index.Names()) },
 		})

@@ -48,12 +48,12 @@ func TestCacheStaysBehind(t *testing.T) {
 				t.Helper()
 				require.NoError(t, err)
 				require.Equal(t, "10", nhc.ResourceVersion)
-				_, err = c.remediations.Cache(readableKind)
+				_, err = c.remediations.Cache(readableKind.GroupKind())
 				require.ErrorIs(t, err, watches.ErrPending)
 				require.NotEqual(t, watches.ErrPending, err, "P1: the other kinds go on")
 				time.Sleep(time.Second)
 				synctest.Wait()
-				_, err = c.remediations.Cache(readableKind)
+				_, err = c.remediations.Cache(readableKind.GroupKind())
 				require.NoError(t, err, "P12")
 			},
 		},

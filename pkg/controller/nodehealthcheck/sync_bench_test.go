@@ -133,7 +133,7 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 	templates.Name, templates.Poll, templates.Parse, templates.Handler = "templates", true, parseTemplate, s.templateHandler()
 	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", s.parseCR, s.remediationHandler(), crIndexers
 	platform.Name, platform.Optional, platform.Parse, platform.Handler = "platform", true, parsePlatform, s.platformHandler()
-	s.templates, s.remediations, s.platform = watches.NewSet(templates), watches.NewSet(remediations), watches.NewSet(platform)
+	s.templates, s.remediations, s.platform = watches.NewSet[schema.GroupVersionKind](templates), watches.NewSet[schema.GroupKind](remediations), watches.NewSet[schema.GroupVersionKind](platform)
 	s.platform.Want(platformOwner, platformKinds)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	var wg sync.WaitGroup

@@ -70,14 +70,14 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 		return template, problem, nil
 	}
 	kind, _ := step.RemediationKind()
-	crMapping, err := c.remediations.Mapping(kind)
+	crMapping, err := c.remediations.MappingIn(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return problemOf(step, err)
 	}
 	if problem := remediation.CheckRemediationScope(step, namespaced, crMapping.Scope.Name() == metaNamespaced); problem != nil {
 		return nil, problem, nil
 	}
-	if _, err := c.remediations.Cache(kind); err != nil {
+	if _, err := c.remediations.Cache(kind.GroupKind()); err != nil {
 		return problemOf(step, err)
 	}
 	return template, nil, nil

@@ -180,9 +180,9 @@ func (c *Controller) slotIsFree(s *snapshot, results []remediation.NodeResult) b
 
 // isGone reports whether the cache does not have a CR.
 func (c *Controller) isGone(cr *object.CR) bool {
-	indexer, err := c.remediations.Cache(cr.GroupVersionKind())
+	indexer, err := c.remediations.Cache(cr.GroupVersionKind().GroupKind())
 	if err != nil {
-		return c.remediations.Gone(cr.GroupVersionKind())
+		return c.remediations.Gone(cr.GroupVersionKind().GroupKind())
 	}
 	_, exists, err := indexer.GetByKey(cache.NewObjectName(cr.Namespace, cr.Name).String())
 	return err == nil && !exists

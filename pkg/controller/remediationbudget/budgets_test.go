@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
@@ -46,7 +47,7 @@ func (shownCRs) HasSynced() bool { return true }
 func newController(now time.Time, crs shownCRs) *Controller {
 	return &Controller{
 		Config: Config{Nodes: informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Nodes(), Clock: clocktesting.NewFakePassiveClock(now)},
-		kinds:  watches.NewSet(watches.Config{}), counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, written: sets.New[string](), healthChecks: map[string]budget.HealthChecks{v1alpha1.Kind: crs},
+		kinds:  watches.NewSet[schema.GroupVersionKind](watches.Config{}), counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, written: sets.New[string](), healthChecks: map[string]budget.HealthChecks{v1alpha1.Kind: crs},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
 }

@@ -81,7 +81,7 @@ type Config struct {
 type Controller struct {
 	Config
 	// kinds has the one kind RemediationBudget. Where it is not served, there are no budgets.
-	kinds *watches.Set
+	kinds *watches.Set[schema.GroupVersionKind]
 	// healthChecks are those that were connected, by kind.
 	healthChecks map[string]budget.HealthChecks
 	// machines is nil where no budget can count Machines.
@@ -131,7 +131,7 @@ func New(config Config) (*Controller, error) {
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
 		),
 	}
-	c.kinds = watches.NewSet(watches.Config{
+	c.kinds = watches.NewSet[schema.GroupVersionKind](watches.Config{
 		Name: "budgets", Client: config.Dynamic, Discovery: config.Kube.Discovery(), Access: config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
 		Verbs: []string{"get", "list", "watch"}, Optional: true, CRDs: watches.CRDsIn(config.CRDs), Interval: pollInterval,
 		Parse: parseBudget, Handler: c.budgetHandler(), Changed: func([]string) { c.readabilityChanged() },

@@ -1,0 +1,66 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+// TestVersionsOfAKind: all versions of a kind are the same objects. They are read once, in the version that the API
+// server prefers (spec 6.8).
+func TestVersionsOfAKind(t *testing.T) {
+	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+		kinds := NewSet[schema.GroupKind](w.config)
+		var running sync.WaitGroup
+		defer running.Wait()
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
+		defer cancel()
+		running.Go(func() { kinds.Run(ctx) })
+		kind := reboot.GroupKind()
+
+		w.change(func() { w.served.Insert(newReboot) })
+		kinds.Want("one", map[schema.GroupKind][]types.NamespacedName{kind: nil})
+		pass(openAfter)
+		mapping, err := kinds.Mapping(kind)
+		require.NoError(t, err)
+		require.Equal(t, resourceOf(newReboot), mapping.Resource, "the version that the API server prefers")
+		require.Equal(t, []int{0, 1}, []int{w.requests("list", reboot), w.requests("list", newReboot)}, "read once")
+		for _, gvk := range []schema.GroupVersionKind{reboot, newReboot} {
+			mapping, err = kinds.MappingIn(kind, gvk.Version)
+			require.NoError(t, err)
+			require.Equal(t, resourceOf(gvk), mapping.Resource)
+			require.Equal(t, gvk, mapping.GroupVersionKind)
+		}
+		_, err = kinds.MappingIn(kind, "v3")
+		require.True(t, meta.IsNoMatchError(err), "%v", err)
+		_, err = kinds.MappingIn(fence.GroupKind(), "v1")
+		require.Equal(t, ErrPending, err, "not wanted")
+
+		w.change(func() { w.served.Delete(newReboot) })
+		kinds.Refresh(kind.Group)
+		pass(openAfter)
+		mapping, err = kinds.Mapping(kind)
+		require.NoError(t, err)
+		require.Equal(t, resourceOf(reboot), mapping.Resource, "the version that is left")
+		_, err = kinds.Cache(kind)
+		require.NoError(t, err, "P12")
+		_, err = kinds.MappingIn(kind, newReboot.Version)
+		require.EqualError(t, err, `no matches for kind "RebootTemplate" in version "a.example.com/v2"`)
+
+		w.change(func() { w.served.Delete(reboot) })
+		kinds.Refresh(kind.Group)
+		synctest.Wait()
+		_, err = kinds.MappingIn(kind, reboot.Version)
+		require.EqualError(t, err, `no matches for kind "RebootTemplate" in version "a.example.com/v1"`)
+	})
+}
