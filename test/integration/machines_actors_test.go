@@ -42,7 +42,16 @@ func TestOneActorPerNode(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("the same changes again: -actors.seed=%d", seed)
-	a := newActors(t, exclusiveCluster(t), rand.New(rand.NewPCG(seed, 0)))
+	for _, api := range machineAPIs {
+		t.Run(api.name, func(t *testing.T) {
+			t.Parallel()
+			newActors(t, exclusiveCluster(t), api, rand.New(rand.NewPCG(seed, 0))).run()
+		})
+	}
+}
+
+// run has everything change at random, and judges what was done.
+func (a *actors) run() {
 	for begin := time.Now(); time.Since(begin) < *actorsFor; {
 		for range 3 {
 			a.disturb()
@@ -75,12 +84,12 @@ type actors struct {
 
 const actorMachines = 8
 
-func newActors(t *testing.T, c *cluster, random *rand.Rand) *actors {
+func newActors(t *testing.T, c *cluster, api machineAPI, random *rand.Rand) *actors {
 	t.Helper()
 	c.installOptional(t, featureGate)
 	c.createOptional(t, featureGate, "", "cluster", featureGates(true))
 	controller := c.startMachineHealthChecks(t, ownOverlay)
-	a := &actors{machineScenario: newMachineScenario(t, c, openShiftMachine), controller: controller, random: random, ends: map[string][]time.Time{}}
+	a := &actors{machineScenario: newMachineScenario(t, c, api.machine), controller: controller, random: random, ends: map[string][]time.Time{}}
 	a.nhc = newEmptyScenario(t, c, t.Name()+"-nhc", powerCycle)
 	a.nhc.createTemplate(usualTemplate())
 	a.nhc.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
@@ -112,7 +121,9 @@ func (a *actors) checks() map[string]func(*v1beta1.MachineHealthCheck) {
 		"deletes": func(*v1beta1.MachineHealthCheck) {},
 		"hands-over": func(check *v1beta1.MachineHealthCheck) {
 			check.Spec.Selector.MatchLabels = map[string]string{"role": "metal"}
-			annotated(v1beta1.AnnotationRemediationStrategy, v1beta1.StrategyExternalBaremetal)(check)
+			if a.api.handsOver {
+				annotated(v1beta1.AnnotationRemediationStrategy, v1beta1.StrategyExternalBaremetal)(check)
+			}
 		},
 		"terminating": func(check *v1beta1.MachineHealthCheck) {
 			check.Spec.Selector = metav1.LabelSelector{}

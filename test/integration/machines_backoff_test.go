@@ -26,8 +26,7 @@ const (
 
 // testMachineBackOff: Machines that fail one after the other live longer each time, until one is
 // healthy (spec M14).
-func testMachineBackOff(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineBackOff(t *testing.T, s *machineScenario) {
 	s.createCheck()
 	set := s.startMachineSet(1, func(ctx context.Context, machine string) error {
 		if machine == "m4" {
@@ -43,7 +42,7 @@ func testMachineBackOff(t *testing.T, c *cluster) {
 			require.NotNil(t, entry.Decision.NextCheckTime)
 			created := s.machine(name).GetCreationTimestamp()
 			require.Equal(t, created.Add(delay).Unix(), entry.Decision.NextCheckTime.Unix(), "M14.2: generation %d", i+1)
-			lease, err := c.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "machine-owner-"+string(s.owner.UID), metav1.GetOptions{})
+			lease, err := s.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "machine-owner-"+string(s.owner.UID), metav1.GetOptions{})
 			require.NoError(t, err)
 			require.Equal(t, int32(i), *lease.Spec.LeaseTransitions, "M14.4")
 			require.Equal(t, "MachineHealthCheck-"+s.name+"/"+s.name, *lease.Spec.HolderIdentity)
@@ -53,7 +52,7 @@ func testMachineBackOff(t *testing.T, c *cluster) {
 	}
 	s.eventuallyCounts(1, 1)
 	s.eventually("the rounds are forgotten, because a Machine is healthy", func() bool {
-		leases, err := c.kube.CoordinationV1().Leases("medik8s-leases").List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=machine-owner-" + string(s.owner.UID)})
+		leases, err := s.kube.CoordinationV1().Leases("medik8s-leases").List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=machine-owner-" + string(s.owner.UID)})
 		require.NoError(t, err)
 		return len(leases.Items) == 0
 	})

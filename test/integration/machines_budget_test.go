@@ -17,14 +17,12 @@ import (
 )
 
 // testNodeBudget: a RemediationBudget that counts Nodes bounds MachineHealthChecks.
-func testNodeBudget(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testNodeBudget(t *testing.T, s *machineScenario) {
 	s.testBudget(v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}}, "nodes")
 }
 
 // testMachineBudget: one that counts Machines does, too.
-func testMachineBudget(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineBudget(t *testing.T, s *machineScenario) {
 	s.testBudget(v1alpha1.RemediationBudgetSpec{MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: s.name}}, "Machines")
 }
 

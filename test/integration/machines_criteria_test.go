@@ -16,8 +16,7 @@ import (
 )
 
 // testMachineCriteria: each criterion alone has a Machine deleted, and nothing else has (spec M6).
-func testMachineCriteria(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineCriteria(t *testing.T, s *machineScenario) {
 	for _, name := range []string{"failed", "missing", "condition", "healthy", "without-node"} {
 		s.createMachine(name, finalized)
 	}
@@ -28,7 +27,7 @@ func testMachineCriteria(t *testing.T, c *cluster) {
 
 	s.setPhase("failed", "Failed")
 	require.Equal(t, "MachineFailed", s.eventuallyDecided("failed", "MachineDeleting").Trigger.Reason)
-	require.NoError(t, c.kube.CoreV1().Nodes().Delete(t.Context(), s.nodeName("missing"), metav1.DeleteOptions{}))
+	require.NoError(t, s.kube.CoreV1().Nodes().Delete(t.Context(), s.nodeName("missing"), metav1.DeleteOptions{}))
 	require.Equal(t, "NodeMissing", s.eventuallyDecided("missing", "MachineDeleting").Trigger.Reason)
 	s.setReady("condition", corev1.ConditionFalse)
 	entry := s.eventuallyDecided("condition", "MachineDeleting")
@@ -40,8 +39,7 @@ func testMachineCriteria(t *testing.T, c *cluster) {
 
 // testMachineExpiry: time alone makes a Machine unhealthy, and one condition that has not lasted
 // does not hide another that has (spec M6.2, P7).
-func testMachineExpiry(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineExpiry(t *testing.T, s *machineScenario) {
 	s.createMachine("startup", finalized)
 	s.createMachine("condition", finalized)
 	s.createMachine("recovers", finalized)
@@ -68,8 +66,7 @@ func testMachineExpiry(t *testing.T, c *cluster) {
 
 // testMachineHeld: what keeps a Machine from being remediated is said, and ends with its cause (spec
 // M8.2, M9.2).
-func testMachineHeld(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineHeld(t *testing.T, s *machineScenario) {
 	s.createMachine("paused", finalized, machineAnnotated(v1beta1.AnnotationPaused, ""))
 	s.createMachine("skipped", finalized, machineAnnotated(v1beta1.AnnotationSkipRemediation, ""))
 	s.createMachine("excluded", finalized)
@@ -111,8 +108,7 @@ func testMachineHeld(t *testing.T, c *cluster) {
 
 // testMachineShared: of two MachineHealthChecks that select a Machine, the stricter one counts, and
 // one acts (spec M7.4).
-func testMachineShared(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineShared(t *testing.T, s *machineScenario) {
 	for _, name := range []string{"a", "b", "c"} {
 		s.createMachine(name, finalized)
 		s.join(name)

@@ -19,26 +19,25 @@ func TestMachines(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
 	ofClusterAPI := clusterAPI{machine: clusterAPIMachine, cluster: clusterOfCAPI, healthCheck: realClusterAPIHealthCheck}
-	c.installOptional(t, ofClusterAPI.cluster, ofClusterAPI.healthCheck)
 	c.startMachineHealthChecks(t, ownOverlay, "--machine-backoff-base=4s", "--machine-backoff-cap=12s")
 	t.Run("scenarios", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *cluster){
-			"M10 a failed Node":    testMachineReplaced,
-			"M7 threshold":         testMachineThreshold,
-			"M6 criteria":          testMachineCriteria,
-			"M6 expiry":            testMachineExpiry,
-			"M8 held":              testMachineHeld,
-			"M7.4 shared Machines": testMachineShared,
-			"M14 back-off":         testMachineBackOff,
+			"M10 a failed Node":    ofEachAPI(testMachineReplaced),
+			"M7 threshold":         ofEachAPI(testMachineThreshold),
+			"M6 criteria":          ofEachAPI(testMachineCriteria),
+			"M6 expiry":            ofEachAPI(testMachineExpiry),
+			"M8 held":              ofEachAPI(testMachineHeld),
+			"M7.4 shared Machines": ofEachAPI(testMachineShared),
+			"M14 back-off":         ofEachAPI(testMachineBackOff),
 			"M11 annotations":      testMachineStrategies,
-			"M12 template":         testMachineTemplate,
-			"M12.4 left":           testMachineRemediationLeft,
+			"M12 template":         ofEachAPI(testMachineTemplate),
+			"M12.4 left":           ofEachAPI(testMachineRemediationLeft),
 			"M5.3 Cluster API":     testMachinesOfClusterAPI,
 			"M4.4 paused Clusters": func(t *testing.T, c *cluster) { testClusterPaused(t, c, ofClusterAPI) },
-			"M15 NodeHealthChecks": testMachinesAndNodes,
-			"M8.5 node budget":     testNodeBudget,
-			"B2 machine budget":    testMachineBudget,
-			"M10.3 lease":          testLeaseUntilGone,
+			"M15 NodeHealthChecks": ofEachAPI(testMachinesAndNodes),
+			"M8.5 node budget":     ofEachAPI(testNodeBudget),
+			"B2 machine budget":    ofEachAPI(testMachineBudget),
+			"M10.3 lease":          ofEachAPI(testLeaseUntilGone),
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -50,8 +49,7 @@ func TestMachines(t *testing.T) {
 
 // testMachineReplaced: the Machine of a Node that fails is deleted once, and the history shows its
 // replacement.
-func testMachineReplaced(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineReplaced(t *testing.T, s *machineScenario) {
 	set := s.startMachineSet(3, s.joins)
 	s.createCheck()
 	s.eventuallyCounts(3, 3)
@@ -79,8 +77,7 @@ func testMachineReplaced(t *testing.T, c *cluster) {
 }
 
 // testMachineThreshold is the example of the seed: 50 % of ten Machines.
-func testMachineThreshold(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineThreshold(t *testing.T, s *machineScenario) {
 	s.createCheck(atMost(intstr.FromString("50%")))
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
 	for _, name := range names {
@@ -93,7 +90,7 @@ func testMachineThreshold(t *testing.T, c *cluster) {
 		s.setReady(name, corev1.ConditionFalse)
 	}
 	s.eventuallyCounts(10, 4)
-	s.updateCheck(func(check *v1beta1.MachineHealthCheck) { check.Annotations = nil })
+	s.unpause(s.name)
 	s.eventuallyDecided("a", "GateClosed")
 	const counts = "(total: 10, unhealthy: 6, maxUnhealthy: 50%)"
 	s.eventuallyEvent("MachineHealthCheck", s.name, "RemediationRestricted", "Remediation restricted due to exceeded number of unhealthy machines "+counts)

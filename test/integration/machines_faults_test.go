@@ -131,7 +131,7 @@ func TestMachineDeletionFaults(t *testing.T) {
 	proxy, err := faultproxy.Start(c.AdminConfig(), faultproxy.Hooks{Before: f.before, After: f.after})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, proxy.Stop()) })
-	c.installOptional(t, openShiftMachine)
+	c.installMachineAPIs(t)
 	c.applyOverlay(t, ownOverlay)
 	_, err = deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: "faults", Args: []string{"-v=4"}, Through: proxy.Config})
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestMachineDeletionFaults(t *testing.T) {
 		for name, fault := range faults {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				testDeletionFault(t, c, f, fault)
+				ofEachAPI(func(t *testing.T, s *machineScenario) { s.testDeletionFault(f, fault) })(t, c)
 			})
 		}
 	})
@@ -163,8 +163,8 @@ func TestMachineDeletionFaults(t *testing.T) {
 }
 
 // testDeletionFault has one Machine fail whose deletion takes a while, and one that is gone at once.
-func testDeletionFault(t *testing.T, c *cluster, f *faultyDeletions, fault deletionFault) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func (s *machineScenario) testDeletionFault(f *faultyDeletions, fault deletionFault) {
+	t := s.t
 	if fault.code != http.StatusOK {
 		f.mu.Lock()
 		f.faults[s.name] = fault

@@ -21,16 +21,22 @@ import (
 func TestMachinesKilledAtEachWrite(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
-	c.installOptional(t, openShiftMachine)
+	c.installMachineAPIs(t)
 	c.applyOverlay(t, ownOverlay)
 	m := &killedController{t: t, cluster: c}
 	m.startProxy()
 	m.start()
 
-	writes := m.replacement("alive", killPoint{})
+	writes := m.replacement("alive", machineAPIs[0], killPoint{})
 	require.Greater(t, writes, 4, "lease of the Node, lease of the owner, deletion, status, leases again")
-	for _, point := range killPoints(t, writes) {
-		m.replacement(fmt.Sprintf("write %d of %d, carried out: %t", point.write, writes, point.carriedOut), point)
+	for i, point := range killPoints(t, writes) {
+		apis := machineAPIs
+		if !*killAll { // A sample has some of each.
+			apis = machineAPIs[i%len(machineAPIs):][:1]
+		}
+		for _, api := range apis {
+			m.replacement(fmt.Sprintf("%s, write %d of %d, carried out: %t", api.name, point.write, writes, point.carriedOut), api, point)
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,9 +46,9 @@ func TestMachinesKilledAtEachWrite(t *testing.T) {
 
 // replacement has a Machine fail that has a Node, and its replacement join, and returns the number of
 // writes.
-func (m *killedController) replacement(name string, next killPoint) (writes int) {
+func (m *killedController) replacement(name string, api machineAPI, next killPoint) (writes int) {
 	m.t.Run(name, func(t *testing.T) {
-		s := newMachineScenario(t, m.cluster, openShiftMachine)
+		s := newMachineScenario(t, m.cluster, api.machine)
 		s.startMachineSet(2, s.joins)
 		s.createCheck()
 		s.eventuallyCounts(2, 2)

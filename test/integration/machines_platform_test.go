@@ -44,18 +44,28 @@ func TestMachinesOnOpenShift(t *testing.T) {
 	c.createOptional(t, featureGate, "", "cluster", gates(true, false))
 	controller := c.startMachineHealthChecks(t, openShiftOverlay)
 
-	s := newMachineScenario(t, c, openShiftMachine)
-	s.createMachine("a", finalized)
-	s.join("a")
-	_, err := s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Create(t.Context(), s.check(), metav1.CreateOptions{})
-	require.NoError(t, err)
-	s.setReady("a", corev1.ConditionUnknown)
+	var scenarios []*machineScenario
+	for _, api := range machineAPIs {
+		s := newMachineScenario(t, c, api.machine)
+		s.createMachine("a", finalized)
+		s.join("a")
+		_, err := s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Create(t.Context(), s.check(), metav1.CreateOptions{})
+		require.NoError(t, err)
+		s.setReady("a", corev1.ConditionUnknown)
+		scenarios = append(scenarios, s)
+	}
+	nothingWritten := func(rule string) {
+		for _, s := range scenarios {
+			require.Empty(t, s.writes(), "%s: nothing at all is written", rule)
+		}
+	}
+	s := scenarios[0]
 	nhc := newEmptyScenario(t, c, t.Name()+"-nhc", powerCycle)
 	nhc.createTemplate(usualTemplate())
 	nhc.createNHC()
 	nhc.eventuallyDisabled("ConflictingMachineHealthCheckDetected") // M4.2: 6.9 is in force.
 	require.Nil(t, s.status().ExpectedMachines)
-	require.Empty(t, s.writes(), "M4.2: nothing at all is written")
+	nothingWritten("M4.2")
 
 	// The gate is on, but the other controller still leads.
 	leader := &coordinationv1.Lease{
@@ -65,7 +75,7 @@ func TestMachinesOnOpenShift(t *testing.T) {
 			AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro()),
 		},
 	}
-	_, err = c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), leader, metav1.CreateOptions{})
+	_, err := c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), leader, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.patchOptional(t, featureGate, "cluster", gates(true, true))
 	eventually(t, "the other leader is noticed", func() bool {
@@ -73,10 +83,12 @@ func TestMachinesOnOpenShift(t *testing.T) {
 		last := lines[len(lines)-1]
 		return last["active"] == false && last["cause"] == "another controller leads by lease "+machineNamespace+"/"+foreignLeader
 	})
-	require.Empty(t, s.writes(), "M4.1")
+	nothingWritten("M4.1")
 
 	require.NoError(t, c.kube.CoordinationV1().Leases(machineNamespace).Delete(t.Context(), foreignLeader, metav1.DeleteOptions{}))
-	s.eventually("the Machine is being deleted", func() bool { return s.machine("a").GetDeletionTimestamp() != nil })
+	for _, s := range scenarios {
+		s.eventually("the Machine is being deleted", func() bool { return s.machine("a").GetDeletionTimestamp() != nil })
+	}
 	nhc.eventuallyEnabled() // M15.1
 	s.eventually("the counts are there", func() bool { return s.status().ExpectedMachines != nil })
 	require.Empty(t, s.status().UnhealthyMachines, "OpenShift's API has no such field")
@@ -146,17 +158,48 @@ func testMachinesOfClusterAPI(t *testing.T, c *cluster) {
 	require.Len(t, s.deleteRequests(""), 1, "M5.3: no Machine of another cluster")
 }
 
-// TestMachinesOfControlPlane: three control plane Machines fail together under two
-// MachineHealthChecks and a NodeHealthCheck. They are replaced one at a time (spec M13).
+// TestMachinesOfControlPlane: control plane Machines are remediated one at a time (spec M13). One scenario runs after
+// the other, because there is one slot in a cluster.
 func TestMachinesOfControlPlane(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
 	c.startMachineHealthChecks(t, ownOverlay)
-	s := newMachineScenario(t, c, openShiftMachine)
+	t.Run("deletion", func(t *testing.T) { testControlPlaneReplaced(t, newMachineScenario(t, c, openShiftMachine)) })
+	for _, api := range machineAPIs {
+		t.Run("template, "+api.name, func(t *testing.T) { testControlPlaneRemediated(t, newMachineScenario(t, c, api.machine)) })
+	}
+}
+
+// controlPlaneNode labels a Node of the control plane.
+var controlPlaneNode = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+
+// testControlPlaneRemediated: of two control plane Machines that fail together, the second gets its remediation object
+// when that of the first is gone.
+func testControlPlaneRemediated(t *testing.T, s *machineScenario) {
+	s.createTemplate()
+	for _, name := range []string{"a", "b", "c", "d", "e"} { // Enough for a quorum without two.
+		s.createMachine(name, machineLabelled(s.api.controlPlane))
+		require.NoError(t, s.provided.Join(t.Context(), name, s.labelled(controlPlaneNode)))
+	}
+	s.createCheck(fromTemplate)
+	s.eventuallyCounts(5, 5)
+	s.setReady("a", corev1.ConditionUnknown)
+	s.eventuallyDecided("a", "StepRunning")
+	s.setReady("b", corev1.ConditionUnknown)
+	s.eventuallyDecided("b", "ControlPlaneBusy")
+	require.Nil(t, s.remediation("b"), "M13.1")
+	s.setReady("a", corev1.ConditionTrue)
+	s.eventuallyDecided("b", "StepRunning")
+	require.Nil(t, s.remediation("a"), "M13.1")
+}
+
+// testControlPlaneReplaced: control plane Machines fail together under two MachineHealthChecks and a NodeHealthCheck.
+// They are replaced one at a time.
+func testControlPlaneReplaced(t *testing.T, s *machineScenario) {
+	c := s.cluster
 	// The control plane label alone makes it one; the other control plane nodes are healthy, for etcd.
-	controlPlane := map[string]string{"node-role.kubernetes.io/control-plane": ""}
 	joins := func(ctx context.Context, machine string) error {
-		return s.provided.Join(ctx, machine, s.labelled(controlPlane))
+		return s.provided.Join(ctx, machine, s.labelled(controlPlaneNode))
 	}
 	set := s.startMachineSet(5, joins)
 	s.eventually("all have joined", func() bool {
@@ -198,9 +241,8 @@ func TestMachinesOfControlPlane(t *testing.T) {
 
 // testLeaseUntilGone: the lease of a Node is kept until its Machine is gone, also when no
 // MachineHealthCheck selects the Machine any more, and then released (spec M10.3).
-func testLeaseUntilGone(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
-	nhc := newEmptyScenario(t, c, t.Name()+"-nhc", powerCycle)
+func testLeaseUntilGone(t *testing.T, s *machineScenario) {
+	nhc := newEmptyScenario(t, s.cluster, t.Name()+"-nhc", powerCycle)
 	nhc.createTemplate(usualTemplate())
 	nhc.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
 		spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}
@@ -231,7 +273,7 @@ func testLeaseUntilGone(t *testing.T, c *cluster) {
 	for _, machine := range []string{"relabelled", "left"} {
 		s.patchMachine(machine, map[string]any{"finalizers": nil})
 		s.eventually("the lease is released", func() bool {
-			_, err := c.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "node-"+s.nodeName(machine), metav1.GetOptions{})
+			_, err := s.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "node-"+s.nodeName(machine), metav1.GetOptions{})
 			return apierrors.IsNotFound(err) || len(nhc.crs()) > 0 // The NodeHealthCheck may be faster.
 		})
 	}
@@ -239,12 +281,11 @@ func testLeaseUntilGone(t *testing.T, c *cluster) {
 
 // testMachinesAndNodes: a Node whose Machine is a target is left to the MachineHealthCheck, until
 // that is gone (spec M15).
-func testMachinesAndNodes(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachinesAndNodes(t *testing.T, s *machineScenario) {
 	s.createMachine("a", finalized)
 	s.join("a")
 	s.createCheck(annotated(v1beta1.AnnotationPaused, "")) // It belongs to a paused one, too.
-	nhc := newEmptyScenario(t, c, t.Name()+"-nhc", powerCycle)
+	nhc := newEmptyScenario(t, s.cluster, t.Name()+"-nhc", powerCycle)
 	nhc.createTemplate(usualTemplate())
 	nhc.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
 		spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}

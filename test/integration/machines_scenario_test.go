@@ -37,8 +37,8 @@ type machineScenario struct {
 	// name is that of the namespace, the MachineHealthCheck and the owner, and the prefix of the
 	// Machines and Nodes.
 	name string
-	// kind is that of the Machines.
-	kind  optionalKind
+	// api is that of the Machines.
+	api   machineAPI
 	owner metav1.OwnerReference
 	// provided creates Machines and gives them Nodes.
 	provided *machineset.Machines
@@ -46,7 +46,7 @@ type machineScenario struct {
 
 func newMachineScenario(t *testing.T, c *cluster, kind optionalKind) *machineScenario {
 	t.Helper()
-	s := &machineScenario{cluster: c, t: t, name: uniqueName(t.Name()), kind: kind}
+	s := &machineScenario{cluster: c, t: t, name: uniqueName(t.Name()), api: apiOf(kind)}
 	_, err := c.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Logf("scenario %s", s.name)
@@ -58,6 +58,7 @@ func newMachineScenario(t *testing.T, c *cluster, kind optionalKind) *machineSce
 		Kube: c.kube, Dynamic: c.dynamic, Resource: kind.resource, Namespace: s.name, Owner: s.owner, NodeName: s.nodeName,
 	}
 	t.Cleanup(s.cleanUp)
+	require.NoError(t, s.provided.CreateHome(t.Context(), s.nodeName("home")))
 	return s
 }
 
@@ -79,6 +80,7 @@ func (s *machineScenario) cleanUp() {
 		}
 	}
 	_ = s.kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: scenarioLabel + "=" + s.name})
+	_ = s.kube.CoreV1().Nodes().Delete(ctx, s.nodeName("home"), metav1.DeleteOptions{})
 }
 
 func (s *machineScenario) machines() dynamic.ResourceInterface { return s.provided.Client() }
@@ -115,9 +117,7 @@ func (s *machineScenario) check(change ...func(*v1beta1.MachineHealthCheck)) *v1
 			NodeStartupTimeout: new("0"),
 		},
 	}
-	if s.kind.resource.Group == v1beta1.MachineAPICluster {
-		check.Annotations = map[string]string{v1beta1.AnnotationMachineAPI: v1beta1.MachineAPICluster}
-	}
+	check.Annotations = maps.Clone(s.api.annotations)
 	for _, c := range change {
 		c(check)
 	}
@@ -358,13 +358,13 @@ func (s *machineScenario) eventuallyEvent(kind, name, reason, note string) {
 // kinds of Machines are served.
 func (c *cluster) startMachineHealthChecks(t *testing.T, overlay string, args ...string) *localkube.Process {
 	t.Helper()
-	c.installOptional(t, openShiftMachine, clusterAPIMachine)
+	c.installMachineAPIs(t)
 	if overlay == openShiftOverlay {
 		c.installOptional(t, machineHealthCheck)
 	}
 	c.createNamespaces(t, machineNamespace, "openshift-etcd")
 	c.applyOverlay(t, overlay)
-	controller := c.startController(t, strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), args...)
+	controller := c.startController(t, strings.NewReplacer("/", "-", "_", "-").Replace(strings.ToLower(t.Name())), args...)
 	eventuallyLogged(t, controller, "Looking after MachineHealthChecks")
 	c.eventuallyPolicies(t, controller, "missing", 0)
 	return controller

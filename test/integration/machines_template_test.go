@@ -51,8 +51,7 @@ func (s *machineScenario) remediation(machine string) *unstructured.Unstructured
 
 // testMachineTemplate: an unhealthy Machine gets a remediation object, and loses it when it has
 // recovered (spec M12).
-func testMachineTemplate(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineTemplate(t *testing.T, s *machineScenario) {
 	machine := s.createMachine("a")
 	s.createMachine("b")
 	s.join("a", "b")
@@ -68,14 +67,14 @@ func testMachineTemplate(t *testing.T, c *cluster) {
 	cr := s.remediation("a")
 	require.Equal(t, []metav1.OwnerReference{
 		{APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineHealthCheck", Name: s.name, UID: check.UID, Controller: new(false)},
-		{APIVersion: "machine.openshift.io/v1beta1", Kind: "Machine", Name: "a", UID: machine.GetUID(), Controller: new(false)},
+		{APIVersion: s.api.machine.resource.GroupVersion().String(), Kind: "Machine", Name: "a", UID: machine.GetUID(), Controller: new(false)},
 	}, cr.GetOwnerReferences(), "M12.3")
 	require.Equal(t, map[string]string{
 		"remediation.medik8s.io/node-name": s.nodeName("a"), "remediation.medik8s.io/template-name": "reboot",
-		"machine.openshift.io/cloned-from-name": "reboot", "machine.openshift.io/cloned-from-groupkind": "PowerCycleRemediationTemplate." + powerCycle.templates.Group,
+		s.api.group() + "/cloned-from-name": "reboot", s.api.group() + "/cloned-from-groupkind": "PowerCycleRemediationTemplate." + powerCycle.templates.Group,
 	}, cr.GetAnnotations(), "M12.2")
 	require.Equal(t, "node-healthcheck-controller", cr.GetLabels()["app.kubernetes.io/part-of"])
-	lease, err := c.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "node-"+s.nodeName("a"), metav1.GetOptions{})
+	lease, err := s.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "node-"+s.nodeName("a"), metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "MachineHealthCheck-"+s.name+"/"+s.name, *lease.Spec.HolderIdentity, "M2")
 	require.False(t, hasMachineCondition(s.status(), "ExternalRemediationTemplateAvailable", corev1.ConditionFalse), "M12.1: it goes with its cause")
@@ -85,7 +84,7 @@ func testMachineTemplate(t *testing.T, c *cluster) {
 	s.eventually("the remediation object is gone", func() bool { return s.remediation("a") == nil })
 	s.eventuallyCounts(2, 2)
 	s.eventually("the lease is released", func() bool {
-		_, err := c.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "node-"+s.nodeName("a"), metav1.GetOptions{})
+		_, err := s.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "node-"+s.nodeName("a"), metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 	require.Empty(t, s.deleteRequests(""))
@@ -106,8 +105,7 @@ func testMachineTemplate(t *testing.T, c *cluster) {
 // testMachineRemediationLeft: remediation objects that refer to no health check go on. Of several
 // MachineHealthChecks with their template, one ends them: that which selects the Machine, or holds the lease of
 // its Node (spec M12.4).
-func testMachineRemediationLeft(t *testing.T, c *cluster) {
-	s := newMachineScenario(t, c, openShiftMachine)
+func testMachineRemediationLeft(t *testing.T, s *machineScenario) {
 	s.createTemplate()
 	for name, role := range map[string]string{"selected": "worker", "neither": "none"} {
 		machine := s.createMachine(name, machineLabelled(map[string]string{"role": role}))
@@ -159,14 +157,14 @@ func referenceTo(machine *unstructured.Unstructured) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: machine.GetAPIVersion(), Kind: machine.GetKind(), Name: machine.GetName(), UID: machine.GetUID()}
 }
 
-// createLeftRemediation creates a remediation object as OpenShift's controller does: it refers to the
-// Machine only.
+// createLeftRemediation creates a remediation object as the controller of the API itself does: it refers to
+// the Machine only.
 func (s *machineScenario) createLeftRemediation(machine *unstructured.Unstructured) {
 	s.t.Helper()
 	cr := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"offSeconds": int64(1)}}}
 	cr.SetGroupVersionKind(powerCycle.remediations.GroupVersion().WithKind(powerCycle.name))
 	cr.SetName(machine.GetName())
-	cr.SetAnnotations(map[string]string{"machine.openshift.io/cloned-from-name": "reboot"})
+	cr.SetAnnotations(map[string]string{s.api.group() + "/cloned-from-name": "reboot"})
 	cr.SetOwnerReferences([]metav1.OwnerReference{referenceTo(machine)})
 	_, err := s.dynamic.Resource(powerCycle.remediations).Namespace(s.name).Create(s.t.Context(), cr, metav1.CreateOptions{})
 	require.NoError(s.t, err)

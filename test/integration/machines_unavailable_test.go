@@ -25,7 +25,7 @@ const machineRole = "nhc-controller-machine-health-check"
 
 // TestMachinesUnavailable: a MachineHealthCheck says that its Machines are not served, or that a
 // permission is missing to read them or what says how they may be treated (spec M7.5). Then nothing is
-// remediated, and later everything that is due. It also is about Cluster API v1beta1.
+// remediated, and later everything that is due. Of Cluster API it is about v1beta1, too.
 func TestMachinesUnavailable(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
@@ -33,11 +33,21 @@ func TestMachinesUnavailable(t *testing.T) {
 	c.applyOverlay(t, ownOverlay)
 	controller := c.startController(t, "unavailable")
 	eventuallyLogged(t, controller, "Looking after MachineHealthChecks")
+	c.dynamic = quietClient(t, c.AdminConfig()) // A version of Cluster API is deprecated.
+	ofClusterAPI := clusterAPIIn(t, "v1beta1")
 
-	s := newMachineScenario(t, c, openShiftMachine)
+	// One after the other: both change what the controller may do.
+	t.Run("OpenShift", func(t *testing.T) { newMachineScenario(t, c, openShiftMachine).testUnavailable() })
+	t.Run("Cluster API", func(t *testing.T) { newMachineScenario(t, c, ofClusterAPI.machine).testUnavailable() })
+	t.Run("Clusters", func(t *testing.T) { testClustersForbidden(t, c, ofClusterAPI) })
+}
+
+// testUnavailable: the kind of the Machines is not there, then it is, then a permission is missing.
+func (s *machineScenario) testUnavailable() {
+	t, kind := s.t, s.api.machine
 	s.createCheck()
-	s.eventuallyUnavailable("MachinesNotServed", "the API server does not serve Machines of machine.openshift.io")
-	c.installOptional(t, openShiftMachine)
+	s.eventuallyUnavailable("MachinesNotServed", "the API server does not serve Machines of "+s.api.group())
+	s.installOptional(t, kind)
 	s.eventuallyAvailable()
 
 	s.createMachine("a")
@@ -46,8 +56,8 @@ func TestMachinesUnavailable(t *testing.T) {
 	s.eventuallyCounts(2, 2)
 	s.createMachineBudget()
 	s.eventuallyBudget(metav1.ConditionTrue, "")
-	restore := c.withdrawVerb(t, openShiftMachine, "list")
-	const forbidden = "no permission to list machines.machine.openshift.io"
+	restore := s.withdrawVerb(t, kind, "list")
+	forbidden := "no permission to list " + kind.crd()
 	s.eventuallyUnavailable("MachinesForbidden", "the controller has "+forbidden)
 	s.eventuallyBudget(metav1.ConditionFalse, forbidden)
 	s.setReady("a", corev1.ConditionUnknown)
@@ -60,28 +70,26 @@ func TestMachinesUnavailable(t *testing.T) {
 	s.eventuallyGone("a")
 	s.eventuallyAvailable()
 	s.eventuallyBudget(metav1.ConditionTrue, "")
+}
 
-	t.Run("Cluster API", func(t *testing.T) {
-		c := *c
-		c.dynamic = quietClient(t, c.AdminConfig()) // This version is deprecated.
-		kinds := clusterAPIIn(t, "v1beta1")
-		c.installOptional(t, kinds.machine, kinds.cluster, kinds.healthCheck)
-		s := newMachineScenario(t, &c, kinds.machine)
-		c.createOptional(t, kinds.cluster, s.name, "this", map[string]any{"spec": map[string]any{"paused": true}})
-		s.createMachine("a", finalized)
-		s.join("a")
-		s.createCheck()
-		s.eventuallyCounts(1, 1)
-		restore := c.withdrawVerb(t, kinds.cluster, "get")
-		s.eventuallyUnavailable("MachinesForbidden", "the controller has no permission to get clusters.cluster.x-k8s.io")
-		s.setReady("a", corev1.ConditionUnknown)
-		s.requireAllSynced()
-		require.Empty(t, s.deleteRequests(""), "P5: the Cluster may be paused, and it is")
-		restore()
-		s.eventuallyDecided("a", "ClusterPaused")
-		s.eventuallyAvailable()
-		t.Run("v1beta1", func(t *testing.T) { testClusterPaused(t, &c, kinds) })
-	})
+// testClustersForbidden: whether the Cluster of a Machine is paused cannot be read.
+func testClustersForbidden(t *testing.T, c *cluster, kinds clusterAPI) {
+	c.installOptional(t, kinds.machine, kinds.cluster, kinds.healthCheck)
+	s := newMachineScenario(t, c, kinds.machine)
+	c.createOptional(t, kinds.cluster, s.name, "this", map[string]any{"spec": map[string]any{"paused": true}})
+	s.createMachine("a", finalized)
+	s.join("a")
+	s.createCheck()
+	s.eventuallyCounts(1, 1)
+	restore := c.withdrawVerb(t, kinds.cluster, "get")
+	s.eventuallyUnavailable("MachinesForbidden", "the controller has no permission to get clusters.cluster.x-k8s.io")
+	s.setReady("a", corev1.ConditionUnknown)
+	s.requireAllSynced()
+	require.Empty(t, s.deleteRequests(""), "P5: the Cluster may be paused, and it is")
+	restore()
+	s.eventuallyDecided("a", "ClusterPaused")
+	s.eventuallyAvailable()
+	t.Run("v1beta1", func(t *testing.T) { testClusterPaused(t, c, kinds) })
 }
 
 // createMachineBudget creates a RemediationBudget about the Machines of the scenario.

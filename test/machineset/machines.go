@@ -82,9 +82,7 @@ func (m *Machines) Join(ctx context.Context, machine string, change ...func(*cor
 			Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: anHourAgo, LastHeartbeatTime: anHourAgo,
 		}}},
 	}
-	if m.ofClusterAPI() {
-		node.Annotations = map[string]string{"cluster.x-k8s.io/cluster-name": ClusterName, "cluster.x-k8s.io/cluster-namespace": m.Namespace}
-	}
+	node.Annotations = m.clusterAnnotations()
 	for _, c := range change {
 		c(node)
 	}
@@ -92,6 +90,25 @@ func (m *Machines) Join(ctx context.Context, machine string, change ...func(*cor
 		return err
 	}
 	return m.PatchStatus(ctx, machine, map[string]any{"phase": "Running", "nodeRef": map[string]any{"kind": "Node", "name": node.Name}})
+}
+
+// CreateHome creates a Node that no Machine names where it takes one to tell that Machines belong to this cluster: by
+// it, they do so before one has joined.
+func (m *Machines) CreateHome(ctx context.Context, node string) error {
+	if !m.ofClusterAPI() {
+		return nil
+	}
+	home := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: m.clusterAnnotations()}}
+	_, err := m.Kube.CoreV1().Nodes().Create(ctx, home, metav1.CreateOptions{})
+	return err
+}
+
+// clusterAnnotations are those by which a Node belongs to the Cluster of the Machines.
+func (m *Machines) clusterAnnotations() map[string]string {
+	if !m.ofClusterAPI() {
+		return nil
+	}
+	return map[string]string{"cluster.x-k8s.io/cluster-name": ClusterName, "cluster.x-k8s.io/cluster-namespace": m.Namespace}
 }
 
 // PatchStatus merges a patch into the status of a Machine, as its provider would.
