@@ -123,6 +123,9 @@ func requested(uids ...types.UID) func(*Target) {
 	}
 }
 
+// updating has the machine configuration of the Node being updated: that holds its Machine for 30 min.
+func updating(t *Target) { t.Obstacles.UpdateEnds = epoch.Add(35 * time.Minute) }
+
 // cr returns an own CR with the name of a Machine.
 func cr(name string, changes ...func(*object.CR)) *object.CR {
 	c := objecttest.CR(name, objecttest.InNamespace(testNamespace), func(c *object.CR) {

@@ -20,6 +20,8 @@ func (p *Plan) Confirm(live *Target) v1alpha1.DecisionReason {
 		return v1alpha1.DecidedRecovering // The plan was not made for this Node: it has no lease of it (spec M10.3).
 	case BackOffConcerns(live.Verdict.Trigger) != BackOffConcerns(planned.Verdict.Trigger):
 		return v1alpha1.DecidedRecovering // It is unhealthy for another reason, for which the plan would be another one.
+	case !live.Obstacles.UpdateEnds.IsZero():
+		return v1alpha1.DecidedClusterUpgrading
 	case live.Obstacles.MachinePaused:
 		return v1beta1.DecidedMachinePaused
 	case live.Obstacles.Excluded:

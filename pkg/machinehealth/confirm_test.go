@@ -40,6 +40,7 @@ func TestConfirm(t *testing.T) {
 		"M14.1 another reason, which is":              {deletion, target(machine("m")), target(machine("m"), because(v1beta1.TriggerMachineFailed)), v1alpha1.DecidedRecovering},
 		"M9.2 it is paused":                           {deletion, target(machine("m")), target(machine("m"), func(t *Target) { t.Obstacles.MachinePaused = true }), v1beta1.DecidedMachinePaused},
 		"M9.2 it is excluded":                         {deletion, target(machine("m")), target(machine("m"), func(t *Target) { t.Obstacles.Excluded = true }), v1alpha1.DecidedExcluded},
+		"M9.1 its Node is being updated":              {deletion, target(machine("m")), target(machine("m"), updating), v1alpha1.DecidedClusterUpgrading},
 		"M8.1 it has lost its owner":                  {deletion, target(machine("m")), target(machine("m", noOwner)), v1beta1.DecidedNoController},
 		"M8.1 no obstacle if it is not deleted":       {external, target(machine("m")), target(machine("m", noOwner)), ""},
 		"M11.2 another controller remediates it":      {deletion, target(machine("m")), target(machine("m", firstKey)), v1alpha1.DecidedRecovering},

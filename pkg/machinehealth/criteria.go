@@ -203,6 +203,31 @@ func (c *Criteria) HasTemplateOf(cr *object.CR) bool {
 	return c.Template.GroupVersionKind().GroupKind() == made && c.Template.Name == cr.ClonedFrom(c.API)
 }
 
+// deletes reports whether the MachineHealthCheck remediates a Machine by deleting it: a reboot does not help one
+// that has failed (spec M10.1).
+func (c *Criteria) deletes(machine *Machine) bool {
+	return c.Strategy == Delete || (c.Strategy == Annotate && machine.Failed())
+}
+
+// Powerless reports whether the MachineHealthCheck cannot act on a Machine at all, however unhealthy that is. Such a one
+// keeps no other from it (spec M7.4). template means that its template can be used.
+func (c *Criteria) Powerless(machine *Machine, controlPlane, template bool) bool {
+	return c.Problem != "" || c.Paused || c.unable(machine, controlPlane, template) != ""
+}
+
+// unable returns why the strategy is none for a Machine, and nothing if it is one.
+func (c *Criteria) unable(machine *Machine, controlPlane, template bool) v1alpha1.DecisionReason {
+	switch deletes := c.deletes(machine); {
+	case deletes && machine.Owner() == nil:
+		return v1beta1.DecidedNoController
+	case deletes && controlPlane && machine.API() == v1beta1.MachineAPICluster:
+		return v1beta1.DecidedControlPlaneProvider
+	case c.Strategy == Template && !template:
+		return v1beta1.DecidedTemplateUnavailable
+	}
+	return ""
+}
+
 // Selects reports whether the Machine, which is in the namespace of the MachineHealthCheck, is one
 // that it is about.
 func (c *Criteria) Selects(machine *Machine) bool {

@@ -236,3 +236,40 @@ func TestSelects(t *testing.T) {
 		})
 	}
 }
+
+// TestPowerless: which MachineHealthCheck cannot act on a Machine, and so keeps no other from it (spec M7.4).
+func TestPowerless(t *testing.T) {
+	t.Parallel()
+	paused := func(c *Criteria) { c.Paused = true }
+	broken := func(c *Criteria) { c.Problem = "timeout must be a duration: x" }
+	of := func(strategy Strategy) func(*Criteria) { return func(c *Criteria) { c.Strategy = strategy } }
+	for name, tc := range map[string]struct {
+		criteria     func(*Criteria)
+		change       func(*Machine)
+		controlPlane bool
+		noTemplate   bool
+		want         bool
+	}{
+		"M7.4 one that deletes":                           {criteria: of(Delete)},
+		"M7.4 one that is paused":                         {criteria: paused, want: true},
+		"M7.4 one that cannot be understood":              {criteria: broken, want: true},
+		"M10.1 nothing would replace the Machine":         {criteria: of(Delete), change: noOwner, want: true},
+		"M11.1 an annotation needs no owner":              {criteria: of(Annotate), change: noOwner},
+		"M10.1 but one that has failed is deleted":        {criteria: of(Annotate), change: func(m *Machine) { noOwner(m); failedPhase(m) }, want: true},
+		"M12 a template needs no owner":                   {criteria: of(Template), change: noOwner},
+		"M12.1 there is no template":                      {criteria: of(Template), noTemplate: true, want: true},
+		"M13.3 F7 a control plane Machine of Cluster API": {criteria: of(Delete), change: ofClusterAPI, controlPlane: true, want: true},
+		"M13.3 for a template it is none":                 {criteria: of(Template), change: ofClusterAPI, controlPlane: true},
+		"M13.1 a control plane Machine of OpenShift":      {criteria: of(Delete), controlPlane: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, m := Criteria{Strategy: Delete}, machine("m")
+			tc.criteria(&c)
+			if tc.change != nil {
+				tc.change(m)
+			}
+			require.Equal(t, tc.want, c.Powerless(m, tc.controlPlane, !tc.noTemplate))
+		})
+	}
+}

@@ -124,6 +124,9 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedClockUntrusted:
 		return "The clock of the controller is too far ahead of the clock of the API server, so the controller cannot know how long a condition has lasted"
 	case v1alpha1.DecidedClusterUpgrading:
+		if !p.Upgrading {
+			return "The machine configuration of Node " + t.Machine.Node + " is being updated"
+		}
 		return "The cluster is being upgraded"
 	case v1alpha1.DecidedPaused:
 		return "The MachineHealthCheck has annotation " + v1beta1.AnnotationPaused
@@ -139,7 +142,7 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedExcluded:
 		return fmt.Sprintf("The Machine has annotation %s, or its Node has label %s", v1beta1.AnnotationSkipRemediation, v1alpha1.LabelExclude)
 	case v1beta1.DecidedAmbiguousNode:
-		return "Another Machine also names Node " + t.Machine.Node
+		return "Machine " + t.Obstacles.AmbiguousNode + " also names Node " + t.Machine.Node
 	case v1beta1.DecidedOtherHealthCheck:
 		if t.Obstacles.OtherCheck == "" {
 			return "MachineHealthCheck " + t.Obstacles.UnreadCheck + " may be remediating the Machine: its remediation objects cannot be read yet"

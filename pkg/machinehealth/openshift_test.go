@@ -196,7 +196,9 @@ func targetOf(m *simpleMachine, criteria *Criteria, now time.Time) Target {
 	}
 	t := Target{Machine: ParseMachine(object)}
 	t.Obstacles = ObstaclesOf(t.Machine)
-	t.Obstacles.AmbiguousNode = m.ambiguous
+	if m.ambiguous {
+		t.Obstacles.AmbiguousNode = "machines/other"
+	}
 	if m.other {
 		t.Obstacles.OtherCheck = "machines/other"
 	}

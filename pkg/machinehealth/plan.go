@@ -33,7 +33,7 @@ type Policy struct {
 	Terminating bool
 	// ClockUntrusted: the clock is too far ahead of that of the API server.
 	ClockUntrusted bool
-	// Upgrading: the cluster is being upgraded (spec 10.2).
+	// Upgrading: a ClusterVersion says that the cluster is being upgraded (spec M9.1).
 	Upgrading bool
 	// DryRun has everything planned but what begins (flag --dry-run).
 	DryRun bool
@@ -170,14 +170,18 @@ func (p *planner) remediate() {
 // begin plans the remediation that is due, in the order of spec M8.2.
 func (p *planner) begin() {
 	p.Type = v1beta1.RemediationExternal
-	deletion := p.Criteria.Strategy == Delete || (p.Criteria.Strategy == Annotate && p.Target.Machine.Failed())
+	deletion := p.Criteria.deletes(p.Target.Machine)
 	if deletion {
 		p.Type = v1beta1.RemediationMachineDeletion
 	}
-	if reason := p.refusal(deletion); reason != "" {
+	if reason := p.refusal(); reason != "" {
 		p.refuse(reason)
 		if reason == v1alpha1.DecidedClusterUpgrading {
 			p.recheckAt(p.now.Add(refusalRecheck))
+			if end := p.Target.Obstacles.UpdateEnds; !p.Upgrading {
+				p.Until = end
+				p.recheckAt(end)
+			}
 		}
 		return
 	}
@@ -239,7 +243,7 @@ func (p *planner) start(deletion bool) {
 }
 
 // refusal returns the first of the checks that the target does not pass, as far as values decide.
-func (p *planner) refusal(deletion bool) v1alpha1.DecisionReason {
+func (p *planner) refusal() v1alpha1.DecisionReason {
 	t := p.Target
 	for _, check := range []struct {
 		refused bool
@@ -248,23 +252,20 @@ func (p *planner) refusal(deletion bool) v1alpha1.DecisionReason {
 		{p.Criteria.Problem != "", v1alpha1.DecidedInvalidSpec},
 		{p.Terminating, v1alpha1.DecidedTerminating},
 		{p.ClockUntrusted, v1alpha1.DecidedClockUntrusted},
-		{p.Upgrading && !p.Criteria.OnlyTermination(), v1alpha1.DecidedClusterUpgrading},
+		{(p.Upgrading || !t.Obstacles.UpdateEnds.IsZero()) && !p.Criteria.OnlyTermination(), v1alpha1.DecidedClusterUpgrading},
 		{p.Criteria.Paused, v1alpha1.DecidedPaused},
 		{!p.Summary.Allowed(), v1alpha1.DecidedGateClosed},
 		{t.Obstacles.MachinePaused, v1beta1.DecidedMachinePaused},
 		{t.Obstacles.ClusterPaused, v1beta1.DecidedClusterPaused},
 		{t.Obstacles.Excluded, v1alpha1.DecidedExcluded},
-		{t.Obstacles.AmbiguousNode, v1beta1.DecidedAmbiguousNode},
+		{t.Obstacles.AmbiguousNode != "", v1beta1.DecidedAmbiguousNode},
 		{t.Obstacles.OtherCheck != "" || t.Obstacles.UnreadCheck != "", v1beta1.DecidedOtherHealthCheck},
-		{deletion && t.Machine.Owner() == nil, v1beta1.DecidedNoController},
-		{deletion && t.ControlPlane && t.Machine.API() == v1beta1.MachineAPICluster, v1beta1.DecidedControlPlaneProvider},
-		{p.Criteria.Strategy == Template && p.Template == nil, v1beta1.DecidedTemplateUnavailable},
 	} {
 		if check.refused {
 			return check.reason
 		}
 	}
-	return ""
+	return p.Criteria.unable(t.Machine, t.ControlPlane, p.Template != nil)
 }
 
 // backsOff refuses a Machine that has to live for longer (spec M14).

@@ -59,7 +59,13 @@ func randomTarget(random *rand.Rand) Target {
 		t.Own = append(t.Own, own)
 	}
 	t.ControlPlane, t.Unselected, t.Incomplete = coin(4), coin(10), coin(10)
-	t.Obstacles = Obstacles{MachinePaused: coin(20), ClusterPaused: coin(20), Excluded: coin(20), AmbiguousNode: coin(20)}
+	t.Obstacles = Obstacles{MachinePaused: coin(20), ClusterPaused: coin(20), Excluded: coin(20)}
+	if coin(20) {
+		t.Obstacles.AmbiguousNode = "machines/n"
+	}
+	if coin(20) {
+		t.Obstacles.UpdateEnds = epoch.Add(time.Hour)
+	}
 	if coin(20) {
 		t.Obstacles.OtherCheck = "machines/others"
 	}

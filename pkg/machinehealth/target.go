@@ -11,6 +11,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -58,8 +59,12 @@ type Obstacles struct {
 	ClusterPaused bool
 	// Excluded: the Machine, or its Node, carries what exempts it.
 	Excluded bool
-	// AmbiguousNode: another Machine that is not being deleted names the same Node.
-	AmbiguousNode bool
+	// UpdateEnds is until when the update of the machine configuration of the Node holds the Machine, zero if
+	// there is none, or no longer.
+	UpdateEnds time.Time
+	// AmbiguousNode is another Machine, by namespace and name, that is not being deleted and names the same
+	// Node. Empty if there is none.
+	AmbiguousNode string
 	// OtherCheck is the health check that remediates the Machine, or whose threshold forbids it;
 	// empty if there is none.
 	OtherCheck string
@@ -74,6 +79,20 @@ func ObstaclesOf(machine *Machine) Obstacles {
 		MachinePaused: machine.Has(v1beta1.AnnotationPaused) || machine.Unmanaged,
 		Excluded:      machine.Has(v1beta1.AnnotationSkipRemediation),
 	}
+}
+
+// maxUpdate is how long the update of the machine configuration of a Node holds its Machine: a Node that does not
+// come back from that reboot is what MachineHealthChecks are for (spec M9.1).
+const maxUpdate = 30 * time.Minute
+
+// UpdateEnds returns until when the update of the machine configuration of a Node holds its Machine, which has been
+// unhealthy since an instant: zero if the annotations of the Node show none, or if that is over.
+func UpdateEnds(annotations map[string]string, unhealthySince, now time.Time) time.Time {
+	end := unhealthySince.Add(maxUpdate)
+	if !remediation.Reconfiguring(annotations) || !now.Before(end) {
+		return time.Time{}
+	}
+	return end
 }
 
 // externallyRemediated reports whether another controller has been asked to remediate the Machine,

@@ -96,6 +96,25 @@ func TestNodeOfLease(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestMachineHealthCheckOfHolder: only holders with a namespace are those of this controller (spec M2, M4.3).
+func TestMachineHealthCheckOfHolder(t *testing.T) {
+	t.Parallel()
+	for holder, want := range map[string]string{
+		"MachineHealthCheck-machines/workers": "machines/workers",
+		"MachineHealthCheck-foo":              "", // F6: the upstream operator's own controller.
+		"MachineHealthCheck-/foo":             "",
+		"MachineHealthCheck-machines/":        "",
+		"MachineHealthCheck-a/b/c":            "",
+		"MachineHealthCheck-":                 "",
+		"NodeHealthCheck-workers":             "",
+		"":                                    "",
+	} {
+		key, ok := object.MachineHealthCheckOfHolder(holder)
+		require.Equal(t, want, key, holder)
+		require.Equal(t, want != "", ok, holder)
+	}
+}
+
 // TestLeaseForFirstCR: what stands in the cluster, and what is written before the
 // first CR.
 func TestLeaseForFirstCR(t *testing.T) {

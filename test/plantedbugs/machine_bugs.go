@@ -37,11 +37,15 @@ var machineBugs = []bug{
 	},
 	{
 		name: "two Machines that name one Node are remediated", rule: "M5.4", file: inMachines + "plan.go", unit: inMachines,
-		old: "		{t.Obstacles.AmbiguousNode, v1beta1.DecidedAmbiguousNode},\n", new: "",
+		old: "		{t.Obstacles.AmbiguousNode != \"\", v1beta1.DecidedAmbiguousNode},\n", new: "",
 	},
 	{
-		name: "a Machine that nothing would replace is deleted", rule: "M10.1", file: inMachines + "plan.go", unit: inMachines,
-		old: "		{deletion && t.Machine.Owner() == nil, v1beta1.DecidedNoController},\n", new: "",
+		name: "a Machine that nothing would replace is deleted", rule: "M10.1", file: inMachines + "criteria.go", unit: inMachines,
+		old: "	case deletes && machine.Owner() == nil:\n", new: "	case deletes && machine.UID == \"\":\n",
+	},
+	{
+		name: "the update of a Node holds its Machine for ever", rule: "M9.1", file: inMachines + "target.go", unit: inMachines,
+		old: "	if !remediation.Reconfiguring(annotations) || !now.Before(end) {\n", new: "	if !remediation.Reconfiguring(annotations) {\n",
 	},
 	{
 		name: "a Node that the cache lacks is missing", rule: "M6.2", file: inMachines + "judge.go", unit: inMachines,

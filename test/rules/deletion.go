@@ -136,8 +136,8 @@ func (j *Judge) known(cr *CR, rv uint64) bool {
 // (spec 14.3, 14.4). It was written before it was seen.
 func takenOver(before, after *coordinationv1.Lease, seen time.Time) finding {
 	holder, taker := holderOf(before), holderOf(after)
-	ours := strings.HasPrefix(taker, holderPrefix) || strings.HasPrefix(taker, checkHolderPrefix)
-	if taker == holder || !ours {
+	_, ofCheck := checkOfHolder(taker)
+	if taker == holder || (!ofCheck && !strings.HasPrefix(taker, holderPrefix)) {
 		return finding{rule: "14.4"}
 	}
 	valid := LeaseValid(before, seen) && before.Spec.RenewTime.Before(after.Spec.RenewTime)

@@ -271,11 +271,12 @@ func (j *Judge) judgeLease(event Change, by *Request) {
 	if event.Object == nil {
 		j.addLease(event.Key, event.ResourceVersion, event.Time, nil)
 		j.timelines.lease(event, before, nil, by)
+		_, ofCheck := checkOfHolder(holderOf(before))
 		switch {
 		case before == nil || event.Gap:
 		case by != nil:
 			j.judgeLeaseRelease(event, before, by)
-		case strings.HasPrefix(holderOf(before), checkHolderPrefix):
+		case ofCheck:
 			node := nodeOfLease(before)
 			j.leasesDeleted[node] = append(j.leasesDeleted[node], event.Time)
 		}

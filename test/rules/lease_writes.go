@@ -160,7 +160,7 @@ func seconds(lease *coordinationv1.Lease) time.Duration {
 
 // judgeLeaseRelease judges the deletion of a lease by the controller (spec 14.9, 14.7).
 func (j *Judge) judgeLeaseRelease(event Change, lease *coordinationv1.Lease, by *Request) {
-	if strings.HasPrefix(holderOf(lease), checkHolderPrefix) {
+	if _, held := checkOfHolder(holderOf(lease)); held {
 		j.judgeCheckLeaseRelease(event, lease, by)
 		return
 	}

@@ -179,6 +179,9 @@ func (j *Judge) allowedBy(b beginning, mhc *MHC) []finding {
 		check("M9.1", mhc.paused(), "%s is paused", name),
 		check("M10.1", !some(fits), "this is not the strategy of %s", name),
 		check("M6.2", !some(unhealthy), "the Machine meets no criterion of %s", name),
+		check("M9.1", all(b.versions, func(machine *Machine) bool {
+			return all(j.nodes[machine.Node].during(b.nodeKnown, b.rv), func(node *Node) bool { return mhc.updates(machine, node, b.at) })
+		}), "the machine configuration of the Node is being changed"),
 		check("M7.1", !counts.mayAllow(mhc), "the threshold of %s is exceeded: %+v", name, counts),
 		j.othersAllow(b, mhc), j.holdsNode(b, mhc),
 	}
@@ -201,13 +204,24 @@ func (j *Judge) othersAllow(b beginning, mhc *MHC) finding {
 		}
 		blocks := func(other *MHC) bool {
 			return other != nil && all(b.versions, other.Selects) && !other.paused() && !other.broken && other.DeletionTimestamp == nil &&
-				!mhc.forTermination() && !j.targets(other, b.window).mayAllow(other)
+				!mhc.forTermination() && !j.mayBePowerless(b, other) && !j.targets(other, b.window).mayAllow(other)
 		}
 		if all(during, blocks) {
 			return finding{"M7.4", "the threshold of " + key + " is exceeded"}
 		}
 	}
 	return finding{rule: "M7.4"}
+}
+
+// mayBePowerless reports whether another MachineHealthCheck may not have been able to act on the Machine at all, so
+// that it keeps no other from it (spec M7.4).
+func (j *Judge) mayBePowerless(b beginning, other *MHC) bool {
+	if other.strategy() == byTemplate {
+		reference := other.Spec.RemediationTemplate
+		template := j.history.templates[plural(reference.Kind)+" "+key(other.Namespace, reference.Name)]
+		return some(template.during(b.known, b.rv), func(template *Template) bool { return template == nil || !template.HasSpec })
+	}
+	return some(b.versions, func(machine *Machine) bool { return machine != nil && machine.Owner == "" && other.deletes(machine) })
 }
 
 // surelyLeftToOther reports whether another MachineHealthCheck goes on with a CR that refers to none any more, whatever

@@ -58,6 +58,20 @@ func (m *MHC) criterion(machine *Machine, node *Node, now time.Time) string {
 	}
 }
 
+// longestUpdate is how long the update of the machine configuration of a Node holds its Machine (spec M9.1).
+const longestUpdate = 30 * time.Minute
+
+// updates reports whether the machine configuration of the Node is being changed, so that its Machine is not
+// remediated for a while. Since when a Machine is unhealthy for another reason than a condition is not known here.
+func (m *MHC) updates(machine *Machine, node *Node, now time.Time) bool {
+	if m.forTermination() || node == nil || m.criterion(machine, node, now) != v1beta1.TriggerUnhealthyCondition {
+		return false
+	}
+	desired := node.Annotations["machineconfiguration.openshift.io/desiredConfig"]
+	first, _ := deadline(m.conditions, node)
+	return desired != "" && desired != node.Annotations["machineconfiguration.openshift.io/currentConfig"] && now.Before(first.Add(longestUpdate))
+}
+
 // healthy reports whether a target counts as healthy, which no time changes (spec M6.1).
 // Remediated means that it has an own CR.
 func (m *MHC) healthy(machine *Machine, node *Node, remediated bool) bool {

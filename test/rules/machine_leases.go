@@ -16,10 +16,17 @@ import (
 // checkHolderPrefix begins the holder of a lease that a MachineHealthCheck holds (spec M2).
 const checkHolderPrefix = "MachineHealthCheck-"
 
+// checkOfHolder returns the MachineHealthCheck that holds a lease, as <namespace>/<name>, and false for other
+// holders. Without a namespace it is one of another controller (spec M4.3).
+func checkOfHolder(holder string) (key string, held bool) {
+	key, held = strings.CutPrefix(holder, checkHolderPrefix)
+	return key, held && strings.Contains(key, "/")
+}
+
 // judgeCheckLeaseWrite judges a write by which the lease of a node is the one of a
 // MachineHealthCheck (spec M10.3).
 func (j *Judge) judgeCheckLeaseWrite(event Change, before, after *coordinationv1.Lease, by *Request) {
-	check, held := strings.CutPrefix(holderOf(after), checkHolderPrefix)
+	check, held := checkOfHolder(holderOf(after))
 	if !held {
 		return
 	}
@@ -32,7 +39,7 @@ func (j *Judge) judgeCheckLeaseWrite(event Change, before, after *coordinationv1
 // judgeCheckLeaseRelease judges that the controller has deleted the lease of a node that a
 // MachineHealthCheck held: nothing that it has begun goes on (spec M10.3).
 func (j *Judge) judgeCheckLeaseRelease(event Change, lease *coordinationv1.Lease, by *Request) {
-	holder := strings.TrimPrefix(holderOf(lease), checkHolderPrefix)
+	holder, _ := checkOfHolder(holderOf(lease))
 	w := j.windowOf(event, by, "", nodeOfLease(lease))
 	checks := j.mhcs[holder].during(w.known, w.rv)
 	if j.snapshotOf(w).staleCRs() {

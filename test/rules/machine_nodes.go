@@ -5,7 +5,6 @@ package rules
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -131,7 +130,10 @@ func (j *Judge) leaseSpoiled(machine string, remediated func(*Machine) bool, w w
 	if slices.ContainsFunc(j.leasesDeleted[w.node], func(at time.Time) bool { return !at.Before(since) && !at.After(w.at) }) {
 		return true
 	}
-	leases := slices.DeleteFunc(j.leasesDuring(w.node, since, w.rv), func(lease *coordinationv1.Lease) bool { return !strings.HasPrefix(holderOf(lease), checkHolderPrefix) })
+	leases := slices.DeleteFunc(j.leasesDuring(w.node, since, w.rv), func(lease *coordinationv1.Lease) bool {
+		_, held := checkOfHolder(holderOf(lease))
+		return !held
+	})
 	return slices.ContainsFunc(leases, func(lease *coordinationv1.Lease) bool { return !complete(lease) }) || (len(leases) > 0 && j.ranOut(leases[0], w))
 }
 

@@ -18,6 +18,8 @@ func (s *machineCheck) refusal(t *machineTarget) v1alpha1.DecisionReason {
 	switch {
 	case s.mhc.broken:
 		return v1alpha1.DecidedInvalidSpec
+	case s.mhc.updates(t.Machine, t.node, s.now):
+		return v1alpha1.DecidedClusterUpgrading
 	case s.mhc.paused():
 		return v1alpha1.DecidedPaused
 	case !s.allowed():
@@ -83,13 +85,19 @@ func (p *snapshot) namedTwice(machine *Machine) bool {
 // forbids reports whether another MachineHealthCheck forbids that a target is remediated (spec
 // M7.4).
 func (s *machineCheck) forbids(other *MHC, t *machineTarget) bool {
-	if !other.Selects(t.Machine) || other.paused() || other.broken {
+	check := newMachineCheck(s.snapshot, other)
+	if !other.Selects(t.Machine) || check.powerless(t.Machine) {
 		return false
 	}
-	if !s.mhc.forTermination() && !newMachineCheck(s.snapshot, other).allowed() {
+	if !s.mhc.forTermination() && !check.allowed() {
 		return true
 	}
 	return other.Name < s.mhc.Name && s.targetOf(other, t.Machine).state == MachineUnhealthy
+}
+
+// powerless reports whether the MachineHealthCheck cannot act on a Machine at all (spec M7.4).
+func (s *machineCheck) powerless(machine *Machine) bool {
+	return s.mhc.paused() || s.mhc.broken || (s.mhc.deletes(machine) && machine.Owner == "") || (s.mhc.strategy() == byTemplate && s.templateMissing())
 }
 
 // remediatedByOther reports whether another MachineHealthCheck has a CR for a Machine, whether or not it

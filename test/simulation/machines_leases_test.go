@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
@@ -140,4 +143,71 @@ func TestLeaseOfANodeThatNoMachineNames(t *testing.T) {
 		m.sleep(inTime)
 		require.Nil(t, m.lease("worker-0"), "M10.3: it is released")
 	})
+}
+
+// TestLeaseOfAnotherOperator: the lease of another holder is left alone and respected, also that of the upstream
+// operator's own controller of MachineHealthChecks, whose holder has no namespace (spec M4.3, 14.3).
+func TestLeaseOfAnotherOperator(t *testing.T) {
+	t.Parallel()
+	for name, holder := range map[string]string{
+		"F6 MachineHealthCheck-foo without a namespace": "MachineHealthCheck-foo",
+		"one that is there under this name":             "MachineHealthCheck-east",
+		"another operator":                              "other-foo",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.addMHC("east", "a", asItIs)
+				now := metav1.NewMicroTime(time.Now())
+				_, err := m.server.Create("other", leases, from(&coordinationv1.Lease{
+					TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseKey("worker-0").Name},
+					Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: new(int32(600))},
+				}))
+				require.NoError(t, err)
+				m.fail(machine)
+				m.sleep(9 * time.Minute)
+				require.NotNil(t, m.lease("worker-0"), "M4.3: it is left alone")
+				require.Equal(t, holder, *m.lease("worker-0").Spec.HolderIdentity)
+				require.Equal(t, v1alpha1.DecidedLeaseTaken, m.decision("east", machine), "M4.3: it is respected")
+				m.sleep(2 * time.Minute)
+				require.True(t, m.deleting(machine), "14.3: until it has run out")
+			})
+		})
+	}
+}
+
+// TestRoundsEndByTime: the lease that counts the rounds of an owner ends at its own instant, whoever selects the
+// Machines of that owner by then (spec M14.4). F8: no Machine of the owner was left, and the lease stayed.
+func TestRoundsEndByTime(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]func(m *machineAPI, set *machineSet){
+		"F8 the owner has no Machine any more": func(*machineAPI, *machineSet) {},
+		"no MachineHealthCheck is left":        func(m *machineAPI, _ *machineSet) { m.server.Delete("user", mhcs, machineKey("east")) },
+		"the MachineHealthCheck selects others": func(m *machineAPI, _ *machineSet) {
+			m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.Selector.MatchLabels = map[string]string{"pool": "b"} })
+		},
+		"another process": func(m *machineAPI, _ *machineSet) { m.replaceLeader() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				set := m.newSet("workers", "worker")
+				machine := m.addMachine(set, "a", "")
+				m.addMHC("east", "a", asItIs)
+				m.fail(machine)
+				m.sleep(inTime)
+				require.True(t, m.deleting(machine))
+				rounds := memapi.Key{Namespace: leaseNamespace, Name: "machine-owner-" + string(set.uid)}
+				require.NotNil(t, m.server.Get(leases, rounds))
+				end := as[coordinationv1.Lease](m.server.Get(leases, rounds)).Spec.RenewTime.Add(3 * backOff.Cap)
+				after(m, set)
+				m.sleep(time.Until(end) - time.Second)
+				require.NotNil(t, m.server.Get(leases, rounds), "M14.3: not before its end")
+				m.sleep(time.Second + inTime)
+				require.Nil(t, m.server.Get(leases, rounds), "M14.4: at its end")
+			})
+		})
+	}
 }

@@ -64,6 +64,15 @@ func setEntry(object *unstructured.Unstructured, field, key, value string) {
 // maintainer is another operator that uses the leases of nodes.
 const maintainer = "node-maintenance"
 
+// maintainer returns the holder that it writes: in some clusters that of the upstream operator's own controller of
+// MachineHealthChecks, which has no namespace (spec M4.3).
+func (c *cluster) maintainer() string {
+	if c.seed%4 == 3 {
+		return "MachineHealthCheck-east"
+	}
+	return maintainer
+}
+
 func (c *cluster) lease(node string) *coordinationv1.Lease {
 	object := c.server.Get(leases, leaseKey(node))
 	if object == nil {
@@ -96,19 +105,19 @@ func (c *cluster) maintain(node string) {
 		created := &coordinationv1.Lease{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseKey(node).Name},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(maintainer), AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: &term, LeaseTransitions: new(int32(0))},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(c.maintainer()), AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: &term, LeaseTransitions: new(int32(0))},
 		}
 		_, _ = c.server.Create(maintainer, leases, from(created)) // Somebody may be faster.
 		c.log("%s takes the lease of %s for %d s", maintainer, node, term)
-	case holder == maintainer && c.chance(50):
+	case holder == c.maintainer() && c.chance(50):
 		c.server.Delete(maintainer, leases, leaseKey(node))
-	case holder == maintainer && c.chance(20):
+	case holder == c.maintainer() && c.chance(20):
 		change(func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = oneOf(c, nil, new("")) })
-	case holder == maintainer:
+	case holder == c.maintainer():
 		change(func(lease *coordinationv1.Lease) { lease.Spec.RenewTime = &now })
 	case !rules.LeaseValid(lease, time.Now()):
 		change(func(lease *coordinationv1.Lease) {
-			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new(maintainer), AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: &term, LeaseTransitions: new(int32(1))}
+			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new(c.maintainer()), AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: &term, LeaseTransitions: new(int32(1))}
 		})
 		c.log("%s takes the lease of %s from %q", maintainer, node, holder)
 	}

@@ -169,6 +169,9 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	}
 	if node != nil {
 		target.NodeUID, target.Obstacles.Excluded = node.UID, target.Obstacles.Excluded || excluded(node)
+		if !s.policy.Criteria.OnlyTermination() {
+			target.Obstacles.UpdateEnds = machinehealth.UpdateEnds(node.Annotations, s.unhealthySince(plan.Target, c.Clock.Now()), c.Clock.Now())
+		}
 	}
 	refusal := plan.Confirm(&target)
 	if refusal == "" && target.ControlPlane && node != nil && !c.nodeHealthChecks.QuorumWithout(node) {

@@ -168,7 +168,8 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, fmt.Errorf("indexing Leases: %w", err)
 	}
 	var err error
-	if c.metrics, err = newMetrics(config.Metrics); err != nil {
+	backOffOwners := func() float64 { return float64(len(c.leases.ListIndexFuncValues(leasesOfRounds))) }
+	if c.metrics, err = newMetrics(config.Metrics, backOffOwners); err != nil {
 		return nil, err
 	}
 	c.watchKinds()
@@ -220,6 +221,7 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 			}
 		})
 	}
+	wg.Go(func() { utilwait.UntilWithContext(begin, c.endRounds, roundsInterval) })
 	<-begin.Done()
 	c.queue.ShutDown()
 	wg.Wait()

@@ -248,7 +248,8 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 // nodeChanged handles a Node that was created (old is nil) or updated, but for heartbeats.
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	if old != nil && old.UID == node.UID && health.SameConditions(old.Status.Conditions, node.Status.Conditions) &&
-		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] && isControlPlane(old) == isControlPlane(node) {
+		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] && isControlPlane(old) == isControlPlane(node) &&
+		remediation.Reconfiguring(old.Annotations) == remediation.Reconfiguring(node.Annotations) {
 		return
 	}
 	if c.missing.remove(node.Name) && c.Active() {
@@ -297,19 +298,8 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	if node, ok := object.NodeOfLease(lease); ok {
 		c.enqueueForNode(node)
 	} else if machinehealth.IsBackOffLease(lease.Name) {
-		c.metrics.backOffOwners.Set(float64(c.countBackOffs()))
 		c.SyncAll() // Few, and they change with rounds only.
 	}
-}
-
-// countBackOffs returns the number of owners whose Machines are deleted with a delay.
-func (c *Controller) countBackOffs() (owners int) {
-	for _, key := range c.leases.ListKeys() {
-		if name, err := cache.ParseObjectName(key); err == nil && machinehealth.IsBackOffLease(name.Name) {
-			owners++
-		}
-	}
-	return owners
 }
 
 // crdChanged handles any event of a CustomResourceDefinition, whose name is <plural>.<group>.

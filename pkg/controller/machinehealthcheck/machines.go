@@ -42,7 +42,7 @@ func (c *Controller) watchKinds() {
 	templates := readOnly
 	templates.Name, templates.Poll = "machine-templates", true
 	templates.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseTemplate(u) }
-	templates.Handler, templates.Changed = c.templateHandler(), c.enqueueOwners
+	templates.Handler, templates.Changed = c.templateHandler(), c.enqueueNamespacesOf // One without its template keeps no other from a Machine.
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
 	remediations := readOnly
@@ -118,6 +118,7 @@ const (
 	controlPlaneLabel   = "true"
 	nodesByCluster      = "cluster"
 	leasesByCheckHolder = "machineHealthCheckHolder"
+	leasesOfRounds      = "rounds"
 )
 
 var machineIndexers = cache.Indexers{
@@ -170,8 +171,17 @@ var nodeIndexers = cache.Indexers{
 	},
 }
 
-// leaseIndexers index leases by the MachineHealthCheck that holds them.
+// leaseIndexers index leases by the MachineHealthCheck that holds them, and those that count rounds by the uid of
+// their owner.
 var leaseIndexers = cache.Indexers{
+	leasesOfRounds: func(obj any) ([]string, error) {
+		if lease, ok := obj.(*coordinationv1.Lease); ok {
+			if owner, counts := machinehealth.OwnerOfBackOffLease(lease.Name); counts {
+				return []string{string(owner)}, nil
+			}
+		}
+		return nil, nil
+	},
 	leasesByCheckHolder: func(obj any) ([]string, error) {
 		if lease, ok := obj.(*coordinationv1.Lease); ok {
 			if key, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(lease)); held {

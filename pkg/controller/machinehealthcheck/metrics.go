@@ -26,10 +26,12 @@ type metrics struct {
 	healthy, unhealthy, paused, waiting *prometheus.GaugeVec
 	started, finished                   *prometheus.CounterVec
 	detectionToStart, syncDuration      *prometheus.HistogramVec
-	active, backOffOwners               prometheus.Gauge
+	active                              prometheus.Gauge
+	backOffOwners                       prometheus.GaugeFunc
 }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
+// newMetrics registers the collectors. backOffOwners counts the owners whose Machines are deleted with a delay.
+func newMetrics(registerer prometheus.Registerer, backOffOwners func() float64) (*metrics, error) {
 	of := []string{"name", "namespace"}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append(of[:2:2], labels...))
@@ -54,9 +56,9 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "nhc_mhc_sync_duration_seconds", Help: "Duration of a sync of a MachineHealthCheck.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
 		}, of),
 		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nhc_mhc_active", Help: "1 while this process handles MachineHealthChecks because it has found no other controller that does."}),
-		backOffOwners: prometheus.NewGauge(prometheus.GaugeOpts{
+		backOffOwners: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "nhc_mhc_backoff_owners", Help: "Number of owners of Machines, such as MachineSets, whose Machines are deleted with a delay because they fail before they join.",
-		}),
+		}, backOffOwners),
 	}
 	for _, collector := range m.all() {
 		if err := registerer.Register(collector); err != nil {

@@ -100,6 +100,8 @@ func (c *Controller) hasUnread(check *v1beta1.MachineHealthCheck) bool {
 type otherCheck struct {
 	check    *v1beta1.MachineHealthCheck
 	criteria *machinehealth.Criteria
+	// template is whether its template can be used, as far as that is known. It is nil until it is needed.
+	template *bool
 	// summary is nil until it is needed.
 	summary *machinehealth.Summary
 }
@@ -117,10 +119,10 @@ func (c *Controller) othersOf(s *snapshot) (others []*otherCheck) {
 }
 
 // forbids reports whether another MachineHealthCheck keeps this one from remediating a target: it
-// comes first, or its threshold does not allow it. For one that only replaces Machines that terminate,
-// no other threshold counts.
+// comes first, or its threshold does not allow it. One that cannot act on the Machine at all does neither. For one
+// that only replaces Machines that terminate, no other threshold counts.
 func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Target, now time.Time) bool {
-	if other.criteria.Paused || other.criteria.Problem != "" {
+	if other.criteria.Powerless(t.Machine, t.ControlPlane, c.mayUseTemplate(other)) {
 		return false
 	}
 	if !s.policy.Criteria.OnlyTermination() {
@@ -144,6 +146,15 @@ func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Ta
 		s.recheck = health.Earliest(s.recheck, verdict.Deadline)
 	}
 	return verdict.State == machinehealth.Unhealthy
+}
+
+// mayUseTemplate reports whether the template of another MachineHealthCheck can be used, or is not known yet.
+func (c *Controller) mayUseTemplate(other *otherCheck) bool {
+	if other.template == nil {
+		_, err := c.templateOf(other.check, other.criteria)
+		other.template = new(err == nil || watches.Pending(err))
+	}
+	return *other.template
 }
 
 // workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none.

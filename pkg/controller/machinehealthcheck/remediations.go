@@ -98,25 +98,38 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 	if criteria.Strategy != machinehealth.Template || criteria.Problem != "" {
 		return nil
 	}
-	kind, name := criteria.Template.GroupVersionKind(), types.NamespacedName{Namespace: s.check.Namespace, Name: criteria.Template.Name}
-	template, err := c.templates.Get(kind, name)
+	template, err := c.templateOf(s.check, criteria)
+	if watches.Pending(err) {
+		return err
+	}
+	if err != nil {
+		s.policy.TemplateProblem = fmt.Sprintf("failed to retrieve %s external object %q/%q: %v", criteria.Template.Kind, s.check.Namespace, criteria.Template.Name, err)
+		return nil
+	}
+	s.policy.Template = template
+	return nil
+}
+
+// templateOf returns the template of a MachineHealthCheck, nil if its spec has none, or the error for which it cannot
+// be used.
+func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *machinehealth.Criteria) (*object.Template, error) {
+	if criteria.Strategy != machinehealth.Template || criteria.Problem != "" {
+		return nil, nil //nolint:nilnil // nil is the answer
+	}
+	kind := criteria.Template.GroupVersionKind()
+	template, err := c.templates.Get(kind, types.NamespacedName{Namespace: check.Namespace, Name: criteria.Template.Name})
 	if err == nil {
 		made := remediationKind(kind)
 		_, err = c.remediations.MappingIn(made.GroupKind(), made.Version)
 	}
-	if watches.Pending(err) {
-		return err
+	if err != nil {
+		return nil, err
 	}
 	found, _ := template.(*object.Template)
-	if err == nil && found.Spec == nil {
-		err = errors.New("it has no spec.template.spec")
+	if found.Spec == nil {
+		return nil, errors.New("it has no spec.template.spec")
 	}
-	if err != nil {
-		s.policy.TemplateProblem = fmt.Sprintf("failed to retrieve %s external object %q/%q: %v", kind.Kind, name.Namespace, name.Name, err)
-		return nil
-	}
-	s.policy.Template = found
-	return nil
+	return found, nil
 }
 
 // machineCRs are the CRs with the name of a Machine.

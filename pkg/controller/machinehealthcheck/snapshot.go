@@ -21,9 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
@@ -93,7 +91,7 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	if err := c.observeTargets(ctx, s, machines, now); err != nil {
 		return nil, err
 	}
-	c.observeUpgrade(s)
+	s.policy.Upgrading = c.clusterUpgrading()
 	c.observeOthers(s, now)
 	return s, c.observeHeldLeases(s)
 }
@@ -235,8 +233,6 @@ func (s *snapshot) finishRounds(now time.Time) {
 					s.targets[i].Rounds = nil
 				}
 			}
-		} else if rounds.Count > 0 {
-			s.recheck = health.Earliest(s.recheck, s.policy.BackOff.End(rounds))
 		}
 	}
 }
@@ -263,19 +259,6 @@ func (c *Controller) observeHeldLeases(s *snapshot) error {
 		}
 	}
 	return nil
-}
-
-// observeUpgrade finds out whether the cluster is being upgraded, or an unhealthy Node of the
-// targets (spec M9.1).
-func (c *Controller) observeUpgrade(s *snapshot) {
-	for i := range s.targets {
-		t := &s.targets[i]
-		if node := c.node(t.Machine.Node); node != nil && t.Verdict.State == machinehealth.Unhealthy && remediation.Reconfiguring(node.Annotations) {
-			s.policy.Upgrading = true
-			return
-		}
-	}
-	s.policy.Upgrading = c.clusterUpgrading()
 }
 
 // storeOf returns the cache in which a write of the controller shows.

@@ -59,7 +59,7 @@ func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines [
 				continue
 			}
 		}
-		c.observeTarget(s, &target, node, leases)
+		c.observeTarget(s, &target, node, leases, now)
 		s.targets = append(s.targets, target)
 	}
 	s.addGone(crs)
@@ -79,20 +79,26 @@ type observedLeases struct {
 	rounds map[types.UID]*coordinationv1.Lease
 }
 
+// roundLeases returns the leases that count rounds, by owner.
+func (c *Controller) roundLeases() map[types.UID]*coordinationv1.Lease {
+	rounds := map[types.UID]*coordinationv1.Lease{}
+	for _, owner := range c.leases.ListIndexFuncValues(leasesOfRounds) {
+		found, _ := c.leases.ByIndex(leasesOfRounds, owner) // The index exists: leaseIndexers has it.
+		for _, obj := range found {
+			rounds[types.UID(owner)] = obj.(*coordinationv1.Lease)
+		}
+	}
+	return rounds
+}
+
 func (c *Controller) observeLeases(s *snapshot) (*observedLeases, error) {
 	held, err := c.leases.ByIndex(leasesByCheckHolder, keyOf(s.check).String())
 	if err != nil {
 		return nil, fmt.Errorf("listing leases: %w", err)
 	}
-	leases := &observedLeases{held: sets.New[string](), rounds: map[types.UID]*coordinationv1.Lease{}}
+	leases := &observedLeases{held: sets.New[string](), rounds: c.roundLeases()}
 	for _, obj := range held {
 		leases.held.Insert(obj.(*coordinationv1.Lease).Name)
-	}
-	for _, obj := range c.leases.List() {
-		lease := obj.(*coordinationv1.Lease)
-		if owner, counts := machinehealth.OwnerOfBackOffLease(lease.Name); counts {
-			leases.rounds[owner] = lease
-		}
 	}
 	return leases, nil
 }
@@ -117,12 +123,13 @@ func (l *observedLeases) roundsOf(machine *machinehealth.Machine) *coordinationv
 }
 
 // observeTarget adds what is known of one target that was judged.
-func (c *Controller) observeTarget(s *snapshot, t *machinehealth.Target, node *corev1.Node, leases *observedLeases) {
+func (c *Controller) observeTarget(s *snapshot, t *machinehealth.Target, node *corev1.Node, leases *observedLeases, now time.Time) {
 	t.Obstacles = machinehealth.ObstaclesOf(t.Machine)
 	t.ControlPlane = t.Machine.ControlPlane() || isControlPlane(node)
 	if node != nil {
 		t.NodeUID = node.UID
 		t.Obstacles.Excluded = t.Obstacles.Excluded || excluded(node)
+		t.Obstacles.UpdateEnds = machinehealth.UpdateEnds(node.Annotations, s.unhealthySince(t, now), now)
 		t.Lease = c.lease(object.LeaseName(node.Name))
 	}
 	if t.Machine.Node != "" {
@@ -177,11 +184,18 @@ func (c *Controller) lease(name string) *coordinationv1.Lease {
 	return obj.(*coordinationv1.Lease)
 }
 
-// ambiguous reports whether another Machine that is not being deleted names the same Node.
-func (c *Controller) ambiguous(machine *machinehealth.Machine) bool {
-	return slices.ContainsFunc(c.machinesOf(machine.Node), func(other *machinehealth.Machine) bool {
-		return other.UID != machine.UID && !other.Deleting()
-	})
+// ambiguous returns the first other Machine by name that is not being deleted and names the same Node, empty if
+// there is none.
+func (c *Controller) ambiguous(machine *machinehealth.Machine) (name string) {
+	for _, other := range c.machinesOf(machine.Node) {
+		if other.UID == machine.UID || other.Deleting() {
+			continue
+		}
+		if key := other.Namespace + "/" + other.Name; name == "" || key < name {
+			name = key
+		}
+	}
+	return name
 }
 
 // addGone adds the targets that are gone and have CRs left.

@@ -52,9 +52,15 @@ const (
 func NHCOfHolder(holder string) (nhc string, ok bool) { return strings.CutPrefix(holder, holderPrefix) }
 
 // MachineHealthCheckOfHolder returns the MachineHealthCheck with a holder identity, as
-// <namespace>/<name>, and false for holders of another kind.
+// <namespace>/<name>, and false for other holders. The upstream operator's own controller
+// writes the same prefix with the name alone: its leases are foreign (spec M4.3).
 func MachineHealthCheckOfHolder(holder string) (key string, ok bool) {
-	return strings.CutPrefix(holder, v1beta1.Kind+"-")
+	key, ok = strings.CutPrefix(holder, v1beta1.Kind+"-")
+	namespace, name, complete := strings.Cut(key, "/")
+	if !ok || !complete || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return "", false
+	}
+	return key, true
 }
 
 // LeaseName returns the name of the lease of a node, which other operators use too.

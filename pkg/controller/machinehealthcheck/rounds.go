@@ -1,0 +1,34 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+)
+
+// roundsInterval is the time between two looks for leases whose rounds are over. They end by time alone, so no event
+// says so, and no MachineHealthCheck need select a Machine of their owner any more (spec M14.4).
+const roundsInterval = time.Second
+
+// endRounds deletes the back-off leases whose rounds are long ago. A failure is repeated by the next look.
+func (c *Controller) endRounds(ctx context.Context) {
+	if c.DryRun || !c.Active() {
+		return
+	}
+	var over []*coordinationv1.Lease
+	for _, lease := range c.roundLeases() {
+		if c.BackOff.Over(machinehealth.RoundsOf(lease), time.Time{}, c.Clock.Now()) {
+			over = append(over, lease)
+		}
+	}
+	if err := c.deleteLeases(ctx, over); err != nil {
+		klog.FromContext(ctx).Error(err, "Deleting back-off leases failed, retrying")
+	}
+}
