@@ -179,33 +179,69 @@ func CheckMetal3(step Step) *Problem {
 	}
 }
 
+// labelEtcd marks the nodes that run etcd where roles are split, as distributions such as RKE2 and K3s can.
+const labelEtcd = "node-role.kubernetes.io/etcd"
+
+// ControlPlaneLabels are those that make a Node one of the control plane, with any value (spec 12.1).
+var ControlPlaneLabels = []string{
+	"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/master", labelEtcd,
+}
+
 // IsControlPlane reports whether a Node with these labels is one of the control plane (spec 12.1).
 func IsControlPlane(labels map[string]string) bool {
-	_, current := labels["node-role.kubernetes.io/control-plane"]
-	_, former := labels["node-role.kubernetes.io/master"]
-	return current || former
+	return slices.ContainsFunc(ControlPlaneLabels, func(label string) bool {
+		_, labelled := labels[label]
+		return labelled
+	})
+}
+
+// IsEtcd reports whether a Node with these labels is one of etcd, where roles are split (spec 12.5).
+func IsEtcd(labels map[string]string) bool {
+	_, labelled := labels[labelEtcd]
+	return labelled
 }
 
 // QuorumWithout reports whether etcd surely has a quorum without the member on a node, as
 // far as the conditions of the control plane nodes tell (spec 12.5). A node that is not
 // Ready is no loss; one that is Ready, and unhealthy by another condition, may be at work
-// as a member, so that a majority of all has to be Ready without it.
+// as a member, so that a majority of all has to be Ready without it. Where nodes have the label of etcd,
+// only those are members.
 func QuorumWithout(controlPlane []*corev1.Node, node string) bool {
-	others, known := 0, false
-	for _, member := range controlPlane {
-		ready := slices.ContainsFunc(member.Status.Conditions, func(condition corev1.NodeCondition) bool {
-			return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-		})
-		switch {
-		case member.Name != node && ready:
+	i := slices.IndexFunc(controlPlane, func(member *corev1.Node) bool { return member.Name == node })
+	if i < 0 {
+		return false
+	}
+	members := etcdMembers(controlPlane)
+	if !isReady(controlPlane[i]) || !slices.Contains(members, controlPlane[i]) {
+		return true
+	}
+	others := 0
+	for _, member := range members {
+		if member.Name != node && isReady(member) {
 			others++
-		case member.Name == node && !ready:
-			return true
-		case member.Name == node:
-			known = true
 		}
 	}
-	return known && others >= len(controlPlane)/2+1
+	return others >= len(members)/2+1
+}
+
+// etcdMembers returns the nodes that run etcd, as far as labels tell: without any label of etcd, all of the
+// control plane.
+func etcdMembers(controlPlane []*corev1.Node) (members []*corev1.Node) {
+	for _, node := range controlPlane {
+		if IsEtcd(node.Labels) {
+			members = append(members, node)
+		}
+	}
+	if len(members) == 0 {
+		return controlPlane
+	}
+	return members
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
 }
 
 // EtcdAllows reports whether etcd can do without the member on a node: its budget

@@ -218,6 +218,43 @@ func TestEtcdAllows(t *testing.T) {
 	}
 }
 
+// TestEtcdLabels: nodes with the label of etcd are of the control plane, and where there are any, they alone
+// make the quorum (spec 12.1, 12.5).
+func TestEtcdLabels(t *testing.T) {
+	t.Parallel()
+	for label, want := range map[string]bool{
+		"node-role.kubernetes.io/control-plane": true, "node-role.kubernetes.io/master": true, "node-role.kubernetes.io/etcd": true,
+		"node-role.kubernetes.io/controlplane": true, "node-role.kubernetes.io/worker": false, "etcd": false,
+	} {
+		require.Equal(t, want, IsControlPlane(map[string]string{label: "true"}), label)
+	}
+	etcd, plain := map[string]string{"node-role.kubernetes.io/etcd": "true"}, map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	type members = map[string]corev1.ConditionStatus
+	for name, tc := range map[string]struct {
+		etcd, others members
+		want         bool
+	}{
+		"12.5 two other members of three":                       {etcd: members{"n": "True", "e2": "True", "e3": "True"}, want: true},
+		"12.5 one other member, and many of the control plane":  {etcd: members{"n": "True", "e2": "True", "e3": "Unknown"}, others: members{"c1": "True", "c2": "True", "c3": "True"}},
+		"12.5 two other members, and none of the control plane": {etcd: members{"n": "True", "e2": "True", "e3": "True"}, others: members{"c1": "False", "c2": "False", "c3": "False"}, want: true},
+		"12.5 it runs no member":                                {etcd: members{"e1": "False", "e2": "True"}, others: members{"n": "True"}, want: true},
+		"P5 it is not known":                                    {etcd: members{"e1": "True", "e2": "True", "e3": "True"}},
+	} {
+		var nodes []*corev1.Node
+		add := func(from members, labels map[string]string) {
+			for name, status := range from {
+				nodes = append(nodes, &corev1.Node{
+					ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+					Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status}}},
+				})
+			}
+		}
+		add(tc.etcd, etcd)
+		add(tc.others, plain)
+		require.Equal(t, tc.want, QuorumWithout(nodes, "n"), name)
+	}
+}
+
 // TestQuorumWithout: without OpenShift's API the control plane nodes report whether etcd can
 // do without one of them (spec 12.5).
 func TestQuorumWithout(t *testing.T) {

@@ -74,6 +74,8 @@ func TestControlPlane(t *testing.T) {
 		{"12.2-two-nodes-of-one-NodeHealthCheck", testSlotInTurn},
 		{"12.1-label-control-plane", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, controlPlaneRole) }},
 		{"12.1-label-master", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, "node-role.kubernetes.io/master") }},
+		{"12.1-label-controlplane", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, "node-role.kubernetes.io/controlplane") }},
+		{"12.1-two-members-of-etcd-fail (FR-319)", testEtcdMembers},
 		{"12.5-quorum", testQuorum},
 		{"12.2-foreign-with-label", testSlotOfLabelledCR},
 		{"12.2-foreign-for-a-control-plane-node", testSlotOfForeignCR},
@@ -180,6 +182,36 @@ func testControlPlaneLabel(t *testing.T, c *cluster, role string) {
 	require.Nil(t, two.cr("cp"), "12.2: a kind that is not referred to any more")
 	one.setFinalizers("cp")
 	two.eventuallyCR("cp")
+}
+
+// testEtcdMembers: members of etcd that are no control plane nodes by another label are remediated one at a
+// time, also by a NodeHealthCheck that selects workers, too (FR-319).
+func testEtcdMembers(t *testing.T, c *cluster) {
+	s := newControlPlaneScenario(t, c, "one", rungKinds[0])
+	s.createNodes("e1", "e2", "e3", "w1", "w2", "w3", "w4")
+	s.createControlPlane("c1", "c2")
+	for _, name := range []string{"e1", "e2", "e3"} {
+		s.labelNode(name, map[string]any{"node-role.kubernetes.io/etcd": "true"})
+	}
+	s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: controlPlaneRole, Operator: metav1.LabelSelectorOpDoesNotExist}}
+		spec.MinHealthy, spec.MaxUnhealthy = nil, new(intOrString("50%"))
+	})
+	s.eventuallyCounts(7, 7)
+	s.fail("e1")
+	s.fail("e2")
+	s.eventually("one of them is remediated", func() bool { return len(s.crs()) > 0 })
+	s.eventually("both are decided", func() bool { return s.entry("e1") != nil && s.entry("e2") != nil })
+	s.catchUp()
+	require.Len(t, s.crs(), 1, "12.2: both are members of etcd")
+	first, second := "e1", "e2"
+	if s.cr("e2") != nil {
+		first, second = second, first
+	}
+	s.requireNoSlot(second)
+	s.eventuallyDecided(second, v1alpha1.DecidedControlPlaneBusy)
+	s.heal(first)
+	s.eventuallyCR(second)
 }
 
 // testQuorum: outside of OpenShift, a node that is Ready may be a member of etcd at work.

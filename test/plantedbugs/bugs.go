@@ -194,6 +194,14 @@ var bugs = []bug{
 		name: "a control plane node that is Ready by a live read alone needs no quorum", rule: "12.5", file: inController + "controlplane.go", unit: "test/simulation", run: "TestReadyUnseen",
 		old: "!isNoMatch(err) || c.makeQuorumWithout(live.Name, live)", new: "!isNoMatch(err) || c.makeQuorumWithout(live.Name, c.nodes.Get(live.Name))",
 	},
+	{
+		name: "a member of etcd on a node of its own is no control plane node", rule: "12.1", file: inPlan + "platform.go", unit: "pkg/remediation", run: "TestEtcdLabels",
+		old: "\"node-role.kubernetes.io/master\", labelEtcd,", new: "\"node-role.kubernetes.io/master\",",
+	},
+	{
+		name: "the control plane makes the quorum although others run etcd", rule: "12.5", file: inPlan + "platform.go", unit: "pkg/remediation", run: "TestEtcdLabels",
+		old: "	if len(members) == 0 {\n		return controlPlane", new: "	if len(members) >= 0 {\n		return controlPlane",
+	},
 	// Reports.
 	{
 		name: "events are recorded twice", rule: "19.1", file: inController + "report.go",

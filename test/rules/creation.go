@@ -155,6 +155,11 @@ func (j *Judge) slotFree(w window, before uint64) finding {
 // too few others can have been (spec 12.5).
 func (j *Judge) quorum(w window) finding {
 	member := func(node *Node) bool { return node != nil && node.ControlPlane() }
+	if surely, maybe := j.etcdLabelled(w); surely {
+		member = func(node *Node) bool { return node != nil && node.Etcd() }
+	} else if maybe {
+		return finding{rule: "12.5"}
+	}
 	ready := func(node *Node) bool { return member(node) && node.Ready() }
 	if !w.first || !all(j.nodes[w.node].during(w.nodeKnown, w.rv), ready) {
 		return finding{rule: "12.5"}
@@ -170,6 +175,16 @@ func (j *Judge) quorum(w window) finding {
 		}
 	}
 	return check("12.5", 2*others <= members, "control plane node %s is Ready, and so are %d others of %d", w.node, others, members)
+}
+
+// etcdLabelled reports whether a node had the label of etcd all the time, or at any time.
+func (j *Judge) etcdLabelled(w window) (surely, maybe bool) {
+	etcd := func(node *Node) bool { return node != nil && node.Etcd() }
+	for _, versions := range j.nodes {
+		during := versions.during(w.known, w.rv)
+		surely, maybe = surely || all(during, etcd), maybe || some(during, etcd)
+	}
+	return surely, maybe
 }
 
 // referenced reports whether some NodeHealthCheck referred to the kind of a CR all the

@@ -147,6 +147,14 @@ func TestControlPlaneSlot(t *testing.T) {
 func TestQuorum(t *testing.T) {
 	t.Parallel()
 	ready := func(n *Node) { n.Conditions[0].Status = "True" }
+	etcd := labelled("node-role.kubernetes.io/etcd", "")
+	with := func(changes ...func(*Node)) func(*Node) {
+		return func(n *Node) {
+			for _, change := range changes {
+				change(n)
+			}
+		}
+	}
 	for name, tc := range map[string]struct {
 		node, others []func(*Node)
 		want         bool // It is broken.
@@ -156,6 +164,11 @@ func TestQuorum(t *testing.T) {
 		"one other is Ready":     {node: []func(*Node){controlPlane, ready}, others: []func(*Node){ready, func(*Node) {}}, want: true},
 		"it is the only one":     {node: []func(*Node){controlPlane, ready}, want: true},
 		"it is no member at all": {node: []func(*Node){ready}},
+		"one other member of etcd is Ready, and two others of the control plane": {
+			node: []func(*Node){etcd, ready}, others: []func(*Node){with(etcd, ready), etcd, ready, ready}, want: true,
+		},
+		"two other members of etcd are Ready": {node: []func(*Node){etcd, ready}, others: []func(*Node){with(etcd, ready), with(etcd, ready)}},
+		"it is none of etcd":                  {node: []func(*Node){controlPlane, ready}, others: []func(*Node){etcd, etcd}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

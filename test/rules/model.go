@@ -33,8 +33,12 @@ type Node struct {
 
 // ControlPlane reports whether it is a control plane node (spec 12.1).
 func (n *Node) ControlPlane() bool {
-	return n.Labels.Has("node-role.kubernetes.io/control-plane") || n.Labels.Has("node-role.kubernetes.io/master")
+	return n.Labels.Has("node-role.kubernetes.io/control-plane") || n.Labels.Has("node-role.kubernetes.io/controlplane") ||
+		n.Labels.Has("node-role.kubernetes.io/master") || n.Etcd()
 }
+
+// Etcd reports whether it is one of etcd where roles are split (spec 12.5).
+func (n *Node) Etcd() bool { return n.Labels.Has("node-role.kubernetes.io/etcd") }
 
 // Ready reports whether condition Ready is True.
 func (n *Node) Ready() bool {

@@ -114,9 +114,13 @@ func (p *snapshot) hasOwn(node, nhc string) bool {
 // it is not Ready itself (spec 12.5).
 func (p *snapshot) quorumWithout(name string) bool {
 	all, others := 0, 0
+	etcd := p.hasEtcdLabels()
+	if etcd && !p.nodes[name].at(p.rv).Etcd() {
+		return true
+	}
 	for other, versions := range p.nodes {
 		node := versions.at(p.rv)
-		if node == nil || (!node.ControlPlane() && other != name) { // A Machine of the control plane may name any Node.
+		if node == nil || (etcd && !node.Etcd()) || (!node.ControlPlane() && other != name) { // A Machine of the control plane may name any Node.
 			continue
 		}
 		all++
@@ -125,6 +129,16 @@ func (p *snapshot) quorumWithout(name string) bool {
 		}
 	}
 	return !p.nodes[name].at(p.rv).Ready() || 2*others > all
+}
+
+// hasEtcdLabels reports whether some node has the label of etcd.
+func (p *snapshot) hasEtcdLabels() bool {
+	for _, versions := range p.nodes {
+		if node := versions.at(p.rv); node != nil && node.Etcd() {
+			return true
+		}
+	}
+	return false
 }
 
 // slotTaken reports whether another control plane node is under remediation, or was when

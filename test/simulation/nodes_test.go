@@ -27,7 +27,7 @@ func (c *cluster) createNode(name string, ready corev1.ConditionStatus) {
 		labels[zoneKey] = zone
 	}
 	if strings.HasPrefix(name, "master") {
-		labels["node-role.kubernetes.io/control-plane"] = ""
+		labels["node-role.kubernetes.io/"+oneOf(c, "control-plane", "control-plane", "etcd")] = ""
 	}
 	node.SetLabels(labels)
 	setCondition(node, string(corev1.NodeReady), string(ready))

@@ -248,7 +248,8 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 // nodeChanged handles a Node that was created (old is nil) or updated, but for heartbeats.
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	if old != nil && old.UID == node.UID && health.SameConditions(old.Status.Conditions, node.Status.Conditions) &&
-		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] && isControlPlane(old) == isControlPlane(node) &&
+		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] &&
+		isControlPlane(old) == isControlPlane(node) && remediation.IsEtcd(old.Labels) == remediation.IsEtcd(node.Labels) &&
 		remediation.Reconfiguring(old.Annotations) == remediation.Reconfiguring(node.Annotations) {
 		return
 	}

@@ -296,10 +296,5 @@ func (c *Controller) node(name string) *corev1.Node {
 
 // isControlPlane reports whether a Node has a control plane label (spec 12.1).
 func isControlPlane(node *corev1.Node) bool {
-	if node == nil {
-		return false
-	}
-	_, current := node.Labels["node-role.kubernetes.io/control-plane"]
-	_, former := node.Labels["node-role.kubernetes.io/master"]
-	return current || former
+	return node != nil && remediation.IsControlPlane(node.Labels)
 }
