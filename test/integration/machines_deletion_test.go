@@ -37,7 +37,6 @@ func TestMachines(t *testing.T) {
 			"M15 NodeHealthChecks": ofEachAPI(testMachinesAndNodes),
 			"M8.5 node budget":     ofEachAPI(testNodeBudget),
 			"B2 machine budget":    ofEachAPI(testMachineBudget),
-			"M10.3 lease":          ofEachAPI(testLeaseUntilGone),
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -239,6 +239,16 @@ func testControlPlaneReplaced(t *testing.T, s *machineScenario) {
 	require.Len(t, requests, 2)
 }
 
+// TestLastCheckDeleted: the only MachineHealthCheck of an API is deleted while its Machines drain, which takes hours with
+// PodDisruptionBudgets. A NodeHealthCheck leaves their Nodes alone until then (F5). Each API has one
+// MachineHealthCheck in this cluster.
+func TestLastCheckDeleted(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startMachineHealthChecks(t, ownOverlay)
+	t.Run("M10.3", func(t *testing.T) { ofEachAPI(testLeaseUntilGone)(t, c) })
+}
+
 // testLeaseUntilGone: the lease of a Node is kept until its Machine is gone, also when no
 // MachineHealthCheck selects the Machine any more, and then released (spec M10.3).
 func testLeaseUntilGone(t *testing.T, s *machineScenario) {
@@ -271,12 +281,25 @@ func testLeaseUntilGone(t *testing.T, s *machineScenario) {
 	nhc.eventually("so are both", func() bool { return refused("relabelled") && refused("left") })
 	require.Empty(t, nhc.crs(), "M15.2: the Machines are being deleted")
 	for _, machine := range []string{"relabelled", "left"} {
+		// When that of the first one is released, the controller has looked at the other one, too.
+		require.Equal(t, "MachineHealthCheck-"+s.name+"/"+s.name, s.leaseHolder(machine), "M10.3: the lease of %s is kept", machine)
 		s.patchMachine(machine, map[string]any{"finalizers": nil})
 		s.eventually("the lease is released", func() bool {
 			_, err := s.kube.CoordinationV1().Leases("medik8s-leases").Get(t.Context(), "node-"+s.nodeName(machine), metav1.GetOptions{})
 			return apierrors.IsNotFound(err) || len(nhc.crs()) > 0 // The NodeHealthCheck may be faster.
 		})
 	}
+}
+
+// leaseHolder returns who holds the lease of the Node of a Machine, empty if there is none.
+func (s *machineScenario) leaseHolder(machine string) string {
+	s.t.Helper()
+	lease, err := s.kube.CoordinationV1().Leases("medik8s-leases").Get(s.t.Context(), "node-"+s.nodeName(machine), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return ""
+	}
+	require.NoError(s.t, err)
+	return *lease.Spec.HolderIdentity
 }
 
 // testMachinesAndNodes: a Node whose Machine is a target is left to the MachineHealthCheck, until

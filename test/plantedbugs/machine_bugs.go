@@ -12,6 +12,14 @@ const (
 // tests that do.
 var machineBugs = []bug{
 	{
+		name: "Machines of Cluster API are forgotten with the last MachineHealthCheck", rule: "M3.5", file: inMachineController + "machines.go", unit: "test/simulation", run: "TestLeaseOfAGoneCheck",
+		old: "	}) || c.clusterAPIUnderway() {\n", new: "	}) {\n",
+	},
+	{
+		name: "a new process knows no leases of Machines of Cluster API", rule: "M3.5", file: inMachineController + "active.go", unit: "test/simulation", run: "TestLeaseOfAGoneCheck",
+		old: "		c.wantMachines() // Leases may be for Machines that no MachineHealthCheck is about any more.\n", new: "",
+	},
+	{
 		name: "one unhealthy Machine too many is allowed", rule: "M7.1", file: inMachines + "threshold.go", unit: inMachines,
 		old: "return s.Unhealthy() <= s.Limit }", new: "return s.Unhealthy() <= s.Limit+1 }",
 	},
@@ -89,7 +97,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "leases are released while remediation objects cannot be read", rule: "M10.3", file: inMachineController + "snapshot.go", unit: "test/simulation", run: "TestOwnRemediationsUnread",
-		old: "	if s.incomplete {\n		return nil\n	}\n	held, err", new: "	held, err",
+		old: "	if s.incomplete {\n		return\n	}\n	named :=", new: "	named :=",
 	},
 	{
 		name: "a Node wakes only the MachineHealthChecks that select its Machine", rule: "M12.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",

@@ -22,7 +22,7 @@ func ofMachines(b *v1alpha1.RemediationBudget) {
 
 // newMachine returns a Machine of a zone. Without a Node it was created long ago.
 func newMachine(name, node, zone string) *Machine {
-	return &Machine{Namespace: "ns", Name: name, Node: node, Labels: labels.Set{"zone": zone}, Created: epoch.Add(-time.Hour)}
+	return &Machine{API: v1beta1.MachineAPIOpenShift, Namespace: "ns", Name: name, Node: node, Labels: labels.Set{"zone": zone}, Created: epoch.Add(-time.Hour)}
 }
 
 func (s *fixture) machine(seen time.Time, machine *Machine) {

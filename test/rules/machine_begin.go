@@ -42,7 +42,7 @@ func (j *Judge) judgeBeginning(event Change, by *Request, b beginning) {
 	findings := []finding{
 		check("M8.4", !looked, "a remediation begins, and the Machine was never read live"),
 		check("M4.2", !j.activity.mayBeActive(b.window), "a remediation begins though another controller looks after MachineHealthChecks"),
-		j.machineAllows(b), j.unambiguous(b), j.machineSlotFree(b, machine), j.quorum(j.asFirst(b)), j.onlyActor(b),
+		j.machineAllows(b), j.notProviders(b, machine), j.unambiguous(b), j.machineSlotFree(b, machine), j.quorum(j.asFirst(b)), j.onlyActor(b),
 	}
 	if b.how == byDeletion {
 		findings = append(findings, j.oldEnough(b, machine))
@@ -73,6 +73,12 @@ func (j *Judge) machineAllows(b beginning) finding {
 		}
 	}
 	return finding{"M9.2", "a remediation begins that the Machine or its Node forbids"}
+}
+
+// notProviders judges that no control plane Machine of Cluster API is deleted (spec M13.3).
+func (j *Judge) notProviders(b beginning, machine *Machine) finding {
+	providers := b.how == byDeletion && machine.API == v1beta1.MachineAPICluster && j.controlPlaneMachine(machine, b.window)
+	return check("M13.3", providers, "a control plane Machine of Cluster API is deleted")
 }
 
 // unambiguous judges that no other Machine named the same Node (spec M5.4).

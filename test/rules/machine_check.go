@@ -85,14 +85,22 @@ func unsignedDuration(value string) (time.Duration, bool) {
 }
 
 func (m *MHC) strategyValid() bool {
-	if api, set := m.Annotations[v1beta1.AnnotationMachineAPI]; set && api != v1beta1.MachineAPIOpenShift {
-		return false // Cluster API is not followed.
+	if api := m.api(); api != v1beta1.MachineAPIOpenShift && api != v1beta1.MachineAPICluster {
+		return false
 	}
 	if template := m.Spec.RemediationTemplate; template != nil {
 		return template.APIVersion != "" && template.Name != "" && strings.HasSuffix(template.Kind, "Template") && template.Kind != "Template"
 	}
 	value, set := m.Annotations[v1beta1.AnnotationRemediationStrategy]
-	return !set || value == "external-baremetal"
+	return !set || (value == "external-baremetal" && m.api() == v1beta1.MachineAPIOpenShift)
+}
+
+// api returns the group of the Machines that it is about (spec M5.2).
+func (m *MHC) api() string {
+	if api, set := m.Annotations[v1beta1.AnnotationMachineAPI]; set {
+		return api
+	}
+	return v1beta1.MachineAPIOpenShift
 }
 
 func (m *MHC) strategy() strategy {
@@ -125,7 +133,7 @@ func (m *MHC) Key() string { return key(m.Namespace, m.Name) }
 
 // Selects reports whether the Machine is a target.
 func (m *MHC) Selects(machine *Machine) bool {
-	return machine != nil && machine.Namespace == m.Namespace && m.selector.Matches(machine.Labels)
+	return machine != nil && machine.API == m.api() && machine.Namespace == m.Namespace && m.selector.Matches(machine.Labels)
 }
 
 // limit returns how many of so many targets may be unhealthy (spec M7.2).

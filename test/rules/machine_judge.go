@@ -18,6 +18,7 @@ import (
 // The resources that are judged where the controller looks after MachineHealthChecks.
 var (
 	Machines            = v1beta1.SchemeGroupVersion.WithResource("machines")
+	ClusterAPIMachines  = schema.GroupVersionResource{Group: v1beta1.MachineAPICluster, Version: "v1beta2", Resource: "machines"}
 	MachineHealthChecks = v1beta1.SchemeGroupVersion.WithResource(v1beta1.Plural)
 	FeatureGates        = schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "featuregates"}
 )
@@ -33,7 +34,7 @@ type MachineConfig struct {
 // judgeOfMachines judges a change of what concerns Machines alone, and reports whether it was one.
 func (j *Judge) judgeOfMachines(event Change, before *unstructured.Unstructured, by *Request) bool {
 	switch event.Resource {
-	case Machines:
+	case Machines, ClusterAPIMachines:
 		j.judgeMachine(event, before, by)
 	case MachineHealthChecks:
 		j.judgeMHC(event, before, by)

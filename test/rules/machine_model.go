@@ -18,6 +18,8 @@ import (
 
 // Machine is what counts of a Machine.
 type Machine struct {
+	// API is the group of its kind.
+	API             string
 	Namespace, Name string
 	UID             types.UID
 	Created         time.Time
@@ -26,7 +28,8 @@ type Machine struct {
 	DeletionRequested time.Time
 	// Phase and Node are those of its status.
 	Phase, Node string
-	// Updated is when its status says that it was written last.
+	// Updated is when its status says that it was written last, or, for Cluster API, that its infrastructure became
+	// ready.
 	Updated     time.Time
 	Labels      labels.Set
 	Annotations map[string]string
@@ -66,20 +69,33 @@ func parseMachine(object *unstructured.Unstructured) *Machine {
 		return value
 	}
 	m := &Machine{
-		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Created: object.GetCreationTimestamp().Time,
+		API: object.GroupVersionKind().Group, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Created: object.GetCreationTimestamp().Time,
 		Phase: field("status", "phase"), Node: field("status", "nodeRef", "name"),
 		Labels: object.GetLabels(), Annotations: object.GetAnnotations(),
 	}
 	if deletion := object.GetDeletionTimestamp(); deletion != nil {
 		m.Deleting, m.DeletionRequested = true, deletion.Time
 	}
-	if updated, err := time.Parse(time.RFC3339, field("status", "lastUpdated")); err == nil {
+	m.Updated = infrastructureReady(object)
+	if updated, err := time.Parse(time.RFC3339, field("status", "lastUpdated")); err == nil && m.API != v1beta1.MachineAPICluster {
 		m.Updated = updated
 	}
 	if owner := metav1.GetControllerOf(object); owner != nil {
 		m.Owner = owner.UID
 	}
 	return m
+}
+
+// infrastructureReady returns since when the infrastructure of a Machine of Cluster API has been ready, zero if it is not.
+func infrastructureReady(object *unstructured.Unstructured) (since time.Time) {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range conditions {
+		condition, _ := item.(map[string]any)
+		if at, _ := condition["lastTransitionTime"].(string); condition["type"] == "InfrastructureReady" && condition["status"] == "True" {
+			since, _ = time.Parse(time.RFC3339, at)
+		}
+	}
+	return since
 }
 
 // machineHistory is what was seen of Machines, and of what decides about them. Where no Machines

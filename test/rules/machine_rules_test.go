@@ -84,11 +84,41 @@ func TestBrokenMachineHealthChecks(t *testing.T) {
 		"strategy": func(c *v1beta1.MachineHealthCheck) {
 			c.Annotations = map[string]string{v1beta1.AnnotationRemediationStrategy: "x"}
 		},
+		"API": func(c *v1beta1.MachineHealthCheck) {
+			c.Annotations = map[string]string{v1beta1.AnnotationMachineAPI: "x"}
+		},
 		"template": func(c *v1beta1.MachineHealthCheck) {
 			c.Spec.RemediationTemplate = &corev1.ObjectReference{Kind: "Template"}
 		},
 	} {
 		require.True(t, checkOf(change).broken, "M3.4 %s", name)
+	}
+}
+
+// TestChecksOfEachAPI: a MachineHealthCheck is about Machines of one API, which begin to start when their status says so.
+func TestChecksOfEachAPI(t *testing.T) {
+	t.Parallel()
+	const updated = "2026-01-01T00:00:00Z"
+	apis := map[string]map[string]any{
+		v1beta1.MachineAPIOpenShift: {"lastUpdated": updated},
+		v1beta1.MachineAPICluster:   {"conditions": []any{map[string]any{"type": "InfrastructureReady", "status": "True", "lastTransitionTime": updated}}},
+	}
+	for api := range apis {
+		check := checkOf(func(c *v1beta1.MachineHealthCheck) {
+			c.Annotations = map[string]string{v1beta1.AnnotationMachineAPI: api}
+		})
+		require.False(t, check.broken)
+		handsOver := checkOf(func(c *v1beta1.MachineHealthCheck) {
+			c.Annotations = map[string]string{v1beta1.AnnotationMachineAPI: api, v1beta1.AnnotationRemediationStrategy: v1beta1.StrategyExternalBaremetal}
+		})
+		require.Equal(t, api == v1beta1.MachineAPICluster, handsOver.broken, "M3.4")
+		for of, status := range apis {
+			machine := parseMachine(&unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": of + "/v1", "kind": "Machine", "metadata": map[string]any{"namespace": "ns", "name": "m"}, "status": status,
+			}})
+			require.Equal(t, of == api, check.Selects(machine), "M5.2 %s for %s", of, api)
+			require.Equal(t, updated, machine.Updated.Format(time.RFC3339), "M6.3 %s", of)
+		}
 	}
 }
 

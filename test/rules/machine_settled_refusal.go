@@ -34,6 +34,8 @@ func (s *machineCheck) refusal(t *machineTarget) v1alpha1.DecisionReason {
 		return v1beta1.DecidedOtherHealthCheck
 	case deletion && t.Owner == "":
 		return v1beta1.DecidedNoController
+	case deletion && t.API == v1beta1.MachineAPICluster && t.ofControlPlane():
+		return v1beta1.DecidedControlPlaneProvider
 	case s.mhc.strategy() == byTemplate && s.templateMissing():
 		return v1beta1.DecidedTemplateUnavailable
 	default:
@@ -41,9 +43,14 @@ func (s *machineCheck) refusal(t *machineTarget) v1alpha1.DecisionReason {
 	}
 }
 
+// ofControlPlane reports whether a target is one of the control plane.
+func (t *machineTarget) ofControlPlane() bool {
+	return t.ControlPlane() || (t.node != nil && t.node.ControlPlane())
+}
+
 // wait says what the remediation of a target waits for that nothing else refuses, or "".
 func (s *machineCheck) wait(t *machineTarget, deletion bool) v1alpha1.DecisionReason {
-	controlPlane := t.ControlPlane() || (t.node != nil && t.node.ControlPlane())
+	controlPlane := t.ofControlPlane()
 	switch {
 	case controlPlane && s.slotTakenFrom(slotName(t.Machine)):
 		return v1alpha1.DecidedControlPlaneBusy

@@ -24,8 +24,24 @@ import (
 // only that happens what the test does, and checks the rules meanwhile.
 func withBudget(t *testing.T, maxConcurrent int32, test func(t *testing.T, m *machineAPI)) {
 	t.Helper()
+	withBudgetOf(t, machineAPIs, maxConcurrent, test)
+}
+
+// withBudgetOf does so with the Machines of each of these APIs.
+func withBudgetOf(t *testing.T, apis []*apiOfMachines, maxConcurrent int32, test func(t *testing.T, m *machineAPI)) {
+	t.Helper()
+	for _, api := range apis {
+		t.Run(api.name, func(t *testing.T) {
+			t.Parallel()
+			withBudgetOfOne(t, api, maxConcurrent, test)
+		})
+	}
+}
+
+func withBudgetOfOne(t *testing.T, api *apiOfMachines, maxConcurrent int32, test func(t *testing.T, m *machineAPI)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := emptyCluster(loggingContext(t), t, 2, true)
+		c := emptyCluster(loggingContext(t), t, 2, api)
 		defer c.shutDown()
 		defer c.reportBroken()
 		c.machines.reliable, c.machines.idle = true, true
@@ -81,7 +97,7 @@ func TestLongestFirst(t *testing.T) {
 // takes no place from those that follow it (spec B4.3). Status does not count it.
 func TestRefusedByEtcdHoldsUpNobody(t *testing.T) {
 	t.Parallel()
-	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+	withBudgetOf(t, replacingControlPlane, 1, func(t *testing.T, m *machineAPI) {
 		master, worker := m.addMachine(m.newSet("masters", "master"), "a", "master-0"), m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
 		m.addMHC("east", "a", asItIs)
 		m.fail(master)
@@ -233,7 +249,7 @@ func TestStatusUnseen(t *testing.T) {
 // its MachineHealthCheck does not select the Machine any more, and no lease leads to it (spec B3.2, B5.2).
 func TestRemediatedMachineNamesAnotherNode(t *testing.T) {
 	t.Parallel()
-	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+	withBudgetOf(t, handingOver, 1, func(t *testing.T, m *machineAPI) {
 		c := m.cluster
 		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
 		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) {

@@ -109,7 +109,7 @@ func sorted[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Key
 // newCluster returns a cluster with nodes and NodeHealthChecks, and with Machines if the seed has some.
 func newCluster(ctx context.Context, t *testing.T, seed uint64) *cluster {
 	t.Helper()
-	c := emptyCluster(ctx, t, seed, hasMachines(seed))
+	c := emptyCluster(ctx, t, seed, apiOf(seed))
 	c.populate()
 	if c.machines != nil {
 		c.machines.populate()
@@ -120,8 +120,8 @@ func newCluster(ctx context.Context, t *testing.T, seed uint64) *cluster {
 	return c
 }
 
-// emptyCluster returns a cluster that serves what there may be.
-func emptyCluster(ctx context.Context, t *testing.T, seed uint64, withMachines bool) *cluster {
+// emptyCluster returns a cluster that serves what there may be, and Machines of an API, nil if of none.
+func emptyCluster(ctx context.Context, t *testing.T, seed uint64, api *apiOfMachines) *cluster {
 	t.Helper()
 	c := &cluster{
 		t: t, ctx: ctx, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), seen: map[string]int{}, workers: 1,
@@ -141,8 +141,8 @@ func emptyCluster(ctx context.Context, t *testing.T, seed uint64, withMachines b
 	if c.budgeted || c.chance(50) { // Without the kind there are no budgets either.
 		c.server.Install("admin", memapi.Resource{GroupVersionResource: budgets, Kind: v1alpha1.BudgetKind})
 	}
-	if withMachines {
-		c.machines = newMachineAPI(c)
+	if api != nil {
+		c.machines = newMachineAPI(c, api)
 		config.Machines = c.machines.serve()
 	}
 	c.kinds = slices.Clone(allRemediators)
@@ -155,6 +155,9 @@ func emptyCluster(ctx context.Context, t *testing.T, seed uint64, withMachines b
 	}
 	c.judge = newJudge(config)
 	c.deadlines = rules.NewDeadlines(c.judge)
+	if c.machines != nil {
+		c.machines.createHome()
+	}
 	return c
 }
 
@@ -183,7 +186,10 @@ func (c *cluster) nhc(name string) *v1alpha1.NodeHealthCheck {
 
 func (c *cluster) nhcNames() []string { return namesOf(c.server.List(nhcs)) }
 
-func (c *cluster) nodeNames() []string { return namesOf(c.server.List(nodes)) }
+// nodeNames are those of the Nodes to which something may happen.
+func (c *cluster) nodeNames() []string {
+	return slices.DeleteFunc(namesOf(c.server.List(nodes)), func(name string) bool { return name == homeNode })
+}
 
 func namesOf(objects []*unstructured.Unstructured) []string {
 	names := make([]string, 0, len(objects))

@@ -200,7 +200,7 @@ func (c *cluster) watched() []schema.GroupVersionResource {
 		all = append(all, c.kinds[i].crs(), c.kinds[i].templates())
 	}
 	if c.machines != nil {
-		all = append(all, machines, mhcs)
+		all = append(all, c.machines.gvr(), mhcs)
 	}
 	if c.budgeted {
 		all = append(all, budgets)

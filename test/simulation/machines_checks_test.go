@@ -37,7 +37,7 @@ func (m *machineAPI) anyMHC() string {
 func (m *machineAPI) createMHC(name string) {
 	mhc := &v1beta1.MachineHealthCheck{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: machineNamespace, Name: name, Annotations: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: machineNamespace, Name: name, Annotations: m.api.checkAnnotations()},
 	}
 	m.randomSelector(mhc)
 	m.randomConditions(mhc)
@@ -94,7 +94,7 @@ func (m *machineAPI) randomStrategy(mhc *v1beta1.MachineHealthCheck) {
 	mhc.Spec.RemediationTemplate = nil
 	delete(mhc.Annotations, v1beta1.AnnotationRemediationStrategy)
 	switch n := m.random.IntN(10); {
-	case n < 5:
+	case n < 5, n < 7 && !m.api.handsOver:
 	case n < 7:
 		mhc.Annotations[v1beta1.AnnotationRemediationStrategy] = v1beta1.StrategyExternalBaremetal
 	default:

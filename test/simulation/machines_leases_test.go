@@ -25,8 +25,10 @@ func TestLeaseOfAGoneCheck(t *testing.T) {
 	t.Parallel()
 	remove := func(m *machineAPI) { m.server.Delete("user", mhcs, machineKey("east")) }
 	for name, end := range map[string]func(m *machineAPI){
-		"the same process": remove,
-		"another process":  func(m *machineAPI) { remove(m); m.replaceLeader() },
+		"the same process":                           remove,
+		"another process":                            func(m *machineAPI) { remove(m); m.replaceLeader() },
+		"another process, which reads leases first":  func(m *machineAPI) { remove(m); m.replaceUnread(mhcs, 20*time.Second) },
+		"another process, which reads Machines last": func(m *machineAPI) { remove(m); m.replaceUnread(m.gvr(), 20*time.Second) },
 		"a process that was not active at first": func(m *machineAPI) {
 			m.otherLeads(60)
 			m.sleep(10 * time.Second)
@@ -96,7 +98,11 @@ func TestNodeReturnsAfterItsCheckIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withMachines(t, func(t *testing.T, m *machineAPI) {
+			apis := machineAPIs
+			if tc.external {
+				apis = handingOver
+			}
+			withMachinesOf(t, apis, func(t *testing.T, m *machineAPI) {
 				c := m.cluster
 				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
 				m.fates[m.machine(machine).GetUID()].lingers = 24 * time.Hour
@@ -210,4 +216,32 @@ func TestRoundsEndByTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMachineOfAnotherAPI: the lease of a Node is kept until its Machine is gone, also if the MachineHealthCheck is about
+// Machines of another API by then, and if another process leads (spec M10.3, M5.2).
+func TestMachineOfAnotherAPI(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.fates[m.machine(machine).GetUID()].lingers = time.Hour
+		m.addMHC("east", "a", asItIs)
+		m.fail(machine)
+		m.sleep(inTime)
+		require.True(t, m.deleting(machine))
+		m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) {
+			other := map[string]string{v1beta1.MachineAPIOpenShift: v1beta1.MachineAPICluster, v1beta1.MachineAPICluster: v1beta1.MachineAPIOpenShift}
+			mhc.Annotations[v1beta1.AnnotationMachineAPI] = other[m.gvr().Group]
+		})
+		for range 2 {
+			m.sleep(10 * time.Minute)
+			lease := m.lease("worker-0")
+			require.NotNil(t, lease, "M10.3: it is kept")
+			require.True(t, rules.LeaseValid(lease, time.Now()), "M10.3: it is renewed")
+			m.replaceLeader()
+		}
+		m.changeMachine("provider", machine, func(machine *unstructured.Unstructured) { machine.SetFinalizers(nil) })
+		m.sleep(inTime)
+		require.Nil(t, m.lease("worker-0"), "M10.3: then it is released")
+	})
 }

@@ -51,7 +51,7 @@ func TestFirstOfTheAwaitedGoesOn(t *testing.T) {
 		m.addNHC("blue")
 		m.fates[m.machine(first).GetUID()].lingers = time.Hour
 		m.sleep(inTime) // Its Node was there before, as far as timestamps tell.
-		m.server.Delete("user", machines, machineKey(first))
+		m.server.Delete("user", m.gvr(), machineKey(first))
 		m.deleteNode("master-2")
 		m.setReady("master-0", corev1.ConditionUnknown)
 		m.setReady("master-1", corev1.ConditionUnknown)

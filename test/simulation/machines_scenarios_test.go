@@ -26,8 +26,24 @@ const inTime = 2 * time.Second
 // test does, and checks the rules meanwhile.
 func withMachines(t *testing.T, test func(t *testing.T, m *machineAPI)) {
 	t.Helper()
+	withMachinesOf(t, machineAPIs, test)
+}
+
+// withMachinesOf does so with the Machines of each of these APIs.
+func withMachinesOf(t *testing.T, apis []*apiOfMachines, test func(t *testing.T, m *machineAPI)) {
+	t.Helper()
+	for _, api := range apis {
+		t.Run(api.name, func(t *testing.T) {
+			t.Parallel()
+			withMachinesOfOne(t, api, test)
+		})
+	}
+}
+
+func withMachinesOfOne(t *testing.T, api *apiOfMachines, test func(t *testing.T, m *machineAPI)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := emptyCluster(loggingContext(t), t, 1, true)
+		c := emptyCluster(loggingContext(t), t, 1, api)
 		defer c.shutDown()
 		defer c.reportBroken()
 		c.machines.reliable, c.machines.idle = true, true
@@ -50,6 +66,9 @@ func (m *machineAPI) addMHC(name, pool string, change func(*v1beta1.MachineHealt
 		mhc.Spec.Selector.MatchLabels = map[string]string{"pool": pool}
 	}
 	change(mhc)
+	for key, value := range m.api.annotations {
+		metav1.SetMetaDataAnnotation(&mhc.ObjectMeta, key, value)
+	}
 	_, err := m.server.Create("user", mhcs, from(mhc))
 	require.NoError(m.t, err)
 }
@@ -93,10 +112,10 @@ func (m *machineAPI) decision(check, machine string) v1alpha1.DecisionReason {
 func TestAmbiguityEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(m *machineAPI, other string){
-		"the other is being deleted": func(m *machineAPI, other string) { m.server.Delete("user", machines, machineKey(other)) },
+		"the other is being deleted": func(m *machineAPI, other string) { m.server.Delete("user", m.gvr(), machineKey(other)) },
 		"the other is gone": func(m *machineAPI, other string) {
 			m.changeMachine("user", other, func(machine *unstructured.Unstructured) { machine.SetFinalizers(nil) })
-			m.server.Delete("user", machines, machineKey(other))
+			m.server.Delete("user", m.gvr(), machineKey(other))
 		},
 		"the other names another Node": func(m *machineAPI, other string) {
 			m.setStatus(other, func(status map[string]any) { status["nodeRef"] = map[string]any{"kind": "Node", "name": "worker-1"} })
@@ -392,7 +411,7 @@ func TestFailedUnseen(t *testing.T) {
 		m.addMHC("east", "a", asItIs)
 		m.setReady("worker-0", corev1.ConditionUnknown)
 		m.sleep(20 * time.Second)
-		c.beginLag(machines, 20*time.Second)
+		c.beginLag(m.gvr(), 20*time.Second)
 		m.fail(machine)
 		m.sleep(12 * time.Second)
 		require.False(t, m.deleting(machine))

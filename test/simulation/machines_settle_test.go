@@ -55,10 +55,10 @@ func (m *machineAPI) calm() {
 // replaces, or that share a Node.
 func (m *machineAPI) cure() {
 	m.idle = false
-	for _, machine := range m.server.List(machines) {
+	for _, machine := range m.server.List(m.gvr()) {
 		node := nodeOf(machine)
 		if len(machine.GetOwnerReferences()) == 0 || (node != "" && len(m.naming(node)) > 1) || phaseOf(machine) == "Failed" || (node != "" && m.node(node) == nil) {
-			m.server.Delete("user", machines, machineKey(machine.GetName()))
+			m.server.Delete("user", m.gvr(), machineKey(machine.GetName()))
 			m.sleep(time.Second)
 		}
 	}

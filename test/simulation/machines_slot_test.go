@@ -41,7 +41,7 @@ func TestSlotTakenUnseen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withMachines(t, func(t *testing.T, m *machineAPI) {
+			withMachinesOf(t, replacingControlPlane, func(t *testing.T, m *machineAPI) {
 				set := m.newSet("masters", "master")
 				failed, other := m.addMachine(set, "a", "master-0"), m.addMachine(set, "b", "master-1")
 				for _, node := range []string{"master-2", "master-3", "master-4"} { // Enough for a quorum without two.
@@ -91,7 +91,7 @@ func TestDeletedMachineLeavesSlot(t *testing.T) {
 	for name, replaced := range map[string]bool{"nothing replaces it": false, "its replacement has no Node yet": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withMachines(t, func(t *testing.T, m *machineAPI) {
+			withMachinesOf(t, replacingControlPlane, func(t *testing.T, m *machineAPI) {
 				set := m.newSet("masters", "master") // It replaces nothing by itself.
 				deleted, waiting := m.addMachine(set, "a", "master-0"), m.addMachine(set, "a", "master-1")
 				for _, node := range []string{"master-2", "master-3", "master-4"} {
@@ -130,7 +130,7 @@ func TestDeletedMachineLeavesSlot(t *testing.T) {
 // not show that yet: the member of etcd may be working (spec M13.2, 12.5).
 func TestMachineReadyUnseen(t *testing.T) {
 	t.Parallel()
-	withMachines(t, func(t *testing.T, m *machineAPI) {
+	withMachinesOf(t, replacingControlPlane, func(t *testing.T, m *machineAPI) {
 		machine := m.addMachine(m.newSet("masters", "master"), "a", "master-0")
 		m.fail(machine)
 		m.addMHC("east", "a", asItIs)

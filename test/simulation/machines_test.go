@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,9 +22,8 @@ import (
 
 // The resources of a cluster with Machines.
 var (
-	machines = rules.Machines
-	mhcs     = rules.MachineHealthChecks
-	gates    = rules.FeatureGates
+	mhcs  = rules.MachineHealthChecks
+	gates = rules.FeatureGates
 )
 
 // machineNamespace has the Machines, the MachineHealthChecks and their templates.
@@ -34,6 +34,7 @@ const machineNamespace = templateNamespace
 // lets time pass.
 type machineAPI struct {
 	*cluster
+	api  *apiOfMachines
 	sets []*machineSet
 	// made is the number of Machines so far, and fates what becomes of each.
 	made  int
@@ -65,13 +66,15 @@ type fate struct {
 }
 
 // newMachineAPI returns the Machines of a cluster, of which a third have some.
-func newMachineAPI(c *cluster) *machineAPI {
-	return &machineAPI{cluster: c, fates: map[types.UID]*fate{}, gated: c.chance(50)}
+func newMachineAPI(c *cluster, api *apiOfMachines) *machineAPI {
+	return &machineAPI{cluster: c, api: api, fates: map[types.UID]*fate{}, gated: c.chance(50)}
 }
 
 // serve has the API server serve what there is, and returns how it is judged.
 func (m *machineAPI) serve() *rules.MachineConfig {
-	m.server.Install("admin", memapi.Resource{GroupVersionResource: machines, Kind: "Machine", Namespaced: true})
+	for _, api := range machineAPIs { // There may be both, as on OpenShift, but only some of one.
+		m.server.Install("admin", memapi.Resource{GroupVersionResource: api.machines, Kind: "Machine", Namespaced: true})
+	}
 	m.server.Install("admin", memapi.Resource{GroupVersionResource: mhcs, Kind: v1beta1.Kind, Namespaced: true})
 	if m.gated {
 		m.server.Install("admin", memapi.Resource{GroupVersionResource: gates, Kind: "FeatureGate"})
@@ -82,10 +85,13 @@ func (m *machineAPI) serve() *rules.MachineConfig {
 // backOff are the delays of deletions.
 var backOff = machinehealth.BackOff{Base: machinehealth.DefaultBackOffBase, Cap: machinehealth.DefaultBackOffCap}
 
-// hasMachines reports whether the cluster of a seed has Machines.
-func hasMachines(seed uint64) bool { return seed%3 == 0 }
-
 func machineKey(name string) memapi.Key { return memapi.Key{Namespace: machineNamespace, Name: name} }
+
+// createHome creates a Node that no Machine names. By its annotations, Machines of Cluster API belong to this cluster.
+func (m *machineAPI) createHome() {
+	m.createNode(homeNode, corev1.ConditionTrue)
+	m.changeNode(homeNode, func(node *unstructured.Unstructured) { node.SetAnnotations(m.api.nodeAnnotations("none")) })
+}
 
 // populate makes Machines of the Nodes that there are, and MachineHealthChecks.
 func (m *machineAPI) populate() {
@@ -114,10 +120,10 @@ func (m *machineAPI) newSet(name, role string) *machineSet {
 }
 
 func (m *machineAPI) machine(name string) *unstructured.Unstructured {
-	return m.server.Get(machines, machineKey(name))
+	return m.server.Get(m.gvr(), machineKey(name))
 }
 
-func (m *machineAPI) machineNames() []string { return namesOf(m.server.List(machines)) }
+func (m *machineAPI) machineNames() []string { return namesOf(m.server.List(m.gvr())) }
 
 // anyMachine returns the name of a Machine, empty if there is none.
 func (m *machineAPI) anyMachine() string {
@@ -128,24 +134,26 @@ func (m *machineAPI) anyMachine() string {
 }
 
 func (m *machineAPI) changeMachine(user, name string, change func(*unstructured.Unstructured)) {
-	m.server.Modify(user, machines, machineKey(name), change)
+	m.server.Modify(user, m.gvr(), machineKey(name), change)
 }
 
 // createMachine creates a Machine of a set, and decides what becomes of it.
 func (m *machineAPI) createMachine(set *machineSet) string {
 	m.made++
 	name := fmt.Sprintf("machine-%d", m.made)
-	machine := &unstructured.Unstructured{Object: map[string]any{"apiVersion": machines.GroupVersion().String(), "kind": "Machine", "metadata": map[string]any{}}}
+	machine := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": m.gvr().GroupVersion().String(), "kind": "Machine", "metadata": map[string]any{}, "spec": map[string]any{"clusterName": clusterName},
+	}}
 	machine.SetNamespace(machineNamespace)
 	machine.SetName(name)
 	labels := map[string]string{"pool": oneOf(m.cluster, "a", "a", "b"), "role": set.role}
 	if set.role == "master" {
-		labels[v1beta1.LabelRole] = v1beta1.RoleMaster
+		maps.Copy(labels, m.api.controlPlane)
 	}
 	machine.SetLabels(labels)
 	machine.SetFinalizers([]string{"machine.example.com/instance"})
-	machine.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineSet", Name: set.name, UID: set.uid, Controller: new(true)}})
-	created, err := m.server.Create("machine-set", machines, machine)
+	machine.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: m.gvr().GroupVersion().String(), Kind: "MachineSet", Name: set.name, UID: set.uid, Controller: new(true)}})
+	created, err := m.server.Create("machine-set", m.gvr(), machine)
 	if err != nil {
 		panic(err)
 	}
@@ -181,7 +189,7 @@ func (m *machineAPI) setStatus(name string, change func(status map[string]any)) 
 			status = map[string]any{}
 		}
 		change(status)
-		status["lastUpdated"] = time.Now().UTC().Format(time.RFC3339)
+		m.api.written(status, time.Now().UTC().Format(time.RFC3339))
 		_ = unstructured.SetNestedMap(machine.Object, status, "status")
 	})
 }
@@ -190,7 +198,9 @@ func (m *machineAPI) setStatus(name string, change func(status map[string]any)) 
 func (m *machineAPI) join(name, node string) {
 	m.createNode(node, corev1.ConditionTrue)
 	m.changeNode(node, func(object *unstructured.Unstructured) {
-		setEntry(object, "annotations", "machine.openshift.io/machine", machineNamespace+"/"+name)
+		for key, value := range m.api.nodeAnnotations(name) {
+			setEntry(object, "annotations", key, value)
+		}
 	})
 	m.setStatus(name, func(status map[string]any) {
 		status["phase"], status["nodeRef"] = "Running", map[string]any{"kind": "Node", "name": node}
@@ -209,17 +219,17 @@ func nodeOf(machine *unstructured.Unstructured) string {
 
 // reconcile has the owners, the provider and the consumer act.
 func (m *machineAPI) reconcile() {
-	for _, machine := range m.server.List(machines) {
+	for _, machine := range m.server.List(m.gvr()) {
 		m.provide(machine)
 	}
-	for _, machine := range m.server.List(machines) {
+	for _, machine := range m.server.List(m.gvr()) {
 		if machine.GetDeletionTimestamp() == nil {
 			m.consume(machine)
 		}
 	}
 	for _, set := range m.sets {
 		living := 0
-		for _, machine := range m.server.List(machines) {
+		for _, machine := range m.server.List(m.gvr()) {
 			if owner := metav1.GetControllerOf(machine); owner != nil && owner.UID == set.uid && (set.afterwards || machine.GetDeletionTimestamp() == nil) {
 				living++
 			}
@@ -259,7 +269,7 @@ func (m *machineAPI) provide(machine *unstructured.Unstructured) {
 
 // naming returns the Machines that name a Node.
 func (m *machineAPI) naming(node string) []*unstructured.Unstructured {
-	return slices.DeleteFunc(m.server.List(machines), func(machine *unstructured.Unstructured) bool { return nodeOf(machine) != node })
+	return slices.DeleteFunc(m.server.List(m.gvr()), func(machine *unstructured.Unstructured) bool { return nodeOf(machine) != node })
 }
 
 // consume has the consumer of requests by annotation make the next step with one Machine: it powers

@@ -91,7 +91,7 @@ func TestOwnRemediationsUnread(t *testing.T) {
 // NodeHealthChecks: one of them may have a control plane node under remediation (spec M13.1).
 func TestNodeHealthChecksUnread(t *testing.T) {
 	t.Parallel()
-	withMachines(t, func(t *testing.T, m *machineAPI) {
+	withMachinesOf(t, replacingControlPlane, func(t *testing.T, m *machineAPI) {
 		c := m.cluster
 		set := m.newSet("masters", "master")
 		failed := m.addMachine(set, "a", "master-0")
@@ -120,13 +120,13 @@ func TestMachinesUnread(t *testing.T) {
 	t.Parallel()
 	for name, hide := range map[string]func(c *cluster){
 		"by a new process": func(c *cluster) {
-			c.replaceUnread(machines, 5*time.Minute)
-			c.slowDown(machines, 5*time.Minute)
+			c.replaceUnread(c.machines.gvr(), 5*time.Minute)
+			c.slowDown(c.machines.gvr(), 5*time.Minute)
 		},
 		"for the watch cannot be opened again": func(c *cluster) {
-			c.slowDown(machines, 5*time.Minute)
+			c.slowDown(c.machines.gvr(), 5*time.Minute)
 			c.excused("watches end", 5*time.Minute)
-			c.leader().client.EndWatches(machines, false)
+			c.leader().client.EndWatches(c.machines.gvr(), false)
 			c.sleep(time.Minute)
 		},
 	} {
@@ -193,7 +193,10 @@ func TestMachineHealthChecksUnread(t *testing.T) {
 // that it names, before the first sync of its MachineHealthCheck (spec B3.2).
 func TestNewLeaderCountsMachines(t *testing.T) {
 	t.Parallel()
-	for name, last := range map[string]schema.GroupVersionResource{"MachineHealthChecks come last": mhcs, "Machines come last": machines} {
+	for name, last := range map[string]func(m *machineAPI) schema.GroupVersionResource{
+		"MachineHealthChecks come last": func(*machineAPI) schema.GroupVersionResource { return mhcs },
+		"Machines come last":            (*machineAPI).gvr,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			withBudget(t, 1, func(t *testing.T, m *machineAPI) {
@@ -211,7 +214,7 @@ func TestNewLeaderCountsMachines(t *testing.T) {
 				m.fail(second)
 				m.sleep(inTime)
 				require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", second))
-				c.replaceUnread(last, 20*time.Second)
+				c.replaceUnread(last(m), 20*time.Second)
 				m.sleep(time.Minute)
 				require.Len(t, c.crs(), 1)
 				require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", second))

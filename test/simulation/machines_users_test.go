@@ -51,7 +51,7 @@ func (m *machineAPI) event() {
 
 // anyAsked returns the name of a Machine that the consumer works on, empty if there is none.
 func (m *machineAPI) anyAsked() string {
-	for _, machine := range m.server.List(machines) {
+	for _, machine := range m.server.List(m.gvr()) {
 		if _, asked := machine.GetAnnotations()[v1beta1.AnnotationExternalRemediation]; asked {
 			return machine.GetName()
 		}
@@ -111,7 +111,7 @@ func (m *machineAPI) machineEvent(name string) {
 		m.setStatus(name, func(status map[string]any) { status["phase"] = "Failed" })
 	case n < 16:
 		m.log("somebody deletes Machine %s", name)
-		m.server.Delete("user", machines, machineKey(name))
+		m.server.Delete("user", m.gvr(), machineKey(name))
 	case n < 17:
 		if other := m.anyMachine(); nodeOf(m.machine(other)) != "" {
 			node := nodeOf(m.machine(other))
@@ -135,14 +135,14 @@ func (m *machineAPI) setEvent(set *machineSet) {
 		m.log("the owner %s is gone", set.name)
 		set.gone = true
 		orphaned := m.chance(50)
-		for _, machine := range m.server.List(machines) {
+		for _, machine := range m.server.List(m.gvr()) {
 			if owner := metav1.GetControllerOf(machine); owner == nil || owner.UID != set.uid {
 				continue
 			}
 			if orphaned {
 				m.changeMachine("garbage-collector", machine.GetName(), func(machine *unstructured.Unstructured) { machine.SetOwnerReferences(nil) })
 			} else {
-				m.server.Delete("garbage-collector", machines, machineKey(machine.GetName()))
+				m.server.Delete("garbage-collector", m.gvr(), machineKey(machine.GetName()))
 			}
 		}
 	case n < 7 && set.gone:

@@ -23,7 +23,7 @@ import (
 func withNHC(t *testing.T, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := emptyCluster(loggingContext(t), t, 2, false)
+		c := emptyCluster(loggingContext(t), t, 2, nil)
 		defer c.shutDown()
 		defer c.reportBroken()
 		c.addNHC("blue")

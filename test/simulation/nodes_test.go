@@ -186,7 +186,7 @@ func (c *cluster) collectCR(gvr schema.GroupVersionResource, cr *unstructured.Un
 func (c *cluster) ownerOf(namespace, kind, name string) *unstructured.Unstructured {
 	switch kind {
 	case "Machine":
-		return c.server.Get(machines, memapi.Key{Namespace: namespace, Name: name})
+		return c.server.Get(c.machines.gvr(), memapi.Key{Namespace: namespace, Name: name})
 	case v1beta1.Kind:
 		return c.server.Get(mhcs, memapi.Key{Namespace: namespace, Name: name})
 	default:

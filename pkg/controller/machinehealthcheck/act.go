@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -23,6 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/batch"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
@@ -198,11 +198,12 @@ func (c *Controller) liveNode(ctx context.Context, machine *machinehealth.Machin
 // releaseHeld releases the leases of Nodes that no target names, and deletes those of owners that
 // begin anew. A failure is repeated by the next sync: nothing waits for it.
 func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
-	leases := slices.Clone(s.heldLeases)
+	due, err := c.endLeases(ctx, s.heldLeases)
+	s.recheck = health.Earliest(s.recheck, due)
 	if !s.policy.DryRun {
-		leases = append(leases, s.finishedRounds...)
+		err = errors.Join(err, c.deleteLeases(ctx, s.finishedRounds))
 	}
-	if err := c.deleteLeases(ctx, leases); err != nil {
+	if err != nil {
 		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
 		s.recheck = c.Clock.Now().Add(releaseRetry)
 	}

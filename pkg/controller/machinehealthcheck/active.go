@@ -59,6 +59,9 @@ func (c *Controller) checkActive(ctx context.Context) {
 		klog.FromContext(ctx).Info("Looking after MachineHealthChecks", "active", active, "cause", cause)
 	}
 	c.active.cause = cause
+	if synced && !c.HasSynced() {
+		c.wantMachines() // Leases may be for Machines that no MachineHealthCheck is about any more.
+	}
 	c.metrics.setActive(active)
 	changed := c.active.active.Swap(active) != active
 	if c.active.synced.Swap(synced) != synced || changed {

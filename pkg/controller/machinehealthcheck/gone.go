@@ -35,7 +35,7 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 	c.Budgets.Forget(claimantOf(key)) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
 		failed := c.deleteLeftCRs(ctx, key)
-		recheck, err = c.endLeases(ctx, key)
+		recheck, err = c.endLeases(ctx, c.leasesHeldBy(key))
 		if err := errors.Join(failed, err); err != nil {
 			return time.Time{}, fmt.Errorf("ending the remediations of a MachineHealthCheck that is gone: %w", err)
 		}
@@ -126,24 +126,30 @@ func (c *Controller) protects(lease *coordinationv1.Lease) bool {
 	})
 }
 
-// endLeases releases the leases of Nodes that a MachineHealthCheck held, and keeps those whose Machines
-// have something under way: no other may act on their Nodes meanwhile (spec M10.3, M15.2). It
-// returns when to look again.
-func (c *Controller) endLeases(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
-	held, err := c.leases.ByIndex(leasesByCheckHolder, key.String())
-	if err != nil {
-		return time.Time{}, fmt.Errorf("listing leases: %w", err)
+// leasesHeldBy returns the leases of Nodes that a MachineHealthCheck holds.
+func (c *Controller) leasesHeldBy(key cache.ObjectName) (leases []*coordinationv1.Lease) {
+	held, _ := c.leases.ByIndex(leasesByCheckHolder, key.String()) // The index exists: leaseIndexers has it.
+	for _, obj := range held {
+		if lease := obj.(*coordinationv1.Lease); !machinehealth.IsBackOffLease(lease.Name) {
+			leases = append(leases, lease)
+		}
 	}
+	return leases
+}
+
+// endLeases releases leases of Nodes that no target of their MachineHealthCheck names, and keeps those whose Machines
+// have something under way: no other may act on their Nodes meanwhile (spec M10.3, M15.2). As long as Machines have not
+// been read, leases stay as they are. It returns when to look again.
+func (c *Controller) endLeases(ctx context.Context, held []*coordinationv1.Lease) (recheck time.Time, err error) {
 	var needless []*coordinationv1.Lease
 	var errs []error
-	for _, obj := range held {
-		lease := obj.(*coordinationv1.Lease)
+	known := c.machinesKnown()
+	for _, lease := range held {
 		switch {
-		case machinehealth.IsBackOffLease(lease.Name):
 		case c.protects(lease):
 			due, err := c.keepLease(ctx, lease)
 			recheck, errs = health.Earliest(recheck, due), append(errs, err)
-		default:
+		case known:
 			needless = append(needless, lease)
 		}
 	}

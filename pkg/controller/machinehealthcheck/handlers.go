@@ -236,6 +236,9 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		}
 	}
 	c.enqueueOwnersOfCRs(machine)
+	if machine.API() == v1beta1.MachineAPICluster && slices.ContainsFunc(concerned, isUnderway) {
+		c.wantMachines() // It may have been the last reason to watch them.
+	}
 	if old == nil || old.Node != machine.Node || !maps.Equal(old.Labels, machine.Labels) ||
 		old.Has(v1beta1.AnnotationExternalRemediation) != machine.Has(v1beta1.AnnotationExternalRemediation) {
 		c.claimsChanged()
@@ -287,13 +290,17 @@ func (c *Controller) enqueueOwnersOfCRs(machine *machinehealth.Machine) {
 // held it, who holds it, and who waits for it.
 func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(lease))
+	before, heldBefore := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(old))
+	if held || heldBefore {
+		c.wantMachines()
+	}
 	if held && c.writes.IsLast(holder, execute.LeaseResource, lease.ResourceVersion) {
 		return // The echo of our own write.
 	}
 	if held {
 		c.enqueueOwners([]string{holder})
 	}
-	if before, heldBefore := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(old)); heldBefore && before != holder {
+	if heldBefore && before != holder {
 		c.enqueueOwners([]string{before})
 	}
 	if node, ok := object.NodeOfLease(lease); ok {

@@ -57,25 +57,82 @@ func (c *Controller) watchKinds() {
 func (c *Controller) readabilityChanged() {
 	c.Budgets.NodesChanged()
 	c.SyncAll()
+	c.enqueueLeft()              // Whether what they hold is needed may be known now.
 	c.nodeHealthChecks.SyncAll() // They may wait for a budget that counts Machines, or for the Machines themselves.
 }
 
 // machineOwner wants the kinds of Machines: the controller itself.
 const machineOwner = Name
 
-// wantMachines has the Machines of OpenShift watched, and those of Cluster API where a
-// MachineHealthCheck is about them.
+// wantMachines has the Machines of OpenShift watched, and those of Cluster API where a MachineHealthCheck is about
+// them, or remediations go on: then NodeHealthChecks must still leave their Nodes alone (spec M15.2). Handlers of
+// several kinds call it. All go by what the caches have, so the last one goes by the latest.
 func (c *Controller) wantMachines() {
+	c.wantsMu.Lock()
+	defer c.wantsMu.Unlock()
 	wanted := map[schema.GroupVersionKind][]types.NamespacedName{
 		remediation.OpenShiftMachineKind: nil, remediation.ClusterVersionKind: nil, featureGateKind: nil,
 	}
 	checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.
 	if slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
 		return check.Annotations[v1beta1.AnnotationMachineAPI] == v1beta1.MachineAPICluster
-	}) {
+	}) || c.clusterAPIUnderway() {
 		wanted[remediation.ClusterAPIMachineKind], wanted[clusterKind], wanted[clusterAPIHealthCheckKind] = nil, nil, nil
 	}
 	c.machines.Want(machineOwner, wanted)
+}
+
+// clusterAPIUnderway reports whether a Machine of Cluster API is being remediated, or may be: a lease is held that may
+// be for its Node. A new process knows leases before it has read Machines.
+func (c *Controller) clusterAPIUnderway() bool {
+	if indexer, read := c.machines.LastCache(remediation.ClusterAPIMachineKind); read {
+		if slices.ContainsFunc(indexer.List(), func(obj any) bool { return isUnderway(obj.(*machinehealth.Machine)) }) {
+			return true
+		}
+	}
+	if !c.machineHealthChecks.Informer().HasSynced() {
+		return false
+	}
+	for _, holder := range c.leases.ListIndexFuncValues(leasesByCheckHolder) {
+		leases, _ := c.leases.ByIndex(leasesByCheckHolder, holder) // The index exists: leaseIndexers has it.
+		_, exists, _ := c.checkStore.GetByKey(holder)
+		if slices.ContainsFunc(leases, func(obj any) bool { return c.mayBeOfClusterAPI(obj.(*coordinationv1.Lease), !exists) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayBeOfClusterAPI reports whether a lease may be for the Node of a Machine of Cluster API. Where the Node is gone, only
+// that of a MachineHealthCheck that is gone, too, leaves it open: others know their Machines.
+func (c *Controller) mayBeOfClusterAPI(lease *coordinationv1.Lease, checkGone bool) bool {
+	name, ok := object.NodeOfLease(lease)
+	if node := c.node(name); node != nil {
+		return node.Annotations[remediation.AnnotationClusterAPIName] != ""
+	}
+	return ok && checkGone
+}
+
+// isUnderway reports whether the Machine shows by itself that it is being remediated.
+func isUnderway(machine *machinehealth.Machine) bool {
+	return machine.Deleting() || machine.Has(v1beta1.AnnotationExternalRemediation)
+}
+
+// machinesKnown reports whether all Machines that are watched have been read. What is not served has none.
+func (c *Controller) machinesKnown() bool {
+	wanted := c.machines.Wanted(machineOwner)
+	for _, kind := range machineKinds {
+		if _, watched := wanted[kind]; !watched {
+			continue
+		}
+		if _, read := c.machines.LastCache(kind); read {
+			continue
+		}
+		if _, err := c.machines.Cache(kind); !isNoMatch(err) {
+			return false
+		}
+	}
+	return true
 }
 
 // keptContent is where optional kinds, by kind and group, have what a decision reads.

@@ -6,7 +6,6 @@ package machinehealthcheck
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -93,7 +92,8 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	}
 	s.policy.Upgrading = c.clusterUpgrading()
 	c.observeOthers(s, now)
-	return s, c.observeHeldLeases(s)
+	c.observeHeldLeases(s)
+	return s, nil
 }
 
 // caughtUp returns the MachineHealthCheck that the cache has once all caches show what was written
@@ -239,13 +239,9 @@ func (s *snapshot) finishRounds(now time.Time) {
 
 // observeHeldLeases finds the leases that are held for Nodes of no target. Where CRs cannot be read, there may
 // be one for each (spec P5).
-func (c *Controller) observeHeldLeases(s *snapshot) error {
+func (c *Controller) observeHeldLeases(s *snapshot) {
 	if s.incomplete {
-		return nil
-	}
-	held, err := c.leases.ByIndex(leasesByCheckHolder, keyOf(s.check).String())
-	if err != nil {
-		return fmt.Errorf("listing leases: %w", err)
+		return
 	}
 	named := sets.New[string]()
 	for i := range s.targets {
@@ -253,12 +249,11 @@ func (c *Controller) observeHeldLeases(s *snapshot) error {
 			named.Insert(object.LeaseName(node))
 		}
 	}
-	for _, obj := range held {
-		if lease := obj.(*coordinationv1.Lease); !named.Has(lease.Name) && !machinehealth.IsBackOffLease(lease.Name) {
+	for _, lease := range c.leasesHeldBy(keyOf(s.check)) {
+		if !named.Has(lease.Name) {
 			s.heldLeases = append(s.heldLeases, lease)
 		}
 	}
-	return nil
 }
 
 // storeOf returns the cache in which a write of the controller shows.
