@@ -85,6 +85,8 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 		return "An external remediation of the Machine is running until its controller removes annotation " + v1beta1.AnnotationExternalRemediation
 	case v1alpha1.DecidedStepRunning:
 		return "Remediation object " + t.Machine.Name + " is running"
+	case v1beta1.DecidedRemediationOverdue:
+		return explainOverdue(t)
 	case v1beta1.DecidedNotStarted:
 		return "The Machine has no Node yet"
 	case v1alpha1.DecidedSoonUnhealthy:
@@ -131,7 +133,7 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedPaused:
 		return "The MachineHealthCheck has annotation " + v1beta1.AnnotationPaused
 	case v1alpha1.DecidedGateClosed:
-		return p.Summary.Explain()
+		return "More Machines are unhealthy than maxUnhealthy allows: condition " + v1beta1.ConditionRemediationAllowed + " has the numbers"
 	case v1beta1.DecidedMachinePaused:
 		if t.Machine.Unmanaged {
 			return "The Machine API is not authoritative for the Machine"
@@ -170,6 +172,24 @@ func explainSoon(v *Verdict) string {
 	default:
 		return fmt.Sprintf("Condition %s=%s has not lasted for its timeout yet", v.Type, v.Status)
 	}
+}
+
+// explainOverdue says what has not ended, and what to look at.
+func explainOverdue(t *Target) string {
+	minutes := int(maxRemediation / time.Minute)
+	switch {
+	case t.deleting():
+		return fmt.Sprintf("The deletion of the Machine has not ended after %d minutes: look at its finalizers, its hooks and the drain of its Node", minutes)
+	case len(t.Own) > 0 && t.Own[0].Deleting():
+		return fmt.Sprintf("The deletion of remediation object %s has not ended after %d minutes: look at its finalizers and its remediator", t.Machine.Name, minutes)
+	case len(t.Own) == 0:
+		return fmt.Sprintf("The external remediation has not ended after %d minutes: its controller has not removed annotation %s", minutes, v1beta1.AnnotationExternalRemediation)
+	}
+	message := fmt.Sprintf("Remediation object %s has not ended after %d minutes: look at its remediator", t.Machine.Name, minutes)
+	if trigger := t.Verdict.Trigger; trigger == v1beta1.TriggerNodeMissing || BackOffConcerns(trigger) {
+		message += ". A repair in place seldom helps a Machine that is unhealthy by " + trigger
+	}
+	return message
 }
 
 func (p *Policy) explainBackOff(t *Target) string {

@@ -36,6 +36,11 @@ func decisionCases() map[string]struct {
 	heldBy := func(reason v1alpha1.DecisionReason, message string) v1alpha1.Decision {
 		return v1alpha1.Decision{Type: v1alpha1.DecisionHeld, Reason: reason, Message: message}
 	}
+	exhausted := func(message string) v1alpha1.Decision {
+		return v1alpha1.Decision{Type: v1alpha1.DecisionExhausted, Reason: v1beta1.DecidedRemediationOverdue, Message: message}
+	}
+	begun := func(t *Target) { t.Begun = epoch.Add(-29 * time.Minute) }
+	overdue := func(t *Target) { t.Begun = epoch.Add(-30 * time.Minute) }
 	at := func(d v1alpha1.Decision, next time.Time) v1alpha1.Decision {
 		d.NextCheckTime = new(metav1.NewTime(next))
 		return d
@@ -53,6 +58,13 @@ func decisionCases() map[string]struct {
 		"M8.3 deleting":                   {target: target(machine("m", deletingMachine), verdict(Deleting)), want: remediating(v1beta1.DecidedMachineDeleting, deletingMessage)},
 		"M8.3 external":                   {target: target(machine("m", firstKey)), want: remediating(v1beta1.DecidedExternalRemediation, "An external remediation of the Machine is running until its controller removes annotation host.metal3.io/external-remediation")},
 		"M8.3 a CR":                       {policy: byTemplate, target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Created, CR: cr("m")}, want: remediating(v1alpha1.DecidedStepRunning, "Remediation object m is running")},
+		"M12.6 a CR that runs":            {policy: byTemplate, target: target(machine("m"), with(cr("m")), begun), want: at(remediating(v1alpha1.DecidedStepRunning, "Remediation object m is running"), epoch.Add(time.Minute))},
+		"M12.6 for too long":              {policy: byTemplate, target: target(machine("m"), with(cr("m")), overdue), want: exhausted("Remediation object m has not ended after 30 minutes: look at its remediator")},
+		"M12.6 FR-327 its Node is gone":   {policy: byTemplate, target: target(machine("m"), because(v1beta1.TriggerNodeMissing), with(cr("m")), overdue), want: exhausted("Remediation object m has not ended after 30 minutes: look at its remediator. A repair in place seldom helps a Machine that is unhealthy by NodeMissing")},
+		"M12.6 FR-327 the Machine failed": {policy: byTemplate, target: target(machine("m", failedPhase), because(v1beta1.TriggerMachineFailed), with(cr("m")), overdue), want: exhausted("Remediation object m has not ended after 30 minutes: look at its remediator. A repair in place seldom helps a Machine that is unhealthy by MachineFailed")},
+		"M12.6 a finalizer holds the CR":  {policy: byTemplate, target: target(machine("m"), verdict(UnderRemediation), with(cr("m", objecttest.Deleting)), overdue), want: exhausted("The deletion of remediation object m has not ended after 30 minutes: look at its finalizers and its remediator")},
+		"M12.6 a deletion hangs":          {target: target(machine("m", deletingMachine), verdict(Deleting), overdue), want: exhausted("The deletion of the Machine has not ended after 30 minutes: look at its finalizers, its hooks and the drain of its Node")},
+		"M12.6 an annotation stays":       {policy: annotates, target: target(machine("m", firstKey), overdue), want: exhausted("The external remediation has not ended after 30 minutes: its controller has not removed annotation host.metal3.io/external-remediation")},
 		"M8.3 not started":                {target: target(machine("m", noNode), func(t *Target) { t.Verdict = Verdict{State: NotStarted, Deadline: epoch.Add(time.Minute + 1)} }), want: at(waiting(v1beta1.DecidedNotStarted, "The Machine has no Node yet"), epoch.Add(61*time.Second))},
 		"M8.3 not started, for ever":      {target: target(machine("m", noNode), verdict(NotStarted)), want: waiting(v1beta1.DecidedNotStarted, "The Machine has no Node yet")},
 		"M8.3 soon":                       {target: target(machine("m"), soon), want: at(waiting(v1alpha1.DecidedSoonUnhealthy, "Condition Ready=Unknown has not lasted for its timeout yet"), epoch.Add(5*time.Minute))},
@@ -85,7 +97,7 @@ func decisionCases() map[string]struct {
 		"M9.1 upgrade":               {policy: func(p *Policy) { p.Upgrading = true }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedClusterUpgrading, "The cluster is being upgraded")},
 		"M9.1 its Node is updated":   {target: target(machine("m"), updating), want: at(heldBy(v1alpha1.DecidedClusterUpgrading, "The machine configuration of Node m-node is being updated"), epoch.Add(35*time.Minute))},
 		"M9.1 paused":                {policy: func(p *Policy) { p.Criteria.Paused = true }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedPaused, "The MachineHealthCheck has annotation cluster.x-k8s.io/paused")},
-		"M7.3 blocked":               {policy: blocked, target: target(machine("m")), want: heldBy(v1alpha1.DecidedGateClosed, "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: 1, unhealthy: 1, maxUnhealthy: 100%)")},
+		"M7.3 blocked":               {policy: blocked, target: target(machine("m")), want: heldBy(v1alpha1.DecidedGateClosed, "More Machines are unhealthy than maxUnhealthy allows: condition RemediationAllowed has the numbers")},
 		"M9.2 the Machine is paused": {target: target(machine("m"), obstacle(ObstaclesOf(machine("m", annotated(v1beta1.AnnotationPaused))))), want: heldBy(v1beta1.DecidedMachinePaused, "The Machine has annotation cluster.x-k8s.io/paused")},
 		"M9.2 another API":           {target: target(machine("m", func(m *Machine) { m.Unmanaged = true }), obstacle(ObstaclesOf(machine("m", func(m *Machine) { m.Unmanaged = true })))), want: heldBy(v1beta1.DecidedMachinePaused, "The Machine API is not authoritative for the Machine")},
 		"M9.2 the Cluster is paused": {target: target(machine("m", ofClusterAPI), obstacle(Obstacles{ClusterPaused: true})), want: heldBy(v1beta1.DecidedClusterPaused, "Cluster here is paused")},

@@ -6,8 +6,10 @@ package machinehealth
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -26,6 +28,8 @@ const (
 	reasonRemediationCreated       = "RemediationCreated"
 	reasonRemediationRemoved       = "RemediationRemoved"
 	reasonRemediationSkipped       = "RemediationSkipped"
+	reasonRemediationOverdue       = "RemediationOverdue"
+	reasonOldRemediationCR         = "OldRemediationCR"
 )
 
 // prefix begins the notes of events that OpenShift's controller does not have (spec 19.1).
@@ -47,6 +51,7 @@ func (p *Policy) Events(results []Result, before, after Entries) []Event {
 		r.detected(result)
 		r.failed(result)
 		r.refused(result)
+		r.overdue(result)
 	}
 	r.restricted(results)
 	return r.events
@@ -176,6 +181,46 @@ func (r *reporter) refused(result Result) {
 		r.skipped[plan.Reason] = true
 		r.add(nil, corev1.EventTypeWarning, reasonRemediationSkipped, string(plan.Reason), prefix+entry.Decision.Message)
 	}
+}
+
+// overdue reports that a remediation has not ended for a while, when that begins to hold.
+func (r *reporter) overdue(result Result) {
+	machine := result.Plan.Target.Machine
+	entry, old := r.after[machine.Name], r.before[machine.Name]
+	if entry == nil || entry.Decision.Reason != v1beta1.DecidedRemediationOverdue || (old != nil && old.Decision.SameReason(&entry.Decision)) {
+		return
+	}
+	note := prefix + entry.Decision.Message
+	if result.Plan.Target.Gone {
+		r.add(nil, corev1.EventTypeWarning, reasonRemediationOverdue, "Wait-"+machine.Name, note)
+		return
+	}
+	r.both(machine, corev1.EventTypeWarning, reasonRemediationOverdue, "Wait", note)
+}
+
+// Old returns the own CRs that are older than 48 hours, and an event for each that was not among the known ones
+// (spec 17.6).
+func (p *Policy) Old(results []Result, known map[types.UID]bool, now time.Time) (events []Event, old map[types.UID]bool) {
+	r := reporter{Policy: p}
+	old = map[types.UID]bool{}
+	for _, result := range results {
+		t := result.Plan.Target
+		for _, cr := range t.Own {
+			if now.Before(cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge)) {
+				continue
+			}
+			old[cr.UID] = true
+			note := fmt.Sprintf(prefix+"Remediation CR of kind %s with name %s for machine %s is older than 48h", cr.Kind, cr.Name, t.Machine.Name)
+			switch {
+			case known[cr.UID]:
+			case t.Gone:
+				r.add(nil, corev1.EventTypeWarning, reasonOldRemediationCR, "Report-"+cr.Name, note)
+			default:
+				r.both(t.Machine, corev1.EventTypeWarning, reasonOldRemediationCR, "Report", note)
+			}
+		}
+	}
+	return r.events, old
 }
 
 // failing reports whether a reason is that of a failed write, which has events of its own.

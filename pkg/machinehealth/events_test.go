@@ -7,8 +7,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -67,14 +69,18 @@ func TestEvents(t *testing.T) {
 			detected, "check|Warning|RemediationRestricted|Remediation restricted due to exceeded number of unhealthy machines (total: 1, unhealthy: 1, maxUnhealthy: 100%)",
 		}},
 		"M17.1 blocked, and none is unhealthy yet": {policy: blocked, target: target(machine("m"), soon), want: []string{detected}},
-		"M17.1 a pause is silent":                  {policy: func(p *Policy) { p.Criteria.Paused = true }, target: target(machine("m")), want: []string{detected}},
-		"M17.1 that of the Machine is, too":        {target: target(machine("m"), func(t *Target) { t.Obstacles.MachinePaused = true }), want: []string{detected}},
-		"M17.1 and that of the Cluster":            {target: target(machine("m", ofClusterAPI), func(t *Target) { t.Obstacles.ClusterPaused = true }), want: []string{detected}},
-		"M17.1 any other refusal":                  {policy: func(p *Policy) { p.Upgrading = true }, target: target(machine("m")), want: skipped("The cluster is being upgraded")},
-		"M3.4 the rule that is broken":             {policy: func(p *Policy) { p.Criteria.Problem = "unknown machine API: x" }, target: target(machine("m")), want: skipped("unknown machine API: x")},
-		"M14.2 back-off":                           {target: target(machine("m", failedPhase), because(v1beta1.TriggerMachineFailed), func(t *Target) { t.Rounds = roundsLease(1, epoch) }), want: skipped("Machines of set have failed before they joined (rounds so far: 1). The controller deletes this one 5m0s after its creation at the earliest")},
-		"M17.1 one that is not selected any more":  {policy: byTemplate, target: target(machine("m"), unselected, with(cr("m")))},
-		"M17.1 deleted by others":                  {target: target(machine("m", deletingMachine), verdict(Deleting))},
+		"M12.6 a remediation is overdue": {policy: byTemplate, target: target(machine("m"), with(cr("m")), func(t *Target) { t.Begun = epoch.Add(-time.Hour) }), want: []string{
+			detected, "m|Warning|RemediationOverdue|[remediation] Remediation object m has not ended after 30 minutes: look at its remediator",
+			"check|Warning|RemediationOverdue|[remediation] Remediation object m has not ended after 30 minutes: look at its remediator",
+		}},
+		"M17.1 a pause is silent":                 {policy: func(p *Policy) { p.Criteria.Paused = true }, target: target(machine("m")), want: []string{detected}},
+		"M17.1 that of the Machine is, too":       {target: target(machine("m"), func(t *Target) { t.Obstacles.MachinePaused = true }), want: []string{detected}},
+		"M17.1 and that of the Cluster":           {target: target(machine("m", ofClusterAPI), func(t *Target) { t.Obstacles.ClusterPaused = true }), want: []string{detected}},
+		"M17.1 any other refusal":                 {policy: func(p *Policy) { p.Upgrading = true }, target: target(machine("m")), want: skipped("The cluster is being upgraded")},
+		"M3.4 the rule that is broken":            {policy: func(p *Policy) { p.Criteria.Problem = "unknown machine API: x" }, target: target(machine("m")), want: skipped("unknown machine API: x")},
+		"M14.2 back-off":                          {target: target(machine("m", failedPhase), because(v1beta1.TriggerMachineFailed), func(t *Target) { t.Rounds = roundsLease(1, epoch) }), want: skipped("Machines of set have failed before they joined (rounds so far: 1). The controller deletes this one 5m0s after its creation at the earliest")},
+		"M17.1 one that is not selected any more": {policy: byTemplate, target: target(machine("m"), unselected, with(cr("m")))},
+		"M17.1 deleted by others":                 {target: target(machine("m", deletingMachine), verdict(Deleting))},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -144,5 +150,36 @@ func TestEventsFit(t *testing.T) {
 	for _, e := range append(p.Requests(results), p.Events(results, nil, p.NewEntries(results, nil, epoch))...) {
 		require.LessOrEqual(t, len(e.Note), 1024)
 		require.LessOrEqual(t, len(e.Action), 128)
+	}
+}
+
+// TestOldCRs: an own CR is reported once when it is older than 48 hours, on the Machine and the MachineHealthCheck (spec
+// 17.6, M12.5).
+func TestOldCRs(t *testing.T) {
+	t.Parallel()
+	p := policy()
+	byTemplate(p)
+	own := cr("m")
+	old := own.CreationTimestamp.Add(48 * time.Hour)
+	note := "Warning|OldRemediationCR|[remediation] Remediation CR of kind RebootRemediation with name m for machine m is older than 48h"
+	for name, tc := range map[string]struct {
+		target Target
+		known  map[types.UID]bool
+		now    time.Time
+		want   []string
+	}{
+		"17.6 it is younger":          {target: target(machine("m"), with(own)), now: old.Add(-1)},
+		"17.6 it is old":              {target: target(machine("m"), with(own)), now: old, want: []string{"m|" + note, "check|" + note}},
+		"17.6 its Machine is gone":    {target: target(machine("m"), gone, with(own)), now: old, want: []string{"check|" + note}},
+		"17.6 it was reported":        {target: target(machine("m"), with(own)), known: map[types.UID]bool{own.UID: true}, now: old},
+		"17.6 there is none any more": {target: target(machine("m")), known: map[types.UID]bool{own.UID: true}, now: old},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			results := []Result{result(p, tc.target, remediation.Outcome{}, tc.now)}
+			events, now := p.Old(results, tc.known, tc.now)
+			require.Equal(t, tc.want, eventTexts(events))
+			require.Equal(t, len(tc.target.Own) > 0 && !tc.now.Before(old), now[own.UID])
+		})
 	}
 }

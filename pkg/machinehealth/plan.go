@@ -104,6 +104,11 @@ type planner struct {
 func (p *Policy) plan(target *Target, withheld *remediation.Withholding, now time.Time) Plan {
 	plan := planner{Plan: Plan{Target: target, Withheld: withheld}, Policy: p, now: now}
 	plan.decide()
+	for _, cr := range target.Own {
+		if old := cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge); now.Before(old) {
+			plan.recheckAt(old)
+		}
+	}
 	plan.endStrategy()
 	plan.postpone()
 	plan.keepLease()
@@ -116,7 +121,7 @@ func (p *planner) decide() {
 	case t.Gone, p.Terminating && len(t.Own) > 0:
 		p.cleanUp()
 	case t.deleting():
-		p.setReason(v1beta1.DecidedMachineDeleting, time.Time{})
+		p.goOn(v1beta1.DecidedMachineDeleting)
 	case t.Verdict.State == Unhealthy:
 		p.remediate()
 	case t.Verdict.State == SoonUnhealthy:
@@ -127,7 +132,7 @@ func (p *planner) decide() {
 		p.cleanUp() // It has recovered.
 	case t.externallyRemediated():
 		// The key is never removed here: half-way through, that would leave a host switched off.
-		p.setReason(v1beta1.DecidedExternalRemediation, time.Time{})
+		p.goOn(v1beta1.DecidedExternalRemediation)
 	}
 }
 
@@ -137,13 +142,35 @@ func (p *planner) setReason(reason v1alpha1.DecisionReason, until time.Time) {
 	p.Reason, p.Until = reason, until
 }
 
+// goOn records that a remediation goes on for this reason, and is overdue after a while. It is never ended for that:
+// nothing is known of the host (spec M12.6).
+func (p *planner) goOn(reason v1alpha1.DecisionReason) {
+	p.setReason(reason, time.Time{})
+	if p.Target.Begun.IsZero() {
+		return
+	}
+	if due := p.Target.Begun.Add(maxRemediation); p.now.Before(due) {
+		p.setReason(reason, due)
+		p.recheckAt(due)
+		return
+	}
+	p.setReason(v1beta1.DecidedRemediationOverdue, time.Time{})
+}
+
 func (p *planner) recheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck, t) }
 
 // cleanUp deletes the own remediation objects of a target that has recovered or is gone, or all of
 // them if the MachineHealthCheck is being deleted (spec M12.5, M3.5).
 func (p *planner) cleanUp() {
-	for _, cr := range p.Target.Own {
+	switch own := p.Target.Own; {
+	case len(own) == 0:
+		return
+	case own[0].Deleting():
+		p.goOn(v1alpha1.DecidedAwaitingDeletion)
+	default:
 		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+	}
+	for _, cr := range p.Target.Own {
 		if !cr.Deleting() && !p.Target.DeletionRequested[cr.UID] {
 			p.do(remediation.Delete{CR: cr})
 		}
@@ -155,11 +182,11 @@ func (p *planner) remediate() {
 	t := p.Target
 	switch {
 	case len(t.Own) > 0 && (t.Own[0].Deleting() || t.DeletionRequested[t.Own[0].UID]):
-		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.goOn(v1alpha1.DecidedAwaitingDeletion)
 	case len(t.Own) > 0:
-		p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
+		p.goOn(v1alpha1.DecidedStepRunning)
 	case t.externallyRemediated() && !t.Machine.Failed():
-		p.setReason(v1beta1.DecidedExternalRemediation, time.Time{})
+		p.goOn(v1beta1.DecidedExternalRemediation)
 	case t.Unselected:
 		p.setReason(v1alpha1.DecidedUnselected, time.Time{})
 	default:

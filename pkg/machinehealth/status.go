@@ -182,7 +182,7 @@ func listed(entries Entries) []v1beta1.UnhealthyMachine {
 		all = append(all, *entry)
 	}
 	rank := func(entry *v1beta1.UnhealthyMachine) int {
-		if entry.Decision.Type == v1alpha1.DecisionRemediating {
+		if entry.Decision.Type == v1alpha1.DecisionRemediating || entry.Decision.Type == v1alpha1.DecisionExhausted {
 			return 0
 		}
 		return 1

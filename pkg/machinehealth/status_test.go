@@ -85,7 +85,7 @@ func TestStatus(t *testing.T) {
 	allowed := v1beta1.Condition{Type: "RemediationAllowed", Status: "True", LastTransitionTime: metav1.NewTime(epoch)}
 	restricted := v1beta1.Condition{
 		Type: "RemediationAllowed", Status: "False", Severity: "Warning", Reason: "TooManyUnhealthy", LastTransitionTime: metav1.NewTime(epoch),
-		Message: "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: 1, unhealthy: 1, maxUnhealthy: 100%)",
+		Message: "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: 1, unhealthy: 1, maxUnhealthy: 100%). 100% of 1 allows 0.",
 	}
 	since := func(c v1beta1.Condition) v1beta1.Condition { c.LastTransitionTime = old; return c }
 	failure := func(typ, reason, message string) v1beta1.Condition {

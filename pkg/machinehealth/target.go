@@ -28,6 +28,9 @@ type Target struct {
 	Verdict Verdict
 	// ControlPlane reports whether the Machine, or its Node, is one of the control plane.
 	ControlPlane bool
+	// Begun is when that began what is under way for the target by the MachineHealthCheck, zero if nothing is, or
+	// if that is not known (see [Target.BegunAt]).
+	Begun time.Time
 	// Obstacles are those of the Machine and its Node.
 	Obstacles Obstacles
 	// Own are the remediation objects of the MachineHealthCheck for the Machine.
@@ -104,6 +107,32 @@ func (t *Target) externallyRemediated() bool {
 // Remediated reports whether a remediation of the Machine is under way that is no deletion. It
 // makes a Machine that nothing else is wrong with UnderRemediation.
 func (t *Target) Remediated() bool { return t.externallyRemediated() || len(t.Own) > 0 }
+
+// maxRemediation is how long a remediation may take until it counts as overdue (spec M12.6).
+const maxRemediation = 30 * time.Minute
+
+// BegunAt returns when that began what is under way for the target: the deletion of the Machine, the remediation object
+// or its deletion, or the annotation that asks another controller. Only times of the API server tell that, but for the
+// annotation: it counts from when status first said so. entry is what status says, nil if nothing, and deleted means that
+// the MachineHealthCheck has requested the deletion.
+func (t *Target) BegunAt(entry *v1beta1.UnhealthyMachine, deleted bool) time.Time {
+	switch {
+	case t.Verdict.State == Deleting && deleted:
+		return t.Machine.DeletionTimestamp.Time
+	case t.Verdict.State == Deleting:
+		return time.Time{}
+	case len(t.Own) > 0 && t.Own[0].Deleting():
+		return t.Own[0].DeletionTimestamp.Time
+	case len(t.Own) > 0:
+		return t.Own[0].CreationTimestamp.Time
+	case !t.externallyRemediated() || entry == nil:
+	case entry.Decision.Reason == v1beta1.DecidedExternalRemediation:
+		return entry.Decision.Since.Time
+	case entry.Decision.Reason == v1beta1.DecidedRemediationOverdue:
+		return entry.Decision.Since.Add(-maxRemediation)
+	}
+	return time.Time{}
+}
 
 // deleting reports whether the deletion of the Machine was requested.
 func (t *Target) deleting() bool {

@@ -5,6 +5,7 @@ package machinehealth
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -55,8 +56,12 @@ func (s *Summary) RemediationsAllowed() int {
 	return max(0, s.Limit-s.Unhealthy())
 }
 
-// Explain says why remediations are blocked (spec M7.3).
+// Explain says why remediations are blocked: in OpenShift's words, and what a percentage comes to (spec M7.3).
 func (s *Summary) Explain() string {
-	return fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: %d, unhealthy: %d, maxUnhealthy: %s)",
+	message := fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: %d, unhealthy: %d, maxUnhealthy: %s)",
 		s.Expected, s.Unhealthy(), s.MaxUnhealthy.String())
+	if value := s.MaxUnhealthy.String(); strings.HasSuffix(value, "%") {
+		message += fmt.Sprintf(". %s of %d allows %d.", value, s.Expected, s.Limit)
+	}
+	return message
 }

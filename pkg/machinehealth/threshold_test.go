@@ -68,9 +68,14 @@ func TestThreshold(t *testing.T) {
 func TestSummaryExplains(t *testing.T) {
 	t.Parallel()
 	const text = "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: 3, unhealthy: 2, maxUnhealthy: "
-	for _, maximum := range []intstr.IntOrString{intstr.FromString("40%"), intstr.FromInt32(-1), intstr.FromString("1")} {
+	for maximum, comesTo := range map[intstr.IntOrString]string{
+		intstr.FromString("50%"): ". 50% of 3 allows 1.", // FR-326
+		intstr.FromString("0%"):  ". 0% of 3 allows 0.",
+		intstr.FromInt32(-1):     "", // A number says what it allows.
+		intstr.FromString("1"):   "",
+	} {
 		s := Summarize(maximum, verdicts(1, times(2)...), 0, epoch)
-		require.Equal(t, text+maximum.String()+")", s.Explain(), "M7.3: as in the spec")
+		require.Equal(t, text+maximum.String()+")"+comesTo, s.Explain(), "M7.3: as in the spec")
 	}
 }
 

@@ -78,7 +78,7 @@ var mhcRules = map[string]struct {
 	"no status":            {spec: `{unhealthyConditions: [{type: a, timeout: 1s}]}`, denied: needTypeAndStatus},
 	"empty type":           {spec: `{unhealthyConditions: [{type: "", status: b, timeout: 1s}]}`, denied: needTypeAndStatus, openShift: emptyType, own: emptyType},
 	"empty status":         {spec: `{unhealthyConditions: [{type: a, status: "", timeout: 1s}]}`, denied: needTypeAndStatus, openShift: emptyStatus, own: emptyStatus},
-	"no conditions":        {spec: `{unhealthyConditions: []}`, openShift: emptyList, own: emptyList},
+	"no conditions":        {spec: `{unhealthyConditions: []}`, openShift: emptyList},
 
 	"no startup check":            {spec: `{nodeStartupTimeout: "0"}`},
 	"no startup check, with unit": {spec: `{nodeStartupTimeout: 0s}`},

@@ -99,7 +99,7 @@ func testMachineThreshold(t *testing.T, s *machineScenario) {
 	require.Equal(t, corev1.ConditionFalse, status.Conditions[0].Status)
 	require.Equal(t, "TooManyUnhealthy", status.Conditions[0].Reason)
 	require.Equal(t, v1beta1.SeverityWarning, status.Conditions[0].Severity)
-	require.Equal(t, "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy "+counts, status.Conditions[0].Message, "M7.3")
+	require.Equal(t, "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy "+counts+". 50% of 10 allows 5.", status.Conditions[0].Message, "M7.3")
 	require.Empty(t, s.deleteRequests(""))
 
 	s.setReady("f", corev1.ConditionTrue)

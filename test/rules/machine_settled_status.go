@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -71,6 +74,10 @@ func (s *machineCheck) checkAllowed(condition *v1beta1.Condition) {
 	}
 	blocked := condition.Status == "False" && condition.Severity == "Warning" && condition.Reason == "TooManyUnhealthy" &&
 		strings.Contains(condition.Message, fmt.Sprintf("(total: %d, unhealthy: %d, maxUnhealthy: ", len(s.targets), s.unhealthy))
+	if value := s.mhc.Spec.MaxUnhealthy; value != nil && strings.HasSuffix((*intstr.IntOrString)(value).String(), "%") && !s.mhc.broken {
+		limit, _ := s.mhc.limit(len(s.targets))
+		blocked = blocked && strings.HasSuffix(condition.Message, fmt.Sprintf("of %d allows %d.", len(s.targets), limit))
+	}
 	s.check("M7.3", "", !blocked, "RemediationAllowed is %v with %d of %d unhealthy", condition, s.unhealthy, len(s.targets))
 }
 
@@ -161,7 +168,25 @@ func (s *machineCheck) checkMachineDecision(t *machineTarget, entry *v1beta1.Unh
 	alike := slices.Contains(waits, decision.Reason) && slices.Contains(waits, want)
 	// Nothing tells when another MachineHealthCheck finds the Machine unhealthy, too, by time alone.
 	alike = alike || (decision.Reason == v1alpha1.DecidedBudgetExhausted && want == v1beta1.DecidedOtherHealthCheck)
+	alike = alike || (decision.Reason == v1beta1.DecidedRemediationOverdue && s.mayBeOverdue(t))
 	check(decision.Reason != want && !alike, "it has to be %q", want)
+}
+
+// overdueAfter is when a remediation is overdue (spec M12.6).
+const overdueAfter = 30 * time.Minute
+
+// mayBeOverdue reports whether something that is under way for a target may have begun long enough ago. Who has
+// requested a deletion, and since when an annotation is there, is not asked.
+func (s *machineCheck) mayBeOverdue(t *machineTarget) bool {
+	long := func(since time.Time) bool { return !s.now.Before(since.Add(overdueAfter)) }
+	switch {
+	case t.Deleting:
+		return long(t.DeletionRequested)
+	case len(t.own) > 0:
+		return slices.ContainsFunc(t.own, func(cr *CR) bool { return cr.Deleting && long(cr.DeletedAt) })
+	default:
+		return t.Has(v1beta1.AnnotationExternalRemediation) && long(t.Created)
+	}
 }
 
 // expected returns the decision that is due about a target.
@@ -172,6 +197,8 @@ func (s *machineCheck) expected(t *machineTarget) v1alpha1.DecisionReason {
 		return v1beta1.DecidedMachineDeleting
 	case t.state == MachineUnhealthy && deleting, t.state == MachineUnderRemediation && len(t.own) > 0:
 		return v1alpha1.DecidedAwaitingDeletion
+	case t.state == MachineUnhealthy && len(t.own) > 0 && !s.now.Before(t.own[0].Created.Add(overdueAfter)):
+		return v1beta1.DecidedRemediationOverdue
 	case t.state == MachineUnhealthy && len(t.own) > 0:
 		return v1alpha1.DecidedStepRunning
 	case t.state == MachineUnhealthy && s.underWay(t), t.state == MachineUnderRemediation:

@@ -20,6 +20,7 @@ var unreachedOfMachines = []v1alpha1.DecisionReason{
 	v1alpha1.DecidedDryRun,                                           // That is a flag.
 	v1alpha1.DecidedNextBatch,                                        // There are not that many Machines.
 	v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedCreateFailed, // TestRemediationObjectInTheWay.
+	v1beta1.DecidedRemediationOverdue, // Nothing takes that long: TestRemediationOverdue.
 }
 
 // machineCoverage is what has to have happened in clusters with Machines.

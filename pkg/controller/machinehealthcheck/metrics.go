@@ -24,6 +24,7 @@ type metrics struct {
 
 	// Our own ones.
 	healthy, unhealthy, paused, waiting *prometheus.GaugeVec
+	overdue, old                        *prometheus.GaugeVec
 	started, finished                   *prometheus.CounterVec
 	detectionToStart, syncDuration      *prometheus.HistogramVec
 	active                              prometheus.Gauge
@@ -47,6 +48,8 @@ func newMetrics(registerer prometheus.Registerer, backOffOwners func() float64) 
 		unhealthy:    gauge("nhc_mhc_unhealthy_machines", "Number of selected Machines that are not healthy."),
 		paused:       gauge("nhc_mhc_paused", "1 while the MachineHealthCheck is paused."),
 		waiting:      gauge("nhc_mhc_machines_waiting", "Number of Machines that are not healthy and have no running remediation, by the reason of the decision.", "reason"),
+		overdue:      gauge("nhc_mhc_remediations_overdue", "Number of Machines whose remediation has not ended for 30 minutes."),
+		old:          gauge("nhc_mhc_old_remediations", "Number of remediation objects that are older than 48 hours."),
 		started:      counter("nhc_mhc_remediations_started_total", "Number of remediations that have started.", "type"),
 		finished:     counter("nhc_mhc_remediations_finished_total", "Number of remediations that have ended with a healthy Machine or a healthy replacement.", "type"),
 		detectionToStart: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -75,7 +78,7 @@ type series interface {
 }
 
 func (m *metrics) perCheck() []series {
-	return []series{m.covered, m.shortCircuit, m.deletions, m.healthy, m.unhealthy, m.paused, m.waiting, m.started, m.finished, m.detectionToStart, m.syncDuration}
+	return []series{m.covered, m.shortCircuit, m.deletions, m.healthy, m.unhealthy, m.paused, m.waiting, m.overdue, m.old, m.started, m.finished, m.detectionToStart, m.syncDuration}
 }
 
 func (m *metrics) all() []prometheus.Collector {
@@ -111,8 +114,8 @@ func (m *metrics) measure(key cache.ObjectName, took time.Duration) {
 	}
 }
 
-// count counts what was done by a sync, and what has ended since the history before.
-func (m *metrics) count(key cache.ObjectName, results []machinehealth.Result, before, after []v1beta1.Remediation) {
+// countBegun counts what has begun by a sync, whether or not its status can be written: no later sync knows of it.
+func (m *metrics) countBegun(key cache.ObjectName, results []machinehealth.Result) {
 	for _, result := range results {
 		if !result.Begun() {
 			continue
@@ -125,6 +128,11 @@ func (m *metrics) count(key cache.ObjectName, results []machinehealth.Result, be
 			m.detectionToStart.With(labelsOf(key)).Observe(max(0, result.Outcome.CreatedAt.Sub(unhealthy).Seconds()))
 		}
 	}
+}
+
+// countFinished counts what has ended since the history before. That has to be written first: as long as it is not, the
+// next sync finds the same end.
+func (m *metrics) countFinished(key cache.ObjectName, before, after []v1beta1.Remediation) {
 	open := map[string]bool{}
 	for i := range before {
 		open[entryKey(&before[i])] = before[i].Finished == nil
@@ -142,25 +150,25 @@ func entryKey(entry *v1beta1.Remediation) string {
 }
 
 // update shows the state of a MachineHealthCheck.
-func (m *metrics) update(s *snapshot, entries machinehealth.Entries) {
+func (m *metrics) update(s *snapshot, entries machinehealth.Entries, old int) {
 	key, summary := keyOf(s.check), &s.policy.Summary
 	m.covered.With(labelsOf(key)).Set(float64(summary.Expected))
 	m.healthy.With(labelsOf(key)).Set(float64(summary.Healthy))
 	m.unhealthy.With(labelsOf(key)).Set(float64(summary.Unhealthy()))
 	m.shortCircuit.With(labelsOf(key)).Set(truth(!summary.Allowed() || s.policy.Unavailable != nil))
 	m.paused.With(labelsOf(key)).Set(truth(s.policy.Criteria.Paused))
-	waiting := map[v1alpha1.DecisionReason]int{}
+	m.old.With(labelsOf(key)).Set(float64(old))
+	decided := map[v1alpha1.DecisionReason]int{}
 	for _, entry := range entries {
-		if entry.Decision.Type != v1alpha1.DecisionRemediating {
-			waiting[entry.Decision.Reason]++
-		}
+		decided[entry.Decision.Reason]++
 	}
+	m.overdue.With(labelsOf(key)).Set(float64(decided[v1beta1.DecidedRemediationOverdue]))
 	for reason, kind := range v1beta1.DecisionReasons() {
-		if kind == v1alpha1.DecisionRemediating {
+		if kind == v1alpha1.DecisionRemediating || kind == v1alpha1.DecisionExhausted {
 			continue
 		}
-		if waiting[reason] > 0 {
-			m.waiting.WithLabelValues(key.Name, key.Namespace, string(reason)).Set(float64(waiting[reason]))
+		if decided[reason] > 0 {
+			m.waiting.WithLabelValues(key.Name, key.Namespace, string(reason)).Set(float64(decided[reason]))
 		} else {
 			m.waiting.DeleteLabelValues(key.Name, key.Namespace, string(reason))
 		}

@@ -33,7 +33,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	entries := s.policy.NewEntries(results, before, now)
 	remediations, recheck := c.history(s, results, entries, now)
 	c.events.record(s.check, s.policy.Requests(results))
-	c.metrics.count(keyOf(s.check), results, s.state.history, remediations)
+	c.metrics.countBegun(keyOf(s.check), results)
 	status := s.policy.NewStatus(&machinehealth.StatusInput{
 		Check: s.check, Entries: entries, History: remediations, Kinds: s.kinds, Overlaps: s.overlaps, Now: now,
 	})
@@ -41,10 +41,13 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 		s.state.unsure = true
 		return time.Time{}, err
 	}
+	c.metrics.countFinished(keyOf(s.check), s.state.history, remediations)
 	s.state.history, s.state.machines = remediations, s.machines
 	c.setUnderway(keyOf(s.check), remediations, s.machines, s.targets)
 	s.state.own.Store(new(ownCRs(results)))
 	changes := s.policy.Events(results, before, entries)
+	old, oldCRs := s.policy.Old(results, s.state.old, now)
+	changes, s.state.old = append(changes, old...), oldCRs
 	if s.policy.Unavailable != nil {
 		changes = append(changes, s.policy.Unavailable.Events(&s.check.Status)...)
 	}
@@ -53,7 +56,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	logDecisions(ctx, before, entries)
 	s.state.entries = entries
 	c.wakeOverlaps(s)
-	c.metrics.update(s, entries)
+	c.metrics.update(s, entries, len(oldCRs))
 	return health.Earliest(recheck, s.next(results, now)), nil
 }
 

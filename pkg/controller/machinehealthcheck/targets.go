@@ -141,8 +141,18 @@ func (c *Controller) observeTarget(s *snapshot, t *machinehealth.Target, node *c
 	t.Obstacles.ClusterPaused = c.clusterPaused(t.Machine)
 	t.Rounds = leases.roundsOf(t.Machine)
 	t.DeletionRequested = s.requested
+	t.Begun = t.BegunAt(s.state.entries[t.Machine.Name], s.hasDeleted(t))
 	attempt := s.state.attempts.Of(t.Machine.Name)
 	t.RetryAt, t.LastFailure, t.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
+}
+
+// hasDeleted reports whether the MachineHealthCheck has requested the deletion of a Machine, as far as status, or the
+// lease of the Node, says so.
+func (s *snapshot) hasDeleted(t *machinehealth.Target) bool {
+	return remediation.LeaseHolder(t.Lease) == s.policy.Owner.LeaseHolder() || slices.ContainsFunc(s.state.history, func(entry v1beta1.Remediation) bool {
+		open := entry.Started != nil && entry.Finished == nil && entry.Closed == nil
+		return open && entry.Machine == t.Machine.Name && entry.RemediationType == v1beta1.RemediationMachineDeletion
+	})
 }
 
 // conditionsOf returns the conditions of a Node, none if there is no Node.
@@ -205,9 +215,9 @@ func (s *snapshot) addGone(crs map[string]machineCRs) {
 			continue
 		}
 		machine := &machinehealth.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.check.Namespace, Name: name}}
-		s.targets = append(s.targets, machinehealth.Target{
-			Machine: machine, Gone: true, Unselected: true, Own: of.own, DeletionRequested: s.requested,
-		})
+		target := machinehealth.Target{Machine: machine, Gone: true, Unselected: true, Own: of.own, DeletionRequested: s.requested}
+		target.Begun = target.BegunAt(nil, false)
+		s.targets = append(s.targets, target)
 	}
 	slices.SortFunc(s.targets, func(a, b machinehealth.Target) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
 }

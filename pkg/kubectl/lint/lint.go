@@ -125,6 +125,8 @@ type condition struct {
 	kind     corev1.NodeConditionType
 	status   corev1.ConditionStatus
 	duration time.Duration
+	// judged means that there is advice about its duration already.
+	judged bool
 }
 
 // terminating is the type of a condition that nodes have only when a cloud takes them away.
@@ -132,7 +134,7 @@ const terminating = "Terminating"
 
 // duration judges how long a node may be not ready.
 func (f *findings) duration(path string, c *condition) {
-	if c.kind != corev1.NodeReady {
+	if c.kind != corev1.NodeReady || c.judged {
 		return
 	}
 	least := usualReboot

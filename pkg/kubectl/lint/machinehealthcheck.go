@@ -4,6 +4,7 @@
 package lint
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -40,8 +41,16 @@ func MachineHealthCheck(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) []
 		f.advise("spec.nodeStartupTimeout", `use at least as long as your provider needs; the default is 10m, and "0" turns the check off`, "A Machine that is still being provisioned has no Node after %s", startup)
 	}
 	var conditions []condition
-	for _, c := range criteria.Conditions {
-		conditions = append(conditions, condition{c.Type, c.Status, c.Duration.Duration})
+	for i, c := range criteria.Conditions {
+		blip := c.Duration.Duration == 0 && c.Type != terminating
+		conditions = append(conditions, condition{kind: c.Type, status: c.Status, duration: c.Duration.Duration, judged: blip})
+		if blip {
+			what := "remediated"
+			if criteria.Strategy == machinehealth.Delete {
+				what = "deleted"
+			}
+			f.advise(fmt.Sprintf("spec.unhealthyConditions[%d].timeout", i), "give it minutes; the usual value is 300s", "A Machine is %s at the first blip: as soon as its Node has %s=%s once", what, c.Type, c.Status)
+		}
 	}
 	f.conditions(conditions, "timeout", nodesOf(selected, facts))
 	if criteria.Template != nil {
@@ -49,9 +58,16 @@ func MachineHealthCheck(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) []
 		reference.Namespace = mhc.Namespace
 		step := remediation.Step{Reference: reference}
 		f.template("spec.remediationTemplate", []remediation.Step{step}, step, facts)
+		if criteria.StartupTimeout > 0 && reference.Kind != deletingTemplate {
+			f.advise("spec.remediationTemplate", `turn that check off with nodeStartupTimeout: "0", and have another MachineHealthCheck without template delete such Machines`,
+				"A repair in place seldom helps a Machine that never joined, nor one that failed or lost its Node")
+		}
 	}
 	return f
 }
+
+// deletingTemplate is the kind of template whose remediator deletes the Machine.
+const deletingTemplate = "MachineDeletionRemediationTemplate"
 
 // machinesOf returns the Machines that a MachineHealthCheck selects.
 func machinesOf(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) (selected []*machinehealth.Machine) {

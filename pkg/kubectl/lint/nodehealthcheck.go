@@ -31,7 +31,7 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 	f.storm(&nhc.Spec, len(selected))
 	var conditions []condition
 	for _, c := range nhc.Spec.UnhealthyConditions {
-		conditions = append(conditions, condition{c.Type, c.Status, c.Duration.Duration})
+		conditions = append(conditions, condition{kind: c.Type, status: c.Status, duration: c.Duration.Duration})
 	}
 	f.conditions(conditions, "duration", selected)
 	f.steps(&nhc.Spec, facts)

@@ -29,6 +29,9 @@ const (
 	// DecidedExternalRemediation: another controller remediates the Machine.
 	DecidedExternalRemediation v1alpha1.DecisionReason = "ExternalRemediation"
 
+	// DecidedRemediationOverdue: the remediation has not ended for 30 min.
+	DecidedRemediationOverdue v1alpha1.DecisionReason = "RemediationOverdue"
+
 	// DecidedNotStarted: the Machine has no Node yet.
 	DecidedNotStarted v1alpha1.DecisionReason = "NotStarted"
 	// DecidedBackOff: Machines of this owner have failed one after the other.
@@ -55,6 +58,8 @@ const (
 var decisionTypes = map[v1alpha1.DecisionReason]v1alpha1.DecisionType{
 	DecidedMachineDeleting: v1alpha1.DecisionRemediating, DecidedExternalRemediation: v1alpha1.DecisionRemediating,
 	v1alpha1.DecidedStepRunning: v1alpha1.DecisionRemediating,
+
+	DecidedRemediationOverdue: v1alpha1.DecisionExhausted,
 
 	DecidedNotStarted: v1alpha1.DecisionWaiting, v1alpha1.DecidedSoonUnhealthy: v1alpha1.DecisionWaiting, DecidedBackOff: v1alpha1.DecisionWaiting,
 	v1alpha1.DecidedControlPlaneBusy: v1alpha1.DecisionWaiting, v1alpha1.DecidedEtcdQuorum: v1alpha1.DecisionWaiting,

@@ -54,7 +54,6 @@ type MachineHealthCheckSpec struct {
 	// unhealthy. One that has lasted for its timeout is enough.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=256
 	UnhealthyConditions []UnhealthyCondition `json:"unhealthyConditions,omitempty"`
 
