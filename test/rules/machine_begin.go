@@ -227,7 +227,12 @@ func (j *Judge) mayBePowerless(b beginning, other *MHC) bool {
 		template := j.history.templates[plural(reference.Kind)+" "+key(other.Namespace, reference.Name)]
 		return some(template.during(b.known, b.rv), func(template *Template) bool { return template == nil || !template.HasSpec })
 	}
-	return some(b.versions, func(machine *Machine) bool { return machine != nil && machine.Owner == "" && other.deletes(machine) })
+	return some(b.versions, func(machine *Machine) bool {
+		if machine == nil || !other.deletes(machine) {
+			return false
+		}
+		return machine.Owner == "" || (machine.API == v1beta1.MachineAPICluster && j.controlPlaneMachine(machine, b.window))
+	})
 }
 
 // surelyLeftToOther reports whether another MachineHealthCheck goes on with a CR that refers to none any more, whatever

@@ -93,7 +93,7 @@ func (p *snapshot) namedTwice(machine *Machine) bool {
 // M7.4).
 func (s *machineCheck) forbids(other *MHC, t *machineTarget) bool {
 	check := newMachineCheck(s.snapshot, other)
-	if !other.Selects(t.Machine) || check.powerless(t.Machine) {
+	if !other.Selects(t.Machine) || check.powerless(t) {
 		return false
 	}
 	if !s.mhc.forTermination() && !check.allowed() {
@@ -103,8 +103,10 @@ func (s *machineCheck) forbids(other *MHC, t *machineTarget) bool {
 }
 
 // powerless reports whether the MachineHealthCheck cannot act on a Machine at all (spec M7.4).
-func (s *machineCheck) powerless(machine *Machine) bool {
-	return s.mhc.paused() || s.mhc.broken || (s.mhc.deletes(machine) && machine.Owner == "") || (s.mhc.strategy() == byTemplate && s.templateMissing())
+func (s *machineCheck) powerless(t *machineTarget) bool {
+	ofProvider := t.API == v1beta1.MachineAPICluster && t.ofControlPlane()
+	return s.mhc.paused() || s.mhc.broken || (s.mhc.deletes(t.Machine) && (t.Owner == "" || ofProvider)) ||
+		(s.mhc.strategy() == byTemplate && s.templateMissing())
 }
 
 // remediatedByOther reports whether another MachineHealthCheck has a CR for a Machine, whether or not it

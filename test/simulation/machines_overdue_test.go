@@ -52,7 +52,11 @@ func TestRemediationOverdue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withMachines(t, func(t *testing.T, m *machineAPI) {
+			apis := machineAPIs
+			if tc.running == v1beta1.DecidedExternalRemediation {
+				apis = handingOver
+			}
+			withMachinesOf(t, apis, func(t *testing.T, m *machineAPI) {
 				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
 				m.fates[m.machine(machine).GetUID()].lingers = 2 * time.Hour
 				m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { tc.strategy(m, mhc) })
@@ -87,7 +91,7 @@ func TestDeletionByOthersIsNotOverdue(t *testing.T) {
 		m.fates[m.machine(machine).GetUID()].lingers = 2 * time.Hour
 		m.addMHC("east", "a", asItIs)
 		m.sleep(time.Minute)
-		m.server.Delete("user", machines, machineKey(machine))
+		m.server.Delete("user", m.gvr(), machineKey(machine))
 		m.sleep(time.Hour)
 		require.Equal(t, v1beta1.DecidedMachineDeleting, m.decision("east", machine))
 	})

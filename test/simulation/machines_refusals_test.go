@@ -88,11 +88,19 @@ func TestPowerlessKeepsNoOther(t *testing.T) {
 		change func(m *machineAPI, machine string)
 		// template means that the other one remediates by a remediation object.
 		template bool
+		// apis are those whose Machines it is about, all if there are none.
+		apis []*apiOfMachines
 	}{
-		"F7 nothing would replace the Machine": {first: asItIs, change: ownerless, template: true},
-		"nothing would, and it is strict":      {first: strict, change: ownerless, template: true},
-		"its template is missing":              {first: missing},
-		"it is missing, and it is strict":      {first: func(mhc *v1beta1.MachineHealthCheck) { missing(mhc); strict(mhc) }},
+		"F7 only its provider deletes the Machine": {first: asItIs, template: true, apis: []*apiOfMachines{ofClusterAPI}, change: func(m *machineAPI, machine string) {
+			m.changeMachine("user", machine, func(object *unstructured.Unstructured) { setEntry(object, "labels", v1beta1.LabelControlPlane, "") })
+			for _, node := range []string{"master-1", "master-2"} { // Enough for a quorum.
+				m.addMachine(m.newSet("masters", "master"), "c", node)
+			}
+		}},
+		"nothing would replace the Machine": {first: asItIs, change: ownerless, template: true},
+		"nothing would, and it is strict":   {first: strict, change: ownerless, template: true},
+		"its template is missing":           {first: missing},
+		"it is missing, and it is strict":   {first: func(mhc *v1beta1.MachineHealthCheck) { missing(mhc); strict(mhc) }},
 		"it is paused, and strict": {first: func(mhc *v1beta1.MachineHealthCheck) {
 			mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
 			strict(mhc)
@@ -100,7 +108,11 @@ func TestPowerlessKeepsNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			withMachines(t, func(t *testing.T, m *machineAPI) {
+			apis := tc.apis
+			if len(apis) == 0 {
+				apis = machineAPIs
+			}
+			withMachinesOf(t, apis, func(t *testing.T, m *machineAPI) {
 				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
 				if tc.change != nil {
 					tc.change(m, machine)
