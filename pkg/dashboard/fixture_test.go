@@ -116,8 +116,8 @@ func workers() *v1alpha1.NodeHealthCheck {
 			UnhealthyConditions:    []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: 5 * time.Minute}}},
 			StormRecoveryThreshold: new(int32(2)), StormCooldownDuration: &metav1.Duration{Duration: 10 * time.Minute},
 			EscalatingRemediations: []v1alpha1.EscalatingRemediation{
-				{Order: 1, Timeout: metav1.Duration{Duration: 5 * time.Minute}, RemediationTemplate: corev1.ObjectReference{Kind: "PowerCycleRemediationTemplate", Namespace: "default", Name: "power-cycle"}},
-				{Order: 2, Timeout: metav1.Duration{Duration: 15 * time.Minute}, RemediationTemplate: corev1.ObjectReference{Kind: "ReprovisionTemplate", Namespace: "default", Name: "image"}},
+				{Order: 1, Timeout: metav1.Duration{Duration: 5 * time.Minute}, RemediationTemplate: corev1.ObjectReference{APIVersion: "x/v1", Kind: "PowerCycleRemediationTemplate", Namespace: "default", Name: "power-cycle"}},
+				{Order: 2, Timeout: metav1.Duration{Duration: 15 * time.Minute}, RemediationTemplate: corev1.ObjectReference{APIVersion: "x/v1", Kind: "ReprovisionTemplate", Namespace: "default", Name: "image"}},
 			},
 		},
 		Status: v1alpha1.NodeHealthCheckStatus{

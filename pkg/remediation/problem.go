@@ -66,8 +66,11 @@ func invalid(cause string) *Problem {
 }
 
 // CheckReference judges what can be known of a step without looking at the
-// cluster. It returns nil if there is no problem.
+// cluster. It returns nil if there is no problem, or if the spec itself is invalid.
 func CheckReference(step Step) *Problem {
+	if step.Incomplete() {
+		return nil // A SpecProblem.
+	}
 	if _, ok := step.RemediationKind(); !ok {
 		return invalid(fmt.Sprintf("kind %s of template %s/%s lacks the suffix %s",
 			step.Reference.Kind, step.Reference.Namespace, step.Reference.Name, v1alpha1.TemplateKindSuffix))
@@ -79,6 +82,20 @@ func CheckReference(step Step) *Problem {
 func CheckScope(step Step, namespaced bool) *Problem {
 	if namespaced && step.Reference.Namespace == "" {
 		return NotFound(step.Reference, fmt.Sprintf("%s is a namespaced kind, but no namespace is provided", step.Reference.Kind))
+	}
+	return nil
+}
+
+// CheckUnique judges whether another one of steps has the same template: if the kind has no
+// namespaces, references with different ones refer to the same object (spec 4.3, 6.1).
+func CheckUnique(steps []Step, step Step, namespaced bool) *Problem {
+	if namespaced {
+		return nil
+	}
+	for _, other := range steps {
+		if other.Order != step.Order && other.Reference.Name == step.Reference.Name && other.TemplateKind().GroupKind() == step.TemplateKind().GroupKind() {
+			return invalid(duplicateTemplate(&step.Reference))
+		}
 	}
 	return nil
 }

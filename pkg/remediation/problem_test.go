@@ -72,12 +72,57 @@ func TestForbiddenProblem(t *testing.T) {
 func TestCheckReference(t *testing.T) {
 	t.Parallel()
 	require.Nil(t, CheckReference(rebootStep()))
-	for _, kind := range []string{"RebootRemediation", "Template", ""} {
+	for _, kind := range []string{"RebootRemediation", "Template"} {
 		problem := CheckReference(step(kind, "n", "x"))
 		require.NotNil(t, problem, "6.1 %q", kind)
 		require.Equal(t, "RemediationTemplateInvalid", problem.Reason)
 		require.Contains(t, problem.Message, kind, "6.1: names the kind")
 		require.Contains(t, problem.Message, "suffix Template", "6.1: and the missing suffix")
+	}
+}
+
+// TestReferenceIsIncomplete: O11 such a spec is invalid, and no problem of its template (spec 4.3, 4.7).
+func TestReferenceIsIncomplete(t *testing.T) {
+	t.Parallel()
+	require.False(t, rebootStep().Incomplete())
+	for _, incomplete := range []Step{step("", "n", "x"), step("RebootRemediation", "n", ""), ofVersion(rebootStep(), "")} {
+		require.True(t, incomplete.Incomplete(), "%v", incomplete)
+		require.Nil(t, CheckReference(incomplete), "%v", incomplete)
+	}
+}
+
+// TestCheckUnique: references that differ in a namespace that means nothing are to the same template
+// (spec 4.3, 6.1).
+func TestCheckUnique(t *testing.T) {
+	t.Parallel()
+	at := func(order int32, s Step, namespace string) Step {
+		s.Order, s.Reference.Namespace = order, namespace
+		return s
+	}
+	one, two := at(1, rebootStep(), "a"), at(2, rebootStep(), "b")
+	const message = `Remediation template is invalid: "EscalatingRemediation RemediationTemplate must be unique: found duplicate RebootRemediationTemplate a/reboot"`
+	for name, tc := range map[string]struct {
+		steps      []Step
+		namespaced bool
+		want       string
+	}{
+		"6.1 two namespaces of a cluster-scoped kind": {steps: []Step{one, two}, want: message},
+		"6.1 another version is no other template":    {steps: []Step{ofVersion(one, "example.com/v2"), two}, want: message},
+		"6.1 two namespaces of a namespaced kind":     {steps: []Step{one, two}, namespaced: true},
+		"6.1 another group":                           {steps: []Step{ofVersion(one, "example.org/v1"), two}},
+		"6.1 another name":                            {steps: []Step{at(1, step(testKind+"Template", "a", "other"), "a"), two}},
+		"6.1 the only one":                            {steps: []Step{two}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			problem := CheckUnique(tc.steps, tc.steps[0], tc.namespaced)
+			require.Equal(t, problem == nil, CheckUnique(tc.steps, two, tc.namespaced) == nil)
+			if tc.want == "" {
+				require.Nil(t, problem)
+				return
+			}
+			require.Equal(t, &Problem{Reason: "RemediationTemplateInvalid", Message: tc.want}, problem)
+		})
 	}
 }
 

@@ -128,6 +128,8 @@ func templateProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
 		return "Either RemediationTemplate or at least one EscalatingRemediations must be set"
 	case spec.RemediationTemplate != nil && escalating:
 		return "RemediationTemplate and EscalatingRemediations usage is mutual exclusive"
+	case slices.ContainsFunc(Steps(spec), Step.Incomplete):
+		return "remediationTemplate must have apiVersion, kind and name"
 	}
 	return ""
 }
@@ -153,10 +155,14 @@ func stepProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
 	}
 	for i := range spec.EscalatingRemediations {
 		if template := templateOf(&spec.EscalatingRemediations[i]); templates[template] > 1 {
-			return fmt.Sprintf("EscalatingRemediation RemediationTemplate must be unique: found duplicate %s %s/%s", template.Kind, template.Namespace, template.Name)
+			return duplicateTemplate(&template)
 		}
 	}
 	return ""
+}
+
+func duplicateTemplate(reference *corev1.ObjectReference) string {
+	return fmt.Sprintf("EscalatingRemediation RemediationTemplate must be unique: found duplicate %s %s/%s", reference.Kind, reference.Namespace, reference.Name)
 }
 
 // templateOf returns what identifies the template of a step (spec 4.3).

@@ -23,7 +23,7 @@ func TestSpecProblem(t *testing.T) {
 	step := func(order int32, kind string, timeout time.Duration) v1alpha1.EscalatingRemediation {
 		return v1alpha1.EscalatingRemediation{
 			Order:               order,
-			RemediationTemplate: corev1.ObjectReference{Kind: kind, Namespace: "remediators", Name: fmt.Sprint("t", order)},
+			RemediationTemplate: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: kind, Namespace: "remediators", Name: fmt.Sprint("t", order)},
 			Timeout:             metav1.Duration{Duration: timeout},
 		}
 	}
@@ -36,7 +36,7 @@ func TestSpecProblem(t *testing.T) {
 			Selector:            metav1.LabelSelector{MatchLabels: map[string]string{"example.com/role": "worker"}},
 			MinHealthy:          new(intstr.FromString("51%")),
 			UnhealthyConditions: []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}},
-			RemediationTemplate: &corev1.ObjectReference{Kind: "ExampleTemplate"},
+			RemediationTemplate: &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "ExampleTemplate", Name: "t"},
 		}
 		change(spec)
 		return spec
@@ -47,6 +47,7 @@ func TestSpecProblem(t *testing.T) {
 		})
 	}
 
+	const incomplete = "remediationTemplate must have apiVersion, kind and name"
 	for name, tc := range map[string]struct {
 		spec *v1alpha1.NodeHealthCheckSpec
 		want string
@@ -83,6 +84,16 @@ func TestSpecProblem(t *testing.T) {
 			spec: escalating(step(1, "A", time.Hour), step(2, "B", time.Hour), named(step(3, "B", time.Hour), "t1"), named(step(4, "A", time.Hour), "t1")),
 			want: "EscalatingRemediation RemediationTemplate must be unique: found duplicate A remediators/t1",
 		},
+		"O11 a reference without a name": {
+			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) { s.RemediationTemplate.Name = "" }), want: incomplete,
+		},
+		"O11 an empty reference": {
+			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) { s.RemediationTemplate = &corev1.ObjectReference{} }), want: incomplete,
+		},
+		"O11 a reference without an apiVersion": {
+			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) { s.RemediationTemplate.APIVersion = "" }), want: incomplete,
+		},
+		"4.3 a step whose reference has no kind": {spec: escalating(step(1, "A", time.Hour), step(2, "", time.Hour)), want: incomplete},
 		"no condition to watch": {
 			spec: classic(func(s *v1alpha1.NodeHealthCheckSpec) { s.UnhealthyConditions = []v1alpha1.UnhealthyCondition{} }),
 			want: "unhealthyConditions must not be empty, leave it out for the default",

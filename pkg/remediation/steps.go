@@ -53,6 +53,11 @@ func (s Step) RemediationKind() (schema.GroupVersionKind, bool) {
 	return gvk, ok && kind != ""
 }
 
+// Incomplete reports whether the step refers to no template (spec 4.3).
+func (s Step) Incomplete() bool {
+	return s.Reference.APIVersion == "" || s.Reference.Kind == "" || s.Reference.Name == ""
+}
+
 // Escalating reports whether the step ends by a timeout or by a failure.
 func (s Step) Escalating() bool { return s.Timeout > 0 }
 

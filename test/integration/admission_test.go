@@ -28,6 +28,8 @@ const (
 	noTemplate       = "Either RemediationTemplate or at least one EscalatingRemediations must be set"
 	bothTemplates    = "RemediationTemplate and EscalatingRemediations usage is mutual exclusive"
 
+	incompleteReference = "remediationTemplate must have apiVersion, kind and name"
+
 	badOperator = "Invalid selector: an operator must be In, NotIn, Exists or DoesNotExist"
 	badValues   = "Invalid selector: In and NotIn need at least one value, Exists and DoesNotExist take none"
 	badKey      = "Invalid selector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash"
@@ -65,7 +67,7 @@ var specRules = map[string]struct {
 	"machine deletion in lower case":   {base: classicSpec, changes: `{minHealthy: null, maxUnhealthy: 1, remediationTemplate: {kind: machinedeletionremediationtemplate}}`, denied: []string{machineDeletion}},
 	"machine deletion in a step": {
 		base: escalatingSpec, changes: `{minHealthy: null, maxUnhealthy: 1, escalatingRemediations: [` +
-			`{order: 1, timeout: 60s, remediationTemplate: {kind: ATemplate}}, {order: 2, timeout: 60s, remediationTemplate: {kind: MachineDeletionREMEDIATIONTemplate}}]}`,
+			`{order: 1, timeout: 60s, remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: a}}, {order: 2, timeout: 60s, remediationTemplate: {apiVersion: a/v1, kind: MachineDeletionREMEDIATIONTemplate, name: a}}]}`,
 		denied: []string{machineDeletions},
 	},
 
@@ -90,12 +92,18 @@ var specRules = map[string]struct {
 		base: classicSpec, changes: `{selector: {matchExpressions: [{key: a, operator: In, values: [b, c/d]}]}}`, denied: []string{badValue},
 	},
 
-	"no template":                   {base: classicSpec, changes: `{remediationTemplate: null}`, denied: []string{noTemplate}},
-	"no step":                       {base: escalatingSpec, changes: `{escalatingRemediations: []}`, denied: []string{noTemplate}},
-	"template and an empty list":    {base: classicSpec, changes: `{escalatingRemediations: []}`},
-	"template and steps":            {base: escalatingSpec, changes: `{remediationTemplate: {kind: ATemplate}}`, denied: []string{bothTemplates}},
-	"nothing is known of the kind":  {base: classicSpec, changes: `{remediationTemplate: {apiVersion: null, kind: Unusual, namespace: null, name: missing}}`},
-	"orders in any order, negative": {base: escalatingSpec, changes: steps("{order: 7, timeout: 1h}", "{order: -3, timeout: 1h}", "{order: 0, timeout: 1h}")},
+	"no template":                       {base: classicSpec, changes: `{remediationTemplate: null}`, denied: []string{noTemplate}},
+	"no step":                           {base: escalatingSpec, changes: `{escalatingRemediations: []}`, denied: []string{noTemplate}},
+	"template and an empty list":        {base: classicSpec, changes: `{escalatingRemediations: []}`},
+	"template and steps":                {base: escalatingSpec, changes: `{remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: a}}`, denied: []string{bothTemplates}},
+	"nothing is known of the kind":      {base: classicSpec, changes: `{remediationTemplate: {kind: Unusual, namespace: null, name: missing}}`},
+	"O11 a template without name":       {base: classicSpec, changes: `{remediationTemplate: {name: null}}`, denied: []string{incompleteReference}},
+	"O11 a template with an empty name": {base: classicSpec, changes: `{remediationTemplate: {name: ""}}`, denied: []string{incompleteReference}},
+	"a template without apiVersion":     {base: classicSpec, changes: `{remediationTemplate: {apiVersion: null}}`, denied: []string{incompleteReference}},
+	"a template without kind":           {base: classicSpec, changes: `{remediationTemplate: {kind: null}}`, denied: []string{incompleteReference}},
+	"O11 a template of nothing":         {base: classicSpec, changes: `{remediationTemplate: {}}`, denied: []string{incompleteReference}},
+	"a step without a name":             {base: escalatingSpec, changes: sameTemplates("", "name: null"), denied: []string{incompleteReference}},
+	"orders in any order, negative":     {base: escalatingSpec, changes: steps("{order: 7, timeout: 1h}", "{order: -3, timeout: 1h}", "{order: 0, timeout: 1h}")},
 	"duplicate order": {
 		base: escalatingSpec, changes: steps("{order: 7, timeout: 1h}", "{order: -3, timeout: 1h}", "{order: 0, timeout: 1h}", "{order: -3, timeout: 1h}"),
 		denied: []string{"EscalatingRemediation Order must be unique: found duplicate order -3"},
@@ -114,7 +122,7 @@ var specRules = map[string]struct {
 		base: escalatingSpec, changes: sameTemplates("namespace: null", "namespace: null", ""),
 		denied: []string{"EscalatingRemediation RemediationTemplate must be unique: found duplicate ATemplate /a"},
 	},
-	"the same template but for one field": {base: escalatingSpec, changes: sameTemplates("kind: BTemplate", "namespace: b", "name: b", "name: null", "")},
+	"the same template but for one field": {base: escalatingSpec, changes: sameTemplates("kind: BTemplate", "namespace: b", "name: b", "namespace: null", "")},
 	"timeout of a minute":                 {base: escalatingSpec, changes: steps("{order: 1, timeout: 60s}", "{order: 2, timeout: 1m}", "{order: 3, timeout: 0.1h0.5ms}", "{order: 4, timeout: 59999999µs1000ns}")},
 	"timeout too short": {
 		base: escalatingSpec, changes: steps("{order: 1, timeout: 1h}", "{order: 2, timeout: 59.999999999s}"),
@@ -138,7 +146,7 @@ var specRules = map[string]struct {
 			`{order: 4, timeout: 1s, remediationTemplate: {kind: MachineDeletionRemediationTemplate}}, {order: 4, timeout: 1h, remediationTemplate: {kind: MachineDeletionRemediationTemplate}}], ` +
 			`unhealthyConditions: []}`,
 		denied: []string{
-			bothLimits, "minHealthy must not be negative: -1", "maxUnhealthy must not be negative: -2", machineDeletion, machineDeletions,
+			bothLimits, "minHealthy must not be negative: -1", "maxUnhealthy must not be negative: -2", machineDeletion, machineDeletions, incompleteReference, incompleteReference,
 			badOperator, badValues, badKey, badValue, bothTemplates,
 			"EscalatingRemediation Order must be unique: found duplicate order 4",
 			"EscalatingRemediation Timeout must be at least one minute: found timeout 1s",
@@ -185,7 +193,7 @@ var specRules = map[string]struct {
 // steps returns a change of the steps, each with an unimportant template.
 func steps(list ...string) string {
 	for i, step := range list {
-		list[i] = strings.TrimSuffix(step, "}") + fmt.Sprintf(", remediationTemplate: {kind: ATemplate, name: t%d}}", i)
+		list[i] = strings.TrimSuffix(step, "}") + fmt.Sprintf(", remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: t%d}}", i)
 	}
 	return "{escalatingRemediations: [" + strings.Join(list, ", ") + "]}"
 }

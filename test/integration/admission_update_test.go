@@ -52,11 +52,11 @@ func testUpdateWhileRemediating(a *admission) {
 		"another template":      {base: classicSpec, changes: `{remediationTemplate: {name: other}}`, denied: []string{templateFixed}},
 		"added reference field": {base: classicSpec, changes: `{remediationTemplate: {uid: "1"}}`, denied: []string{templateFixed}},
 		"from classic to escalating": {
-			base: classicSpec, changes: `{remediationTemplate: null, escalatingRemediations: [{order: 1, timeout: 1h, remediationTemplate: {}}]}`,
+			base: classicSpec, changes: `{remediationTemplate: null, escalatingRemediations: [{order: 1, timeout: 1h, remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: a}}]}`,
 			denied: []string{stepsFixed, templateFixed},
 		},
 		"from escalating to classic": {
-			base: escalatingSpec, changes: `{escalatingRemediations: null, remediationTemplate: {kind: ATemplate}}`,
+			base: escalatingSpec, changes: `{escalatingRemediations: null, remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: a}}`,
 			denied: []string{stepsFixed, templateFixed},
 		},
 		"empty list of steps": {base: classicSpec, changes: `{escalatingRemediations: []}`},
@@ -69,7 +69,7 @@ func testUpdateWhileRemediating(a *admission) {
 			`{order: 2, timeout: 5m0.5s, remediationTemplate: {apiVersion: example.com/v1, kind: SecondTemplate, namespace: remediators, name: second}}]}`,
 			denied: []string{stepsFixed}},
 		"everything": {
-			base: classicSpec, changes: `{minHealthy: null, selector: {matchLabels: {a: b}}, remediationTemplate: null, escalatingRemediations: [{order: 1, timeout: 59s, remediationTemplate: {}}]}`,
+			base: classicSpec, changes: `{minHealthy: null, selector: {matchLabels: {a: b}}, remediationTemplate: null, escalatingRemediations: [{order: 1, timeout: 59s, remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: a}}]}`,
 			denied: []string{
 				"EscalatingRemediation Timeout must be at least one minute: found timeout 59s", stepsFixed, noLimit, templateFixed, selectorFixed,
 			},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -246,6 +247,31 @@ func TestClusterScopedKinds(t *testing.T) {
 			require.Empty(t, s.listed())
 		})
 	}
+	t.Run("6.1-one-template-with-two-namespaces", func(t *testing.T) {
+		t.Parallel()
+		s := newRepairScenario(t, sharedCluster(t), "")
+		s.kind.clusterScoped = true
+		s.installAll()
+		s.createNodes("a", "b")
+		s.fail("a")
+		s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+			spec.RemediationTemplate = nil
+			for i, namespace := range []string{"one", "two"} {
+				reference := *s.templateReference()
+				reference.Namespace = namespace
+				spec.EscalatingRemediations = append(spec.EscalatingRemediations, v1alpha1.EscalatingRemediation{
+					RemediationTemplate: reference, Order: int32(i), Timeout: metav1.Duration{Duration: time.Hour},
+				})
+			}
+		})
+		s.eventuallyDisabled(v1alpha1.ReasonTemplateInvalid)
+		s.requireDisabled(v1alpha1.ReasonTemplateInvalid, fmt.Sprintf(`Remediation template is invalid: "EscalatingRemediation RemediationTemplate must be unique: found duplicate %s one/%s"`, s.kind.templateName(), s.name))
+		s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+			spec.EscalatingRemediations = spec.EscalatingRemediations[1:]
+		})
+		s.requireEnabled()
+		s.eventuallyCR("a")
+	})
 	t.Run("6.1-one-of-the-two", func(t *testing.T) {
 		t.Parallel()
 		s := newRepairScenario(t, sharedCluster(t), "")

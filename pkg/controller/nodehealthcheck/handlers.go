@@ -143,9 +143,10 @@ func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates map[schema.GroupVersi
 		if !ok {
 			continue
 		}
-		name := types.NamespacedName{Namespace: step.Reference.Namespace, Name: step.Reference.Name}
-		templates[step.TemplateKind()] = append(templates[step.TemplateKind()], name)
 		crs[kind.GroupKind()] = nil
+		if name := (types.NamespacedName{Namespace: step.Reference.Namespace, Name: step.Reference.Name}); !step.Incomplete() {
+			templates[step.TemplateKind()] = append(templates[step.TemplateKind()], name)
+		}
 	}
 	for _, node := range nhc.Status.UnhealthyNodes {
 		for _, cr := range node.Remediations {

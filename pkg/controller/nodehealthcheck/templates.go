@@ -46,7 +46,7 @@ func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform pl
 }
 
 func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Step) (*object.Template, *remediation.Problem, error) {
-	if problem := remediation.CheckReference(step); problem != nil {
+	if problem := remediation.CheckReference(step); problem != nil || step.Incomplete() {
 		return nil, problem, nil
 	}
 	mapping, err := c.templates.Mapping(step.TemplateKind())
@@ -54,7 +54,7 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 		return problemOf(step, err)
 	}
 	namespaced := mapping.Scope.Name() == metaNamespaced
-	if problem := remediation.CheckScope(step, namespaced); problem != nil {
+	if problem := cmp.Or(remediation.CheckScope(step, namespaced), remediation.CheckUnique(steps, step, namespaced)); problem != nil {
 		return nil, problem, nil
 	}
 	name := types.NamespacedName{Name: step.Reference.Name}

@@ -32,7 +32,7 @@ func create(t *testing.T, rules *Rules, text string) *Answer {
 
 const (
 	nodeHealthCheck = `{apiVersion: remediation.medik8s.io/v1alpha1, kind: NodeHealthCheck, metadata: {name: a},
-		spec: {selector: {matchLabels: {a: b}}, maxUnhealthy: 1, remediationTemplate: {kind: ATemplate, name: a}}}`
+		spec: {selector: {matchLabels: {a: b}}, maxUnhealthy: 1, remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: a}}}`
 	machineHealthCheck = `{apiVersion: machine.openshift.io/v1beta1, kind: MachineHealthCheck, metadata: {name: a}}`
 )
 

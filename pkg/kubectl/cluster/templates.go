@@ -37,7 +37,7 @@ func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectR
 	}
 	step := remediation.Step{Reference: reference}
 	remediationKind, ok := step.RemediationKind()
-	if !ok {
+	if !ok || step.Incomplete() {
 		return nil // Which needs no cluster to be seen.
 	}
 	templates, err := r.mapping(step.TemplateKind())
@@ -57,7 +57,7 @@ func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectR
 		r.problem(&reference, problem)
 		return nil
 	}
-	known := lint.Template{}
+	known := lint.Template{ClusterScoped: !namespaced}
 	var read *unstructured.Unstructured
 	if namespaced {
 		read, err = r.Dynamic.Resource(templates.Resource).Namespace(reference.Namespace).Get(ctx, reference.Name, metav1.GetOptions{})

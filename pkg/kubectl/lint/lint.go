@@ -74,6 +74,8 @@ type Template struct {
 	// Problem is why the controller cannot use it: it is missing, or its kind is. Empty if it can,
 	// as far as is known.
 	Problem string
+	// ClusterScoped means that its kind has no namespaces.
+	ClusterScoped bool
 	// Object is the template, nil if it was not read.
 	Object *object.Template
 	// Forbidden are the permissions that the controller lacks for it and its remediation objects.

@@ -211,6 +211,10 @@ func TestTemplates(t *testing.T) {
 				"spec.escalatingRemediations[0].timeout: Within 1m30s, hardly any remediation repairs a node",
 			},
 		},
+		"6.1 one cluster-scoped template with two namespaces": {
+			spec: strings.Replace(strings.Replace(two, "namespace: b, name: d", "namespace: e, name: c", 1), "90s", "5m", 1), c: Template{ClusterScoped: true},
+			want: []string{`spec.escalatingRemediations[0].remediationTemplate: Remediation template is invalid: "EscalatingRemediation RemediationTemplate must be unique: found duplicate ATemplate b/c"`},
+		},
 		"longer than the step": {
 			spec: strings.Replace(two, "90s", "5m", 1), c: Template{Problem: "x", Object: usual(`{timeout: 6m}`)}, d: Template{Problem: "y", Object: usual(`{strategy: {timeout: 11m0s}}`)},
 			want: []string{

@@ -193,6 +193,10 @@ func (f *findings) template(path string, steps []remediation.Step, step remediat
 	if !ok {
 		return
 	}
+	if problem := remediation.CheckUnique(steps, step, !known.ClusterScoped); problem != nil {
+		f.advise(path, "give each step a template of its own", "%s", problem.Message)
+		return
+	}
 	switch {
 	case known.Problem != "":
 		f.advise(path, do, "%s", known.Problem)

@@ -88,6 +88,8 @@ type NodeHealthCheckList struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, !has(e.values) || e.values.all(v, v.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$')))`,message="Invalid selector: a value must be a label value, empty or at most 63 characters",fieldPath=`.selector`
 // +kubebuilder:validation:XValidation:rule=`has(self.remediationTemplate) || has(self.escalatingRemediations) && size(self.escalatingRemediations) > 0`,message="Either RemediationTemplate or at least one EscalatingRemediations must be set"
 // +kubebuilder:validation:XValidation:rule=`!has(self.remediationTemplate) || !has(self.escalatingRemediations) || size(self.escalatingRemediations) == 0`,message="RemediationTemplate and EscalatingRemediations usage is mutual exclusive"
+// +kubebuilder:validation:XValidation:rule=`!has(self.remediationTemplate) || has(self.remediationTemplate.apiVersion) && self.remediationTemplate.apiVersion != '' && has(self.remediationTemplate.kind) && self.remediationTemplate.kind != '' && has(self.remediationTemplate.name) && self.remediationTemplate.name != ''`,message="remediationTemplate must have apiVersion, kind and name",fieldPath=`.remediationTemplate`
+// +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, has(e.remediationTemplate.apiVersion) && e.remediationTemplate.apiVersion != '' && has(e.remediationTemplate.kind) && e.remediationTemplate.kind != '' && has(e.remediationTemplate.name) && e.remediationTemplate.name != '')`,message="remediationTemplate must have apiVersion, kind and name",fieldPath=`.escalatingRemediations`
 // +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, self.escalatingRemediations.exists_one(f, f.order == e.order))`,message="EscalatingRemediation Order must be unique",messageExpression=`self.escalatingRemediations.map(e, !self.escalatingRemediations.exists_one(f, f.order == e.order), 'EscalatingRemediation Order must be unique: found duplicate order %d'.format([e.order]))[0]`,fieldPath=`.escalatingRemediations`
 //
 // The next rule leaves to the rules of the timeout what is no duration. The
@@ -137,8 +139,9 @@ type NodeHealthCheckSpec struct {
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
 
 	// remediationTemplate refers to the template from which the remediation
-	// object of an unhealthy Node is created. Exactly one of remediationTemplate
-	// and escalatingRemediations must be set.
+	// object of an unhealthy Node is created. It must have apiVersion, kind and
+	// name. Exactly one of remediationTemplate and escalatingRemediations must be
+	// set.
 	// +optional
 	RemediationTemplate *corev1.ObjectReference `json:"remediationTemplate,omitempty"`
 
@@ -234,7 +237,8 @@ type UnhealthyCondition struct {
 
 // EscalatingRemediation is one step of escalatingRemediations.
 type EscalatingRemediation struct {
-	// remediationTemplate refers to the template of this step.
+	// remediationTemplate refers to the template of this step. It must have
+	// apiVersion, kind and name.
 	// +required
 	RemediationTemplate corev1.ObjectReference `json:"remediationTemplate"`
 	// order ranks the steps, lower first. It must be unique.
