@@ -141,19 +141,23 @@ func TestAllowance(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"18.5 Disabled comes first":      {grounds: without(), reason: "Disabled", message: "it is gone"},
-		"18.5 not known yet":             {grounds: Context{Constraints: Constraints{TemplatesUnusable: true}, Gate: open}, reason: "Disabled", message: "The templates could not be read yet"},
-		"18.5 InvalidSpec":               {grounds: without(usable), reason: "InvalidSpec", message: "no limit"},
-		"18.5 4.8":                       {grounds: without(usable, valid), reason: "Terminating", message: "The NodeHealthCheck is being deleted"},
-		"18.5 ClusterUpgrading":          {grounds: without(usable, valid, staying), reason: "ClusterUpgrading", message: "The cluster is being upgraded"},
-		"18.5 Paused":                    {grounds: without(usable, valid, staying, upgraded), reason: "Paused", message: "Paused: upgrade,holiday"},
-		"18.5 GateClosed":                {grounds: without(usable, valid, staying, upgraded, resumed), reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
-		"8.1 open":                       {grounds: Context{Gate: open}, allowed: true, reason: "GateOpen", message: "3 of 5 nodes are healthy, at least 2 have to be"},
-		"8.3 open, whatever the number":  {grounds: Context{Gate: health.Gate{Open: true, Observed: 3, Required: -47}}, allowed: true, reason: "GateOpen", message: "0 of 3 nodes are healthy, at least 0 have to be"},
-		"8.5 closed":                     {grounds: Context{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
-		"5.4 the gate before the storm":  {grounds: Context{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}, Storm: storm}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
-		"9.6 storm":                      {grounds: Context{Gate: open, Storm: storm}, reason: "StormActive", message: "Storm recovery is active while 2 of 5 nodes are not healthy"},
-		"9.5 storm, calm for the moment": {grounds: Context{Gate: open, Storm: storm, StormEnd: epoch.In(time.FixedZone("", 3600))}, reason: "StormActive", message: "Storm recovery is active until 2026-01-01T00:00:00Z, if it stays calm"},
+		"18.5 Disabled comes first":     {grounds: without(), reason: "Disabled", message: "it is gone"},
+		"18.5 not known yet":            {grounds: Context{Constraints: Constraints{TemplatesUnusable: true}, Gate: open}, reason: "Disabled", message: "The templates could not be read yet"},
+		"18.5 InvalidSpec":              {grounds: without(usable), reason: "InvalidSpec", message: "no limit"},
+		"18.5 4.8":                      {grounds: without(usable, valid), reason: "Terminating", message: "The NodeHealthCheck is being deleted"},
+		"18.5 ClusterUpgrading":         {grounds: without(usable, valid, staying), reason: "ClusterUpgrading", message: "The cluster is being upgraded"},
+		"18.5 Paused":                   {grounds: without(usable, valid, staying, upgraded), reason: "Paused", message: "Paused: upgrade,holiday"},
+		"18.5 GateClosed":               {grounds: without(usable, valid, staying, upgraded, resumed), reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
+		"8.1 open":                      {grounds: Context{Gate: open}, allowed: true, reason: "GateOpen", message: "3 of 5 nodes are healthy, at least 2 have to be"},
+		"8.3 open, whatever the number": {grounds: Context{Gate: health.Gate{Open: true, Observed: 3, Required: -47}}, allowed: true, reason: "GateOpen", message: "0 of 3 nodes are healthy, at least 0 have to be"},
+		"FR-301 the selector selects no node, and minHealthy is a percentage": {grounds: Context{Gate: health.Gate{Open: true}}, reason: "NoNodes", message: "the selector selects no node"},
+		"FR-301 the selector selects no node, and minHealthy is a number":     {grounds: Context{Gate: health.Gate{Required: 2}}, reason: "NoNodes", message: "the selector selects no node"},
+		"18.5 no node is left of a storm":                                     {grounds: Context{Gate: health.Gate{Open: true}, Storm: storm}, reason: "NoNodes", message: "the selector selects no node"},
+		"18.5 no node, and paused":                                            {grounds: Context{Gate: health.Gate{Open: true}, Constraints: Constraints{Paused: true}}, reason: "Paused", message: "Paused: upgrade,holiday"},
+		"8.5 closed":                                                          {grounds: Context{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
+		"5.4 the gate before the storm":                                       {grounds: Context{Gate: health.Gate{Observed: 5, Healthy: 3, Required: 4}, Storm: storm}, reason: "GateClosed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
+		"9.6 storm":                                                           {grounds: Context{Gate: open, Storm: storm}, reason: "StormActive", message: "Storm recovery is active while 2 of 5 nodes are not healthy"},
+		"9.5 storm, calm for the moment":                                      {grounds: Context{Gate: open, Storm: storm, StormEnd: epoch.In(time.FixedZone("", 3600))}, reason: "StormActive", message: "Storm recovery is active until 2026-01-01T00:00:00Z, if it stays calm"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

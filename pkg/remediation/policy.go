@@ -57,13 +57,17 @@ type Context struct {
 // Allowance says in one sentence whether a node may get its first CR, as far as that
 // is the same for all nodes, and why not (spec 18.5).
 func (c *Context) Allowance() (allowed bool, reason, message string) {
-	constraints := c.Constraints
-	constraints.GateClosed, constraints.Storm = !c.Gate.Open, c.Storm.Active
-	refusal := constraints.Refusal(true)
-	if refusal == "" {
+	constraints, noNodes := c.Constraints, c.Gate.Observed == 0
+	// Gate and storm count nodes: of none they say nothing.
+	constraints.GateClosed, constraints.Storm = !c.Gate.Open && !noNodes, c.Storm.Active && !noNodes
+	switch refusal := constraints.Refusal(true); {
+	case refusal != "":
+		return false, string(refusal), ruleOf(refusal).message(c)
+	case noNodes:
+		return false, v1alpha1.ReasonNoNodes, v1alpha1.MessageNoNodes
+	default:
 		return true, v1alpha1.ReasonGateOpen, c.explainGate()
 	}
-	return false, string(refusal), ruleOf(refusal).message(c)
 }
 
 // heldForAll reports whether a reason holds for all nodes. A template that cannot be read

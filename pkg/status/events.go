@@ -30,6 +30,7 @@ const (
 	ReasonRemediationFailed  = "RemediationFailed"
 	ReasonInvalidNodeLabel   = "InvalidNodeLabel"
 	ReasonOldRemediationCR   = "OldRemediationCR"
+	ReasonNoNodes            = v1alpha1.ReasonNoNodes
 	ReasonStormStarted       = "StormRecoveryStarted"
 	ReasonStormCooldown      = "StormRecoveryCooldownStarted"
 	ReasonStormEnded         = "StormRecoveryEnded"
@@ -93,6 +94,10 @@ func skippedForGate(gate health.Gate) Event {
 		Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: fmt.Sprintf("%s-%d-of-%d", v1alpha1.DecidedGateClosed, gate.Healthy, gate.Required),
 		Note: fmt.Sprintf("Skipped remediation because the number of healthy nodes selected by the selector is %d and should equal or exceed %d", gate.Healthy, gate.Required),
 	}
+}
+
+func noNodes() Event {
+	return Event{Type: corev1.EventTypeWarning, Reason: ReasonNoNodes, Action: "CountNodes", Note: v1alpha1.MessageNoNodes}
 }
 
 func skippedForSpec(problem string) Event {

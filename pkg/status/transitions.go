@@ -69,6 +69,9 @@ func (r *Report) Transitions() []Event {
 	var all []Event
 	context, before := &r.in.Policy.Context, &r.in.Before.Reported
 	all = append(all, r.disabledTransition()...)
+	if selectsNone(r.Status) && !selectsNone(&r.in.Check.Status) {
+		all = append(all, noNodes())
+	}
 	switch paused := len(r.in.Check.Spec.PauseRequests) > 0; {
 	case context.Constraints.Upgrading:
 		if !before.upgrading {
@@ -94,6 +97,12 @@ func (r *Report) Transitions() []Event {
 		all = append(all, skippedForStorm())
 	}
 	return all
+}
+
+// selectsNone reports whether a status says that the selector selects no node.
+func selectsNone(status *v1alpha1.NodeHealthCheckStatus) bool {
+	allowed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed)
+	return allowed != nil && allowed.Reason == v1alpha1.ReasonNoNodes
 }
 
 // stormTransitions compares the storm before and after (spec 9).

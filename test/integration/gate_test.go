@@ -209,3 +209,32 @@ func TestGateFollowsSelection(t *testing.T) {
 	s.eventuallyListed(map[string]int{"a": 1, "b": 0})
 	require.Nil(t, s.cr("b"))
 }
+
+// TestSelectorWithoutNodes: FR-301 a selector asks for two labels that no node has both of (spec 18.5).
+func TestSelectorWithoutNodes(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("worker", "master")
+	s.labelNode("worker", map[string]any{s.name + "/worker": ""})
+	s.labelNode("master", map[string]any{s.name + "/master": ""})
+	s.fail("worker")
+	exists := func(label string) metav1.LabelSelectorRequirement {
+		return metav1.LabelSelectorRequirement{Key: s.name + "/" + label, Operator: metav1.LabelSelectorOpExists}
+	}
+	s.createNHC(minHealthy(intstr.FromString("51%")), func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.Selector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{exists("worker"), exists("master")}}
+	})
+	allowed := s.eventuallyCondition(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse)
+	require.Equal(t, "NoNodes: the selector selects no node", allowed.Reason+": "+allowed.Message)
+	s.eventuallyCounts(0, 0)
+	s.eventuallyEvent("NoNodes", "the selector selects no node")
+	s.updateNHC(minHealthy(intstr.FromInt32(2)))
+	allowed = s.eventuallyCondition(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse)
+	require.Equal(t, "NoNodes", allowed.Reason, "minHealthy does not matter")
+
+	s.labelNode("master", map[string]any{s.name + "/worker": ""})
+	s.updateNHC(minHealthy(intstr.FromInt32(1)))
+	s.eventuallyCondition(v1alpha1.ConditionRemediationAllowed, metav1.ConditionTrue)
+	s.eventuallyCounts(1, 1)
+	s.requireEvents(v1alpha1.Kind, s.name, "NoNodes", 1, "19.1: once")
+}

@@ -24,7 +24,7 @@ const notePrefix = "[remediation] "
 
 // eventTypes are the types of the reasons (spec 19.1). RemediationSkipped has both.
 var eventTypes = map[string][]string{
-	"Enabled": {corev1.EventTypeNormal}, "Disabled": {corev1.EventTypeWarning}, "DetectedUnhealthy": {corev1.EventTypeNormal},
+	"Enabled": {corev1.EventTypeNormal}, "NoNodes": {corev1.EventTypeWarning}, "Disabled": {corev1.EventTypeWarning}, "DetectedUnhealthy": {corev1.EventTypeNormal},
 	"RemediationCreated": {corev1.EventTypeNormal}, "RemediationRemoved": {corev1.EventTypeNormal},
 	"RemediationSkipped": {corev1.EventTypeNormal, corev1.EventTypeWarning},
 	"NoTemplateLeft":     {corev1.EventTypeWarning}, "RemediationFailed": {corev1.EventTypeWarning},
@@ -115,6 +115,13 @@ func (e *events) statusChanged(nhc string, before, after *NHC) {
 	case disabled.Status != metav1.ConditionTrue && (old == nil || old.Status == metav1.ConditionTrue):
 		e.expect("Enabled", nhc, "", transition{})
 	}
+	selectsNone := func(status *v1alpha1.NodeHealthCheckStatus) bool {
+		allowed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed)
+		return allowed != nil && allowed.Reason == v1alpha1.ReasonNoNodes
+	}
+	if selectsNone(&after.Status) && !selectsNone(&before.Status) {
+		e.expect("NoNodes", nhc, "", transition{})
+	}
 	became := func(conditionType string) bool {
 		return !meta.IsStatusConditionTrue(before.Status.Conditions, conditionType) && meta.IsStatusConditionTrue(after.Status.Conditions, conditionType)
 	}
@@ -140,7 +147,7 @@ func (e *events) expectOn(r reported, t transition) {
 // counted are the reasons whose events are counted, and whether their note counts. The
 // other ones report what no object shows.
 var counted = map[string]bool{
-	"Enabled": false, "Disabled": false, "StormRecoveryStarted": false, "StormRecoveryCooldownStarted": false, "StormRecoveryEnded": false,
+	"Enabled": false, "Disabled": false, "NoNodes": false, "StormRecoveryStarted": false, "StormRecoveryCooldownStarted": false, "StormRecoveryEnded": false,
 	"RemediationCreated": true, "RemediationRemoved": true,
 }
 

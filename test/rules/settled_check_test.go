@@ -45,6 +45,8 @@ func stated(observed, healthy int32, entries ...v1alpha1.UnhealthyNode) func(*v1
 		switch {
 		case len(nhc.Spec.PauseRequests) > 0:
 			status.Phase, status.Reason, allowed = v1alpha1.PhasePaused, "NHC is paused: test", "Paused"
+		case observed == 0:
+			allowed = "NoNodes"
 		case healthy < required:
 			allowed = "GateClosed"
 		case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStormActive):
@@ -52,13 +54,16 @@ func stated(observed, healthy int32, entries ...v1alpha1.UnhealthyNode) func(*v1
 		}
 		status.Conditions = append(status.Conditions,
 			metav1.Condition{Type: v1alpha1.ConditionDisabled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonEnabled, Message: v1alpha1.MessageEnabled},
-			metav1.Condition{Type: v1alpha1.ConditionRemediationAllowed, Status: is(allowed == v1alpha1.ReasonGateOpen), Reason: allowed},
+			metav1.Condition{Type: v1alpha1.ConditionRemediationAllowed, Status: is(allowed == v1alpha1.ReasonGateOpen), Reason: allowed, Message: messages[allowed]},
 		)
 		for i := range status.Conditions {
 			status.Conditions[i].ObservedGeneration = nhc.Generation
 		}
 	}
 }
+
+// messages are those of condition RemediationAllowed that the judge reads, by reason.
+var messages = map[string]string{"NoNodes": "the selector selects no node"}
 
 func is(holds bool) metav1.ConditionStatus {
 	if holds {
@@ -139,6 +144,7 @@ func runRows(t *testing.T, rows map[string]row) {
 }
 
 // The nodes of the rows.
+func none(*fixture)         {}
 func healthy(s *fixture)    { s.node(past, healthyNode("n")) }
 func notHealthy(s *fixture) { s.node(past, failedNode("n")) }
 
@@ -191,9 +197,13 @@ func TestSettledStatus(t *testing.T) {
 		"18.5 an old spec":         {healthy, healthCheck(stated(1, 1), status(func(s *v1alpha1.NodeHealthCheckStatus) { s.ObservedGeneration = 0 })), []string{"18.5"}},
 		"18.5 an old condition":    {healthy, healthCheck(stated(1, 1), status(func(s *v1alpha1.NodeHealthCheckStatus) { s.Conditions[0].ObservedGeneration = 0 })), []string{"18.5"}},
 		"18.5 a wrong reason":      {healthy, healthCheck(paused, stated(1, 1), status(func(s *v1alpha1.NodeHealthCheckStatus) { s.Conditions[1].Reason = "GateClosed" })), []string{"18.5"}},
-		"18.1 a wrong phase":       {healthy, healthCheck(stated(1, 1), status(func(s *v1alpha1.NodeHealthCheckStatus) { s.Phase = v1alpha1.PhasePaused })), []string{"18.1"}},
-		"6.2 no condition":         {healthy, healthCheck(stated(1, 1), status(func(s *v1alpha1.NodeHealthCheckStatus) { s.Conditions = s.Conditions[1:] })), []string{"6.2"}},
-		"18.4 too many entries":    {healthy, healthCheck(stated(1, 1, sinceHealthy(entry("m"), 1))), []string{"18.4"}},
+		"no node":                  {none, healthCheck(stated(0, 0)), nil},
+		"18.5 a gate of no nodes": {none, healthCheck(stated(0, 0), status(func(s *v1alpha1.NodeHealthCheckStatus) {
+			s.Conditions[1].Status, s.Conditions[1].Reason = metav1.ConditionTrue, "GateOpen"
+		})), []string{"18.5"}},
+		"18.1 a wrong phase":    {healthy, healthCheck(stated(1, 1), status(func(s *v1alpha1.NodeHealthCheckStatus) { s.Phase = v1alpha1.PhasePaused })), []string{"18.1"}},
+		"6.2 no condition":      {healthy, healthCheck(stated(1, 1), status(func(s *v1alpha1.NodeHealthCheckStatus) { s.Conditions = s.Conditions[1:] })), []string{"6.2"}},
+		"18.4 too many entries": {healthy, healthCheck(stated(1, 1, sinceHealthy(entry("m"), 1))), []string{"18.4"}},
 		"18.4 not listed": {remediated(cr), healthCheck(stated(1, 0, entry("n", cr)), status(func(s *v1alpha1.NodeHealthCheckStatus) {
 			s.UnhealthyNodes, s.Phase, s.Reason = nil, v1alpha1.PhaseEnabled, "NHC is enabled, no ongoing remediation"
 		})), []string{"18.4"}},

@@ -156,10 +156,12 @@ func (s *settledCheck) checkConditions() {
 		reason = string(v1alpha1.DecidedDisabled)
 	case len(s.nhc.Spec.PauseRequests) > 0:
 		reason = string(v1alpha1.DecidedPaused)
+	case s.observedCount == 0:
+		reason = v1alpha1.ReasonNoNodes
 	case !s.gate:
 		reason = string(v1alpha1.DecidedGateClosed)
 	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStormActive):
 		reason = string(v1alpha1.DecidedStormActive)
 	}
-	s.check("18.5", "", allowed.Reason != reason || (allowed.Status == "True") != (reason == v1alpha1.ReasonGateOpen), "RemediationAllowed is %s, %s, not %s", allowed.Status, allowed.Reason, reason)
+	s.check("18.5", "", allowed.Reason != reason || (allowed.Status == "True") != (reason == v1alpha1.ReasonGateOpen) || (reason == v1alpha1.ReasonNoNodes && allowed.Message != "the selector selects no node"), "RemediationAllowed is %s, %s, not %s", allowed.Status, allowed.Reason, reason)
 }

@@ -246,6 +246,7 @@ func (s *story) result(parts ...part) *syncResult {
 		sn.nodes, sn.objects = append(sn.nodes, *p.plan.Node), append(sn.objects, p.node)
 	}
 	sn.observeEntries()
+	e.Gate.Observed = max(1, e.Summary.Observed) // Tests about healthy nodes list none.
 	results := make([]remediation.NodeResult, len(parts))
 	for i := range parts {
 		parts[i].plan.Node = &sn.nodes[i]

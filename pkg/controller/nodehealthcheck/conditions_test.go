@@ -105,8 +105,8 @@ func TestRemediationAllowedByAll(t *testing.T) {
 		change          func(*observed)
 		reason, message string
 	}{
-		{func(w *observed) { w.Storm.Active = true }, "StormActive", "Storm recovery is active while 0 of 0 nodes are not healthy"},
-		{func(w *observed) { w.Gate.Open = false }, "GateClosed", "0 of 0 nodes are healthy, at least 0 have to be"},
+		{func(w *observed) { w.Storm.Active = true }, "StormActive", "Storm recovery is active while 1 of 1 nodes are not healthy"},
+		{func(w *observed) { w.Gate.Open = false }, "GateClosed", "0 of 1 nodes are healthy, at least 0 have to be"},
 		{func(*observed) { s.nhc.Spec.PauseRequests = []string{"holiday"} }, "Paused", "Paused: holiday"},
 		{func(w *observed) { w.platform.progressing = true }, "ClusterUpgrading", "The cluster is being upgraded"},
 		{func(w *observed) { w.specProblem = "no limit" }, "InvalidSpec", "no limit"},

@@ -77,6 +77,26 @@ func TestDetectedOncePerEpisode(t *testing.T) {
 	s.quiet(t, sick("n", unselected, refused(v1alpha1.DecidedUnselected)))
 }
 
+// TestSelectsNoNode: FR-301 a selector that selects no node is reported once, whatever the process
+// remembers (spec 18.5, 19.1).
+func TestSelectsNoNode(t *testing.T) {
+	t.Parallel()
+	s := begun(t)
+	counted := s.observe
+	s.observe = func(w *observed) { w.Gate = health.Gate{Open: true} }
+	require.Equal(t, []string{"NoNodes: the selector selects no node"}, s.sync())
+	require.Equal(t, v1alpha1.PhaseEnabled, s.nhc.Status.Phase)
+	s.quiet(t)
+	s.restart()
+	s.quiet(t)
+	s.observe = counted
+	s.quiet(t, well("n"))
+	require.Equal(t, "GateOpen", remediationAllowedReason(s.nhc), "P4")
+	s.observe = func(w *observed) { w.Gate = health.Gate{Required: 2} }
+	require.Equal(t, []string{"NoNodes: the selector selects no node"}, s.sync())
+	require.Equal(t, "NoNodes", remediationAllowedReason(s.nhc))
+}
+
 // A node that is not selected is none of our business, apart from its CR.
 func TestUnselectedNodeIsNotDetected(t *testing.T) {
 	t.Parallel()
@@ -191,7 +211,7 @@ func TestDisabledEvents(t *testing.T) {
 
 func TestGateEvents(t *testing.T) {
 	t.Parallel()
-	closed := func(w *observed) { w.Gate = health.Gate{Healthy: 1, Required: 2} }
+	closed := func(w *observed) { w.Gate = health.Gate{Observed: 2, Healthy: 1, Required: 2} }
 	s := begun(t)
 	s.observe = closed
 	s.quiet(t, well("n"))

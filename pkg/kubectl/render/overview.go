@@ -97,6 +97,8 @@ func Gate(gate *view.Gate) terminal.Cell {
 	switch {
 	case gate == nil:
 		return terminal.Cell{Text: unknown, Style: terminal.Faint}
+	case gate.NoNodes:
+		return terminal.Cell{Text: "no nodes selected", Style: terminal.Bad}
 	case gate.MaxNotHealthy < 0:
 		return terminal.Cell{Text: "closed: more healthy nodes are needed than there are nodes", Style: terminal.Bad}
 	case gate.Open:

@@ -304,3 +304,17 @@ func TestExplanation(t *testing.T) {
 	s.Nodes = nil
 	golden(t, "explain-deleted", func(p *terminal.Printer) { Explanation(p, view.NewExplanation("node-2", s, &view.Details{}, now)) })
 }
+
+// TestGate: FR-301 a gate that counts no node is not open (spec 18.5).
+func TestGate(t *testing.T) {
+	t.Parallel()
+	for want, gate := range map[string]*view.Gate{
+		unknown:                                   nil,
+		"no nodes selected":                       {NoNodes: true, MaxNotHealthy: -2},
+		"open: 3 of at most 4 not healthy":        {Open: true, NotHealthy: 3, MaxNotHealthy: 4},
+		"closed: 5 not healthy, at most 4 may be": {NotHealthy: 5, MaxNotHealthy: 4},
+		"closed: more healthy nodes are needed than there are nodes": {MaxNotHealthy: -2},
+	} {
+		require.Equal(t, want, Gate(gate).Text)
+	}
+}

@@ -64,6 +64,8 @@ type Check struct {
 // Gate is minHealthy or maxUnhealthy in numbers.
 type Gate struct {
 	Open bool `json:"open"`
+	// NoNodes means that the selector selects no node: then the gate counts nothing.
+	NoNodes bool `json:"noNodes,omitempty"`
 	// NotHealthy is how many nodes are not healthy, and MaxNotHealthy how many may be.
 	NotHealthy    int `json:"notHealthy"`
 	MaxNotHealthy int `json:"maxNotHealthy"`
@@ -167,7 +169,7 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck) Check {
 	if status.ObservedNodes != nil && status.HealthyNodes != nil {
 		gate := health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, check.ObservedNodes, check.HealthyNodes)
 		input := health.StormInput{Gate: gate}
-		check.Gate = &Gate{Open: gate.Open, NotHealthy: input.NotHealthy(), MaxNotHealthy: input.Limit()}
+		check.Gate = &Gate{Open: gate.Open && gate.Observed > 0, NoNodes: gate.Observed == 0, NotHealthy: input.NotHealthy(), MaxNotHealthy: input.Limit()}
 	}
 	check.Storm = newStorm(nhc)
 	if allowed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed); allowed != nil && allowed.Status == metav1.ConditionFalse {

@@ -81,11 +81,13 @@ func TestGate(t *testing.T) {
 		observed, healthy int32
 		want              Gate
 	}{
-		"open":                  {max: "40%", observed: 10, healthy: 7, want: Gate{Open: true, NotHealthy: 3, MaxNotHealthy: 4}},
-		"closed":                {min: "51%", observed: 10, healthy: 5, want: Gate{NotHealthy: 5, MaxNotHealthy: 4}},
-		"more than there are":   {min: "5", observed: 3, healthy: 3, want: Gate{MaxNotHealthy: -2}},
-		"all may be not there":  {max: "20", observed: 3, healthy: 0, want: Gate{Open: true, NotHealthy: 3, MaxNotHealthy: 3}},
-		"a spec that is broken": {observed: 3, healthy: 3, want: Gate{}},
+		"open":                 {max: "40%", observed: 10, healthy: 7, want: Gate{Open: true, NotHealthy: 3, MaxNotHealthy: 4}},
+		"closed":               {min: "51%", observed: 10, healthy: 5, want: Gate{NotHealthy: 5, MaxNotHealthy: 4}},
+		"more than there are":  {min: "5", observed: 3, healthy: 3, want: Gate{MaxNotHealthy: -2}},
+		"all may be not there": {max: "20", observed: 3, healthy: 0, want: Gate{Open: true, NotHealthy: 3, MaxNotHealthy: 3}},
+		"FR-301 no node, and minHealthy is a percentage": {min: "51%", want: Gate{NoNodes: true}},
+		"FR-301 no node, and minHealthy is a number":     {min: "2", want: Gate{NoNodes: true, MaxNotHealthy: -2}},
+		"a spec that is broken":                          {observed: 3, healthy: 3, want: Gate{}},
 	} {
 		nhc := check()
 		if tc.min != "" {

@@ -114,9 +114,17 @@ const (
 // NodeHealthCheck keeps an unhealthy Node from its first remediation.
 const ConditionRemediationAllowed = "RemediationAllowed"
 
-// ReasonGateOpen is the reason of the condition RemediationAllowed while it is True. While it
-// is False, the reason is the [DecisionReason] that holds for all nodes.
-const ReasonGateOpen = "GateOpen"
+// Reasons of the condition RemediationAllowed. While it is False, most reasons are the
+// [DecisionReason] that holds for all nodes.
+const (
+	// ReasonGateOpen is the reason while the condition is True.
+	ReasonGateOpen = "GateOpen"
+	// ReasonNoNodes is the reason while the selector selects no Node: there is none that could
+	// have a decision.
+	ReasonNoNodes = "NoNodes"
+	// MessageNoNodes goes with ReasonNoNodes.
+	MessageNoNodes = "the selector selects no node"
+)
 
 // ConditionSelectorOverlap is True while another NodeHealthCheck selects some of
 // the same Nodes.
