@@ -21,6 +21,7 @@ type Facts struct {
 	ExclusionIgnored bool // Spec 15.2.
 	Labelled         bool // With any value of that label.
 	ConfirmedHealthy bool // Spec 16.6.
+	Reconfiguring    bool // Spec 10.2.
 }
 
 // FactsOf returns the facts of a Node, and none if there is none.
@@ -33,7 +34,7 @@ func FactsOf(node *corev1.Node) Facts {
 	return Facts{
 		UID: node.UID, ControlPlane: remediation.IsControlPlane(node.Labels), Etcd: remediation.IsEtcd(node.Labels),
 		Excluded: exclusion == "true", ExclusionIgnored: labelled && exclusion == "", Labelled: labelled,
-		ConfirmedHealthy: confirmed,
+		ConfirmedHealthy: confirmed, Reconfiguring: remediation.Reconfiguring(node.Annotations),
 	}
 }
 

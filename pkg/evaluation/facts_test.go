@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // TestFacts: what a Node says about itself.
@@ -26,6 +27,7 @@ func TestFacts(t *testing.T) {
 		"15.1 excluded":                {testNode("n", labelled(v1alpha1.LabelExclude, "true")), Facts{UID: "n-uid", Excluded: true, Labelled: true}},
 		"15.2 an empty value":          {testNode("n", labelled(v1alpha1.LabelExclude, "")), Facts{UID: "n-uid", ExclusionIgnored: true, Labelled: true}},
 		"15.2 another value":           {testNode("n", labelled(v1alpha1.LabelExclude, "yes")), Facts{UID: "n-uid", Labelled: true}},
+		"10.2 to be configured":        {testNode("n", annotated(remediation.AnnotationDesiredConfig, "b")), Facts{UID: "n-uid", Reconfiguring: true}},
 		"16.6 confirmed, by any value": {testNode("n", annotated(v1alpha1.AnnotationManuallyConfirmedHealthy, "no")), Facts{UID: "n-uid", ConfirmedHealthy: true}},
 	} {
 		t.Run(name, func(t *testing.T) {

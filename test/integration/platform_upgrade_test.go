@@ -87,8 +87,7 @@ func testUpgradeOfNode(t *testing.T, c *cluster, _ *localkube.Process) {
 	s.catchUpNodes()
 	s.requireNeverCreated("b", "c")
 
-	// No event reports an annotation. It is noticed when it is looked at again.
-	s.configure("b", "rendered-2", "rendered-2")
+	s.configure("b", "rendered-2", "rendered-2") // 10.3: nothing else wakes the NodeHealthCheck.
 	s.eventuallyCR("b")
 	s.eventuallyCR("c")
 	require.Equal(t, []string{upgradePostponed}, s.events("RemediationSkipped"), "19.1: once")

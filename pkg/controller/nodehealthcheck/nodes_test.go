@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 func testCondition(typ corev1.NodeConditionType, status corev1.ConditionStatus, since time.Time) corev1.NodeCondition {
@@ -53,6 +54,8 @@ func TestNodeMatters(t *testing.T) {
 		"21.1 the empty label removed":         {old: labelled(exclude, ""), matters: true},
 		"21.1 manual confirmation added":       {node: annotated(confirmed, ""), matters: true},
 		"21.1 manual confirmation removed":     {old: annotated(confirmed, "yes"), matters: true},
+		"10.3 an update of its configuration":  {node: annotated(remediation.AnnotationDesiredConfig, "b"), matters: true},
+		"10.3 the end of it":                   {old: annotated(remediation.AnnotationDesiredConfig, "b"), matters: true},
 		"16.6 its value does not count":        {old: annotated(confirmed, ""), node: annotated(confirmed, "yes")},
 		"12.1 control plane":                   {node: labelled("node-role.kubernetes.io/control-plane", ""), matters: true},
 		"12.1 master":                          {node: labelled("node-role.kubernetes.io/master", "x"), matters: true},
