@@ -73,14 +73,20 @@ func (r *sharedReporter) Eventf(regarding, related runtime.Object, eventType, re
 	r.handOver(func() { r.next.Eventf(regarding, related, eventType, reason, action, note, args...) })
 }
 
-// run hands the events on until ctx is done.
+// run hands the events on until ctx is done. Then it logs how many were still waiting.
 func (r *eventReporter) run(ctx context.Context) {
+	defer func() {
+		if dropped := r.dropped.Swap(0) + int64(len(r.waiting)); dropped > 0 {
+			klog.FromContext(ctx).Error(nil, "Dropped events: stopping before they were written", "dropped", dropped)
+		}
+	}()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case report := <-r.waiting:
 			if r.pace(ctx) != nil {
+				r.dropped.Add(1)
 				return
 			}
 			report()

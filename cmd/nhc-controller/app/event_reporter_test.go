@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 )
 
 // stubRecorder is the recorder behind the reporter.
@@ -113,4 +114,42 @@ func TestTooManyEventsAreDropped(t *testing.T) {
 			require.Zero(t, r.dropped.Load(), "it was logged")
 		})
 	})
+}
+
+// TestDroppedAtShutdown: the log says how many events were not written when the process stopped (spec 19.3).
+func TestDroppedAtShutdown(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		events int
+		want   string
+	}{
+		"more than the burst": {5, "dropped=3"},
+		"none is left":        {2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+				r := newEventReporter(NewOptions())
+				r.crowded = func() bool { return false }
+				r.next, r.limiter = &stubRecorder{}, flowcontrol.NewTokenBucketRateLimiter(10, 2)
+				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
+				var wg sync.WaitGroup
+				wg.Go(func() { r.run(ctx) })
+				for i := range tc.events {
+					r.recordOfNode(i)
+				}
+				synctest.Wait()
+				cancel()
+				wg.Wait()
+				logged := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+				if tc.want == "" {
+					require.Empty(t, logged)
+					return
+				}
+				require.Contains(t, logged, "Dropped events: stopping before they were written")
+				require.Contains(t, logged, tc.want)
+			})
+		})
+	}
 }
