@@ -58,6 +58,8 @@ type Outcome struct {
 	Gone []*object.CR
 	// TimedOut holds the CRs whose step has ended by this call, and when.
 	TimedOut map[types.UID]time.Time
+	// LeaseWritten means that the node has the lease of the plan.
+	LeaseWritten bool
 	// ReleaseFailed means that the lease was not deleted: it has changed since it was
 	// observed, which is no failure, or Err says why.
 	ReleaseFailed bool

@@ -6,6 +6,7 @@ package status
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -30,6 +31,7 @@ const (
 	ReasonRemediationFailed  = "RemediationFailed"
 	ReasonInvalidNodeLabel   = "InvalidNodeLabel"
 	ReasonOldRemediationCR   = "OldRemediationCR"
+	ReasonLeaseTakenOver     = "LeaseTakenOver"
 	ReasonNoNodes            = v1alpha1.ReasonNoNodes
 	ReasonStormStarted       = "StormRecoveryStarted"
 	ReasonStormCooldown      = "StormRecoveryCooldownStarted"
@@ -78,6 +80,18 @@ func remediationCreated(node *remediation.Node, kind string) Event {
 	return Event{
 		Type: corev1.EventTypeNormal, Reason: ReasonRemediationCreated, Action: "Create-" + kind, Node: node,
 		Note: "Created remediation object for node " + node.Name,
+	}
+}
+
+// leaseTakenOver reports that the lease of another holder was no longer valid (spec 14.4).
+func leaseTakenOver(node *remediation.Node) Event {
+	holder, invalid := remediation.LeaseHolder(node.Lease), "which did not say until when it held it"
+	if end, complete := remediation.LeaseEnd(node.Lease); complete {
+		invalid = "which held it until " + end.UTC().Format(time.RFC3339)
+	}
+	return Event{
+		Type: corev1.EventTypeNormal, Reason: ReasonLeaseTakenOver, Action: "TakeLease", Node: node,
+		Note: fmt.Sprintf("Took over the lease of node %s from %s, %s", node.Name, holder, invalid),
 	}
 }
 

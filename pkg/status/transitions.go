@@ -27,6 +27,9 @@ func (r *Report) Actions() ([]Event, Reported) {
 	var detected []string
 	for i, result := range r.in.Results {
 		node := result.Plan.Node
+		if holder := remediation.LeaseHolder(node.Lease); result.Outcome.LeaseWritten && holder != "" && holder != r.in.Policy.Owner.LeaseHolder() {
+			all = append(all, leaseTakenOver(node))
+		}
 		if cr := result.Outcome.NewCR(); cr != nil {
 			if r.detectedNow(i) {
 				all = append(all, detectedUnhealthy(node))

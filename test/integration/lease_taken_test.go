@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestLeaseTaken(t *testing.T) {
 		s := newScenario(t, sharedCluster(t))
 		s.createNodes("a")
 		s.createNHC()
-		s.createNodeLease("a", func(spec *coordinationv1.LeaseSpec) { spec.LeaseDurationSeconds = new(int32(80)) }) // Of which 60 s are over.
+		theirs := s.createNodeLease("a", func(spec *coordinationv1.LeaseSpec) { spec.LeaseDurationSeconds = new(int32(80)) }) // Of which 60 s are over.
 		s.fail("a")
 		s.eventuallyEvent("RemediationSkipped", s.leaseTaken("a"))
 		cr := s.eventuallyCR("a")
@@ -89,6 +90,9 @@ func TestLeaseTaken(t *testing.T) {
 		s.requireLease(lease, "a", 660*time.Second, 4)
 		require.False(t, cr.GetCreationTimestamp().Time.Before(lease.Spec.AcquireTime.Time))
 		require.Equal(t, []string{s.leaseTaken("a")}, s.events("RemediationSkipped"))
+		s.eventuallyEvent("LeaseTakenOver", fmt.Sprintf("Took over the lease of node %s from %s, which held it until %s",
+			s.node("a"), *theirs.Spec.HolderIdentity, theirs.Spec.RenewTime.Add(80*time.Second).UTC().Format(time.RFC3339))) // FR-324.
+		s.eventually("the event about the Node", func() bool { return len(s.eventsAbout("Node", s.node("a"), "LeaseTakenOver")) == 1 })
 	})
 	t.Run("14.9-until-the-node-is-healthy", func(t *testing.T) {
 		t.Parallel()

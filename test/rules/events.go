@@ -24,7 +24,7 @@ const notePrefix = "[remediation] "
 
 // eventTypes are the types of the reasons (spec 19.1). RemediationSkipped has both.
 var eventTypes = map[string][]string{
-	"Enabled": {corev1.EventTypeNormal}, "NoNodes": {corev1.EventTypeWarning}, "Disabled": {corev1.EventTypeWarning}, "DetectedUnhealthy": {corev1.EventTypeNormal},
+	"Enabled": {corev1.EventTypeNormal}, "NoNodes": {corev1.EventTypeWarning}, "LeaseTakenOver": {corev1.EventTypeNormal}, "Disabled": {corev1.EventTypeWarning}, "DetectedUnhealthy": {corev1.EventTypeNormal},
 	"RemediationCreated": {corev1.EventTypeNormal}, "RemediationRemoved": {corev1.EventTypeNormal},
 	"RemediationSkipped": {corev1.EventTypeNormal, corev1.EventTypeWarning},
 	"NoTemplateLeft":     {corev1.EventTypeWarning}, "RemediationFailed": {corev1.EventTypeWarning},

@@ -19,7 +19,7 @@ const enoughSeeds, manySeeds = 200, 1000
 
 // coverage is what has to have happened, or the simulation tests less than it seems to.
 var coverage = []string{
-	"event Enabled", "event Disabled", "event NoNodes", "event DetectedUnhealthy", "event RemediationCreated", "event RemediationRemoved",
+	"event Enabled", "event Disabled", "event NoNodes", "event LeaseTakenOver", "event DetectedUnhealthy", "event RemediationCreated", "event RemediationRemoved",
 	"event RemediationSkipped", "event RemediationFailed", "event NoTemplateLeft", "event InvalidNodeLabel", "event OldRemediationCR",
 	"event StormRecoveryStarted", "event StormRecoveryCooldownStarted", "event StormRecoveryEnded",
 	"phase Disabled", "phase Paused", "phase Remediating", "phase Enabled",

@@ -5,8 +5,11 @@ package nodehealthcheck
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -75,6 +78,36 @@ func TestDetectedOncePerEpisode(t *testing.T) {
 	s.quiet(t, well("n"))
 	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(v1alpha1.DecidedForeignRemediation))))
 	s.quiet(t, sick("n", unselected, refused(v1alpha1.DecidedUnselected)))
+}
+
+// TestLeaseTakenOver: FR-324 the lease of another holder has run out, and is taken over (spec 14.4).
+func TestLeaseTakenOver(t *testing.T) {
+	t.Parallel()
+	held := func(holder string, renewed *metav1.MicroTime) *coordinationv1.Lease {
+		return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: renewed, LeaseDurationSeconds: new(int32(30))}}
+	}
+	renewed := new(metav1.NewMicroTime(epoch.Add(-time.Minute)))
+	for name, tc := range map[string]struct {
+		lease *coordinationv1.Lease
+		lost  bool
+		want  []string
+	}{
+		"no lease":                   {},
+		"our own":                    {lease: held("NodeHealthCheck-workers", renewed)},
+		"a lease without a holder":   {lease: held("", renewed)},
+		"another client took it":     {lease: held("node-maintenance", renewed), lost: true},
+		"a maintenance let it lapse": {lease: held("node-maintenance", renewed), want: []string{"LeaseTakenOver: Took over the lease of node n from node-maintenance, which held it until 2025-12-31T23:59:30Z"}},
+		"without a time":             {lease: held("node-maintenance", nil), want: []string{"LeaseTakenOver: Took over the lease of node n from node-maintenance, which did not say until when it held it"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := begun(t)
+			require.Equal(t, append(tc.want, saidDetected), s.sync(sick("n", refused(v1alpha1.DecidedCreateFailed), func(p *part) {
+				p.plan.Node.Lease, p.outcome.LeaseWritten = tc.lease, !tc.lost
+			})))
+			s.quiet(t, sick("n", refused(v1alpha1.DecidedCreateFailed), func(p *part) { p.plan.Node.Lease = held("NodeHealthCheck-workers", renewed) }))
+		})
+	}
 }
 
 // TestSelectsNoNode: FR-301 a selector that selects no node is reported once, whatever the process

@@ -41,6 +41,7 @@ func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, 
 		return fmt.Errorf("writing lease %s: %w", lease.Name, err)
 	}
 	outcome.wroteLease(written)
+	outcome.LeaseWritten = true
 	e.OnWrite(LeaseResource, written.ResourceVersion)
 	klog.FromContext(ctx).V(2).Info("Wrote lease", "lease", klog.KObj(written))
 	return nil
