@@ -67,6 +67,17 @@ func alerts(t *testing.T) map[string]monitoringv1.Rule {
 	return byName
 }
 
+// TestAlertsThatPage: FR-332 what comes and goes all day pages once. An alert that inhibits all others must
+// not outlast its cause: it would hide them.
+func TestAlertsThatPage(t *testing.T) {
+	t.Parallel()
+	inhibiting := []string{"NodeHealthCheckControllerAbsent", "NodeHealthCheckNoLeader"}
+	for name, alert := range alerts(t) {
+		pages := alert.Labels["severity"] == "critical" && !slices.Contains(inhibiting, name)
+		require.Equal(t, pages, alert.KeepFiringFor != nil, "%s: keep_firing_for", name)
+	}
+}
+
 var (
 	usedLabel = regexp.MustCompile(`\$labels\.([a-zA-Z_]+)`)
 	headings  = []string{"## What it means", "## How bad it is", "## What to look at", "## What to do", "## What not to do"}
