@@ -36,6 +36,9 @@ type waiter struct {
 	yields bool
 	// budgets are the names of all budgets that refuse it, sorted.
 	budgets []string
+	// admitted means that no budget refuses it, and yet it does not begin: a dry run, or a lease that
+	// is taken. Its claimant is woken when a budget refuses it (spec 5.6, P2).
+	admitted bool
 }
 
 // compare has the order of spec B4.1: those that yield last, of the others the one that is
@@ -75,6 +78,7 @@ func (q *queue) lapsed(now time.Time) bool {
 func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time) map[string]*Refusal {
 	c.drop(func(r *reservation) bool { return r.claimant == claimant && r.began && r.expires.IsZero() })
 	delete(c.waiting, claimant)
+	delete(c.admitted, claimant)
 	if len(candidates) == 0 {
 		return nil
 	}
@@ -93,6 +97,9 @@ func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time)
 			waiting.waiters = append(waiting.waiters, w)
 		} else if w.Begins {
 			a.keep(w)
+		} else {
+			w.admitted = true
+			c.admitted[claimant] = append(c.admitted[claimant], w)
 		}
 	}
 	a.end()
@@ -126,7 +133,8 @@ func (c *Counts) before(claimant Claimant, candidates []Candidate, now time.Time
 }
 
 // Woken returns the claimants that wait for what the budgets now allow, each once until they
-// refuse it again. It also brings up to date which budgets refuse whom.
+// refuse it again, and those of which the budgets now refuse what they admitted. It also brings up
+// to date which budgets refuse whom.
 func (c *Counts) Woken(now time.Time) (claimants []Claimant) {
 	var all []*waiter
 	for _, waiting := range c.waiting {
@@ -135,11 +143,19 @@ func (c *Counts) Woken(now time.Time) (claimants []Claimant) {
 			all = append(all, w)
 		}
 	}
+	for _, admitted := range c.admitted {
+		all = append(all, admitted...)
+	}
 	slices.SortFunc(all, (*waiter).compare)
 	allowed := map[Claimant]bool{}
 	a := attempt{Counts: c, now: now}
 	for _, w := range all {
-		if a.refuses(w, true) {
+		refused := a.refuses(w, true)
+		if w.admitted && refused && c.admitted[w.claimant] != nil {
+			delete(c.admitted, w.claimant) // It asks again.
+			claimants = append(claimants, w.claimant)
+		}
+		if w.admitted || refused {
 			continue
 		}
 		allowed[w.claimant] = true
@@ -157,7 +173,7 @@ func (c *Counts) Woken(now time.Time) (claimants []Claimant) {
 		}
 	}
 	slices.SortFunc(claimants, Claimant.compare)
-	return claimants
+	return slices.Compact(claimants)
 }
 
 // attempt tries candidates, one after the other.

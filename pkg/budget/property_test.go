@@ -211,7 +211,16 @@ func requireWoken(t *testing.T, s *simulation) []Claimant {
 			}
 		}
 	}
+	for _, admitted := range s.counts.admitted {
+		all = append(all, admitted...)
+	}
+	for w, budgets := range s.tryAll(all, Claimant{}) {
+		if w.admitted && len(budgets) > 0 { // A budget refuses now what was admitted.
+			want = append(want, w.claimant)
+		}
+	}
 	slices.SortFunc(want, Claimant.compare)
+	want = slices.Compact(want)
 	before := s.counts.snapshot()
 	got := s.counts.Woken(s.now)
 	require.Equal(t, want, append([]Claimant{}, got...), "seed %d", s.seed)

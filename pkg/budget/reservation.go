@@ -105,6 +105,7 @@ func (c *Counts) Expire(now time.Time) {
 // Forget drops what is known of a claimant that is gone.
 func (c *Counts) Forget(claimant Claimant, now time.Time) {
 	delete(c.waiting, claimant)
+	delete(c.admitted, claimant)
 	maps.DeleteFunc(c.yielding, func(a attempted, _ time.Time) bool { return a.claimant == claimant })
 	for name := range c.reserved {
 		if r := c.nodes[name].reservation; r.claimant == claimant && r.began && r.expires.IsZero() {

@@ -47,3 +47,31 @@ func TestYields(t *testing.T) {
 	c.End(x, "quorum", Begun, after(2*time.Minute))
 	require.False(t, c.yields(x, "quorum", after(2*time.Minute)), "it has begun")
 }
+
+// TestAdmittedIsWoken: what a dry run would begin is refused as soon as another remediation takes the place,
+// and admitted again after it (spec 5.6, P2).
+func TestAdmittedIsWoken(t *testing.T) {
+	t.Parallel()
+	c := one()
+	for _, name := range []string{"would", "a"} {
+		c.SetNode(name, notReady("a"))
+	}
+	dry, other := nhc("dry"), nhc("other")
+	would := due("would", 9)
+	would.Begins = false
+	require.Empty(t, begin(c, dry, noon, would))
+	require.Empty(t, c.Woken(noon), "nothing has changed")
+	require.Empty(t, begin(c, other, noon, due("a", 5)), "it takes nothing from others")
+	require.Equal(t, []Claimant{dry}, c.Woken(noon))
+	require.Empty(t, c.Woken(noon), "once")
+	require.Equal(t, map[string]string{"would": busy}, begin(c, dry, noon, would))
+	require.Empty(t, c.Woken(noon))
+	c.SetNode("a", healthy("a"))
+	c.Admit(other, nil, after(time.Second))
+	require.Equal(t, []Claimant{dry}, c.Woken(after(time.Second)))
+	require.Empty(t, begin(c, dry, after(time.Second), would))
+
+	require.Empty(t, begin(c, other, after(2*time.Second), due("a", 5)))
+	c.Forget(dry, after(2*time.Second))
+	require.Empty(t, c.Woken(after(2*time.Second)), "it is gone")
+}

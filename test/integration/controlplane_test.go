@@ -76,6 +76,7 @@ func TestControlPlane(t *testing.T) {
 		{"12.1-label-master", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, "node-role.kubernetes.io/master") }},
 		{"12.1-label-controlplane", func(t *testing.T, c *cluster) { testControlPlaneLabel(t, c, "node-role.kubernetes.io/controlplane") }},
 		{"12.1-two-members-of-etcd-fail (FR-319)", testEtcdMembers},
+		{"5.6-a-dry-run-loses-the-slot", testSlotOfADryRun},
 		{"12.5-quorum", testQuorum},
 		{"12.2-foreign-with-label", testSlotOfLabelledCR},
 		{"12.2-foreign-for-a-control-plane-node", testSlotOfForeignCR},
@@ -415,4 +416,21 @@ func testSlotWithoutLease(t *testing.T, c *cluster) {
 	require.Nil(t, s.cr("cp1"), "14.3")
 	s.heal("cp1") // Or it would begin when the lease goes, at the end.
 	s.eventuallyListed(map[string]int{})
+}
+
+// testSlotOfADryRun: a node that would be remediated waits for the slot as soon as another one has it, and
+// would be remediated after that (spec 5.6, P2).
+func testSlotOfADryRun(t *testing.T, c *cluster) {
+	s, other := newScenario(t, c), newScenario(t, c)
+	s.createControlPlane("a")
+	other.createControlPlane("b", "c", "d")
+	s.createNHC(mode(v1alpha1.ModeDryRun))
+	other.createNHC()
+	s.fail("a")
+	s.eventuallyDecided("a", v1alpha1.DecidedDryRun)
+	other.fail("b")
+	other.eventuallyCR("b")
+	require.Contains(t, s.eventuallyDecided("a", v1alpha1.DecidedControlPlaneBusy).Message, other.node("b"))
+	other.heal("b")
+	s.eventuallyDecided("a", v1alpha1.DecidedDryRun)
 }

@@ -5,8 +5,10 @@ package integration
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -106,4 +108,28 @@ func TestDryRunFinishes(t *testing.T) {
 
 	l.updateNHC(mode(""))
 	l.eventuallyStep("a", 1)
+}
+
+// TestDryRunIsWoken: a node that would be remediated waits for a budget as soon as another remediation takes
+// its place, and would be remediated after that (spec 5.6, P2). No other event is about the node.
+func TestDryRunIsWoken(t *testing.T) {
+	t.Parallel()
+	s := newScenario(t, sharedCluster(t))
+	other := newEmptyScenario(t, s.cluster, t.Name()+"/other", powerCycle)
+	other.createTemplate(usualTemplate())
+	s.createNodes("a", "b")
+	s.createBudget(maxConcurrent(1))
+	s.createNHC(mode(v1alpha1.ModeDryRun), func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue}}
+	})
+	other.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.Selector.MatchLabels = map[string]string{scenarioLabel: s.name}
+	})
+	s.setCondition("a", corev1.NodeDiskPressure, corev1.ConditionTrue, time.Now())
+	s.eventuallyDecided("a", v1alpha1.DecidedDryRun)
+	s.fail("b")
+	require.Contains(t, s.eventuallyDecided("a", v1alpha1.DecidedBudgetExhausted).Message, "1 of at most 1 nodes are under remediation")
+	s.heal("b")
+	s.eventuallyDecided("a", v1alpha1.DecidedDryRun)
+	require.Empty(t, s.crs())
 }

@@ -99,13 +99,13 @@ func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (r
 			recheck = health.Earliest(recheck, now.Add(lostRaceRetry))
 		}
 	}
-	if what.Has(controlPlaneTopic) && c.slotIsFree(s, results) {
+	if what.Has(controlPlaneTopic) && c.slotChanged(s, results) {
 		recheck = health.Earliest(recheck, now.Add(raceRetry))
 	}
 	return recheck
 }
 
-// awaitedBy returns what keeps a node waiting.
+// awaitedBy returns what keeps a node waiting, and of a dry run what may come to do so.
 func awaitedBy(result remediation.NodeResult) []topic {
 	var what []topic
 	plan, outcome := result.Plan, result.Outcome
@@ -117,6 +117,11 @@ func awaitedBy(result remediation.NodeResult) []topic {
 		what = append(what, controlPlaneNodesTopic)
 	case reason == v1alpha1.DecidedLeaseTaken || outcome.Result == remediation.LeaseLost:
 		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)))
+	case reason == v1alpha1.DecidedDryRun:
+		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)), nodeCRsTopic(plan.Node.Name))
+		if takesSlot := plan.Candidate && plan.Node.ControlPlane; takesSlot {
+			what = append(what, controlPlaneTopic, controlPlaneNodesTopic)
+		}
 	case reason == v1alpha1.DecidedBudgetExhausted:
 		// Asked after the budget. While they refuse the node, too, no budget keeps it waiting (spec B5.2).
 		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)), nodeCRsTopic(plan.Node.Name))
@@ -164,14 +169,19 @@ func (c *Controller) lostRace(s *snapshot, result remediation.NodeResult) bool {
 	}
 }
 
-// slotIsFree reports whether the caches show the control plane slot as free for a node for
-// which it was not free in the snapshot.
-func (c *Controller) slotIsFree(s *snapshot, results []remediation.NodeResult) bool {
+// slotChanged reports whether the caches show the control plane slot as free for a node that waits
+// for it, and for which it was not free in the snapshot, or as taken for a node of a dry run.
+func (c *Controller) slotChanged(s *snapshot, results []remediation.NodeResult) bool {
 	remediated := c.controlPlaneRemediations()
 	for _, result := range results {
-		node := result.Plan.Node.Name
-		if result.Plan.Refusal() == v1alpha1.DecidedControlPlaneBusy && s.limits.ControlPlane.Busy(node) && !remediated.Busy(node) &&
-			len(c.machineHealthChecks.ControlPlaneOccupants(node)) == 0 {
+		node, reason := result.Plan.Node, result.Plan.Refusal()
+		before := s.limits.ControlPlane.Busy(node.Name)
+		now := func() bool {
+			return remediated.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneOccupants(node.Name)) > 0
+		}
+		switch {
+		case reason == v1alpha1.DecidedControlPlaneBusy && before && !now(),
+			reason == v1alpha1.DecidedDryRun && result.Plan.Candidate && node.ControlPlane && !before && now():
 			return true
 		}
 	}
