@@ -20,7 +20,7 @@ import (
 )
 
 const goodCheck = `{apiVersion: remediation.medik8s.io/v1alpha1, kind: NodeHealthCheck, metadata: {name: good},
-  spec: {selector: {matchLabels: {a: b}}, maxUnhealthy: 1, remediationTemplate: {apiVersion: a/v1, kind: ATemplate, namespace: b, name: c}}}`
+  spec: {selector: {matchLabels: {a: b}}, stormCooldownDuration: 5m, maxUnhealthy: 1, remediationTemplate: {apiVersion: a/v1, kind: ATemplate, namespace: b, name: c}}}`
 
 // lintInput lints what standard input has.
 func lintInput(t *testing.T, input string, args ...string) (out, errOut string, code int) {

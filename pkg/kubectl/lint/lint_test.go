@@ -99,7 +99,7 @@ func lines(found []Finding) (text []string) {
 
 const (
 	controlPlane = "node-role.kubernetes.io/control-plane"
-	workers      = `selector: {matchLabels: {pool: a}}, `
+	workers      = `selector: {matchLabels: {pool: a}}, stormCooldownDuration: 5m, `
 	template     = `, remediationTemplate: {apiVersion: a/v1, kind: ATemplate, namespace: b, name: c}`
 	conditionsOf = `, unhealthyConditions: `
 )
@@ -110,6 +110,13 @@ func TestNodeHealthCheck(t *testing.T) {
 	pool := func(n int) *Facts { return aCluster(nodes(n, "node", "pool=a")) }
 	never := func(limit string) string {
 		return "With " + limit + ", no remediation ever begins, however many nodes there are"
+	}
+	without := func(labels ...string) string {
+		var requirements []string
+		for _, label := range labels {
+			requirements = append(requirements, `{key: `+label+`, operator: DoesNotExist}`)
+		}
+		return `selector: {matchExpressions: [` + strings.Join(requirements, ", ") + `]}, stormCooldownDuration: 5m, maxUnhealthy: 10%`
 	}
 	always := func(limit string) string { return "With " + limit + ", all nodes may be remediated at once" }
 	for name, tc := range map[string]struct {
@@ -144,6 +151,25 @@ func TestNodeHealthCheck(t *testing.T) {
 		"only the control plane": {
 			spec: workers + `minHealthy: 51%`, facts: aCluster(nodes(3, "master", "pool=a", controlPlane+"=")),
 		},
+		"members of etcd": {
+			spec: without(controlPlane), want: []string{"spec.selector: It may select members of etcd: distributions run them on nodes with the label node-role.kubernetes.io/control-plane or node-role.kubernetes.io/etcd"},
+		},
+		"the control plane":                {spec: without("node-role.kubernetes.io/etcd"), want: []string{"spec.selector: It may select members of etcd: distributions run them on nodes with the label node-role.kubernetes.io/control-plane or node-role.kubernetes.io/etcd"}},
+		"neither":                          {spec: without(controlPlane, "node-role.kubernetes.io/etcd")},
+		"those that the selector asks for": {spec: `selector: {matchExpressions: [{key: node-role.kubernetes.io/master, operator: DoesNotExist}, {key: pool, operator: In, values: [a]}]}, stormCooldownDuration: 5m, maxUnhealthy: 10%`},
+		"there are no members of etcd":     {spec: without(controlPlane), facts: pool(3)},
+		"members of etcd, of those that are": {
+			spec: without(controlPlane), facts: aCluster(nodes(3, "e", "node-role.kubernetes.io/etcd=true"), nodes(4, "node", "pool=a")),
+			want: []string{
+				"spec.selector: It selects 3 nodes of the control plane and 4 other nodes: one limit for both fits neither",
+				"spec.selector: It may select members of etcd: distributions run them on nodes with the label node-role.kubernetes.io/control-plane or node-role.kubernetes.io/etcd",
+			},
+		},
+		"no storm recovery": {
+			spec: `selector: {matchLabels: {pool: a}}, maxUnhealthy: 10%`,
+			want: []string{"spec.stormCooldownDuration: There is no storm recovery: when the last nodes still boot after an outage, they are remediated as soon as enough others are healthy"},
+		},
+		"storm recovery by a threshold": {spec: `selector: {matchLabels: {pool: a}}, maxUnhealthy: 10, stormRecoveryThreshold: 2`},
 		"overlaps": {
 			spec: workers + `minHealthy: 51%`,
 			facts: func() *Facts {
@@ -329,12 +355,12 @@ func TestReport(t *testing.T) {
 	refused := Object{Kind: v1alpha1.Kind, Name: "refused"}
 	refused.Refuse("spec.selector", "Selector is mandatory")
 	refused.RefuseUnknown("spec.minHealth")
-	changed := accepted(t, v1alpha1.Kind, "all", `{selector: {matchLabels: {pool: b}}, maxUnhealthy: 0`+template+`}`)
+	changed := accepted(t, v1alpha1.Kind, "all", `{selector: {matchLabels: {pool: b}}, stormCooldownDuration: 5m, maxUnhealthy: 0`+template+`}`)
 	objects := []Object{
 		refused, {Kind: "Pod", Skipped: true}, Unreadable("a.yaml", "it is empty"),
 		{Kind: v1alpha1.Kind, Name: "all", Accepted: changed, Findings: []Finding{{Severity: Advice, What: "x"}, {Severity: Error, What: "y"}}},
 		{Kind: v1alpha1.Kind, Name: "workers", Accepted: accepted(t, v1alpha1.Kind, "workers", `{`+workers+`maxUnhealthy: 1`+template+`}`)},
-		{Kind: machinev1beta1.Kind, Accepted: accepted(t, machinev1beta1.Kind, "m", `{`+workers+`maxUnhealthy: 0}`)},
+		{Kind: machinev1beta1.Kind, Accepted: accepted(t, machinev1beta1.Kind, "m", `{selector: {matchLabels: {pool: a}}, maxUnhealthy: 0}`)},
 		{Kind: v1alpha1.BudgetKind, Accepted: accepted(t, v1alpha1.BudgetKind, "m", `{nodeSelector: {}, maxUnhealthy: 0}`)},
 	}
 	facts := aCluster(nodes(3, "node", "pool=a"), nodes(3, "other", "pool=b"))

@@ -6,6 +6,7 @@ package lint
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,7 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 		f.advise("spec.selector", "check the labels with kubectl get nodes --show-labels", "No node has these labels")
 	}
 	f.mixture("spec.selector", "node", selected, func(node *corev1.Node) bool { return remediation.IsControlPlane(node.Labels) })
+	f.leavesOutEtcd(&nhc.Spec.Selector, selected, facts.NodesKnown)
 	f.overlaps(nhc, selected, facts)
 	f.gate(&nhc.Spec, len(selected))
 	f.storm(&nhc.Spec, len(selected))
@@ -69,6 +71,31 @@ func (f *findings) mixed(path, noun string, members, selected int) {
 			count(members, noun), count(selected-members, "other "+noun))
 	}
 }
+
+// leavesOutEtcd judges whether a selector that selects workers by the labels that they lack leaves out all members
+// of etcd. What selects by a label that nodes have is meant for these nodes.
+func (f *findings) leavesOutEtcd(selector *metav1.LabelSelector, selected []*corev1.Node, known bool) {
+	member := func(node *corev1.Node) bool { return remediation.IsControlPlane(node.Labels) }
+	if len(selector.MatchLabels) > 0 || (known && !slices.ContainsFunc(selected, member)) {
+		return
+	}
+	missing := slices.Clone(rolesOfEtcd)
+	for _, requirement := range selector.MatchExpressions {
+		switch requirement.Operator {
+		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpExists:
+			return
+		case metav1.LabelSelectorOpDoesNotExist:
+			missing = slices.DeleteFunc(missing, func(label string) bool { return label == requirement.Key })
+		}
+	}
+	if len(missing) > 0 && len(selector.MatchExpressions) > 0 {
+		f.advise("spec.selector", "leave out the nodes with the label "+strings.Join(missing, " and the nodes with the label ")+" (operator DoesNotExist)",
+			"It may select members of etcd: distributions run them on nodes with the label %s", strings.Join(rolesOfEtcd, " or "))
+	}
+}
+
+// rolesOfEtcd are the labels of the nodes that run etcd.
+var rolesOfEtcd = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/etcd"}
 
 // overlaps judges whether other NodeHealthChecks select the same nodes (spec 14).
 func (f *findings) overlaps(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.Node, facts *Facts) {
@@ -130,6 +157,10 @@ func poolSizes(limit *intstr.IntOrString) []int {
 // storm judges the threshold of storm recovery, which has to be below what the gate allows (spec 9).
 func (f *findings) storm(spec *v1alpha1.NodeHealthCheckSpec, selected int) {
 	rules := health.StormRulesOf(spec)
+	if !rules.Configured() {
+		f.advise("spec.stormCooldownDuration", "set it to 5m, or to as long as your nodes need to boot",
+			"There is no storm recovery: when the last nodes still boot after an outage, they are remediated as soon as enough others are healthy")
+	}
 	if rules.Threshold == nil {
 		return
 	}
