@@ -27,7 +27,9 @@ type Input struct {
 	// completes them by the verdict and by the constraints of all nodes.
 	Nodes []remediation.Node
 	// Objects are the Nodes behind Nodes, at the same indexes; nil for a deleted one.
-	Objects   []*corev1.Node
+	Objects []*corev1.Node
+	// Seen returns what was seen of the conditions of a Node before, nil if nothing is remembered.
+	Seen      func(*corev1.Node) []health.Sighting
 	Platform  Platform
 	Templates Templates
 	// SpecProblem is the rule of admission that the stored spec breaks, if any.
@@ -88,7 +90,11 @@ func (r *Result) judge(in *Input, node *remediation.Node, obj *corev1.Node, now 
 		return
 	}
 	remediated := len(node.Own) > 0 || len(node.Unreadable) > 0
-	node.Verdict = Judge(&in.NHC.Spec, in.Platform, obj, now)
+	var seen []health.Sighting
+	if in.Seen != nil {
+		seen = in.Seen(obj)
+	}
+	node.Verdict = Judge(&in.NHC.Spec, in.Platform, obj, seen, now)
 	if len(in.NHC.Spec.UnhealthyConditions) == 0 && remediated {
 		// There is nothing to judge it by, and to call it healthy would delete its CRs
 		// (spec 4.2).
@@ -102,13 +108,13 @@ func (r *Result) judge(in *Input, node *remediation.Node, obj *corev1.Node, now 
 	}
 }
 
-// Judge judges a Node by the rules of a NodeHealthCheck. Where MachineHealthChecks replace nodes
-// that terminate, these are left to them (spec 7.7).
-func Judge(spec *v1alpha1.NodeHealthCheckSpec, platform Platform, node *corev1.Node, now time.Time) health.Verdict {
+// Judge judges a Node by the rules of a NodeHealthCheck, given what was seen of its conditions before.
+// Where MachineHealthChecks replace nodes that terminate, these are left to them (spec 7.7).
+func Judge(spec *v1alpha1.NodeHealthCheckSpec, platform Platform, node *corev1.Node, seen []health.Sighting, now time.Time) health.Verdict {
 	if platform.MachineHealthChecks && remediation.Terminating(node.Status.Conditions) {
 		return health.Verdict{}
 	}
-	return health.Judge(spec.UnhealthyConditions, node.Status.Conditions, now)
+	return health.Judge(spec.UnhealthyConditions, health.EvidenceOf(node, seen), now)
 }
 
 // stormInput returns what a storm is judged by. Created is the number of nodes that have

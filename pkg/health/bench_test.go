@@ -24,7 +24,7 @@ var usualRules = []v1alpha1.UnhealthyCondition{
 }
 
 func judgeUsually(node *corev1.Node) Verdict {
-	return Judge(usualRules, node.Status.Conditions, benchTime)
+	return Judge(usualRules, EvidenceOf(node, nil), benchTime)
 }
 
 // summarize judges and counts nodes.

@@ -79,16 +79,21 @@ func FuzzJudge(f *testing.F) {
 		if typ == string(corev1.NodeReady) && status == string(corev1.ConditionUnknown) {
 			conditions = conditions[:1]
 		}
-		verdict := Judge(rules, conditions, time.Unix(now, 0))
-		require.Equal(t, Judge(rules, conditions[:1], time.Unix(now, 0)), verdict)
+		judge := func(conditions []corev1.NodeCondition, at time.Time) Verdict {
+			seen := (*Sighting)(nil).Next(&conditions[0], true, time.Unix(now, 0))
+			return Judge(rules, Evidence{Conditions: conditions, Seen: []Sighting{seen}}, at)
+		}
+		verdict := judge(conditions, time.Unix(now, 0))
+		require.Equal(t, judge(conditions[:1], time.Unix(now, 0)), verdict)
 		require.NotEqual(t, Healthy, verdict.State, "7.2")
 		if time.Unix(since, 0).IsZero() {
 			require.Equal(t, SoonUnhealthy, verdict.State, "7.2: it has no lastTransitionTime")
 			require.Zero(t, verdict.Deadline)
 			return
 		}
-		require.Equal(t, Unhealthy, Judge(rules, conditions, verdict.Deadline).State, "7.3: at the deadline")
-		require.Equal(t, SoonUnhealthy, Judge(rules, conditions, verdict.Deadline.Add(-1)).State, "7.3: not before")
+		require.False(t, verdict.Since.After(time.Unix(now, 0)), "7.2: nothing begins in the future")
+		require.Equal(t, Unhealthy, judge(conditions, verdict.Deadline).State, "7.3: at the deadline")
+		require.Equal(t, SoonUnhealthy, judge(conditions, verdict.Deadline.Add(-1)).State, "7.3: not before")
 		require.Equal(t, time.Duration(duration), verdict.Deadline.Sub(verdict.Since))
 	})
 }

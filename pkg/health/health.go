@@ -57,29 +57,32 @@ type Verdict struct {
 	Status corev1.ConditionStatus
 	// Reason is the one that the condition gives.
 	Reason string
-	// Since is when that condition took its status, zero if it does not say so.
+	// Since is since when that condition has had its status, zero if it does not say so, and Doubt
+	// why that is not its lastTransitionTime, empty if it is.
 	Since time.Time
+	Doubt string
 	// Deadline is when that condition has lasted its duration: the instant at
 	// which the node becomes, or became, unhealthy. It is zero if that never happens,
 	// because the condition has no lastTransitionTime (spec 7.2).
 	Deadline time.Time
 }
 
-// Judge returns the verdict on a node with these conditions at the instant now.
-// All rules and all conditions are considered, their order means nothing but for
-// ties between equal deadlines, where the earlier rule is named.
-func Judge(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeCondition, now time.Time) Verdict {
+// Judge returns the verdict on a node by this evidence at the instant now. All rules and all
+// conditions are considered, and their order does not matter, except that of rules with equal
+// deadlines: the earlier one is named.
+func Judge(rules []v1alpha1.UnhealthyCondition, evidence Evidence, now time.Time) Verdict {
 	var first Verdict
 	for i := range rules {
 		rule := &rules[i]
-		for j := range conditions {
-			condition := &conditions[j]
+		for j := range evidence.Conditions {
+			condition := &evidence.Conditions[j]
 			if condition.Type != rule.Type || condition.Status != rule.Status {
 				continue
 			}
+			since, doubt := evidence.Since(condition, now)
 			var deadline time.Time
-			if !condition.LastTransitionTime.IsZero() {
-				deadline = condition.LastTransitionTime.Add(rule.Duration.Duration)
+			if !since.IsZero() {
+				deadline = since.Add(rule.Duration.Duration)
 			}
 			if first.State != Healthy && (deadline.IsZero() || (!first.Deadline.IsZero() && !deadline.Before(first.Deadline))) {
 				continue
@@ -89,7 +92,8 @@ func Judge(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeConditio
 				Type:     rule.Type,
 				Status:   rule.Status,
 				Reason:   condition.Reason,
-				Since:    condition.LastTransitionTime.Time,
+				Since:    since,
+				Doubt:    doubt,
 				Deadline: deadline,
 			}
 		}

@@ -84,16 +84,19 @@ func TestJudge(t *testing.T) {
 			now:  epoch.Add(time.Minute),
 			want: Verdict{State: Unhealthy, Type: "Disk", Status: corev1.ConditionTrue, Since: epoch, Deadline: epoch.Add(time.Minute)},
 		},
-		"a transition in the future is not unhealthy yet": {
+		"7.2 a transition in the future counts from now": {
 			conditions: []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionUnknown, epoch)},
 			now:        epoch.Add(-time.Hour),
-			want:       unknown(SoonUnhealthy),
+			want: Verdict{
+				State: SoonUnhealthy, Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+				Since: epoch.Add(-time.Hour), Doubt: "its reporter's clock is 3600s ahead", Deadline: epoch.Add(-55 * time.Minute),
+			},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, Judge(rules, tc.conditions, tc.now))
+			require.Equal(t, tc.want, Judge(rules, Evidence{Conditions: tc.conditions}, tc.now))
 			require.Equal(t, tc.want.State != Healthy, Matches(rules, tc.conditions))
 		})
 	}
@@ -102,7 +105,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeZeroDuration(t *testing.T) {
 	t.Parallel()
 	rules := []v1alpha1.UnhealthyCondition{rule(corev1.NodeReady, corev1.ConditionFalse, 0)}
-	verdict := Judge(rules, []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionFalse, epoch)}, epoch)
+	verdict := Judge(rules, Evidence{Conditions: []corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionFalse, epoch)}}, epoch)
 	require.Equal(t, Unhealthy, verdict.State)
 }
 
@@ -127,10 +130,10 @@ func TestJudgeIgnoresOrder(t *testing.T) {
 			conditions = append(conditions, condition(types[random.IntN(3)], statuses[random.IntN(3)], since))
 		}
 		now := epoch.Add(time.Duration(random.IntN(200)) * time.Second)
-		before := Judge(rules, conditions, now)
+		before := Judge(rules, Evidence{Conditions: conditions}, now)
 		random.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
 		random.Shuffle(len(conditions), func(i, j int) { conditions[i], conditions[j] = conditions[j], conditions[i] })
-		after := Judge(rules, conditions, now)
+		after := Judge(rules, Evidence{Conditions: conditions}, now)
 		require.Equal(t, before.State, after.State)
 		require.Equal(t, before.Deadline, after.Deadline)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -59,7 +60,7 @@ func (s *machineSet) judge(p *Policy) (targets []Target) {
 		} else if !m.joins.IsZero() && !s.now.Before(m.joins) {
 			shown.Node, state = m.Name, NodeExists
 		}
-		targets = append(targets, Target{Machine: shown, Verdict: p.Criteria.Judge(shown, state, nil, false, s.now)})
+		targets = append(targets, Target{Machine: shown, Verdict: p.Criteria.Judge(shown, state, health.Evidence{}, false, s.now)})
 	}
 	return targets
 }

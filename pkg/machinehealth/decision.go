@@ -170,7 +170,11 @@ func explainSoon(v *Verdict) string {
 	case v.Deadline.IsZero():
 		return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so the controller cannot know how long it has lasted", v.Type, v.Status)
 	default:
-		return fmt.Sprintf("Condition %s=%s has not lasted for its timeout yet", v.Type, v.Status)
+		message := fmt.Sprintf("Condition %s=%s has not lasted for its timeout yet", v.Type, v.Status)
+		if v.Doubt != "" {
+			message += ": " + v.Doubt
+		}
+		return message
 	}
 }
 

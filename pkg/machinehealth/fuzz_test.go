@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 // FuzzParseMachine: any object can be read as a Machine (spec M5.1), and what was read can be
@@ -44,7 +45,7 @@ func FuzzParseMachine(f *testing.F) {
 		for _, p := range []*Policy{policy(), policy(annotates), policy(byTemplate)} {
 			for _, state := range []NodeState{NodeUnknown, NodeExists, NodeMissing} {
 				target := Target{Machine: got, Obstacles: ObstaclesOf(got)}
-				target.Verdict = p.Criteria.Judge(got, state, nil, target.Remediated(), epoch)
+				target.Verdict = p.Criteria.Judge(got, state, health.Evidence{}, target.Remediated(), epoch)
 				require.False(t, got.Deleting() && target.Verdict.State != Deleting)
 				plan := planFor(p, target, epoch)
 				require.False(t, plan.Begins() && target.Verdict.State != Unhealthy)
@@ -76,7 +77,7 @@ func FuzzCriteria(f *testing.F) {
 			require.GreaterOrEqual(t, condition.Duration.Duration, time.Duration(0))
 		}
 		young := machine("m", noNode)
-		require.NotEqual(t, Unhealthy, criteria.Judge(young, NodeUnknown, nil, false, epoch.Add(criteria.StartupTimeout-1)).State, "M6.3: never before its time")
+		require.NotEqual(t, Unhealthy, criteria.Judge(young, NodeUnknown, health.Evidence{}, false, epoch.Add(criteria.StartupTimeout-1)).State, "M6.3: never before its time")
 		summary := Summarize(criteria.MaxUnhealthy, make([]Verdict, 10), 0, epoch)
 		require.True(t, summary.Limit >= 0 && summary.Limit <= 1<<31-1, "%d", summary.Limit)
 		p := policy(func(p *Policy) { p.Criteria = &criteria })

@@ -61,8 +61,10 @@ type Verdict struct {
 	// Type and Status are those of the condition that decides, if one does.
 	Type   corev1.NodeConditionType
 	Status corev1.ConditionStatus
-	// Since is when that condition took its status, zero if that is not known or none decides.
+	// Since is since when that condition has had its status, zero if that is not known or none decides,
+	// and Doubt why that is not its lastTransitionTime.
 	Since time.Time
+	Doubt string
 	// Deadline is the instant at which the Machine becomes, or became, unhealthy; zero if time
 	// alone does not make it so.
 	Deadline time.Time
@@ -72,13 +74,14 @@ type Verdict struct {
 // put off its start (spec M6.3).
 const maxStartupExtension = 6
 
-// Judge returns the verdict on a Machine at the instant now. The conditions are those of its Node,
-// if that exists. remediated means that a remediation of it is under way.
-func (c *Criteria) Judge(machine *Machine, node NodeState, conditions []corev1.NodeCondition, remediated bool, now time.Time) Verdict {
+// Judge returns the verdict on a Machine at the instant now. The evidence is that of its Node, if
+// that exists. remediated means that a remediation of it is under way.
+func (c *Criteria) Judge(machine *Machine, node NodeState, evidence health.Evidence, remediated bool, now time.Time) Verdict {
 	if machine.Deleting() {
 		return Verdict{State: Deleting}
 	}
-	condition := health.Judge(c.Conditions, conditions, now)
+	evidence.MachineCreated = machine.CreationTimestamp.Time
+	condition := health.Judge(c.Conditions, evidence, now)
 	startup := c.startupDeadline(machine)
 	switch {
 	case machine.Failed():
@@ -92,7 +95,7 @@ func (c *Criteria) Judge(machine *Machine, node NodeState, conditions []corev1.N
 	case node != NodeExists:
 		return Verdict{State: SoonUnhealthy}
 	case condition.State != health.Healthy:
-		v := Verdict{State: SoonUnhealthy, Type: condition.Type, Status: condition.Status, Since: condition.Since, Deadline: condition.Deadline}
+		v := Verdict{State: SoonUnhealthy, Type: condition.Type, Status: condition.Status, Since: condition.Since, Doubt: condition.Doubt, Deadline: condition.Deadline}
 		if condition.State == health.Unhealthy {
 			v.State, v.Trigger = Unhealthy, v1beta1.TriggerUnhealthyCondition
 		}

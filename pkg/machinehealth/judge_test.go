@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 func condition(typ corev1.NodeConditionType, status corev1.ConditionStatus, since time.Time) corev1.NodeCondition {
@@ -69,7 +70,7 @@ func TestJudge(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, criteria.Judge(tc.machine, tc.node, tc.conditions, tc.remediated, epoch.Add(tc.now)))
+			require.Equal(t, tc.want, criteria.Judge(tc.machine, tc.node, health.Evidence{Conditions: tc.conditions}, tc.remediated, epoch.Add(tc.now)))
 		})
 	}
 }
@@ -103,12 +104,12 @@ func TestStartup(t *testing.T) {
 			criteria := NewCriteria(check(withStartup(tc.timeout)))
 			require.Empty(t, criteria.Problem)
 			if tc.end == 0 {
-				require.Equal(t, Verdict{State: NotStarted}, criteria.Judge(tc.machine, NodeUnknown, nil, false, epoch.Add(10000*time.Hour)))
+				require.Equal(t, Verdict{State: NotStarted}, criteria.Judge(tc.machine, NodeUnknown, health.Evidence{}, false, epoch.Add(10000*time.Hour)))
 				return
 			}
 			end := epoch.Add(tc.end)
-			require.Equal(t, Verdict{State: NotStarted, Deadline: end}, criteria.Judge(tc.machine, NodeUnknown, nil, false, end.Add(-1)))
-			require.Equal(t, Verdict{State: Unhealthy, Trigger: v1beta1.TriggerNodeStartupTimeout, Deadline: end}, criteria.Judge(tc.machine, NodeUnknown, nil, false, end))
+			require.Equal(t, Verdict{State: NotStarted, Deadline: end}, criteria.Judge(tc.machine, NodeUnknown, health.Evidence{}, false, end.Add(-1)))
+			require.Equal(t, Verdict{State: Unhealthy, Trigger: v1beta1.TriggerNodeStartupTimeout, Deadline: end}, criteria.Judge(tc.machine, NodeUnknown, health.Evidence{}, false, end))
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -94,9 +95,11 @@ func randomMachines(random *rand.Rand) (machines []simpleMachine) {
 			m.cached = false
 			m.exists = rarely(random, 2)
 		}
-		m.conditions = append(m.conditions, simpleCondition{"Ready", pick(random, "True", "True", "Unknown", "False"), age()})
+		// Nothing is older than the Machine: OpenShift would count that, too (M21).
+		younger := func() time.Duration { return min(age(), m.created) }
+		m.conditions = append(m.conditions, simpleCondition{"Ready", pick(random, "True", "True", "Unknown", "False"), younger()})
 		if rarely(random, 4) {
-			m.conditions = append(m.conditions, simpleCondition{"DiskPressure", pick(random, "True", "False"), age()})
+			m.conditions = append(m.conditions, simpleCondition{"DiskPressure", pick(random, "True", "False"), younger()})
 		}
 		machines = append(machines, m)
 	}
@@ -223,6 +226,6 @@ func targetOf(m *simpleMachine, criteria *Criteria, now time.Time) Target {
 	if m.remediated {
 		t.Own = append(t.Own, cr(m.name))
 	}
-	t.Verdict = criteria.Judge(t.Machine, node, conditions, t.Remediated(), now)
+	t.Verdict = criteria.Judge(t.Machine, node, health.Evidence{Conditions: conditions}, t.Remediated(), now)
 	return t
 }

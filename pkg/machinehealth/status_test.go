@@ -16,6 +16,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -51,13 +52,15 @@ func TestEntries(t *testing.T) {
 		"M16.2 a phase, when first seen":             {target: target(machine("m"), because(v1beta1.TriggerMachineFailed)), trigger: byPhase, detected: whole, since: whole},
 		"M16.2 a phase that was seen before":         {target: target(machine("m"), because(v1beta1.TriggerMachineFailed)), before: before(byPhase, v1alpha1.DecidedGateClosed), trigger: byPhase, detected: seen, since: whole},
 		"M16.2 a phase after a condition":            {target: target(machine("m"), because(v1beta1.TriggerMachineFailed)), before: before(byCondition, v1alpha1.DecidedGateClosed), trigger: byPhase, detected: whole, since: whole},
-		"M16.2 no startup, when first seen":          {target: target(machine("m", noNode), func(t *Target) { t.Verdict = policy().Criteria.Judge(t.Machine, NodeUnknown, nil, false, later) }), trigger: &v1beta1.MachineTrigger{Reason: v1beta1.TriggerNodeStartupTimeout}, detected: whole, since: whole},
-		"M8.3 the same decision goes on":             {target: target(machine("m")), before: before(byCondition, v1beta1.DecidedMachineDeleting), trigger: byCondition, detected: epoch, since: epoch.Add(time.Minute)},
-		"M16.1 what was wrong when it was deleted":   {target: target(machine("m", deletingMachine), verdict(Deleting)), before: before(byPhase, v1beta1.DecidedMachineDeleting), trigger: byPhase, detected: seen, since: epoch.Add(time.Minute)},
-		"M16.1 what was wrong until it recovered":    {target: target(machine("m", firstKey), verdict(UnderRemediation)), before: before(byCondition, v1beta1.DecidedExternalRemediation), trigger: byCondition, detected: seen, since: epoch.Add(time.Minute)},
-		"P5 the Node is looked for":                  {target: target(machine("m"), verdict(SoonUnhealthy)), before: before(byCondition, v1alpha1.DecidedGateClosed), trigger: byCondition, detected: seen, since: whole},
-		"M16.1 deleted by others":                    {target: target(machine("m", deletingMachine), verdict(Deleting)), since: whole},
-		"M16.1 not started after it was":             {target: target(machine("m", noNode), verdict(NotStarted)), before: before(byPhase, v1beta1.DecidedMachineDeleting), since: whole},
+		"M16.2 no startup, when first seen": {target: target(machine("m", noNode), func(t *Target) {
+			t.Verdict = policy().Criteria.Judge(t.Machine, NodeUnknown, health.Evidence{}, false, later)
+		}), trigger: &v1beta1.MachineTrigger{Reason: v1beta1.TriggerNodeStartupTimeout}, detected: whole, since: whole},
+		"M8.3 the same decision goes on":           {target: target(machine("m")), before: before(byCondition, v1beta1.DecidedMachineDeleting), trigger: byCondition, detected: epoch, since: epoch.Add(time.Minute)},
+		"M16.1 what was wrong when it was deleted": {target: target(machine("m", deletingMachine), verdict(Deleting)), before: before(byPhase, v1beta1.DecidedMachineDeleting), trigger: byPhase, detected: seen, since: epoch.Add(time.Minute)},
+		"M16.1 what was wrong until it recovered":  {target: target(machine("m", firstKey), verdict(UnderRemediation)), before: before(byCondition, v1beta1.DecidedExternalRemediation), trigger: byCondition, detected: seen, since: epoch.Add(time.Minute)},
+		"P5 the Node is looked for":                {target: target(machine("m"), verdict(SoonUnhealthy)), before: before(byCondition, v1alpha1.DecidedGateClosed), trigger: byCondition, detected: seen, since: whole},
+		"M16.1 deleted by others":                  {target: target(machine("m", deletingMachine), verdict(Deleting)), since: whole},
+		"M16.1 not started after it was":           {target: target(machine("m", noNode), verdict(NotStarted)), before: before(byPhase, v1beta1.DecidedMachineDeleting), since: whole},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -48,7 +49,7 @@ func BenchmarkSync(b *testing.B) {
 		run("verdicts", func() {
 			verdicts = verdicts[:0]
 			for i := range targets {
-				targets[i].Verdict = criteria.Judge(targets[i].Machine, NodeExists, ready, false, now)
+				targets[i].Verdict = criteria.Judge(targets[i].Machine, NodeExists, health.Evidence{Conditions: ready}, false, now)
 				verdicts = append(verdicts, targets[i].Verdict)
 			}
 			p.Summary = Summarize(criteria.MaxUnhealthy, verdicts, 0, now)

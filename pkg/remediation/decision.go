@@ -118,7 +118,11 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		if node.Verdict.Deadline.IsZero() {
 			return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so the controller cannot know how long it has lasted", node.Verdict.Type, node.Verdict.Status)
 		}
-		return fmt.Sprintf("Condition %s=%s has not lasted for its duration yet", node.Verdict.Type, node.Verdict.Status)
+		message := fmt.Sprintf("Condition %s=%s has not lasted for its duration yet", node.Verdict.Type, node.Verdict.Status)
+		if node.Verdict.Doubt != "" {
+			message += ": " + node.Verdict.Doubt
+		}
+		return message
 	case v1alpha1.DecidedNextBatch:
 		return "The next sync begins it and follows immediately: many remediations begin at the same time, or the plan was outdated"
 	case v1alpha1.DecidedRecovering:

@@ -54,8 +54,8 @@ func TestHealth(t *testing.T) {
 		"7.2-other-type":                 {conditions: []condition{{corev1.NodeMemoryPressure, corev1.ConditionTrue, now.Add(-time.Hour)}}, healthy: true},
 		"7.3-first-of-the-conditions":    {conditions: []condition{{corev1.NodeReady, corev1.ConditionFalse, now}}, remediated: corev1.NodeReady},
 		"7.3-another-of-the-conditions":  {conditions: []condition{{disk, corev1.ConditionTrue, now}}, remediated: disk},
-		"7.2-expired-by-transition-time": {conditions: []condition{{network, corev1.ConditionTrue, now.Add(-25 * time.Hour)}}, remediated: network},
-		"7.5-not-expired":                {conditions: []condition{{network, corev1.ConditionTrue, now.Add(-23 * time.Hour)}}},
+		"7.2-older-than-the-node":        {conditions: []condition{{network, corev1.ConditionTrue, now.Add(-25 * time.Hour)}}},
+		"7.5-not-expired":                {conditions: []condition{{network, corev1.ConditionTrue, now}}},
 		"7.3-one-expired-another-not":    {conditions: []condition{{network, corev1.ConditionTrue, now}, {disk, corev1.ConditionTrue, now}}, remediated: disk},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,8 +119,9 @@ func TestHesitation(t *testing.T) {
 	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now())
 	keeps()
 	// The new match has expired: the node goes on as unhealthy.
-	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now().Add(-2*time.Hour))
+	s.updateNHC(conditions(unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, 0)))
 	keeps()
+	s.updateNHC(conditions(unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
 	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now())
 	keeps()
 	s.heal("a")

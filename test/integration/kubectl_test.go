@@ -186,7 +186,7 @@ func testPluginHold(viewer, editor *user) {
 func testPluginStatus(u *user) {
 	u.setCondition("b", corev1.NodeReady, corev1.ConditionFalse, time.Now().Add(-30*time.Minute))
 	u.eventually("b is on its way", func() bool { soon := u.status().SoonUnhealthyNodes; return soon != nil && *soon == 1 })
-	u.shows([]string{"Remediating", "StepRunning", "Next to become unhealthy", u.node("b"), "Ready=False for 30m", "1 of 3"}, "status", u.scenario.name)
+	u.shows([]string{"Remediating", "StepRunning", "Next to become unhealthy", u.node("b"), "Ready=False for", "1 of 3"}, "status", u.scenario.name)
 	u.shows([]string{"PowerCycleRemediation/" + u.node("a"), "Ready=Unknown"}, "status", "-o", "wide")
 	var overview view.Overview
 	require.NoError(u.t, json.Unmarshal([]byte(u.shows(nil, "status", "-o", "json")), &overview))

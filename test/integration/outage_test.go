@@ -76,8 +76,8 @@ func TestOutage(t *testing.T) {
 			spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: duration}}}
 		})
 		s.eventuallyCounts(4, 4)
-		s.setCondition("before", corev1.NodeReady, corev1.ConditionUnknown, time.Now().Add(-time.Minute))
-		s.setCondition("healing", corev1.NodeReady, corev1.ConditionUnknown, time.Now().Add(-time.Minute))
+		s.fail("before")
+		s.fail("healing")
 		before, healing := s.eventuallyCR("before"), s.eventuallyCR("healing")
 		s.setFinalizers("healing", "test.nhc-controller.io/repairing")
 		s.heal("healing")

@@ -26,7 +26,7 @@ func TestTimesNotStorable(t *testing.T) {
 			Type: "Disk", Status: corev1.ConditionTrue, Duration: metav1.Duration{Duration: 24 * time.Hour},
 		})
 	})
-	// Listed, because they were unhealthy before: their decisions have a next check time.
+	// Listed, because they were unhealthy before.
 	for _, name := range []string{"far", "never", "leased"} {
 		s.fail(name)
 		s.eventuallyCR(name)
@@ -36,7 +36,9 @@ func TestTimesNotStorable(t *testing.T) {
 	s.setCondition("never", "Disk", corev1.ConditionTrue, time.Time{})
 	s.heal("far")
 	s.heal("never")
-	require.Nil(t, s.eventuallyDecided("far", v1alpha1.DecidedSoonUnhealthy).NextCheckTime)
+	far := s.eventuallyDecided("far", v1alpha1.DecidedSoonUnhealthy)
+	require.Contains(t, far.Message, "its reporter's clock is", "7.2")
+	require.WithinRange(t, far.NextCheckTime.Time, s.transition("usual").Add(24*time.Hour), time.Now().Add(24*time.Hour+time.Second))
 	require.Contains(t, s.eventuallyDecided("never", v1alpha1.DecidedSoonUnhealthy).Message, "has no lastTransitionTime", "7.2")
 	s.eventually("the decision has no next check time", func() bool { return s.entry("leased").Decision.NextCheckTime == nil })
 	s.fail("usual")

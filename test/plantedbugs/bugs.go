@@ -101,7 +101,7 @@ var bugs = []bug{
 	},
 	{
 		name: "durations are cut to half", rule: "7.2", file: "pkg/health/health.go",
-		old: "condition.LastTransitionTime.Add(rule.Duration.Duration)", new: "condition.LastTransitionTime.Add(rule.Duration.Duration / 2)",
+		old: "since.Add(rule.Duration.Duration)", new: "since.Add(rule.Duration.Duration / 2)",
 	},
 	{
 		name: "a pause is ignored", rule: "10.1", file: inPlan + "constraints.go",

@@ -38,8 +38,11 @@ func deadline(rules []v1alpha1.UnhealthyCondition, node *Node) (first time.Time,
 				continue
 			}
 			expiry := never // Without a transition it is not known for how long it has lasted.
-			if !condition.LastTransitionTime.IsZero() {
-				expiry = condition.LastTransitionTime.Add(rule.Duration.Duration)
+			if since := condition.LastTransitionTime.Time; !since.IsZero() {
+				if since.Before(node.Created) {
+					since = node.Created // Nothing lasts for longer than the Node.
+				}
+				expiry = since.Add(rule.Duration.Duration)
 			}
 			if !matches || expiry.Before(first) {
 				first, matches = expiry, true

@@ -51,7 +51,7 @@ func (m *MHC) criterion(machine *Machine, node *Node, now time.Time) string {
 		return v1beta1.TriggerNodeMissing
 	case machine.Node == "" && !now.Before(m.startBy(machine)):
 		return v1beta1.TriggerNodeStartupTimeout
-	case node != nil && Unhealthy(m.conditions, node, now):
+	case node != nil && Unhealthy(m.conditions, node.by(machine), now):
 		return v1beta1.TriggerUnhealthyCondition
 	default:
 		return ""
@@ -68,8 +68,18 @@ func (m *MHC) updates(machine *Machine, node *Node, now time.Time) bool {
 		return false
 	}
 	desired := node.Annotations["machineconfiguration.openshift.io/desiredConfig"]
-	first, _ := deadline(m.conditions, node)
+	first, _ := deadline(m.conditions, node.by(machine))
 	return desired != "" && desired != node.Annotations["machineconfiguration.openshift.io/currentConfig"] && now.Before(first.Add(longestUpdate))
+}
+
+// by returns the Node as it counts for a Machine: nothing lasts for longer than the Machine (spec M6.2).
+func (n *Node) by(machine *Machine) *Node {
+	if !machine.Created.After(n.Created) {
+		return n
+	}
+	judged := *n
+	judged.Created = machine.Created
+	return &judged
 }
 
 // healthy reports whether a target counts as healthy, which no time changes (spec M6.1).

@@ -165,7 +165,7 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	target := machinehealth.Target{
 		Machine: machine, Unselected: !s.policy.Criteria.Selects(machine), ControlPlane: machine.ControlPlane() || isControlPlane(node),
 		Obstacles: machinehealth.ObstaclesOf(machine),
-		Verdict:   s.policy.Criteria.Judge(machine, state, conditionsOf(node), false, c.Clock.Now()),
+		Verdict:   s.policy.Criteria.Judge(machine, state, c.evidenceOf(node), false, c.Clock.Now()),
 	}
 	if node != nil {
 		target.NodeUID, target.Obstacles.Excluded = node.UID, target.Obstacles.Excluded || excluded(node)

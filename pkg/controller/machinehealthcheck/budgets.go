@@ -281,14 +281,10 @@ func (c *Controller) Remediating() []string { return c.underway.names() }
 
 // judgedUnhealthy reports whether a MachineHealthCheck judges a Machine to be unhealthy, or soon.
 func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev1.Node) bool {
-	var conditions []corev1.NodeCondition
-	if node != nil {
-		conditions = node.Status.Conditions
-	}
 	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 	return slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
 		criteria := c.criteriaOf(check)
-		return criteria.Selects(machine) && notHealthy(criteria.Judge(machine, c.cachedNodeState(machine), conditions, false, c.Clock.Now()).State)
+		return criteria.Selects(machine) && notHealthy(criteria.Judge(machine, c.cachedNodeState(machine), c.evidenceOf(node), false, c.Clock.Now()).State)
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -136,12 +135,7 @@ func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Ta
 	if other.check.Name > s.check.Name {
 		return false
 	}
-	var conditions []corev1.NodeCondition
-	state := c.cachedNodeState(t.Machine)
-	if node := c.node(t.Machine.Node); node != nil {
-		conditions = node.Status.Conditions
-	}
-	verdict := other.criteria.Judge(t.Machine, state, conditions, false, now)
+	verdict := other.criteria.Judge(t.Machine, c.cachedNodeState(t.Machine), c.evidenceOf(c.node(t.Machine.Node)), false, now)
 	if verdict.Deadline.After(now) {
 		s.recheck = health.Earliest(s.recheck, verdict.Deadline)
 	}
@@ -208,12 +202,8 @@ func (c *Controller) summarize(other *otherCheck, now time.Time) *machinehealth.
 		if !other.criteria.Selects(machine) || !c.ofThisCluster(machine) {
 			continue
 		}
-		var conditions []corev1.NodeCondition
-		if node := c.node(machine.Node); node != nil {
-			conditions = node.Status.Conditions
-		}
 		remediated := machine.Has(v1beta1.AnnotationExternalRemediation) || c.worksOn(other.check, machine)
-		verdicts = append(verdicts, other.criteria.Judge(machine, c.cachedNodeState(machine), conditions, remediated, now))
+		verdicts = append(verdicts, other.criteria.Judge(machine, c.cachedNodeState(machine), c.evidenceOf(c.node(machine.Node)), remediated, now))
 	}
 	summary := machinehealth.Summarize(other.criteria.MaxUnhealthy, verdicts, 0, now)
 	return &summary

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -52,7 +53,7 @@ func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines [
 		}
 		target := machinehealth.Target{Machine: machine, Unselected: !selected, Own: crs[machine.Name].own, Foreign: crs[machine.Name].foreign, Incomplete: s.incomplete}
 		node, state := c.observeNode(ctx, machine, &reads)
-		target.Verdict = s.policy.Criteria.Judge(machine, state, conditionsOf(node), target.Remediated(), now)
+		target.Verdict = s.policy.Criteria.Judge(machine, state, c.evidenceOf(node), target.Remediated(), now)
 		if selected {
 			s.selected, verdicts = append(s.selected, machine), append(verdicts, target.Verdict)
 			if !s.requested[machine.UID] && leases.quiet(&target) {
@@ -155,12 +156,9 @@ func (s *snapshot) hasDeleted(t *machinehealth.Target) bool {
 	})
 }
 
-// conditionsOf returns the conditions of a Node, none if there is no Node.
-func conditionsOf(node *corev1.Node) []corev1.NodeCondition {
-	if node == nil {
-		return nil
-	}
-	return node.Status.Conditions
+// evidenceOf returns what Machines are judged by that name this Node, which is nil if there is none.
+func (c *Controller) evidenceOf(node *corev1.Node) health.Evidence {
+	return health.EvidenceOf(node, nil)
 }
 
 // healthy reports whether a Machine is a target that is healthy.

@@ -59,7 +59,7 @@ func FuzzStatusTimes(f *testing.F) {
 			p.node.Status.Conditions = conditions
 			nodes := []remediation.Node{{
 				Name: "n", UID: p.node.UID, Lease: lease, Own: []*object.CR{cr},
-				Verdict: health.Judge(s.nhc.Spec.UnhealthyConditions, conditions, s.now),
+				Verdict: health.Judge(s.nhc.Spec.UnhealthyConditions, health.Evidence{Conditions: conditions}, s.now),
 			}}
 			p.plan = remediation.NewPlans(policy, nodes, s.now)[0]
 			after := s.result(p).Status

@@ -95,7 +95,7 @@ func (f *handlerCluster) requireCounts(t *testing.T, message string) {
 		for node := range f.nodes.All() {
 			if selectorOf(nhc).Matches(labelSet(node)) {
 				observed++
-				if health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, epoch).State != health.Healthy {
+				if health.Judge(nhc.Spec.UnhealthyConditions, health.EvidenceOf(node, nil), epoch).State != health.Healthy {
 					want = append(want, node.Name)
 				}
 			}

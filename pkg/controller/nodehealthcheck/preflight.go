@@ -110,7 +110,7 @@ func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now tim
 	if reason := constraints.Refusal(len(planned.Own) == 0); reason != "" {
 		return reason
 	}
-	if evaluation.Judge(&s.nhc.Spec, s.platform.evaluated(), node, now).State != health.Unhealthy {
+	if evaluation.Judge(&s.nhc.Spec, s.platform.evaluated(), node, nil, now).State != health.Unhealthy {
 		return v1alpha1.DecidedRecovering
 	}
 	return ""

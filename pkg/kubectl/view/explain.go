@@ -242,7 +242,7 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 	if node != nil {
 		check.Rules = rules(nhc, node)
 		if len(snapshot.MachineHealthChecks) == 0 || !remediation.Terminating(node.Status.Conditions) { // Spec 7.7.
-			verdict = health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, now)
+			verdict = health.Judge(nhc.Spec.UnhealthyConditions, health.EvidenceOf(node, nil), now)
 		}
 		check.State, check.Unhealthy = verdict.State.String(), instant(verdict.Deadline)
 	}

@@ -48,7 +48,7 @@ func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time)
 		if !selector.Matches(labels.Set(node.Labels)) || (len(snapshot.MachineHealthChecks) > 0 && remediation.Terminating(node.Status.Conditions)) {
 			continue
 		}
-		verdict := health.Judge(nhc.Spec.UnhealthyConditions, node.Status.Conditions, now)
+		verdict := health.Judge(nhc.Spec.UnhealthyConditions, health.EvidenceOf(node, nil), now)
 		if verdict.State == health.Healthy || (verdict.State == health.Unhealthy && listed[node.Name] != nil) {
 			continue
 		}

@@ -1,0 +1,134 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Sighting is what a process has seen of one condition of a Node, and since when the condition has
+// had its status, as far as the clock of its reporter can be believed (spec 7.2).
+type Sighting struct {
+	Type   corev1.NodeConditionType
+	Status corev1.ConditionStatus
+	// Transition and Heartbeat are the times that the reporter gave last.
+	Transition, Heartbeat time.Time
+	// Begun is since when the condition has had its status, zero if its reporter gives no time.
+	Begun time.Time
+	// Doubt says why Begun is not Transition, empty if it is, or nearly.
+	Doubt string
+}
+
+// Reasons not to believe a reporter. The one about a clock that is ahead has a number.
+const (
+	doubtAhead   = "its reporter's clock is %ds ahead"
+	doubtBack    = "its reporter's clock has gone back"
+	doubtMoves   = "its lastTransitionTime moves with every heartbeat"
+	doubtNode    = "its lastTransitionTime is before the creation of the Node"
+	doubtMachine = "its lastTransitionTime is before the creation of the Machine"
+)
+
+// usualSkew is by how much clocks may differ without a word about it.
+const usualSkew = 5 * time.Second
+
+// Next returns what is seen of the condition at the instant now, given what was seen of it before; nil
+// if nothing was. Complete means that no version of the Node between the two was missed.
+func (s *Sighting) Next(condition *corev1.NodeCondition, complete bool, now time.Time) Sighting {
+	next := Sighting{
+		Type: condition.Type, Status: condition.Status,
+		Transition: condition.LastTransitionTime.Time, Heartbeat: condition.LastHeartbeatTime.Time,
+	}
+	if next.Transition.IsZero() {
+		return next
+	}
+	unchanged := s != nil && s.Status == next.Status && !s.Transition.IsZero()
+	switch {
+	case unchanged && s.Transition.Equal(next.Transition):
+		next.Begun, next.Doubt = s.Begun, s.Doubt
+	case unchanged && complete:
+		next.Begun, next.Doubt = s.Begun, s.Doubt
+		if next.Doubt == "" {
+			next.doubt(doubtMoves)
+		}
+	case s != nil && next.Transition.Before(s.latest()):
+		next.Begun = now
+		next.doubt(doubtBack)
+	case next.Transition.After(now):
+		next.Begun = now
+		next.doubt(fmt.Sprintf(doubtAhead, int64(next.Transition.Sub(now).Round(time.Second)/time.Second)))
+	default:
+		next.Begun = next.Transition
+	}
+	return next
+}
+
+// latest returns the latest time that the reporter has given, or that was taken for it: no later
+// status begins before. Reporters give whole seconds.
+func (s *Sighting) latest() time.Time {
+	latest := s.Begun.Truncate(time.Second)
+	for _, given := range [...]time.Time{s.Transition, s.Heartbeat} {
+		if given.After(latest) {
+			latest = given
+		}
+	}
+	return latest
+}
+
+// doubt sets why the time of the reporter is not believed, if that makes a difference.
+func (s *Sighting) doubt(why string) {
+	if s.Begun.Sub(s.Transition).Abs() > usualSkew {
+		s.Doubt = why
+	}
+}
+
+// Evidence is what a Node is judged by.
+type Evidence struct {
+	Conditions []corev1.NodeCondition
+	// Created is when the Node was created, and MachineCreated when the Machine was that is judged by
+	// it, zero if none is: nothing has lasted for longer.
+	Created, MachineCreated time.Time
+	// Seen is what was seen of the conditions before, as far as it is remembered.
+	Seen []Sighting
+}
+
+// EvidenceOf returns what a Node is judged by, and none if there is no Node.
+func EvidenceOf(node *corev1.Node, seen []Sighting) Evidence {
+	if node == nil {
+		return Evidence{}
+	}
+	return Evidence{Conditions: node.Status.Conditions, Created: node.CreationTimestamp.Time, Seen: seen}
+}
+
+// Since returns since when a condition of the Node has had its status at the instant now, and why that
+// is not its lastTransitionTime, empty if it is. It is zero for a condition without one.
+func (e *Evidence) Since(condition *corev1.NodeCondition, now time.Time) (since time.Time, doubt string) {
+	var before *Sighting
+	if i := slices.IndexFunc(e.Seen, func(s Sighting) bool { return s.Type == condition.Type }); i >= 0 {
+		before = &e.Seen[i]
+	}
+	// What the process has not recorded itself, it may have missed a part of.
+	seen := before.Next(condition, false, now)
+	if seen.Begun.IsZero() {
+		return time.Time{}, ""
+	}
+	bound, why := e.Created, doubtNode
+	if e.MachineCreated.After(bound) {
+		bound, why = e.MachineCreated, doubtMachine
+	}
+	if bound.IsZero() {
+		return seen.Begun, seen.Doubt
+	}
+	if bound.After(now) {
+		bound = now // Our own clock is behind that of the API server.
+	}
+	if seen.Begun.Before(bound) {
+		seen.Begun, seen.Doubt = bound, ""
+		seen.doubt(why)
+	}
+	return seen.Begun, seen.Doubt
+}
