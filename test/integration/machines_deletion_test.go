@@ -36,6 +36,13 @@ func TestMachines(t *testing.T) {
 			"M4.4 paused Clusters": func(t *testing.T, c *cluster) { testClusterPaused(t, c, ofClusterAPI) },
 			"M15 NodeHealthChecks": ofEachAPI(testMachinesAndNodes),
 			"M8.5 node budget":     ofEachAPI(testNodeBudget),
+			"M9.1 updates":         ofEachAPI(testNodeIsUpdated),
+			"M7.4 powerless":       ofEachAPI(testPowerlessKeepsNoOther),
+			"M7.4 its provider":    testProviderKeepsNoOther,
+			"M4.3 upstream":        ofEachAPI(testLeaseOfUpstream),
+			"M14.4 rounds":         ofEachAPI(testRoundsEndByTime),
+			"M5.4 ambiguous":       ofEachAPI(testAmbiguousNode),
+			"M12.6 repair":         ofEachAPI(testRepairInPlace),
 			"B2 machine budget":    ofEachAPI(testMachineBudget),
 		} {
 			t.Run(name, func(t *testing.T) {
