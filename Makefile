@@ -10,8 +10,9 @@ SHELL := /usr/bin/env bash
 .SHELLFLAGS := -o errexit -o nounset -o pipefail -c
 .DEFAULT_GOAL := help
 
-# Everything works in a copy that is no clone, too.
-export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+# Everything works in a copy that is no clone, too. With the same flags as hack/localkube/build.sh,
+# what the product shares with the control plane is compiled once.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath)
 export GOWORK := off
 
 LDFLAGS = -s -w $(shell hack/version.sh $(RELEASE))
@@ -38,11 +39,11 @@ help: ## List the targets.
 
 .PHONY: build
 build: build-plugin ## Build bin/nhc-controller, bin/nhc-dashboard and bin/kubectl-nhc.
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller ./cmd/nhc-dashboard
+	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller ./cmd/nhc-dashboard
 
 .PHONY: build-plugin
 build-plugin: ## Build bin/kubectl-nhc, the plugin kubectl nhc.
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/kubectl-nhc
+	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/kubectl-nhc
 
 # The Go that builds the image with a container engine: a release names it by its digest.
 GO_IMAGE ?= golang:1.26
@@ -89,12 +90,12 @@ SCENARIO ?= nodes
 
 .PHONY: demo
 demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace, stop, freeze or pools; KEEP=1 leaves it running, with a dashboard).
-	go run ./test/demo '$(SCENARIO)'
+	CGO_ENABLED=0 go run ./test/demo '$(SCENARIO)'
 
 # Before anything is built.
 .PHONY: demo-scenario
 demo-scenario:
-	@go run ./test/demo -check '$(SCENARIO)'
+	@CGO_ENABLED=0 go run ./test/demo -check '$(SCENARIO)'
 
 ##@ Test
 
@@ -307,7 +308,7 @@ lint: ## Run golangci-lint, at the version in hack/tools.
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: verify
-verify: verify-boilerplate verify-fmt verify-tidy verify-vet verify-codegen verify-manifests verify-workflows lint ## Check everything but the tests.
+verify: verify-boilerplate verify-fmt verify-tidy verify-versions verify-vet verify-codegen verify-manifests verify-workflows lint ## Check everything but the tests.
 
 .PHONY: verify-boilerplate
 verify-boilerplate: ## Check the copyright notices.
@@ -321,6 +322,10 @@ verify-fmt: ## Check the format of the code.
 .PHONY: verify-tidy
 verify-tidy: ## Check the go.mod files.
 	hack/verify-tidy.sh
+
+.PHONY: verify-versions
+verify-versions: ## Check that the product and the control plane of the tests share their modules.
+	hack/verify-versions.sh
 
 .PHONY: verify-vet
 verify-vet: ## Run go vet.

@@ -6,9 +6,12 @@
 #
 #   hack/localkube/build.sh OUTDIR [v1.30]
 #
-# Versions and checksums come from the go.mod and go.sum of the two modules here; for another
-# minor version of Kubernetes than that of the tests, from the files named after it, such as
-# v1.30.mod and v1.30.sum. What is up to date is not built again.
+# Versions and checksums come from the go.mod and go.sum here; for another minor version of
+# Kubernetes than that of the tests, from the files named after it, such as v1.30.mod and
+# v1.30.sum (kwok always comes from go.mod). What is up to date is not built again.
+#
+# What these programs share with the product has the same versions and flags, so that each package
+# is compiled once: hack/verify-versions.sh checks it.
 #
 # If KUBEBUILDER_ASSETS names a directory with etcd, kube-apiserver and kubectl, these are used, and
 # only the rest is built.
@@ -30,7 +33,7 @@ export GOBIN GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0
 modfile=${2:-go}.mod
 
 kubernetes=$(go list -m -modfile="${modfile}" -f '{{.Version}}' k8s.io/kubernetes)
-kwok=$(cd kwok && go list -m -f '{{.Version}}' sigs.k8s.io/kwok)
+kwok=$(go list -m -f '{{.Version}}' sigs.k8s.io/kwok)
 
 # Without these the API server calls itself v0.0.0-master, and clients refuse to
 # compare their version with it.
@@ -87,8 +90,5 @@ if [[ -n "${tags}" ]]; then
 else
   install "kubectl" "${modfile}" "${ldflags}" ./kubectl
 fi
-(
-  cd kwok
-  install "kwok ${kwok}" go.mod \
-    "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=${kwok}" sigs.k8s.io/kwok/cmd/kwok
-)
+install "kwok ${kwok}" go.mod \
+  "-s -w -X sigs.k8s.io/kwok/pkg/consts.Version=${kwok}" sigs.k8s.io/kwok/cmd/kwok
