@@ -22,6 +22,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // Registers the client and workqueue metrics.
 	_ "k8s.io/component-base/metrics/prometheus/version"  // Registers kubernetes_build_info.
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
 // component runs until the process is told to stop and returns its exit code.
@@ -32,6 +33,7 @@ type component func() int
 // assets.go.
 var components = map[string]component{
 	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
+	"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
 }
 
 func main() {

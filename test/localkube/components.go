@@ -19,6 +19,7 @@ const (
 	etcdName              = "etcd"
 	apiServerName         = "kube-apiserver"
 	controllerManagerName = "kube-controller-manager"
+	schedulerName         = "kube-scheduler"
 	kwokName              = "kwok"
 
 	// Files in the working directory.

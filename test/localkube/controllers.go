@@ -12,10 +12,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// startControllers starts kube-controller-manager and kwok, and returns when the
+// startControllers starts kube-controller-manager, kube-scheduler and kwok, and returns when the
 // controllers have done their first work.
 func (c *ControlPlane) startControllers(ctx context.Context) error {
 	if err := c.startControllerManager(); err != nil {
+		return err
+	}
+	if err := c.startScheduler(); err != nil {
 		return err
 	}
 	if err := c.startKwok(); err != nil {
@@ -58,7 +61,10 @@ func (c *ControlPlane) startControllerManager() error {
 		controllers = append(controllers, "node-lifecycle-controller")
 	}
 	if c.opts.PodAdmission {
-		controllers = append(controllers, "deployment-controller", "replicaset-controller", "resourcequota-controller")
+		controllers = append(controllers, "resourcequota-controller")
+	}
+	if c.opts.PodAdmission || c.opts.Scheduler {
+		controllers = append(controllers, "deployment-controller", "replicaset-controller")
 	}
 	c.controllerManager, err = c.startComponent(controllerManagerName,
 		"--kubeconfig="+kubeconfig,
@@ -73,6 +79,18 @@ func (c *ControlPlane) startControllerManager() error {
 		"--node-monitor-period=1s",
 		"--profiling=false",
 	)
+	return err
+}
+
+func (c *ControlPlane) startScheduler() error {
+	if !c.opts.Scheduler {
+		return nil
+	}
+	kubeconfig, err := c.kubeconfigOf(c.identities.scheduler)
+	if err != nil {
+		return err
+	}
+	_, err = c.startComponent(schedulerName, "--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port=0")
 	return err
 }
 

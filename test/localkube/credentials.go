@@ -34,13 +34,14 @@ type identity struct {
 // identities of a control plane. The controllers act as they do elsewhere, under
 // RBAC, so that neither roles nor audit differ from a real cluster.
 type identities struct {
-	admin, controllerManager, kwok identity
+	admin, controllerManager, scheduler, kwok identity
 }
 
 func newIdentities() identities {
 	return identities{
 		admin:             identity{"admin", "system:masters", rand.Text()},
 		controllerManager: identity{"system:kube-controller-manager", "system:authenticated", rand.Text()},
+		scheduler:         identity{"system:kube-scheduler", "system:authenticated", rand.Text()},
 		kwok:              identity{"kwok", "system:masters", rand.Text()},
 	}
 }
@@ -48,7 +49,7 @@ func newIdentities() identities {
 // tokenFile returns the content of --token-auth-file.
 func (i identities) tokenFile() []byte {
 	var lines strings.Builder
-	for _, id := range []identity{i.admin, i.controllerManager, i.kwok} {
+	for _, id := range []identity{i.admin, i.controllerManager, i.scheduler, i.kwok} {
 		fmt.Fprintf(&lines, "%s,%s,%s,%q\n", id.token, id.user, id.user, id.group)
 	}
 	return []byte(lines.String())

@@ -36,6 +36,9 @@ type Options struct {
 	// it, as some platforms do, and runs the controllers of Deployments, ReplicaSets and
 	// quotas. No pod runs: there is no scheduler and no kubelet.
 	PodAdmission bool
+	// Scheduler runs kube-scheduler, and the controllers of Deployments and ReplicaSets. Pods are
+	// bound to nodes, and no kubelet runs them.
+	Scheduler bool
 	// OneProcessor has each component use one processor at a time, because there are many more
 	// components than processors: they take a tenth less CPU.
 	OneProcessor bool
