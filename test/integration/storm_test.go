@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 func stormThreshold(n int32) func(*v1alpha1.NodeHealthCheckSpec) {
@@ -244,4 +245,34 @@ func TestStormRestart(t *testing.T) {
 	require.False(t, cr.GetCreationTimestamp().Time.Before(begun.LastTransitionTime.Add(calm)))
 	s.eventuallyCondition(v1alpha1.ConditionStormActive, metav1.ConditionFalse)
 	s.requireEvents(v1alpha1.Kind, s.name, "StormRecoveryStarted", 1)
+}
+
+// TestStormWithoutStatus: a storm has begun, and goes on while its status cannot be written (spec 9.5).
+func TestStormWithoutStatus(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startController(t, "storm-without-status", "--leader-elect=false")
+	s := newScenario(t, c)
+	s.createNodes("a", "b", "c")
+	s.createNHC(minHealthy(intstr.FromInt32(2)), stormCooldown(time.Hour))
+	s.eventuallyCounts(3, 3)
+	allow := s.denyStatus()
+	refused := func() int {
+		return len(s.requests(func(r localkube.Request) bool {
+			return r.Verb == "update" && r.Resource == v1alpha1.Plural && r.Subresource == "status" && r.Name == s.name && r.Code >= 400
+		}))
+	}
+	s.fail("a")
+	s.fail("b")
+	s.eventually("the storm could not be written", func() bool { return refused() > 2 })
+	s.heal("a")
+	before := refused()
+	s.eventually("the gate is open again", func() bool { return refused() > before+1 })
+	require.Empty(t, s.crs(), "9.6")
+	allow()
+	s.eventuallyCondition(v1alpha1.ConditionStormActive, metav1.ConditionTrue)
+	s.eventuallyDecided("b", v1alpha1.DecidedStormActive)
+	require.Empty(t, s.crs(), "9.6")
+	s.updateNHC(noStorm)
+	s.eventuallyCR("b")
 }

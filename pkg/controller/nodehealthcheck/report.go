@@ -67,9 +67,10 @@ func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 	begun := c.clock.Now()
 	written, err := c.writeStatus(ctx, r.nhc, r.Status)
 	if err != nil {
-		r.state.conflicted = apierrors.IsConflict(err)
+		r.state.conflicted, r.state.unwrittenStorm = apierrors.IsConflict(err), &r.Storm
 		return err
 	}
+	r.state.unwrittenStorm = nil
 	if written {
 		ended := c.clock.Now()
 		r.state.lastWrite = writeLatency{ended: ended, took: ended.Sub(begun)}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
@@ -56,6 +57,9 @@ type nhcState struct {
 	machineUnread map[string]time.Time
 	// gateClosed is whether the gate was closed in the last report.
 	gateClosed bool
+	// unwrittenStorm is the storm of the last sync if status could not be written since, otherwise nil.
+	// Where nothing can be written, a storm goes on all the same (spec 9.5).
+	unwrittenStorm *health.Storm
 	// lastWrite is how long the last write of the status took.
 	lastWrite writeLatency
 	// deferred is the report of the last sync if it waits, otherwise nil.
