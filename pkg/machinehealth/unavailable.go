@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // Unavailable says why Machines cannot be read. As long as that lasts, nothing begins (spec M7.5).
@@ -24,6 +25,14 @@ func MachinesForbidden(verb string, resource schema.GroupResource) *Unavailable 
 	return &Unavailable{
 		Reason:  v1beta1.ReasonMachinesForbidden,
 		Message: "Remediation is not allowed, the controller has no permission to " + verb + " " + resource.String(),
+	}
+}
+
+// MachinesUnreadable is any other cause for which Machines, or what says how they may be treated, cannot be read.
+func MachinesUnreadable(kind schema.GroupKind, cause error) *Unavailable {
+	return &Unavailable{
+		Reason:  v1beta1.ReasonMachinesUnreadable,
+		Message: "Remediation is not allowed, objects of kind " + kind.String() + " cannot be read: " + remediation.FailureMessage(cause.Error()),
 	}
 }
 

@@ -152,6 +152,26 @@ func TestMachinesUnread(t *testing.T) {
 	}
 }
 
+// TestMachinesUnreadIsSaid: while Machines cannot be read for another cause than a permission, status says so (spec M7.5).
+func TestMachinesUnreadIsSaid(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", asItIs)
+		m.sleep(time.Minute)
+		m.leader().die(m.ctx)
+		m.replicas = nil
+		m.failLists(m.gvr())
+		m.sleep(time.Minute)
+		condition := m.mhc("east").Status.Conditions[0]
+		require.Equal(t, v1beta1.ReasonMachinesUnreadable, condition.Reason)
+		require.Contains(t, condition.Message, "Remediation is not allowed, objects of kind Machine."+m.gvr().Group+" cannot be read: ")
+		m.deny("list "+m.gvr().Resource, false)
+		m.sleep(2 * time.Minute)
+		require.Equal(t, corev1.ConditionTrue, m.mhc("east").Status.Conditions[0].Status)
+	})
+}
+
 // TestMachineHealthChecksUnread: a new process begins nothing for a node that a RemediationBudget is about
 // before it has read the MachineHealthChecks: what these have under remediation counts (spec B3.2).
 func TestMachineHealthChecksUnread(t *testing.T) {

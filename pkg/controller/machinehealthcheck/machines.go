@@ -4,6 +4,7 @@
 package machinehealthcheck
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -255,6 +256,20 @@ var machineKinds = map[string]schema.GroupVersionKind{
 	v1beta1.MachineAPICluster:   remediation.ClusterAPIMachineKind,
 }
 
+// unreadError says that a kind cannot be read for another cause than a missing permission.
+type unreadError struct {
+	kind  schema.GroupKind
+	cause error
+}
+
+// Error implements error.
+func (e *unreadError) Error() string {
+	return fmt.Sprintf("reading objects of kind %s: %v", e.kind, e.cause)
+}
+
+// Unwrap returns the cause.
+func (e *unreadError) Unwrap() error { return e.cause }
+
 // readable returns why what decisions about the Machines of an API depend on cannot be read, nil if
 // it can. What is not served is no obstacle. Where ClusterVersions cannot be read, the cluster counts
 // as not upgrading (spec 10.2).
@@ -264,8 +279,14 @@ func (c *Controller) readable(api string) error {
 		kinds = append(kinds, clusterKind, clusterAPIHealthCheckKind)
 	}
 	for _, kind := range kinds {
-		if _, err := c.machines.Cache(kind); err != nil && !isNoMatch(err) {
+		_, err := c.machines.Cache(kind)
+		_, forbidden := errors.AsType[*watches.ForbiddenError](err)
+		switch {
+		case err == nil || isNoMatch(err):
+		case watches.Pending(err) || forbidden:
 			return fmt.Errorf("reading objects of kind %s: %w", kind.GroupKind(), err)
+		default:
+			return &unreadError{kind: kind.GroupKind(), cause: err}
 		}
 	}
 	if _, err := c.machines.Cache(remediation.ClusterVersionKind); watches.Pending(err) {

@@ -23,7 +23,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // report writes the status, and then reports what has changed by events, metrics and logs. It
@@ -60,10 +59,8 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	return health.Earliest(recheck, s.next(results, now)), nil
 }
 
-// reportForbidden shows that a permission is missing without which nothing is known of the Machines
-// (spec M7.5). What was begun goes on, and the rest of the status stays as it was.
-func (c *Controller) reportForbidden(ctx context.Context, check *v1beta1.MachineHealthCheck, forbidden *watches.ForbiddenError, now time.Time) error {
-	unavailable := machinehealth.MachinesForbidden(forbidden.Verb, forbidden.Resource)
+// reportUnavailable shows why nothing is known of the Machines (spec M7.5). What was begun goes on, and the rest of the status stays as it was.
+func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.MachineHealthCheck, unavailable *machinehealth.Unavailable, now time.Time) error {
 	if _, err := c.writeStatus(ctx, check, unavailable.Amend(&machinehealth.StatusInput{Check: check, Now: now})); err != nil {
 		return err
 	}

@@ -125,7 +125,15 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	}
 	s, err := c.snapshot(ctx, check, now)
 	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied {
-		return time.Time{}, c.reportForbidden(ctx, check, forbidden, now) // The watch calls when that has changed.
+		unavailable := machinehealth.MachinesForbidden(forbidden.Verb, forbidden.Resource)
+		return time.Time{}, c.reportUnavailable(ctx, check, unavailable, now) // The watch calls when that has changed.
+	}
+	if unread, is := errors.AsType[*unreadError](err); is {
+		unavailable := machinehealth.MachinesUnreadable(unread.kind, unread.cause)
+		if failed := c.reportUnavailable(ctx, check, unavailable, now); failed != nil {
+			return time.Time{}, failed
+		}
+		return time.Time{}, err
 	}
 	if err != nil {
 		return time.Time{}, err

@@ -56,6 +56,8 @@ const (
 	ReasonTooManyUnhealthy = "TooManyUnhealthy"
 	// ReasonMachinesForbidden is its reason while the controller lacks a permission.
 	ReasonMachinesForbidden = "MachinesForbidden"
+	// ReasonMachinesUnreadable is its reason while Machines cannot be read for any other cause.
+	ReasonMachinesUnreadable = "MachinesUnreadable"
 	// ReasonMachinesNotServed is its reason while the API server does not serve Machines.
 	ReasonMachinesNotServed = "MachinesNotServed"
 	// ConditionTemplateAvailable is False while the remediation template cannot be used.
