@@ -249,6 +249,40 @@ func TestLastCheckDeleted(t *testing.T) {
 	t.Run("M10.3", func(t *testing.T) { ofEachAPI(testLeaseUntilGone)(t, c) })
 }
 
+// TestMachinesThatNameOneNode: a control plane Machine waits while another one is being deleted, also if a second
+// Machine that names the same Node is being deleted, too (N1, spec M13.1).
+func TestMachinesThatNameOneNode(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startMachineHealthChecks(t, ownOverlay)
+	s := newMachineScenario(t, c, openShiftMachine)
+	master := machineLabelled(map[string]string{"machine.openshift.io/cluster-api-machine-role": "master"})
+	for _, name := range []string{"m1", "m2", "m3", "m4", "m5"} {
+		s.createMachine(name, finalized, master)
+	}
+	s.join("m1", "m3", "m4", "m5")
+	// A stale second record of the same host.
+	require.NoError(t, s.provided.PatchStatus(t.Context(), "m2", map[string]any{"nodeRef": map[string]any{"kind": "Node", "name": s.nodeName("m1")}}))
+	s.createCheck()
+	s.setReady("m3", corev1.ConditionUnknown)
+	s.eventuallyDecided("m3", "MachineDeleting")
+	s.setReady("m1", corev1.ConditionUnknown)
+	s.eventuallyDecided("m1", "AmbiguousNode")
+	s.eventuallyDecided("m2", "AmbiguousNode")
+	require.NoError(t, s.machines().Delete(t.Context(), "m1", metav1.DeleteOptions{}))
+	s.eventually("m2 alone names the Node, and is decided", func() bool {
+		entry := s.entry("m2")
+		return len(s.deleteRequests("m2")) > 0 || (entry != nil && entry.Decision.Reason == v1alpha1.DecidedControlPlaneBusy)
+	})
+	require.Empty(t, s.deleteRequests("m2"), "M13.1: m3 of another Node is being deleted")
+	s.patchMachine("m1", map[string]any{"finalizers": nil})
+	s.eventuallyGone("m1")
+	s.eventuallyDecided("m2", "ControlPlaneBusy")
+	require.Empty(t, s.deleteRequests("m2"))
+	s.patchMachine("m3", map[string]any{"finalizers": nil})
+	s.eventually("the slot is free", func() bool { return s.machine("m2").GetDeletionTimestamp() != nil })
+}
+
 // testLeaseUntilGone: the lease of a Node is kept until its Machine is gone, also when no
 // MachineHealthCheck selects the Machine any more, and then released (spec M10.3).
 func testLeaseUntilGone(t *testing.T, s *machineScenario) {

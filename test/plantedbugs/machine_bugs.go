@@ -81,7 +81,11 @@ var machineBugs = []bug{
 	},
 	{
 		name: "two control plane Machines at once", rule: "M13.1", file: inMachineController + "controlplane.go",
-		old: "		found = append(found, occupant{name: slotName(machine), cause: cause})\n", new: "		if cause == \"\" {\n			found = append(found, occupant{name: slotName(machine)})\n		}\n",
+		old: "		found = append(found, occupant{memberOf(machine), slotName(machine), cause})\n", new: "		if cause == \"\" {\n			found = append(found, occupant{memberOf(machine), slotName(machine), cause})\n		}\n",
+	},
+	{
+		name: "two Machines that name one Node are one for the slot", rule: "M13.1", file: "pkg/limits/member.go", unit: "pkg/controller/machinehealthcheck", run: "TestSlotTakenByOthers",
+		old: "		return m.Machine == other.Machine\n", new: "		return m.Machine == other.Machine || m.Node == other.Node\n",
 	},
 	{
 		name: "a Node that the cache still has is taken to exist", rule: "M13.1", file: inMachineController + "controlplane_live.go", unit: "test/simulation", run: "TestSlotTakenUnseen",

@@ -52,14 +52,17 @@ func (j *Judge) unclaimed(w window) finding {
 // machineTakesSlotFrom reports whether a control plane Machine takes the slot from a node. The first
 // by name of those that do may go on (spec M13.1).
 func (p *snapshot) machineTakesSlotFrom(subject string) bool {
-	names := p.machinesInSlot()
+	var names []string
+	for _, machine := range p.machinesInSlot() {
+		names = append(names, slotName(machine))
+	}
 	slices.Sort(names)
 	others := slices.ContainsFunc(names, func(name string) bool { return name != subject })
 	return others && names[0] != subject
 }
 
-// machinesInSlot returns the names under which control plane Machines take the slot.
-func (p *snapshot) machinesInSlot() (names []string) {
+// machinesInSlot returns the control plane Machines that take the slot.
+func (p *snapshot) machinesInSlot() (members []*Machine) {
 	for _, versions := range p.machines {
 		machine := versions.at(p.rv)
 		if machine == nil {
@@ -67,10 +70,10 @@ func (p *snapshot) machinesInSlot() (names []string) {
 		}
 		node := p.nodes[machine.Node].at(p.rv)
 		if (machine.ControlPlane() || (node != nil && node.ControlPlane())) && takesSlot(machine, node == nil) {
-			names = append(names, slotName(machine))
+			members = append(members, machine)
 		}
 	}
-	return names
+	return members
 }
 
 // mayConflict reports whether MachineHealthChecks may have been in conflict with NodeHealthChecks

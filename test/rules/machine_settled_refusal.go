@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -52,7 +53,7 @@ func (t *machineTarget) ofControlPlane() bool {
 func (s *machineCheck) wait(t *machineTarget, deletion bool) v1alpha1.DecisionReason {
 	controlPlane := t.ofControlPlane()
 	switch {
-	case controlPlane && s.slotTakenFrom(slotName(t.Machine)):
+	case controlPlane && s.slotTakenFrom(t.Machine):
 		return v1alpha1.DecidedControlPlaneBusy
 	case controlPlane && t.node != nil && !s.quorumWithout(t.Node):
 		return v1alpha1.DecidedEtcdQuorum
@@ -137,20 +138,24 @@ func (s *machineCheck) nameTaken(machine *Machine) bool {
 
 // slotTakenFrom reports whether something else takes the slot of the control plane (spec M13.1).
 // Of Machines that do, the first one by name may go on.
-func (p *snapshot) slotTakenFrom(subject string) bool {
-	names := p.machinesInSlot()
+func (p *snapshot) slotTakenFrom(machine *Machine) bool {
+	subject := slotName(machine)
 	for _, versions := range p.crs {
 		cr := versions.at(p.rv)
 		switch {
 		case cr == nil:
-		case len(cr.Checks) > 0 && cr.ControlPlane && machineName(cr.Machine) == subject:
+		case len(cr.Checks) > 0 && cr.ControlPlane && cr.Machine == machine.Key():
+		case len(cr.Checks) > 0 && cr.ControlPlane && cr.Machine != "":
+			return true
 		case cr.Node != subject && p.slotOf(cr):
 			return true
 		}
 	}
-	slices.Sort(names)
-	others := slices.ContainsFunc(names, func(name string) bool { return name != subject })
-	return others && names[0] != subject
+	members := p.machinesInSlot()
+	slices.SortFunc(members, func(a, b *Machine) int {
+		return cmp.Or(cmp.Compare(slotName(a), slotName(b)), cmp.Compare(a.Key(), b.Key()))
+	})
+	return len(members) > 0 && members[0].Key() != machine.Key()
 }
 
 // slotOf reports whether a CR takes the slot (spec 12.2).

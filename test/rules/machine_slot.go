@@ -4,8 +4,6 @@
 package rules
 
 import (
-	"slices"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
@@ -60,17 +58,9 @@ func (h *history) occupants(w window) (keys []string) {
 	return keys
 }
 
-// takesItself reports whether a Machine takes the slot itself, or another one does that names the same Node: a
-// Node takes it only once.
+// takesItself reports whether a Machine takes the slot itself.
 func (j *Judge) takesItself(b beginning, machine *Machine) bool {
-	if takesSlot(machine, machine.Node != "" && !existed(j.nodes[machine.Node].during(b.known, b.rv))) {
-		return true
-	}
-	return slices.ContainsFunc(j.machinesNaming(machine.Node, b.known, b.rv), func(key string) bool {
-		return some(j.machines[key].during(b.known, b.rv-1), func(other *Machine) bool {
-			return other != nil && other.Node == machine.Node && takesSlot(other, false)
-		})
-	})
+	return takesSlot(machine, machine.Node != "" && !existed(j.nodes[machine.Node].during(b.known, b.rv)))
 }
 
 // machineSlotFree judges that no other control plane Machine or node was under remediation when
@@ -82,10 +72,10 @@ func (j *Judge) machineSlotFree(b beginning, machine *Machine) finding {
 	own := j.takesItself(b, machine)
 	for _, key := range j.occupants(b.window) {
 		other := j.lastMachine(key, b.rv-1)
-		if other.UID == machine.UID || (other.Node != "" && other.Node == machine.Node) {
+		if other.UID == machine.UID {
 			continue
 		}
-		first := key < machine.Key() && slotName(other) < slotName(machine)
+		first := key < machine.Key() && slotName(other) <= slotName(machine)
 		if !own || first {
 			return finding{"M13.1", "the remediation of a control plane Machine begins while Machine " + key + " takes the slot"}
 		}

@@ -75,7 +75,7 @@ func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehe
 // carryOutControlPlane carries out one of the plans, and keeps all other control plane nodes and
 // Machines from beginning until the outcome is known.
 func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) remediation.Outcome {
-	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, slotName(plan.Target.Machine), plan.Target.Machine.Node)
+	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, memberOf(plan.Target.Machine))
 	if reason != "" {
 		s.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, c.Clock.Now())
 		plan.Recheck = c.Clock.Now().Add(slotRecheck)

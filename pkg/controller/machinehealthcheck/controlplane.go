@@ -9,9 +9,11 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -89,9 +91,18 @@ func slotName(machine *machinehealth.Machine) string {
 // machineName returns what stands for the Node of a Machine without one. No Node has such a name.
 func machineName(namespace, name string) string { return "Machine " + namespace + "/" + name }
 
+// memberOf returns the Machine as what takes the control plane slot.
+func memberOf(machine *machinehealth.Machine) limits.Member {
+	return limits.Member{Machine: memberName(machine.API(), machine.Namespace, machine.Name), Node: machine.Node}
+}
+
+// memberName identifies a Machine: both APIs may have one of the same name.
+func memberName(api, namespace, name string) string { return api + "/" + namespace + "/" + name }
+
 // occupant is something that takes the control plane slot.
 type occupant struct {
-	// name is that by which it does, and cause says why.
+	limits.Member
+	// name is what messages call it, and cause says why it takes the slot.
 	name, cause string
 }
 
@@ -99,12 +110,12 @@ type occupant struct {
 // control plane node, from being remediated: those that are being deleted, remediated by another
 // controller, or without a Node. The first of them by name may itself be remediated, unless another one
 // has a remediation object (spec M13.1).
-func (c *Controller) ControlPlaneOccupants(subject string) []string {
+func (c *Controller) ControlPlaneOccupants(subject limits.Member) []string {
 	return namesOf(c.cachedOccupants(subject))
 }
 
 // cachedOccupants returns what takes the slot from a subject, as the caches show it.
-func (c *Controller) cachedOccupants(subject string) []occupant {
+func (c *Controller) cachedOccupants(subject limits.Member) []occupant {
 	if !c.Active() {
 		return nil
 	}
@@ -131,15 +142,17 @@ func (c *Controller) cachedOccupants(subject string) []occupant {
 
 // others returns the occupants that take the slot from a subject, by name, one of each. The first of
 // those that are waited for may itself be remediated, unless another one has a remediation object.
-func others(awaited, remediated []occupant, subject string) []occupant {
-	byName := func(a, b occupant) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.cause, b.cause)) }
+func others(awaited, remediated []occupant, subject limits.Member) []occupant {
+	byName := func(a, b occupant) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.cause, b.cause))
+	}
 	occupants := remediated
-	if len(awaited) > 0 && slices.MinFunc(awaited, byName).name != subject {
+	if len(awaited) > 0 && !slices.MinFunc(awaited, byName).Same(subject) {
 		occupants = append(occupants, awaited...)
 	}
+	occupants = slices.DeleteFunc(occupants, func(o occupant) bool { return o.Same(subject) })
 	slices.SortFunc(occupants, byName)
-	occupants = slices.CompactFunc(occupants, func(a, b occupant) bool { return a.name == b.name })
-	return slices.DeleteFunc(occupants, func(o occupant) bool { return o.name == subject })
+	return slices.CompactFunc(occupants, func(a, b occupant) bool { return a.name == b.name })
 }
 
 func namesOf(occupants []occupant) (names []string) {
@@ -169,7 +182,7 @@ func (c *Controller) occupants(machines []*machinehealth.Machine, missing func(n
 		default:
 			continue
 		}
-		found = append(found, occupant{name: slotName(machine), cause: cause})
+		found = append(found, occupant{memberOf(machine), slotName(machine), cause})
 	}
 	return found
 }
@@ -187,20 +200,35 @@ func occupantsOf(cr *object.CR) []occupant {
 	if _, labelled := cr.Labels[v1alpha1.LabelControlPlane]; !labelled || (!named && len(ownersOf(cr)) == 0) {
 		return nil
 	}
+	name, member := node, limits.Member{Node: node}
 	if !named {
-		node = machineName(cr.Namespace, cr.Name)
+		name = machineName(cr.Namespace, cr.Name)
 	}
-	return []occupant{{name: node, cause: "There is a remediation object, " + cr.Kind + " " + cr.Namespace + "/" + cr.Name}}
+	if len(ownersOf(cr)) > 0 { // It has the name of its Machine.
+		member.Machine = memberName(machineAPIOf(cr), cr.Namespace, cr.Name)
+	}
+	return []occupant{{member, name, "There is a remediation object, " + cr.Kind + " " + cr.Namespace + "/" + cr.Name}}
+}
+
+// machineAPIOf returns the API of the Machine that owns a CR, OpenShift's if none does any more.
+func machineAPIOf(cr *object.CR) string {
+	for i := range cr.OwnerReferences {
+		reference := &cr.OwnerReferences[i]
+		if group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group; machineKinds[group].Kind == reference.Kind {
+			return group
+		}
+	}
+	return v1beta1.MachineAPIOpenShift
 }
 
 // busy returns why the remediation of a control plane Machine must not begin, as the caches show it:
 // another control plane Machine or node is under remediation, or that is not known. It returns nil if
 // it may.
 func (c *Controller) busy(machine *machinehealth.Machine) *remediation.Withholding {
-	subject := slotName(machine)
+	subject := memberOf(machine)
 	busy := &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}
 	taken, known := c.nodeHealthChecks.ControlPlaneTaken()
-	if taken = slices.DeleteFunc(taken, func(node string) bool { return node == subject }); len(taken) > 0 {
+	if taken = slices.DeleteFunc(taken, func(node string) bool { return limits.Member{Node: node}.Same(subject) }); len(taken) > 0 {
 		busy.Message = "Node " + slices.Min(taken) + " has a remediation object. " + oneAtATime
 		return busy
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -20,7 +21,7 @@ func TestSlotTakenByOthers(t *testing.T) {
 	t.Parallel()
 	named := func(names ...string) (occupants []occupant) {
 		for _, name := range names {
-			occupants = append(occupants, occupant{name: name})
+			occupants = append(occupants, occupant{limits.Member{Machine: "m-" + name, Node: name}, name, ""})
 		}
 		return occupants
 	}
@@ -31,16 +32,19 @@ func TestSlotTakenByOthers(t *testing.T) {
 		"nothing":                      {},
 		"itself":                       {awaited: named("b"), remediated: named("b")},
 		"itself, the first of several": {awaited: named("c", "b", "c")},
-		"itself, not the first":        {awaited: named("a", "b", "c"), want: []string{"a", "c"}},
-		"others":                       {awaited: named("c", "a", "c"), want: []string{"a", "c"}},
-		"another one is remediated":    {remediated: named("a"), want: []string{"a"}},
-		"another one is both":          {awaited: named("c"), remediated: named("c"), want: []string{"c"}},
-		"itself, the first, and another one is remediated": {awaited: named("b", "c"), remediated: named("c"), want: []string{"c"}},
-		"itself is remediated, and not the first":          {awaited: named("a", "b"), remediated: named("b"), want: []string{"a"}},
+		"N1 another Machine that names the same Node, the first of several": {awaited: []occupant{{limits.Member{Machine: "m-a", Node: "b"}, "b", ""}, {limits.Member{Machine: "m-c", Node: "c"}, "c", ""}}, want: []string{"b", "c"}},
+		"another Machine that names the same Node":                          {awaited: []occupant{{limits.Member{Machine: "m-a", Node: "b"}, "b", ""}}, want: []string{"b"}},
+		"a remediation object for its Node":                                 {remediated: []occupant{{limits.Member{Node: "b"}, "b", ""}}},
+		"itself, not the first":                                             {awaited: named("a", "b", "c"), want: []string{"a", "c"}},
+		"others":                                                            {awaited: named("c", "a", "c"), want: []string{"a", "c"}},
+		"another one is remediated":                                         {remediated: named("a"), want: []string{"a"}},
+		"another one is both":                                               {awaited: named("c"), remediated: named("c"), want: []string{"c"}},
+		"itself, the first, and another one is remediated":                  {awaited: named("b", "c"), remediated: named("c"), want: []string{"c"}},
+		"itself is remediated, and not the first":                           {awaited: named("a", "b"), remediated: named("b"), want: []string{"a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, namesOf(others(tc.awaited, tc.remediated, "b")))
+			require.Equal(t, tc.want, namesOf(others(tc.awaited, tc.remediated, limits.Member{Machine: "m-b", Node: "b"})))
 		})
 	}
 }

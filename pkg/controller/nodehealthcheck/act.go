@@ -15,6 +15,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
@@ -107,7 +108,7 @@ func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remedi
 	if !takesSlot(plan) {
 		return a.executor.Execute(ctx, a.policy.Owner, plan)
 	}
-	reason, release := a.AcquireControlPlane(ctx, plan.Node.Name, plan.Node.Name)
+	reason, release := a.AcquireControlPlane(ctx, limits.Member{Node: plan.Node.Name})
 	if reason != "" {
 		a.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, a.clock.Now())
 		return a.executor.Execute(ctx, a.policy.Owner, plan)

@@ -31,9 +31,9 @@ import (
 // outcome of a creation is known: from then on, the CRs show who has it. All syncs share it.
 type controlPlaneSlot struct {
 	mu sync.Mutex
-	// node is the one whose remediation is beginning, and attempts how many NodeHealthChecks
+	// member is the one whose remediation is beginning, and attempts how many health checks
 	// try: the lease of the node decides between them.
-	node     string
+	member   limits.Member
 	attempts int
 	// until is how long the slot stays reserved after an attempt of unknown outcome.
 	until time.Time
@@ -43,15 +43,15 @@ type controlPlaneSlot struct {
 // then, a live list shows it if it was.
 const unknownReservation = time.Minute
 
-// tryAcquire reserves the slot for a node, unless it is reserved for another one.
-func (s *controlPlaneSlot) tryAcquire(node string, now time.Time) bool {
+// tryAcquire reserves the slot for a node or a Machine, unless it is reserved for another one.
+func (s *controlPlaneSlot) tryAcquire(member limits.Member, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.node != node && (s.attempts > 0 || now.Before(s.until)) {
+	if s.member != member && (s.attempts > 0 || now.Before(s.until)) {
 		return false
 	}
-	if s.node != node {
-		s.node, s.until = node, time.Time{}
+	if s.member != member {
+		s.member, s.until = member, time.Time{}
 	}
 	s.attempts++
 	return true
@@ -96,7 +96,7 @@ func (c *Controller) observeControlPlaneMachines(s *snapshot) {
 	s.limits.ControlPlane.Occupants = map[string][]string{}
 	for i := range s.nodes {
 		if node := &s.nodes[i]; node.ControlPlane && len(node.Own) == 0 {
-			s.limits.ControlPlane.Occupants[node.Name] = c.machineHealthChecks.ControlPlaneOccupants(node.Name)
+			s.limits.ControlPlane.Occupants[node.Name] = c.machineHealthChecks.ControlPlaneOccupants(limits.Member{Node: node.Name})
 		}
 	}
 }
@@ -168,29 +168,31 @@ func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schem
 	return nodes
 }
 
-// listControlPlaneRemediations returns the nodes whose CRs take the slot, from a live list of
-// all CRs, and the control plane Machines that take it from this node: the caches of a process
-// that has just become the leader may not show what the one before has begun. Kinds that are
-// not served or forbidden are left to controlPlaneRemediations.
-func (c *Controller) listControlPlaneRemediations(ctx context.Context, node string) (limits.ControlPlane, error) {
-	var found limits.ControlPlane
-	machines, err := c.machineHealthChecks.ListControlPlaneOccupants(ctx, node)
+// listOthers returns the names of what takes the slot from a node or a Machine, from a live list of
+// all CRs and of the control plane Machines: the caches of a process that has just become the leader may
+// not show what the one before has begun. Kinds that are not served or forbidden are left to
+// controlPlaneRemediations.
+func (c *Controller) listOthers(ctx context.Context, subject limits.Member) (others []string, _ error) {
+	others, err := c.machineHealthChecks.ListControlPlaneOccupants(ctx, subject)
 	if err != nil {
-		return found, fmt.Errorf("listing control plane Machines: %w", err)
+		return nil, fmt.Errorf("listing control plane Machines: %w", err)
 	}
-	found.Remediated = machines
 	nhcs, err := c.nhcs.List(labels.Everything())
 	if err != nil {
-		return found, fmt.Errorf("listing NodeHealthChecks: %w", err)
+		return nil, fmt.Errorf("listing NodeHealthChecks: %w", err)
 	}
 	for kind := range c.slotKinds(nhcs) {
 		nodes, err := c.listSlotTaken(ctx, kind)
 		if err != nil {
-			return found, err
+			return nil, err
 		}
-		found.Remediated = append(found.Remediated, nodes...)
+		for _, node := range nodes {
+			if !(limits.Member{Node: node}).Same(subject) {
+				others = append(others, node)
+			}
+		}
 	}
-	return found, nil
+	return others, nil
 }
 
 // slotPageSize is how many CRs are listed at once.

@@ -29,6 +29,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -199,20 +200,20 @@ func busy(c *Controller, node string) bool {
 func TestControlPlaneSlot(t *testing.T) {
 	t.Parallel()
 	var slot controlPlaneSlot
-	require.True(t, slot.tryAcquire("cp", epoch))
-	require.False(t, slot.tryAcquire("other", epoch), "P6: one at a time")
-	require.True(t, slot.tryAcquire("cp", epoch), "11.5: the lease decides who remediates the node")
+	require.True(t, slot.tryAcquire(limits.Member{Node: "cp"}, epoch))
+	require.False(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "P6: one at a time")
+	require.True(t, slot.tryAcquire(limits.Member{Node: "cp"}, epoch), "11.5: the lease decides who remediates the node")
 	slot.release(false, epoch)
-	require.False(t, slot.tryAcquire("other", epoch), "12.2: the other attempt is under way")
+	require.False(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "12.2: the other attempt is under way")
 	slot.release(false, epoch)
-	require.True(t, slot.tryAcquire("other", epoch), "P12: its outcome is known")
+	require.True(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "P12: its outcome is known")
 	slot.release(true, epoch)
-	require.False(t, slot.tryAcquire("cp", epoch.Add(unknownReservation-1)), "P5: perhaps a CR was created")
-	require.True(t, slot.tryAcquire("other", epoch), "it may be tried again")
+	require.False(t, slot.tryAcquire(limits.Member{Node: "cp"}, epoch.Add(unknownReservation-1)), "P5: perhaps a CR was created")
+	require.True(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "it may be tried again")
 	slot.release(false, epoch)
-	require.True(t, slot.tryAcquire("cp", epoch.Add(unknownReservation)), "P12: by now, a live list would show it")
+	require.True(t, slot.tryAcquire(limits.Member{Node: "cp"}, epoch.Add(unknownReservation)), "P12: by now, a live list would show it")
 	slot.release(false, epoch)
-	require.True(t, slot.tryAcquire("other", epoch), "what was unknown before is over")
+	require.True(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "what was unknown before is over")
 }
 
 // endWatches ends what a set that was never run has begun.
@@ -247,7 +248,7 @@ func TestAcquireControlPlane(t *testing.T) {
 		want    v1alpha1.DecisionReason
 	}{
 		"12.2 nothing is in the way":                      {},
-		"P6 another one begins":                           {prepare: func(c *Controller, _ *kubefake.Clientset) { c.slot.tryAcquire("other", epoch) }, want: busy},
+		"P6 another one begins":                           {prepare: func(c *Controller, _ *kubefake.Clientset) { c.slot.tryAcquire(limits.Member{Node: "other"}, epoch) }, want: busy},
 		"P6 what the leader before has begun":             {prepare: shows(*slotCR("other", nil)), want: busy},
 		"12.2 the node itself has a CR":                   {prepare: shows(*slotCR("cp", nil))},
 		"12.2 a CR for a worker":                          {prepare: shows(*slotCR("worker", nil))},
@@ -279,10 +280,10 @@ func TestAcquireControlPlane(t *testing.T) {
 					tc.prepare(c, kube)
 				}
 				p := &preflight{Controller: c}
-				reason, release := p.AcquireControlPlane(t.Context(), "cp", "cp")
+				reason, release := p.AcquireControlPlane(t.Context(), limits.Member{Node: "cp"})
 				require.Equal(t, tc.want, reason)
 				if reason == "" {
-					again, _ := p.AcquireControlPlane(t.Context(), "other", "other")
+					again, _ := p.AcquireControlPlane(t.Context(), limits.Member{Node: "other"})
 					require.Equal(t, busy, again, "12.2: until the outcome is known")
 					c.waiters.subscribe("others", sets.New(controlPlaneTopic))
 					release(false)

@@ -3,7 +3,11 @@
 
 package nodehealthcheck
 
-import "context"
+import (
+	"context"
+
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
+)
 
 // MachineHealthChecks is what a NodeHealthCheck has to know of the MachineHealthChecks that the
 // same process looks after (spec M13.1, M15). Its methods may be called from any goroutine.
@@ -15,20 +19,20 @@ type MachineHealthChecks interface {
 	// not.
 	ClaimOf(node string) string
 	// ControlPlaneOccupants returns the control plane Machines whose remediation keeps that of
-	// this control plane node from beginning, as the caches show it.
-	ControlPlaneOccupants(node string) []string
+	// a control plane node or Machine from beginning, as the caches show it.
+	ControlPlaneOccupants(subject limits.Member) []string
 	// ListControlPlaneOccupants returns the same from a live list.
-	ListControlPlaneOccupants(ctx context.Context, node string) ([]string, error)
+	ListControlPlaneOccupants(ctx context.Context, subject limits.Member) ([]string, error)
 }
 
 // noMachineHealthChecks stands for a process that looks after none.
 type noMachineHealthChecks struct{}
 
-func (noMachineHealthChecks) Active() bool                          { return false }
-func (noMachineHealthChecks) ClaimOf(string) string                 { return "" }
-func (noMachineHealthChecks) ControlPlaneOccupants(string) []string { return nil }
+func (noMachineHealthChecks) Active() bool                                 { return false }
+func (noMachineHealthChecks) ClaimOf(string) string                        { return "" }
+func (noMachineHealthChecks) ControlPlaneOccupants(limits.Member) []string { return nil }
 
-func (noMachineHealthChecks) ListControlPlaneOccupants(context.Context, string) ([]string, error) {
+func (noMachineHealthChecks) ListControlPlaneOccupants(context.Context, limits.Member) ([]string, error) {
 	return nil, nil
 }
 

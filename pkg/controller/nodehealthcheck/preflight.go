@@ -17,6 +17,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
@@ -31,13 +32,12 @@ type preflight struct {
 // controlPlaneTimeout bounds what is asked before a control plane node begins.
 const controlPlaneTimeout = 30 * time.Second
 
-// AcquireControlPlane reserves the control plane slot under a name, which is that of the node or, for
-// a control plane Machine without one, its own, and asks the API server whether it may have it. node
-// is empty for such a Machine. It returns why not, or what gives the reservation back; unknown means
+// AcquireControlPlane reserves the control plane slot for a node or a Machine, and asks the API server
+// whether it may have it. It returns why not, or what gives the reservation back; unknown means
 // that the remediation may have begun. It may be called from any goroutine, also by other
 // controllers.
-func (c *Controller) AcquireControlPlane(ctx context.Context, name, node string) (v1alpha1.DecisionReason, func(unknown bool)) {
-	if !c.slot.tryAcquire(name, c.clock.Now()) {
+func (c *Controller) AcquireControlPlane(ctx context.Context, member limits.Member) (v1alpha1.DecisionReason, func(unknown bool)) {
+	if !c.slot.tryAcquire(member, c.clock.Now()) {
 		return v1alpha1.DecidedControlPlaneBusy, nil
 	}
 	release := func(unknown bool) {
@@ -47,17 +47,17 @@ func (c *Controller) AcquireControlPlane(ctx context.Context, name, node string)
 	logger := klog.FromContext(ctx)
 	ctx, cancel := context.WithTimeout(ctx, controlPlaneTimeout)
 	defer cancel()
-	if allowed, err := c.etcdAllows(ctx, node); err != nil || !allowed {
+	if allowed, err := c.etcdAllows(ctx, member.Node); err != nil || !allowed {
 		if err != nil {
-			logger.Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", name)
+			logger.Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", member.Node, "machine", member.Machine)
 		}
 		release(false)
 		return v1alpha1.DecidedEtcdQuorum, nil
 	}
 	// Last: it lists all CRs.
-	if remediated, err := c.listControlPlaneRemediations(ctx, name); err != nil || remediated.Busy(name) {
+	if others, err := c.listOthers(ctx, member); err != nil || len(others) > 0 {
 		if err != nil {
-			logger.Error(err, "Refusing a control plane node, because it is not known whether another one is under remediation", "node", name)
+			logger.Error(err, "Refusing a control plane node, because it is not known whether another one is under remediation", "node", member.Node, "machine", member.Machine)
 		}
 		release(false)
 		return v1alpha1.DecidedControlPlaneBusy, nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
@@ -177,7 +178,7 @@ func (c *Controller) slotChanged(s *snapshot, results []remediation.NodeResult) 
 		node, reason := result.Plan.Node, result.Plan.Refusal()
 		before := s.limits.ControlPlane.Busy(node.Name)
 		now := func() bool {
-			return remediated.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneOccupants(node.Name)) > 0
+			return remediated.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneOccupants(limits.Member{Node: node.Name})) > 0
 		}
 		switch {
 		case reason == v1alpha1.DecidedControlPlaneBusy && before && !now(),
