@@ -44,6 +44,17 @@ func annotatedCheck(key, value string) func(*v1beta1.MachineHealthCheck) {
 	return func(c *v1beta1.MachineHealthCheck) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, key, value) }
 }
 
+// machineAPIs are the APIs of Machines, and how one of OpenShift becomes one of each. Rows of tables that are about neither
+// hold for both.
+var machineAPIs = map[string]func(*Machine){"OpenShift": func(*Machine) {}, "Cluster API": ofClusterAPI}
+
+// of returns a copy of a Machine, changed.
+func (m *Machine) of(change func(*Machine)) *Machine {
+	clone := m.DeepCopyObject().(*Machine)
+	change(clone)
+	return clone
+}
+
 // machine returns a Machine of OpenShift with an owner and a Node, both named after it.
 func machine(name string, changes ...func(*Machine)) *Machine {
 	m := &Machine{

@@ -70,7 +70,9 @@ func TestJudge(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, criteria.Judge(tc.machine, tc.node, health.Evidence{Conditions: tc.conditions}, tc.remediated, epoch.Add(tc.now)))
+			for api, change := range machineAPIs {
+				require.Equal(t, tc.want, criteria.Judge(tc.machine.of(change), tc.node, health.Evidence{Conditions: tc.conditions}, tc.remediated, epoch.Add(tc.now)), api)
+			}
 		})
 	}
 }

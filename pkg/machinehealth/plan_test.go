@@ -221,9 +221,16 @@ func TestPlan(t *testing.T) {
 			if tc.policy != nil {
 				tc.policy(p)
 			}
-			plan := planFor(p, tc.target, epoch)
-			require.Equal(t, tc.reason, plan.Reason)
-			require.Equal(t, tc.actions, describeActions(plan.Actions))
+			for api, change := range machineAPIs {
+				target := tc.target
+				target.Machine = target.Machine.of(change)
+				if api != "OpenShift" && (target.ControlPlane || p.Criteria.Strategy == Annotate) {
+					continue // M13.3, M3.3.
+				}
+				plan := planFor(p, target, epoch)
+				require.Equal(t, tc.reason, plan.Reason, api)
+				require.Equal(t, tc.actions, describeActions(plan.Actions), api)
+			}
 		})
 	}
 }
