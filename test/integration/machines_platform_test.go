@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,11 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/machineset"
 )
 
 // TestMachinesOnOpenShift: beside OpenShift's own controller this one is silent, and with
@@ -105,6 +108,12 @@ func TestMachinesOnOpenShift(t *testing.T) {
 	}
 	require.LessOrEqual(t, writes, 3, "M3.2: a field that is dropped is not sent again")
 
+	token := "Bearer " + c.createToken(t, "reader-of-series", true)
+	hasSeries := func() bool {
+		_, body := c.get(t, controller, token)
+		return strings.Contains(body, `mapi_machinehealthcheck_nodes_covered{name="`+s.name+`"`)
+	}
+	require.True(t, hasSeries())
 	c.patchOptional(t, featureGate, "cluster", gates(true, false))
 	nhc.eventuallyDisabled("ConflictingMachineHealthCheckDetected")
 	begin = time.Now()
@@ -113,6 +122,7 @@ func TestMachinesOnOpenShift(t *testing.T) {
 	for _, r := range s.writes() {
 		require.False(t, r.Time.After(begin), "M4.2: %s %s", r.Verb, r.URI)
 	}
+	s.eventually("its series are gone", func() bool { return !hasSeries() })
 }
 
 // writes returns the controller's writes of Machines and MachineHealthChecks in the scenario.
@@ -156,6 +166,36 @@ func testMachinesOfClusterAPI(t *testing.T, c *cluster) {
 	s.eventuallyDecided("worker", "MachineDeleting")
 	s.eventuallyDecided("control-plane", "ControlPlaneProvider")
 	require.Len(t, s.deleteRequests(""), 1, "M5.3: no Machine of another cluster")
+}
+
+// testNodesOfClusters: Machines of Cluster API become targets with the first Node of their Cluster, and cease to be with the
+// last one, although nothing else changes (spec M5.3, M19).
+func testNodesOfClusters(t *testing.T, c *cluster) {
+	s := newMachineScenario(t, c, clusterAPIMachine)
+	s.createMachine("a")
+	s.createCheck()
+	home := s.nodeName("home")
+	annotate := func(annotations map[string]any) {
+		patch, err := json.Marshal(metadataPatch("annotations", annotations))
+		require.NoError(t, err)
+		_, err = c.kube.CoreV1().Nodes().Patch(t.Context(), home, types.MergePatchType, patch, metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	targets := func(want, ignored int) {
+		s.eventually(fmt.Sprintf("%d targets, %d of other clusters", want, ignored), func() bool {
+			status := s.status()
+			return *status.ExpectedMachines == want && ptr.Deref(status.IgnoredMachines, 0) == ignored
+		})
+	}
+	targets(1, 0)
+	annotate(map[string]any{"cluster.x-k8s.io/cluster-name": "another"})
+	targets(0, 1)
+	annotate(map[string]any{"cluster.x-k8s.io/cluster-name": machineset.ClusterName})
+	targets(1, 0)
+	require.NoError(t, c.kube.CoreV1().Nodes().Delete(t.Context(), home, metav1.DeleteOptions{}))
+	targets(0, 1)
+	require.NoError(t, s.provided.CreateHome(t.Context(), home))
+	targets(1, 0)
 }
 
 // TestMachinesOfControlPlane: control plane Machines are remediated one at a time (spec M13). One scenario runs after

@@ -12,6 +12,14 @@ const (
 // tests that do.
 var machineBugs = []bug{
 	{
+		name: "a sync goes on when another controller leads", rule: "M4.2", file: inMachineController + "active.go", unit: "test/simulation", run: "TestNothingIsWrittenAfterwards",
+		old: "		for _, end := range a.running {\n			end()\n		}\n", new: "",
+	},
+	{
+		name: "Nodes that are missing are remembered for ever", rule: "M6.2", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestMissingNodesAreForgotten",
+		old: "		c.forgetMissing(one.Node)\n", new: "		_ = one\n",
+	},
+	{
 		name: "Machines of Cluster API are forgotten with the last MachineHealthCheck", rule: "M3.5", file: inMachineController + "machines.go", unit: "test/simulation", run: "TestLeaseOfAGoneCheck",
 		old: "	}) || c.clusterAPIUnderway() {\n", new: "	}) {\n",
 	},

@@ -88,7 +88,8 @@ type cluster struct {
 	counts map[string]uint64
 	// disturbed is when the controller has recovered from what went wrong.
 	disturbed time.Time
-	// slow is how much longer it takes to list or watch a resource, and slowFirst the next time only.
+	// slow is how much longer it takes to list or watch a resource, or until requests with a verb for one arrive, and
+	// slowFirst the next time only.
 	slow, slowFirst map[string]time.Duration
 	// staleBy is how stale first lists are.
 	staleBy time.Duration

@@ -33,6 +33,7 @@ func (c *cluster) intercept(r *replica) func(memapi.Request) memapi.Fault {
 			Before: time.Duration(1+random.IntN(8_000_000)) * time.Nanosecond,
 			After:  time.Duration(1+random.IntN(2_000_000)) * time.Nanosecond,
 		}
+		fault.Before += c.slow[request.Verb+" "+request.Resource.Resource]
 		if request.Verb == "list" || request.Verb == "watch" {
 			fault.Before += c.slow[request.Resource.Resource] + c.slowFirst[request.Resource.Resource]
 			delete(c.slowFirst, request.Resource.Resource)
@@ -102,6 +103,13 @@ func (c *cluster) slowDown(gvr schema.GroupVersionResource, by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.slow[gvr.Resource] = by
+}
+
+// slowRequests has requests with a verb, for a resource, take longer to arrive.
+func (c *cluster) slowRequests(what string, by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slow[what] = by
 }
 
 // slowDownFirst has the next list or watch of a resource take longer to arrive.

@@ -34,6 +34,83 @@ func TestAnnotatedMachineKeepsTheOrder(t *testing.T) {
 	})
 }
 
+// TestNothingIsWrittenAfterwards: a deletion, a remediation object or an end that is under way when another controller begins
+// to lead is not requested any more, nor is a status written or an event (spec M4.2).
+func TestNothingIsWrittenAfterwards(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		slow string
+		// begin has the controller make the slow request.
+		begin func(m *machineAPI, machine string)
+	}{
+		"a last look": {"get machines", (*machineAPI).fail},
+		"a last look, for a remediation object": {"get machines", func(m *machineAPI, _ string) {
+			m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &m.references()[0] })
+			m.setReady("worker-0", corev1.ConditionUnknown)
+			m.sleep(30 * time.Second)
+		}},
+		"a lease":               {"create leases", (*machineAPI).fail},
+		"the status":            {"update " + mhcs.Resource, (*machineAPI).fail},
+		"a live read of a Node": {"get nodes", func(m *machineAPI, _ string) { m.deleteNode("worker-0") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.addMHC("east", "a", asItIs)
+				m.sleep(inTime)
+				m.slowRequests(tc.slow, 3*time.Second)
+				tc.begin(m, machine)
+				m.sleep(500 * time.Millisecond)
+				m.otherLeads(3600)
+				for m.leader().machines.Active() {
+					m.sleep(time.Millisecond)
+				}
+				begin, reported := len(m.server.Requests(0)), len(m.server.List(events))
+				m.slowRequests(tc.slow, 0)
+				m.sleep(10 * time.Second)
+				for _, request := range m.server.Requests(begin) {
+					require.NotContains(t, []string{"create", "update", "patch", "delete"}, request.Verb, "M4.2: %s", request.Resource.Resource)
+				}
+				require.Len(t, m.server.List(events), reported, "M4.2")
+			})
+		})
+	}
+}
+
+// TestMissingNodesAreForgotten: that a Node is missing is remembered as long as a Machine names it, and no longer: on a
+// cluster that scales, Nodes that never come back add up. Then it is looked for once more.
+func TestMissingNodesAreForgotten(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		set := m.newSet("workers", "worker")
+		first := m.addMachine(set, "a", "worker-0")
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) {
+			mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
+		})
+		begin := len(m.server.Requests(0))
+		looks := func() (looks int) {
+			for _, request := range m.server.Requests(begin) {
+				if request.Verb == "get" && request.Resource == nodes && request.Name == "worker-0" {
+					looks++
+				}
+			}
+			return looks
+		}
+		m.deleteNode("worker-0")
+		m.sleep(10 * time.Minute)
+		require.Equal(t, 1, looks())
+		m.changeMachine("provider", first, func(machine *unstructured.Unstructured) { machine.SetFinalizers(nil) })
+		m.server.Delete("user", m.gvr(), machineKey(first))
+		m.sleep(inTime)
+		second := m.addMachine(set, "a", "")
+		m.setStatus(second, func(status map[string]any) { status["nodeRef"] = map[string]any{"kind": "Node", "name": "worker-0"} })
+		m.sleep(10 * time.Minute)
+		require.Equal(t, v1alpha1.DecidedPaused, m.decision("east", second), "M6.2: its Node is missing, too")
+		require.Equal(t, 2, looks())
+	})
+}
+
 // TestFirstOfTheAwaitedGoesOn: a NodeHealthCheck remediates the control plane node that comes first of
 // those that are waited for, also if it has another candidate, which has to wait (spec M13.1).
 func TestFirstOfTheAwaitedGoesOn(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
@@ -59,6 +60,29 @@ func (r *eventReporter) handOver(report func()) {
 	default:
 		r.dropped.Add(1)
 	}
+}
+
+// silencingSink writes events, except those of controllers that must not write any more. It is asked right before the
+// request: an event may have waited, or failed before, for a long time.
+type silencingSink struct {
+	events.EventSink
+	silenced func(controller string) bool
+}
+
+// Create implements [events.EventSink].
+func (s *silencingSink) Create(ctx context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
+	if s.silenced(event.ReportingController) {
+		return event, nil
+	}
+	return s.EventSink.Create(ctx, event)
+}
+
+// Patch implements [events.EventSink].
+func (s *silencingSink) Patch(ctx context.Context, event *eventsv1.Event, data []byte) (*eventsv1.Event, error) {
+	if s.silenced(event.ReportingController) {
+		return event, nil
+	}
+	return s.EventSink.Patch(ctx, event, data)
 }
 
 // sharedReporter hands events to a recorder of its own, at the rate of a reporter that others use

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
@@ -152,4 +153,45 @@ func TestDroppedAtShutdown(t *testing.T) {
 			})
 		})
 	}
+}
+
+// countingSink counts what is written.
+type countingSink struct {
+	events.EventSink
+	written int
+}
+
+func (s *countingSink) Create(_ context.Context, event *eventsv1.Event) (*eventsv1.Event, error) {
+	s.written++
+	return event, nil
+}
+
+func (s *countingSink) Patch(_ context.Context, event *eventsv1.Event, _ []byte) (*eventsv1.Event, error) {
+	s.written++
+	return event, nil
+}
+
+// TestSilencedEvents: events of a controller that must not write any more are not written, also if they were
+// recorded before, or a series of them continues (spec M4.2).
+func TestSilencedEvents(t *testing.T) {
+	t.Parallel()
+	sink, silenced := &countingSink{}, false
+	s := &silencingSink{EventSink: sink, silenced: func(controller string) bool { return silenced && controller == "machines" }}
+	write := func(controller string) {
+		t.Helper()
+		event := &eventsv1.Event{ReportingController: controller}
+		created, err := s.Create(t.Context(), event)
+		require.NoError(t, err)
+		require.Same(t, event, created)
+		patched, err := s.Patch(t.Context(), event, nil)
+		require.NoError(t, err)
+		require.Same(t, event, patched)
+	}
+	write("machines")
+	require.Equal(t, 2, sink.written)
+	silenced = true
+	write("machines")
+	require.Equal(t, 2, sink.written)
+	write("nodes")
+	require.Equal(t, 4, sink.written)
 }

@@ -164,7 +164,7 @@ type process struct {
 // the controller, and the servers outlive both.
 func (p *process) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: p.clients.events.EventsV1()})
+	broadcaster := events.NewBroadcaster(&silencingSink{EventSink: &events.EventSinkImpl{Interface: p.clients.events.EventsV1()}, silenced: p.silenced})
 	defer broadcaster.Shutdown()
 	reporter := newEventReporter(p.options)
 	reporter.next = broadcaster.NewRecorder(runtime.NewScheme(), nodehealthcheck.ReportingController).WithLogger(logger)
@@ -246,6 +246,11 @@ func (p *process) runControllers(ctx context.Context, drain <-chan struct{}) err
 	}
 	wg.Wait()
 	return errors.Join(errs[:]...)
+}
+
+// silenced reports whether a controller must not write events: another one looks after its objects (spec M4.2).
+func (p *process) silenced(controller string) bool {
+	return controller == machinehealthcheck.ReportingController && !p.machines.Active()
 }
 
 // crowded reports whether more waits than a sync can act on at the same time.

@@ -6,6 +6,7 @@ package machinehealthcheck
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,47 @@ type activity struct {
 	active, synced atomic.Bool
 	// cause is the last one that was logged.
 	cause string
+
+	mu sync.Mutex
+	// running end the contexts of what may write while the controller is active.
+	running map[int]context.CancelFunc
+	begun   int
+}
+
+// set takes over whether the controller is active, and reports whether that has changed. If it is not, everything that
+// is running ends: no further request begins (spec M4.2).
+func (a *activity) set(active bool) (changed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !active {
+		for _, end := range a.running {
+			end()
+		}
+	}
+	return a.active.Swap(active) != active
+}
+
+// during returns a context that lasts no longer than the controller is active. The caller calls end.
+func (a *activity) during(ctx context.Context) (while context.Context, end context.CancelFunc) {
+	while, cancel := context.WithCancel(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.active.Load() {
+		cancel()
+		return while, cancel
+	}
+	if a.running == nil {
+		a.running = map[int]context.CancelFunc{}
+	}
+	a.begun++
+	id := a.begun
+	a.running[id] = cancel
+	return while, func() {
+		cancel()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.running, id)
+	}
 }
 
 // Active reports whether this controller looks after MachineHealthChecks: no other one does, as far
@@ -63,7 +105,7 @@ func (c *Controller) checkActive(ctx context.Context) {
 		c.wantMachines() // Leases may be for Machines that no MachineHealthCheck is about any more.
 	}
 	c.metrics.setActive(active)
-	changed := c.active.active.Swap(active) != active
+	changed := c.active.set(active)
 	if c.active.synced.Swap(synced) != synced || changed {
 		c.Budgets.NodesChanged()
 		c.SyncAll()

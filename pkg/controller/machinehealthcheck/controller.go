@@ -238,9 +238,14 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "machineHealthCheck", key.String())
 	ctx = klog.NewContext(ctx, logger)
 
-	recheck, err := c.sync(ctx, key)
+	while, end := c.active.during(ctx)
+	defer end()
+	recheck, err := c.sync(while, key)
 	stale, behind := errors.AsType[*staleness.Error](err)
 	switch {
+	case err != nil && while.Err() != nil && ctx.Err() == nil:
+		logger.V(4).Info("Not active any more", "cause", err.Error())
+		c.queue.Forget(key) // All are synced when that changes.
 	case errors.Is(err, watches.ErrPending):
 		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
 		c.queue.Forget(key) // The watch calls when it is ready.

@@ -46,7 +46,10 @@ func (c *Controller) registerHandlers(ctx context.Context) error {
 	nodes, err := c.Nodes.TypedInformer().AddTypedEventHandler(coreinformers.NodeHandlerFuncs{
 		AddFunc:    func(node *corev1.Node) { c.nodeChanged(nil, node) },
 		UpdateFunc: c.nodeChanged,
-		DeleteFunc: func(deleted coreinformers.DeletedNode) { c.enqueueForNode(deleted.GetObjectName().Name) },
+		DeleteFunc: func(deleted coreinformers.DeletedNode) {
+			c.enqueueForNode(deleted.GetObjectName().Name)
+			c.clusterChanged(deleted.OptionalObj, nil)
+		},
 	}, options)
 	if err != nil {
 		return fmt.Errorf("watching Nodes: %w", err)
@@ -235,6 +238,9 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 			c.enqueueForNode(m.Node) // Others may name the same Node, under another selector (spec M5.4).
 		}
 	}
+	for _, one := range concerned {
+		c.forgetMissing(one.Node)
+	}
 	c.enqueueOwnersOfCRs(machine)
 	if machine.API() == v1beta1.MachineAPICluster && slices.ContainsFunc(concerned, isUnderway) {
 		c.wantMachines() // It may have been the last reason to watch them.
@@ -250,6 +256,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 
 // nodeChanged handles a Node that was created (old is nil) or updated, but for heartbeats.
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
+	c.clusterChanged(old, node)
 	if old != nil && old.UID == node.UID && health.SameConditions(old.Status.Conditions, node.Status.Conditions) &&
 		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] &&
 		isControlPlane(old) == isControlPlane(node) && remediation.IsEtcd(old.Labels) == remediation.IsEtcd(node.Labels) &&
@@ -260,6 +267,23 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 		c.nodeHealthChecks.ControlPlaneChanged() // Its Machine may have taken the slot.
 	}
 	c.enqueueForNode(node.Name)
+}
+
+// clusterChanged handles the annotations of a Node (nil before it was created, and when it is gone) by which Machines
+// of Cluster API belong to this cluster: all Machines of a Cluster begin or cease to do so with one Node (spec M5.3).
+func (c *Controller) clusterChanged(old, node *corev1.Node) {
+	before, after := clusterOf(old), clusterOf(node)
+	if before == after {
+		return
+	}
+	for _, cluster := range []cache.ObjectName{before, after} {
+		if others, _ := c.nodes.IndexKeys(nodesByCluster, cluster.String()); cluster.Name == "" || len(others) > 1 {
+			continue // Others have it belong here. The index exists: nodeIndexers has it.
+		}
+		c.enqueueNamespace(cluster.Namespace)
+		c.Budgets.NodesChanged()
+		c.claimsChanged()
+	}
 }
 
 // enqueueForNode adds the MachineHealthChecks that a Machine naming a Node concerns, and the one that holds

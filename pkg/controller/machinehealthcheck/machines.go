@@ -109,7 +109,7 @@ func (c *Controller) clusterAPIUnderway() bool {
 func (c *Controller) mayBeOfClusterAPI(lease *coordinationv1.Lease, checkGone bool) bool {
 	name, ok := object.NodeOfLease(lease)
 	if node := c.node(name); node != nil {
-		return node.Annotations[remediation.AnnotationClusterAPIName] != ""
+		return clusterOf(node).Name != ""
 	}
 	return ok && checkGone
 }
@@ -217,16 +217,24 @@ func ownersOf(cr *object.CR) (owners []cache.ObjectName) {
 // nodeIndexers index Nodes by the Cluster that they belong to, as Cluster API writes it.
 var nodeIndexers = cache.Indexers{
 	nodesByCluster: func(obj any) ([]string, error) {
-		node, ok := obj.(*corev1.Node)
-		if !ok {
-			return nil, nil
+		node, _ := obj.(*corev1.Node)
+		if cluster := clusterOf(node); cluster.Name != "" {
+			return []string{cluster.String()}, nil
 		}
-		name, namespace := node.Annotations[remediation.AnnotationClusterAPIName], node.Annotations[remediation.AnnotationClusterAPINamespace]
-		if name == "" || namespace == "" {
-			return nil, nil
-		}
-		return []string{namespace + "/" + name}, nil
+		return nil, nil
 	},
+}
+
+// clusterOf returns the Cluster that a Node belongs to by its annotations, zero if to none. The Node may be nil.
+func clusterOf(node *corev1.Node) cache.ObjectName {
+	if node == nil {
+		return cache.ObjectName{}
+	}
+	name, namespace := node.Annotations[remediation.AnnotationClusterAPIName], node.Annotations[remediation.AnnotationClusterAPINamespace]
+	if name == "" || namespace == "" {
+		return cache.ObjectName{}
+	}
+	return cache.NewObjectName(namespace, name)
 }
 
 // leaseIndexers index leases by the MachineHealthCheck that holds them, and those that count rounds by the uid of

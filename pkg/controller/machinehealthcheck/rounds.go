@@ -22,6 +22,8 @@ func (c *Controller) endRounds(ctx context.Context) {
 	if c.DryRun || !c.Active() {
 		return
 	}
+	ctx, end := c.active.during(ctx)
+	defer end()
 	var over []*coordinationv1.Lease
 	for _, lease := range c.roundLeases() {
 		if c.BackOff.Over(machinehealth.RoundsOf(lease), time.Time{}, c.Clock.Now()) {

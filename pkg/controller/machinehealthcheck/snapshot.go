@@ -176,9 +176,17 @@ func (c *Controller) nodeMissing(name string, before *corev1.Node) {
 	if now := c.node(name); now != nil && (before == nil || before.UID != now.UID) {
 		c.missing.remove(name)
 	}
+	c.forgetMissing(name)
 }
 
-// missingNodes are Nodes that a live read did not find, and that the watch has not brought since.
+// forgetMissing forgets that a Node is missing if no Machine names it any more: nothing else would, if it never comes back.
+func (c *Controller) forgetMissing(name string) {
+	if name != "" && c.missing.has(name) && len(c.machinesOf(name)) == 0 {
+		c.missing.remove(name)
+	}
+}
+
+// missingNodes are Nodes that a live read did not find, that the watch has not brought since, and that a Machine names.
 // The zero value is ready to use, from any goroutine.
 type missingNodes struct {
 	mu    sync.Mutex

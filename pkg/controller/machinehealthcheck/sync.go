@@ -6,6 +6,7 @@ package machinehealthcheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -117,6 +118,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 		return c.end(ctx, key)
 	case !c.Active():
 		c.Budgets.Forget(claimantOf(key)) // It waits for nothing.
+		c.metrics.forget(key)             // Another controller knows better.
 		return time.Time{}, nil           // What is running stays as it is, and nothing is written (spec M4.2).
 	}
 	defer func() { c.metrics.measure(key, c.Clock.Since(now)) }()
@@ -153,6 +155,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	}
 	results := c.act(ctx, s, plans)
 	c.endReservations(s, reserved, results)
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, fmt.Errorf("before the report: %w", err)
+	}
 	return c.report(ctx, s, results, now)
 }
 
