@@ -9,17 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/watchlist"
 )
 
 const (
-	// lostAfter is how long a cache may go without an open watch before it counts as
-	// unreadable.
-	lostAfter = 30 * time.Second
 	// openAfter is how long a watch has to be open to count. A shorter one is an error
 	// of the API server in another form, and the cache needs a moment to take over what
 	// was listed.
@@ -38,35 +36,72 @@ var (
 	errLagging = errors.New("the watch has not delivered what was written")
 )
 
-// connection follows the requests of one informer, and reports when no watch has been
-// open for too long. The informer cannot: to it, a quiet watch is like one that fails.
+// connection follows the requests of one informer: it is stale once the objects were listed and no watch
+// has been open for StaleAfter. An ordinary end of a watch, which the next one follows, is no failure.
 type connection struct {
-	// failed is called after each request that has failed, with whether it is the first
-	// one since a watch was open. changed is called after lost has changed, at times after
-	// the informer has ended.
+	// failed is called after each request that has failed, with whether it is the first one since a watch
+	// was open. changed is called after the connection has become stale, or is not any more.
 	failed  func(err error, first bool)
-	changed func(lost bool)
+	changed func()
 
 	mu sync.Mutex
 	// failure is the last failure since a watch was open.
 	failure error
-	// open means that a watch is open and counts, lost that none was for too long.
-	open, lost bool
-	// opening runs while a watch is open that does not count yet, losing while none counts.
-	opening, losing *time.Timer
+	listed  int64
+	// opened is when the watch that is open was opened, zero if none is. failing is since when none
+	// counts, zero while one does and before the first list.
+	opened, failing time.Time
+	// reported means that the connection was stale at the last look, asked that it was for who asked since.
+	reported, asked bool
 }
 
-// isLost reports whether no watch has been open for too long.
-func (c *connection) isLost() bool {
+// settle takes into account that an open watch counts after a moment. c.mu must be held.
+func (c *connection) settle(now time.Time) {
+	if !c.opened.IsZero() && now.Sub(c.opened) >= openAfter {
+		c.failing, c.failure = time.Time{}, nil
+	}
+}
+
+// stale reports whether no watch has been open for too long. c.mu must be held.
+func (c *connection) stale(now time.Time) bool {
+	c.settle(now)
+	return !c.failing.IsZero() && now.Sub(c.failing) >= StaleAfter
+}
+
+// isStale reports whether no watch has been open for too long.
+func (c *connection) isStale() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.lost
+	stale := c.stale(time.Now())
+	c.asked = c.asked || stale
+	return stale
+}
+
+// turned reports whether the connection is stale, and whether that is new since the last call, or since
+// somebody asked: who was refused has to be called when it is over, however short it was.
+func (c *connection) turned(now time.Time) (stale, turned bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stale = c.stale(now)
+	turned = stale != c.reported || (c.asked && !stale)
+	c.reported, c.asked = stale, false
+	return stale, turned
+}
+
+// lists returns how often the objects have been listed.
+func (c *connection) lists() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.listed
 }
 
 // cause returns why the cache does not follow the API server, or nil.
 func (c *connection) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.stale(time.Now()) && c.failure == nil {
+		return errLost
+	}
 	return c.failure
 }
 
@@ -74,96 +109,81 @@ func (c *connection) cause() error {
 func (c *connection) fail(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.settle(time.Now())
 	first := c.failure == nil
 	c.failure = err
 	return first
 }
 
-// expect starts the time within which a watch has to be open, unless one is or the time
-// runs already.
-func (c *connection) expect() {
+// list records that all objects have been listed. From now on a watch is expected.
+func (c *connection) list() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.open && c.losing == nil {
-		c.losing = time.AfterFunc(lostAfter, c.lose)
+	if c.listed++; c.listed == 1 {
+		c.failing = time.Now()
 	}
 }
 
-func (c *connection) lose() {
-	c.mu.Lock()
-	if c.losing == nil { // A watch has been opened at the same moment.
-		c.mu.Unlock()
-		return
-	}
-	c.lost = true
-	if c.failure == nil {
-		c.failure = errLost
-	}
-	c.mu.Unlock()
-	c.changed(true)
-}
-
-func (c *connection) opened() {
+// open records that a watch is open that continues what was listed.
+func (c *connection) open() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opening = time.AfterFunc(openAfter, c.follow)
+	c.opened = time.Now()
 }
 
-// follow makes an open watch count.
-func (c *connection) follow() {
+// close records that the watch has ended.
+func (c *connection) close() {
 	c.mu.Lock()
-	if c.opening == nil { // The watch has ended at the same moment.
-		c.mu.Unlock()
-		return
-	}
-	found := c.lost
-	c.open, c.lost, c.failure = true, false, nil
-	if c.losing != nil {
-		c.losing.Stop()
-		c.losing = nil
-	}
-	c.mu.Unlock()
-	if found {
-		c.changed(false)
+	defer c.mu.Unlock()
+	c.settle(time.Now())
+	if c.opened = (time.Time{}); c.failing.IsZero() && c.listed > 0 {
+		c.failing = time.Now()
 	}
 }
 
-func (c *connection) closed() {
-	c.mu.Lock()
-	c.opening.Stop()
-	c.opening, c.open = nil, false
-	c.mu.Unlock()
-	c.expect()
+// listerWatcher is what an informer lists and watches with.
+type listerWatcher struct {
+	cache.ListWatch
+
+	client any
 }
 
-// listerWatcher lists before it watches: only then the end of the list is known.
-type listerWatcher struct{ cache.ListWatch }
+// IsWatchListSemanticsUnSupported reports whether a watch cannot begin with a list.
+func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool {
+	return l.client == nil || watchlist.DoesClientNotSupportWatchListSemantics(l.client)
+}
 
-// IsWatchListSemanticsUnSupported keeps the informer from a watch that begins with a list.
-func (*listerWatcher) IsWatchListSemanticsUnSupported() bool { return true }
-
-// listerWatcher returns what an informer lists and watches a resource with. No list is
-// served from a cache of the API server that may lag.
-func (c *connection) listerWatcher(resource dynamic.ResourceInterface) cache.ListerWatcher {
-	return &listerWatcher{cache.ListWatch{
+// listerWatcher returns what an informer lists and watches with. No list is served from a cache of the API
+// server that may lag. Where client supports it, the list comes as the beginning of a watch; nil does not.
+func (c *connection) listerWatcher(source *cache.ListWatch, client any) cache.ListerWatcher {
+	return &listerWatcher{client: client, ListWatch: cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			if options.ResourceVersion == "0" {
 				options.ResourceVersion = ""
 			}
 			listing, cancel := context.WithTimeout(ctx, listTimeout)
 			defer cancel()
-			list, err := resource.List(listing, options)
-			c.report(ctx, err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			watcher, err := resource.Watch(ctx, options)
+			list, err := source.ListWithContext(listing, options)
 			c.report(ctx, err)
 			if err != nil {
 				return nil, err
 			}
-			c.opened()
-			return &observedWatch{Interface: watcher, closed: sync.OnceFunc(c.closed)}, nil
+			if pages, err := meta.ListAccessor(list); err != nil || pages.GetContinue() == "" {
+				c.list()
+			}
+			return list, nil
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			watcher, err := source.WatchWithContext(ctx, options)
+			c.report(ctx, err)
+			if err != nil {
+				return nil, err
+			}
+			if options.SendInitialEvents != nil && *options.SendInitialEvents {
+				return c.observeList(watcher), nil
+			}
+			c.open()
+			return &observedWatch{Interface: watcher, closed: sync.OnceFunc(c.close)}, nil
 		},
 	}}
 }
@@ -179,6 +199,7 @@ func (c *connection) report(ctx context.Context, err error) {
 // one that the API server has ended.
 type observedWatch struct {
 	watch.Interface
+
 	closed func()
 }
 
@@ -186,4 +207,47 @@ type observedWatch struct {
 func (w *observedWatch) Stop() {
 	w.Interface.Stop()
 	w.closed()
+}
+
+// listingWatch is a watch that begins with a list, whose end is a bookmark.
+type listingWatch struct {
+	observedWatch
+
+	events chan watch.Event
+}
+
+// ResultChan implements watch.Interface.
+func (w *listingWatch) ResultChan() <-chan watch.Event { return w.events }
+
+// observeList returns a watch that counts as open once its list is complete.
+func (c *connection) observeList(watcher watch.Interface) watch.Interface {
+	stopped := make(chan struct{})
+	w := &listingWatch{events: make(chan watch.Event), observedWatch: observedWatch{Interface: watcher, closed: sync.OnceFunc(func() {
+		close(stopped)
+		c.close()
+	})}}
+	go func() {
+		defer close(w.events)
+		for event := range watcher.ResultChan() {
+			if endsList(&event) {
+				c.list()
+				c.open()
+			}
+			select {
+			case w.events <- event:
+			case <-stopped:
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// endsList reports whether an event of a watch is the bookmark after the objects that there were.
+func endsList(event *watch.Event) bool {
+	if event.Type != watch.Bookmark {
+		return false
+	}
+	object, err := meta.Accessor(event.Object)
+	return err == nil && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
 }

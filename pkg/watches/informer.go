@@ -30,7 +30,7 @@ type informer struct {
 func (i *informer) synced() bool { return cache.IsDone(i.ready) }
 
 // readable reports whether the cache is filled and follows the API server.
-func (i *informer) readable() bool { return i.synced() && !i.isLost() }
+func (i *informer) readable() bool { return i.synced() && !i.isStale() }
 
 // unreadable reports whether the cache is not readable and may never be.
 func (i *informer) unreadable() bool { return !i.readable() && i.cause() != nil }
@@ -59,19 +59,11 @@ func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping, fa
 			s.queue.Add(key)
 		}
 	}
-	started.changed = func(lost bool) {
-		if ctx.Err() != nil {
-			return
-		}
-		if lost {
-			utilruntime.HandleErrorWithContext(ctx, started.pending(), "Continuing without a kind: no watch of it has been open", "for", lostAfter)
-		} else {
-			klog.FromContext(ctx).Info("Watching again")
-		}
-		s.notify(key)
-	}
-	started.SharedIndexInformer = cache.NewSharedIndexInformerWithOptions(
-		started.listerWatcher(s.config.Client.Resource(mapping.Resource)), &unstructured.Unstructured{},
+	started.changed = func() { s.notify(key) }
+	name := s.config.Name + "/" + mapping.Resource.GroupResource().String()
+	source := s.config.Freshness.follow(name, &started.connection, listWatch(s.config.Client.Resource(mapping.Resource), ""), nil)
+	context.AfterFunc(ctx, func() { s.config.Freshness.forget(name, &started.connection) })
+	started.SharedIndexInformer = cache.NewSharedIndexInformerWithOptions(source, &unstructured.Unstructured{},
 		cache.SharedIndexInformerOptions{Indexers: s.config.Indexers, ObjectDescription: mapping.Resource.String()})
 	if err := s.configure(ctx, started); err != nil {
 		cancel()
@@ -91,7 +83,6 @@ func (s *Set[K]) awaitSync(ctx context.Context, key K, i *informer) {
 	}
 	if cache.WaitFor(ctx, "", i.ready) {
 		klog.FromContext(ctx).V(2).Info("Watching")
-		i.expect()
 		s.notify(key)
 	}
 }

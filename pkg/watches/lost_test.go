@@ -58,12 +58,12 @@ func TestLostKind(t *testing.T) {
 				w.notified()
 				w.change(func() { loss.begin(w) })
 				w.breakWatches(reboot)
-				pass(lostAfter - 1)
+				pass(StaleAfter - 1)
 				_, err := w.set.Cache(reboot)
 				require.NoError(t, err, "a restart of the API server is no news")
 				require.Empty(t, w.notified())
 
-				pass(openAfter + 1) // A watch may have been open for a moment.
+				pass(openAfter + freshnessInterval + 1) // A watch may have been open for a moment.
 				_, err = w.set.Cache(reboot)
 				require.ErrorIs(t, err, ErrPending, "P5")
 				require.ErrorContains(t, err, loss.cause, "with the cause, so that no sync waits for it")
@@ -136,7 +136,7 @@ func TestLostKindIsForgotten(t *testing.T) {
 		w.want("one", reboot)
 		w.change(func() { w.refused["list reboottemplates"] = errServer })
 		w.breakWatches(reboot)
-		pass(lostAfter - time.Second)
+		pass(StaleAfter - time.Second)
 		w.want("one")
 		w.notified()
 		pass(time.Hour)
@@ -206,30 +206,46 @@ func TestRelistWithoutDiscovery(t *testing.T) {
 	})
 }
 
-// TestLateHandlers: a watch that was open before the handlers had seen the list counts.
-func TestLateHandlers(t *testing.T) {
+// TestConnection: only a watch that stays open counts, and whoever was refused while none did is called.
+func TestConnection(t *testing.T) {
 	inCluster(t, false, func(t *testing.T, _ *fakeCluster) {
-		var changes []bool
-		c := &connection{changed: func(lost bool) { changes = append(changes, lost) }}
-		c.opened()
-		pass(openAfter)
-		c.expect()
-		pass(time.Hour)
-		require.False(t, c.isLost())
-		c.closed()
-		pass(lostAfter)
-		require.True(t, c.isLost())
-		require.ErrorIs(t, c.cause(), errLost)
-		for range 3 { // Too short to count.
-			c.opened()
-			pass(openAfter - 1)
-			c.closed()
-			pass(time.Minute)
+		c := &connection{}
+		turned := func() []bool {
+			stale, turned := c.turned(time.Now())
+			return []bool{stale, turned}
 		}
-		require.Equal(t, []bool{true}, changes, "P3")
-		c.opened()
+		c.open()
 		pass(openAfter)
-		require.Equal(t, []bool{true, false}, changes, "P12")
+		require.False(t, c.isStale())
+		c.close()
+		pass(time.Hour)
+		require.False(t, c.isStale(), "nothing was listed: the cache is not filled")
+		c.list()
+		pass(StaleAfter - 1)
+		require.False(t, c.isStale())
+		require.Equal(t, []bool{false, false}, turned())
+		pass(1)
+		require.True(t, c.isStale(), "listed, and not watched since")
+		require.ErrorIs(t, c.cause(), errLost)
+		require.Equal(t, []bool{true, true}, turned())
+		for range 3 { // Too short to count.
+			c.open()
+			pass(openAfter - 1)
+			c.close()
+			pass(time.Minute)
+			require.Equal(t, []bool{true, false}, turned(), "P3")
+		}
+		c.open()
+		pass(openAfter)
+		require.Equal(t, []bool{false, true}, turned(), "P12")
 		require.NoError(t, c.cause())
+
+		c.close()
+		pass(StaleAfter)
+		require.True(t, c.isStale())
+		c.open()
+		pass(openAfter)
+		require.Equal(t, []bool{false, true}, turned(), "P2: between two looks, but a sync was refused")
+		require.Equal(t, []bool{false, false}, turned())
 	})
 }

@@ -84,6 +84,8 @@ type Config struct {
 	Indexers cache.Indexers
 	// Handler receives the events of every watched kind.
 	Handler cache.ResourceEventHandler
+	// Freshness follows the caches, and is run by its owner. Without one, the set has its own.
+	Freshness *Freshness
 	// Changed is called with the owners of a kind whose state has changed, or one of
 	// whose polled objects has.
 	Changed func(owners []string)
@@ -120,6 +122,8 @@ type Set[K Key] struct {
 	config Config
 	queue  workqueue.TypedRateLimitingInterface[K]
 	wg     sync.WaitGroup
+	// ownFreshness means that Run runs the Freshness of config.
+	ownFreshness bool
 
 	mu    sync.RWMutex
 	kinds map[K]*kind
@@ -151,9 +155,13 @@ type reading struct {
 
 // NewSet returns a set without kinds. It starts nothing: that happens in Run.
 func NewSet[K Key](config Config) *Set[K] {
+	own := config.Freshness == nil
+	if own {
+		config.Freshness = NewFreshness()
+	}
 	return &Set[K]{
-		config: config,
-		kinds:  map[K]*kind{},
+		config: config, ownFreshness: own,
+		kinds: map[K]*kind{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[K](250*time.Millisecond, config.Interval),
 			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name},
@@ -168,6 +176,9 @@ func (s *Set[K]) Run(ctx context.Context) {
 	defer s.wg.Wait()
 	defer s.queue.ShutDown()
 	s.wg.Go(func() { s.dispatch(ctx) })
+	if s.ownFreshness {
+		s.wg.Go(func() { s.config.Freshness.Run(ctx) })
+	}
 	<-ctx.Done()
 }
 
@@ -414,6 +425,17 @@ func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
 		return nil, apierrors.NewNotFound(k.mapping.Resource.GroupResource(), name.Name)
 	}
 	return object.(runtime.Object), nil
+}
+
+// Following returns why what Get returns of a kind may be long out of date: its watch has failed for
+// StaleAfter. It returns nil for a kind that is polled, and for one that Get returns nothing of.
+func (s *Set[K]) Following(key K) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if k := s.kinds[key]; k != nil && k.informer != nil && k.informer.synced() && k.informer.isStale() {
+		return k.informer.pending()
+	}
+	return nil
 }
 
 // owners returns who wants the kind, sorted.

@@ -55,7 +55,7 @@ func TestKindFailsLater(t *testing.T) {
 	l.rungs[0].eventuallyNoCR("b")
 	l.eventuallyListed(map[string]int{"a": 2})
 	l.eventually("the log says so", func() bool {
-		return len(logged(t, process, "Continuing without a kind: no watch of it has been open")) > 0
+		return len(logged(t, process, "The watch of a cache has failed for too long: nothing that depends on the cache begins")) > 0
 	})
 	l.eventually("retries are counted", func() bool {
 		_, body := c.get(t, process, "Bearer "+reader)

@@ -11,12 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -26,7 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
-	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
 
@@ -43,6 +40,7 @@ type replica struct {
 	budgets    *remediationbudget.Controller
 	// machines is nil where there are no Machines.
 	machines  *machinehealthcheck.Controller
+	freshness *watches.Freshness
 	informers []cache.SharedIndexInformer
 
 	cancel context.CancelFunc
@@ -70,20 +68,20 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 
 	r.drain = make(chan struct{})
 	clock := &countingClock{process: t.Name() + ", " + r.name}
-	nodes := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
-	leases := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(leaseNamespace)).Coordination().V1().Leases()
-	checks := nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks()
-	crds := metadatainformer.NewFilteredMetadataInformer(metadataClient, memapi.CustomResourceDefinitions, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	r.freshness = watches.NewFreshness()
+	whole := func(object any) (any, error) { return object, nil }
+	nodes, leases := r.freshness.Nodes(kube, nodehealthcheck.TrimNode), r.freshness.Leases(kube, leaseNamespace, whole)
+	checks, crds := r.freshness.NodeHealthChecks(nhcs, whole), r.freshness.CRDs(metadataClient)
 	registry := prometheus.NewRegistry()
 	r.budgets, err = remediationbudget.New(remediationbudget.Config{
-		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds,
+		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds, Freshness: r.freshness,
 		Recorder: recorder(remediationbudget.ReportingController), Clock: clock, Metrics: registry,
 	})
 	require.NoError(t, err)
 	var claims nodehealthcheck.MachineHealthChecks // Nil where there are none.
 	if machines {
 		r.machines, err = machinehealthcheck.New(ctx, machinehealthcheck.Config{
-			Kube: kube, Client: nhcs, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
+			Kube: kube, Client: nhcs, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Freshness: r.freshness,
 			Recorder: recorder(machinehealthcheck.ReportingController), Clock: clock, BackOff: backOff, Budgets: r.budgets, Metrics: registry,
 		})
 		require.NoError(t, err)
@@ -91,7 +89,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	}
 	r.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
-		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds,
+		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Freshness: r.freshness,
 		Recorder: recorder(nodehealthcheck.ReportingController), Clock: clock, ClockTrusted: func() bool { return true }, Metrics: registry,
 		MachineHealthChecks: claims, Budgets: r.budgets,
 	})
@@ -108,6 +106,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 // start starts the process as a standby: its caches fill, and it writes nothing.
 func (r *replica) start(ctx context.Context) {
 	ctx, r.cancel = context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName(r.name)))
+	r.done.Go(func() { r.freshness.Run(ctx) })
 	for _, informer := range r.informers {
 		r.done.Go(func() { informer.RunWithContext(ctx) })
 	}

@@ -15,15 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/informers"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -40,9 +37,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
-	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/program"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // clients are all the clients of the process. They share a connection pool and the rate
@@ -149,6 +146,8 @@ type process struct {
 	// guard is nil without leader election.
 	guard *leaderGuard
 
+	// freshness follows all informers.
+	freshness  *watches.Freshness
 	nodes      coreinformers.TypedNodeInformer
 	nhcs       nhcv1alpha1.TypedNodeHealthCheckInformer
 	leases     coordinationinformers.TypedLeaseInformer
@@ -193,6 +192,7 @@ func (p *process) run(ctx context.Context) error {
 	for _, server := range servers {
 		wg.Go(func() { server.Serve(background) })
 	}
+	wg.Go(func() { p.freshness.Run(background) })
 	wg.Go(func() { p.nodes.Informer().RunWithContext(background) })
 	wg.Go(func() { p.nhcs.Informer().RunWithContext(background) })
 	wg.Go(func() { p.leases.Informer().RunWithContext(background) })
@@ -260,17 +260,19 @@ func (p *process) crowded() bool {
 
 // prepare makes the informers and the controllers, and starts nothing.
 func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, reportingAs func(controller string) events.EventRecorder) error {
-	p.nodes = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
-	p.leases = informers.NewSharedInformerFactoryWithOptions(p.clients.kube, 0, informers.WithNamespace(p.options.LeaseNamespace), informers.WithTransform(stripManagedFields)).
-		Coordination().V1().Leases()
-	p.nhcs = nhcinformers.NewSharedInformerFactoryWithOptions(p.clients.nhc, 0, nhcinformers.WithTransform(stripManagedFields)).Remediation().V1alpha1().NodeHealthChecks()
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	p.crds = metadatainformer.NewFilteredMetadataInformer(p.clients.metadata, crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	p.freshness = watches.NewFreshness()
+	p.nodes = p.freshness.Nodes(p.clients.kube, nodehealthcheck.TrimNode)
+	p.leases = p.freshness.Leases(p.clients.kube, p.options.LeaseNamespace, stripManagedFields)
+	p.nhcs = p.freshness.NodeHealthChecks(p.clients.nhc, stripManagedFields)
+	p.crds = p.freshness.CRDs(p.clients.metadata)
 	if err := p.crds.SetTransform(nameOnly); err != nil {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
 	if err := registerVersion(p.registry); err != nil {
 		return err
+	}
+	if err := p.registry.Register(p.freshness); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
 	}
 	var err error
 	enabled := enabledControllers(p.options.Controllers)
@@ -281,7 +283,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	var budgets budget.Budgets // Nil where there are none.
 	if enabled[remediationbudget.Name] {
 		p.budgets, err = remediationbudget.New(remediationbudget.Config{
-			Kube: p.clients.kube, Dynamic: p.clients.dynamic, Nodes: p.nodes, CRDs: p.crds,
+			Kube: p.clients.kube, Dynamic: p.clients.dynamic, Nodes: p.nodes, CRDs: p.crds, Freshness: p.freshness,
 			Recorder: reportingAs(remediationbudget.ReportingController), Clock: p.clock, Metrics: p.registry,
 		})
 		if err != nil {
@@ -305,6 +307,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 		Leases:           p.leases,
 		LeaseNamespace:   p.options.LeaseNamespace,
 		CRDs:             p.crds,
+		Freshness:        p.freshness,
 		Recorder:         recorder,
 		Clock:            p.clock,
 		ClockTrusted:     p.clock.trusted,

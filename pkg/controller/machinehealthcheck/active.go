@@ -11,6 +11,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -87,6 +88,19 @@ func (c *Controller) Active() bool { return c.active.active.Load() }
 // read, whether this controller looks after them. Before that, it is not active.
 func (c *Controller) HasSynced() bool { return c.active.synced.Load() }
 
+// Unread returns why it is not known at the moment which MachineHealthChecks there are. Where they must not
+// be read any more, or are not served, what was read last holds (spec M15.1).
+func (c *Controller) Unread() error {
+	err := c.Freshness.Check(watches.MachineHealthCheckCache)
+	if err == nil || refused(err) {
+		return nil
+	}
+	return fmt.Errorf("reading MachineHealthChecks: %w", err)
+}
+
+// refused reports whether the API server has answered that it serves no such objects, or must not show them.
+func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
+
 // checkActive finds out whether the controller is active, and wakes everything if that has changed, or
 // is known now.
 func (c *Controller) checkActive(ctx context.Context) {
@@ -119,6 +133,9 @@ func (c *Controller) checkActive(ctx context.Context) {
 func (c *Controller) inactiveBecause() (cause string, known bool) {
 	if unfilled := c.unfilled(); unfilled != "" {
 		return unfilled, false
+	}
+	if err := c.Freshness.Check(watches.OtherLeaderCache); err != nil {
+		return err.Error(), false
 	}
 	for _, obj := range c.otherLeaders.GetStore().List() {
 		if lease, ok := obj.(*coordinationv1.Lease); ok && remediation.LeaseValid(lease, c.Clock.Now()) {

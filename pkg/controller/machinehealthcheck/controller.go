@@ -70,8 +70,8 @@ type NodeHealthChecks interface {
 	SyncAll()
 }
 
-// Config is what a Controller depends on. Every field is required, but for ClockTrusted, DryRun and
-// Budgets.
+// Config is what a Controller depends on. Every field is required, except Freshness, ClockTrusted, DryRun
+// and Budgets.
 type Config struct {
 	Kube    kubernetes.Interface
 	Client  versioned.Interface
@@ -83,9 +83,11 @@ type Config struct {
 	// Transform is what passes all objects of informers that only this controller needs.
 	Transform cache.TransformFunc
 	// CRDs watches the metadata of CustomResourceDefinitions.
-	CRDs     cache.SharedIndexInformer
-	Recorder events.EventRecorder
-	Clock    clock.PassiveClock
+	CRDs cache.SharedIndexInformer
+	// Freshness follows all informers. The caller runs it. Nil means that they follow the API server.
+	Freshness *watches.Freshness
+	Recorder  events.EventRecorder
+	Clock     clock.PassiveClock
 	// ClockTrusted reports whether remediations may begin by Clock. Nil means always.
 	ClockTrusted func() bool
 	// DryRun has everything decided and nothing begun.
@@ -148,9 +150,13 @@ const pollInterval = 15 * time.Second
 // New returns a controller that watches through the given informers, and others of its own. It starts
 // nothing: the caller calls Connect, starts the informers, then RunWatches and Run.
 func New(ctx context.Context, config Config) (*Controller, error) {
+	if config.Freshness == nil {
+		config.Freshness = watches.NewFreshness()
+	}
 	c := &Controller{
-		Config: config, machineHealthChecks: newMachineHealthChecks(&config), otherLeaders: newOtherLeaders(&config).Informer(),
-		nodes: config.Nodes.Informer().GetIndexer(), leases: config.Leases.Informer().GetIndexer(),
+		Config: config, machineHealthChecks: config.Freshness.MachineHealthChecks(config.Client, config.Transform),
+		otherLeaders: config.Freshness.LeasesNamed(config.Kube, OtherLeaderLease, config.Transform).Informer(),
+		nodes:        config.Nodes.Informer().GetIndexer(), leases: config.Leases.Informer().GetIndexer(),
 		events: eventReporter{recorder: config.Recorder},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](syncRetryBase, syncRetryMax),
@@ -173,6 +179,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, err
 	}
 	c.watchKinds()
+	c.Freshness.Subscribe(func() { c.SyncAll(); c.enqueueLeft() })
 	return c, c.registerHandlers(ctx)
 }
 

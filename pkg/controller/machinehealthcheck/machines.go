@@ -33,6 +33,7 @@ func (c *Controller) watchKinds() {
 		Access:    c.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
 		Verbs:     []string{"get", "list", "watch"},
 		Interval:  pollInterval,
+		Freshness: c.Freshness,
 	}
 	machines := readOnly
 	machines.Name, machines.Optional, machines.Indexers = "machines", true, machineIndexers

@@ -6,6 +6,7 @@ package machinehealthcheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // snapshot is what one sync observes of a MachineHealthCheck, and the policy that follows.
@@ -99,6 +101,9 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 // caughtUp returns the MachineHealthCheck that the cache has once all caches show what was written
 // for it, nil if there is none. The error is a *staleness.Error until then, but for not too long.
 func (c *Controller) caughtUp(key cache.ObjectName) (*v1beta1.MachineHealthCheck, error) {
+	if err := c.Freshness.Check(watches.NodeCache, watches.LeaseCache, watches.MachineHealthCheckCache); err != nil {
+		return nil, fmt.Errorf("reading what decisions depend on: %w", err) // When it is over, all are synced.
+	}
 	if behind := c.writes.Check(key.String(), c.storeOf); len(behind) > 0 {
 		if c.Clock.Since(behind[0].Since) < staleMax {
 			return nil, behind[0]

@@ -59,8 +59,8 @@ const (
 	syncRetryMax  = time.Minute
 )
 
-// Config is what a Controller depends on. Every field is required, but for ClockTrusted, DryRun,
-// MachineHealthChecks and Budgets.
+// Config is what a Controller depends on. Every field is required, except Freshness, ClockTrusted,
+// DryRun, MachineHealthChecks and Budgets.
 type Config struct {
 	Kube             kubernetes.Interface
 	Client           nhcclient.NodeHealthChecksGetter
@@ -71,9 +71,11 @@ type Config struct {
 	Leases         coordinationinformers.TypedLeaseInformer
 	LeaseNamespace string
 	// CRDs watches the metadata of CustomResourceDefinitions.
-	CRDs     cache.SharedIndexInformer
-	Recorder events.EventRecorder
-	Clock    clock.PassiveClock
+	CRDs cache.SharedIndexInformer
+	// Freshness follows all informers. The caller runs it. Nil means that they follow the API server.
+	Freshness *watches.Freshness
+	Recorder  events.EventRecorder
+	Clock     clock.PassiveClock
 	// ClockTrusted reports whether remediations may begin by Clock. Nil means always. Who
 	// changes the answer, or Clock, calls SyncAll.
 	ClockTrusted func() bool
@@ -102,7 +104,9 @@ type Controller struct {
 	liveLeases sync.Map
 
 	synced []cache.DoneChecker
-	clock  clock.PassiveClock
+	// freshness is that of Config, never nil.
+	freshness *watches.Freshness
+	clock     clock.PassiveClock
 	// clockTrusted is that of Config.
 	clockTrusted func() bool
 	// dryRun is that of Config.
@@ -152,6 +156,9 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if err := config.Leases.Informer().AddIndexers(leaseIndexers); err != nil {
 		return nil, fmt.Errorf("indexing Leases: %w", err)
 	}
+	if config.Freshness == nil {
+		config.Freshness = watches.NewFreshness()
+	}
 	nodes := nodeCache{config.Nodes.Informer().GetIndexer()}
 	c := &Controller{
 		client:         config.Client,
@@ -163,6 +170,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		leaseStore:     config.Leases.Informer().GetIndexer(),
 		leaseNamespace: config.LeaseNamespace,
 		index:          nodeindex.New(nodes),
+		freshness:      config.Freshness,
 		clock:          config.Clock,
 		clockTrusted:   config.ClockTrusted,
 		dryRun:         config.DryRun,
@@ -182,6 +190,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		c.budgets = budget.None{}
 	}
 	c.watchKinds(config)
+	c.freshness.Subscribe(c.SyncAll)
 	if err := c.registerHandlers(ctx, config); err != nil {
 		return nil, err
 	}
@@ -202,6 +211,7 @@ func (c *Controller) watchKinds(config Config) {
 		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
 		Verbs:     []string{"get", "list", "watch"},
 		Interval:  pollInterval,
+		Freshness: config.Freshness,
 	}
 
 	templates := readOnly

@@ -15,6 +15,9 @@ type MachineHealthChecks interface {
 	// Active reports whether they are looked after here: then none is in conflict with a
 	// NodeHealthCheck.
 	Active() bool
+	// Unread returns why it is not known at the moment which MachineHealthChecks there are, and SyncAll is
+	// called when it is.
+	Unread() error
 	// ClaimOf returns why a Node is left to what looks after its Machine, and nothing if it is
 	// not.
 	ClaimOf(node string) string
@@ -29,6 +32,7 @@ type MachineHealthChecks interface {
 type noMachineHealthChecks struct{}
 
 func (noMachineHealthChecks) Active() bool                                 { return false }
+func (noMachineHealthChecks) Unread() error                                { return nil }
 func (noMachineHealthChecks) ClaimOf(string) string                        { return "" }
 func (noMachineHealthChecks) ControlPlaneOccupants(limits.Member) []string { return nil }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // The backoff while a cache does not show our own write yet. After noteworthyRetries,
@@ -49,6 +50,9 @@ func (c *Controller) caughtUp(ctx context.Context, name string) (*v1alpha1.NodeH
 	if err != nil {
 		return nil, fmt.Errorf("reading NodeHealthCheck %s: %w", name, err)
 	}
+	if err := c.staleCaches(); err != nil {
+		return nil, err
+	}
 	if len(behind) > 0 && c.clock.Since(behind[0].Since) < liveAfter {
 		return nil, behind[0]
 	}
@@ -68,6 +72,15 @@ func (c *Controller) caughtUp(ctx context.Context, name string) (*v1alpha1.NodeH
 		}
 	}
 	return nhc, nil
+}
+
+// staleCaches returns why something that every sync depends on counts as not read: its watch has failed for too
+// long. When it is back, all NodeHealthChecks are synced (spec 6.8, P5).
+func (c *Controller) staleCaches() error {
+	if err := c.freshness.Check(watches.NodeCache, watches.NodeHealthCheckCache, watches.LeaseCache); err != nil {
+		return fmt.Errorf("reading what decisions depend on: %w", err)
+	}
+	return c.machineHealthChecks.Unread()
 }
 
 // readNHC reads a NodeHealthCheck whose status the cache does not show. Another spec has

@@ -134,7 +134,7 @@ func TestCacheCatchesUpDuringTheCheck(t *testing.T) {
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	require.NoError(t, store.Add(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.ResourceVersion = "10" })))
 	written := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.ResourceVersion = "100" })
-	c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(store), nhcStore: catchingUp{store, written}, clock: clock.RealClock{}}
+	c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(store), nhcStore: catchingUp{store, written}, machineHealthChecks: noMachineHealthChecks{}, clock: clock.RealClock{}}
 	c.writes.Wrote(written.Name, nhcResource, written.ResourceVersion, c.clock.Now())
 	nhc, err := c.caughtUp(t.Context(), written.Name)
 	require.NoError(t, err)

@@ -64,15 +64,17 @@ const (
 // pollInterval is the time between two looks at a kind that cannot be watched.
 const pollInterval = 15 * time.Second
 
-// Config is what a Controller depends on. Every field is required.
+// Config is what a Controller depends on. Every field is required, except Freshness.
 type Config struct {
 	Kube    kubernetes.Interface
 	Dynamic dynamic.Interface
 	Nodes   coreinformers.TypedNodeInformer
 	// CRDs watches the metadata of CustomResourceDefinitions.
-	CRDs     cache.SharedIndexInformer
-	Recorder events.EventRecorder
-	Clock    clock.PassiveClock
+	CRDs cache.SharedIndexInformer
+	// Freshness follows all informers. The caller runs it. Nil means that they follow the API server.
+	Freshness *watches.Freshness
+	Recorder  events.EventRecorder
+	Clock     clock.PassiveClock
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
 }
@@ -119,6 +121,9 @@ var evaluation = cache.ObjectName{}
 // New returns a controller that watches through the given informers. It starts nothing: the
 // caller calls Connect, starts the informers, then RunWatches and Run.
 func New(config Config) (*Controller, error) {
+	if config.Freshness == nil {
+		config.Freshness = watches.NewFreshness()
+	}
 	metrics, err := newMetrics(config.Metrics)
 	if err != nil {
 		return nil, err
@@ -133,9 +138,10 @@ func New(config Config) (*Controller, error) {
 	}
 	c.kinds = watches.NewSet[schema.GroupVersionKind](watches.Config{
 		Name: "budgets", Client: config.Dynamic, Discovery: config.Kube.Discovery(), Access: config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"}, Optional: true, CRDs: watches.CRDsIn(config.CRDs), Interval: pollInterval,
+		Verbs: []string{"get", "list", "watch"}, Optional: true, CRDs: watches.CRDsIn(config.CRDs), Interval: pollInterval, Freshness: config.Freshness,
 		Parse: parseBudget, Handler: c.budgetHandler(), Changed: func([]string) { c.readabilityChanged() },
 	})
+	config.Freshness.Subscribe(c.changed)
 	c.kinds.Want(Name, map[schema.GroupVersionKind][]types.NamespacedName{kind: nil})
 	if _, err := config.CRDs.AddEventHandler(c.crdHandler()); err != nil {
 		return nil, fmt.Errorf("watching CustomResourceDefinitions: %w", err)

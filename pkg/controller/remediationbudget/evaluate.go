@@ -21,6 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // evaluate wakes those that need wait no longer, and queues the budgets whose status has changed.
@@ -38,8 +39,8 @@ func (c *Controller) evaluate() (next time.Duration) {
 	if err != nil {
 		return 0 // There are none, or readabilityChanged follows.
 	}
-	if c.Ready() != nil {
-		return 0 // NodesChanged follows.
+	if c.Ready() != nil || c.Freshness.Check(watches.NodeCache) != nil {
+		return 0 // NodesChanged follows, or changed.
 	}
 	c.mu.Lock()
 	c.observe()

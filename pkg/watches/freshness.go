@@ -1,0 +1,158 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// StaleAfter is how long the watch of a cache may fail before the cache counts as not read.
+const StaleAfter = 30 * time.Second
+
+// freshnessInterval is the time between two looks for watches that have failed for too long, or work again.
+const freshnessInterval = time.Second
+
+// Freshness knows which caches follow the API server. An informer cannot tell: to it, a quiet watch is
+// like one that fails. Its methods may be called from any goroutine. To a nil one, every cache follows.
+type Freshness struct {
+	mu          sync.Mutex
+	connections map[string]*connection
+	changed     []func()
+}
+
+// NewFreshness returns a Freshness without caches.
+func NewFreshness() *Freshness { return &Freshness{connections: map[string]*connection{}} }
+
+// Run reports caches that become stale, or follow again, until ctx is done.
+func (f *Freshness) Run(ctx context.Context) {
+	ticker := time.NewTicker(freshnessInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			f.look(ctx)
+		}
+	}
+}
+
+// look reports what has changed since the last look.
+func (f *Freshness) look(ctx context.Context) {
+	f.mu.Lock()
+	connections, changed := maps.Clone(f.connections), slices.Clone(f.changed)
+	f.mu.Unlock()
+	any := false
+	for _, name := range slices.Sorted(maps.Keys(connections)) {
+		c := connections[name]
+		stale, turned := c.turned(time.Now())
+		if !turned {
+			continue
+		}
+		if stale {
+			utilruntime.HandleErrorWithContext(ctx, c.cause(), "The watch of a cache has failed for too long: nothing that depends on the cache begins", "cache", name, "for", StaleAfter)
+		} else {
+			klog.FromContext(ctx).Info("Watching again", "cache", name)
+		}
+		c.changed()
+		any = true
+	}
+	for _, call := range changed {
+		if any {
+			call()
+		}
+	}
+}
+
+// Subscribe has changed called after a cache has become stale, or follows again. It is called before Run.
+func (f *Freshness) Subscribe(changed func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.changed = append(f.changed, changed)
+}
+
+// Check returns why one of these caches counts as not read although it has been: its watch has failed for
+// StaleAfter. The error is ErrPending with the cause. Subscribers are called when that is over.
+func (f *Freshness) Check(names ...string) error {
+	for _, name := range names {
+		if c := f.connection(name); c != nil && c.isStale() {
+			return fmt.Errorf("%w: the watch of %s has failed for more than %s: %w", ErrPending, name, StaleAfter, c.cause())
+		}
+	}
+	return nil
+}
+
+// Lists returns how often the objects of a cache have been listed: between two lists, the watch has shown
+// every version of every object.
+func (f *Freshness) Lists(name string) int64 {
+	if c := f.connection(name); c != nil {
+		return c.lists()
+	}
+	return 0
+}
+
+// Cause returns the last failure of a cache since a watch of it was open, nil if there was none.
+func (f *Freshness) Cause(name string) error {
+	if c := f.connection(name); c != nil {
+		return c.cause()
+	}
+	return nil
+}
+
+func (f *Freshness) connection(name string) *connection {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.connections[name]
+}
+
+// follow has the requests of an informer followed, under the name of its cache, and returns what it lists
+// and watches with.
+func (f *Freshness) follow(name string, c *connection, source *cache.ListWatch, client any) cache.ListerWatcher {
+	f.mu.Lock()
+	f.connections[name] = c
+	f.mu.Unlock()
+	return c.listerWatcher(source, client)
+}
+
+// forget ends what follow has begun.
+func (f *Freshness) forget(name string, c *connection) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.connections[name] == c { // Or another informer has taken its place.
+		delete(f.connections, name)
+	}
+}
+
+var watchFailing = prometheus.NewDesc("nhc_watch_failing",
+	"Whether the watch of a cache has failed for so long that nothing which depends on the cache begins.", []string{"cache"}, nil)
+
+// Describe implements prometheus.Collector.
+func (*Freshness) Describe(descs chan<- *prometheus.Desc) { descs <- watchFailing }
+
+// Collect implements prometheus.Collector.
+func (f *Freshness) Collect(metrics chan<- prometheus.Metric) {
+	f.mu.Lock()
+	connections := maps.Clone(f.connections)
+	f.mu.Unlock()
+	for name, c := range connections {
+		value := 0.0
+		if c.isStale() {
+			value = 1
+		}
+		metrics <- prometheus.MustNewConstMetric(watchFailing, prometheus.GaugeValue, value, name)
+	}
+}

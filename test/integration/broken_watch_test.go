@@ -1,0 +1,69 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/faultproxy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
+)
+
+// TestStandbyWithABrokenWatch: the watch of Nodes of a standby has failed since before a node went down.
+// It takes over, and must not delete the CR of a node that it still takes for healthy (spec 6.8, P5).
+func TestStandbyWithABrokenWatch(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	reader := c.createToken(t, "watch-reader", true)
+	s := newScenario(t, c)
+	s.createNodes("a", "b", "c")
+	failure := &outOfOrder{path: "/api/"}
+	proxy, err := faultproxy.Start(c.AdminConfig(), faultproxy.Hooks{Before: failure.before, After: failure.after})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, proxy.Stop()) })
+	leader := c.startController(t, "leader", shortLease...)
+	c.eventuallyLeader(t, "leader")
+	s.createNHC()
+	s.eventuallyCounts(3, 3)
+	standby, err := deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: "standby", Args: append([]string{"-v=5"}, shortLease...), Through: proxy.Config})
+	require.NoError(t, err)
+	t.Cleanup(standby.Stop)
+	eventuallyReady(t, standby)
+
+	failure.begin("nodes")
+	s.fail("a")
+	cr := s.eventuallyCR("a")
+	eventuallyLogged(t, standby, "The watch of a cache has failed for too long: nothing that depends on the cache begins")
+	failing := func() float64 {
+		_, body := c.get(t, standby, "Bearer "+reader)
+		return parseSeries(t, body)[`nhc_watch_failing{cache="nodes"}`]
+	}
+	require.Equal(t, 1.0, failing())
+	require.Equal(t, http.StatusOK, probe(t, standby, "/readyz"), "its caches are filled")
+	leader.Stop()
+	c.eventuallyLeader(t, "standby")
+	s.fail("b")
+	eventuallyLogged(t, standby, "Waiting for a cache to fill")
+
+	failure.end()
+	s.eventuallyCR("b") // P12: by itself.
+	require.Zero(t, failing())
+	require.Equal(t, cr.GetUID(), s.cr("a").GetUID())
+	require.Nil(t, s.cr("a").GetDeletionTimestamp())
+	deleted := func(name string) []localkube.Request {
+		return s.requests(func(r localkube.Request) bool {
+			return r.Verb == "delete" && r.Resource == s.kind.remediations.Resource && r.Namespace == s.name && r.Name == s.node(name)
+		})
+	}
+	require.Empty(t, deleted("a"), "P6: the node was down all the time")
+	s.heal("a")
+	s.heal("b")
+	s.eventuallyCounts(3, 3)
+	s.eventuallyNoCR("a")
+	require.Len(t, deleted("a"), 1)
+}
