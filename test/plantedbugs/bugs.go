@@ -55,6 +55,18 @@ var bugs = []bug{
 		old: "	c.enqueue(c.index.NodeChanged(node.Name, matters))\n", new: "	c.index.NodeChanged(node.Name, matters)\n",
 	},
 	{
+		name: "a dry run is not woken when a budget refuses it", rule: "5.6", file: "pkg/budget/admit.go",
+		old: "			claimants = append(claimants, w.claimant)\n", new: "", unit: "./pkg/budget",
+	},
+	{
+		name: "a storm ends when its status cannot be written", rule: "9.5", file: inController + "evaluate.go",
+		old: "Storm: s.state.unwrittenStorm, ", new: "", integration: "^TestStormWithoutStatus$",
+	},
+	{
+		name: "the gate of a selector without nodes is open", rule: "18.5", file: inPlan + "policy.go",
+		old: "noNodes := c.Constraints, c.Gate.Observed == 0", new: "noNodes := c.Constraints, false", unit: "./pkg/remediation", run: "TestAllowance",
+	},
+	{
 		name: "a change of a CR does not wake its owner", rule: "21.1", file: inController + "handlers.go",
 		old: "	c.enqueue(cr.Owners())\n", new: "",
 	},
