@@ -48,15 +48,15 @@ func TestHealth(t *testing.T) {
 		remediated corev1.NodeConditionType
 		healthy    bool
 	}{
-		"7.2-nothing-matches":            {conditions: []condition{{disk, corev1.ConditionFalse, now}}, healthy: true},
-		"7.2-missing-type":               {healthy: true},
-		"7.2-other-status":               {conditions: []condition{{disk, corev1.ConditionUnknown, now.Add(-time.Hour)}}, healthy: true},
-		"7.2-other-type":                 {conditions: []condition{{corev1.NodeMemoryPressure, corev1.ConditionTrue, now.Add(-time.Hour)}}, healthy: true},
-		"7.3-first-of-the-conditions":    {conditions: []condition{{corev1.NodeReady, corev1.ConditionFalse, now}}, remediated: corev1.NodeReady},
-		"7.3-another-of-the-conditions":  {conditions: []condition{{disk, corev1.ConditionTrue, now}}, remediated: disk},
-		"7.2-older-than-the-node":        {conditions: []condition{{network, corev1.ConditionTrue, now.Add(-25 * time.Hour)}}},
-		"7.5-not-expired":                {conditions: []condition{{network, corev1.ConditionTrue, now}}},
-		"7.3-one-expired-another-not":    {conditions: []condition{{network, corev1.ConditionTrue, now}, {disk, corev1.ConditionTrue, now}}, remediated: disk},
+		"7.2-nothing-matches":           {conditions: []condition{{disk, corev1.ConditionFalse, now}}, healthy: true},
+		"7.2-missing-type":              {healthy: true},
+		"7.2-other-status":              {conditions: []condition{{disk, corev1.ConditionUnknown, now.Add(-time.Hour)}}, healthy: true},
+		"7.2-other-type":                {conditions: []condition{{corev1.NodeMemoryPressure, corev1.ConditionTrue, now.Add(-time.Hour)}}, healthy: true},
+		"7.3-first-of-the-conditions":   {conditions: []condition{{corev1.NodeReady, corev1.ConditionFalse, now}}, remediated: corev1.NodeReady},
+		"7.3-another-of-the-conditions": {conditions: []condition{{disk, corev1.ConditionTrue, now}}, remediated: disk},
+		"7.2-older-than-the-node":       {conditions: []condition{{network, corev1.ConditionTrue, now.Add(-25 * time.Hour)}}},
+		"7.5-not-expired":               {conditions: []condition{{network, corev1.ConditionTrue, now}}},
+		"7.3-one-expired-another-not":   {conditions: []condition{{network, corev1.ConditionTrue, now}, {disk, corev1.ConditionTrue, now}}, remediated: disk},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -116,6 +116,10 @@ var bugs = []bug{
 		old: "since.Add(rule.Duration.Duration)", new: "since.Add(rule.Duration.Duration / 2)",
 	},
 	{
+		name: "a clock that has gone back is believed", rule: "7.2", file: "pkg/health/sighting.go",
+		old: "	case s != nil && next.Transition.Before(s.latest()):\n", new: "	case s != nil && next.Transition.Before(time.Time{}):\n",
+	},
+	{
 		name: "a pause is ignored", rule: "10.1", file: inPlan + "constraints.go",
 		old: "applies: func(c *Constraints) bool { return c.Paused }", new: "applies: func(*Constraints) bool { return false }",
 	},

@@ -23,6 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
@@ -72,6 +73,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	whole := func(object any) (any, error) { return object, nil }
 	nodes, leases := r.freshness.Nodes(kube, nodehealthcheck.TrimNode), r.freshness.Leases(kube, leaseNamespace, whole)
 	checks, crds := r.freshness.NodeHealthChecks(nhcs, whole), r.freshness.CRDs(metadataClient)
+	seen := sightings.New(clock.Now, func() int64 { return r.freshness.Lists(watches.NodeCache) })
 	registry := prometheus.NewRegistry()
 	r.budgets, err = remediationbudget.New(remediationbudget.Config{
 		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds, Freshness: r.freshness,
@@ -82,7 +84,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	if machines {
 		r.machines, err = machinehealthcheck.New(ctx, machinehealthcheck.Config{
 			Kube: kube, Client: nhcs, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Freshness: r.freshness,
-			Recorder: recorder(machinehealthcheck.ReportingController), Clock: clock, BackOff: backOff, Budgets: r.budgets, Metrics: registry,
+			Recorder: recorder(machinehealthcheck.ReportingController), Clock: clock, BackOff: backOff, Sightings: seen, Budgets: r.budgets, Metrics: registry,
 		})
 		require.NoError(t, err)
 		claims = r.machines
@@ -90,7 +92,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	r.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
 		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Freshness: r.freshness,
-		Recorder: recorder(nodehealthcheck.ReportingController), Clock: clock, ClockTrusted: func() bool { return true }, Metrics: registry,
+		Recorder: recorder(nodehealthcheck.ReportingController), Clock: clock, ClockTrusted: func() bool { return true }, Sightings: seen, Metrics: registry,
 		MachineHealthChecks: claims, Budgets: r.budgets,
 	})
 	require.NoError(t, err)

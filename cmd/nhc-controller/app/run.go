@@ -39,6 +39,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/program"
+	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -149,6 +150,7 @@ type process struct {
 	// freshness follows all informers.
 	freshness  *watches.Freshness
 	nodes      coreinformers.TypedNodeInformer
+	sightings  *sightings.Sightings
 	nhcs       nhcv1alpha1.TypedNodeHealthCheckInformer
 	leases     coordinationinformers.TypedLeaseInformer
 	crds       cache.SharedIndexInformer
@@ -265,6 +267,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	p.leases = p.freshness.Leases(p.clients.kube, p.options.LeaseNamespace, stripManagedFields)
 	p.nhcs = p.freshness.NodeHealthChecks(p.clients.nhc, stripManagedFields)
 	p.crds = p.freshness.CRDs(p.clients.metadata)
+	p.sightings = sightings.New(p.clock.Now, func() int64 { return p.freshness.Lists(watches.NodeCache) })
 	if err := p.crds.SetTransform(nameOnly); err != nil {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
@@ -304,6 +307,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 		Dynamic:          p.clients.dynamic,
 		NodeHealthChecks: p.nhcs,
 		Nodes:            p.nodes,
+		Sightings:        p.sightings,
 		Leases:           p.leases,
 		LeaseNamespace:   p.options.LeaseNamespace,
 		CRDs:             p.crds,

@@ -12,6 +12,7 @@
 package machinehealthcheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ import (
 	machinelisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -70,8 +72,8 @@ type NodeHealthChecks interface {
 	SyncAll()
 }
 
-// Config is what a Controller depends on. Every field is required, except Freshness, ClockTrusted, DryRun
-// and Budgets.
+// Config is what a Controller depends on. Every field is required, except Freshness, ClockTrusted, DryRun,
+// Sightings and Budgets.
 type Config struct {
 	Kube    kubernetes.Interface
 	Client  versioned.Interface
@@ -93,6 +95,8 @@ type Config struct {
 	// DryRun has everything decided and nothing begun.
 	DryRun  bool
 	BackOff machinehealth.BackOff
+	// Sightings are shared by the controllers of this process. Nil means that there is no other.
+	Sightings *sightings.Sightings
 	// Budgets are the RemediationBudgets that this process looks after. Nil means none.
 	Budgets budget.Budgets
 	// Metrics receives the collectors of the controller.
@@ -163,6 +167,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
 		),
 	}
+	c.Sightings = cmp.Or(config.Sightings, sightings.New(config.Clock.Now, func() int64 { return 0 }))
 	if c.Budgets == nil {
 		c.Budgets = budget.None{}
 	}

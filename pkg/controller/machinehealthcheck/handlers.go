@@ -47,7 +47,7 @@ func (c *Controller) registerHandlers(ctx context.Context) error {
 		AddFunc:    func(node *corev1.Node) { c.nodeChanged(nil, node) },
 		UpdateFunc: c.nodeChanged,
 		DeleteFunc: func(deleted coreinformers.DeletedNode) {
-			c.enqueueForNode(deleted.GetObjectName().Name)
+			c.nodeDeleted(deleted.GetObjectName().Name)
 			c.clusterChanged(deleted.OptionalObj, nil)
 		},
 	}, options)
@@ -117,6 +117,7 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 		}
 		return
 	}
+	c.concern(check)
 	if old == nil { // What another process has begun counts before the first sync.
 		c.setUnderway(keyOf(check), check.Status.RemediationHistory, nil, nil)
 	}
@@ -127,7 +128,17 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	c.claimsChanged()
 }
 
+// concern has the conditions observed by which a MachineHealthCheck judges Nodes.
+func (c *Controller) concern(check *v1beta1.MachineHealthCheck) {
+	types := make([]corev1.NodeConditionType, 0, len(check.Spec.UnhealthyConditions))
+	for i := range check.Spec.UnhealthyConditions {
+		types = append(types, check.Spec.UnhealthyConditions[i].Type)
+	}
+	c.Sightings.Concern(keyOf(check).String(), types)
+}
+
 func (c *Controller) checkDeleted(key cache.ObjectName) {
+	c.Sightings.Concern(key.String(), nil)
 	c.Budgets.NodesChanged()
 	c.wantMachines()
 	c.enqueueNamespace(key.Namespace)
@@ -256,6 +267,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 
 // nodeChanged handles a Node that was created (old is nil) or updated, but for heartbeats.
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
+	c.Sightings.Observe(old, node)
 	c.clusterChanged(old, node)
 	if old != nil && old.UID == node.UID && health.SameConditions(old.Status.Conditions, node.Status.Conditions) &&
 		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] &&
@@ -284,6 +296,11 @@ func (c *Controller) clusterChanged(old, node *corev1.Node) {
 		c.Budgets.NodesChanged()
 		c.claimsChanged()
 	}
+}
+
+func (c *Controller) nodeDeleted(name string) {
+	c.Sightings.Forget(name, c.node(name) != nil)
+	c.enqueueForNode(name)
 }
 
 // enqueueForNode adds the MachineHealthChecks that a Machine naming a Node concerns, and the one that holds

@@ -158,7 +158,7 @@ func (s *snapshot) hasDeleted(t *machinehealth.Target) bool {
 
 // evidenceOf returns what Machines are judged by that name this Node, which is nil if there is none.
 func (c *Controller) evidenceOf(node *corev1.Node) health.Evidence {
-	return health.EvidenceOf(node, nil)
+	return health.EvidenceOf(node, c.Sightings.Of(node))
 }
 
 // healthy reports whether a Machine is a target that is healthy.

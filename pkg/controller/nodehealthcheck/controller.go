@@ -12,6 +12,7 @@
 package nodehealthcheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ import (
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -60,7 +62,7 @@ const (
 )
 
 // Config is what a Controller depends on. Every field is required, except Freshness, ClockTrusted,
-// DryRun, MachineHealthChecks and Budgets.
+// DryRun, Sightings, MachineHealthChecks and Budgets.
 type Config struct {
 	Kube             kubernetes.Interface
 	Client           nhcclient.NodeHealthChecksGetter
@@ -81,6 +83,8 @@ type Config struct {
 	ClockTrusted func() bool
 	// DryRun makes the mode of all NodeHealthChecks DryRun.
 	DryRun bool
+	// Sightings are shared by the controllers of this process. Nil means that there is no other.
+	Sightings *sightings.Sightings
 	// MachineHealthChecks are those that this process looks after. Nil means none.
 	MachineHealthChecks MachineHealthChecks
 	// Budgets are the RemediationBudgets that this process looks after. Nil means none.
@@ -133,7 +137,10 @@ type Controller struct {
 	// crowded counts the syncs with more nodes than they can act on at the same time.
 	crowded atomic.Int32
 
-	index   *nodeindex.Index
+	index *nodeindex.Index
+	// sightings are those of Config, never nil.
+	sightings *sightings.Sightings
+
 	waiters waiters
 	writes  staleness.Tracker
 	// lastStates has what CRs said that are gone.
@@ -171,6 +178,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		leaseNamespace: config.LeaseNamespace,
 		index:          nodeindex.New(nodes),
 		freshness:      config.Freshness,
+		sightings:      cmp.Or(config.Sightings, sightings.New(config.Clock.Now, func() int64 { return 0 })),
 		clock:          config.Clock,
 		clockTrusted:   config.ClockTrusted,
 		dryRun:         config.DryRun,

@@ -78,6 +78,7 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 
 // nhcChanged handles a NodeHealthCheck that was created (old is nil) or updated.
 func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
+	c.sightings.Concern(nhc.Name, conditionTypes(nhc.Spec.UnhealthyConditions))
 	c.enqueue(c.index.SetCheck(checkOf(nhc)))
 	templates, crs := wantedKinds(nhc)
 	c.templates.Want(nhc.Name, templates)
@@ -102,7 +103,17 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 	c.enqueue([]string{nhc.Name})
 }
 
+// conditionTypes returns the types of conditions by which nodes are judged.
+func conditionTypes(rules []v1alpha1.UnhealthyCondition) []corev1.NodeConditionType {
+	types := make([]corev1.NodeConditionType, 0, len(rules))
+	for i := range rules {
+		types = append(types, rules[i].Type)
+	}
+	return types
+}
+
 func (c *Controller) nhcDeleted(name string) {
+	c.sightings.Concern(name, nil)
 	c.enqueue(c.index.RemoveCheck(name))
 	c.budgets.NodesChanged()
 	c.lastStates.forget(name)

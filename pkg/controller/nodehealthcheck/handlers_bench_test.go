@@ -17,6 +17,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
+	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -26,6 +27,7 @@ func checksOf(n int, node *corev1.Node) *Controller {
 	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	_ = nodes.Add(node)
 	c := &Controller{
+		sightings:           sightings.New(func() time.Time { return epoch }, func() int64 { return 1 }),
 		budgets:             budget.None{},
 		machineHealthChecks: noMachineHealthChecks{},
 		queue:               workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),

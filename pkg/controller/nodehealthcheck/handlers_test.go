@@ -25,6 +25,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -42,6 +43,7 @@ func listener(t *testing.T) *Controller {
 	t.Helper()
 	nodes, nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
 	c := &Controller{
+		sightings:           sightings.New(func() time.Time { return epoch }, func() int64 { return 1 }),
 		budgets:             budget.None{},
 		machineHealthChecks: noMachineHealthChecks{},
 		nodes:               nodeCache{nodes}, index: nodeindex.New(nodeCache{nodes}),

@@ -75,6 +75,7 @@ func selectorOf(nhc *v1alpha1.NodeHealthCheck) labels.Selector {
 // nodeChanged handles a Node that was created (old is nil) or updated. A heartbeat costs
 // no allocation, and does not reach the index.
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
+	c.sightings.Observe(old, node)
 	matters := old == nil || nodeMatters(old, node)
 	if !matters && maps.Equal(old.Labels, node.Labels) {
 		return
@@ -88,6 +89,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 
 // nodeDeleted handles a Node that was deleted. What it was like may not be known.
 func (c *Controller) nodeDeleted(name string) {
+	c.sightings.Forget(name, c.nodeExists(name))
 	c.enqueue(c.index.NodeChanged(name, true))
 	c.budgets.NodeChanged(name)
 	c.wakeOthers(name, true)

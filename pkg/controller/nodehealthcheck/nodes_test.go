@@ -101,7 +101,7 @@ func TestTrimNode(t *testing.T) {
 	want := testNode("n", labelled("a", "b"), annotated(v1alpha1.AnnotationManuallyConfirmedHealthy, ""), conditions(testCondition("Ready", "True", epoch)))
 	want.ResourceVersion = "7"
 	want.CreationTimestamp = full.CreationTimestamp
-	want.Status.Conditions[0].Reason = "r"
+	want.Status.Conditions[0].Reason, want.Status.Conditions[0].LastHeartbeatTime = "r", metav1.NewTime(epoch)
 	require.Equal(t, want, trimmed)
 	require.Equal(t, before, full, "what was given stays as it is")
 	again, err := TrimNode(trimmed)

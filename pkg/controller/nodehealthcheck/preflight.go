@@ -110,8 +110,16 @@ func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now tim
 	if reason := constraints.Refusal(len(planned.Own) == 0); reason != "" {
 		return reason
 	}
-	if evaluation.Judge(&s.nhc.Spec, s.platform.evaluated(), node, nil, now).State != health.Unhealthy {
+	if evaluation.Judge(&s.nhc.Spec, s.platform.evaluated(), node, s.sightingsOf(node), now).State != health.Unhealthy {
 		return v1alpha1.DecidedRecovering
 	}
 	return ""
+}
+
+// sightingsOf returns what was seen of the conditions of a Node before.
+func (s *snapshot) sightingsOf(node *corev1.Node) []health.Sighting {
+	if s.seen == nil {
+		return nil
+	}
+	return s.seen(node)
 }

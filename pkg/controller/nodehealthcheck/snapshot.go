@@ -39,6 +39,8 @@ type snapshot struct {
 	dryRun bool
 	// claim returns why a Node is left to what looks after its Machine, empty if it is not.
 	claim func(node string) string
+	// seen returns what was seen of the conditions of a Node.
+	seen func(*corev1.Node) []health.Sighting
 	// specProblem is the rule of admission that the stored spec breaks, if any.
 	specProblem string
 	// observed is the number of selected nodes.
@@ -73,7 +75,7 @@ func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (
 		return nil, err
 	}
 	s := &snapshot{
-		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(), dryRun: c.dryRun, claim: c.machineHealthChecks.ClaimOf,
+		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(), dryRun: c.dryRun, claim: c.machineHealthChecks.ClaimOf, seen: c.sightings.Of,
 		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(name),
 	}
 	if s.platform, err = c.observePlatform(nhc, s.state); err != nil {

@@ -35,6 +35,7 @@ import (
 	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
+	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -63,6 +64,7 @@ func newSteadyCluster(tb testing.TB, nodes []*corev1.Node) *steadyCluster {
 		require.NoError(tb, nodeStore.Add(node))
 	}
 	s.Controller = &Controller{
+		sightings:           sightings.New(func() time.Time { return epoch }, func() int64 { return 1 }),
 		budgets:             budget.None{},
 		machineHealthChecks: noMachineHealthChecks{},
 		client:              s.statusClient(tb), nhcs: nhclisters.NewNodeHealthCheckLister(s.nhcStore), nodes: nodeCache{nodeStore},

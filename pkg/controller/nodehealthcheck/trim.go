@@ -38,7 +38,8 @@ func TrimNode(object any) (any, error) {
 	conditions := make([]corev1.NodeCondition, 0, len(node.Status.Conditions))
 	for _, condition := range node.Status.Conditions {
 		conditions = append(conditions, corev1.NodeCondition{
-			Type: share(condition.Type), Status: share(condition.Status), Reason: share(condition.Reason), LastTransitionTime: condition.LastTransitionTime,
+			Type: share(condition.Type), Status: share(condition.Status), Reason: share(condition.Reason),
+			LastTransitionTime: condition.LastTransitionTime, LastHeartbeatTime: condition.LastHeartbeatTime,
 		})
 	}
 	var annotations map[string]string

@@ -1,0 +1,143 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sightings remembers what this process has seen of the conditions of Nodes, so that no clock
+// but our own has to be believed (spec 7.2).
+package sightings
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// Sightings are those of all Nodes. Their methods may be called from any goroutine. The handlers of
+// several controllers share them: a version that was recorded already, or an older one, changes nothing.
+type Sightings struct {
+	now func() time.Time
+	// lists returns how often Nodes were listed.
+	lists func() int64
+
+	mu sync.Mutex
+	// concerned are the types of conditions that checks name, by the check.
+	concerned map[string]sets.Set[corev1.NodeConditionType]
+	nodes     map[string]*node
+}
+
+// node is what was seen of one Node.
+type node struct {
+	uid     types.UID
+	version string
+	// lists is how often Nodes had been listed when this version was recorded.
+	lists int64
+	seen  []health.Sighting
+}
+
+// New returns sightings of no Node. Now is the clock of the controllers, and lists returns how often Nodes
+// were listed.
+func New(now func() time.Time, lists func() int64) *Sightings {
+	return &Sightings{now: now, lists: lists, concerned: map[string]sets.Set[corev1.NodeConditionType]{}, nodes: map[string]*node{}}
+}
+
+// Concern replaces the types of conditions that a check names; none if it is gone.
+func (s *Sightings) Concern(check string, conditions []corev1.NodeConditionType) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(conditions) == 0 {
+		delete(s.concerned, check)
+	} else {
+		s.concerned[check] = sets.New(conditions...)
+	}
+}
+
+func (s *Sightings) concerns(condition corev1.NodeConditionType) bool {
+	for _, conditions := range s.concerned {
+		if conditions.Has(condition) {
+			return true
+		}
+	}
+	return false
+}
+
+// Observe records a version of a Node, and the one before, which is nil for a Node that was created.
+// The handler of Nodes calls it for each version before it wakes anything.
+func (s *Sightings) Observe(old, current *corev1.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, lists := s.now(), s.lists()
+	known := s.nodes[current.Name]
+	if known != nil && !newer(current.ResourceVersion, known.version) {
+		return
+	}
+	if known == nil || known.uid != current.UID {
+		known = &node{uid: current.UID, lists: lists}
+		s.nodes[current.Name] = known
+	}
+	complete := known.lists == lists
+	if old != nil && old.UID == current.UID {
+		s.begin(known, old, now) // With what no check was concerned until now.
+	}
+	for i := range current.Status.Conditions {
+		if condition := &current.Status.Conditions[i]; s.concerns(condition.Type) {
+			known.see(condition, complete, now)
+		}
+	}
+	known.version, known.lists = current.ResourceVersion, lists
+}
+
+func (n *node) see(condition *corev1.NodeCondition, complete bool, now time.Time) {
+	if i := slices.IndexFunc(n.seen, func(seen health.Sighting) bool { return seen.Type == condition.Type }); i >= 0 {
+		n.seen[i] = n.seen[i].Next(condition, complete, now)
+		return
+	}
+	n.seen = append(n.seen, (*health.Sighting)(nil).Next(condition, complete, now))
+}
+
+// Of returns what was seen of the conditions of a Node, by which this version of it is to be judged. What
+// is not known of a condition that a check names begins here.
+func (s *Sightings) Of(current *corev1.Node) []health.Sighting {
+	if current == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.nodes[current.Name]
+	if known == nil || known.uid != current.UID {
+		return nil // Its event is to come.
+	}
+	s.begin(known, current, s.now())
+	return slices.Clone(known.seen)
+}
+
+// begin records the conditions of which nothing is known.
+func (s *Sightings) begin(known *node, current *corev1.Node, now time.Time) {
+	for i := range current.Status.Conditions {
+		condition := &current.Status.Conditions[i]
+		if s.concerns(condition.Type) && !slices.ContainsFunc(known.seen, func(seen health.Sighting) bool { return seen.Type == condition.Type }) {
+			known.see(condition, false, now)
+		}
+	}
+}
+
+// Forget drops what is remembered of a Node of this name, which was deleted, unless there is another one.
+func (s *Sightings) Forget(name string, exists bool) {
+	if exists {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.nodes, name)
+}
+
+// newer reports whether version is after known. In doubt it is: to record once more does no harm.
+func newer(version, known string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, known)
+	return err != nil || order > 0
+}
