@@ -235,8 +235,8 @@ func TestClusterScopedKinds(t *testing.T) {
 			require.Equal(t, s.node("a"), cr.GetName())
 			s.requireOnly("a", cr)
 			require.Equal(t, corev1.ObjectReference{
-				APIVersion: cr.GetAPIVersion(), Kind: cr.GetKind(), Name: cr.GetName(), UID: cr.GetUID(),
-			}, s.entry("a").Remediations[0].Resource, "18.3")
+				APIVersion: s.kind.remediations.Group + "/v1", Kind: cr.GetKind(), Name: cr.GetName(), UID: cr.GetUID(),
+			}, s.entry("a").Remediations[0].Resource, "18.3, in the version that is preferred (6.8)")
 			s.deleteCR("a")
 			s.eventually("a new CR", func() bool { now := s.cr("a"); return now != nil && now.GetUID() != cr.GetUID() })
 			s.heal("a")
