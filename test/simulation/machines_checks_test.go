@@ -5,6 +5,7 @@ package simulation
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,10 @@ func (m *machineAPI) mhc(name string) *v1beta1.MachineHealthCheck {
 	return as[v1beta1.MachineHealthCheck](object)
 }
 
-func (m *machineAPI) mhcNames() []string { return namesOf(m.server.List(mhcs)) }
+// mhcNames are those of the MachineHealthChecks to which something may happen.
+func (m *machineAPI) mhcNames() []string {
+	return namesOf(slices.DeleteFunc(m.server.List(mhcs), func(mhc *unstructured.Unstructured) bool { return mhc.GetNamespace() != machineNamespace }))
+}
 
 // anyMHC returns the name of a MachineHealthCheck, empty if there is none.
 func (m *machineAPI) anyMHC() string {

@@ -93,9 +93,26 @@ func (m *machineAPI) createHome() {
 	m.changeNode(homeNode, func(node *unstructured.Unstructured) { node.SetAnnotations(m.api.nodeAnnotations("none")) })
 }
 
+// createStanding creates a MachineHealthCheck that selects nothing and to which nothing happens. While there is one about
+// Machines of Cluster API, the controller reads them, and the judge takes it that it does: what happens without, scenarios
+// test.
+func (m *machineAPI) createStanding() {
+	standing := &v1beta1.MachineHealthCheck{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "standing", Annotations: m.api.annotations},
+		Spec:       v1beta1.MachineHealthCheckSpec{UnhealthyConditions: []v1beta1.UnhealthyCondition{{Type: "Terminating", Status: corev1.ConditionTrue, Timeout: "0s"}}},
+	}
+	if _, err := m.server.Create("admin", mhcs, from(standing)); err != nil {
+		panic(err)
+	}
+}
+
 // populate makes Machines of the Nodes that there are, and MachineHealthChecks.
 func (m *machineAPI) populate() {
 	m.enableGate()
+	if m.api == ofClusterAPI {
+		m.createStanding()
+	}
 	workers, masters := m.newSet("workers", "worker"), m.newSet("masters", "master")
 	masters.afterwards = m.seed%2 == 0
 	for _, node := range m.nodeNames() {
