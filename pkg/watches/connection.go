@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -72,7 +73,7 @@ func (c *connection) stale(now time.Time) bool {
 func (c *connection) isStale() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stale := c.stale(time.Now())
+	stale := c.stale(clock.RealClock{}.Now())
 	c.asked = c.asked || stale
 	return stale
 }
@@ -99,7 +100,7 @@ func (c *connection) lists() int64 {
 func (c *connection) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stale(time.Now()) && c.failure == nil {
+	if c.stale(clock.RealClock{}.Now()) && c.failure == nil {
 		return errLost
 	}
 	return c.failure
@@ -109,7 +110,7 @@ func (c *connection) cause() error {
 func (c *connection) fail(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.settle(time.Now())
+	c.settle(clock.RealClock{}.Now())
 	first := c.failure == nil
 	c.failure = err
 	return first
@@ -120,7 +121,7 @@ func (c *connection) list() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.listed++; c.listed == 1 {
-		c.failing = time.Now()
+		c.failing = clock.RealClock{}.Now()
 	}
 }
 
@@ -128,16 +129,16 @@ func (c *connection) list() {
 func (c *connection) open() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opened = time.Now()
+	c.opened = clock.RealClock{}.Now()
 }
 
 // close records that the watch has ended.
 func (c *connection) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.settle(time.Now())
+	c.settle(clock.RealClock{}.Now())
 	if c.opened = (time.Time{}); c.failing.IsZero() && c.listed > 0 {
-		c.failing = time.Now()
+		c.failing = clock.RealClock{}.Now()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 // StaleAfter is how long the watch of a cache may fail before the cache counts as not read.
@@ -53,10 +54,10 @@ func (f *Freshness) look(ctx context.Context) {
 	f.mu.Lock()
 	connections, changed := maps.Clone(f.connections), slices.Clone(f.changed)
 	f.mu.Unlock()
-	any := false
+	turnedAny := false
 	for _, name := range slices.Sorted(maps.Keys(connections)) {
 		c := connections[name]
-		stale, turned := c.turned(time.Now())
+		stale, turned := c.turned(clock.RealClock{}.Now())
 		if !turned {
 			continue
 		}
@@ -66,10 +67,10 @@ func (f *Freshness) look(ctx context.Context) {
 			klog.FromContext(ctx).Info("Watching again", "cache", name)
 		}
 		c.changed()
-		any = true
+		turnedAny = true
 	}
 	for _, call := range changed {
-		if any {
+		if turnedAny {
 			call()
 		}
 	}

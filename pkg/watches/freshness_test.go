@@ -87,7 +87,7 @@ func TestTypedFreshness(t *testing.T) {
 				f := NewFreshness()
 				calls := 0
 				f.Subscribe(func() { calls++ })
-				informer := newInformer(f, NodeCache, struct{}{}, server, &corev1.Node{}, "")
+				informer := NewInformer(f, NodeCache, struct{}{}, server, &corev1.Node{}, "")
 				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 				var wg sync.WaitGroup
 				defer wg.Wait()
@@ -116,7 +116,7 @@ func TestTypedFreshness(t *testing.T) {
 				require.ErrorContains(t, err, errServer.Error())
 				require.ErrorContains(t, err, "the watch of nodes has failed for more than 30s")
 				require.Equal(t, 1, calls)
-				require.Equal(t, 1.0, failing(t, f))
+				require.InDelta(t, 1, failing(t, f), 0)
 				require.True(t, informer.HasSynced(), "22.5: ready stays ready")
 
 				server.mend()
@@ -135,7 +135,7 @@ func TestListThatDoesNotEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &nodeServer{listing: true}
 		f := NewFreshness()
-		informer := newInformer(f, NodeCache, struct{}{}, server, &corev1.Node{}, "")
+		informer := NewInformer(f, NodeCache, struct{}{}, server, &corev1.Node{}, "")
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		var wg sync.WaitGroup
 		defer wg.Wait()

@@ -43,7 +43,7 @@ func TestStandbyWithABrokenWatch(t *testing.T) {
 		_, body := c.get(t, standby, "Bearer "+reader)
 		return parseSeries(t, body)[`nhc_watch_failing{cache="nodes"}`]
 	}
-	require.Equal(t, 1.0, failing())
+	require.InDelta(t, 1, failing(), 0)
 	require.Equal(t, http.StatusOK, probe(t, standby, "/readyz"), "its caches are filled")
 	leader.Stop()
 	c.eventuallyLeader(t, "standby")

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -184,7 +183,7 @@ func testNodesOfClusters(t *testing.T, c *cluster) {
 	targets := func(want, ignored int) {
 		s.eventually(fmt.Sprintf("%d targets, %d of other clusters", want, ignored), func() bool {
 			status := s.status()
-			return *status.ExpectedMachines == want && ptr.Deref(status.IgnoredMachines, 0) == ignored
+			return *status.ExpectedMachines == want && (status.IgnoredMachines == nil && ignored == 0 || status.IgnoredMachines != nil && *status.IgnoredMachines == ignored)
 		})
 	}
 	targets(1, 0)

@@ -72,7 +72,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	r.freshness = watches.NewFreshness()
 	whole := func(object any) (any, error) { return object, nil }
 	nodes, leases := r.freshness.Nodes(kube, nodehealthcheck.TrimNode), r.freshness.Leases(kube, leaseNamespace, whole)
-	checks, crds := r.freshness.NodeHealthChecks(nhcs, whole), r.freshness.CRDs(metadataClient)
+	checks, crds := nodehealthcheck.NewInformer(r.freshness, nhcs, whole), r.freshness.CRDs(metadataClient)
 	seen := sightings.New(clock.Now, func() int64 { return r.freshness.Lists(watches.NodeCache) })
 	registry := prometheus.NewRegistry()
 	r.budgets, err = remediationbudget.New(remediationbudget.Config{

@@ -265,7 +265,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	p.freshness = watches.NewFreshness()
 	p.nodes = p.freshness.Nodes(p.clients.kube, nodehealthcheck.TrimNode)
 	p.leases = p.freshness.Leases(p.clients.kube, p.options.LeaseNamespace, stripManagedFields)
-	p.nhcs = p.freshness.NodeHealthChecks(p.clients.nhc, stripManagedFields)
+	p.nhcs = nodehealthcheck.NewInformer(p.freshness, p.clients.nhc, stripManagedFields)
 	p.crds = p.freshness.CRDs(p.clients.metadata)
 	p.sightings = sightings.New(p.clock.Now, func() int64 { return p.freshness.Lists(watches.NodeCache) })
 	if err := p.crds.SetTransform(nameOnly); err != nil {

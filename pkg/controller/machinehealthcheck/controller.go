@@ -158,7 +158,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		config.Freshness = watches.NewFreshness()
 	}
 	c := &Controller{
-		Config: config, machineHealthChecks: config.Freshness.MachineHealthChecks(config.Client, config.Transform),
+		Config: config, machineHealthChecks: newInformer(config.Freshness, config.Client, config.Transform),
 		otherLeaders: config.Freshness.LeasesNamed(config.Kube, OtherLeaderLease, config.Transform).Informer(),
 		nodes:        config.Nodes.Informer().GetIndexer(), leases: config.Leases.Informer().GetIndexer(),
 		events: eventReporter{recorder: config.Recorder},

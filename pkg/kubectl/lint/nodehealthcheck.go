@@ -86,6 +86,7 @@ func (f *findings) leavesOutEtcd(selector *metav1.LabelSelector, selected []*cor
 			return
 		case metav1.LabelSelectorOpDoesNotExist:
 			missing = slices.DeleteFunc(missing, func(label string) bool { return label == requirement.Key })
+		case metav1.LabelSelectorOpNotIn: // Leaves out some values of a label at most.
 		}
 	}
 	if len(missing) > 0 && len(selector.MatchExpressions) > 0 {
