@@ -27,7 +27,7 @@ func testPluginLint(u *user) {
 	const noPermission = "This view is partial, without the permissions of the controller. You may not create subjectaccessreviews: ask for the permission."
 	u.shows([]string{
 		"NodeHealthCheck " + u.scenario.name + "\n", "spec.unhealthyConditions[0].duration", "A node that only reboots is not ready for longer than 0s",
-		"With 0, all nodes may be remediated at once", "0 errors and 2 pieces of advice in 1 object.", "This view is partial, without powercycleremediationtemplates", noPermission,
+		"With 0, all nodes may be remediated at once", "0 errors and 3 pieces of advice in 1 object.", "This view is partial, without powercycleremediationtemplates", noPermission,
 	}, "lint", u.scenario.name)
 	u.shows([]string{u.scenario.name + "\n"}, "__complete", "lint", "s-")
 	u.fails(`There is no health check or budget "`+u.scenario.name+`x": did you mean `+u.scenario.name+`?`, "lint", u.scenario.name+"x")

@@ -59,6 +59,16 @@ func (c *cluster) minor(t *testing.T) int {
 	return minor
 }
 
+// grantedToServiceAccounts returns what Kubernetes itself permits to all ServiceAccounts.
+func (c *cluster) grantedToServiceAccounts(t *testing.T) []string {
+	t.Helper()
+	if c.minor(t) < 37 {
+		return nil
+	}
+	const bundles = " clustertrustbundles.certificates.k8s.io"
+	return []string{"get" + bundles, "list" + bundles, "watch" + bundles}
+}
+
 // stop stops the control plane.
 func (c *cluster) stop() error {
 	c.stopChanges()

@@ -107,6 +107,7 @@ func TestShippedPermissions(t *testing.T) {
 		// As every user may.
 		"create selfsubjectreviews.authentication.k8s.io", "create selfsubjectrulesreviews.authorization.k8s.io",
 	}
+	everywhere = append(everywhere, c.grantedToServiceAccounts(t)...)
 	const leases = "leases.coordination.k8s.io"
 	for namespace, more := range map[string][]string{
 		"default":        {"create events.events.k8s.io", "patch events.events.k8s.io"},
