@@ -62,10 +62,10 @@ func (j *Judge) unhealthySince(nhc *NHC, node string, from time.Time, until uint
 			return time.Time{}, false
 		}
 		at, matches := deadline(nhc.Spec.UnhealthyConditions, version)
-		if !matches || (known && !at.Equal(since)) {
+		if !matches || !at.earliest.Equal(at.latest) || (known && !at.latest.Equal(since)) {
 			return time.Time{}, false
 		}
-		since, known = at, true
+		since, known = at.latest, true
 	}
 	return since, known
 }

@@ -14,42 +14,39 @@ import (
 )
 
 // Matches reports whether a condition of the node is one of those that make it
-// unhealthy in time, and Unhealthy whether it has lasted for long enough by now (spec
-// 7.2, 7.3). A node is healthy if nothing matches.
+// unhealthy in time (spec 7.2, 7.3). A node is healthy if nothing matches.
 func Matches(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
 	_, matches := deadline(rules, node)
 	return matches
 }
 
-// Unhealthy reports whether the node is unhealthy by now.
+// Unhealthy reports whether every process finds the node unhealthy by now.
 func Unhealthy(rules []v1alpha1.UnhealthyCondition, node *Node, now time.Time) bool {
-	first, matches := deadline(rules, node)
-	return matches && !first.After(now)
+	at, matches := deadline(rules, node)
+	return matches && !at.latest.After(now)
+}
+
+// mayBeUnhealthy reports whether some process finds the node unhealthy by now.
+func mayBeUnhealthy(rules []v1alpha1.UnhealthyCondition, node *Node, now time.Time) bool {
+	at, matches := deadline(rules, node)
+	return matches && !at.earliest.After(now)
 }
 
 // never is an instant that does not come.
 var never = time.Date(100000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // deadline returns when the first match has lasted for its duration.
-func deadline(rules []v1alpha1.UnhealthyCondition, node *Node) (first time.Time, matches bool) {
+func deadline(rules []v1alpha1.UnhealthyCondition, node *Node) (at span, matches bool) {
+	at = span{never, never}
 	for _, rule := range rules {
-		for _, condition := range node.Conditions {
-			if condition.Type != rule.Type || condition.Status != rule.Status {
-				continue
-			}
-			expiry := never // Without a transition it is not known for how long it has lasted.
-			if since := condition.LastTransitionTime.Time; !since.IsZero() {
-				if since.Before(node.Created) {
-					since = node.Created // Nothing lasts for longer than the Node.
-				}
-				expiry = since.Add(rule.Duration.Duration)
-			}
-			if !matches || expiry.Before(first) {
-				first, matches = expiry, true
+		for i := range node.Conditions {
+			condition := &node.Conditions[i]
+			if condition.Type == rule.Type && condition.Status == rule.Status {
+				at, matches = at.first(node.lasts(condition, rule.Duration.Duration)), true
 			}
 		}
 	}
-	return first, matches
+	return at, matches
 }
 
 // share returns the number of nodes that a value stands for (spec 8.2).

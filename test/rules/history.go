@@ -179,7 +179,7 @@ func (h *history) countsBy(nhc *NHC, w window) NodeCounts {
 		})
 		c.add(always, notHealthy, everNotHealthy, everRemediated)
 		c.Unhealthy = c.Unhealthy || some(nodes, func(node *Node) bool {
-			return selected(node) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && Unhealthy(nhc.Spec.UnhealthyConditions, node, now) })
+			return selected(node) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && mayBeUnhealthy(nhc.Spec.UnhealthyConditions, node, now) })
 		})
 	}
 	return c

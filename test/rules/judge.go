@@ -220,6 +220,9 @@ func (j *Judge) judgeNode(event Change, by *Request) {
 		}
 	}
 	before := j.nodes[event.Key].at(event.ResourceVersion)
+	if node != nil {
+		node.followConditions(before, event.Time)
+	}
 	add(j.nodes, event.Key, event.ResourceVersion, event.Time, node)
 	j.timelines.node(event, before, node, by)
 	if before != nil && node != nil && by != nil && !event.Gap {

@@ -174,7 +174,7 @@ func (j *Judge) allowedBy(b beginning, mhc *MHC) []finding {
 	}
 	unhealthy := func(machine *Machine) bool {
 		return slices.ContainsFunc(j.nodes[machine.Node].during(b.nodeKnown, b.rv), func(node *Node) bool {
-			return mhc.criterion(machine, node, b.at) != ""
+			return mhc.criterion(machine, node, b.at) != "" || (node != nil && mayBeUnhealthy(mhc.conditions, node.by(machine), b.at))
 		})
 	}
 	name := mhc.Key()

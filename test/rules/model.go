@@ -29,6 +29,8 @@ type Node struct {
 	Labels      labels.Set
 	Annotations map[string]string
 	Conditions  []corev1.NodeCondition
+	// begun is since when they may have had their status.
+	begun map[corev1.NodeConditionType]span
 }
 
 // ControlPlane reports whether it is a control plane node (spec 12.1).

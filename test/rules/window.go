@@ -85,7 +85,7 @@ func (h *history) nodeConstraints(w window, versions []*NHC) []finding {
 	}
 	unhealthy := func(node *Node) bool {
 		return selected(node) && some(versions, func(nhc *NHC) bool {
-			return nhc != nil && nhc.Selects(node) && Unhealthy(nhc.Spec.UnhealthyConditions, node, w.at)
+			return nhc != nil && nhc.Selects(node) && mayBeUnhealthy(nhc.Spec.UnhealthyConditions, node, w.at)
 		})
 	}
 	gone := all(versions, func(nhc *NHC) bool { return nhc == nil })

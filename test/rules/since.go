@@ -1,0 +1,103 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rules
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// span is between which two instants a process takes a condition to have begun, depending on what it has seen
+// of the Node (spec 7.2).
+type span struct{ earliest, latest time.Time }
+
+// observerLag is how long before the judge a process may see a version of a Node.
+const observerLag = time.Second
+
+// followConditions notes since when the conditions of a version may have had their status, given the version
+// before it of the same Node, if there was one.
+func (n *Node) followConditions(before *Node, seen time.Time) {
+	n.begun = map[corev1.NodeConditionType]span{}
+	for _, condition := range n.Conditions {
+		if condition.LastTransitionTime.IsZero() {
+			continue
+		}
+		if before == nil || before.UID != n.UID {
+			n.begun[condition.Type] = firstSeen(&condition, seen)
+			continue
+		}
+		i := slices.IndexFunc(before.Conditions, func(c corev1.NodeCondition) bool { return c.Type == condition.Type })
+		if i < 0 {
+			n.begun[condition.Type] = firstSeen(&condition, seen)
+			continue
+		}
+		n.begun[condition.Type] = nextSeen(&condition, &before.Conditions[i], before.begun[condition.Type], seen)
+	}
+}
+
+// firstSeen is the span by a process that knows nothing of the condition: a time ahead of it does not count.
+func firstSeen(condition *corev1.NodeCondition, seen time.Time) span {
+	at := condition.LastTransitionTime.Time
+	if at.After(seen) {
+		return span{seen.Add(-observerLag), seen}
+	}
+	return span{at, at}
+}
+
+// nextSeen is the span after a version in which the condition was otherwise. A process may have seen that
+// version, or may not: it may be new, or may have listed Nodes anew.
+func nextSeen(condition, before *corev1.NodeCondition, begun span, seen time.Time) span {
+	next := firstSeen(condition, seen)
+	same := condition.Status == before.Status && !before.LastTransitionTime.IsZero()
+	if same && condition.LastTransitionTime.Equal(&before.LastTransitionTime) {
+		return begun
+	}
+	former := begun.latest.Truncate(time.Second)
+	for _, given := range []time.Time{before.LastTransitionTime.Time, before.LastHeartbeatTime.Time} {
+		if given.After(former) {
+			former = given
+		}
+	}
+	if condition.LastTransitionTime.Time.Before(former) {
+		next.latest = seen // The reporter's clock has gone back.
+	}
+	if same && begun.earliest.Before(next.earliest) {
+		next.earliest = begun.earliest // The time has moved, and the status has not.
+	}
+	return next
+}
+
+// lasts returns when a condition has lasted for a duration, by the process that finds it so first, and by the
+// one that finds it so last.
+func (n *Node) lasts(condition *corev1.NodeCondition, duration time.Duration) span {
+	if condition.LastTransitionTime.IsZero() {
+		return span{never, never} // It is not known for how long it has lasted.
+	}
+	begun, followed := n.begun[condition.Type]
+	if !followed {
+		begun = span{condition.LastTransitionTime.Time, condition.LastTransitionTime.Time}
+	}
+	return span{bounded(begun.earliest, n.Created).Add(duration), bounded(begun.latest, n.Created).Add(duration)}
+}
+
+// bounded returns the later one of two instants: nothing lasts for longer than the Node.
+func bounded(begun, created time.Time) time.Time {
+	if begun.Before(created) {
+		return created
+	}
+	return begun
+}
+
+// first returns the span of the one of two that ends first, for each observer.
+func (s span) first(other span) span {
+	if other.earliest.Before(s.earliest) {
+		s.earliest = other.earliest
+	}
+	if other.latest.Before(s.latest) {
+		s.latest = other.latest
+	}
+	return s
+}
