@@ -38,6 +38,9 @@ type snapshot struct {
 
 // unsettled returns what must not stay as it is.
 func (p *snapshot) unsettled() []Violation {
+	if p.undecided() {
+		return nil
+	}
 	var left []Violation
 	conflicting := p.conflicting(p.rv, p.now)
 	for _, name := range slices.Sorted(maps.Keys(p.nhcs)) {

@@ -4,10 +4,13 @@
 package rules
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // span is between which two instants a process takes a condition to have begun, depending on what it has seen
@@ -100,4 +103,49 @@ func (s span) first(other span) span {
 		s.latest = other.latest
 	}
 	return s
+}
+
+// undecided reports whether processes that have seen different things may differ about whether a node is
+// unhealthy by now. That ends once the condition has lasted for its duration by all of them.
+func (p *snapshot) undecided() bool {
+	for _, versions := range p.nodes {
+		node := versions.at(p.rv)
+		if node == nil {
+			continue
+		}
+		for _, track := range p.nhcs {
+			if nhc := track.at(p.rv); nhc != nil && nhc.Selects(node) && p.differ(nhc.Spec.UnhealthyConditions, node) {
+				return true
+			}
+		}
+		for _, track := range p.mhcs {
+			if mhc := track.at(p.rv); mhc != nil && p.differ(mhc.conditions, node) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// differ reports whether some process finds the node unhealthy by now and another one does not.
+func (p *snapshot) differ(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
+	return mayBeUnhealthy(rules, node, p.now) && !Unhealthy(rules, p.toNewProcesses(node), p.now)
+}
+
+// toNewProcesses returns the Node as a process sees it that has started while a time was still ahead.
+func (p *snapshot) toNewProcesses(node *Node) *Node {
+	seen := *node
+	seen.begun = maps.Clone(node.begun)
+	for _, condition := range node.Conditions {
+		begun, followed := seen.begun[condition.Type]
+		for _, start := range p.activity.starts {
+			if followed && start.After(begun.latest) && start.Before(condition.LastTransitionTime.Time) {
+				begun.latest = start
+			}
+		}
+		if followed {
+			seen.begun[condition.Type] = begun
+		}
+	}
+	return &seen
 }

@@ -45,6 +45,21 @@ func (c *cluster) setReady(name string, status corev1.ConditionStatus) {
 	c.changeNode(name, func(node *unstructured.Unstructured) { setCondition(node, string(corev1.NodeReady), string(status)) })
 }
 
+// misreport has the kubelet of a node give a time by a clock that is wrong (spec 7.2).
+func (c *cluster) misreport(name string) {
+	wrong := oneOf(c, -time.Hour, -time.Minute, 10*time.Second, 2*time.Minute, time.Hour)
+	c.log("the clock of %s is wrong by %s", name, wrong)
+	c.changeNode(name, func(node *unstructured.Unstructured) {
+		conditions, _, _ := unstructured.NestedSlice(node.Object, "status", "conditions")
+		for _, condition := range conditions {
+			if condition := condition.(map[string]any); condition["type"] == string(corev1.NodeReady) {
+				condition["lastTransitionTime"] = time.Now().Add(wrong).UTC().Format(time.RFC3339)
+			}
+		}
+		_ = unstructured.SetNestedSlice(node.Object, conditions, "status", "conditions")
+	})
+}
+
 // heal makes a node healthy, if it exists.
 func (c *cluster) heal(name string) {
 	c.changeNode(name, func(node *unstructured.Unstructured) {

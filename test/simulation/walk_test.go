@@ -157,6 +157,9 @@ func (c *cluster) nodeEvent(node string, n int) {
 	switch {
 	case n < 24:
 		c.setReady(node, oneOf(c, corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown, corev1.ConditionUnknown))
+		if c.chance(25) {
+			c.misreport(node)
+		}
 	case n < 26:
 		c.changeNode(node, func(object *unstructured.Unstructured) { setCondition(object, diskPressure, oneOf(c, "True", "False")) })
 	case n < 29:
