@@ -36,6 +36,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("cache of %s is at %s, behind our write at %s", e.Resource, e.Read, e.Wrote)
 }
 
+// Patience is how long a sync is put off until a cache shows an own write. Later it goes on with what the cache
+// has: each write is bound to a name, a uid or a resource version, so that one of a stale sync is refused.
+const Patience = 30 * time.Second
+
 // Tracker remembers the newest resource version written per owner and resource.
 // The zero Tracker is ready to use, from any goroutine.
 type Tracker struct {
@@ -64,13 +68,10 @@ func (t *Tracker) Wrote(owner string, resource schema.GroupResource, version str
 	}
 }
 
-// Check returns an *Error for each store that is behind what owner has written, the
+// check returns an *Error for each store that is behind what owner has written, the
 // latest write first, and forgets the writes if there is none. A resource without a store
 // is watched no longer, or cannot be: there is nothing to wait for.
-//
-// Read what the sync goes by after the call: what was read before may be older than what
-// the stores were found to have.
-func (t *Tracker) Check(owner string, storeOf func(schema.GroupResource) (Store, bool)) []*Error {
+func (t *Tracker) check(owner string, storeOf func(schema.GroupResource) (Store, bool)) []*Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var behind []*Error
@@ -88,6 +89,21 @@ func (t *Tracker) Check(owner string, storeOf func(schema.GroupResource) (Store,
 	}
 	slices.SortFunc(behind, func(a, b *Error) int { return cmp.Or(b.Since.Compare(a.Since), cmp.Compare(a.Error(), b.Error())) })
 	return behind
+}
+
+// CaughtUp returns nil once all stores show what owner has written, or once they have had [Patience], and
+// an *Error until then. Read what the sync goes by after the call: what was read
+// before may be older than what the stores were found to have.
+func (t *Tracker) CaughtUp(owner string, storeOf func(schema.GroupResource) (Store, bool), now time.Time) error {
+	behind := t.check(owner, storeOf)
+	if len(behind) == 0 {
+		return nil
+	}
+	if now.Sub(behind[0].Since) < Patience {
+		return behind[0]
+	}
+	t.Forget(owner)
+	return nil
 }
 
 // IsLast reports whether version is the newest that owner has written of resource

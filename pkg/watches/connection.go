@@ -33,8 +33,6 @@ var (
 	errSilent = errors.New("the API server has not listed the objects yet")
 	// errLost is the failure of a cache without an open watch, if there is no better one.
 	errLost = errors.New("no watch is open")
-	// errLagging is the failure of a cache that does not show our own write.
-	errLagging = errors.New("the watch has not delivered what was written")
 )
 
 // connection follows the requests of one informer: it is stale once the objects were listed and no watch

@@ -43,13 +43,11 @@ func (i *informer) pending() error {
 	return ErrPending
 }
 
-// watch returns a started informer for a kind. Informers stop with ctx, which is that of the
-// Set. Until its cache is filled or a request fails, failure is why it is not readable.
-func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping, failure error) (*informer, error) {
+// watch returns a started informer for a kind. Informers stop with ctx, which is that of the Set.
+func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping) (*informer, error) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), logValues(key)...)
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
 	started := &informer{cancel: cancel}
-	started.failure = failure
 	started.failed = func(err error, first bool) {
 		if first && !started.synced() {
 			s.notify(key)

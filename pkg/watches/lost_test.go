@@ -144,68 +144,6 @@ func TestLostKindIsForgotten(t *testing.T) {
 	})
 }
 
-// TestRelist: a cache that lacks what was written is filled anew, by a list that no cache
-// of the API server serves.
-func TestRelist(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
-		w.put(reboot, "1")
-		w.want("one", reboot)
-		pass(time.Minute)
-		w.notified()
-		resource := resourceOf(reboot).GroupResource()
-		w.set.Relist(resource)
-		_, err := w.set.Cache(reboot)
-		require.ErrorIs(t, err, errLagging, "until that is done, with the cause: no sync waits for it")
-		_, watched := w.set.StoreOf(resource)
-		require.False(t, watched)
-		pass(openAfter)
-		_, err = w.set.Cache(reboot)
-		require.NoError(t, err, "P12")
-		require.Equal(t, []string{"one"}, w.notifiedOwners(), "P2")
-		require.Equal(t, []string{"", ""}, w.listedAt, "not from a cache that may lag")
-
-		w.delay.Store(int64(interval / 2))
-		w.set.Relist(resource)
-		pass(interval / 4)
-		_, err = w.set.Cache(reboot)
-		require.ErrorIs(t, err, errLagging, "also while the list takes its time")
-		w.delay.Store(0)
-		pass(interval)
-		_, err = w.set.Cache(reboot)
-		require.NoError(t, err, "P12")
-		require.Equal(t, 1, w.running(reboot), "the old watch has ended")
-
-		w.change(func() { w.refused["list reboottemplates"] = errServer })
-		w.set.Relist(resource)
-		pass(time.Hour)
-		_, err = w.set.Cache(reboot)
-		require.ErrorContains(t, err, "out of order")
-		w.set.Relist(resource)
-		w.change(func() { clear(w.refused) })
-		pass(2 * time.Minute)
-		_, err = w.set.Cache(reboot)
-		require.NoError(t, err, "P12")
-		require.Equal(t, 1, w.running(reboot))
-	})
-}
-
-// TestRelistWithoutDiscovery: no sync waits for a new cache that cannot be started.
-func TestRelistWithoutDiscovery(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
-		w.want("one", reboot)
-		w.notified()
-		w.change(func() { w.discoveryErr[reboot.Group] = errServer })
-		w.set.Relist(resourceOf(reboot).GroupResource())
-		pass(0)
-		_, err := w.set.Cache(reboot)
-		require.ErrorContains(t, err, "out of order", "P1")
-		w.change(func() { clear(w.discoveryErr) })
-		pass(interval)
-		_, err = w.set.Cache(reboot)
-		require.NoError(t, err, "P12")
-	})
-}
-
 // TestConnection: only a watch that stays open counts, and whoever was refused while none did is called.
 func TestConnection(t *testing.T) {
 	inCluster(t, false, func(t *testing.T, _ *fakeCluster) {

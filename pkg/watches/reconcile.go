@@ -135,15 +135,11 @@ func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 	if k.mapping == nil || !found.watchable || k.mapping.Resource != found.mapping.Resource {
 		k.stop()
 	}
-	var failure error
-	if errors.Is(k.err, errLagging) {
-		failure = errLagging
-	}
 	k.mapping, k.versions, k.err, k.gone, k.polled = found.mapping, found.versions, found.err, found.gone, found.polled
 	if !found.watchable || k.informer != nil {
 		return nil
 	}
-	started, err := s.watch(ctx, key, found.mapping, failure)
+	started, err := s.watch(ctx, key, found.mapping)
 	if err != nil {
 		k.err = err
 		return err

@@ -382,21 +382,6 @@ func (s *Set[K]) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	return nil, false
 }
 
-// Relist replaces the cache of a resource by a new one, because it does not show what was
-// written long ago. Until the new one is filled the kind is pending, with that as the cause.
-func (s *Set[K]) Relist(resource schema.GroupResource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for key, k := range s.kinds {
-		if k.informer == nil || k.mapping.Resource.GroupResource() != resource || !k.informer.readable() {
-			continue
-		}
-		k.stop()
-		k.err = fmt.Errorf("%w: %w", ErrPending, errLagging)
-		s.Recheck(key)
-	}
-}
-
 // Get returns an object as the cache or the last poll had it last, be it long ago.
 // Besides the errors of Mapping, the error may be a NotFound of the API.
 func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {

@@ -144,8 +144,6 @@ const (
 	syncRetryMax  = time.Minute
 	staleRetry    = 50 * time.Millisecond
 	releaseRetry  = time.Second
-	// staleMax is how long a cache is waited for. Every write is bound to what was seen.
-	staleMax = 30 * time.Second
 )
 
 // pollInterval is the time between two looks at a kind that cannot be watched.

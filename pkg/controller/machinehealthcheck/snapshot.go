@@ -104,13 +104,10 @@ func (c *Controller) caughtUp(key cache.ObjectName) (*v1beta1.MachineHealthCheck
 	if err := c.Freshness.Check(watches.NodeCache, watches.LeaseCache, watches.MachineHealthCheckCache); err != nil {
 		return nil, fmt.Errorf("reading what decisions depend on: %w", err) // When it is over, all are synced.
 	}
-	if behind := c.writes.Check(key.String(), c.storeOf); len(behind) > 0 {
-		if c.Clock.Since(behind[0].Since) < staleMax {
-			return nil, behind[0]
-		}
-		c.writes.Forget(key.String())
+	if err := c.writes.CaughtUp(key.String(), c.storeOf, c.Clock.Now()); err != nil {
+		return nil, err
 	}
-	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name) // After Check.
+	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name) // After CaughtUp.
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // nil is the answer
 	}

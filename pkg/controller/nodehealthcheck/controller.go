@@ -104,8 +104,6 @@ type Controller struct {
 
 	leaseStore     cache.Indexer
 	leaseNamespace string
-	// liveLeases are those that were listed for the sync of a NodeHealthCheck, by name.
-	liveLeases sync.Map
 
 	synced []cache.DoneChecker
 	// freshness is that of Config, never nil.

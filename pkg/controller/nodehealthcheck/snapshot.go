@@ -67,7 +67,7 @@ type snapshot struct {
 // watches.ErrPending if something that the decision depends on has not been read yet, and a
 // *staleness.Error if a cache does not show yet what the last sync has written.
 func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (*snapshot, error) {
-	nhc, err := c.caughtUp(ctx, name)
+	nhc, err := c.caughtUp(name)
 	if err != nil || nhc == nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 	for name := range s.state.releasing {
 		add(name)
 	}
-	held, err := c.leases(s.nhc.Name).ByIndex(leasesByHolder, object.OwnerOf(s.nhc).LeaseHolder())
+	held, err := c.leaseStore.ByIndex(leasesByHolder, object.OwnerOf(s.nhc).LeaseHolder())
 	if err != nil {
 		return nil, fmt.Errorf("listing leases: %w", err)
 	}
@@ -249,7 +249,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 // observeLeases adds the leases of the nodes.
 func (c *Controller) observeLeases(s *snapshot) {
 	leases := map[string]*coordinationv1.Lease{}
-	for _, obj := range c.leases(s.nhc.Name).List() {
+	for _, obj := range c.leaseStore.List() {
 		lease := obj.(*coordinationv1.Lease)
 		leases[lease.Name] = lease
 	}

@@ -37,7 +37,6 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 // forget drops all that is remembered about a NodeHealthCheck that is gone.
 func (c *Controller) forget(name string) {
 	c.writes.Forget(name)
-	c.liveLeases.Delete(name)
 	c.budgets.Forget(claimantOf(name))
 	c.waiters.unsubscribe(name)
 	c.metrics.forget(name, c.states.forget(name))

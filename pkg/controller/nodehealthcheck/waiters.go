@@ -151,7 +151,7 @@ func (c *Controller) hasEnded(nhc string, plan *remediation.NodePlan) bool {
 		return true
 	}
 	if lease := plan.Node.Lease; lease != nil && (exhausted || plan.Refusal() == v1alpha1.DecidedLeaseTaken) {
-		current, exists, err := c.leases(nhc).Get(lease)
+		current, exists, err := c.leaseStore.Get(lease)
 		return err != nil || !exists || current != any(lease)
 	}
 	return false

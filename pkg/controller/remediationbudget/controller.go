@@ -52,13 +52,11 @@ const (
 // a status (spec B5.2), and how late those that wait are woken (spec B4.2).
 const evaluateInterval = time.Second
 
-// The backoff of a write that fails, the time until a cache that lags behind it is looked at
-// again, and how long that is done.
+// The backoff of a write that fails, and the time until a cache that lags behind it is looked at again.
 const (
 	retryBase  = 100 * time.Millisecond
 	retryMax   = time.Minute
 	staleRetry = 50 * time.Millisecond
-	staleMax   = 30 * time.Second
 )
 
 // pollInterval is the time between two looks at a kind that cannot be watched.

@@ -83,13 +83,10 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 		return nil //nolint:nilerr // When it can be read again, everything is evaluated.
 	}
 	now := c.Clock.Now()
-	if behind := c.writes.Check(name, c.storeOf); len(behind) > 0 {
-		if c.Clock.Since(behind[0].Since) < staleMax {
-			return behind[0]
-		}
-		c.writes.Forget(name)
+	if err := c.writes.CaughtUp(name, c.storeOf, now); err != nil {
+		return err
 	}
-	obj, exists, err := indexer.GetByKey(name) // After Check.
+	obj, exists, err := indexer.GetByKey(name) // After CaughtUp.
 	if err != nil || !exists {
 		return err
 	}
