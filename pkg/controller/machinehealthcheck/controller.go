@@ -14,7 +14,6 @@ package machinehealthcheck
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -22,9 +21,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
@@ -32,7 +29,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -43,6 +39,7 @@ import (
 	machinelisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -117,7 +114,7 @@ type Controller struct {
 	nodes      cache.Indexer
 	leases     cache.Indexer
 	synced     []cache.DoneChecker
-	queue      workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	queue      reconcile.Queue
 
 	// machines are the Machines of both APIs, and what else says how they may be treated.
 	// templates and remediations are the kinds that the MachineHealthChecks refer to.
@@ -138,13 +135,8 @@ type Controller struct {
 	crowded  atomic.Int32
 }
 
-// The backoff of a sync that fails, and how long it waits for a cache to show its own write.
-const (
-	syncRetryBase = 100 * time.Millisecond
-	syncRetryMax  = time.Minute
-	staleRetry    = 50 * time.Millisecond
-	releaseRetry  = time.Second
-)
+// releaseRetry is the time until a lease is released again.
+const releaseRetry = time.Second
 
 // pollInterval is the time between two looks at a kind that cannot be watched.
 const pollInterval = 15 * time.Second
@@ -160,10 +152,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		otherLeaders: config.Freshness.LeasesNamed(config.Kube, OtherLeaderLease, config.Transform).Informer(),
 		nodes:        config.Nodes.Informer().GetIndexer(), leases: config.Leases.Informer().GetIndexer(),
 		events: eventReporter{recorder: config.Recorder},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](syncRetryBase, syncRetryMax),
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
-		),
+		queue:  reconcile.NewQueue(Name),
 	}
 	c.Sightings = cmp.Or(config.Sightings, sightings.New(config.Clock.Now, func() int64 { return 0 }))
 	if c.Budgets == nil {
@@ -206,75 +195,22 @@ func (c *Controller) RunWatches(ctx context.Context) {
 // Run reconciles with this many workers. When drain is closed it finishes the running syncs and
 // returns. When ctx is done even the requests under way are broken off. It is called once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
-	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
-	ctx = klog.NewContext(ctx, logger)
-	begin, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		select {
-		case <-drain:
-			stop()
-		case <-begin.Done():
-		}
-	}()
-	defer c.queue.ShutDown()
-	logger.Info("Waiting until the caches are filled")
-	if !cache.WaitFor(begin, "", c.synced...) {
-		return nil
-	}
-	logger.Info("Started", "workers", workers)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			defer utilruntime.HandleCrashWithContext(ctx)
-			for begin.Err() == nil && c.processNext(ctx) {
-			}
-		})
-	}
-	wg.Go(func() { utilwait.UntilWithContext(begin, c.endRounds, roundsInterval) })
-	<-begin.Done()
-	c.queue.ShutDown()
-	wg.Wait()
+	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
+	runner := &reconcile.Runner{Queue: c.queue, Key: "machineHealthCheck", Clock: c.Clock, Sync: c.syncWhileActive}
+	endRounds := func(ctx context.Context) { utilwait.UntilWithContext(ctx, c.endRounds, roundsInterval) }
+	runner.Run(ctx, drain, workers, c.synced, endRounds)
 	return nil
 }
 
-// processNext handles one key. It returns false once the queue has shut down.
-func (c *Controller) processNext(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer c.queue.Done(key)
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "machineHealthCheck", key.String())
-	ctx = klog.NewContext(ctx, logger)
-
+// syncWhileActive syncs, and breaks off if the controller becomes inactive: all are synced when that changes.
+func (c *Controller) syncWhileActive(ctx context.Context, key cache.ObjectName) (time.Time, error) {
 	while, end := c.active.during(ctx)
 	defer end()
 	recheck, err := c.sync(while, key)
-	stale, behind := errors.AsType[*staleness.Error](err)
-	switch {
-	case err != nil && while.Err() != nil && ctx.Err() == nil:
-		logger.V(4).Info("Not active any more", "cause", err.Error())
-		c.queue.Forget(key) // All are synced when that changes.
-	case errors.Is(err, watches.ErrPending):
-		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
-		c.queue.Forget(key) // The watch calls when it is ready.
-	case behind:
-		logger.V(4).Info("Waiting for a cache to show our own write", "cause", stale.Error())
-		c.queue.AddAfter(key, staleRetry)
-	case apierrors.IsConflict(err):
-		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
-		c.queue.AddRateLimited(key)
-	case err != nil:
-		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying")
-		c.queue.AddRateLimited(key)
-	default:
-		c.queue.Forget(key)
-		if !recheck.IsZero() {
-			c.queue.AddAfter(key, recheck.Sub(c.Clock.Now()))
-		}
+	if err != nil && while.Err() != nil && ctx.Err() == nil {
+		return time.Time{}, fmt.Errorf("%w: not active any more: %w", watches.ErrPending, err)
 	}
-	return true
+	return recheck, err
 }
 
 // Crowded reports whether more Machines wait than a sync can act on at the same time.

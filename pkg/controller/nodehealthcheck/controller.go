@@ -14,7 +14,6 @@ package nodehealthcheck
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,9 +21,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
@@ -32,7 +29,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -42,6 +38,7 @@ import (
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
@@ -54,12 +51,6 @@ const Name = execute.FieldManager
 // pollInterval is the time between two looks at a kind that cannot be watched
 // (spec 3).
 const pollInterval = 15 * time.Second
-
-// The backoff of a sync that fails.
-const (
-	syncRetryBase = 100 * time.Millisecond
-	syncRetryMax  = time.Minute
-)
 
 // Config is what a Controller depends on. Every field is required, except Freshness, ClockTrusted,
 // DryRun, Sightings, MachineHealthChecks and Budgets.
@@ -118,9 +109,7 @@ type Controller struct {
 	// budgets is that of Config, never nil.
 	budgets budget.Budgets
 
-	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	// behind spaces out the syncs that wait for a cache to show our own write.
-	behind workqueue.TypedRateLimiter[cache.ObjectName]
+	queue reconcile.Queue
 
 	// templates and remediations are the kinds that the NodeHealthChecks refer to,
 	// and the kinds of the CRs.
@@ -182,12 +171,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		dryRun:         config.DryRun,
 		metrics:        metrics,
 		events:         eventReporter{recorder: config.Recorder},
-		behind:         workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](staleBase, staleMax),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](syncRetryBase, syncRetryMax),
-			// Waits go by the monotonic clock of the machine, whatever Clock shows.
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
-		),
+		queue:          reconcile.NewQueue(Name),
 	}
 	if c.machineHealthChecks = config.MachineHealthChecks; c.machineHealthChecks == nil {
 		c.machineHealthChecks = noMachineHealthChecks{}
@@ -269,87 +253,18 @@ func (c *Controller) HasSynced() bool {
 // means that another process may lead, even the requests under way are broken off. It is called
 // once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
-	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
-	ctx = klog.NewContext(ctx, logger)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	// begin ends before ctx does: it is for what has not begun yet.
-	begin, stop := context.WithCancel(ctx)
-	defer stop()
-	go func() {
-		select {
-		case <-drain:
-			stop()
-		case <-begin.Done():
-		}
-	}()
-
-	defer c.queue.ShutDown() // Its goroutine ends with Run, also if no worker has begun.
-	var wg sync.WaitGroup
-	logger.Info("Waiting until the caches are filled")
-	if !cache.WaitFor(begin, "", c.synced...) { // Without a name it does not log.
-		return nil // Shut down before the caches were ready.
+	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
+	runner := &reconcile.Runner{
+		Queue: c.queue, Key: "nodeHealthCheck", Clock: c.clock, Behind: c.countBehind,
+		Sync: func(ctx context.Context, key cache.ObjectName) (time.Time, error) { return c.sync(ctx, key.Name) },
 	}
-	logger.Info("Started", "workers", workers)
-	for range workers {
-		wg.Go(func() { c.work(ctx, begin) })
+	expire := func(ctx context.Context) {
+		utilwait.UntilWithContext(ctx, func(context.Context) { c.metrics.expireSeries(c.nodeExists, c.clock.Now()) }, expireInterval)
 	}
-	wg.Go(func() {
-		utilwait.UntilWithContext(begin, func(context.Context) { c.metrics.expireSeries(c.nodeExists, c.clock.Now()) }, expireInterval)
-	})
-	<-begin.Done()
-	logger.Info("Stopping")
-	c.queue.ShutDown()
-	wg.Wait()
-	c.publishDeferred(ctx)
+	if runner.Run(ctx, drain, workers, c.synced, expire) {
+		c.publishDeferred(ctx)
+	}
 	return nil
-}
-
-// work handles keys until begin is done. A queue that is shutting down still hands
-// out what it holds, so the queue alone would not stop it.
-func (c *Controller) work(ctx, begin context.Context) {
-	defer utilruntime.HandleCrashWithContext(ctx)
-	for begin.Err() == nil && c.processNext(ctx) {
-	}
-}
-
-// processNext handles one key. It returns false once the queue has shut down.
-func (c *Controller) processNext(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer c.queue.Done(key)
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "nodeHealthCheck", key.Name)
-	ctx = klog.NewContext(ctx, logger)
-
-	recheck, err := c.sync(ctx, key.Name)
-	stale, behind := errors.AsType[*staleness.Error](err)
-	if !behind {
-		c.behind.Forget(key)
-	}
-	switch {
-	case errors.Is(err, watches.ErrPending):
-		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
-		c.queue.Forget(key) // The watch calls when it is ready.
-	case behind:
-		c.queue.AddAfter(key, c.retryStale(logger, key, stale))
-	case errors.Is(err, errIndexBehind):
-		logger.V(4).Info("Waiting for the index of nodes")
-		c.queue.Forget(key)
-	case apierrors.IsConflict(err):
-		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
-		c.queue.AddRateLimited(key)
-	case err != nil:
-		utilruntime.HandleErrorWithContext(ctx, err, "Sync failed, retrying")
-		c.queue.AddRateLimited(key)
-	default:
-		c.queue.Forget(key)
-		if !recheck.IsZero() {
-			c.queue.AddAfter(key, recheck.Sub(c.clock.Now()))
-		}
-	}
-	return true
 }
 
 // SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has

@@ -5,7 +5,6 @@ package nodehealthcheck
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sort" //nolint:depguard // A search of package slices copies the nodes that it compares.
@@ -23,6 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // snapshot is what one sync observes of a NodeHealthCheck: the caches, and what the process
@@ -96,7 +96,7 @@ func (c *Controller) clockUntrusted() bool { return c.clockTrusted != nil && !c.
 
 // errIndexBehind ends a sync whose spec the index of nodes has not got yet. The handler that
 // is about to set it wakes the NodeHealthCheck.
-var errIndexBehind = errors.New("the index of nodes does not have the spec yet")
+var errIndexBehind = fmt.Errorf("%w: the index of nodes does not have the spec", watches.ErrPending)
 
 // observeNodes adds the nodes that a decision is due about: those that may not be healthy,
 // those with CRs, also if they are healthy, no longer selected or gone; those whose lease is

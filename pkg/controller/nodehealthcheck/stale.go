@@ -5,25 +5,15 @@ package nodehealthcheck
 
 import (
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
-)
-
-// The backoff while a cache does not show our own write yet. After noteworthyRetries,
-// about five seconds, the log says so.
-const (
-	staleBase         = 20 * time.Millisecond
-	staleMax          = 250 * time.Millisecond
-	noteworthyRetries = 22
 )
 
 // caughtUp returns the NodeHealthCheck that the cache has once all caches show what its
@@ -52,15 +42,9 @@ func (c *Controller) staleCaches() error {
 	return c.machineHealthChecks.Unread()
 }
 
-// retryStale returns when to look again at a cache that is behind. There are no long
-// waits: the event by which it catches up may be the echo of our own write, and wakes
-// nothing.
-func (c *Controller) retryStale(logger klog.Logger, key cache.ObjectName, stale *staleness.Error) time.Duration {
+// countBehind counts a sync that was put off because a cache does not show an own write.
+func (c *Controller) countBehind(key cache.ObjectName, stale *staleness.Error) {
 	c.metrics.staleRetries.WithLabelValues(key.Name, stale.Resource.String()).Inc()
-	if c.behind.NumRequeues(key) == noteworthyRetries {
-		logger.V(2).Info("Waiting for a cache to show our own write", "cause", stale.Error(), "since", stale.Since)
-	}
-	return c.behind.When(key)
 }
 
 // showRetries has the counters of a NodeHealthCheck begin with 0, for everything that it

@@ -4,7 +4,6 @@
 package nodehealthcheck
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -87,14 +84,8 @@ func TestStaleRetriesAreCounted(t *testing.T) {
 			"/workers/nodehealthchecks.remediation.medik8s.io": 0, "/workers/leases.coordination.k8s.io": 0, "/workers/reboots.example.com": 0, "/workers/fences.example.com": 0,
 		}, s.values(t, "nhc_stale_cache_retries_total"), "20.3: from the beginning")
 
-		c.behind = workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](staleBase, staleMax)
-		c.nhcStore, c.leaseStore, c.clock = cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers), clock.RealClock{}
-		c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-		defer c.queue.ShutDown()
-		c.writes.Wrote(nhc.Name, execute.LeaseResource, "100", c.clock.Now())
-		c.queue.Add(cache.ObjectName{Name: nhc.Name})
 		for range 3 {
-			require.True(t, c.processNext(klog.NewContext(context.Background(), klog.Logger{})))
+			c.countBehind(cache.ObjectName{Name: nhc.Name}, &staleness.Error{Resource: execute.LeaseResource})
 		}
 		require.InDelta(t, 3, s.values(t, "nhc_stale_cache_retries_total")["/workers/leases.coordination.k8s.io"], 0)
 		c.forget(nhc.Name)

@@ -13,7 +13,6 @@ package remediationbudget
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -21,22 +20,20 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -51,13 +48,6 @@ const (
 // evaluateInterval is the shortest time between two evaluations, and so between two writes of
 // a status (spec B5.2), and how late those that wait are woken (spec B4.2).
 const evaluateInterval = time.Second
-
-// The backoff of a write that fails, and the time until a cache that lags behind it is looked at again.
-const (
-	retryBase  = 100 * time.Millisecond
-	retryMax   = time.Minute
-	staleRetry = 50 * time.Millisecond
-)
 
 // pollInterval is the time between two looks at a kind that cannot be watched.
 const pollInterval = 15 * time.Second
@@ -86,7 +76,7 @@ type Controller struct {
 	healthChecks map[string]budget.HealthChecks
 	// machines is nil where no budget can count Machines.
 	machines budget.Machines
-	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	queue    reconcile.Queue
 	writes   staleness.Tracker
 	metrics  *metrics
 	// revision counts the changes of specs.
@@ -129,10 +119,7 @@ func New(config Config) (*Controller, error) {
 	c := &Controller{
 		Config: config, metrics: metrics, counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, written: sets.New[string](),
 		healthChecks: map[string]budget.HealthChecks{},
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](retryBase, retryMax),
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: Name, Clock: clock.RealClock{}},
-		),
+		queue:        reconcile.NewQueue(Name),
 	}
 	c.kinds = watches.NewSet[schema.GroupVersionKind](watches.Config{
 		Name: "budgets", Client: config.Dynamic, Discovery: config.Kube.Discovery(), Access: config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
@@ -162,64 +149,22 @@ func (c *Controller) RunWatches(ctx context.Context) {
 
 // Run reports, and wakes those that wait, until drain is closed or ctx is done. It is called once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}) error {
-	logger := klog.LoggerWithName(klog.FromContext(ctx), Name)
-	ctx, stop := context.WithCancel(klog.NewContext(ctx, logger))
-	defer stop()
-	go func() {
-		select {
-		case <-drain:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
-	defer c.queue.ShutDown()
-	if !cache.WaitFor(ctx, "", c.CRDs.HasSyncedChecker(), c.Nodes.Informer().HasSyncedChecker()) {
-		return nil
-	}
-	logger.Info("Started")
+	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
+	runner := &reconcile.Runner{Queue: c.queue, Key: "remediationBudget", Clock: c.Clock, Sync: c.sync}
 	c.queue.Add(evaluation)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer utilruntime.HandleCrashWithContext(ctx)
-		for ctx.Err() == nil && c.processNext(ctx) {
-		}
-	})
-	<-ctx.Done()
-	c.queue.ShutDown()
-	wg.Wait()
+	runner.Run(ctx, drain, 1, []cache.DoneChecker{c.CRDs.HasSyncedChecker(), c.Nodes.Informer().HasSyncedChecker()})
 	return nil
 }
 
-// processNext handles one key. It returns false once the queue has shut down.
-func (c *Controller) processNext(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
+// sync evaluates all budgets, or writes the status of one.
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
+	if key != evaluation {
+		return time.Time{}, c.writeStatus(ctx, key.Name)
 	}
-	defer c.queue.Done(key)
-	if key == evaluation {
-		if next := c.evaluate(); next > 0 {
-			c.queue.AddAfter(evaluation, next)
-		}
-		return true
+	if next := c.evaluate(); next > 0 {
+		return c.Clock.Now().Add(next), nil
 	}
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "remediationBudget", key.Name)
-	err := c.writeStatus(klog.NewContext(ctx, logger), key.Name)
-	stale, behind := errors.AsType[*staleness.Error](err)
-	switch {
-	case behind:
-		logger.V(4).Info("Waiting for a cache to show our own write", "cause", stale.Error())
-		c.queue.AddAfter(key, staleRetry)
-	case apierrors.IsConflict(err):
-		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())
-		c.queue.AddRateLimited(key)
-	case err != nil:
-		utilruntime.HandleErrorWithContext(ctx, err, "Writing the status failed, retrying")
-		c.queue.AddRateLimited(key)
-	default:
-		c.queue.Forget(key)
-	}
-	return true
+	return time.Time{}, nil
 }
 
 // SyncAll has everything evaluated again: the clock has changed, for example.
