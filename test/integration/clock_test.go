@@ -59,7 +59,7 @@ func TestClockOfTheAPIServer(t *testing.T) {
 	}
 	s.eventually("the clock is not trusted", func() bool { return allowed() == string(v1alpha1.DecidedClockUntrusted) })
 	require.Equal(t, http.StatusServiceUnavailable, probe(t, process, "/readyz"))
-	s.setCondition("b", corev1.NodeReady, corev1.ConditionUnknown, time.Now().Add(-time.Hour)) // The clock is held back.
+	s.setCondition("b", corev1.NodeReady, corev1.ConditionUnknown, time.Now().Add(-time.Hour))
 	s.eventually("the decision", func() bool {
 		for _, node := range s.status().UnhealthyNodes {
 			if node.Name == s.node("b") {

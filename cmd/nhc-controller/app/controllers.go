@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
@@ -69,7 +70,7 @@ func (p *process) newMachineController(ctx context.Context, recorder events.Even
 	return machinehealthcheck.New(ctx, machinehealthcheck.Config{
 		Kube: p.clients.kube, Client: p.clients.nhc, Dynamic: p.clients.dynamic,
 		Nodes: p.nodes, Sightings: p.sightings, Leases: p.leases, LeaseNamespace: p.options.LeaseNamespace, CRDs: p.crds, Freshness: p.freshness, Transform: stripManagedFields,
-		Recorder: recorder, Clock: p.clock, ClockTrusted: p.clock.trusted,
+		Recorder: recorder, Clock: clock.RealClock{}, ClockTrusted: p.skew.trusted,
 		DryRun: p.options.DryRun, BackOff: p.options.MachineBackOff, Budgets: budgets, Metrics: p.registry,
 	})
 }

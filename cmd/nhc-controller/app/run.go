@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -62,10 +63,10 @@ func Run(ctx context.Context, options *Options) error {
 		return err
 	}
 	p := &process{options: options, registry: registry}
-	if p.clock, err = newSkewAdjustedClock(registry); err != nil {
+	if p.skew, err = newClockSkew(registry); err != nil {
 		return err
 	}
-	config.Wrap(p.clock.wrap)
+	config.Wrap(p.skew.wrap)
 	if options.LeaderElection.LeaderElect {
 		p.guard = &leaderGuard{validity: options.LeaderElection.RenewDeadline.Duration}
 	}
@@ -143,7 +144,7 @@ type process struct {
 	options  *Options
 	clients  *clients
 	registry *prometheus.Registry
-	clock    *skewAdjustedClock
+	skew     *clockSkew
 	// guard is nil without leader election.
 	guard *leaderGuard
 
@@ -267,7 +268,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	p.leases = p.freshness.Leases(p.clients.kube, p.options.LeaseNamespace, stripManagedFields)
 	p.nhcs = nodehealthcheck.NewInformer(p.freshness, p.clients.nhc, stripManagedFields)
 	p.crds = p.freshness.CRDs(p.clients.metadata)
-	p.sightings = sightings.New(p.clock.Now, func() int64 { return p.freshness.Lists(watches.NodeCache) })
+	p.sightings = sightings.New(clock.RealClock{}.Now, func() int64 { return p.freshness.Lists(watches.NodeCache) })
 	if err := p.crds.SetTransform(nameOnly); err != nil {
 		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
 	}
@@ -287,7 +288,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	if enabled[remediationbudget.Name] {
 		p.budgets, err = remediationbudget.New(remediationbudget.Config{
 			Kube: p.clients.kube, Dynamic: p.clients.dynamic, Nodes: p.nodes, CRDs: p.crds, Freshness: p.freshness,
-			Recorder: reportingAs(remediationbudget.ReportingController), Clock: p.clock, Metrics: p.registry,
+			Recorder: reportingAs(remediationbudget.ReportingController), Clock: clock.RealClock{}, Metrics: p.registry,
 		})
 		if err != nil {
 			return err
@@ -313,8 +314,8 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 		CRDs:             p.crds,
 		Freshness:        p.freshness,
 		Recorder:         recorder,
-		Clock:            p.clock,
-		ClockTrusted:     p.clock.trusted,
+		Clock:            clock.RealClock{},
+		ClockTrusted:     p.skew.trusted,
 		DryRun:           p.options.DryRun,
 		Metrics:          p.registry,
 
@@ -334,7 +335,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 		p.budgets.Connect(v1beta1.Kind, p.machines)
 		p.budgets.ConnectMachines(p.machines)
 	}
-	p.clock.changed = p.syncAll
+	p.skew.changed = p.syncAll
 	return nil
 }
 

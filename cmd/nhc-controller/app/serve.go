@@ -62,8 +62,8 @@ func (p *process) probes(watchdog *leaderelection.HealthzAdaptor) http.Handler {
 			http.Error(w, "the caches are not filled yet", http.StatusServiceUnavailable)
 			return
 		}
-		if !p.clock.trusted() {
-			http.Error(w, fmt.Sprintf("the clock is more than %s ahead of that of the API server, no remediation begins", maxOffset), http.StatusServiceUnavailable)
+		if !p.skew.trusted() {
+			http.Error(w, fmt.Sprintf("the clock is more than %s ahead of that of the API server, no remediation begins", maxAhead), http.StatusServiceUnavailable)
 			return
 		}
 		serving.OK(w)

@@ -53,7 +53,7 @@ func fakeProcess(t *testing.T) *process {
 		registry: prometheus.NewRegistry(),
 	}
 	var err error
-	p.clock, err = newSkewAdjustedClock(p.registry)
+	p.skew, err = newClockSkew(p.registry)
 	require.NoError(t, err)
 	recorder := events.NewFakeRecorder(100)
 	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), recorder, func(string) events.EventRecorder { return recorder }))
@@ -88,9 +88,9 @@ func TestProbes(t *testing.T) {
 		require.Equal(t, http.StatusOK, probe(p, watchdog, "/readyz"), "22.5")
 
 		m := &machine{start: time.Now()}
-		p.clock.read, p.clock.base = m.read, m.read()
+		p.skew.read = m.read
 		for range minAnswers {
-			apiAnswer{behind: time.Hour}.arrive(t, p.clock, m)
+			apiAnswer{behind: time.Hour}.arrive(t, p.skew, m)
 		}
 		require.Equal(t, http.StatusServiceUnavailable, probe(p, watchdog, "/readyz"), "nothing begins by this clock")
 		require.Equal(t, http.StatusOK, probe(p, watchdog, "/livez"), "a restart would not help")
