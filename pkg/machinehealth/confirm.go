@@ -33,3 +33,9 @@ func (p *Plan) Confirm(live *Target) v1alpha1.DecisionReason {
 	}
 	return ""
 }
+
+// ConfirmRecovery reports whether a target that has recovered by the plan has not by a live read, so that its
+// remediation objects stay (spec M12.5).
+func (p *Plan) ConfirmRecovery(live *Target) (relapsed bool) {
+	return live.Machine.UID != p.Target.Machine.UID || live.Verdict.State != Healthy
+}

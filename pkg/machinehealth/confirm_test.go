@@ -53,3 +53,25 @@ func TestConfirm(t *testing.T) {
 		})
 	}
 }
+
+// TestConfirmRecovery is the live look at a Machine before its remediation objects are deleted (spec M12.5).
+func TestConfirmRecovery(t *testing.T) {
+	t.Parallel()
+	another := func(m *Machine) { m.UID = "another" }
+	for name, tc := range map[string]struct {
+		live     Target
+		relapsed bool
+	}{
+		"it is still healthy":                          {target(machine("m"), verdict(Healthy)), false},
+		"the watch has broken: it has failed again":    {target(machine("m")), true},
+		"it fails, and may not for long":               {target(machine("m"), verdict(SoonUnhealthy)), true},
+		"it is being deleted":                          {target(machine("m"), verdict(Deleting)), true},
+		"another Machine has its name, and is healthy": {target(machine("m", another), verdict(Healthy)), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			planned := target(machine("m"), verdict(UnderRemediation))
+			require.Equal(t, tc.relapsed, (&Plan{Target: &planned}).ConfirmRecovery(&tc.live))
+		})
+	}
+}

@@ -39,6 +39,8 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, explainForeign(outcome.Blocker())
 	case remediation.Recovered:
 		reason, until = v1alpha1.DecidedRecovering, time.Time{}
+	case remediation.Relapsed:
+		until, message = time.Time{}, remediation.Relapse
 	case remediation.Refused:
 		reason, until = outcome.Reason, time.Time{}
 	case remediation.StillDeleting:

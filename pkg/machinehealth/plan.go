@@ -5,6 +5,7 @@ package machinehealth
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -170,10 +171,12 @@ func (p *planner) cleanUp() {
 	default:
 		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	}
-	for _, cr := range p.Target.Own {
-		if !cr.Deleting() && !p.Target.DeletionRequested[cr.UID] {
-			p.do(remediation.Delete{CR: cr})
-		}
+	left := slices.DeleteFunc(slices.Clone(p.Target.Own), func(cr *object.CR) bool { return cr.Deleting() || p.Target.DeletionRequested[cr.UID] })
+	if len(left) > 0 && !p.Terminating {
+		p.do(remediation.Confirm{})
+	}
+	for _, cr := range left {
+		p.do(remediation.Delete{CR: cr})
 	}
 }
 

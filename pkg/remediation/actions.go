@@ -23,7 +23,8 @@ type Action interface{ isAction() }
 
 // Confirm reads the Node live and judges it again. The later actions are left out if it
 // is no longer unhealthy, or if what permitted them is no longer so: they cannot be
-// undone (spec 13.3).
+// undone (spec 13.3). Of a node that has recovered or is gone they are left out if that
+// is not so (spec 16.7).
 type Confirm struct{}
 
 // Create starts a step. An object that has the name already is adopted if it is our own
@@ -179,7 +180,7 @@ func (p *NodePlan) confirmFailed() v1alpha1.DecisionReason {
 		switch action.(type) {
 		case Create:
 			return v1alpha1.DecidedCreateFailed
-		case DeleteMachine:
+		case Delete, DeleteMachine:
 			return v1alpha1.DecidedDeleteFailed
 		}
 	}

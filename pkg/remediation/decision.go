@@ -37,6 +37,8 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, explainBlocker(outcome.CR)
 	case Recovered:
 		reason, until = v1alpha1.DecidedRecovering, time.Time{}
+	case Relapsed:
+		until, message = time.Time{}, Relapse
 	case Refused:
 		reason, until = outcome.Reason, time.Time{}
 	case StillDeleting:
@@ -65,6 +67,9 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 	decision.NextCheckTime = Storable(until)
 	return decision
 }
+
+// Relapse is the message of a decision after a live read that does not confirm the end of a remediation.
+const Relapse = "A live read does not show the recovery that the cache shows, so nothing is deleted"
 
 // Storable returns an instant in whole seconds, and not before it is due, or nil if it is
 // never or cannot be stored: the API has years of four digits, and times are computed from

@@ -32,7 +32,7 @@ func TestPlanWithUnreadCRs(t *testing.T) {
 		"P5 or gone":                                        {node: sick("n", gone, ours, incomplete)},
 		"14.9 the CRs that status named are gone":           {node: sick("n", well, ours, incomplete, recorded), want: []string{"release node-n"}},
 		"16.6 a confirmation stays while there may be a CR": {node: sick("n", well, incomplete, func(n *Node) { n.ConfirmedHealthy = true })},
-		"16.1 what can be read is deleted all the same":     {node: sick("n", well, incomplete, with(cr("n"))), want: []string{"delete n"}},
+		"16.1 what can be read is deleted all the same":     {node: sick("n", well, incomplete, with(cr("n"))), want: []string{"confirm", "delete n"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestPlanWithoutATemplate(t *testing.T) {
 		"P1 the first one of two":          {unread: 1, node: sick("n"), want: []string{"lease node-n", "confirm", "create n-e6e2af72"}, reason: v1alpha1.DecidedStepRunning},
 		"5.3 a step goes on":               {unread: 1, node: sick("n", with(soft()), ours), after: 5 * time.Minute, refusal: v1alpha1.DecidedDisabled, reason: v1alpha1.DecidedDisabled},
 		"P1 and ends if its successor may": {unread: 0, node: sick("n", with(soft(), fenced), ours), after: 15 * time.Minute, want: []string{"lease node-n", "confirm", "end fence at 00:15:00", "create n-77f06baa"}, reason: v1alpha1.DecidedStepRunning},
-		"16.1 what has recovered is ended": {unread: 0, node: sick("n", well, with(soft()), ours), want: []string{"delete soft"}, reason: v1alpha1.DecidedAwaitingDeletion},
+		"16.1 what has recovered is ended": {unread: 0, node: sick("n", well, with(soft()), ours), want: []string{"confirm", "delete soft"}, reason: v1alpha1.DecidedAwaitingDeletion},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

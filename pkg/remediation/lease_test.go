@@ -248,9 +248,9 @@ func TestLeaseIsKeptAndReleased(t *testing.T) {
 		"14.9 of no holder, after a remediation":               {node: sick("n", well, shown, leased(held("", epoch, noHolder))), want: []string{"release node-n"}},
 		"14.3 not of no holder, without a remediation of ours": {node: sick("n", paused, leased(held("", now, noHolder)))},
 		"14.9 a lease of another holder stays":                 {node: sick("n", well, shown, old("other"))},
-		"14.9 17.2 released with the CRs of a deleted Node":    {node: sick("n", gone, with(cr("n", timedOut)), old(ours)), want: []string{"delete n", "release node-n"}},
+		"14.9 17.2 released with the CRs of a deleted Node":    {node: sick("n", gone, with(cr("n", timedOut)), old(ours)), want: []string{"confirm", "delete n", "release node-n"}},
 		"14.9 17.4 without waiting for finalizers":             {node: sick("n", gone, with(cr("n", deleting, timedOut)), old(ours)), want: []string{"release node-n"}},
-		"17.2 not that of another holder":                      {node: sick("n", gone, with(cr("n", timedOut)), old("other")), want: []string{"delete n"}},
+		"17.2 not that of another holder":                      {node: sick("n", gone, with(cr("n", timedOut)), old("other")), want: []string{"confirm", "delete n"}},
 		"14.2 it stays for the next attempt after a failure":   {node: sick("n", leased(held(ours, now)), func(n *Node) { n.RetryAt = now.Add(time.Second) })},
 	}
 	for name, tc := range tests {

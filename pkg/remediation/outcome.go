@@ -31,6 +31,8 @@ const (
 	Requested Result = "Requested"
 	// Recovered: a live read found the node no longer unhealthy.
 	Recovered Result = "Recovered"
+	// Relapsed: a live read found the node not healthy, or not gone, though a cache shows it so.
+	Relapsed Result = "Relapsed"
 	// Refused: a live read found a constraint of the node that the plan did not know. Reason
 	// names it.
 	Refused Result = "Refused"

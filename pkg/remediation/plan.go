@@ -5,6 +5,7 @@ package remediation
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -225,11 +226,7 @@ func (p *planner) recover() {
 	case len(p.Node.Unreadable) > 0:
 		p.setReason(v1alpha1.DecidedUnreadable, time.Time{})
 	}
-	for _, cr := range p.Node.Own {
-		if !p.Node.deleting(cr) {
-			p.do(Delete{CR: cr})
-		}
-	}
+	p.end(p.Node.Own)
 	if !p.DryRun && p.Node.ConfirmedHealthy && len(p.Node.Own) == 0 && len(p.Node.Unreadable) == 0 && !p.Node.Incomplete && !p.Node.OthersRemediate {
 		p.do(RemoveConfirmation{Node: p.Node.Name, UID: p.Node.UID})
 	}
@@ -263,16 +260,29 @@ func (p *planner) cleanUp() {
 		return
 	}
 	p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+	var ended []*object.CR
 	for _, cr := range p.Node.Own {
-		deleting := p.Node.deleting(cr)
-		if cr.AwaitsReplacement() && !deleting {
+		if cr.AwaitsReplacement() && !p.Node.deleting(cr) {
 			p.setReason(v1alpha1.DecidedAwaitingReplacement, time.Time{})
 			continue
 		}
-		if cr.MayTimeOut() {
+		ended = append(ended, cr)
+	}
+	p.end(ended)
+}
+
+// end deletes CRs of a node that has recovered or is gone, after a live look at it: a watch that has just broken
+// may not have shown what came after (spec 16.7). If it is gone, their remediators are told to stop.
+func (p *planner) end(crs []*object.CR) {
+	gone := p.Node.Constraints.NodeDeleted
+	if slices.ContainsFunc(crs, func(cr *object.CR) bool { return !p.Node.deleting(cr) }) {
+		p.do(Confirm{})
+	}
+	for _, cr := range crs {
+		if gone && cr.MayTimeOut() {
 			p.do(MarkTimedOut{CR: cr, At: p.now})
 		}
-		if !deleting {
+		if !p.Node.deleting(cr) {
 			p.do(Delete{CR: cr})
 		}
 	}

@@ -259,6 +259,7 @@ func requirePermitted(t *testing.T, s *Policy, plan *NodePlan) {
 			require.False(t, node.deleting(action.CR), "16.1: a CR already being deleted gets none")
 			require.False(t, unhealthy || plan.Delayed, "7.5 16.1: never for an unhealthy node that exists")
 			require.False(t, node.Constraints.NodeDeleted && action.CR.AwaitsReplacement(), "17.3")
+			require.True(t, confirmed, "16.7: the Node is read live first")
 			require.Equal(t, node.Constraints.NodeDeleted && action.CR.MayTimeOut(), marked[action.CR], "17.2: told to stop first")
 		case MarkTimedOut:
 			require.True(t, own[action.CR], "11.4: foreign CRs are not touched")
@@ -272,7 +273,7 @@ func requirePermitted(t *testing.T, s *Policy, plan *NodePlan) {
 			}
 			marked[action.CR] = true
 		case WriteLease:
-			require.False(t, confirmed, "13.3: the lease is made to last first")
+			require.False(t, confirmed && unhealthy, "13.3: the lease is made to last first")
 			require.True(t, leaseWritten || begins(*plan), "14.8: not acquired again before another CR is created")
 			require.False(t, !leaseWritten && node.Lease != nil && LeaseValid(node.Lease, epoch), "14.3")
 			leaseWritten = true

@@ -44,25 +44,25 @@ func TestPlan(t *testing.T) {
 		"13.8 also a failed one":                                {node: sick("n", with(cr("n", deleting, failed))), want: []string{mark}},
 		"13.8 never a successful one":                           {node: sick("n", with(cr("n", deleting, succeeded)))},
 		"11.6 what vanished is replaced":                        {node: sick("n", requested("n-uid")), want: []string{"lease node-n", "confirm", "create n"}},
-		"16.1 recovery deletes all own CRs":                     {node: sick("n", well, with(cr("n"), cr("m", timedOut), cr("o", succeeded))), want: []string{"delete n", "delete m", "delete o"}},
-		"16.1 those already being deleted are left alone":       {node: sick("n", well, with(cr("n", deleting), cr("m")), requested("x")), want: []string{"delete m"}},
-		"16.1 nor is a request repeated":                        {node: sick("n", well, with(cr("n"), cr("m")), requested("n-uid")), want: []string{"delete m"}},
+		"16.1 recovery deletes all own CRs":                     {node: sick("n", well, with(cr("n"), cr("m", timedOut), cr("o", succeeded))), want: []string{"confirm", "delete n", "delete m", "delete o"}},
+		"16.1 those already being deleted are left alone":       {node: sick("n", well, with(cr("n", deleting), cr("m")), requested("x")), want: []string{"confirm", "delete m"}},
+		"16.1 nor is a request repeated":                        {node: sick("n", well, with(cr("n"), cr("m")), requested("n-uid")), want: []string{"confirm", "delete m"}},
 		"16.1 foreign CRs stay":                                 {node: sick("n", well, near(cr("n", foreign)))},
-		"17.5 healthy though no longer selected":                {node: sick("n", well, with(cr("n")), under(func(c *Constraints) { c.Unselected = true })), want: []string{"delete n"}},
+		"17.5 healthy though no longer selected":                {node: sick("n", well, with(cr("n")), under(func(c *Constraints) { c.Unselected = true })), want: []string{"confirm", "delete n"}},
 		"17.5 unhealthy and no longer selected: the CR stays":   {node: sick("n", with(cr("n")), under(func(c *Constraints) { c.Unselected = true }))},
 		"17.5 and no new one follows":                           {node: sick("n", under(func(c *Constraints) { c.Unselected = true })), refusal: v1alpha1.DecidedUnselected},
-		"5.2 recovery ignores everything that blocks":           {node: sick("n", well, with(cr("n")), under(everythingElse)), want: []string{"delete n"}},
+		"5.2 recovery ignores everything that blocks":           {node: sick("n", well, with(cr("n")), under(everythingElse)), want: []string{"confirm", "delete n"}},
 		"15.3 excluded while under remediation: the CR stays":   {node: sick("n", with(cr("n")), under(func(c *Constraints) { c.Excluded = true }))},
-		"17.2 Node deleted: told to stop first, then deleted":   {node: sick("n", gone, with(cr("n"))), want: []string{mark, "delete n"}},
-		"17.2 all of them":                                      {node: sick("n", gone, with(cr("n", timedOut), cr("m", succeeded))), want: []string{"delete n", "delete m"}},
-		"5.2 cleaning up ignores everything that blocks":        {node: sick("n", gone, with(cr("n")), under(everythingElse)), want: []string{mark, "delete n"}},
+		"17.2 Node deleted: told to stop first, then deleted":   {node: sick("n", gone, with(cr("n"))), want: []string{"confirm", mark, "delete n"}},
+		"17.2 all of them":                                      {node: sick("n", gone, with(cr("n", timedOut), cr("m", succeeded))), want: []string{"confirm", "delete n", "delete m"}},
+		"5.2 cleaning up ignores everything that blocks":        {node: sick("n", gone, with(cr("n")), under(everythingElse)), want: []string{"confirm", mark, "delete n"}},
 		"17.2 on its way already: only told to stop":            {node: sick("n", gone, with(cr("n", deleting))), want: []string{mark}},
 		"17.2 request made, not seen yet":                       {node: sick("n", gone, with(cr("n", timedOut)), requested("n-uid"))},
 		"17.3 a replacement is on its way":                      {node: sick("n", gone, with(cr("n", awaitsDelete)))},
 		"17.3 also after a failure":                             {node: sick("n", gone, with(cr("n", awaitsDelete, failed)))},
-		"17.3 until it has succeeded":                           {node: sick("n", gone, with(cr("n", awaitsDelete, succeeded))), want: []string{"delete n"}},
-		"17.3 each CR for itself":                               {node: sick("n", gone, with(cr("m", awaitsDelete), cr("n"))), want: []string{mark, "delete n"}},
-		"17.3 the expectation may be Unknown":                   {node: sick("n", gone, with(cr("n", func(c *object.CR) { c.PermanentNodeDeletionExpected = "Unknown" }))), want: []string{mark, "delete n"}},
+		"17.3 until it has succeeded":                           {node: sick("n", gone, with(cr("n", awaitsDelete, succeeded))), want: []string{"confirm", "delete n"}},
+		"17.3 each CR for itself":                               {node: sick("n", gone, with(cr("m", awaitsDelete), cr("n"))), want: []string{"confirm", mark, "delete n"}},
+		"17.3 the expectation may be Unknown":                   {node: sick("n", gone, with(cr("n", func(c *object.CR) { c.PermanentNodeDeletionExpected = "Unknown" }))), want: []string{"confirm", mark, "delete n"}},
 		"13.8 17.3 deleted by others meanwhile":                 {node: sick("n", gone, with(cr("n", awaitsDelete, deleting))), want: []string{mark}},
 		"17.4 nothing of ours is left of a deleted Node":        {node: sick("n", gone)},
 		"17.2 what cannot be read cannot be cleaned up":         {node: sick("n", gone, unreadable)},
@@ -125,7 +125,7 @@ func TestPlanWithoutTemplate(t *testing.T) {
 	require.Empty(t, plan.Actions)
 	require.Equal(t, v1alpha1.DecidedDisabled, plan.Refusal(), "6.7: nothing is started")
 	plan = planBy(classicPolicy(nil), sick("n", well, with(cr("n")), unusable), epoch)
-	require.Equal(t, []string{"delete n"}, describe(plan.Actions), "6.7: running remediations finish")
+	require.Equal(t, []string{"confirm", "delete n"}, describe(plan.Actions), "6.7: running remediations finish")
 	none := &Policy{Owner: object.OwnerOf(check())}
 	plan = planBy(none, sick("n", under(func(c *Constraints) { c.InvalidSpec = true })), epoch)
 	require.Equal(t, v1alpha1.DecidedInvalidSpec, plan.Refusal(), "4.7: a stored spec without templates")
@@ -288,7 +288,7 @@ func TestPlanByAnUntrustedClock(t *testing.T) {
 	require.Equal(t, v1alpha1.DecidedClockUntrusted, plan.Reason)
 	require.Empty(t, plan.Actions, "the step does not end")
 	plan = planFor(sick("n", well, with(cr("n")), untrusted), epoch)
-	require.Equal(t, []string{"delete n"}, describe(plan.Actions), "16.1")
+	require.Equal(t, []string{"confirm", "delete n"}, describe(plan.Actions), "16.1")
 	plan = planFor(sick("n", gone, with(cr("n")), untrusted), epoch)
 	require.Contains(t, describe(plan.Actions), "delete n", "17.2")
 }
@@ -297,14 +297,14 @@ func TestDeletionRequestedIsByUID(t *testing.T) {
 	t.Parallel()
 	namesake := cr("n", func(c *object.CR) { c.UID = "of-the-next-life" })
 	plan := planFor(sick("n", well, with(namesake), requested(types.UID("n-uid"))), epoch)
-	require.Equal(t, []string{"delete n"}, describe(plan.Actions), "P9")
+	require.Equal(t, []string{"confirm", "delete n"}, describe(plan.Actions), "P9")
 }
 
 func TestPlanHealthyDelay(t *testing.T) {
 	t.Parallel()
 	confirmed := func(n *Node) { n.ConfirmedHealthy = true }
 	since := func(at time.Time) func(*Node) { return func(n *Node) { n.HealthySince = at } }
-	remove := []string{"delete n"}
+	remove := []string{"confirm", "delete n"}
 	tests := map[string]struct {
 		delay   *metav1.Duration
 		node    Node

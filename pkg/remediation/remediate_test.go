@@ -109,7 +109,7 @@ func TestEscalation(t *testing.T) {
 		"14.4 14.8 an invalid foreign lease is taken over":  {node: sick("n", leased(held("other", epoch.Add(-time.Hour))), with(soft())), now: 5 * m, want: []string{"lease node-n", "confirm", "end soft at 00:05:00", "create n-fence"}, recheck: 15 * m},
 		"7.5 nothing for a soon-unhealthy node":             {node: sick("n", ourLease, soon, with(soft(failed))), now: 99 * m},
 		"6.8 what cannot be read may be at work":            {node: sick("n", ourLease, with(soft(timedOut)), func(n *Node) { n.Unreadable = []v1alpha1.Remediation{{}} }), now: m},
-		"16.1 recovery: every step, timed out or not":       {node: sick("n", ourLease, well, with(soft(timedOut), fence(succeeded), hard())), now: m, want: []string{"delete soft", "delete fence", "delete hard"}},
+		"16.1 recovery: every step, timed out or not":       {node: sick("n", ourLease, well, with(soft(timedOut), fence(succeeded), hard())), now: m, want: []string{"confirm", "delete soft", "delete fence", "delete hard"}},
 		"14.5 the lease is kept while no step can be ended": {node: sick("n", leased(held(ours, epoch, lasting(360))), with(soft(), hard()), func(n *Node) { n.RetryAt = epoch.Add(time.Hour) }), now: 20 * m, want: []string{"lease node-n"}, recheck: 40 * m},
 		"14.5 and before the next attempt to end the last":  {node: sick("n", leased(held(ours, epoch, lasting(360))), with(hard()), func(n *Node) { n.RetryAt = epoch.Add(time.Minute) }), now: 20 * m, want: []string{"lease node-n", "confirm", "end hard at 00:20:00"}, exhausted: true},
 		"P1 nothing before the next attempt":                {node: sick("n", ourLease, with(soft()), func(n *Node) { n.RetryAt = epoch.Add(time.Hour) }), now: 5 * m, refusal: v1alpha1.DecidedUpdateFailed, recheck: 15 * m},
@@ -250,6 +250,6 @@ func TestStrangers(t *testing.T) {
 	plan := planBy(escalation(), sick("n", with(stranger)), epoch.Add(time.Hour))
 	require.Empty(t, plan.Actions, "1.4 P9: the node is under remediation")
 	plan = planBy(escalation(), sick("n", well, with(stranger)), epoch)
-	require.Equal(t, []string{"delete x"}, describe(plan.Actions), "16.1: recovery deletes all own CRs")
+	require.Equal(t, []string{"confirm", "delete x"}, describe(plan.Actions), "16.1: recovery deletes all own CRs")
 	require.Equal(t, corev1.ConditionStatus(""), stranger.Succeeded)
 }

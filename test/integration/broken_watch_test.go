@@ -67,3 +67,42 @@ func TestStandbyWithABrokenWatch(t *testing.T) {
 	s.eventuallyNoCR("a")
 	require.Len(t, deleted("a"), 1)
 }
+
+// TestJustBrokenWatch: a standby whose watch of Nodes has broken a moment ago takes over. It has not missed
+// anything for long, but a failure (spec 16.7).
+func TestJustBrokenWatch(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	s := newScenario(t, c)
+	s.createNodes("a", "b", "c")
+	failure := &outOfOrder{path: "/api/"}
+	proxy, err := faultproxy.Start(c.AdminConfig(), faultproxy.Hooks{Before: failure.before, After: failure.after})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, proxy.Stop()) })
+	leader := c.startController(t, "leader", shortLease...)
+	c.eventuallyLeader(t, "leader")
+	s.createNHC()
+	s.eventuallyCounts(3, 3)
+	standby, err := deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: "standby", Args: append([]string{"-v=5"}, shortLease...), Through: proxy.Config})
+	require.NoError(t, err)
+	t.Cleanup(standby.Stop)
+	eventuallyReady(t, standby)
+
+	failure.begin("nodes")
+	s.fail("a")
+	cr := s.eventuallyCR("a")
+	leader.Stop()
+	c.eventuallyLeader(t, "standby")
+	eventuallyLogged(t, standby, "Stopped acting on the node: the Node has changed")
+	deletions := func() []localkube.Request {
+		return s.requests(func(r localkube.Request) bool {
+			return r.Verb == "delete" && r.Resource == s.kind.remediations.Resource && r.Namespace == s.name && r.Name == s.node("a")
+		})
+	}
+	require.Empty(t, deletions(), "P6: the node was down all the time")
+	require.Equal(t, cr.GetUID(), s.cr("a").GetUID())
+	failure.end()
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	require.Len(t, deletions(), 1)
+}

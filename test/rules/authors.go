@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,7 +13,7 @@ import (
 // requestLog has the requests of the controller that the rules ask for.
 type requestLog struct {
 	// times are those at which requests that had success arrived, by verb, resource and
-	// object.
+	// object. That an object was not found is an answer.
 	times map[string][]time.Time
 	// writes are those that made a version of an object, by resource, object and
 	// resourceVersion, and deletions those after which nothing was left, by uid.
@@ -38,6 +39,7 @@ func (l *requestLog) add(requests []Request) {
 		switch {
 		case r.Reads() && r.Verb != "get":
 			continue
+		case r.Verb == "get" && r.Code == http.StatusNotFound: // An answer, too.
 		case !r.Succeeded():
 			if r.Verb == "patch" {
 				l.denied[object] = true

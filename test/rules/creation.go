@@ -45,11 +45,16 @@ func (j *Judge) creationWindow(event Change, cr *CR, by *Request) window {
 		began = acquired // Or the lease is one of an earlier sync.
 	}
 	w.known = began.Add(-tolerance.Cache)
-	w.nodeKnown = w.at.Add(-tolerance.LiveRead)
-	if read, ok := j.requests.lastOf(requestKey("get", Nodes.Resource, "", cr.Node), j.selectors(w), w.at); ok && read.After(w.known) {
-		w.nodeKnown = read
-	}
+	w.nodeKnown = j.nodeRead(w, by)
 	return w
+}
+
+// nodeRead returns when the Node was read live before a request.
+func (j *Judge) nodeRead(w window, by *Request) time.Time {
+	if read, ok := j.requests.lastOf(requestKey("get", Nodes.Resource, "", w.node), j.selectors(w), w.at); ok && read.After(w.known) {
+		return read
+	}
+	return w.at.Add(-j.toleranceAt(by).LiveRead)
 }
 
 // readLive reports whether the Node was read live before the CR was created (spec 5.4).

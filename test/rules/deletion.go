@@ -12,7 +12,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// judgeDeletion judges that the controller has deleted a CR (spec 16.1, 16.4, 17.2, 7.5).
+// judgeDeletion judges that the controller has deleted a CR (spec 16.1, 16.4, 16.7, 17.2, 7.5).
 func (j *Judge) judgeDeletion(event Change, cr *CR, by *Request) {
 	if len(cr.Owners) == 0 {
 		j.record(cr.Node, "", finding{"16.1", "a foreign CR is deleted"})
@@ -20,7 +20,9 @@ func (j *Judge) judgeDeletion(event Change, cr *CR, by *Request) {
 	}
 	j.figures.Deletions++
 	w := j.windowOf(event, by, cr.Owners[0], cr.Node)
-	j.record(cr.Node, w.nhc, j.recovered(w, cr), j.delayOver(w, j.toleranceAt(by)), j.replacementAwaited(event, w))
+	w.nodeKnown = j.nodeRead(w, by)
+	_, read := j.requests.lastOf(requestKey("get", Nodes.Resource, "", cr.Node), 1, w.at)
+	j.record(cr.Node, w.nhc, check("16.7", !read, "a CR is deleted, and the Node was never read live"), j.recovered(w, cr), j.delayOver(w, j.toleranceAt(by)), j.replacementAwaited(event, w))
 }
 
 // replacementAwaited reports whether a remediator that replaces the Node was still at work
@@ -36,10 +38,10 @@ func (j *Judge) replacementAwaited(event Change, w window) finding {
 // by.
 func (j *Judge) recovered(w window, cr *CR) finding {
 	versions := j.nhcs[w.nhc].during(w.known, w.rv)
-	if some(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool { return node == nil }) {
+	if some(j.nodes[w.node].during(w.nodeKnown, w.rv), func(node *Node) bool { return node == nil }) {
 		return finding{rule: "17.2"}
 	}
-	fine := some(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool {
+	fine := some(j.nodes[w.node].during(w.nodeKnown, w.rv), func(node *Node) bool {
 		return some(versions, func(nhc *NHC) bool { return nhc == nil || !Matches(nhc.Spec.UnhealthyConditions, node) })
 	})
 	return check("16.1", !fine, "%s is deleted though the node is neither healthy nor gone", cr)

@@ -29,11 +29,21 @@ func TestDeletion(t *testing.T) {
 		"16.1 healthy":       {func(s *fixture) { s.node(past, healthyNode("n")); s.nhc(past, healthCheck()) }, nil},
 		"16.1 not healthy":   {func(s *fixture) { s.node(past, failedNode("n")); s.nhc(past, healthCheck()) }, []string{"16.1"}},
 		"7.5 soon unhealthy": {func(s *fixture) { s.node(past, newNode("n", "False", at(1000))); s.nhc(past, healthCheck()) }, []string{"16.1"}},
-		"16.1 healthy a moment ago": {func(s *fixture) {
+		"16.7 healthy at the live look": {func(s *fixture) {
+			s.node(past, healthyNode("n"))
+			s.node(at(99.6), failedNode("n"))
+			s.nhc(past, healthCheck())
+		}, nil},
+		"16.7 healthy by the cache only": {func(s *fixture) {
 			s.node(past, healthyNode("n"))
 			s.node(at(99), failedNode("n"))
 			s.nhc(past, healthCheck())
-		}, nil},
+		}, []string{"16.1"}},
+		"16.7 no live look": {func(s *fixture) {
+			s.node(past, healthyNode("n"))
+			s.nhc(past, healthCheck())
+			s.SetRequests(nil)
+		}, []string{"16.7"}},
 		"17.2 gone": {func(s *fixture) { s.node(past, failedNode("n")); s.noNode(at(99), "n"); s.nhc(past, healthCheck()) }, nil},
 		"16.4 delay is over": {func(s *fixture) {
 			s.node(past, failedNode("n"))
@@ -76,6 +86,7 @@ func TestDeletion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture()
+			s.SetRequests([]Request{{Time: at(99.5), Verb: "get", Resource: "nodes", Name: "n", Code: 404}})
 			tc.setup(s)
 			cr := newCR("n", "Reboot", "one")
 			if len(s.crs) == 0 {

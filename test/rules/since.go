@@ -17,8 +17,12 @@ import (
 // of the Node (spec 7.2).
 type span struct{ earliest, latest time.Time }
 
-// observerLag is how long before the judge a process may see a version of a Node.
-const observerLag = time.Second
+const (
+	// observerLag is how long before the judge a process may see a version of a Node.
+	observerLag = time.Second
+	// processLag is how long after the judge a process may see it: its watch is late, or it has just started.
+	processLag = 30 * time.Second
+)
 
 // followConditions notes since when the conditions of a version may have had their status, given the version
 // before it of the same Node, if there was one.
@@ -45,7 +49,7 @@ func (n *Node) followConditions(before *Node, seen time.Time) {
 func firstSeen(condition *corev1.NodeCondition, seen time.Time) span {
 	at := condition.LastTransitionTime.Time
 	if at.After(seen) {
-		return span{seen.Add(-observerLag), seen}
+		return span{seen.Add(-observerLag), earlier(seen.Add(processLag), at)}
 	}
 	return span{at, at}
 }
@@ -65,7 +69,7 @@ func nextSeen(condition, before *corev1.NodeCondition, begun span, seen time.Tim
 		}
 	}
 	if condition.LastTransitionTime.Time.Before(former) {
-		next.latest = seen // The reporter's clock has gone back.
+		next.latest = seen.Add(processLag) // The reporter's clock has gone back.
 	}
 	if same && begun.earliest.Before(next.earliest) {
 		next.earliest = begun.earliest // The time has moved, and the status has not.
@@ -132,20 +136,30 @@ func (p *snapshot) differ(rules []v1alpha1.UnhealthyCondition, node *Node) bool 
 	return mayBeUnhealthy(rules, node, p.now) && !Unhealthy(rules, p.toNewProcesses(node), p.now)
 }
 
-// toNewProcesses returns the Node as a process sees it that has started while a time was still ahead.
+// toNewProcesses returns the Node as a process may see it that has started since: a time that was ahead counts
+// from the start of the process on, or is over.
 func (p *snapshot) toNewProcesses(node *Node) *Node {
 	seen := *node
 	seen.begun = maps.Clone(node.begun)
 	for _, condition := range node.Conditions {
 		begun, followed := seen.begun[condition.Type]
+		if !followed {
+			continue
+		}
+		first := begun.latest
 		for _, start := range p.activity.starts {
-			if followed && start.After(begun.latest) && start.Before(condition.LastTransitionTime.Time) {
-				begun.latest = start
+			if start.After(first) && condition.LastTransitionTime.After(first) {
+				begun.latest = bounded(begun.latest, earlier(start.Add(processLag), condition.LastTransitionTime.Time))
 			}
 		}
-		if followed {
-			seen.begun[condition.Type] = begun
-		}
+		seen.begun[condition.Type] = begun
 	}
 	return &seen
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }

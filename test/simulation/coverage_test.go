@@ -42,7 +42,7 @@ var unreached = []v1alpha1.DecisionReason{
 // rare is what enoughSeeds reach three times at most, or in few clusters: goroutines run in another order
 // each time, and sometimes it is not at all.
 var rare = []string{
-	"decision DeleteFailed", "decision EtcdQuorum", "decision Unselected", "fault: owner collected",
+	"decision DeleteFailed", "decision about a Machine DeleteFailed", "decision EtcdQuorum", "decision Unselected", "fault: owner collected",
 	"decision about a Machine CreateFailed", "decision about a Machine ForeignRemediation",
 	"decision about a Machine NextBatch", "decision about a Machine Recovering", "decision about a Machine Unselected",
 }

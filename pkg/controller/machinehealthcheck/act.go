@@ -146,13 +146,17 @@ func (c *Controller) outdated(s *snapshot) bool {
 // again (spec M8.4).
 func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machinehealth.Plan) (execute.Confirmation, error) {
 	planned := plan.Target.Machine
+	if plan.Target.Gone {
+		there, err := c.exists(ctx, s.policy.Criteria.API, planned)
+		return execute.Confirmation{Relapsed: there}, err
+	}
 	mapping, err := c.locate(planned.GroupVersionKind())
 	if err != nil {
 		return execute.Confirmation{}, fmt.Errorf("locating Machines: %w", err)
 	}
 	live, err := c.Dynamic.Resource(mapping.Resource).Namespace(planned.Namespace).Get(ctx, planned.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}, nil
+		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering, Relapsed: !plan.Begins()}, nil
 	}
 	if err != nil {
 		return execute.Confirmation{}, fmt.Errorf("reading Machine: %w", err)
@@ -173,11 +177,30 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 			target.Obstacles.UpdateEnds = machinehealth.UpdateEnds(node.Annotations, s.unhealthySince(plan.Target, c.Clock.Now()), c.Clock.Now())
 		}
 	}
+	if !plan.Begins() {
+		return execute.Confirmation{Relapsed: plan.ConfirmRecovery(&target)}, nil
+	}
 	refusal := plan.Confirm(&target)
 	if refusal == "" && target.ControlPlane && node != nil && !c.nodeHealthChecks.QuorumWithout(node) {
 		refusal = v1alpha1.DecidedEtcdQuorum // For the cache it was not Ready.
 	}
 	return execute.Confirmation{Refusal: refusal, MachineVersion: machine.ResourceVersion}, nil
+}
+
+// exists reports whether a Machine exists that counts as gone. An API that is not served has none.
+func (c *Controller) exists(ctx context.Context, api string, gone *machinehealth.Machine) (bool, error) {
+	mapping, err := c.machines.Mapping(machineKinds[api])
+	if isNoMatch(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("locating Machines: %w", err)
+	}
+	_, err = c.Dynamic.Resource(mapping.Resource).Namespace(gone.Namespace).Get(ctx, gone.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // liveNode reads the Node of a Machine live.

@@ -151,7 +151,7 @@ func (s *snapshot) next(results []machinehealth.Result, now time.Time) time.Time
 		switch result.Outcome.Result {
 		case remediation.Deferred:
 			next = health.Earliest(next, now)
-		case remediation.LeaseLost, remediation.StillDeleting, remediation.Blocked, remediation.Recovered, remediation.Refused:
+		case remediation.LeaseLost, remediation.StillDeleting, remediation.Blocked, remediation.Recovered, remediation.Relapsed, remediation.Refused:
 			next = health.Earliest(next, now.Add(lostRaceRetry)) // The caches may not show yet what was seen live.
 		default: // A write wakes the sync, and a failure has its next attempt.
 		}

@@ -68,15 +68,24 @@ func (c *Controller) AcquireControlPlane(ctx context.Context, member limits.Memb
 // confirm reads a Node and judges it by the rules of the NodeHealthCheck, and then what the
 // cache has of it: while the answer was on its way, the watch may have reported a recovery
 // after it. It returns why a plan that writes a CR must not go on, and nothing if it may.
+//
+// Of a node that has recovered or is gone it returns whether a plan that deletes its CRs may go on: a watch that
+// has just broken may not have shown the next failure (spec 16.7).
 func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (execute.Confirmation, error) {
 	live, err := p.kube.CoreV1().Nodes().Get(ctx, planned.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}, nil
-	}
-	if err != nil {
+	gone := apierrors.IsNotFound(err)
+	if err != nil && !gone {
 		return execute.Confirmation{}, fmt.Errorf("reading node: %w", err)
 	}
 	now := p.clock.Now()
+	switch {
+	case planned.Constraints.NodeDeleted:
+		return execute.Confirmation{Relapsed: !gone}, nil
+	case planned.Verdict.State == health.Healthy:
+		return execute.Confirmation{Relapsed: gone || live.UID != planned.UID || p.snapshot.judge(live, now) != health.Healthy}, nil
+	case gone:
+		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}, nil
+	}
 	if reason := cmp.Or(p.snapshot.refusal(planned, live, now), p.controlPlaneRefusal(planned, live)); reason != "" {
 		return execute.Confirmation{Refusal: reason}, nil
 	}
@@ -110,10 +119,15 @@ func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now tim
 	if reason := constraints.Refusal(len(planned.Own) == 0); reason != "" {
 		return reason
 	}
-	if evaluation.Judge(&s.nhc.Spec, s.platform.evaluated(), node, s.sightingsOf(node), now).State != health.Unhealthy {
+	if s.judge(node, now) != health.Unhealthy {
 		return v1alpha1.DecidedRecovering
 	}
 	return ""
+}
+
+// judge returns the state of a Node as it is now.
+func (s *snapshot) judge(node *corev1.Node, now time.Time) health.State {
+	return evaluation.Judge(&s.nhc.Spec, s.platform.evaluated(), node, s.sightingsOf(node), now).State
 }
 
 // sightingsOf returns what was seen of the conditions of a Node before.

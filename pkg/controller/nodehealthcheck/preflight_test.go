@@ -21,7 +21,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
 // newPreflight returns the preflight of a sync that has seen these nodes.
@@ -84,9 +86,55 @@ func TestConfirm(t *testing.T) {
 			if tc.cached != nil {
 				require.NoError(t, p.nodes.Update(tc.cached))
 			}
-			got, err := p.confirm(t.Context(), &remediation.Node{Name: "n", UID: worker().UID})
+			got, err := p.confirm(t.Context(), &remediation.Node{Name: "n", UID: worker().UID, Verdict: health.Verdict{State: health.Unhealthy}})
 			require.ErrorIs(t, err, tc.err)
 			require.Equal(t, tc.want, got.Refusal)
+		})
+	}
+}
+
+// TestConfirmEnd is the live look at a node before its CRs are deleted (spec 16.7).
+func TestConfirmEnd(t *testing.T) {
+	t.Parallel()
+	nhc := testCheck(func(n *v1alpha1.NodeHealthCheck) {
+		n.Spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False", Duration: metav1.Duration{Duration: time.Minute}}}
+	})
+	well, failing := testNode("n", conditions(testCondition("Ready", "True", epoch))), testNode("n", conditions(testCondition("Ready", "False", epoch)))
+	another := testNode("n", conditions(testCondition("Ready", "True", epoch)), func(n *corev1.Node) { n.UID = "another" })
+	recovered := remediation.Node{Name: "n", UID: well.UID}
+	gone := remediation.Node{Name: "n", Constraints: remediation.Constraints{NodeConstraints: remediation.NodeConstraints{NodeDeleted: true}}}
+	unreachable := errors.New("no route to host")
+	for name, tc := range map[string]struct {
+		planned  remediation.Node
+		live     *corev1.Node
+		now      time.Time
+		err      error
+		relapsed bool
+	}{
+		"16.7 it is still healthy":                       {planned: recovered, live: well, now: epoch},
+		"16.7 the watch has broken: it has failed again": {planned: recovered, live: failing, now: epoch.Add(time.Hour), relapsed: true},
+		"7.5 it fails, and may not for long":             {planned: recovered, live: failing, now: epoch, relapsed: true},
+		"17.2 it is gone, which is another end":          {planned: recovered, now: epoch, relapsed: true},
+		"P9 another Node has its name":                   {planned: recovered, live: another, now: epoch, relapsed: true},
+		"P5 it cannot be read":                           {planned: recovered, live: well, now: epoch, err: unreachable},
+		"17.2 it is still gone":                          {planned: gone, now: epoch},
+		"17.2 the watch has broken: it is back":          {planned: gone, live: failing, now: epoch, relapsed: true},
+		"P5 whether it is gone is not known":             {planned: gone, now: epoch, err: unreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kube := kubefake.NewClientset()
+			if tc.live != nil {
+				require.NoError(t, kube.Tracker().Add(tc.live))
+			}
+			if tc.err != nil {
+				kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.err })
+			}
+			p := newPreflight(nhc, clocktesting.NewFakePassiveClock(tc.now))
+			p.kube = kube
+			got, err := p.confirm(t.Context(), &tc.planned)
+			require.ErrorIs(t, err, tc.err)
+			require.Equal(t, execute.Confirmation{Relapsed: tc.relapsed}, got)
 		})
 	}
 }

@@ -161,7 +161,7 @@ func (c *Controller) hasEnded(nhc string, plan *remediation.NodePlan) bool {
 func (c *Controller) lostRace(s *snapshot, result remediation.NodeResult) bool {
 	outcome := result.Outcome
 	switch {
-	case outcome.Result == remediation.LeaseLost, outcome.Result == remediation.StillDeleting, outcome.ReleaseFailed && outcome.Err == nil:
+	case outcome.Result == remediation.LeaseLost, outcome.Result == remediation.StillDeleting, outcome.Result == remediation.Relapsed, outcome.ReleaseFailed && outcome.Err == nil:
 		return true
 	case outcome.Blocker() != nil:
 		return c.isGone(outcome.Blocker()) // Or not in the cache yet: that was a live read.

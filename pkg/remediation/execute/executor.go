@@ -55,6 +55,8 @@ type Confirmation struct {
 	// Refusal is why the plan must not go on: DecidedRecovering for a node that is no longer
 	// unhealthy, the reason of a constraint, or nothing.
 	Refusal v1alpha1.DecisionReason
+	// Relapsed means that a node which has recovered or is gone by the plan is not, so that nothing may be deleted.
+	Relapsed bool
 	// MachineVersion is the resourceVersion of the Machine that was read, if one was.
 	MachineVersion string
 }
@@ -207,6 +209,8 @@ func (e *Executor) confirm(ctx context.Context, node *remediation.Node, outcome 
 	switch {
 	case err != nil:
 		return fmt.Errorf("reading node %s again: %w", node.Name, err)
+	case confirmation.Relapsed:
+		outcome.set(remediation.Relapsed)
 	case refusal == "":
 		return nil
 	case refusal == v1alpha1.DecidedRecovering:
@@ -215,7 +219,7 @@ func (e *Executor) confirm(ctx context.Context, node *remediation.Node, outcome 
 		outcome.set(remediation.Refused)
 		outcome.Reason = refusal
 	}
-	klog.FromContext(ctx).V(2).Info("Stopped acting on the node: the Node has changed", "reason", refusal)
+	klog.FromContext(ctx).V(2).Info("Stopped acting on the node: the Node has changed", "reason", refusal, "relapsed", confirmation.Relapsed)
 	return errStop
 }
 
