@@ -200,7 +200,11 @@ var bugs = []bug{
 	},
 	{
 		name: "the CRs of a deleted Node stay", rule: "17.2", file: inPlan + "plan.go",
-		old: "		if !deleting {\n			p.do(Delete{CR: cr})\n		}\n	}\n}\n\n// keepLease", new: "	}\n}\n\n// keepLease",
+		old: "	p.end(ended)\n}\n", new: "}\n",
+	},
+	{
+		name: "the cache alone says that a node has recovered", rule: "16.7", file: inPlan + "plan.go",
+		old: "	if slices.ContainsFunc(crs, func(cr *object.CR) bool { return !p.Node.deleting(cr) }) {\n		p.do(Confirm{})\n	}\n", new: "",
 	},
 	{
 		name: "a CR is deleted even if another has its name by now", rule: "16.1", file: inPlan + "execute/executor.go",
