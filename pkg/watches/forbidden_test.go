@@ -114,3 +114,31 @@ func TestPolledIsRefusedForAMoment(t *testing.T) {
 		require.Empty(t, w.notified(), "P3")
 	})
 }
+
+// TestLastCacheOfAForbiddenKind: what was read last holds after the permission was withdrawn (spec M15.1).
+func TestLastCacheOfAForbiddenKind(t *testing.T) {
+	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+		w.put(reboot, "1")
+		w.want("one", reboot)
+		w.restarted()
+		pass(time.Hour)
+		_, err := w.set.Cache(reboot)
+		require.IsType(t, &ForbiddenError{}, err)
+		last, read := w.set.LastCache(reboot)
+		require.True(t, read)
+		require.Len(t, last.List(), 1)
+
+		w.put(reboot, "2")
+		w.readyAgain()
+		pass(time.Hour)
+		current, err := w.set.Cache(reboot)
+		require.NoError(t, err, "P12")
+		last, read = w.set.LastCache(reboot)
+		require.True(t, read)
+		require.Same(t, current, last)
+
+		w.want("one")
+		_, read = w.set.LastCache(reboot)
+		require.False(t, read, "it is not wanted any more")
+	})
+}

@@ -139,8 +139,9 @@ type kind struct {
 	err error
 	// gone means that the kind is not served and no object of it can exist.
 	gone bool
-	// informer is set while the kind is watched.
+	// informer is set while the kind is watched, and last is the cache of the one before, if that was filled.
 	informer *informer
+	last     cache.Indexer
 	// polled holds what the last poll found.
 	polled map[types.NamespacedName]reading
 	// attempts is how often an optional kind that is not served is probed again.
@@ -359,15 +360,19 @@ func (s *Set[K]) Caches() map[K]cache.Indexer {
 	return caches
 }
 
-// LastCache returns what the cache of a kind had last, also if the kind counts as unreadable, and false
-// if it has never been read, or is not watched any more.
+// LastCache returns what the cache of a kind had last, also if the kind counts as unreadable or the permission
+// to read it was withdrawn (spec M15.1), and false if it has never been read, is gone, or is not wanted any more.
 func (s *Set[K]) LastCache(key K) (cache.Indexer, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if k := s.kinds[key]; k != nil && k.informer != nil && k.informer.synced() {
+	switch k := s.kinds[key]; {
+	case k == nil || k.gone:
+		return nil, false
+	case k.informer != nil && k.informer.synced():
 		return k.informer.GetIndexer(), true
+	default:
+		return k.last, k.last != nil
 	}
-	return nil, false
 }
 
 // StoreOf returns the cache of a resource, and false if it is not watched, or if it cannot be read: no caller should wait for that.
@@ -426,10 +431,14 @@ func (s *Set[K]) Following(key K) error {
 // owners returns who wants the kind, sorted.
 func (k *kind) owners() []string { return slices.Sorted(maps.Keys(k.wants)) }
 
-// stop stops the informer, if there is one.
+// stop stops the informer, if there is one. What it has read last is kept.
 func (k *kind) stop() {
-	if k.informer != nil {
-		k.informer.cancel()
-		k.informer = nil
+	if k.informer == nil {
+		return
 	}
+	k.informer.cancel()
+	if k.informer.synced() {
+		k.last = k.informer.GetIndexer()
+	}
+	k.informer = nil
 }

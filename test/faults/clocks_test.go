@@ -68,7 +68,13 @@ func (e *environment) setClock(off time.Duration) clock {
 func (e *environment) startByClock(off time.Duration) (*localkube.Process, clock) {
 	e.t.Helper()
 	c := e.setClock(off)
-	name := e.processName("clock")
+	name := e.processName("right")
+	switch {
+	case off < 0:
+		name = e.processName("behind")
+	case off > 0:
+		name = e.processName("ahead")
+	}
 	process := e.start(name, nil, shortLease...)
 	e.eventually(name+" leads", func() bool {
 		lease, err := e.kube.CoordinationV1().Leases(deploy.Namespace).Get(e.t.Context(), deploy.LeaderLease, metav1.GetOptions{})

@@ -35,8 +35,10 @@ const (
 // controller that does not, or does not know yet.
 type activity struct {
 	active, synced atomic.Bool
-	// cause is the last one that was logged.
-	cause string
+	// cause is the last one that was logged, and refusals is how often in a row MachineHealthChecks that were never
+	// read were refused. Only checkActive changes them.
+	cause    string
+	refusals int
 
 	mu sync.Mutex
 	// running end the contexts of what may write while the controller is active.
@@ -104,6 +106,11 @@ func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.Is
 // checkActive finds out whether the controller is active, and wakes everything if that has changed, or
 // is known now.
 func (c *Controller) checkActive(ctx context.Context) {
+	if !c.machineHealthChecks.Informer().HasSynced() && refused(c.Freshness.Cause(watches.MachineHealthCheckCache)) {
+		c.active.refusals++
+	} else {
+		c.active.refusals = 0
+	}
 	_, gatesErr := c.machines.Cache(featureGateKind)
 	synced := c.unfilled() == "" && !watches.Pending(gatesErr) // What follows goes by this, or by more.
 	cause, known := c.inactiveBecause()
@@ -134,6 +141,9 @@ func (c *Controller) inactiveBecause() (cause string, known bool) {
 	if unfilled := c.unfilled(); unfilled != "" {
 		return unfilled, false
 	}
+	if c.withoutChecks() {
+		return "MachineHealthChecks cannot be read: " + c.Freshness.Cause(watches.MachineHealthCheckCache).Error(), true
+	}
 	if err := c.Freshness.Check(watches.OtherLeaderCache); err != nil {
 		return err.Error(), false
 	}
@@ -145,11 +155,19 @@ func (c *Controller) inactiveBecause() (cause string, known bool) {
 	return c.featureGate()
 }
 
+// enoughRefusals is how many looks in a row a refusal has to last: an API server that has just started refuses
+// everything.
+const enoughRefusals = 3
+
+// withoutChecks reports whether there are no MachineHealthChecks as far as others are concerned: they have never been
+// read, because the API server does not serve them, or does not show them (spec M15.1, B1.4).
+func (c *Controller) withoutChecks() bool { return c.active.refusals >= enoughRefusals }
+
 // unfilled returns which caches are not filled yet, empty if all are. Those of NodeHealthChecks have to
 // show what these have under remediation: it counts for the control plane slot and for budgets.
 func (c *Controller) unfilled() string {
 	for _, checker := range c.synced {
-		if !cache.IsDone(checker) {
+		if !c.withoutChecks() && !cache.IsDone(checker) {
 			return "the caches are not filled yet"
 		}
 	}
