@@ -97,6 +97,22 @@ demo: demo-scenario build localkube ## Show the controller at work on a control 
 demo-scenario:
 	@CGO_ENABLED=0 go run ./test/demo -check '$(SCENARIO)'
 
+# Not part of localkube: only real nodes need a kubelet.
+.PHONY: nodes
+nodes: localkube
+	@hack/localkube/build.sh bin nodes
+	CGO_ENABLED=0 go build -ldflags='-s -w' -o bin/ ./test/nodes/realnode
+	@$(MAKE) --no-print-directory image-oci IMAGE_ARCHITECTURES="$$(go env GOARCH)" IMAGE_DIR=_output/nodes
+
+# Before anything else is built.
+.PHONY: nodes-requirements
+nodes-requirements:
+	@CGO_ENABLED=0 go run ./test/nodes/demo -check
+
+.PHONY: demo-nodes
+demo-nodes: nodes-requirements build nodes ## Show a pod with a volume that is stuck on a failed node, and the controller at work, on real nodes (Linux, as root; 4 minutes; KEEP=1 leaves it running).
+	CGO_ENABLED=0 go run ./test/nodes/demo
+
 ##@ Test
 
 # The tests on control planes wait a lot: meanwhile there is time for the unit tests.
@@ -133,7 +149,7 @@ test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
 	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
-		$$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults)")
+		$$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults ./test/nodes)")
 	@for module in hack/image hack/benchplot; do (cd $$module && go test ./...); done # Modules of their own.
 
 # The programs with the race detector in them.
@@ -257,6 +273,11 @@ test-versions: build helm ## Run the integration tests and install-test on other
 		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" go test -count=1 -timeout $(TEST_TIMEOUT) -parallel $(PARALLEL) $(TEST_FLAGS) ./test/integration -skip '$(NOT_ON_VERSIONS)'; \
 		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" NHC_HELM='$(CURDIR)/_output/helm' go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/install; \
 	done
+
+# Clusters wait more than they work: several run side by side.
+.PHONY: test-nodes
+test-nodes: nodes-requirements nodes _output/tests ## Run the tests on real nodes, which really fail (Linux, as root; 10 minutes).
+	$(GOTESTSUM) --format=testname --jsonfile=_output/tests/nodes.json -- -count=1 -timeout 20m -parallel 4 $(TEST_FLAGS) ./test/nodes
 
 # A module of its own. Not part of test: Cluster API takes minutes to compile, once.
 .PHONY: test-cluster-api

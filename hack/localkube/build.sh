@@ -5,6 +5,9 @@
 # Builds the control plane, with a kubectl, and kwok for the tests and the demo:
 #
 #   hack/localkube/build.sh OUTDIR [v1.30]
+#   hack/localkube/build.sh OUTDIR nodes
+#
+# The second form builds what the real nodes of test/nodes need besides: a kubelet and a CSI driver.
 #
 # Versions and checksums come from the go.mod and go.sum here; for another minor version of
 # Kubernetes than that of the tests, from the files named after it, such as v1.30.mod and
@@ -19,7 +22,7 @@
 set -o errexit -o nounset -o pipefail
 
 if [[ $# -lt 1 || $# -gt 2 ]]; then
-  echo "usage: $0 OUTDIR [v1.30]" >&2
+  echo "usage: $0 OUTDIR [v1.30|nodes]" >&2
   exit 2
 fi
 mkdir -p "$1"
@@ -30,6 +33,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 # is built, and it takes neither a C compiler nor git.
 unset GOOS GOARCH
 export GOBIN GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0
+nodes=
+if [[ "${2:-}" == nodes ]]; then
+  nodes=true
+  set -- "$1"
+fi
 modfile=${2:-go}.mod
 
 kubernetes=$(go list -m -modfile="${modfile}" -f '{{.Version}}' k8s.io/kubernetes)
@@ -70,6 +78,11 @@ progress() { # PACKAGES
 
 assets=(etcd kube-apiserver kubectl)
 tags=
+if [[ -n "${nodes}" ]]; then
+  install "the kubelet of Kubernetes ${kubernetes}" "${modfile}" "${ldflags}" ./kubelet
+  install "the CSI driver" "${modfile}" "-s -w" ./csi
+  exit
+fi
 if [[ -n "${KUBEBUILDER_ASSETS:-}" && $# -eq 1 ]]; then
   for name in "${assets[@]}"; do
     if [[ ! -x "${KUBEBUILDER_ASSETS}/${name}" ]]; then

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -55,16 +54,6 @@ func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "kubectl get nodes", commandLine([]string{"get", "nodes"}))
 	require.Equal(t, `kubectl get nodes -o 'jsonpath={range .items[*]}{"\n"}{end}'`, commandLine([]string{"get", "nodes", "-o", `jsonpath={range .items[*]}{"\n"}{end}`}))
-}
-
-// TestAddressIn: the address is found in what the dashboard prints, and its end is an error.
-func TestAddressIn(t *testing.T) {
-	t.Parallel()
-	address, err := addressIn(strings.NewReader("The dashboard is at\n\n  http://127.0.0.1:38541/4XNQ7ZJ3/\n\nWho knows\n"))
-	require.NoError(t, err)
-	require.Equal(t, "http://127.0.0.1:38541/4XNQ7ZJ3/", address)
-	_, err = addressIn(strings.NewReader("Cannot listen\n"))
-	require.ErrorContains(t, err, "has printed no address")
 }
 
 // TestMachineLines: what the timeline says of a Machine in each state.

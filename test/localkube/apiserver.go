@@ -89,6 +89,9 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 		"--shutdown-watch-termination-grace-period=1s",
 		"--profiling=false",
 	}
+	if c.opts.Network != nil {
+		args = append(args, c.opts.Network.apiServerArgs()...) // The later flag counts.
+	}
 	if c.opts.PodAdmission {
 		args = append(args, "--admission-control-config-file="+filepath.Join(c.dir, admissionFile))
 	}
@@ -116,7 +119,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 // checkReady returns nil if this control plane's own API server is ready: no
 // other has its serving certificate.
 func (c *ControlPlane) checkReady(ctx context.Context) error {
-	certificate, err := os.ReadFile(filepath.Join(c.dir, certificateDir, "apiserver.crt"))
+	certificate, err := os.ReadFile(filepath.Join(c.dir, certificateDir, certificateFile))
 	if err != nil {
 		return err
 	}

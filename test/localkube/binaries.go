@@ -17,8 +17,8 @@ const binEnv = "LOCALKUBE_BIN"
 
 var moduleLine = regexp.MustCompile(`(?m)^module github\.com/nhc-controller/nhc-controller$`)
 
-// binary returns the path of an executable that `make localkube` builds.
-func binary(name string) (string, error) {
+// Binary returns the path of an executable that `make localkube` builds.
+func Binary(name string) (string, error) {
 	dir := os.Getenv(binEnv)
 	if dir == "" {
 		root, err := moduleRoot()

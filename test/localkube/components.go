@@ -30,6 +30,7 @@ const (
 	stagesFile            = "stages.yaml"
 	admissionFile         = "admission.yaml"
 	certificateDir        = "certificates"
+	certificateFile       = "apiserver.crt" // In certificateDir.
 
 	// startTimeout is long enough for a busy machine. A component that cannot start
 	// exits, and is noticed at once.
@@ -47,6 +48,9 @@ const (
 // startComponent starts a component that is part of the localkube executable, or is beside it.
 func (c *ControlPlane) startComponent(name string, args ...string) (*Process, error) {
 	command := c.component(name, args...)
+	if c.opts.Network != nil {
+		command = append([]string{"nsenter", "--net=" + c.opts.Network.Namespace, "--"}, command...)
+	}
 	cmd := Command{
 		Name: name, Path: command[0], Args: command[1:], Grace: componentGrace,
 		Env: []string{moreMemory},

@@ -66,7 +66,13 @@ func (c *ControlPlane) startControllerManager() error {
 	if c.opts.PodAdmission || c.opts.Scheduler {
 		controllers = append(controllers, "deployment-controller", "replicaset-controller")
 	}
-	c.controllerManager, err = c.startComponent(controllerManagerName,
+	var network []string
+	if c.opts.Network != nil {
+		controllers = c.opts.Network.controllers()
+		// Without it no pod trusts the API server.
+		network = append(network, "--root-ca-file="+filepath.Join(c.dir, certificateDir, certificateFile))
+	}
+	c.controllerManager, err = c.startComponent(controllerManagerName, append(network,
 		"--kubeconfig="+kubeconfig,
 		"--controllers="+strings.Join(controllers, ","),
 		"--use-service-account-credentials",
@@ -78,7 +84,7 @@ func (c *ControlPlane) startControllerManager() error {
 		"--node-monitor-grace-period="+c.opts.NodeMonitorGracePeriod.String(),
 		"--node-monitor-period=1s",
 		"--profiling=false",
-	)
+	)...)
 	return err
 }
 
@@ -120,5 +126,9 @@ func (c *ControlPlane) startKwok() error {
 // kubeconfigOf writes the kubeconfig file of a component.
 func (c *ControlPlane) kubeconfigOf(id identity) (string, error) {
 	path := filepath.Join(c.dir, strings.ReplaceAll(id.user, ":", "-")+".kubeconfig")
-	return path, WriteKubeconfig(path, c.config(id.token))
+	config := c.config(id.token)
+	if c.opts.Network != nil {
+		config.Host = serviceURL
+	}
+	return path, WriteKubeconfig(path, config)
 }

@@ -35,6 +35,7 @@ type identity struct {
 // RBAC, so that neither roles nor audit differ from a real cluster.
 type identities struct {
 	admin, controllerManager, scheduler, kwok identity
+	nodes                                     []identity // Those of Options.Network.
 }
 
 func newIdentities() identities {
@@ -49,7 +50,7 @@ func newIdentities() identities {
 // tokenFile returns the content of --token-auth-file.
 func (i identities) tokenFile() []byte {
 	var lines strings.Builder
-	for _, id := range []identity{i.admin, i.controllerManager, i.scheduler, i.kwok} {
+	for _, id := range append([]identity{i.admin, i.controllerManager, i.scheduler, i.kwok}, i.nodes...) {
 		fmt.Fprintf(&lines, "%s,%s,%s,%q\n", id.token, id.user, id.user, id.group)
 	}
 	return []byte(lines.String())
@@ -70,8 +71,12 @@ func serviceAccountKey() ([]byte, error) {
 
 // config returns a client configuration without a client-side rate limit.
 func (c *ControlPlane) config(token string) *rest.Config {
+	host := loopback
+	if c.opts.Network != nil {
+		host = "localhost" // So the certificate calls one that is reached by all addresses.
+	}
 	return &rest.Config{
-		Host:            "https://" + net.JoinHostPort(loopback, strconv.Itoa(c.port)),
+		Host:            "https://" + net.JoinHostPort(host, strconv.Itoa(c.port)),
 		BearerToken:     token,
 		TLSClientConfig: rest.TLSClientConfig{CAData: c.servingCertificate},
 		QPS:             -1,

@@ -47,6 +47,8 @@ type Options struct {
 	// AuditResponses has Requests tell which object a write was answered with. The API
 	// server then writes all answers to its audit log.
 	AuditResponses bool
+	// Network is where the control plane of real nodes is. Nil means loopback.
+	Network *Network
 	// Dir is the working directory, with the logs of all processes. It is made if
 	// missing, and stays. Empty means a temporary directory that Stop removes.
 	Dir string
@@ -106,6 +108,10 @@ func newControlPlane(opts Options) *ControlPlane {
 		opts.Log = io.Discard
 	}
 	c := &ControlPlane{opts: opts, identities: newIdentities(), logs: map[string]bool{}, choosePort: freePort}
+	if network := opts.Network; network != nil {
+		c.choosePort = func() (int, error) { return network.Port, nil }
+		c.identities.nodes = network.identities()
+	}
 	c.stop = sync.OnceValue(c.stopAll)
 	return c
 }
@@ -134,14 +140,14 @@ func (c *ControlPlane) start(ctx context.Context) error {
 // prepare makes the directories and all the files that do not depend on the port.
 func (c *ControlPlane) prepare() error {
 	var err error
-	if c.executable, err = binary("localkube"); err != nil {
+	if c.executable, err = Binary("localkube"); err != nil {
 		return err
 	}
-	if c.leash, err = binary("leash"); err != nil {
+	if c.leash, err = Binary("leash"); err != nil {
 		return err
 	}
 	if c.opts.Kwok {
-		if c.kwok, err = binary("kwok"); err != nil {
+		if c.kwok, err = Binary("kwok"); err != nil {
 			return err
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // it to print a line.
 func startShell(t *testing.T, script string, grace time.Duration) *Process {
 	t.Helper()
-	leash, err := binary("leash")
+	leash, err := Binary("leash")
 	require.NoError(t, err)
 	p, err := startProcess(leash, t.TempDir(), Command{
 		Name:  "shell",
@@ -70,7 +70,7 @@ func TestProcessExitCode(t *testing.T) {
 
 func TestProcessThatCannotStart(t *testing.T) {
 	t.Parallel()
-	leash, err := binary("leash")
+	leash, err := Binary("leash")
 	require.NoError(t, err)
 	_, err = startProcess(leash, t.TempDir(), Command{Name: "missing", Path: "/nonexistent/missing"})
 	require.ErrorContains(t, err, "starting missing")
