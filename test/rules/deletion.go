@@ -124,10 +124,10 @@ func (j *Judge) confirmationRemoved(before, after *Node, event Change, by *Reque
 	return check("16.6", !healthy, "the confirmation is removed though the node is not healthy")
 }
 
-// known reports whether a NodeHealthCheck that exists has a CR and knows of it (spec 6.8).
+// known reports whether a NodeHealthCheck that exists has a CR.
 func (j *Judge) known(cr *CR, rv uint64) bool {
 	for _, owner := range cr.Owners {
-		if nhc := j.nhcs[owner].at(rv); nhc != nil && lookedFor(nhc, cr) {
+		if nhc := j.nhcs[owner].at(rv); nhc != nil {
 			return true
 		}
 	}

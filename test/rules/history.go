@@ -219,7 +219,7 @@ func (h *history) remediated(node string, nhcs []*NHC, since time.Time, until ui
 	}
 	for key := range h.crsOf[node] {
 		own := func(cr *CR) bool {
-			return cr != nil && cr.Node == node && cr.OwnedBy(name) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && lookedFor(nhc, cr) })
+			return cr != nil && cr.Node == node && cr.OwnedBy(name)
 		}
 		versions := h.crs[key].during(since, until)
 		always, ever = always || all(versions, own), ever || some(versions, own)

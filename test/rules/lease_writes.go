@@ -172,13 +172,10 @@ func (j *Judge) judgeLeaseRelease(event Change, lease *coordinationv1.Lease, by 
 	}
 	overdue := lease.Spec.AcquireTime != nil && !w.at.Before(lease.Spec.AcquireTime.Add(v1alpha1.ClassicLeaseOverdue))
 	gone := some(j.nodes[w.node].during(w.known, w.rv), func(node *Node) bool { return node == nil })
-	needed, owners := "", j.nhcs[nhc].during(w.known, w.rv)
-	looked := func(cr *CR) bool {
-		return all(owners, func(owner *NHC) bool { return owner == nil || lookedFor(owner, cr) })
-	}
+	needed := ""
 	for key := range j.crsOf[w.node] {
 		versions := j.crs[key].during(w.known, w.rv)
-		if all(versions, func(cr *CR) bool { return cr != nil && cr.Node == w.node && cr.OwnedBy(nhc) && looked(cr) }) {
+		if all(versions, func(cr *CR) bool { return cr != nil && cr.Node == w.node && cr.OwnedBy(nhc) }) {
 			needed = versions[0].String()
 		}
 	}

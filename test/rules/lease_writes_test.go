@@ -100,12 +100,12 @@ func TestLeaseRelease(t *testing.T) {
 	}{
 		"14.9 no CR": {healthy, leaseOf("NodeHealthCheck-nhc", 10), nil},
 		"14.9 a CR":  {remediated(cr), leaseOf("NodeHealthCheck-nhc", 10), []string{"14.9"}},
-		"14.9 a CR that is seen to be gone later":   {func(s *fixture) { remediated(cr)(s); s.noCR(at(105), cr) }, leaseOf("NodeHealthCheck-nhc", 10), nil},
-		"14.9 a CR of a kind that nobody refers to": {func(s *fixture) { remediated(newCR("n", "Other", "x"))(s); s.nhc(past, healthCheck()) }, leaseOf("NodeHealthCheck-nhc", 10), nil},
-		"14.9 the Node is gone":                     {gone(cr), leaseOf("NodeHealthCheck-nhc", 10), nil},
-		"14.9 no holder":                            {healthy, leaseOf("", 10), nil},
-		"14.9 another holder":                       {healthy, leaseOf("other", 10), []string{"14.9"}},
-		"14.7 overdue":                              {remediated(cr), leaseOf("NodeHealthCheck-nhc", -1800), nil},
+		"14.9 a CR that is seen to be gone later": {func(s *fixture) { remediated(cr)(s); s.noCR(at(105), cr) }, leaseOf("NodeHealthCheck-nhc", 10), nil},
+		"14.9 a CR of a former template":          {func(s *fixture) { remediated(newCR("n", "Other", "x"))(s); s.nhc(past, healthCheck()) }, leaseOf("NodeHealthCheck-nhc", 10), []string{"14.9"}},
+		"14.9 the Node is gone":                   {gone(cr), leaseOf("NodeHealthCheck-nhc", 10), nil},
+		"14.9 no holder":                          {healthy, leaseOf("", 10), nil},
+		"14.9 another holder":                     {healthy, leaseOf("other", 10), []string{"14.9"}},
+		"14.7 overdue":                            {remediated(cr), leaseOf("NodeHealthCheck-nhc", -1800), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

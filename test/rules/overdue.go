@@ -185,19 +185,3 @@ func (j *Judge) Timeline(node, nhc string) string { return j.timelines.of(node, 
 // rounding is by how much a time in status may be before what it is the time of: times
 // are stored in whole seconds.
 const rounding = time.Second
-
-// lookedFor reports whether an own CR is one that the NodeHealthCheck is to know of: its
-// kind is that of a template, or status names it (spec 6.8).
-func lookedFor(nhc *NHC, cr *CR) bool {
-	if slices.ContainsFunc(stepsOf(nhc), func(s step) bool { return s.kind() == cr.Kind }) {
-		return true
-	}
-	for i := range nhc.Status.UnhealthyNodes {
-		for _, remediation := range nhc.Status.UnhealthyNodes[i].Remediations {
-			if remediation.Resource.Kind == cr.Kind {
-				return true
-			}
-		}
-	}
-	return false
-}

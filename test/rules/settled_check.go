@@ -37,7 +37,7 @@ func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
 	for _, key := range slices.Sorted(maps.Keys(p.crs)) {
 		cr := p.crs[key].at(p.rv)
 		switch {
-		case cr == nil || !cr.OwnedBy(nhc.Name) || !lookedFor(nhc, cr):
+		case cr == nil || !cr.OwnedBy(nhc.Name):
 		case cr.Deleting && p.nodes[cr.Node].at(p.rv) == nil:
 			s.leftovers = append(s.leftovers, cr)
 		default:

@@ -32,7 +32,7 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 	for key := range j.crsOf[w.node] {
 		versions := j.crs[key].during(w.known, w.rv)
 		own := func(cr *CR) bool {
-			return cr != nil && cr.UID != created.UID && cr.Node == w.node && cr.OwnedBy(w.nhc) && lookedFor(nhc, cr)
+			return cr != nil && cr.UID != created.UID && cr.Node == w.node && cr.OwnedBy(w.nhc)
 		}
 		stands := func(cr *CR) bool { return own(cr) && !cr.Deleting }
 		if all(versions, func(cr *CR) bool { return own(cr) && cr.Deleting }) {

@@ -188,7 +188,10 @@ func (c *cluster) createForeign(node, name string) {
 	object.SetAnnotations(oneOf(c, nil,
 		map[string]string{v1alpha1.AnnotationNodeName: node},
 		map[string]string{v1alpha1.AnnotationNodeName: node, v1alpha1.AnnotationTemplateName: template}))
-	if nhc := c.nhc(name); nhc != nil && c.chance(30) {
+	refersTo := func(reference corev1.ObjectReference) bool {
+		return reference.Kind == r.kind+v1alpha1.TemplateKindSuffix
+	} // Others are not looked for.
+	if nhc := c.nhc(name); nhc != nil && c.chance(30) && slices.ContainsFunc(referencesOf(nhc), refersTo) {
 		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: name, UID: nhc.UID}})
 	}
 	if _, err := c.server.Create("somebody", r.crs(), object); err == nil {

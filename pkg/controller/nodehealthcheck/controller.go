@@ -120,7 +120,10 @@ type Controller struct {
 	platformSeen platformSeen
 
 	slot        controlPlaneSlot
-	slotKindsMu sync.Mutex // See keepSlotKinds.
+	keptKindsMu sync.Mutex // See keepKinds.
+	// searching means that the kinds are still to be discovered that may have CRs of former templates.
+	searching atomic.Bool
+	crds      cache.SharedIndexInformer
 	// crowded counts the syncs with more nodes than they can act on at the same time.
 	crowded atomic.Int32
 
@@ -179,6 +182,8 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if c.budgets = config.Budgets; c.budgets == nil {
 		c.budgets = budget.None{}
 	}
+	c.crds = config.CRDs
+	c.searching.Store(true)
 	c.watchKinds(config)
 	c.freshness.Subscribe(c.SyncAll)
 	if err := c.registerHandlers(ctx, config); err != nil {
@@ -214,7 +219,11 @@ func (c *Controller) watchKinds(config Config) {
 	remediations.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"}
 	remediations.Parse, remediations.Handler = c.parseCR, c.remediationHandler()
 	remediations.Changed = func(owners []string) {
-		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == slotOwner }))
+		if slices.Contains(owners, keeper) {
+			c.keepKinds()
+			c.SyncAll() // Whose CRs there are is not known.
+		}
+		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == keeper }))
 		c.enqueue(c.waiters.of(controlPlaneTopic))
 		c.budgets.NodesChanged()
 	}
@@ -234,6 +243,9 @@ func (c *Controller) RunWatches(ctx context.Context) {
 	wg.Go(func() { c.templates.Run(ctx) })
 	wg.Go(func() { c.remediations.Run(ctx) })
 	wg.Go(func() { c.platform.Run(ctx) })
+	if c.searching.Load() {
+		wg.Go(func() { c.findKinds(ctx) })
+	}
 	wg.Wait()
 }
 

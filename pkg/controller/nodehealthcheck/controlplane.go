@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
@@ -127,8 +126,7 @@ func (c *Controller) controlPlaneRemediations() limits.ControlPlane {
 }
 
 // slotKinds returns the kinds whose CRs may take the slot. It includes what a NodeHealthCheck wanted that
-// the cache does not have any more, and those of its former template: keepSlotKinds may not have been
-// called yet.
+// the cache does not have any more, and those of its former template: keepKinds may not have been called yet.
 func (c *Controller) slotKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema.GroupKind] {
 	kinds := c.remediations.Kinds()
 	for _, nhc := range nhcs {
@@ -225,30 +223,6 @@ func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (
 			return nodes, nil
 		}
 	}
-}
-
-// slotOwner wants the kinds that no NodeHealthCheck refers to any more, as long as a CR of
-// theirs takes the slot. It is the name of no NodeHealthCheck.
-const slotOwner = "/control-plane"
-
-// keepSlotKinds has the kinds watched whose CRs may take the slot. It is called
-// before a NodeHealthCheck drops kinds, and when such a CR is gone. These are events of
-// several caches, so it may be called at the same time: the last one goes by the latest.
-func (c *Controller) keepSlotKinds() {
-	c.slotKindsMu.Lock()
-	defer c.slotKindsMu.Unlock()
-	kept := map[schema.GroupKind][]types.NamespacedName{}
-	for kind := range c.remediations.Wanted(slotOwner) {
-		if _, err := c.remediations.Cache(kind); err != nil && !isNoMatch(err) {
-			kept[kind] = nil // It cannot be told at the moment.
-		}
-	}
-	for kind, indexer := range c.remediations.Caches() {
-		if labelled, err := listCRs(indexer, byControlPlane, labelledControlPlane); err != nil || len(labelled) > 0 {
-			kept[kind] = nil
-		}
-	}
-	c.remediations.Want(slotOwner, kept)
 }
 
 // controlPlaneNodes returns all control plane nodes.

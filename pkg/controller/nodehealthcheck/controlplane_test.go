@@ -321,7 +321,7 @@ func TestSlotOfDroppedKind(t *testing.T) {
 			require.NoError(t, indexer.Delete(cr))
 			c.remediationHandler().OnDelete(cr)
 		}
-		require.Empty(t, c.remediations.Wanted(slotOwner), "P12")
+		require.Empty(t, c.remediations.Wanted(keeper), "P12")
 		require.False(t, busy(c, "cp"))
 	})
 }

@@ -53,11 +53,19 @@ func (o *ownCRs) nodes() []string {
 }
 
 // findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps, among the kinds of
-// its templates and those that its status points to. What status names and cannot
-// be read counts as existing (spec 6.8).
+// its templates, those that its status points to, and those that have one of its CRs. What status names and
+// cannot be read counts as existing (spec 6.8).
 func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*ownCRs, error) {
+	if err := c.keptKindsRead(); err != nil {
+		return nil, err
+	}
 	crs := &ownCRs{read: map[string][]*object.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
 	_, kinds := wantedKinds(nhc)
+	for kind, indexer := range c.remediations.Caches() {
+		if keys, err := indexer.IndexKeys(byOwner, nhc.Name); err != nil || len(keys) > 0 {
+			kinds[kind] = nil
+		}
+	}
 	unread := map[schema.GroupKind]bool{}
 	for kind := range kinds {
 		indexer, err := c.remediations.Cache(kind)

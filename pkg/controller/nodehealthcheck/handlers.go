@@ -127,7 +127,7 @@ func (c *Controller) nhcDeleted(name string) {
 func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupKind][]types.NamespacedName) {
 	dropped := sets.KeySet(c.remediations.Wanted(nhc)).Difference(sets.KeySet(kinds)).Len() > 0
 	if dropped {
-		c.keepSlotKinds()
+		c.keepKinds()
 	}
 	c.remediations.Want(nhc, kinds)
 	if dropped {
@@ -269,8 +269,8 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 			if !ok {
 				return
 			}
-			if hasKey(cr.Labels, v1alpha1.LabelControlPlane) && len(c.remediations.Wanted(slotOwner)) > 0 {
-				c.keepSlotKinds()
+			if len(c.remediations.Wanted(keeper)) > 0 {
+				c.keepKinds()
 			}
 			c.crChanged(cr)
 		},

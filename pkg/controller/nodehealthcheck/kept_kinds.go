@@ -1,0 +1,114 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// keeper wants the kinds that no NodeHealthCheck refers to any more, as long as there is a CR that one owns, or
+// that takes the control plane slot. It is the name of no NodeHealthCheck.
+const keeper = "/kept"
+
+// keepKinds has the kinds watched that are kept. It is called before a NodeHealthCheck drops kinds, and when a
+// CR is gone. These are events of several caches, so it may be called at the same time: the last one goes by the
+// latest.
+func (c *Controller) keepKinds() {
+	c.keptKindsMu.Lock()
+	defer c.keptKindsMu.Unlock()
+	kept := map[schema.GroupKind][]types.NamespacedName{}
+	for kind := range c.remediations.Wanted(keeper) {
+		_, read := c.remediations.LastCache(kind)
+		if _, err := c.remediations.Cache(kind); err != nil && !isNoMatch(err) && (read || !isForbidden(err)) {
+			kept[kind] = nil // It cannot be told at the moment.
+		}
+	}
+	for kind, indexer := range c.remediations.Caches() {
+		if len(indexer.ListIndexFuncValues(byOwner))+len(indexer.ListIndexFuncValues(byControlPlane)) > 0 {
+			kept[kind] = nil
+		}
+	}
+	c.remediations.Want(keeper, kept)
+}
+
+// isForbidden reports whether a permission is missing.
+func isForbidden(err error) bool {
+	_, forbidden := errors.AsType[*watches.ForbiddenError](err)
+	return forbidden
+}
+
+// keptKindsRead returns ErrPending until the kinds that may have CRs of former templates have been read. One that
+// cannot be read keeps nothing waiting.
+func (c *Controller) keptKindsRead() error {
+	if c.searching.Load() {
+		return watches.ErrPending
+	}
+	for kind := range c.remediations.Wanted(keeper) {
+		if _, err := c.remediations.Cache(kind); watches.Pending(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// How often a new process looks for kinds that it could not discover, and for how long syncs wait for that.
+const (
+	searchInterval = 2 * time.Second
+	searchTimeout  = 15 * time.Second
+)
+
+// findKinds has all kinds of CRs read once that have templates: there may be CRs that neither a spec nor a status
+// names any more, because their template was replaced (spec 6.8). Those without CRs are dropped by keepKinds.
+func (c *Controller) findKinds(ctx context.Context) {
+	if !cache.WaitFor(ctx, "", c.crds.HasSyncedChecker()) {
+		return
+	}
+	groups := sets.New[string]()
+	for _, name := range c.crds.GetStore().ListKeys() {
+		if plural, group, ok := strings.Cut(name, "."); ok && strings.HasSuffix(plural, strings.ToLower(v1alpha1.TemplateKindSuffix)+"s") {
+			groups.Insert(group)
+		}
+	}
+	begin := c.clock.Now()
+	for ctx.Err() == nil {
+		kinds, err := watches.Siblings(ctx, c.kube.Discovery(), groups, v1alpha1.TemplateKindSuffix)
+		c.wantKept(kinds)
+		if err == nil || c.clock.Since(begin) >= searchTimeout {
+			if c.searching.Swap(false) {
+				c.SyncAll()
+			}
+		}
+		if err == nil {
+			return
+		}
+		klog.FromContext(ctx).V(2).Info("Looking again for kinds of remediation objects", "cause", err.Error())
+		select {
+		case <-ctx.Done():
+		case <-time.After(searchInterval):
+		}
+	}
+}
+
+// wantKept has kinds watched besides those that are kept already.
+func (c *Controller) wantKept(kinds []schema.GroupKind) {
+	c.keptKindsMu.Lock()
+	defer c.keptKindsMu.Unlock()
+	wanted := c.remediations.Wanted(keeper)
+	for _, kind := range kinds {
+		wanted[kind] = nil
+	}
+	c.remediations.Want(keeper, wanted)
+}

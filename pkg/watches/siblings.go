@@ -1,0 +1,52 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package watches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Siblings returns the kinds of some API groups beside which the API server serves a kind with the same name and a
+// suffix, such as Reboot beside RebootTemplate. If there is an error, there may be more.
+func Siblings(ctx context.Context, discovery Discovery, groups sets.Set[string], suffix string) ([]schema.GroupKind, error) {
+	served, err := discovery.ServerGroupsWithContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("discovering API groups: %w", err)
+	}
+	var kinds []schema.GroupKind
+	var failed []error
+	for i := range served.Groups {
+		group := &served.Groups[i]
+		if !groups.Has(group.Name) {
+			continue
+		}
+		names := sets.New[string]()
+		for _, version := range group.Versions {
+			list, err := discovery.ServerResourcesForGroupVersionWithContext(ctx, version.GroupVersion)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				failed = append(failed, fmt.Errorf("discovering %s: %w", version.GroupVersion, err))
+				continue
+			}
+			for _, resource := range list.APIResources {
+				names.Insert(resource.Kind)
+			}
+		}
+		for _, name := range sets.List(names) {
+			if sibling, is := strings.CutSuffix(name, suffix); is && names.Has(sibling) {
+				kinds = append(kinds, schema.GroupKind{Group: group.Name, Kind: sibling})
+			}
+		}
+	}
+	return kinds, errors.Join(failed...)
+}
