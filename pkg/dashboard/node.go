@@ -35,7 +35,7 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 	snapshot := *r.state.Snapshot
 	details, missing := d.Source.Details(r.Context(), &snapshot, name)
 	snapshot.Missing = append(slices.Clip(snapshot.Missing), missing...)
-	p.Notices = notices(snapshot.Missing, r.state.Lost, r.now)
+	p.Notices = notices(r.state, snapshot.Missing, r.now)
 	explanation := view.NewExplanation(name, &snapshot, details, r.now)
 	if explanation == nil {
 		return noNode(name, &snapshot)
@@ -44,7 +44,7 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 	body := &nodeBody{History: cell{Text: "History of " + name, Link: historyLink(name, "")}}
 	body.Notes = nodeNotes(explanation)
 	for i := range explanation.Checks {
-		body.Checks = append(body.Checks, newCheckOfNode(r, i, &explanation.Checks[i]))
+		body.Checks = append(body.Checks, newCheckOfNode(r, i, explanation))
 	}
 	body.Tables = []table{
 		newTable("conditions", "Conditions of the Node", render.Conditions(explanation), nil),
@@ -79,7 +79,8 @@ func nodeNotes(e *view.Explanation) (notes []cell) {
 	return notes
 }
 
-func newCheckOfNode(r *request, number int, check *view.CheckOfNode) checkOfNode {
+func newCheckOfNode(r *request, number int, e *view.Explanation) checkOfNode {
+	check := &e.Checks[number]
 	c := checkOfNode{Name: cell{Text: check.Name, Link: checkLink(check.Name)}, Fields: []field{{"Health", styled(render.Health(check, r.now))}}}
 	if !check.Selected {
 		c.Note = "It does not select the node any more."
@@ -89,11 +90,11 @@ func newCheckOfNode(r *request, number int, check *view.CheckOfNode) checkOfNode
 		decision.Text += ", " + render.Why(&view.Target{Decision: check.Decision, HealthySince: check.HealthySince}, r.now)
 		c.Fields = append(c.Fields, field{"Decision", decision})
 	}
-	c.Fields = append(c.Fields, field{"Next", plain(render.WhatNext(check, r.now))})
+	c.Fields = append(c.Fields, field{"Next", plain(render.WhatNext(e, check, r.now))})
 	id := func(name string) string { return fmt.Sprintf("%s-%d", name, number) }
 	c.Tables = []table{
 		newTable(id("rules"), "Conditions that "+check.Name+" looks at", render.Rules(check, r.now), nil),
-		newTable(id("asked"), "What "+check.Name+" asks before it creates a remediation object, in this order", render.Answers(check), nil),
+		newTable(id("asked"), render.AskedTitle(check), render.Answers(check, true), nil),
 		newTable(id("steps"), "Steps of "+check.Name, render.StepsOf(check, r.now), nil),
 		newTable(id("remediations"), "Conditions of the remediation objects", render.RemediationConditions(check, r.now), nil),
 	}

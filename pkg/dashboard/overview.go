@@ -36,7 +36,7 @@ func (d *Dashboard) overview(r *request, p *page) *problem {
 	for i := range shown {
 		body.Cards = append(body.Cards, newCard(r, &shown[i]))
 	}
-	if len(overview.NodeHealthChecks) == 0 {
+	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) == 0 {
 		body.NoChecks = render.NoChecks
 	}
 	p.Title, p.Body = "Overview", body

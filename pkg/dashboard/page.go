@@ -97,7 +97,7 @@ func (d *Dashboard) page(name string, body show) http.HandlerFunc {
 		}
 		p := &page{Current: cmp.Or(sections[name], "overview"), Cluster: d.Cluster, Version: request.state.Version, Time: newStamp(render.Clock(&at, request.now), at.Time)}
 		shown, status := name, http.StatusOK
-		p.Notices = notices(request.state.Snapshot.Missing, request.state.Lost, request.now)
+		p.Notices = notices(request.state, request.state.Snapshot.Missing, request.now)
 		if problem := body(request, p); problem != nil {
 			shown, status = "problem", problem.status
 			p.Title, p.Body, p.Filter = problem.Title, problem, nil
@@ -121,7 +121,12 @@ func (d *Dashboard) write(w http.ResponseWriter, name string, p *page, status in
 }
 
 // notices say what is missing, and what is not followed any more.
-func notices(missing []view.Missing, lost, now time.Time) (notices []notice) {
+// While the cluster cannot be followed, nothing is known about the leader.
+func notices(state State, missing []view.Missing, now time.Time) (notices []notice) {
+	lost := state.Lost
+	if problem := state.Snapshot.Leader.Problem(now); problem != "" && lost.IsZero() {
+		notices = append(notices, notice{Title: problem})
+	}
 	var old, absent []string
 	for _, kind := range missing {
 		if kind.Outdated {

@@ -13,10 +13,12 @@ import (
 	"slices"
 	"sync"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -71,7 +73,9 @@ type kind struct {
 	version schema.GroupVersion
 	// required means that without it there is no snapshot.
 	required bool
-	object   runtime.Object
+	// quiet means that news of it is no reason to look again.
+	quiet  bool
+	object runtime.Object
 	// client is what list and watch use: some, in tests, cannot do all that an API server can.
 	client any
 	list   func(context.Context, metav1.ListOptions) (runtime.Object, error)
@@ -81,10 +85,10 @@ type kind struct {
 }
 
 // Kinds says which kinds besides NodeHealthChecks a snapshot has to have.
-type Kinds struct{ Nodes, Budgets, MachineHealthChecks bool }
+type Kinds struct{ Nodes, Budgets, MachineHealthChecks, Leader bool }
 
 // Everything is all kinds.
-var Everything = Kinds{Nodes: true, Budgets: true, MachineHealthChecks: true}
+var Everything = Kinds{Nodes: true, Budgets: true, MachineHealthChecks: true, Leader: true}
 
 // of returns the kinds.
 func (k Kinds) of(clients *Clients) []kind {
@@ -98,7 +102,31 @@ func (k Kinds) of(clients *Clients) []kind {
 	if k.MachineHealthChecks {
 		kinds = append(kinds, clients.machineHealthChecks())
 	}
+	if k.Leader {
+		kinds = append(kinds, clients.leader())
+	}
 	return kinds
+}
+
+// leader reads the lease of the leader, in whichever namespace it is. The shipped roles permit it by name.
+func (c *Clients) leader() kind {
+	client := c.Kube.CoordinationV1().Leases(metav1.NamespaceAll)
+	named := func(options metav1.ListOptions) metav1.ListOptions {
+		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, view.LeaderLease).String()
+		return options
+	}
+	return kind{
+		resource: leaderLeases, quiet: true, object: &coordinationv1.Lease{}, client: c.Kube,
+		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, named(options))
+		},
+		watch: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, named(options))
+		},
+		add: func(s *view.Snapshot, objects []runtime.Object) {
+			s.Leader = view.NewLeader(sorted[*coordinationv1.Lease](objects))
+		},
+	}
 }
 
 func (c *Clients) nodeHealthChecks() kind {
@@ -153,6 +181,16 @@ func (c *Clients) machineHealthChecks() kind {
 			s.MachineHealthChecks = sorted[*machinev1beta1.MachineHealthCheck](objects)
 		},
 	}
+}
+
+// ReadLeader returns what is known about the leader, nil if it cannot be read.
+func ReadLeader(ctx context.Context, clients *Clients) *view.Leader {
+	leader := clients.leader()
+	snapshot := &view.Snapshot{}
+	if answer := leader.read(ctx, clients); answer.err == nil {
+		leader.add(snapshot, answer.objects)
+	}
+	return snapshot.Leader
 }
 
 // sorted returns objects of one type by namespace and name.

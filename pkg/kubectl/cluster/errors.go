@@ -36,6 +36,7 @@ var roles = map[string]map[bool]string{
 	v1alpha1.Plural:       {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume"},
 	v1alpha1.BudgetPlural: {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
 	machineHealthChecks:   {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
+	leaderLeases:          {false: "ask for the ClusterRole nhc-view"},
 	nodes:                 {false: "ask for the ClusterRole nhc-view", true: "ask for the permission to patch nodes"},
 }
 
@@ -44,6 +45,7 @@ var ours = map[string]bool{v1alpha1.Plural: true, v1alpha1.BudgetPlural: true, m
 
 const (
 	nodes               = "nodes"
+	leaderLeases        = "leases of the leader"
 	machineHealthChecks = "machinehealthchecks"
 )
 

@@ -108,7 +108,12 @@ func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
 		return nil, fmt.Errorf("preparing the watch: %w", err)
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { w.change() }, UpdateFunc: func(any, any) { w.change() }, DeleteFunc: func(any) { w.change() },
+		AddFunc: func(any) { w.change() }, DeleteFunc: func(any) { w.change() },
+		UpdateFunc: func(any, any) {
+			if !k.quiet {
+				w.change()
+			}
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the watch: %w", err)

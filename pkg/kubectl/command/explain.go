@@ -37,10 +37,10 @@ func (r *root) explainNode() *cobra.Command {
 		Use:   "node NODE",
 		Short: "Explain why a node is remediated, or why not",
 		Long: `Compares the conditions of a node with each NodeHealthCheck that selects it, or says why none
-does. Shows every check that it has to pass before a remediation begins, in the order in
-which the controller asks, with the numbers that it has reported last; what happens next
-and when; the steps with the conditions of their remediation objects; the lease of the
-node; and recent events.`,
+does; what happens next and when; the checks before a remediation that refuse it, with the
+numbers that the controller has reported last (-o wide shows all of them, in the order in
+which it asks); the steps with the conditions of their remediation objects; the lease of
+the node; and recent events.`,
 		Example:           `  kubectl nhc explain node node-3`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.NodeNames)),
@@ -50,7 +50,7 @@ node; and recent events.`,
 			if err != nil {
 				return err
 			}
-			snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{Nodes: true, MachineHealthChecks: true})
+			snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{Nodes: true, MachineHealthChecks: true, Leader: true})
 			if err != nil {
 				return err
 			}
@@ -66,11 +66,11 @@ node; and recent events.`,
 				return r.encode(out.format, explanation)
 			}
 			printer := r.printer()
-			render.Explanation(printer, explanation)
+			render.Explanation(printer, explanation, out.format == formatWide)
 			return printed(printer)
 		},
 	}
-	out.add(command, formatTable, formatJSON, formatYAML)
+	out.add(command, formatTable, formatWide, formatJSON, formatYAML)
 	command.Flags().StringVar(&leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
 	return command
 }

@@ -75,6 +75,13 @@ func (c *change) report(result intervention.Result) error {
 	}
 }
 
+// warn says that no controller is at work: then the change has no effect yet.
+func (c *change) warn(ctx context.Context, clients *cluster.Clients) {
+	if problem := cluster.ReadLeader(ctx, clients).Problem(c.Now()); problem != "" {
+		fmt.Fprintln(c.ErrOut, "Warning: "+terminal.Clean(problem))
+	}
+}
+
 // singular are the names of kinds in sentences.
 var singular = map[string]string{v1alpha1.Plural: v1alpha1.Kind, v1alpha1.BudgetPlural: v1alpha1.BudgetKind, "nodes": "Node"}
 
@@ -85,6 +92,7 @@ func (c *change) each(ctx context.Context, names []string, kind string, list fun
 		return err
 	}
 	var errs []error
+	defer c.warn(ctx, intervener.Clients)
 	for _, name := range names {
 		result, err := do(intervener, name)
 		if apierrors.IsNotFound(err) && !cluster.NotServed(err) {

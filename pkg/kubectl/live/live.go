@@ -21,6 +21,8 @@ const (
 	settleTime = 100 * time.Millisecond
 	// interval is how often there is a new state at most.
 	interval = time.Second
+	// renewalInterval is how often the lease of the leader is looked at: its renewals are no news.
+	renewalInterval = 5 * time.Second
 	// retryInterval is how often kinds are tried that could not be read at the start.
 	retryInterval = 30 * time.Second
 	// detailsTimeout is how long a page waits for what is read about a node.
@@ -45,6 +47,7 @@ type Cluster struct {
 
 	mu       sync.Mutex
 	state    dashboard.State
+	absent   bool          // No controller is at work.
 	outdated chan struct{} // Closed when the state is.
 	details  map[string]detailsAt
 }
@@ -92,12 +95,18 @@ func (c *Cluster) Run(ctx context.Context) {
 	defer c.close()
 	retry := time.NewTicker(retryInterval)
 	defer retry.Stop()
+	renewal := time.NewTicker(renewalInterval)
+	defer renewal.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-retry.C:
 			if !c.watch.Readable(ctx) || c.open(ctx) != nil { // Without a new watch, the one before goes on.
+				continue
+			}
+		case <-renewal.C:
+			if !c.renew(c.watch.Snapshot().Leader) {
 				continue
 			}
 		case <-c.watch.Changed():
@@ -113,6 +122,18 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
+}
+
+// renew corrects the leader of the state, and reports whether a controller has begun or ceased to work.
+func (c *Cluster) renew(leader *view.Leader) (changed bool) {
+	now := c.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	snapshot := *c.state.Snapshot
+	snapshot.Leader, c.state.Snapshot = leader, &snapshot
+	before := c.absent
+	c.absent = leader.Problem(now) != ""
+	return c.absent != before
 }
 
 // publish makes what is known now the state.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -19,14 +18,15 @@ import (
 // recentEvents is how many events are printed: the newest ones.
 const recentEvents = 10
 
-// Explanation prints what is known about one node.
-func Explanation(printer *terminal.Printer, e *view.Explanation) {
+// Explanation prints what is known about one node, with all checks if it is wide.
+func Explanation(printer *terminal.Printer, e *view.Explanation, wide bool) {
 	now := e.Time.Time
 	sections := sections{printer: printer}
 	sections.lines(summary(e))
+	sections.problem(e.Leader, now)
 	sections.table("Conditions of the Node", Conditions(e))
 	for i := range e.Checks {
-		explainCheck(&sections, &e.Checks[i], now)
+		explainCheck(&sections, e, &e.Checks[i], wide)
 	}
 	sections.table("NodeHealthChecks that do not select the node", Others(e))
 	if lease := Lease(e); lease != "" {
@@ -90,7 +90,8 @@ func condition(c *view.Condition, now time.Time) []terminal.Cell {
 	return []terminal.Cell{terminal.Text(c.Type), terminal.Text(c.Status), terminal.Text(Ago(c.Since, now)), terminal.Text(Because(c.Reason, c.Message))}
 }
 
-func explainCheck(sections *sections, check *view.CheckOfNode, now time.Time) {
+func explainCheck(sections *sections, e *view.Explanation, check *view.CheckOfNode, wide bool) {
+	now := e.Time.Time
 	sections.begin()
 	printer := sections.printer
 	title := "NodeHealthCheck " + check.Name
@@ -103,9 +104,11 @@ func explainCheck(sections *sections, check *view.CheckOfNode, now time.Time) {
 		target := view.Target{Decision: check.Decision, HealthySince: check.HealthySince}
 		printer.Line(2, terminal.Text("Decision: "), State(check.Decision), terminal.Text(", "+Why(&target, now)))
 	}
-	printer.Line(2, terminal.Text("Next: "), terminal.Text(WhatNext(check, now)))
+	printer.Line(2, terminal.Text("Next: "), terminal.Text(WhatNext(e, check, now)))
 	sections.table("Conditions that "+check.Name+" looks at", Rules(check, now))
-	sections.table("What "+check.Name+" asks before it creates a remediation object, in this order", Answers(check))
+	if wide || (check.State == health.Unhealthy.String() && len(check.Remediations) == 0) {
+		sections.table(AskedTitle(check), Answers(check, wide))
+	}
 	sections.table("Steps of "+check.Name, StepsOf(check, now))
 	sections.table("Conditions of the remediation objects", RemediationConditions(check, now))
 }
@@ -133,29 +136,6 @@ func Health(check *view.CheckOfNode, now time.Time) terminal.Cell {
 	}
 }
 
-// WhatNext says what happens without anybody doing anything.
-func WhatNext(check *view.CheckOfNode, now time.Time) string {
-	if decision := check.Decision; decision != nil && decision.NextCheckTime != nil {
-		return fmt.Sprintf("at %s (in %s) time alone changes the decision", Clock(decision.NextCheckTime, now), In(decision.NextCheckTime, now))
-	}
-	if check.State == health.SoonUnhealthy.String() && check.Unhealthy != nil {
-		return fmt.Sprintf("at %s (in %s) the node is unhealthy, unless the condition changes", Clock(check.Unhealthy, now), In(check.Unhealthy, now))
-	}
-	for _, asked := range check.Asked {
-		if asked.Answer == view.Refused {
-			return "nothing begins as long as " + string(asked.Reason) + " refuses it"
-		}
-	}
-	switch {
-	case check.Decision != nil:
-		return "it takes an event to change the decision"
-	case check.State == health.Unhealthy.String():
-		return "the controller has not reported the node yet"
-	default:
-		return "nothing, as long as the node is healthy"
-	}
-}
-
 func rule(rule *view.Rule, now time.Time) []terminal.Cell {
 	is := terminal.Cell{Text: cmp.Or(rule.Status, "not there"), Style: terminal.Good}
 	expires := terminal.Text(unknown)
@@ -176,10 +156,22 @@ func timeTo(t, now time.Time) string {
 	return now.Sub(t).Round(time.Second).String() + " ago"
 }
 
-// Answers is a table of the checks before a remediation object is created.
-func Answers(check *view.CheckOfNode) terminal.Table {
+// AskedTitle is the title of Answers. What refuses a next step refuses nothing that runs.
+func AskedTitle(check *view.CheckOfNode) string {
+	if len(check.Remediations) > 0 {
+		return "What " + check.Name + " asks before it begins a next step, in this order"
+	}
+	return "What " + check.Name + " asks before it creates a remediation object, in this order"
+}
+
+// Answers is a table of the checks before a remediation object is created, without those that are passed unless
+// all are wanted.
+func Answers(check *view.CheckOfNode, all bool) terminal.Table {
 	table := terminal.Table{Header: []string{"CHECK", "ANSWER", "WITH"}}
 	for _, asked := range check.Asked {
+		if asked.Answer == view.Passed && !all {
+			continue
+		}
 		answer := terminal.Cell{Text: "passed", Style: terminal.Good}
 		switch asked.Answer {
 		case view.Refused:
@@ -198,7 +190,7 @@ func StepsOf(check *view.CheckOfNode, now time.Time) terminal.Table {
 	for i, step := range check.Steps {
 		var objects []string
 		for j := range check.Remediations {
-			if r := &check.Remediations[j]; r.Resource.Kind+v1alpha1.TemplateKindSuffix == step.Kind && (r.TemplateName == "" || strings.HasSuffix(step.Template, "/"+r.TemplateName)) {
+			if r := &check.Remediations[j]; isOf(r, &check.Steps[i]) {
 				objects = append(objects, remediation(r, now))
 			}
 		}

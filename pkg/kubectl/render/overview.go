@@ -4,6 +4,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 func Overview(printer *terminal.Printer, overview *view.Overview, wide bool) {
 	now := overview.Time.Time
 	sections := sections{printer: printer}
+	sections.problem(overview.Leader, now)
 	sections.table("NodeHealthChecks", checks(overview))
 	sections.lines(notes(overview, now))
 	sections.table("Unhealthy nodes", targets(overview, now, wide))
@@ -53,6 +55,13 @@ func (s *sections) table(title string, table terminal.Table) {
 	s.printer.Table(table)
 }
 
+// problem says that no controller is at work.
+func (s *sections) problem(leader *view.Leader, now time.Time) {
+	if problem := leader.Problem(now); problem != "" {
+		s.lines([][]terminal.Cell{{{Text: problem, Style: terminal.Bad}}})
+	}
+}
+
 func (s *sections) lines(lines [][]terminal.Cell) {
 	if len(lines) == 0 {
 		return
@@ -72,7 +81,7 @@ func checks(overview *view.Overview) terminal.Table {
 			healthy = fmt.Sprintf("%d of %d", check.HealthyNodes, check.ObservedNodes)
 		}
 		table.Add(terminal.Text(check.Name), Phase(check.Phase), terminal.Text(healthy), terminal.Text(strconv.Itoa(check.UnhealthyNodes)),
-			terminal.Text(strconv.Itoa(check.RemediatingNodes)), Gate(check.Gate))
+			terminal.Text(strconv.Itoa(check.RemediatingNodes)), GateOf(check))
 	}
 	return table
 }
@@ -90,6 +99,14 @@ func Phase(phase v1alpha1.Phase) terminal.Cell {
 		return terminal.Cell{Text: "not seen", Style: terminal.Bad}
 	}
 	return terminal.Cell{Text: string(phase), Style: style}
+}
+
+// GateOf says whether the gate of a NodeHealthCheck is open. Where something else lets nothing begin, nothing is.
+func GateOf(check *view.Check) terminal.Cell {
+	if check.Phase == v1alpha1.PhaseDisabled || check.Phase == v1alpha1.PhasePaused {
+		return Gate(nil)
+	}
+	return Gate(check.Gate)
 }
 
 // Gate says whether the gate is open, with its numbers.
@@ -110,7 +127,7 @@ func Gate(gate *view.Gate) terminal.Cell {
 
 // notes are what holds for whole NodeHealthChecks.
 func notes(overview *view.Overview, now time.Time) (lines [][]terminal.Cell) {
-	if len(overview.NodeHealthChecks) == 0 && overview.Selected == "" {
+	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) == 0 && overview.Selected == "" {
 		return [][]terminal.Cell{{{Text: NoChecks, Style: terminal.Warning}}}
 	}
 	for i := range overview.NodeHealthChecks {
@@ -122,8 +139,8 @@ func notes(overview *view.Overview, now time.Time) (lines [][]terminal.Cell) {
 	return lines
 }
 
-// NoChecks says that there are no NodeHealthChecks.
-const NoChecks = "There are no NodeHealthChecks: nothing looks after the nodes of this cluster."
+// NoChecks says that there are no health checks.
+const NoChecks = "There is no health check: nothing looks after the nodes of this cluster. Create a NodeHealthCheck, and try it with kubectl nhc simulate -f FILE."
 
 // Notes are what holds for a whole NodeHealthCheck.
 func Notes(check *view.Check, now time.Time) (notes []terminal.Cell) {
@@ -137,7 +154,7 @@ func Notes(check *view.Check, now time.Time) (notes []terminal.Cell) {
 		add(terminal.Warning, "dry run: nothing is begun")
 	}
 	if held := check.Held; held != nil {
-		add(terminal.Bad, "nothing new begins: "+Because(held.Reason, held.Message))
+		add(terminal.Bad, "nothing new begins: "+withReason(Because(held.Reason, held.Message), heldNext(check)))
 	}
 	if check.Storm != nil {
 		add(terminal.Warning, Storm(check, now))
@@ -149,6 +166,18 @@ func Notes(check *view.Check, now time.Time) (notes []terminal.Cell) {
 		add(terminal.Bad, check.Reason)
 	}
 	return notes
+}
+
+// heldNext says what it takes for something to begin again.
+func heldNext(check *view.Check) string {
+	text := advice(v1alpha1.DecisionReason(check.Held.Reason), check.Name, "NODE")
+	if check.Held.Reason == string(v1alpha1.DecidedGateClosed) {
+		text = cmp.Or(opening(check.Gate, check.NotHealthy()), text)
+	}
+	if text == "" || check.Storm != nil { // The numbers of a storm follow.
+		return ""
+	}
+	return "Next: " + text
 }
 
 // Storm tells about a storm with its numbers.

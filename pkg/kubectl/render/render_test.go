@@ -295,14 +295,20 @@ func TestExplanation(t *testing.T) {
 		Conditions:   map[string][]view.Condition{"1": {{Type: "Processing", Status: "True", Reason: "Started", Message: "\x1b]0;owned\x07", Since: beforeRef(2 * time.Minute)}}},
 		Events:       []corev1.Event{{Type: "Warning", Reason: "RemediationSkipped", Message: "[remediation] \x1b[31mno", Count: 3, LastTimestamp: before(time.Minute)}},
 	}
-	golden(t, "explain-remediating", func(p *terminal.Printer) { Explanation(p, view.NewExplanation("node-1", s, details, now)) })
+	golden(t, "explain-remediating", func(p *terminal.Printer) { Explanation(p, view.NewExplanation("node-1", s, details, now), false) })
 	lease.Spec.RenewTime = new(metav1.NewMicroTime(now.Add(-time.Hour)))
-	golden(t, "explain-held", func(p *terminal.Printer) { Explanation(p, view.NewExplanation("node-3", s, details, now)) })
+	golden(t, "explain-held", func(p *terminal.Printer) { Explanation(p, view.NewExplanation("node-3", s, details, now), false) })
 	s.Missing = nil
-	golden(t, "explain-soon", func(p *terminal.Printer) { Explanation(p, view.NewExplanation("node-6", s, &view.Details{}, now)) })
-	golden(t, "explain-nobody", func(p *terminal.Printer) { Explanation(p, view.NewExplanation("node-a", s, &view.Details{}, now)) })
+	golden(t, "explain-soon", func(p *terminal.Printer) {
+		Explanation(p, view.NewExplanation("node-6", s, &view.Details{}, now), false)
+	})
+	golden(t, "explain-nobody", func(p *terminal.Printer) {
+		Explanation(p, view.NewExplanation("node-a", s, &view.Details{}, now), false)
+	})
 	s.Nodes = nil
-	golden(t, "explain-deleted", func(p *terminal.Printer) { Explanation(p, view.NewExplanation("node-2", s, &view.Details{}, now)) })
+	golden(t, "explain-deleted", func(p *terminal.Printer) {
+		Explanation(p, view.NewExplanation("node-2", s, &view.Details{}, now), false)
+	})
 }
 
 // TestGate: FR-301 a gate that counts no node is not open (spec 18.5).

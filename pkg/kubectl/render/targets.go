@@ -43,7 +43,11 @@ func machines(overview *view.Overview, now time.Time, wide bool) terminal.Table 
 	for i := range overview.MachineHealthChecks {
 		check := &overview.MachineHealthChecks[i]
 		for j := range check.Machines {
-			machine := &check.Machines[j]
+			machine := check.Machines[j]
+			if check.Held != nil && machine.Decision != nil && machine.Decision.Message == check.Held.Message {
+				machine.Decision = machine.Decision.DeepCopy()
+				machine.Decision.Message = "" // It stands above.
+			}
 			cells := []terminal.Cell{terminal.Text(check.Namespace + "/" + check.Name), terminal.Text(machine.Name)}
 			if wide {
 				cells = append(cells, terminal.Text(cmp.Or(machine.Node, unknown)))
@@ -52,7 +56,7 @@ func machines(overview *view.Overview, now time.Time, wide bool) terminal.Table 
 			if wide {
 				cells = append(cells, terminal.Text(cmp.Or(machine.Trigger, unknown)))
 			}
-			table.Add(append(cells, State(machine.Decision), terminal.Text(Why(machine, now)))...)
+			table.Add(append(cells, State(machine.Decision), terminal.Text(Why(&machine, now)))...)
 		}
 	}
 	return table
@@ -81,7 +85,11 @@ func Why(target *view.Target, now time.Time) string {
 	if decision := target.Decision; decision != nil {
 		text = Because(string(decision.Reason), decision.Message)
 		if until := decision.NextCheckTime; until != nil {
-			text += fmt.Sprintf("; until %s (%s)", Clock(until, now), In(until, now))
+			word := "until"
+			if decision.Reason == v1alpha1.DecidedStepRunning {
+				word = "times out at"
+			}
+			text += fmt.Sprintf("; %s %s (%s)", word, Clock(until, now), In(until, now))
 		}
 	}
 	if target.HealthySince != nil {

@@ -23,6 +23,8 @@ type Snapshot struct {
 	MachineHealthChecks []*machinev1beta1.MachineHealthCheck
 	Budgets             []*v1alpha1.RemediationBudget
 	Nodes               []*corev1.Node
+	// Leader is nil if it was not read.
+	Leader *Leader
 	// Missing are the kinds that could not be read: what is made of the snapshot is partial.
 	Missing []Missing
 }

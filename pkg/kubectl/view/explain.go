@@ -41,6 +41,8 @@ type Explanation struct {
 	ControlPlane bool        `json:"controlPlane,omitempty"`
 	Held         bool        `json:"held,omitempty"`
 	Conditions   []Condition `json:"conditions,omitempty"`
+	// Leader is absent if it cannot be read.
+	Leader *Leader `json:"leader,omitempty"`
 	// Checks are the NodeHealthChecks that select the node, or still list it.
 	Checks []CheckOfNode `json:"nodeHealthChecks"`
 	// Others are those that do not, with the reason.
@@ -76,8 +78,11 @@ type CheckOfNode struct {
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 	// Asked are the checks before a remediation object is created, in order: the first one that
 	// is not passed decides.
-	Asked        []Asked       `json:"checks,omitempty"`
-	Steps        []Step        `json:"steps,omitempty"`
+	Asked []Asked `json:"checks,omitempty"`
+	Steps []Step  `json:"steps,omitempty"`
+	// Gate is absent as long as the controller has counted no nodes, and NotHealthy are the nodes that it lists.
+	Gate         *Gate         `json:"gate,omitempty"`
+	NotHealthy   []string      `json:"notHealthy,omitempty"`
 	HealthySince *metav1.Time  `json:"healthySince,omitempty"`
 	Remediations []Remediation `json:"remediations,omitempty"`
 }
@@ -153,7 +158,7 @@ type Event struct {
 
 // NewExplanation explains a node. It is nil if there is no such node, and no health check knows it.
 func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.Time) *Explanation {
-	e := &Explanation{Time: metav1.NewTime(now), Node: name, Checks: []CheckOfNode{}, Missing: snapshot.Missing}
+	e := &Explanation{Time: metav1.NewTime(now), Node: name, Leader: snapshot.Leader, Checks: []CheckOfNode{}, Missing: snapshot.Missing}
 	node := findNode(snapshot, name)
 	e.Unreadable = node == nil && snapshot.misses("nodes")
 	e.Deleted = node == nil && !e.Unreadable
@@ -246,7 +251,8 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 		}
 		check.State, check.Unhealthy = verdict.State.String(), instant(verdict.Deadline)
 	}
-	check.Steps = steps(nhc)
+	state := newCheck(nhc)
+	check.Steps, check.Gate, check.NotHealthy = steps(nhc), state.Gate, state.NotHealthy()
 	if entry != nil {
 		check.Decision, check.HealthySince = entry.Decision, entry.ConditionsHealthyTimestamp
 		for _, listed := range entry.Remediations {

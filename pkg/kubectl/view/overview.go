@@ -21,8 +21,10 @@ type Overview struct {
 	// Time is the instant at which it holds.
 	Time metav1.Time `json:"time"`
 	// Selected is the name that everything has, empty if nothing was left out.
-	Selected            string         `json:"selected,omitempty"`
-	NodeHealthChecks    []Check        `json:"nodeHealthChecks"`
+	Selected         string  `json:"selected,omitempty"`
+	NodeHealthChecks []Check `json:"nodeHealthChecks"`
+	// Leader is absent if it cannot be read.
+	Leader              *Leader        `json:"leader,omitempty"`
 	MachineHealthChecks []MachineCheck `json:"machineHealthChecks,omitempty"`
 	RemediationBudgets  []Budget       `json:"remediationBudgets,omitempty"`
 	// Missing is not empty if the overview is partial.
@@ -143,7 +145,7 @@ type Budget struct {
 
 // NewOverview returns the overview of a snapshot at the instant now.
 func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
-	overview := &Overview{Time: metav1.NewTime(now), NodeHealthChecks: []Check{}, Missing: snapshot.Missing}
+	overview := &Overview{Time: metav1.NewTime(now), NodeHealthChecks: []Check{}, Leader: snapshot.Leader, Missing: snapshot.Missing}
 	for _, nhc := range snapshot.NodeHealthChecks {
 		check := newCheck(nhc)
 		check.Next = nextNodes(nhc, snapshot, now)
@@ -184,6 +186,14 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck) Check {
 		check.Nodes = append(check.Nodes, newTarget(&status.UnhealthyNodes[i]))
 	}
 	return check
+}
+
+// NotHealthy returns the names of the nodes that status lists.
+func (c *Check) NotHealthy() (names []string) {
+	for i := range c.Nodes {
+		names = append(names, c.Nodes[i].Name)
+	}
+	return names
 }
 
 // warns reports whether a condition says something that the other fields do not.

@@ -1,0 +1,141 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// shownNames is how many names stand in a sentence.
+const shownNames = 10
+
+// controllerLogs is the command for what only the log says.
+const controllerLogs = "kubectl -n nhc-system logs -l app.kubernetes.io/name=nhc-controller --prefix"
+
+// advices say what changes a decision, and what to do about it, by its reason. {node} and {check} stand for
+// names.
+var advices = map[v1alpha1.DecisionReason]string{
+	v1alpha1.DecidedStepRunning:         "the remediator works on it: kubectl nhc explain node {node} shows its object",
+	v1alpha1.DecidedStepSucceeded:       "the remediator is done, and the node has to become healthy: kubectl describe node {node}",
+	v1alpha1.DecidedAwaitingReplacement: "the remediator replaces the Node: kubectl nhc explain node {node} shows its object",
+	v1alpha1.DecidedControlPlaneBusy:    "it begins when the other one is healthy again: kubectl nhc status shows it",
+	v1alpha1.DecidedEtcdQuorum:          "it begins when etcd can do without the node: repair the other members first",
+	v1alpha1.DecidedForeignRemediation:  "it begins when that object is gone: ask its owner",
+	v1alpha1.DecidedMachineUnreadable:   "it begins within 30 seconds, without the Machine as owner",
+	v1alpha1.DecidedLeaseTaken:          "it begins when the holder gives the lease of the node up, or does not renew it",
+	v1alpha1.DecidedAwaitingDeletion:    "it goes on when the remediation object is gone: if it stays, its remediator has not removed the finalizer",
+	v1alpha1.DecidedSoonUnhealthy:       "nothing, until the condition has lasted for its duration, or is gone",
+	v1alpha1.DecidedNextBatch:           "it begins within seconds",
+	v1alpha1.DecidedRecovering:          "nothing, as long as the node stays healthy",
+	v1alpha1.DecidedUnreadable:          "it goes on when the objects can be read: " + controllerLogs,
+	v1alpha1.DecidedCreateFailed:        "it is tried again at least every minute: look at quotas, webhooks and permissions",
+	v1alpha1.DecidedDeleteFailed:        "it is tried again at least every minute: look at webhooks and permissions",
+	v1alpha1.DecidedUpdateFailed:        "it is tried again at least every minute: look at webhooks and permissions",
+	v1alpha1.DecidedInvalidSpec:         "correct the spec: kubectl nhc lint {check}",
+	v1alpha1.DecidedTerminating:         "nothing begins any more: the health check is being deleted",
+	v1alpha1.DecidedDisabled:            "correct the reference, or create the template: kubectl nhc lint {check}",
+	v1alpha1.DecidedClockUntrusted:      "correct the clock of the node on which the controller runs",
+	v1alpha1.DecidedClusterUpgrading:    "it goes on when the upgrade is over: kubectl get clusterversion",
+	v1alpha1.DecidedPaused:              "it goes on with kubectl nhc resume {check}",
+	v1alpha1.DecidedGateClosed:          "it takes more healthy nodes: kubectl nhc status {check} shows who is not",
+	v1alpha1.DecidedStormActive:         "it goes on when the storm is over: kubectl nhc status {check} shows its numbers",
+	v1alpha1.DecidedExcluded:            "it goes on with kubectl nhc release {node}",
+	v1alpha1.DecidedMachineHealthCheck:  "the MachineHealthCheck decides: kubectl nhc status shows its Machines",
+	v1alpha1.DecidedBudgetExhausted:     "it begins when the budget permits it: kubectl nhc status -o wide shows its numbers",
+	v1alpha1.DecidedUnselected:          "nothing begins any more: the selector does not match the node",
+	v1alpha1.DecidedDryRun:              "nothing begins in a dry run: spec.mode of {check} ends it",
+	v1alpha1.DecidedHealthyDelay:        "the remediation object is deleted, or at once with kubectl nhc confirm-healthy {node}",
+	v1alpha1.DecidedStepFailed:          "repair the node by hand, or its remediator: no step follows",
+	v1alpha1.DecidedNoTemplateLeft:      "repair the node by hand: no step is left",
+}
+
+// advice says what changes a decision, and what to do about it. It is empty for a reason of a newer controller.
+func advice(reason v1alpha1.DecisionReason, check, node string) string {
+	return strings.NewReplacer("{check}", check, "{node}", node).Replace(advices[reason])
+}
+
+// opening says which nodes keep a gate closed, and how many of them have to recover.
+func opening(gate *view.Gate, nodes []string) string {
+	if gate == nil || gate.Open || gate.NoNodes || len(nodes) == 0 {
+		return ""
+	}
+	more := ""
+	if len(nodes) > shownNames {
+		nodes, more = nodes[:shownNames], fmt.Sprintf(" and %d more", len(nodes)-shownNames)
+	}
+	if gate.MaxNotHealthy < 0 {
+		return "the limit asks for more healthy nodes than there are nodes: lower minHealthy"
+	}
+	return fmt.Sprintf("%d of these have to be healthy again: %s%s", gate.NotHealthy-gate.MaxNotHealthy, strings.Join(nodes, ", "), more)
+}
+
+// WhatNext says what happens without anybody doing anything, or what it takes.
+func WhatNext(e *view.Explanation, check *view.CheckOfNode, now time.Time) string {
+	decision := check.Decision
+	switch {
+	case e.Leader.Problem(now) != "":
+		return "nothing, as long as no controller is at work"
+	case decision != nil && decision.Reason == v1alpha1.DecidedStepRunning && decision.NextCheckTime != nil:
+		return at(check.Decision, now) + timeout(check)
+	case decision != nil && decision.Reason == v1alpha1.DecidedGateClosed && opening(check.Gate, check.NotHealthy) != "":
+		return opening(check.Gate, check.NotHealthy)
+	case decision != nil:
+		text := advice(decision.Reason, check.Name, e.Node)
+		if text == "" {
+			text = "the decision changes"
+		}
+		return at(decision, now) + text
+	case check.State == health.SoonUnhealthy.String() && check.Unhealthy != nil:
+		return fmt.Sprintf("at %s (in %s) the node is unhealthy, unless the condition changes", Clock(check.Unhealthy, now), In(check.Unhealthy, now))
+	}
+	for _, asked := range check.Asked {
+		if asked.Answer == view.Refused {
+			return "nothing begins as long as " + string(asked.Reason) + " refuses it: " + advice(asked.Reason, check.Name, e.Node)
+		}
+	}
+	if check.State == health.Unhealthy.String() {
+		return "the controller has not reported the node yet"
+	}
+	return "nothing, as long as the node is healthy"
+}
+
+// at says when time alone changes a decision, nothing if it does not.
+func at(decision *v1alpha1.Decision, now time.Time) string {
+	if decision.NextCheckTime == nil {
+		return ""
+	}
+	return fmt.Sprintf("at %s (in %s) ", Clock(decision.NextCheckTime, now), In(decision.NextCheckTime, now))
+}
+
+// timeout says what happens when the step that runs times out (spec 11.2).
+func timeout(check *view.CheckOfNode) string {
+	current := -1
+	for i := range check.Steps {
+		for j := range check.Remediations {
+			if isOf(&check.Remediations[j], &check.Steps[i]) {
+				current = i
+			}
+		}
+	}
+	switch {
+	case len(check.Steps) > 0 && check.Steps[0].Timeout == "":
+		return "the lease of the node is given up and the object is marked as timed out; it stays, and nothing else is tried: repair the node by hand then"
+	case current+1 < len(check.Steps):
+		next := &check.Steps[current+1]
+		return fmt.Sprintf("the step times out, and step %d begins: %s %s", current+2, next.Kind, strings.TrimPrefix(next.Template, "/"))
+	default:
+		return "the step times out, and no step is left: repair the node by hand then"
+	}
+}
+
+// isOf reports whether a remediation object is of a step.
+func isOf(r *view.Remediation, step *view.Step) bool {
+	return r.Resource.Kind+v1alpha1.TemplateKindSuffix == step.Kind && (r.TemplateName == "" || strings.HasSuffix(step.Template, "/"+r.TemplateName))
+}

@@ -1,0 +1,98 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// TestAdvices: for each reason there is one, and the names are filled in.
+func TestAdvices(t *testing.T) {
+	t.Parallel()
+	for reason := range v1alpha1.DecisionReasons() {
+		text := advice(reason, "workers", "node-1")
+		require.NotEmpty(t, text, reason)
+		require.NotContains(t, text, "{", reason)
+	}
+	require.Empty(t, advice("Abducted", "workers", "node-1"))
+}
+
+func TestWhatNext(t *testing.T) {
+	t.Parallel()
+	classic := view.Step{Kind: "RebootTemplate", Template: "default/reboot"}
+	first, second := classic, view.Step{Kind: "ReplaceTemplate", Template: "default/replace", Timeout: "10m0s"}
+	first.Timeout = "5m0s"
+	object := func(kind string) []view.Remediation {
+		return []view.Remediation{{Remediation: v1alpha1.Remediation{Resource: corev1.ObjectReference{Kind: kind, Name: "node-1"}}}}
+	}
+	closed := &view.Gate{NotHealthy: 3, MaxNotHealthy: 1}
+	until := new(metav1.NewTime(now.Add(time.Minute)))
+	stopped := &view.Leader{Namespace: "nhc-system", Holder: "pod", Renewed: beforeRef(time.Hour), Until: beforeRef(time.Hour)}
+	for name, tc := range map[string]struct {
+		leader *view.Leader
+		check  view.CheckOfNode
+		want   string
+	}{
+		"no controller": {leader: stopped, check: view.CheckOfNode{State: "Unhealthy"}, want: "nothing, as long as no controller is at work"},
+		"healthy":       {check: view.CheckOfNode{State: "Healthy"}, want: "nothing, as long as the node is healthy"},
+		"not reported":  {check: view.CheckOfNode{State: "Unhealthy"}, want: "the controller has not reported the node yet"},
+		"classic": {check: view.CheckOfNode{Decision: decision(v1alpha1.DecidedStepRunning, "", until), Steps: []view.Step{classic}, Remediations: object("Reboot")},
+			want: "at 03:01:00 (in 60s) the lease of the node is given up and the object is marked as timed out; it stays, and nothing else is tried: repair the node by hand then"},
+		"first step": {check: view.CheckOfNode{Decision: decision(v1alpha1.DecidedStepRunning, "", until), Steps: []view.Step{first, second}, Remediations: object("Reboot")},
+			want: "at 03:01:00 (in 60s) the step times out, and step 2 begins: ReplaceTemplate default/replace"},
+		"last step": {check: view.CheckOfNode{Decision: decision(v1alpha1.DecidedStepRunning, "", until), Steps: []view.Step{first, second}, Remediations: append(object("Reboot"), object("Replace")...)},
+			want: "at 03:01:00 (in 60s) the step times out, and no step is left: repair the node by hand then"},
+		"gate": {check: view.CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: []string{"a", "b", "c"}},
+			want: "2 of these have to be healthy again: a, b, c"},
+		"impossible gate": {check: view.CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: &view.Gate{NotHealthy: 1, MaxNotHealthy: -1}, NotHealthy: []string{"a"}},
+			want: "the limit asks for more healthy nodes than there are nodes: lower minHealthy"},
+		"many": {check: view.CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: strings.Split("abcdefghijkl", "")},
+			want: "2 of these have to be healthy again: a, b, c, d, e, f, g, h, i, j and 2 more"},
+		"excluded": {check: view.CheckOfNode{Decision: decision(v1alpha1.DecidedExcluded, "", nil)}, want: "it goes on with kubectl nhc release node-1"},
+		"newer":    {check: view.CheckOfNode{Decision: decision("Abducted", "", until)}, want: "at 03:01:00 (in 60s) the decision changes"},
+	} {
+		tc.check.Name = "workers"
+		require.Equal(t, tc.want, WhatNext(&view.Explanation{Node: "node-1", Leader: tc.leader}, &tc.check, now), name)
+	}
+}
+
+// TestAnswersOfRunning: what refuses a next step does not look as if it refused what runs.
+func TestAnswersOfRunning(t *testing.T) {
+	t.Parallel()
+	refused := view.CheckOfNode{Name: "workers", State: "Unhealthy", Asked: []view.Asked{{Reason: v1alpha1.DecidedGateClosed, Answer: view.Refused}}}
+	require.Contains(t, explained(refused, false), "REFUSED")
+	refused.Remediations = []view.Remediation{{}}
+	require.NotContains(t, explained(refused, false), "REFUSED")
+	require.Contains(t, explained(refused, true), "What workers asks before it begins a next step, in this order")
+}
+
+func TestRepeatedMessage(t *testing.T) {
+	t.Parallel()
+	text := "too many (total: 3, unhealthy: 2)"
+	machine := view.Target{Name: "m", Decision: decision(v1alpha1.DecidedGateClosed, text, nil)}
+	overview := &view.Overview{MachineHealthChecks: []view.MachineCheck{{Held: &view.Held{Message: text}, Machines: []view.Target{machine, machine}}}}
+	require.Equal(t, 1, strings.Count(printedOverview(overview), text))
+}
+
+func explained(check view.CheckOfNode, wide bool) string {
+	var text strings.Builder
+	Explanation(terminal.New(&text, terminal.Options{}), &view.Explanation{Node: "node-1", Time: metav1.NewTime(now), Checks: []view.CheckOfNode{check}}, wide)
+	return text.String()
+}
+
+func printedOverview(overview *view.Overview) string {
+	var text strings.Builder
+	Overview(terminal.New(&text, terminal.Options{}), overview, false)
+	return text.String()
+}
