@@ -36,6 +36,7 @@ func testPluginLint(u *user) {
 		spec.MinHealthy, spec.MaxUnhealthy = new(intstr.FromInt32(3)), nil
 		spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "ready", Status: corev1.ConditionFalse, Duration: metav1.Duration{Duration: time.Hour}}}
 		spec.RemediationTemplate.Name = "missing"
+		spec.StormCooldownDuration = &metav1.Duration{Duration: 5 * time.Minute}
 	})
 	out := u.shows([]string{
 		"It selects 3 nodes, and 3 of them must be healthy: no remediation ever begins", "No selected node has a condition ready, but Ready. Use Ready.",

@@ -87,7 +87,7 @@ func TestKubectlPlugin(t *testing.T) {
 	})
 
 	t.Run("empty", func(*testing.T) {
-		require.Equal(t, "There are no NodeHealthChecks: nothing looks after the nodes of this cluster.\n", viewer.shows(nil, "status"))
+		viewer.shows([]string{"There is no health check: nothing looks after the nodes of this cluster."}, "status")
 	})
 	s.createNodes("a", "b", "c")
 	s.createNHC(conditions(
@@ -119,7 +119,7 @@ func testPluginNames(u *user) {
 // testPluginPause: pause requests of others stay, and nothing is done twice.
 func testPluginPause(viewer, editor *user) {
 	name, requests := editor.scenario.name, func() []string { return editor.get().Spec.PauseRequests }
-	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume.", "pause", name, "--reason=freeze")
+	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-pause, or nhc-edit.", "pause", name, "--reason=freeze")
 	editor.fails("Say why, with --reason: others see it, and resume by it.", "pause", name)
 	editor.fails("Name the NodeHealthChecks, or give --all.", "pause", "--reason=x")
 	for _, dry := range []string{"client", "server"} {
@@ -145,13 +145,17 @@ func testPluginPause(viewer, editor *user) {
 }
 
 func testPluginStopAll(viewer, editor *user) {
-	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-edit.", "stop-all")
-	editor.shows([]string{"RemediationBudget stop-all created. No remediation begins", "(server dry run)"}, "stop-all", "--dry-run=server")
-	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "stop-all", "--dry-run=client", "-o", "yaml")
+	reason := "--reason=incident 4711"
+	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-edit.", "stop-all", reason)
+	editor.fails("Say why, with --reason: others see it, and resume-all by it.", "stop-all")
+	editor.shows([]string{"RemediationBudget stop-all created. No remediation begins", "(server dry run)"}, "stop-all", reason, "--dry-run=server")
+	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "stop-all", reason, "--dry-run=client", "-o", "yaml")
 	editor.shows([]string{"is not there: nothing was stopped by it."}, "resume-all")
-	editor.shows([]string{"RemediationBudget stop-all created."}, "stop-all")
-	editor.shows([]string{`is there already, with the reason "Stopped by kubectl nhc stop-all".`}, "stop-all")
-	editor.shows([]string{`was there already.`}, "stop-all", "--reason=incident 4711")
+	editor.shows([]string{"RemediationBudget stop-all created."}, "stop-all", reason)
+	editor.shows([]string{`RemediationBudget stop-all is there already, for this reason.`}, "stop-all", reason)
+	editor.shows([]string{`RemediationBudget stop-all-2 created.`, `Everything is also stopped for "incident 4711".`}, "stop-all", "--reason=drill")
+	editor.fails(`Everything is stopped for 2 reasons: name one with --reason, or use --all-reasons: "incident 4711", "drill".`, "resume-all")
+	editor.shows([]string{`stop-all-2 deleted.`, `Everything is still stopped for "incident 4711".`}, "resume-all", "--reason=drill")
 	editor.eventually("the budget binds", func() bool { // At the latest two seconds after it was written (spec B4.2).
 		budget, err := editor.nhc.RemediationV1alpha1().RemediationBudgets().Get(editor.t.Context(), "stop-all", metav1.GetOptions{})
 		return err == nil && budget.Status.ObservedGeneration == budget.Generation
@@ -168,8 +172,8 @@ func testPluginStopAll(viewer, editor *user) {
 
 func testPluginHold(viewer, editor *user) {
 	node := editor.node("b")
-	viewer.fails("You may not patch nodes: ask for the permission to patch nodes.", "hold", node)
-	editor.fails("You may not get nodes: ask for the ClusterRole nhc-view.", "hold", node)
+	viewer.fails("You may not patch nodes: ask for the ClusterRole nhc-view, and for get and patch on nodes, which no shipped role permits.", "hold", node)
+	editor.fails("You may not get nodes: ask for the ClusterRole nhc-view, and for get and patch on nodes, which no shipped role permits.", "hold", node)
 	editor.mayPatchNodes()
 	editor.eventually("the role", func() bool { return editor.kubectl("kubectl get nodes", "") == nil })
 	editor.shows([]string{"Node " + node + " is held: nothing begins for it.", "(server dry run)"}, "hold", node, "--dry-run=server")
@@ -281,7 +285,8 @@ func testPluginHistory(u *user) {
 	})
 	u.shows([]string{a, "recovered", "PowerCycleRemediation Recovered"}, "history", u.scenario.name, "--since=1d")
 	u.shows([]string{a, "R", "under remediation"}, "history", "--timeline")
-	u.shows([]string{"No node was unhealthy"}, "history", "--node=nobody")
+	u.fails(`There is no Node or Machine "nobody": kubectl get nodes lists what there is.`, "history", "--node=nobody")
+	u.shows([]string{"No node was unhealthy"}, "history", "--node", u.node("c"))
 	var history view.History
 	require.NoError(u.t, json.Unmarshal([]byte(u.shows(nil, "history", "--node", a, "-o", "json")), &history))
 	require.Equal(u.t, v1alpha1.OutcomeRecovered, history.Episodes[0].Outcome)

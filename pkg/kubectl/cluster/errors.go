@@ -10,9 +10,11 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -23,6 +25,8 @@ type Error struct {
 	Sentence string
 	// Cause is what has happened, nil if nothing has.
 	Cause error
+	// Denied is the beginning of the sentence, without advice, if the user lacks a permission.
+	Denied string
 }
 
 // Error returns the sentence.
@@ -66,7 +70,7 @@ func Explain(err error, verb, resource string) error {
 	case errors.Is(err, context.Canceled):
 		sentence = "Interrupted."
 	case clientcmd.IsEmptyConfig(err):
-		sentence = "No cluster is configured: set KUBECONFIG, or give --kubeconfig or --server."
+		sentence = "No cluster is configured: there is no kubeconfig, or it is empty. Set KUBECONFIG, or give --kubeconfig or --server."
 	case apierrors.IsUnauthorized(err):
 		sentence = "The API server does not accept your credentials: log in again, or choose another --context."
 	case rbacDenied(err):
@@ -74,7 +78,8 @@ func Explain(err error, verb, resource string) error {
 		if known := roles[resource]; known != nil {
 			advice = known[!reading(verb)]
 		}
-		sentence = fmt.Sprintf("You may not %s %s: %s.", verb, resource, advice)
+		denied := fmt.Sprintf("You may not %s %s", verb, resource)
+		return &Error{Sentence: denied + ": " + advice + ".", Cause: err, Denied: denied}
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsConflict(err):
 		sentence = fmt.Sprintf("The API server refuses to %s %s: %s.", verb, resource, message(err))
 	case NotServed(err) && !ours[resource]:
@@ -105,7 +110,12 @@ func NotServed(err error) bool {
 		return false
 	}
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
+	if !errors.As(err, &status) {
+		return false
+	}
+	details := status.Status().Details
+	// Where the whole kind is unknown, the answer is no Status, and the client makes one with the name.
+	return details == nil || details.Name == "" || slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Type == metav1.CauseTypeUnexpectedServerResponse })
 }
 
 // message returns what the API server says, without a full stop.

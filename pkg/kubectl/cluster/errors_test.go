@@ -34,7 +34,7 @@ func TestExplain(t *testing.T) {
 		"no such kind":           {apierrors.NewGenericServerResponse(404, "get", resource, "", "404 page not found", 0, true), "list", "This cluster has no nodehealthchecks: install the CustomResourceDefinitions of nhc-controller, or choose another --context."},
 		"no such object":         {apierrors.NewNotFound(resource, "a"), "get", `Not found: nodehealthchecks.remediation.medik8s.io "a" not found.`},
 		"wrong credentials":      {apierrors.NewUnauthorized("no"), "list", "The API server does not accept your credentials: log in again, or choose another --context."},
-		"no configuration":       {clientcmd.ErrEmptyConfig, "use", "No cluster is configured: set KUBECONFIG, or give --kubeconfig or --server."},
+		"no configuration":       {clientcmd.ErrEmptyConfig, "use", "No cluster is configured: there is no kubeconfig, or it is empty. Set KUBECONFIG, or give --kubeconfig or --server."},
 		"no API server":          {&url.Error{Op: "Get", URL: "https://x", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}, "list", "The API server cannot be reached: check --context, --server and the network (dial: connection refused)."},
 		"slow API server":        {context.DeadlineExceeded, "list", "The API server does not answer in time: try again, or give a longer --request-timeout (context deadline exceeded)."},
 		"interrupted":            {context.Canceled, "list", "Interrupted."},

@@ -31,19 +31,29 @@ func run(t *testing.T, args ...string) (out, errOut string, code int) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"Error: unknown command \"statsu\" for \"kubectl nhc\"":                                {"statsu"},
-		"Error: unknown flag: --wach\n":                                                        {"status", "--wach"},
-		"Error: Say why, with --reason: others see it, and resume by it.\n":                    {"pause", "a"},
-		"Error: Name the NodeHealthChecks, or give --all.\n":                                   {"resume"},
-		"Error: Give either --reason or --all-reasons.\n":                                      {"resume", "a", "--reason=b", "--all-reasons"},
-		"Error: There is no dry run \"maybe\": use one of none, client, server.\n":             {"hold", "a", "--dry-run=maybe"},
-		"Error: A timeline is for people: leave out --timeline or --output.\n":                 {"history", "--timeline", "-o", "json"},
-		"Error: There is no output format \"xml\" here: use one of text, json, yaml, name.\n":  {"hold", "a", "-o", "xml"},
-		"Error: requires at least 1 arg(s), only received 0\n":                                 {"release"},
-		"Error: Cannot use the kubeconfig: stat /does/not/exist: no such file or directory.\n": {"status"},
+		`There is no command "statsu": did you mean status?`:                       {"statsu"},
+		`There is no command "nodes": did you mean node?`:                          {"explain", "nodes", "x"},
+		`There is no command "w": kubectl nhc explain --help lists what there is.`: {"explain", "w"},
+		`There is no flag "--wach": did you mean --watch?`:                         {"status", "--wach"},
+		"Leave out -A: all namespaces are shown, unless --namespace names one.":    {"status", "-A"},
+		"Say why, with --reason: others see it, and resume by it.":                 {"pause", "a"},
+		"Say why, with --reason: others see it, and resume-all by it.":             {"stop-all"},
+		"Name the NodeHealthChecks, or give --all.":                                {"resume"},
+		"Give either --reason or --all-reasons.":                                   {"resume", "a", "--reason=b", "--all-reasons"},
+		`There is no dry run "maybe": use one of none, client, server.`:            {"hold", "a", "--dry-run=maybe"},
+		"Give --dry-run a value: --dry-run=client or --dry-run=server.":            {"pause", "a", "--dry-run", "--reason", "y"},
+		"A timeline is for people: leave out --timeline or --output.":              {"history", "--timeline", "-o", "json"},
+		`There is no output format "xml" here: use one of text, json, yaml, name.`: {"hold", "a", "-o", "xml"},
+		"Name at least one Node: kubectl get nodes lists what there is.":           {"release"},
+		"Name one Node, not 0: kubectl get nodes lists what there is.":             {"explain", "node"},
+		"Name one at most, not 2: kubectl nhc status lists what there is.":         {"status", "a", "b"},
+		"A MachineHealthCheck is paused by an annotation: kubectl annotate machinehealthchecks.machine.openshift.io -n ns m cluster.x-k8s.io/paused=true, and cluster.x-k8s.io/paused- to resume.": {"pause", "ns/m", "--reason=x"},
+		"Give a --port from 1 to 65535, or leave it out for any that is free.":        {"dashboard", "--port=99999"},
+		"Cannot use the kubeconfig: stat /does/not/exist: no such file or directory.": {"status"},
 	} {
+		want = "Error: " + want + "\n"
 		out, errOut, code := run(t, args...)
-		require.Contains(t, errOut, want, args)
+		require.Equal(t, want, errOut, args)
 		require.Empty(t, out, args)
 		require.Equal(t, ExitError, code, args)
 	}

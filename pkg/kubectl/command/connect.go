@@ -4,6 +4,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
@@ -25,6 +27,11 @@ const qps, burst = 50, 100
 // connect returns clients as the flags and the kubeconfig of the user say. Warnings of the API
 // server go to the writer.
 func connect(flags *genericclioptions.ConfigFlags, warnings io.Writer) (*cluster.Clients, error) {
+	if raw, err := flags.ToRawKubeConfigLoader().RawConfig(); err == nil && len(raw.Clusters) == 0 && (flags.APIServer == nil || *flags.APIServer == "") {
+		if _, err := rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
+			return nil, configError(clientcmd.ErrEmptyConfig)
+		}
+	}
 	config, err := flags.ToRESTConfig()
 	if err != nil {
 		return nil, configError(err)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -37,7 +38,7 @@ const (
 
 func (r *root) dashboard() *cobra.Command {
 	var (
-		port           uint16
+		port           int
 		open           bool
 		leaseNamespace string
 	)
@@ -54,6 +55,9 @@ The address has a token in it: who knows it sees what you may see. Ctrl-C ends i
 		GroupID: looking,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if port < 0 || port > math.MaxUint16 {
+				return &cluster.Error{Sentence: "Give a --port from 1 to 65535, or leave it out for any that is free."}
+			}
 			clients, err := r.clients()
 			if err != nil {
 				return err
@@ -72,15 +76,15 @@ The address has a token in it: who knows it sees what you may see. Ctrl-C ends i
 			return r.serve(ctx, pages, port, open)
 		},
 	}
-	command.Flags().Uint16Var(&port, "port", 0, "Port to listen on, 0 for any that is free")
+	command.Flags().IntVar(&port, "port", 0, "Port to listen on, 0 for any that is free")
 	command.Flags().BoolVar(&open, "open", false, "Open the pages in your browser")
 	command.Flags().StringVar(&leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
 	return command
 }
 
 // serve serves the pages behind a new token until the context ends.
-func (r *root) serve(ctx context.Context, pages http.Handler, port uint16, open bool) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort(loopback, strconv.Itoa(int(port))))
+func (r *root) serve(ctx context.Context, pages http.Handler, port int, open bool) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort(loopback, strconv.Itoa(port)))
 	if err != nil {
 		return &cluster.Error{Sentence: fmt.Sprintf("Cannot listen on port %d: choose another --port, or leave it out (%v).", port, err), Cause: err}
 	}

@@ -21,7 +21,7 @@ func (r *root) explain() *cobra.Command {
 		Long:    `Explains what the health checks make of something. So far, of a node.`,
 		Example: `  kubectl nhc explain node node-3`,
 		GroupID: looking,
-		Args:    cobra.NoArgs,
+		Args:    subcommand,
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	command.AddCommand(r.explainNode())
@@ -42,7 +42,7 @@ numbers that the controller has reported last (-o wide shows all of them, in the
 which it asks); the steps with the conditions of their remediation objects; the lease of
 the node; and recent events.`,
 		Example:           `  kubectl nhc explain node node-3`,
-		Args:              cobra.ExactArgs(1),
+		Args:              exactlyOne("Node", "kubectl get nodes"),
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.NodeNames)),
 		RunE: func(command *cobra.Command, args []string) error {
 			ctx, node := command.Context(), args[0]

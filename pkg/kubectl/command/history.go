@@ -33,7 +33,7 @@ spec.remediationHistoryLimit.`,
   kubectl nhc history workers --since 7d --timeline
   kubectl nhc history --node node-3 -o wide`,
 		GroupID:           looking,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              atMostOne,
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.HealthCheckNames)),
 		RunE: func(command *cobra.Command, args []string) error {
 			now := r.Now()
@@ -52,7 +52,7 @@ spec.remediationHistoryLimit.`,
 			if err != nil {
 				return err
 			}
-			snapshot, err := cluster.Read(command.Context(), clients, cluster.Kinds{MachineHealthChecks: true})
+			snapshot, err := cluster.Read(command.Context(), clients, cluster.Kinds{MachineHealthChecks: true, Nodes: node != ""})
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,11 @@ spec.remediationHistoryLimit.`,
 					return notFound("health check", filter.Check, names, "kubectl nhc status")
 				}
 			}
-			return r.printHistory(view.NewHistory(snapshot, filter, now), out, timeline)
+			history := view.NewHistory(snapshot, filter, now)
+			if names, all := view.Targets(snapshot); node != "" && len(history.Episodes) == 0 && all && !slices.Contains(names, node) {
+				return notFound("Node or Machine", node, names, "kubectl get nodes")
+			}
+			return r.printHistory(history, out, timeline)
 		},
 	}
 	out.add(command, formatTable, formatWide, formatJSON, formatYAML)

@@ -45,8 +45,8 @@ deleted then, and the controller removes the annotation.`,
 
 // forNodes completes a command that does something to nodes.
 func (r *root) forNodes(command *cobra.Command, do func(*intervention.Intervener, context.Context, string) (intervention.Result, error)) *cobra.Command {
-	command, c := r.intervention(command)
-	command.Args = cobra.MinimumNArgs(1)
+	command, c := r.intervention(command, needsNodes)
+	command.Args = atLeastOne("Node", "kubectl get nodes")
 	command.ValidArgsFunction = cobra.CompletionFunc(r.complete(true, cluster.NodeNames))
 	command.RunE = func(command *cobra.Command, args []string) error {
 		return c.each(command.Context(), args, "Node", cluster.NodeNames, func(i *intervention.Intervener, name string) (intervention.Result, error) {

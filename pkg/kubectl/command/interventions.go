@@ -25,15 +25,28 @@ type change struct {
 	*root
 	output output
 	dryRun string
+	// needs are the permissions for all that the command does, in the words of a sentence.
+	needs string
 }
 
+// What commands need.
+const (
+	needsPause = "ask for the ClusterRole nhc-pause, or nhc-edit"
+	needsEdit  = "ask for the ClusterRole nhc-edit"
+	needsNodes = "ask for the ClusterRole nhc-view, and for get and patch on nodes, which no shipped role permits"
+)
+
+// dryRunWithoutValue stands for what old versions of kubectl took for --dry-run=client.
+const dryRunWithoutValue = "without a value"
+
 // intervention returns a command that changes something, with the flags that all of them have.
-func (r *root) intervention(command *cobra.Command) (*cobra.Command, *change) {
-	c := &change{root: r}
+func (r *root) intervention(command *cobra.Command, needs string) (*cobra.Command, *change) {
+	c := &change{root: r, needs: needs}
 	command.GroupID = intervening
 	c.output.add(command, formatText, formatJSON, formatYAML, formatName)
 	modes := []string{string(intervention.DryRunNone), string(intervention.DryRunClient), string(intervention.DryRunServer)}
 	command.Flags().StringVar(&c.dryRun, "dry-run", modes[0], "none: make the change; client: send nothing; server: have it checked, and not stored")
+	command.Flags().Lookup("dry-run").NoOptDefVal = dryRunWithoutValue
 	_ = command.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp)) // The flag exists.
 	return command, c
 }
@@ -43,6 +56,8 @@ func (c *change) intervener() (*intervention.Intervener, error) {
 	mode := intervention.DryRun(c.dryRun)
 	switch mode {
 	case intervention.DryRunNone, intervention.DryRunClient, intervention.DryRunServer:
+	case dryRunWithoutValue:
+		return nil, &cluster.Error{Sentence: "Give --dry-run a value: --dry-run=client or --dry-run=server."}
 	default:
 		return nil, &cluster.Error{Sentence: fmt.Sprintf("There is no dry run %q: use one of none, client, server.", c.dryRun)}
 	}
@@ -82,6 +97,14 @@ func (c *change) warn(ctx context.Context, clients *cluster.Clients) {
 	}
 }
 
+// needed names all that the command needs, where an error names what one of its requests lacks.
+func (c *change) needed(err error) error {
+	if known, ok := errors.AsType[*cluster.Error](err); ok && known.Denied != "" {
+		return &cluster.Error{Sentence: known.Denied + ": " + c.needs + ".", Cause: err}
+	}
+	return err
+}
+
 // singular are the names of kinds in sentences.
 var singular = map[string]string{v1alpha1.Plural: v1alpha1.Kind, v1alpha1.BudgetPlural: v1alpha1.BudgetKind, "nodes": "Node"}
 
@@ -108,7 +131,7 @@ func (c *change) each(ctx context.Context, names []string, kind string, list fun
 			err = c.report(result)
 		}
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, c.needed(err))
 		}
 	}
 	return errors.Join(errs...)

@@ -5,12 +5,14 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 )
@@ -25,6 +27,60 @@ func notFound(kind, name string, names []string, command string) error {
 		return &cluster.Error{Sentence: fmt.Sprintf("There is no %s %q: did you mean %s?", kind, name, strings.Join(like, " or "))}
 	}
 	return &cluster.Error{Sentence: fmt.Sprintf("There is no %s %q: %s lists what there is.", kind, name, command)}
+}
+
+// exactlyOne and atLeastOne say what is missing, and which command lists it.
+func exactlyOne(kind, lister string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
+		return &cluster.Error{Sentence: fmt.Sprintf("Name one %s, not %d: %s lists what there is.", kind, len(args), lister)}
+	}
+}
+
+func atLeastOne(kind, lister string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return nil
+		}
+		return &cluster.Error{Sentence: fmt.Sprintf("Name at least one %s: %s lists what there is.", kind, lister)}
+	}
+}
+
+func atMostOne(_ *cobra.Command, args []string) error {
+	if len(args) < 2 {
+		return nil
+	}
+	return &cluster.Error{Sentence: fmt.Sprintf("Name one at most, not %d: kubectl nhc status lists what there is.", len(args))}
+}
+
+// subcommand says which command may have been meant.
+func subcommand(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, other := range command.Commands() {
+		if other.IsAvailableCommand() {
+			names = append(names, other.Name())
+		}
+	}
+	return notFound("command", args[0], names, command.CommandPath()+" --help")
+}
+
+// unknownFlag says which flag may have been meant.
+func unknownFlag(command *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	switch {
+	case !ok:
+		return err
+	case unknown.GetSpecifiedName() == "A" || unknown.GetSpecifiedName() == "all-namespaces":
+		return &cluster.Error{Sentence: "Leave out -A: all namespaces are shown, unless --namespace names one."}
+	}
+	var names []string
+	command.Flags().VisitAll(func(flag *pflag.Flag) { names = append(names, "--"+flag.Name) })
+	return notFound("flag", "--"+unknown.GetSpecifiedName(), names, command.CommandPath()+" --help")
 }
 
 // proposals returns the names that are nearest to one that does not exist, but none that is

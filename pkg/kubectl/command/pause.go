@@ -5,6 +5,9 @@ package command
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +15,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/intervention"
 )
+
+// errEitherReason is about flags that exclude each other.
+var errEitherReason = &cluster.Error{Sentence: "Give either --reason or --all-reasons."}
+
+// machinePaused is the annotation that pauses a MachineHealthCheck.
+const machinePaused = "cluster.x-k8s.io/paused"
 
 func (r *root) pause() *cobra.Command {
 	var (
@@ -26,10 +35,10 @@ new. Remediations that run are finished. The ClusterRole nhc-pause is enough.`,
 		Example: `  kubectl nhc pause workers --reason "freeze 4711, ask Kim"
   kubectl nhc pause --all --reason "switch maintenance" --dry-run=server`,
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(true, cluster.NodeHealthCheckNames)),
-	})
+	}, needsPause)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if reason == "" {
-			return &cluster.Error{Sentence: "Say why, with --reason: others see it, and resume by it."}
+			return noReason("resume")
 		}
 		return c.eachCheck(command.Context(), args, all, func(i *intervention.Intervener, name string) (intervention.Result, error) {
 			return i.Pause(command.Context(), name, reason)
@@ -53,10 +62,10 @@ are several, they are listed, because others may rely on theirs.`,
 		Example: `  kubectl nhc resume workers
   kubectl nhc resume --all --reason "switch maintenance"`,
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(true, cluster.NodeHealthCheckNames)),
-	})
+	}, needsPause)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if reason != "" && allReasons {
-			return &cluster.Error{Sentence: "Give either --reason or --all-reasons."}
+			return errEitherReason
 		}
 		return c.eachCheck(command.Context(), args, all, func(i *intervention.Intervener, name string) (intervention.Result, error) {
 			return i.Resume(command.Context(), name, reason, allReasons)
@@ -70,6 +79,11 @@ are several, they are listed, because others may rely on theirs.`,
 
 // eachCheck does the same to the NodeHealthChecks that are named, or to all of them.
 func (c *change) eachCheck(ctx context.Context, names []string, all bool, do func(*intervention.Intervener, string) (intervention.Result, error)) error {
+	for _, name := range names {
+		if namespace, machineCheck, is := strings.Cut(name, "/"); is {
+			return &cluster.Error{Sentence: fmt.Sprintf("A MachineHealthCheck is paused by an annotation: kubectl annotate machinehealthchecks.machine.openshift.io -n %s %s %s=true, and %[3]s- to resume.", namespace, machineCheck, machinePaused)}
+		}
+	}
 	if all == (len(names) > 0) {
 		return &cluster.Error{Sentence: "Name the NodeHealthChecks, or give --all."}
 	}
@@ -79,7 +93,7 @@ func (c *change) eachCheck(ctx context.Context, names []string, all bool, do fun
 			return err
 		}
 		if names, err = cluster.NodeHealthCheckNames(ctx, clients); err != nil {
-			return err
+			return c.needed(err)
 		}
 	}
 	return c.each(ctx, names, v1alpha1.Kind, cluster.NodeHealthCheckNames, do)
@@ -88,15 +102,19 @@ func (c *change) eachCheck(ctx context.Context, names []string, all bool, do fun
 func (r *root) stopAll() *cobra.Command {
 	var reason string
 	command, c := r.intervention(&cobra.Command{
-		Use:   "stop-all [--reason TEXT]",
+		Use:   "stop-all --reason TEXT",
 		Short: "Have no health check begin anything",
 		Long: `Creates the RemediationBudget stop-all, which selects all nodes and permits no remediation:
 NodeHealthChecks and MachineHealthChecks begin nothing, also those that are created
-later. Remediations that run continue, with their next steps.`,
+later. Remediations that run continue, with their next steps. Each reason has a budget of
+its own.`,
 		Example: `  kubectl nhc stop-all --reason "Incident 4711, ask the storage team"`,
 		Args:    cobra.NoArgs,
-	})
+	}, needsEdit)
 	command.RunE = func(command *cobra.Command, _ []string) error {
+		if reason == "" {
+			return noReason("resume-all")
+		}
 		return c.each(command.Context(), []string{intervention.StopBudget}, v1alpha1.BudgetKind, nil, func(i *intervention.Intervener, _ string) (intervention.Result, error) {
 			return i.StopAll(command.Context(), reason)
 		})
@@ -105,17 +123,39 @@ later. Remediations that run continue, with their next steps.`,
 	return command
 }
 
+// noReason says that a reason is missing, and which command needs it later.
+func noReason(command string) error {
+	return &cluster.Error{Sentence: "Say why, with --reason: others see it, and " + command + " by it."}
+}
+
 func (r *root) resumeAll() *cobra.Command {
+	var (
+		reason     string
+		allReasons bool
+	)
 	command, c := r.intervention(&cobra.Command{
-		Use:   "resume-all",
+		Use:   "resume-all [--reason TEXT]",
 		Short: "End stop-all",
-		Long:  `Deletes the RemediationBudget stop-all. Other budgets and pause requests stay as they are.`,
-		Args:  cobra.NoArgs,
-	})
+		Long: `Deletes the RemediationBudget of stop-all. If everything is stopped for several reasons, they are
+listed: name one with --reason. Other budgets and pause requests stay as they are.`,
+		Args: cobra.NoArgs,
+	}, needsEdit)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		return c.each(command.Context(), []string{intervention.StopBudget}, v1alpha1.BudgetKind, nil, func(i *intervention.Intervener, _ string) (intervention.Result, error) {
-			return i.ResumeAll(command.Context())
-		})
+		if reason != "" && allReasons {
+			return errEitherReason
+		}
+		intervener, err := c.intervener()
+		if err != nil {
+			return err
+		}
+		results, err := intervener.ResumeAll(command.Context(), reason, allReasons)
+		for _, result := range results {
+			err = errors.Join(c.report(result), err)
+		}
+		c.warn(command.Context(), intervener.Clients)
+		return c.needed(err)
 	}
+	command.Flags().StringVar(&reason, "reason", "", "Which one of the stops to end")
+	command.Flags().BoolVar(&allReasons, "all-reasons", false, "End all stops, also those of others")
 	return command
 }

@@ -32,7 +32,7 @@ of that name. A MachineHealthCheck is named NAMESPACE/NAME.`,
   kubectl nhc status workers -o wide
   kubectl nhc status --watch`,
 		GroupID:           looking,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              atMostOne,
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.HealthCheckNames)),
 		RunE: func(command *cobra.Command, args []string) error {
 			clients, err := r.clients()

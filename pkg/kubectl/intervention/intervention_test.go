@@ -80,15 +80,37 @@ func TestStopsAll(t *testing.T) {
 	}
 }
 
-// TestForeignBudget: a budget that happens to have the name is neither changed nor deleted.
-func TestForeignBudget(t *testing.T) {
+// TestStopsOfOthers: each reason has a budget of its own, and another budget with the name is neither changed
+// nor deleted.
+func TestStopsOfOthers(t *testing.T) {
 	t.Parallel()
 	i, client := intervener(DryRunNone, budget(func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) }))
-	_, err := i.StopAll(t.Context(), "r")
-	require.ErrorContains(t, err, "does something else than to stop everything")
-	_, err = i.ResumeAll(t.Context())
-	require.ErrorContains(t, err, "does something else than to stop everything")
-	require.Empty(t, writes(&client.Fake))
+	for number, tc := range []struct{ reason, name, text string }{
+		{"incident 1", "stop-all-2", "created. No remediation begins, of whichever health check. Those that run continue"},
+		{"incident 2", "stop-all-3", `created. No remediation begins, of whichever health check. Those that run continue. Everything is also stopped for "incident 1"`},
+		{"incident 1", "stop-all-2", "is there already, for this reason. No remediation begins, of whichever health check. Those that run continue"},
+	} {
+		result, err := i.StopAll(t.Context(), tc.reason)
+		require.NoError(t, err)
+		require.Equal(t, tc.name, result.Name, number)
+		require.Equal(t, tc.text, result.Text, number)
+	}
+	_, err := i.ResumeAll(t.Context(), "", false)
+	require.EqualError(t, err, `Everything is stopped for 2 reasons: name one with --reason, or use --all-reasons: "incident 1", "incident 2".`)
+	_, err = i.ResumeAll(t.Context(), "incident", false)
+	require.EqualError(t, err, `Nothing is stopped for this reason, but for "incident 1", "incident 2": name that with --reason.`)
+	require.Equal(t, []string{"create", "create"}, writes(&client.Fake))
+	results, err := i.ResumeAll(t.Context(), "incident 2", false)
+	require.NoError(t, err)
+	require.Equal(t, "stop-all-3", results[0].Name)
+	require.Equal(t, `deleted. It stopped everything for the reason "incident 2". Everything is still stopped for "incident 1"`, results[0].Text)
+	results, err = i.ResumeAll(t.Context(), "", false)
+	require.NoError(t, err)
+	require.Equal(t, "stop-all-2", results[0].Name)
+	results, err = i.ResumeAll(t.Context(), "", true)
+	require.NoError(t, err)
+	require.False(t, results[0].Changed)
+	require.Equal(t, []string{"create", "create", "delete", "delete"}, writes(&client.Fake), "the other budget stays")
 }
 
 // TestConflict: a request that somebody adds meanwhile is not lost.
@@ -126,10 +148,10 @@ func TestStopRace(t *testing.T) {
 		require.NoError(t, client.Tracker().Add(budget()))
 		return true, nil, apierrors.NewAlreadyExists(action.GetResource().GroupResource(), StopBudget)
 	})
-	result, err := i.StopAll(t.Context(), "")
+	result, err := i.StopAll(t.Context(), "r")
 	require.NoError(t, err)
 	require.False(t, result.Changed)
-	require.Contains(t, result.Text, `is there already, with the reason "r"`)
+	require.Contains(t, result.Text, `is there already, for this reason`)
 }
 
 // TestClientDryRun: nothing is sent, and the object is as it would be.

@@ -28,9 +28,13 @@ func (i *Intervener) Hold(ctx context.Context, name string) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	text := "is held: nothing begins for it" + i.running(ctx, name)
+	running, err := i.running(ctx, name)
+	if err != nil {
+		return Result{}, err
+	}
+	text := "is held: nothing begins for it" + running
 	if node.Labels[v1alpha1.LabelExclude] == held {
-		return Result{Resource: nodeResource, Name: name, Object: node, Text: "was held already: nothing begins for it" + i.running(ctx, name)}, nil
+		return Result{Resource: nodeResource, Name: name, Object: node, Text: "was held already: nothing begins for it" + running}, nil
 	}
 	return i.setNodeKey(ctx, node, "labels", v1alpha1.LabelExclude, new(held), text)
 }
@@ -129,11 +133,15 @@ func (i *Intervener) setNodeKey(ctx context.Context, node *corev1.Node, field, k
 	return result, nil
 }
 
-// running tells which remediations of a node are not affected, as far as they can be read.
-func (i *Intervener) running(ctx context.Context, node string) string {
+// running tells which remediations of a node are not affected, as far as they can be read. Without the kind of
+// NodeHealthChecks, the label has no effect.
+func (i *Intervener) running(ctx context.Context, node string) (string, error) {
 	checks, err := i.NHC.RemediationV1alpha1().NodeHealthChecks().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return ". Whether it is under remediation cannot be read"
+	switch {
+	case cluster.NotServed(err):
+		return "", cluster.Explain(err, "list", v1alpha1.Plural)
+	case err != nil:
+		return ". Whether it is under remediation cannot be read", nil
 	}
 	var found []string
 	for j := range checks.Items {
@@ -146,9 +154,9 @@ func (i *Intervener) running(ctx context.Context, node string) string {
 		}
 	}
 	if len(found) == 0 {
-		return ""
+		return "", nil
 	}
-	return ". What runs already is kept: " + strings.Join(found, ", ")
+	return ". What runs already is kept: " + strings.Join(found, ", "), nil
 }
 
 // entryOf returns what a NodeHealthCheck reports of a node, nil if it does not list it.

@@ -6,10 +6,10 @@ package intervention
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -17,66 +17,59 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 )
 
-// StopBudget is the name of the RemediationBudget that stops everything.
+// StopBudget is the name of the RemediationBudget that stops everything. There is one for each reason: the
+// second is stop-all-2.
 const StopBudget = "stop-all"
-
-// DefaultStopReason is the reason of the budget if the user gives none.
-const DefaultStopReason = "Stopped by kubectl nhc stop-all"
 
 const stopped = "No remediation begins, of whichever health check. Those that run continue"
 
-// StopAll creates a RemediationBudget that lets no remediation begin, or gives the one that is
-// there another reason.
+// StopAll creates a RemediationBudget that lets no remediation begin, unless there is one for this reason.
+// The stops of others stay.
 func (i *Intervener) StopAll(ctx context.Context, reason string) (Result, error) {
-	client := i.NHC.RemediationV1alpha1().RemediationBudgets()
 	return untilCurrent(ctx, func(ctx context.Context) (Result, error) {
-		result := Result{Resource: v1alpha1.Resource(v1alpha1.BudgetPlural), Name: StopBudget}
-		budget, err := client.Get(ctx, StopBudget, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) && !cluster.NotServed(err) {
-			return i.createStop(ctx, result, reason)
-		}
+		budgets, err := i.NHC.RemediationV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return Result{}, cluster.Explain(err, "get", v1alpha1.BudgetPlural)
+			return Result{}, cluster.Explain(err, "list", v1alpha1.BudgetPlural)
 		}
-		if !StopsAll(budget) {
-			return Result{}, notOurs(budget)
+		taken, others := map[string]bool{}, []string{}
+		for j := range budgets.Items {
+			budget := &budgets.Items[j]
+			taken[budget.Name] = true
+			switch {
+			case !isStop(budget):
+			case budget.Spec.Reason == reason:
+				return Result{Resource: budgetResource, Name: budget.Name, Object: budget, Text: "is there already, for this reason. " + stopped}, nil
+			default:
+				others = append(others, budget.Spec.Reason)
+			}
 		}
-		result.Object, result.Text = budget, fmt.Sprintf("is there already, with the reason %q. %s", budget.Spec.Reason, stopped)
-		if reason == "" || reason == budget.Spec.Reason {
-			return result, nil
+		name := StopBudget
+		for number := 2; taken[name]; number++ {
+			name = fmt.Sprintf("%s-%d", StopBudget, number)
 		}
-		result.Changed, result.Text = true, fmt.Sprintf("was there already. Its reason was %q. %s", budget.Spec.Reason, stopped)
-		if i.DryRun == DryRunClient {
-			budget.Spec.Reason = reason
-			return result, nil
+		text := "created. " + stopped
+		if len(others) > 0 {
+			text += ". Everything is also stopped for " + quoted(others)
 		}
-		body, err := patch{"spec": map[string]any{"reason": reason}}.onVersion(budget).encode()
-		if err != nil {
-			return Result{}, err
-		}
-		if result.Object, err = client.Patch(ctx, StopBudget, types.MergePatchType, body, i.patchOptions()); err != nil {
-			return Result{}, explainWrite(err, "patch", v1alpha1.BudgetPlural)
-		}
-		return result, nil
+		return i.createStop(ctx, Result{Resource: budgetResource, Name: name, Changed: true, Text: text}, reason)
 	})
 }
 
+var budgetResource = v1alpha1.Resource(v1alpha1.BudgetPlural)
+
 func (i *Intervener) createStop(ctx context.Context, result Result, reason string) (Result, error) {
-	if reason == "" {
-		reason = DefaultStopReason
-	}
 	budget := &v1alpha1.RemediationBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind},
-		ObjectMeta: metav1.ObjectMeta{Name: StopBudget},
+		ObjectMeta: metav1.ObjectMeta{Name: result.Name},
 		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: reason},
 	}
-	result.Object, result.Changed, result.Text = budget, true, "created. "+stopped
+	result.Object = budget
 	if i.DryRun == DryRunClient {
 		return result, nil
 	}
 	created, err := i.NHC.RemediationV1alpha1().RemediationBudgets().Create(ctx, budget, metav1.CreateOptions{DryRun: i.sent(), FieldManager: FieldManager})
 	if apierrors.IsAlreadyExists(err) { // Another user created it first: look again.
-		return Result{}, apierrors.NewConflict(result.Resource, StopBudget, err)
+		return Result{}, apierrors.NewConflict(result.Resource, result.Name, err)
 	}
 	if err != nil {
 		return Result{}, explainWrite(err, "create", v1alpha1.BudgetPlural)
@@ -85,31 +78,57 @@ func (i *Intervener) createStop(ctx context.Context, result Result, reason strin
 	return result, nil
 }
 
-// ResumeAll deletes the RemediationBudget of StopAll.
-func (i *Intervener) ResumeAll(ctx context.Context) (Result, error) {
-	client := i.NHC.RemediationV1alpha1().RemediationBudgets()
-	return untilCurrent(ctx, func(ctx context.Context) (Result, error) {
-		result := Result{Resource: v1alpha1.Resource(v1alpha1.BudgetPlural), Name: StopBudget, Text: "is not there: nothing was stopped by it"}
-		budget, err := client.Get(ctx, StopBudget, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) && !cluster.NotServed(err) {
-			return result, nil
+// ResumeAll deletes the RemediationBudget that StopAll has created for a reason, or the only one if no reason
+// is given. With all, it deletes those for all reasons.
+func (i *Intervener) ResumeAll(ctx context.Context, reason string, all bool) ([]Result, error) {
+	budgets, err := i.NHC.RemediationV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, cluster.Explain(err, "list", v1alpha1.BudgetPlural)
+	}
+	var stops, chosen []*v1alpha1.RemediationBudget
+	var reasons, left []string
+	for j := range budgets.Items {
+		budget := &budgets.Items[j]
+		if !isStop(budget) {
+			continue
 		}
-		if err != nil {
-			return Result{}, cluster.Explain(err, "get", v1alpha1.BudgetPlural)
+		stops, reasons = append(stops, budget), append(reasons, budget.Spec.Reason)
+		if all || reason == "" || budget.Spec.Reason == reason {
+			chosen = append(chosen, budget)
+		} else {
+			left = append(left, budget.Spec.Reason)
 		}
-		if !StopsAll(budget) {
-			return Result{}, notOurs(budget)
+	}
+	switch {
+	case len(stops) == 0:
+		return []Result{{Resource: budgetResource, Name: StopBudget, Text: "is not there: nothing was stopped by it"}}, nil
+	case len(chosen) == 0:
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("Nothing is stopped for this reason, but for %s: name that with --reason.", quoted(reasons))}
+	case !all && reason == "" && len(stops) > 1:
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("Everything is stopped for %d reasons: name one with --reason, or use --all-reasons: %s.", len(stops), quoted(reasons))}
+	}
+	var results []Result
+	for _, budget := range chosen {
+		result := Result{Resource: budgetResource, Name: budget.Name, Object: budget, Changed: true, Text: fmt.Sprintf("deleted. It stopped everything for the reason %q", budget.Spec.Reason)}
+		if len(left) > 0 {
+			result.Text += ". Everything is still stopped for " + quoted(left)
 		}
-		result.Object, result.Changed, result.Text = budget, true, fmt.Sprintf("deleted. It stopped everything for the reason %q", budget.Spec.Reason)
-		if i.DryRun == DryRunClient {
-			return result, nil
+		if i.DryRun != DryRunClient {
+			err := i.NHC.RemediationV1alpha1().RemediationBudgets().Delete(ctx, budget.Name,
+				metav1.DeleteOptions{DryRun: i.sent(), Preconditions: &metav1.Preconditions{UID: &budget.UID, ResourceVersion: &budget.ResourceVersion}})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return results, cluster.Explain(err, "delete", v1alpha1.BudgetPlural)
+			}
 		}
-		err = client.Delete(ctx, StopBudget, metav1.DeleteOptions{DryRun: i.sent(), Preconditions: &metav1.Preconditions{UID: &budget.UID, ResourceVersion: &budget.ResourceVersion}})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return Result{}, explainWrite(err, "delete", v1alpha1.BudgetPlural)
-		}
-		return result, nil
-	})
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// isStop reports whether a budget is one of those that StopAll creates. One with the name that means something
+// else is not touched.
+func isStop(budget *v1alpha1.RemediationBudget) bool {
+	return (budget.Name == StopBudget || strings.HasPrefix(budget.Name, StopBudget+"-")) && StopsAll(budget)
 }
 
 // StopsAll reports whether a budget lets no remediation begin, at any time.
@@ -120,9 +139,4 @@ func StopsAll(budget *v1alpha1.RemediationBudget) bool {
 	}
 	most, ok := health.Scale(*spec.MaxConcurrent, 1)
 	return ok && most == 0
-}
-
-// notOurs refuses to touch a budget that has the name and means something else.
-func notOurs(budget *v1alpha1.RemediationBudget) error {
-	return &cluster.Error{Sentence: fmt.Sprintf("RemediationBudget %s exists and does something else than to stop everything: rename it, or change it with kubectl edit.", budget.Name)}
 }

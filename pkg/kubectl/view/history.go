@@ -167,3 +167,18 @@ func Checks(snapshot *Snapshot) []string {
 	}
 	return names
 }
+
+// Targets returns the names of all Nodes, and of all Nodes and Machines that history knows. It reports
+// whether the Nodes could be read.
+func Targets(snapshot *Snapshot) (names []string, all bool) {
+	names = NodeNames(snapshot)
+	history := NewHistory(snapshot, Filter{}, time.Time{})
+	for i := range history.Episodes {
+		for _, name := range []string{history.Episodes[i].Node, history.Episodes[i].Machine} {
+			if name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, !snapshot.misses("nodes")
+}
