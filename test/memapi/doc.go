@@ -9,8 +9,9 @@
 // It stores objects of any resource under one resourceVersion counter, and serves get,
 // list, watch, create, update, merge patch and delete with their preconditions, the status
 // subresource, finalizers, generations, CustomResourceDefinitions, discovery, and reviews of
-// permissions. It checks no schema, defaults nothing, collects no garbage and
-// converts no versions.
+// permissions. It defaults, prunes and validates NodeHealthChecks, MachineHealthChecks and
+// RemediationBudgets by their CustomResourceDefinitions, their status too. Of other kinds it
+// checks no schema. It collects no garbage and converts no versions.
 //
 // Each [Client] may have faults of its own: requests that are late, refused or not
 // answered, watches that end or lag, lists that are stale. The server records every change

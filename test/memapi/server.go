@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 )
 
 // Key names an object of a resource. The namespace of a cluster-scoped one is empty.
@@ -28,9 +30,11 @@ type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
 	Namespaced bool
-	// Admit judges a create (old is nil), an update or a patch, but no write of the status,
+	// Admit judges a create (old is nil), an update or a patch, also one of the status,
 	// and a deletion (object is nil). It may be nil.
 	Admit func(old, object *unstructured.Unstructured) error
+	// Unconditional means that an update need not say which version it was made from.
+	Unconditional bool
 }
 
 // CustomResourceDefinitions is the resource of the definitions. Install writes it.
@@ -80,6 +84,8 @@ type Server struct {
 	requests []Request
 	// noWatchLists means that a watch cannot begin with a list.
 	noWatchLists bool
+	// rules are those of the kinds that manifests define.
+	rules *admission.Rules
 }
 
 // table holds the objects of one resource.
@@ -98,7 +104,11 @@ type table struct {
 
 // New returns a server that serves CustomResourceDefinitions and these resources.
 func New(resources ...Resource) *Server {
-	s := &Server{version: 1000, tables: map[schema.GroupVersionResource]*table{}}
+	shipped, err := admission.Shipped()
+	if err != nil {
+		panic(err) // They are part of the program.
+	}
+	s := &Server{version: 1000, tables: map[schema.GroupVersionResource]*table{}, rules: shipped}
 	s.serve(Resource{GroupVersionResource: CustomResourceDefinitions, Kind: "CustomResourceDefinition"})
 	for _, resource := range resources {
 		s.serve(resource)

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 )
 
 // errNotServed is the answer for a resource that the server does not know.
@@ -48,11 +50,9 @@ func (s *Server) create(t *table, user string, object *unstructured.Unstructured
 	if object.GetResourceVersion() != "" {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
-	object = object.DeepCopy()
-	if t.Admit != nil {
-		if err := t.Admit(nil, object); err != nil {
-			return nil, err
-		}
+	object, err := s.admit(t, nil, object.DeepCopy(), false)
+	if err != nil {
+		return nil, err
 	}
 	object.SetUID(s.newUID())
 	object.SetCreationTimestamp(seconds())
@@ -64,16 +64,31 @@ func (s *Server) create(t *table, user string, object *unstructured.Unstructured
 // Modify changes an object on behalf of a user, status included. It returns false if there
 // is no such object, or admission does not permit it.
 func (s *Server) Modify(user string, gvr schema.GroupVersionResource, key Key, change func(*unstructured.Unstructured)) bool {
+	return s.modify(user, gvr, key, change, false)
+}
+
+// ModifyUnchecked changes an object as Modify does, but nothing judges it: as if it had been written before
+// there were the rules that it breaks. It returns false if there is no such object.
+func (s *Server) ModifyUnchecked(user string, gvr schema.GroupVersionResource, key Key, change func(*unstructured.Unstructured)) bool {
+	return s.modify(user, gvr, key, change, true)
+}
+
+func (s *Server) modify(user string, gvr schema.GroupVersionResource, key Key, change func(*unstructured.Unstructured), unchecked bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tables[gvr]
 	if t == nil || t.objects[key] == nil {
 		return false
 	}
-	object := t.objects[key].Object.DeepCopy()
+	stored, object := t.objects[key].Object, t.objects[key].Object.DeepCopy()
 	change(object)
-	_, err := s.replace(t, user, t.objects[key].Object, object, false)
-	return err == nil
+	keepServerFields(stored, object)
+	admitted, err := s.admit(t, stored, object, false)
+	if admitted == nil || (err != nil && !unchecked) {
+		return false
+	}
+	s.replace(t, user, stored, admitted, false)
+	return true
 }
 
 // update carries out an update or a patch of an object, or of its status alone.
@@ -86,6 +101,9 @@ func (s *Server) update(t *table, user string, object *unstructured.Unstructured
 	if version := object.GetResourceVersion(); version != "" && version != stored.Object.GetResourceVersion() {
 		return nil, apierrors.NewConflict(t.GroupResource(), key.Name, errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 	}
+	if object.GetResourceVersion() == "" && !t.Unconditional {
+		return nil, s.invalid(t, key.Name, admission.Cause{Field: "metadata.resourceVersion", Message: "Invalid value: 0: must be specified for an update"})
+	}
 	if uid := object.GetUID(); uid != "" && uid != stored.Object.GetUID() {
 		return nil, apierrors.NewConflict(t.GroupResource(), key.Name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, stored.Object.GetUID())) //nolint:staticcheck // the words of the API server
 	}
@@ -94,7 +112,12 @@ func (s *Server) update(t *table, user string, object *unstructured.Unstructured
 	} else {
 		object = allButStatusOf(stored.Object, object)
 	}
-	return s.replace(t, user, stored.Object, object, status)
+	keepServerFields(stored.Object, object)
+	object, err := s.admit(t, stored.Object, object, status)
+	if err != nil {
+		return nil, err
+	}
+	return s.replace(t, user, stored.Object, object, status), nil
 }
 
 // onlyStatusOf returns the stored object with the status of the other one.
@@ -131,23 +154,17 @@ func setOrDelete(object map[string]any, key string, value any) {
 
 // replace stores a new version of an object, unless nothing has changed. An object that is
 // being deleted goes with its last finalizer.
-func (s *Server) replace(t *table, user string, stored, object *unstructured.Unstructured, status bool) (*Change, error) {
-	keepServerFields(stored, object)
+func (s *Server) replace(t *table, user string, stored, object *unstructured.Unstructured, status bool) *Change {
 	if equality.Semantic.DeepEqual(stored.Object, object.Object) {
-		return t.objects[keyOf(stored)], nil
-	}
-	if t.Admit != nil && !status {
-		if err := t.Admit(stored, object); err != nil {
-			return nil, err
-		}
+		return t.objects[keyOf(stored)]
 	}
 	if !status && specChanged(stored, object) {
 		object.SetGeneration(stored.GetGeneration() + 1)
 	}
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
-		return s.remove(t, keyOf(stored), user), nil
+		return s.remove(t, keyOf(stored), user)
 	}
-	return s.put(t, object, user), nil
+	return s.put(t, object, user)
 }
 
 // keepServerFields sets what only the server writes to what is stored.

@@ -62,6 +62,7 @@ func (c *cluster) addNHC(name string) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.NodeHealthCheckSpec{
+			Selector:            selectorOf(""),
 			UnhealthyConditions: []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: time.Second}}},
 			MinHealthy:          new(intstr.FromInt32(0)), RemediationTemplate: &c.references()[0],
 		},

@@ -58,8 +58,12 @@ func (c *cluster) createBudget(name string) {
 		c.randomSchedules(&budget.Spec)
 	}
 	budget.Spec.Reason = oneOf(c, "", "ask "+name)
-	_, _ = c.server.Create("user", budgets, from(budget)) // It may exist.
-	c.describeBudget(name)
+	selector := budget.Spec.NodeSelector
+	if budget.Spec.MachineSelector != nil {
+		budget.Spec.NodeSelector = nil
+	}
+	c.mayCreate(budgets, from(budget))
+	c.changeBudget(name, func(spec *v1alpha1.RemediationBudgetSpec) { spec.NodeSelector = selector })
 }
 
 func (c *cluster) describeBudget(name string) {
@@ -135,9 +139,9 @@ func (c *cluster) randomSchedules(spec *v1alpha1.RemediationBudgetSpec) {
 	}
 }
 
-// changeBudget changes a spec.
+// changeBudget changes a spec. What admission denies is from before it was validated.
 func (c *cluster) changeBudget(name string, change func(*v1alpha1.RemediationBudgetSpec)) {
-	changed := c.server.Modify("user", budgets, memapi.Key{Name: name}, func(object *unstructured.Unstructured) {
+	changed := c.server.ModifyUnchecked("user", budgets, memapi.Key{Name: name}, func(object *unstructured.Unstructured) {
 		budget := as[v1alpha1.RemediationBudget](object)
 		change(&budget.Spec)
 		object.Object["spec"] = from(budget).Object["spec"]

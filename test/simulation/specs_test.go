@@ -10,8 +10,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -43,8 +45,9 @@ func (c *cluster) createNHC(name string) {
 	if c.chance(60) {
 		c.randomStorm(&nhc.Spec)
 	}
+	nhc.Spec.Selector = selectorOf("")
 	if c.chance(30) {
-		nhc.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
+		nhc.Spec.Selector = selectorOf("a")
 	}
 	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown} {
 		nhc.Spec.UnhealthyConditions = append(nhc.Spec.UnhealthyConditions, v1alpha1.UnhealthyCondition{
@@ -56,8 +59,23 @@ func (c *cluster) createNHC(name string) {
 			Type: diskPressure, Status: corev1.ConditionTrue, Duration: metav1.Duration{Duration: 10 * time.Second},
 		})
 	}
-	_, _ = c.server.Create("user", nhcs, from(nhc)) // It may exist.
+	c.mayCreate(nhcs, from(nhc))
 	c.describe(name)
+}
+
+// selectorOf selects the nodes of a pool, or all.
+func selectorOf(pool string) metav1.LabelSelector {
+	if pool == "" { // An empty selector is not permitted.
+		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"none"}}}}
+	}
+	return metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}
+}
+
+// mayCreate creates an object of a user, unless it exists.
+func (c *cluster) mayCreate(gvr schema.GroupVersionResource, object *unstructured.Unstructured) {
+	if _, err := c.server.Create("user", gvr, object); err != nil && !apierrors.IsAlreadyExists(err) {
+		panic(err)
+	}
 }
 
 // deleteNHC deletes a NodeHealthCheck. Something may hold it for a while.
@@ -172,7 +190,7 @@ func (c *cluster) changeRandomly(name string) {
 		case 9:
 			spec.Mode = oneOf(c, "", "", v1alpha1.ModeEnforce, v1alpha1.ModeDryRun)
 		case 8:
-			spec.Selector.MatchLabels = oneOf(c, nil, map[string]string{"pool": "a"}, map[string]string{"pool": "b"})
+			spec.Selector = selectorOf(oneOf(c, "", "a", "b"))
 		}
 	})
 }

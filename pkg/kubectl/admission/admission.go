@@ -123,19 +123,17 @@ func (r *Rules) Knows(kind schema.GroupKind) bool {
 // of the schema comes first: only what the schema accepts is judged by policies.
 func (r *Rules) Create(ctx context.Context, object *unstructured.Unstructured) (*Answer, error) {
 	groupVersionKind := object.GroupVersionKind()
-	compile, known := r.kinds[groupVersionKind.GroupKind()]
-	if !known {
-		return nil, fmt.Errorf("no rules about %s", groupVersionKind.GroupKind())
-	}
-	rules, err := compile()
+	rules, err := r.of(groupVersionKind)
 	if err != nil {
-		return nil, fmt.Errorf("compiling the rules about %s: %w", groupVersionKind.Kind, err)
+		return nil, err
 	}
 	if groupVersionKind.Version != rules.version {
 		want := schema.GroupVersion{Group: groupVersionKind.Group, Version: rules.version}.String()
 		return &Answer{Causes: []Cause{causeOf(field.Invalid(field.NewPath("apiVersion"), object.GetAPIVersion(), "must be "+want))}}, nil
 	}
-	answer := rules.read(object.DeepCopy())
+	object = object.DeepCopy()
+	delete(object.Object, "status") // A new object gets none.
+	answer := rules.read(object)
 	if answer.Object == nil {
 		return answer, nil
 	}
@@ -155,6 +153,19 @@ func (r *Rules) Create(ctx context.Context, object *unstructured.Unstructured) (
 		}
 	}
 	return answer, nil
+}
+
+// of returns the rules about a kind.
+func (r *Rules) of(groupVersionKind schema.GroupVersionKind) (*kind, error) {
+	compile, known := r.kinds[groupVersionKind.GroupKind()]
+	if !known {
+		return nil, fmt.Errorf("no rules about %s", groupVersionKind.GroupKind())
+	}
+	rules, err := compile()
+	if err != nil {
+		return nil, fmt.Errorf("compiling the rules about %s: %w", groupVersionKind.Kind, err)
+	}
+	return rules, nil
 }
 
 // causeOf is how the API server reports an error: see [k8s.io/apimachinery/pkg/api/errors.NewInvalid].

@@ -33,8 +33,10 @@ type kind struct {
 	namespaced bool
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
-	rules      *cel.Validator
-	policies   []*policy
+	// status is the schema of the status alone, which is judged when it is written.
+	status   validation.SchemaValidator
+	rules    *cel.Validator
+	policies []*policy
 }
 
 // newKind compiles a CustomResourceDefinition with one version, as ours are, and the policies about
@@ -56,8 +58,13 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, policies []*admissio
 	if err != nil {
 		return nil, fmt.Errorf("compiling the schema: %w", err)
 	}
+	ofStatus := internal.OpenAPIV3Schema.Properties["status"]
+	status, _, err := validation.NewSchemaValidator(&ofStatus)
+	if err != nil {
+		return nil, fmt.Errorf("compiling the schema of the status: %w", err)
+	}
 	k := &kind{
-		version: version.Name, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped, structural: structural, schema: validator,
+		version: version.Name, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped, structural: structural, schema: validator, status: status,
 		resource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural},
 		rules:    cel.NewValidator(structural, true, celconfig.PerCallLimit),
 	}
@@ -81,7 +88,6 @@ func (k *kind) read(object *unstructured.Unstructured) *Answer {
 		answer.Causes = append(answer.Causes, causeOf(field.Invalid(path, value, err.Error())))
 		return answer
 	}
-	delete(object.Object, "status") // A new object gets none.
 	defaulting.Default(object.Object, k.structural)
 	metadata := field.NewPath("metadata")
 	if _, present := object.Object["metadata"]; !present {
@@ -132,8 +138,7 @@ func (k *kind) validate(ctx context.Context, object *unstructured.Unstructured) 
 	errs = append(errs, objectmeta.Validate(ctx, nil, object.Object, k.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, object.Object)...)
 	if blocksRules(errs) {
-		const unchecked = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
-		errs = append(errs, field.Invalid(nil, nil, unchecked))
+		errs = append(errs, unchecked)
 	} else {
 		violations, _ := k.rules.Validate(ctx, nil, k.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, violations...)
@@ -144,6 +149,9 @@ func (k *kind) validate(ctx context.Context, object *unstructured.Unstructured) 
 // blocking are the errors after which the API server asks no rules: a value of another type than they
 // expect, or so large that they might take too long.
 var blocking = []field.ErrorType{field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid}
+
+// unchecked is what the API server says then.
+var unchecked = field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")
 
 func blocksRules(errs field.ErrorList) bool {
 	return slices.ContainsFunc(errs, func(err *field.Error) bool { return slices.Contains(blocking, err.Type) })
