@@ -88,6 +88,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 			return nil, err
 		}
 	}
+	state.shared = sharedCRs(nhc, crs.read)
 	steps := remediation.Steps(&nhc.Spec)
 	for _, own := range crs.read {
 		remediation.Sort(steps, own)

@@ -16,6 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
@@ -66,6 +67,8 @@ type nhcState struct {
 	deferred *syncResult
 	// oldNodes are the nodes with a series for old CRs.
 	oldNodes sets.Set[string]
+	// shared are the own CRs with a further owner.
+	shared []*object.CR
 }
 
 // seenHealthy is a node that is healthy and has CRs: since when it is, and its conditions.
@@ -141,6 +144,16 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 // recall takes what is open from status, as after a restart.
 func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
 	m.ledger, m.entries, m.conflicted = history.Recall(&nhc.Status), slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), false
+}
+
+// shared returns the CRs with a further owner that a NodeHealthCheck had at its last sync. They are not changed.
+func (m *nhcStates) shared(name string) []*object.CR {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.byName[name]; known != nil {
+		return known.shared
+	}
+	return nil
 }
 
 // forget drops and returns the state of a NodeHealthCheck, nil if there is none.

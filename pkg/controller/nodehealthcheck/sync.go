@@ -20,6 +20,9 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 		return time.Time{}, err
 	}
 	if snapshot == nil {
+		if err := c.endShared(ctx, name); err != nil {
+			return time.Time{}, err
+		}
 		c.forget(name)
 		return time.Time{}, nil
 	}
