@@ -304,8 +304,8 @@ func (s *snapshot) observeEntries() {
 		}
 		next = j + 1
 		s.listed[j], s.nodes[j].Recorded = entry, entry.Remediations
-		if healthy := entry.ConditionsHealthyTimestamp; healthy != nil {
-			s.nodes[j].HealthySince = healthy.Time
+		if healthy := entry.ConditionsHealthyTimestamp; healthy != nil && s.state.healthy == nil {
+			s.nodes[j].HealthySince = healthy.Time // Later on, the process knows better than a cache that may lag.
 		}
 	}
 }

@@ -38,7 +38,7 @@ type nhcState struct {
 	// observed means that this process has looked before. What had gone until then, another
 	// process has created and reported.
 	observed bool
-	// healthy is what the last sync saw of the nodes that are healthy and have CRs.
+	// healthy is what the last sync saw of the nodes that are healthy and have CRs, nil before the first one.
 	healthy map[string]seenHealthy
 	// remediations are the CRs that status showed last, nil before the first sync.
 	remediations map[types.UID]tracked
