@@ -139,10 +139,9 @@ func (e *Executor) carryOutAction(ctx context.Context, owner object.Owner, plan 
 // errStop ends a plan without a failure: the outcome says why.
 var errStop = errors.New("the rest of the plan must not follow")
 
-// actionTimeout bounds an action. A kind that never answers, because its webhook or its
-// API server hangs, must not hold a worker for ever. It is longer than the API server
-// waits for a webhook.
-const actionTimeout = 35 * time.Second
+// actionTimeout bounds an action. A kind that does not answer, because its webhook or its
+// API server hangs, must not hold up the leases of other nodes (spec 21.3).
+const actionTimeout = 10 * time.Second
 
 // send sends the requests of one action. It returns an error if the later actions of the
 // plan must not follow; what fails without that consequence is in the outcome.
