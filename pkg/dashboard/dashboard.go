@@ -11,6 +11,7 @@ import (
 	"context"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -62,6 +63,7 @@ func New(config Config) *Dashboard {
 	d.mux.HandleFunc("/node", d.page("node", d.node))
 	d.mux.HandleFunc("/history", d.page("history", d.history))
 	d.mux.HandleFunc("/episode", d.page("episode", d.episode))
+	d.mux.HandleFunc("/", d.page("unknown", unknown))
 	d.mux.HandleFunc("/events", d.events)
 	d.mux.HandleFunc("/"+assetDirectory+"/", serveAsset)
 	return d
@@ -91,4 +93,10 @@ func secure(header http.Header) {
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
+}
+
+// unknown says that there is no such page, and where there is one.
+func unknown(r *request, _ *page) *problem {
+	up := "./" + strings.Repeat("../", strings.Count(r.URL.Path, "/")-1)
+	return &problem{status: http.StatusNotFound, Title: "No such page", Text: "There is no such page here. These are the first ones:", Links: []cell{{Text: "Overview", Link: up}, {Text: "History", Link: up + "history"}}}
 }

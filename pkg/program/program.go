@@ -66,10 +66,9 @@ func (p Program) Command() *cobra.Command {
 	return command
 }
 
-// usageError prints the usage, because the flags were wrong, and returns err.
+// usageError names what lists the flags, because they were wrong, and returns err.
 func usageError(command *cobra.Command, err error) error {
-	fmt.Fprintln(command.ErrOrStderr(), command.UsageString())
-	return err
+	return fmt.Errorf("%w (%s --help lists the flags)", err, command.CommandPath())
 }
 
 // signalContext returns a context that ends at the first SIGTERM or SIGINT. A

@@ -55,7 +55,7 @@ func TestCommand(t *testing.T) { //nolint:paralleltest // logging is configured 
 			command.SetOut(&output)
 			command.SetErr(&output)
 			err := command.ExecuteContext(t.Context())
-			require.Equal(t, tc.usage, bytes.Contains(output.Bytes(), []byte("Usage:")), "only if the flags were wrong: %s", output.String())
+			require.Equal(t, tc.usage, bytes.Contains(output.Bytes(), []byte("--help lists the flags")), "only if the flags were wrong: %s", output.String())
 			if tc.want == "" {
 				require.NoError(t, err)
 				require.True(t, ran)

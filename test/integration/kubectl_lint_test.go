@@ -24,7 +24,7 @@ import (
 // testPluginLint: what is stored, and what is to be applied, compared with the cluster: by a user who
 // may read health checks and Nodes, and by one who may read everything.
 func testPluginLint(u *user) {
-	const noPermission = "This view is partial, without the permissions of the controller. You may not create subjectaccessreviews: ask for the permission."
+	const noPermission = "This view is partial, without the permissions of the controller. You may not create subjectaccessreviews: no role of nhc-controller permits it, ask for one that does."
 	u.shows([]string{
 		"NodeHealthCheck " + u.scenario.name + "\n", "spec.unhealthyConditions[0].duration", "A node that only reboots is not ready for longer than 0s",
 		"With 0, all nodes may be remediated at once", "0 errors and 3 pieces of advice in 1 object.", "This view is partial, without powercycleremediationtemplates", noPermission,

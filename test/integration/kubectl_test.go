@@ -79,7 +79,7 @@ func (u *user) mayPatchNodes() {
 func TestKubectlPlugin(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
-	c.startController(t, "plugin")
+	controller := c.startController(t, "plugin")
 	s := newScenario(t, c)
 	viewer, editor := s.newUser("nhc-view", ""), s.newUser("nhc-edit", "")
 	s.eventually("the roles", func() bool {
@@ -105,6 +105,15 @@ func TestKubectlPlugin(t *testing.T) {
 	t.Run("dashboard", func(*testing.T) { testPluginDashboard(viewer) })
 	t.Run("confirm-healthy", func(*testing.T) { testPluginConfirm(editor) })
 	t.Run("history", func(*testing.T) { testPluginHistory(viewer) })
+	t.Run("abort", func(*testing.T) { testPluginAbort(viewer, editor) })
+	controller.Stop()
+	t.Run("no controller", func(*testing.T) {
+		viewer.shows([]string{"No controller is at work: ", "kubectl -n nhc-system get pods"}, "status")
+		viewer.shows([]string{"No controller is at work: ", "Next: nothing, as long as no controller is at work"}, "explain", "node", viewer.node("a"))
+		errors, code := editor.plugin(t.Context(), io.Discard, "stop-all", "--reason=late")
+		require.Equal(t, command.ExitOK, code)
+		require.Contains(t, errors, "Warning: No controller is at work: ")
+	})
 }
 
 func testPluginNames(u *user) {
@@ -292,4 +301,29 @@ func testPluginHistory(u *user) {
 	require.Equal(u.t, v1alpha1.OutcomeRecovered, history.Episodes[0].Outcome)
 	u.fails(`There is no health check "none": kubectl nhc status lists what there is.`, "history", "none")
 	u.fails(`"yesterday" is no age: give one such as 90m, 12h, 7d or 2w.`, "history", "--since=yesterday")
+}
+
+// testPluginAbort: it asks first, is bounded, and nothing begins again.
+func testPluginAbort(viewer, editor *user) {
+	name := editor.scenario.name
+	admin := &user{scenario: editor.scenario, name: "system:admin-of-" + name}
+	abort := []string{"--as-group=system:masters", "abort", name, "--reason=switch"}
+	editor.shows([]string{"has no remediation that runs."}, "abort", name, "--reason=switch")
+	editor.fail("a")
+	editor.eventuallyCR("a")
+	editor.eventually("the report", func() bool { entry := editor.entry("a"); return entry != nil && len(entry.Remediations) == 1 })
+	editor.fails("Say why, with --reason: others see it, and resume by it.", "abort", name)
+	editor.fails("NodeHealthCheck "+name+" remediates 1 nodes, more than --limit 0: give a higher one if you mean all of them.", "abort", name, "--reason=switch", "--limit=0")
+	errors, code := admin.plugin(editor.t.Context(), io.Discard, abort...)
+	require.Equal(editor.t, command.ExitError, code)
+	require.Contains(editor.t, errors, "PowerCycleRemediation "+editor.node("a")+" of node "+editor.node("a")+"\n")
+	require.Contains(editor.t, errors, "is not taken back: a power-off")
+	require.Contains(editor.t, errors, "Nothing was changed: answer yes, or give --yes.")
+	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-pause, and for delete on the remediation objects, which no shipped role permits.",
+		"abort", name, "--reason=switch", "--yes")
+	require.Empty(editor.t, editor.get().Spec.PauseRequests)
+	admin.shows([]string{"is paused.", "(server dry run)"}, append(abort, "--dry-run=server")...)
+	admin.shows([]string{"is paused.", "powercycleremediations " + editor.node("a") + " is deleted, for node " + editor.node("a")}, append(abort, "--yes")...)
+	editor.eventuallyNoCR("a")
+	require.Equal(editor.t, []string{"switch"}, editor.get().Spec.PauseRequests)
 }

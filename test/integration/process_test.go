@@ -61,7 +61,7 @@ func TestInvocation(t *testing.T) {
 		"--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0",
 	}
 
-	const withUsage = "Usage:\n  nhc-controller [flags]"
+	const withUsage = "(nhc-controller --help lists the flags)"
 	tests := map[string]struct {
 		args    []string
 		wantErr []string

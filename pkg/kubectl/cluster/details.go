@@ -12,9 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/dynamic"
 
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -29,7 +33,7 @@ func ReadDetails(ctx context.Context, clients *Clients, snapshot *view.Snapshot,
 		}
 		if !missing.Has(resource) {
 			missing.Insert(resource)
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: clients.explain(err, verb, resource).Error()})
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: clients.explain(err, verb, where(resource, leaseNamespace)).Error()})
 		}
 		return nil
 	}
@@ -69,31 +73,72 @@ func ReadDetails(ctx context.Context, clients *Clients, snapshot *view.Snapshot,
 	return details, nil
 }
 
+// where adds the namespace to what only a role of a namespace permits.
+func where(resource, leaseNamespace string) string {
+	switch resource {
+	case "leases":
+		return "leases in namespace " + leaseNamespace
+	case "events":
+		return "events in namespace " + corev1.NamespaceDefault
+	default:
+		return resource
+	}
+}
+
 // readRemediation reads a remediation object, and returns the name of its resource.
 func (c *Clients) readRemediation(ctx context.Context, reference *corev1.ObjectReference, details *view.Details) (resource string, err error) {
-	mapper, err := c.Mapper()
+	client, resource, err := c.Referred(reference)
 	if err != nil {
-		return reference.Kind, err
+		return resource, err
 	}
-	kind := reference.GroupVersionKind()
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
-		return reference.Kind, err
-	}
-	resource = mapping.Resource.Resource
-	client := c.Dynamic.Resource(mapping.Resource)
-	var read *unstructured.Unstructured
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		read, err = client.Namespace(reference.Namespace).Get(ctx, reference.Name, metav1.GetOptions{})
-	} else {
-		read, err = client.Get(ctx, reference.Name, metav1.GetOptions{})
-	}
+	read, err := client.Get(ctx, reference.Name, metav1.GetOptions{})
 	if err != nil {
 		return resource, err
 	}
 	details.Remediations = append(details.Remediations, object.ParseCR(read))
 	details.Conditions[string(read.GetUID())] = conditionsOf(read)
 	return resource, nil
+}
+
+// Referred returns a client for the kind and the namespace of a reference, and the name of the resource.
+func (c *Clients) Referred(reference *corev1.ObjectReference) (dynamic.ResourceInterface, string, error) {
+	mapping, err := c.mapping(reference.GroupVersionKind())
+	if err != nil {
+		return nil, reference.Kind, err
+	}
+	client := c.Dynamic.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		return client.Namespace(reference.Namespace), mapping.Resource.Resource, nil
+	}
+	return client, mapping.Resource.Resource, nil
+}
+
+// machines is how Machines are called where they cannot be read.
+const machines = "machines"
+
+// ReadMachine reads a Machine of one of the APIs, nil if there is none. What cannot be read is missing in the
+// snapshot.
+func ReadMachine(ctx context.Context, clients *Clients, snapshot *view.Snapshot, namespace, name string) (*machinehealth.Machine, error) {
+	for _, api := range []string{machinev1beta1.MachineAPIOpenShift, machinev1beta1.MachineAPICluster} {
+		mapping, err := clients.mapping(schema.GroupVersionKind{Group: api, Kind: "Machine"})
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		var read *unstructured.Unstructured
+		if err == nil {
+			read, err = clients.Dynamic.Resource(mapping.Resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		}
+		switch {
+		case err == nil:
+			return machinehealth.ParseMachine(read), nil
+		case ctxEnded(err):
+			return nil, Explain(err, "get", machines)
+		case !apierrors.IsNotFound(err):
+			resource := machines + "." + api
+			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: clients.explain(err, "get", resource).Error()})
+		}
+	}
+	return nil, nil
 }
 
 // conditionsOf reads the conditions of a remediation object as leniently as the controller does

@@ -74,7 +74,7 @@ func Explain(err error, verb, resource string) error {
 	case apierrors.IsUnauthorized(err):
 		sentence = "The API server does not accept your credentials: log in again, or choose another --context."
 	case rbacDenied(err):
-		advice := "ask for the permission"
+		advice := "no role of nhc-controller permits it, ask for one that does"
 		if known := roles[resource]; known != nil {
 			advice = known[!reading(verb)]
 		}

@@ -4,6 +4,8 @@
 package command
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
@@ -16,15 +18,16 @@ const defaultLeaseNamespace = "medik8s-leases"
 
 func (r *root) explain() *cobra.Command {
 	command := &cobra.Command{
-		Use:     "explain",
-		Short:   "Explain why a node is remediated, or why not",
-		Long:    `Explains what the health checks make of something. So far, of a node.`,
-		Example: `  kubectl nhc explain node node-3`,
+		Use:   "explain",
+		Short: "Explain why a node or a Machine is remediated, or why not",
+		Long:  `Explains what the health checks make of a node, or of a Machine.`,
+		Example: `  kubectl nhc explain node node-3
+  kubectl nhc explain machine openshift-machine-api/worker-3`,
 		GroupID: looking,
 		Args:    subcommand,
 		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(r.explainNode())
+	command.AddCommand(r.explainNode(), r.explainMachine())
 	return command
 }
 
@@ -72,5 +75,56 @@ the node; and recent events.`,
 	}
 	out.add(command, formatTable, formatWide, formatJSON, formatYAML)
 	command.Flags().StringVar(&leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
+	return command
+}
+
+func (r *root) explainMachine() *cobra.Command {
+	var out output
+	command := &cobra.Command{
+		Use:   "machine NAMESPACE/NAME",
+		Short: "Explain why a Machine is replaced, or why not",
+		Long: `Shows which MachineHealthChecks select a Machine, what they have decided about it, what
+happens next and when, and what to do. The namespace can be given with --namespace, too.
+To read the Machine itself you need get on machines; without, it shows what
+MachineHealthChecks have reported.`,
+		Example: `  kubectl nhc explain machine openshift-machine-api/worker-3`,
+		Args:    exactlyOne("Machine", "kubectl nhc status"),
+		RunE: func(command *cobra.Command, args []string) error {
+			ctx := command.Context()
+			clients, err := r.clients()
+			if err != nil {
+				return err
+			}
+			namespace, name, both := strings.Cut(args[0], "/")
+			if !both {
+				namespace, name = clients.Namespace, args[0]
+			}
+			if namespace == "" || name == "" {
+				return &cluster.Error{Sentence: "Name the Machine as NAMESPACE/NAME, or give --namespace."}
+			}
+			snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{MachineHealthChecks: true, Leader: true})
+			if err != nil {
+				return err
+			}
+			machine, err := cluster.ReadMachine(ctx, clients, snapshot, namespace, name)
+			if err != nil {
+				return err
+			}
+			explanation := view.NewMachineExplanation(namespace, name, snapshot, machine, r.Now())
+			if explanation == nil && len(snapshot.Missing) > 0 {
+				return &cluster.Error{Sentence: snapshot.Missing[0].Reason}
+			}
+			if explanation == nil {
+				return notFound("Machine", args[0], view.MachineNames(snapshot), "kubectl get machines -A")
+			}
+			if !out.forPeople() {
+				return r.encode(out.format, explanation)
+			}
+			printer := r.printer()
+			render.Machine(printer, explanation)
+			return printed(printer)
+		},
+	}
+	out.add(command, formatTable, formatJSON, formatYAML)
 	return command
 }

@@ -103,12 +103,18 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 	switch missing := snapshot.Missing; {
 	case len(in.Checks) == 0 && len(missing) > 0:
 		return &cluster.Error{Sentence: missing[0].Reason}
+	case len(in.Checks) == 0 && len(options.files) > 0 && len(notes) > 0:
+		return &cluster.Error{Sentence: fmt.Sprintf("There is no NodeHealthCheck of %s to simulate. %s", v1alpha1.SchemeGroupVersion, notes[0])}
 	case len(in.Checks) == 0:
 		return &cluster.Error{Sentence: "There is no NodeHealthCheck to simulate: give one with --filename."}
 	}
+	lister := "kubectl get nodes"
+	if options.nodes != "" {
+		lister = "--nodes " + options.nodes
+	}
 	for _, change := range slices.Concat(in.Fail, in.Recover) {
 		if !slices.ContainsFunc(in.Nodes, func(node *corev1.Node) bool { return node.Name == change.Node }) {
-			return notFound("Node", change.Node, view.NodeNames(snapshot), "kubectl get nodes")
+			return notFound("Node", change.Node, view.NodeNames(snapshot), lister)
 		}
 	}
 	in.Interrupted = func() bool { return ctx.Err() != nil }
@@ -169,7 +175,7 @@ func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapsh
 	if err != nil {
 		return nil, nil, err
 	}
-	var notes []string
+	var skipped []string
 	var refused []error
 	for i := range objects {
 		object := &objects[i]
@@ -183,10 +189,17 @@ func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapsh
 			accepted.RemediationBudget.UID, accepted.RemediationBudget.Status = "", v1alpha1.RemediationBudgetStatus{}
 			found.Budgets = append(found.Budgets, accepted.RemediationBudget)
 		default:
-			notes = append(notes, fmt.Sprintf("%s: %s %s is skipped: only NodeHealthChecks and RemediationBudgets are simulated.", object.Source, object.Kind, object.Name))
+			skipped = append(skipped, object.Kind+" "+object.Name)
 		}
 	}
-	return found, notes, errors.Join(refused...)
+	if len(skipped) == 0 {
+		return found, nil, errors.Join(refused...)
+	}
+	note := fmt.Sprintf("Skipped, because only NodeHealthChecks and RemediationBudgets of %s are simulated: %s", v1alpha1.SchemeGroupVersion.Group, strings.Join(skipped[:min(len(skipped), 5)], ", "))
+	if more := len(skipped) - 5; more > 0 {
+		note += fmt.Sprintf(" and %d more", more)
+	}
+	return found, []string{note + "."}, errors.Join(refused...)
 }
 
 // refusal says in one sentence why an object cannot be simulated.

@@ -4,10 +4,12 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -59,6 +61,32 @@ var advices = map[v1alpha1.DecisionReason]string{
 // advice says what changes a decision, and what to do about it. It is empty for a reason of a newer controller.
 func advice(reason v1alpha1.DecisionReason, check, node string) string {
 	return strings.NewReplacer("{check}", check, "{node}", node).Replace(advices[reason])
+}
+
+// machineAdvices are those about Machines, where they differ. {namespace} and {machine} stand for names.
+var machineAdvices = map[v1alpha1.DecisionReason]string{
+	v1alpha1.DecidedStepRunning:                "the remediator works on it: look at its remediation object, which has the name of the Machine",
+	v1alpha1.DecidedPaused:                     "it goes on with kubectl annotate machinehealthchecks.machine.openshift.io -n {namespace} {check} cluster.x-k8s.io/paused-",
+	v1alpha1.DecidedGateClosed:                 "it takes more healthy Machines: kubectl nhc status {namespace}/{check} shows who is not",
+	v1alpha1.DecidedInvalidSpec:                "correct the spec: kubectl nhc lint {namespace}/{check}",
+	v1alpha1.DecidedExcluded:                   "it goes on with kubectl nhc release {node}",
+	machinev1beta1.DecidedMachineDeleting:      "its provider drains and deletes it; if that does not end, look at its finalizers and at the log of the provider",
+	machinev1beta1.DecidedExternalRemediation:  "the other controller remediates the Machine: look at its annotations",
+	machinev1beta1.DecidedRemediationOverdue:   "look why the remediation does not end: kubectl describe machine -n {namespace} {machine}",
+	machinev1beta1.DecidedNotStarted:           "the Machine gets a Node, or nodeStartupTimeout ends",
+	machinev1beta1.DecidedBackOff:              "it begins then; Machines of this owner fail one after the other: look at the log of the provider",
+	machinev1beta1.DecidedMachinePaused:        "it goes on without the annotation that the message names: kubectl describe machine -n {namespace} {machine}",
+	machinev1beta1.DecidedClusterPaused:        "it goes on when spec.paused of its Cluster is false",
+	machinev1beta1.DecidedAmbiguousNode:        "delete the Machine that does not stand for the node any more: kubectl get machines -n {namespace} -o wide",
+	machinev1beta1.DecidedOtherHealthCheck:     "the other health check decides: kubectl nhc status shows it",
+	machinev1beta1.DecidedNoController:         "replace the Machine by hand: no controller would",
+	machinev1beta1.DecidedControlPlaneProvider: "only its provider replaces it: look at the KubeadmControlPlane, or its like",
+	machinev1beta1.DecidedTemplateUnavailable:  "correct the reference, or create the template: kubectl nhc lint {namespace}/{check}",
+}
+
+func machineAdvice(reason v1alpha1.DecisionReason, check string, e *view.MachineExplanation) string {
+	text := cmp.Or(machineAdvices[reason], advices[reason])
+	return strings.NewReplacer("{check}", check, "{node}", cmp.Or(e.Node, "NODE"), "{namespace}", e.Namespace, "{machine}", e.Machine).Replace(text)
 }
 
 // opening says which nodes keep a gate closed, and how many of them have to recover.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -22,6 +23,11 @@ func TestAdvices(t *testing.T) {
 	t.Parallel()
 	for reason := range v1alpha1.DecisionReasons() {
 		text := advice(reason, "workers", "node-1")
+		require.NotEmpty(t, text, reason)
+		require.NotContains(t, text, "{", reason)
+	}
+	for reason := range machinev1beta1.DecisionReasons() {
+		text := machineAdvice(reason, "pool", &view.MachineExplanation{Namespace: "ns", Machine: "m"})
 		require.NotEmpty(t, text, reason)
 		require.NotContains(t, text, "{", reason)
 	}
@@ -95,4 +101,50 @@ func printedOverview(overview *view.Overview) string {
 	var text strings.Builder
 	Overview(terminal.New(&text, terminal.Options{}), overview, false)
 	return text.String()
+}
+
+// TestShortLists: a list is as long as a screen, and says what is left out.
+func TestShortLists(t *testing.T) {
+	t.Parallel()
+	overview := &view.Overview{NodeHealthChecks: []view.Check{{Name: "workers", Nodes: make([]view.Target, 120)}},
+		Common: []view.Shared{{What: "zone=a", Failing: 8, AllFailing: 8, Others: 1, AllOthers: 32}}}
+	text := printedOverview(overview)
+	require.Contains(t, text, "100 more are not shown: -o wide shows all")
+	require.Contains(t, text, "8 of 8 nodes that fail have zone=a, and 1 of 32 others.")
+	require.Less(t, strings.Count(text, "\n"), 35)
+}
+
+func TestFullHistory(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	History(terminal.New(&text, terminal.Options{}), &view.History{Full: []view.FullHistory{{Check: "workers", Kept: 20, Running: 120}, {Check: "gpu", Kept: 5}}}, false)
+	require.Contains(t, text.String(), "workers keeps 20 episodes (spec.remediationHistoryLimit): older ones are not shown, nor are all of the 120 that run: kubectl nhc status workers\n")
+	require.Contains(t, text.String(), "gpu keeps 5 episodes (spec.remediationHistoryLimit): older ones are not shown\n")
+}
+
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	target := func(reason v1alpha1.DecisionReason) *view.Target {
+		made := decision(reason, "", nil)
+		made.Type = machinev1beta1.DecisionType(reason)
+		return &view.Target{Name: "m", Trigger: "Ready=Unknown", Detected: beforeRef(time.Hour), Decision: made}
+	}
+	for name, tc := range map[string]struct {
+		machine view.MachineExplanation
+		want    []string
+	}{
+		"healthy":  {view.MachineExplanation{Known: true, Owned: true, Phase: "Running", Node: "n", Checks: []view.CheckOfMachine{{Name: "pool"}}}, []string{"Phase: Running, node: n", "not reported as unhealthy", "Next: nothing, as long as the Machine is healthy", "kubectl nhc explain node n"}},
+		"nobody's": {view.MachineExplanation{Known: true}, []string{"No controller owns it", "No MachineHealthCheck of its namespace selects it"}},
+		"deleting": {view.MachineExplanation{Known: true, Owned: true, Deleting: true, Checks: []view.CheckOfMachine{{Name: "pool", Target: target(machinev1beta1.DecidedMachineDeleting)}}}, []string{"It is being deleted", "Remediating, MachineDeleting", "Next: its provider drains and deletes it"}},
+		"held":     {view.MachineExplanation{Checks: []view.CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}}, []string{"It cannot be read, or is gone", "Ready=Unknown since 02:00:00 (60m)", "kubectl annotate machinehealthchecks.machine.openshift.io -n ns pool cluster.x-k8s.io/paused-"}},
+		"nobody at work": {view.MachineExplanation{Leader: &view.Leader{}, Checks: []view.CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}},
+			[]string{"No controller is at work", "Next: nothing, as long as no controller is at work"}},
+	} {
+		tc.machine.Namespace, tc.machine.Machine, tc.machine.Time = "ns", "m", metav1.NewTime(now)
+		var text strings.Builder
+		Machine(terminal.New(&text, terminal.Options{}), &tc.machine)
+		for _, want := range tc.want {
+			require.Contains(t, text.String(), want, name)
+		}
+	}
 }

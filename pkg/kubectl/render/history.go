@@ -5,6 +5,7 @@ package render
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 	"time"
 
@@ -43,10 +44,23 @@ func History(printer *terminal.Printer, history *view.History, wide bool) {
 		printer.Table(table)
 	}
 	sections.lines(noEpisodes(history))
+	sections.lines(full(history))
 	sections.lines(missing(history.Missing))
 }
 
 // noEpisodes says that there is nothing to be shown.
+// full says whose history is cut off.
+func full(history *view.History) (lines [][]terminal.Cell) {
+	for _, check := range history.Full {
+		text := fmt.Sprintf("%s keeps %d episodes (spec.remediationHistoryLimit): older ones are not shown", check.Check, check.Kept)
+		if check.Running > check.Kept {
+			text += fmt.Sprintf(", nor are all of the %d that run: kubectl nhc status %s", check.Running, check.Check)
+		}
+		lines = append(lines, []terminal.Cell{{Text: text, Style: terminal.Faint}})
+	}
+	return lines
+}
+
 func noEpisodes(history *view.History) [][]terminal.Cell {
 	switch {
 	case len(history.Episodes) > 0:

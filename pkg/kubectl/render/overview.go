@@ -22,10 +22,11 @@ func Overview(printer *terminal.Printer, overview *view.Overview, wide bool) {
 	sections.problem(overview.Leader, now)
 	sections.table("NodeHealthChecks", checks(overview))
 	sections.lines(notes(overview, now))
-	sections.table("Unhealthy nodes", targets(overview, now, wide))
-	sections.table("Next to become unhealthy", next(overview, now, wide))
+	sections.short("Unhealthy nodes", targets(overview, now, wide), wide)
+	sections.lines(shared(overview))
+	sections.short("Next to become unhealthy", next(overview, now, wide), wide)
 	sections.table("MachineHealthChecks", MachineChecks(overview))
-	sections.table("Unhealthy machines", machines(overview, now, wide))
+	sections.short("Unhealthy machines", machines(overview, now, wide), wide)
 	sections.table("RemediationBudgets", Budgets(overview, wide))
 	if wide {
 		sections.table("Groups of RemediationBudgets", Groups(overview, now))
@@ -53,6 +54,21 @@ func (s *sections) table(title string, table terminal.Table) {
 	s.begin()
 	s.printer.Line(0, terminal.Cell{Text: title, Style: terminal.Heading})
 	s.printer.Table(table)
+}
+
+// shownRows is how many rows of a list are shown, unless the user wants all.
+const shownRows = 20
+
+// short prints the first rows of a table, and how many there are besides.
+func (s *sections) short(title string, table terminal.Table, all bool) {
+	more := len(table.Rows) - shownRows
+	if all || more <= 0 {
+		s.table(title, table)
+		return
+	}
+	table.Rows = table.Rows[:shownRows]
+	s.table(title, table)
+	s.printer.Line(0, terminal.Cell{Text: fmt.Sprintf("%d more are not shown: -o wide shows all", more), Style: terminal.Faint})
 }
 
 // problem says that no controller is at work.
@@ -254,6 +270,14 @@ func WhyNext(node *view.NextNode, now time.Time) string {
 		text += ", still under remediation"
 	}
 	return text
+}
+
+// shared says what nodes that fail have in common.
+func shared(overview *view.Overview) (lines [][]terminal.Cell) {
+	for _, s := range overview.Common {
+		lines = append(lines, []terminal.Cell{{Text: fmt.Sprintf("%d of %d nodes that fail have %s, and %d of %d others.", s.Failing, s.AllFailing, s.What, s.Others, s.AllOthers), Style: terminal.Warning}})
+	}
+	return lines
 }
 
 func missing(kinds []view.Missing) (lines [][]terminal.Cell) {

@@ -24,8 +24,18 @@ type History struct {
 	Until *metav1.Time `json:"until,omitempty"`
 	// Episodes are in order of their detection, the newest first.
 	Episodes []Episode `json:"episodes"`
+	// Full are the NodeHealthChecks whose status has no room for older episodes.
+	Full []FullHistory `json:"full,omitempty"`
 	// Missing is not empty if the history is partial.
 	Missing []Missing `json:"missing,omitempty"`
+}
+
+// FullHistory tells how much of what happened status has kept.
+type FullHistory struct {
+	Check string `json:"check"`
+	Kept  int    `json:"kept"`
+	// Running is how many nodes are under remediation. Those that are not kept are left out.
+	Running int `json:"running"`
 }
 
 // Episode is one episode of a node, or one remediation of a Machine.
@@ -108,6 +118,9 @@ func NewHistory(snapshot *Snapshot, filter Filter, now time.Time) *History {
 		for i := range nhc.Status.RemediationHistory {
 			add(newEpisode(nhc.Name, &nhc.Status.RemediationHistory[i]))
 		}
+		if kept := len(nhc.Status.RemediationHistory); kept > 0 && kept >= historyLimit(nhc) && (filter.Check == "" || filter.Check == nhc.Name) {
+			history.Full = append(history.Full, FullHistory{Check: nhc.Name, Kept: kept, Running: value(nhc.Status.RemediatingNodes)})
+		}
 	}
 	for _, mhc := range snapshot.MachineHealthChecks {
 		for i := range mhc.Status.RemediationHistory {
@@ -181,4 +194,12 @@ func Targets(snapshot *Snapshot) (names []string, all bool) {
 		}
 	}
 	return names, !snapshot.misses("nodes")
+}
+
+// historyLimit is how many episodes that have ended the status of a NodeHealthCheck keeps.
+func historyLimit(nhc *v1alpha1.NodeHealthCheck) int {
+	if limit := nhc.Spec.RemediationHistoryLimit; limit != nil {
+		return int(*limit)
+	}
+	return v1alpha1.DefaultRemediationHistoryLimit
 }

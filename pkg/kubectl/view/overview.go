@@ -27,6 +27,8 @@ type Overview struct {
 	Leader              *Leader        `json:"leader,omitempty"`
 	MachineHealthChecks []MachineCheck `json:"machineHealthChecks,omitempty"`
 	RemediationBudgets  []Budget       `json:"remediationBudgets,omitempty"`
+	// Common is what nodes that fail have in common, and others have not.
+	Common []Shared `json:"common,omitempty"`
 	// Missing is not empty if the overview is partial.
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -157,6 +159,7 @@ func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
 	for _, budget := range snapshot.Budgets {
 		overview.RemediationBudgets = append(overview.RemediationBudgets, newBudget(budget))
 	}
+	overview.Common = common(snapshot.Nodes, overview.failingNodes())
 	return overview
 }
 
@@ -185,6 +188,7 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck) Check {
 	for i := range status.UnhealthyNodes {
 		check.Nodes = append(check.Nodes, newTarget(&status.UnhealthyNodes[i]))
 	}
+	slices.SortStableFunc(check.Nodes, func(a, b Target) int { return compareNames(a.Name, b.Name) })
 	return check
 }
 
@@ -299,7 +303,7 @@ func (o *Overview) Select(name string) bool {
 	if !slices.Contains(o.Names(), name) {
 		return false
 	}
-	o.Selected = name
+	o.Selected, o.Common = name, nil
 	o.NodeHealthChecks = slices.DeleteFunc(o.NodeHealthChecks, func(check Check) bool { return check.Name != name })
 	o.MachineHealthChecks = slices.DeleteFunc(o.MachineHealthChecks, func(check MachineCheck) bool { return check.Namespace+"/"+check.Name != name })
 	o.RemediationBudgets = slices.DeleteFunc(o.RemediationBudgets, func(budget Budget) bool { return budget.Name != name })
