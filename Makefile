@@ -277,7 +277,7 @@ test-versions: build helm ## Run the integration tests and install-test on other
 # Clusters wait more than they work: several run side by side.
 .PHONY: test-nodes
 test-nodes: nodes-requirements nodes _output/tests ## Run the tests on real nodes, which really fail (Linux, as root; 10 minutes).
-	$(GOTESTSUM) --format=testname --jsonfile=_output/tests/nodes.json -- -count=1 -timeout 20m -parallel 4 $(TEST_FLAGS) ./test/nodes
+	$(GOTESTSUM) --format=testname --jsonfile=_output/tests/nodes.json -- -count=1 -timeout 20m -parallel 5 $(TEST_FLAGS) ./test/nodes
 
 # A module of its own. Not part of test: Cluster API takes minutes to compile, once.
 .PHONY: test-cluster-api

@@ -10,31 +10,44 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestFailures: whatever fails, the node is noticed and fenced, and then the pod with the volume runs elsewhere.
-func TestFailures(t *testing.T) {
+// failure is a way to fail, after which the pod with the volume has to run elsewhere.
+type failure struct {
+	how, symptom string
+	fail         func(*Node) error
+	mend         func(*Node) error // Nil if a power cycle does it.
+}
+
+// TestFailedNode: when a whole node fails, it is noticed and fenced, and its pod runs elsewhere.
+func TestFailedNode(t *testing.T) {
 	t.Parallel()
+	testFailures(t,
+		failure{"a power cut", "Ready=Unknown", (*Node).PowerOff, nil},
+		failure{"a pulled cable", "Ready=Unknown", (*Node).Cut, (*Node).Join},
+		failure{"a hang", "Ready=Unknown", (*Node).Freeze, nil},
+	)
+}
+
+// TestFailedService: so it is when containers run on, but nothing manages them.
+func TestFailedService(t *testing.T) {
+	t.Parallel()
+	testFailures(t,
+		failure{"a dead kubelet", "Ready=Unknown", (*Node).KillKubelet, nil},
+		failure{"a dead runtime", "Ready=False", (*Node).KillRuntime, nil},
+		failure{"a hung runtime", "Ready=False", (*Node).StopRuntime, nil},
+	)
+}
+
+func testFailures(t *testing.T, failures ...failure) {
+	t.Helper()
 	s := newStory(t, Options{}, true)
-	for _, tc := range []struct {
-		how, symptom string
-		fail         func(*Node) error
-		mend         func(*Node) error // Nil if a power cycle does it.
-	}{
-		{"a power cut", "Ready=Unknown", (*Node).PowerOff, nil},
-		{"a pulled cable", "Ready=Unknown", (*Node).Cut, (*Node).Join},
-		{"a hang", "Ready=Unknown", (*Node).Freeze, nil},
-		{"a dead kubelet", "Ready=Unknown", (*Node).KillKubelet, nil},
-		{"a dead runtime", "Ready=False", (*Node).KillRuntime, nil},
-		{"a hung runtime", "Ready=False", (*Node).StopRuntime, nil},
-	} {
-		t.Run(tc.how, func(t *testing.T) {
+	for _, f := range failures {
+		t.Run(f.how, func(t *testing.T) {
 			s := s.in(t)
 			node := s.nodeOfDatabase()
-			s.fail(node, tc.how, tc.fail)
-			s.remediated(node, tc.how, tc.symptom, tc.mend)
+			s.fail(node, f.how, f.fail)
+			s.remediated(node, f.how, f.symptom, f.mend)
 		})
 	}
 }
@@ -43,9 +56,7 @@ func TestFailures(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, Options{}, true)
-	patch := []byte(`{"spec":{"unhealthyConditions":[{"type":"DiskPressure","status":"True","duration":"5s"}]}}`)
-	_, err := s.NHC.RemediationV1alpha1().NodeHealthChecks().Patch(t.Context(), "workers", types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(t, err)
+	s.configure(`{"unhealthyConditions":[{"type":"DiskPressure","status":"True","duration":"5s"}]}`)
 	node := s.nodeOfDatabase()
 	s.fail(node, "a full disk", (*Node).FillDisk)
 	s.await("node " + node.Name + " DiskPressure=True")
@@ -60,9 +71,7 @@ func TestFullDisk(t *testing.T) {
 func TestShortFailures(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, Options{}, true)
-	patch := []byte(`{"spec":{"unhealthyConditions":[{"type":"Ready","status":"Unknown","duration":"60s"},{"type":"Ready","status":"False","duration":"60s"}]}}`)
-	_, err := s.NHC.RemediationV1alpha1().NodeHealthChecks().Patch(t.Context(), "workers", types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(t, err)
+	s.configure(`{"unhealthyConditions":[{"type":"Ready","status":"Unknown","duration":"60s"},{"type":"Ready","status":"False","duration":"60s"}]}`)
 
 	t.Run("a reboot", func(t *testing.T) {
 		s := s.in(t)

@@ -18,7 +18,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
@@ -68,8 +71,7 @@ func newStory(t *testing.T, opts Options, fence bool) *story {
 		wait()
 	})
 	if fence {
-		repairs := &Remediator{Cluster: cluster, OffFor: 5 * time.Second, Say: func(node, what string) { s.timeline.Say("BMC of "+node, what) }}
-		s.background(repairs.Run)
+		s.remediator()
 	}
 	require.NoError(t, s.Apply(t.Context(), remediator.NodeHealthCheckManifest))
 	s.settle()
@@ -95,6 +97,12 @@ func (s *story) background(run func(context.Context)) {
 		cancel()
 		wg.Wait()
 	})
+}
+
+// remediator runs the example remediator until the test ends.
+func (s *story) remediator() {
+	repairs := &Remediator{Cluster: s.Cluster, OffFor: 5 * time.Second, Say: func(node, what string) { s.timeline.Say("BMC of "+node, what) }}
+	s.background(repairs.Run)
 }
 
 func (s *story) kubectl(args ...string) string {
@@ -140,6 +148,13 @@ func (s *story) settle() {
 	}, patience, 500*time.Millisecond)
 }
 
+// configure changes the spec of the NodeHealthCheck, by a merge patch.
+func (s *story) configure(spec string) {
+	s.t.Helper()
+	_, err := s.NHC.RemediationV1alpha1().NodeHealthChecks().Patch(s.t.Context(), "workers", types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	require.NoError(s.t, err)
+}
+
 // nodeOfDatabase returns where the pod with the volume is.
 func (s *story) nodeOfDatabase() *Node {
 	s.t.Helper()
@@ -161,7 +176,7 @@ func (s *story) controllers() (leader *Node, others []*Node) {
 		pod := &pods.Items[i]
 		switch {
 		case pod.Spec.NodeName == "":
-		case strings.HasPrefix(*lease.Spec.HolderIdentity, pod.Name):
+		case leads(pod, lease):
 			leader = s.Node(pod.Spec.NodeName)
 		default:
 			others = append(others, s.Node(pod.Spec.NodeName))
@@ -169,6 +184,10 @@ func (s *story) controllers() (leader *Node, others []*Node) {
 	}
 	require.NotNil(s.t, leader, "the leader is a pod")
 	return leader, others
+}
+
+func leads(pod *corev1.Pod, lease *coordinationv1.Lease) bool {
+	return strings.HasPrefix(*lease.Spec.HolderIdentity, pod.Name)
 }
 
 // fail makes a node fail, from when on times count.

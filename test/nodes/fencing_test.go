@@ -1,0 +1,57 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nodes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// watched is for how long a test looks at what must not happen: longer than Kubernetes needs for it.
+const watched = 30 * time.Second
+
+// TestFencingFirst: the database on a node without network goes on writing, and has its volume for itself
+// until a remediator has cut the power. The controller only asks for that.
+func TestFencingFirst(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, Options{}, false)
+	node := s.nodeOfDatabase()
+	s.fail(node, "a pulled cable", (*Node).Cut)
+	s.await("remediation " + node.Name + " created")
+	time.Sleep(watched)
+	_, _, tainted, _ := s.timeline.find("node "+node.Name+" out of service", "\x00")
+	require.False(t, tainted)
+	_, _, elsewhere, _ := s.timeline.find("pod "+database+" runs on", "\x00")
+	require.False(t, elsewhere)
+	require.Equal(t, []string{node.Name}, s.writers())
+	written := len(s.lines())
+	require.Eventually(t, func() bool { return len(s.lines()) > written }, patience, time.Second, "it goes on writing")
+
+	s.remediator()
+	_, _, err := s.timeline.AwaitOther(t.Context(), "pod "+database+" runs on ", node.Name, patience)
+	require.NoError(t, err)
+	require.NoError(t, node.Join())
+	s.await("remediation " + node.Name + " deleted")
+	s.settle()
+	require.Len(t, s.writers(), 2)
+}
+
+// TestTaintBeforeFencing is why: with the taint on a node that still runs, two pods write to the volume.
+func TestTaintBeforeFencing(t *testing.T) {
+	t.Parallel()
+	s := newStory(t, Options{}, false)
+	node := s.nodeOfDatabase()
+	require.NoError(t, s.NHC.RemediationV1alpha1().NodeHealthChecks().Delete(t.Context(), "workers", metav1.DeleteOptions{}))
+	s.fail(node, "a pulled cable", (*Node).Cut)
+	s.await("node " + node.Name + " Ready=Unknown")
+	s.kubectl("taint", "node", node.Name, outOfService.Key+"="+outOfService.Value+":NoExecute")
+	_, _, err := s.timeline.AwaitOther(t.Context(), "pod "+database+" runs on ", node.Name, patience)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(s.writers()) > 3 }, patience, time.Second, "two writers take turns")
+}
