@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -92,7 +93,7 @@ func (c *call) verb(method string) string {
 }
 
 // selects returns whether a list or watch has an object in it.
-func (c *call) selects() (func(*Change) bool, error) {
+func (c *call) selects() (func(*unstructured.Unstructured) bool, error) {
 	byLabel, err := labels.Parse(c.query.Get("labelSelector"))
 	if err != nil {
 		return nil, fmt.Errorf("reading the label selector: %w", err)
@@ -101,8 +102,7 @@ func (c *call) selects() (func(*Change) bool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the field selector: %w", err)
 	}
-	return func(change *Change) bool {
-		object := change.Object
+	return func(object *unstructured.Unstructured) bool {
 		return (c.Namespace == "" || object.GetNamespace() == c.Namespace) &&
 			(byLabel.Empty() || byLabel.Matches(labels.Set(object.GetLabels()))) &&
 			(byField.Empty() || byField.Matches(fields.Set{"metadata.name": object.GetName(), "metadata.namespace": object.GetNamespace()}))

@@ -11,7 +11,7 @@
 // subresource, finalizers, generations, CustomResourceDefinitions, discovery, and reviews of
 // permissions. It defaults, prunes and validates NodeHealthChecks, MachineHealthChecks and
 // RemediationBudgets by their CustomResourceDefinitions, their status too. Of other kinds it
-// checks no schema. It collects no garbage and converts no versions.
+// checks no schema. A table of requests (test/contract) holds it to the real one. It collects no garbage and converts no versions.
 //
 // Each [Client] may have faults of its own: requests that are late, refused or not
 // answered, watches that end or lag, lists that are stale. The server records every change

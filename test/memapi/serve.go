@@ -103,7 +103,7 @@ func (s *Server) list(t *table, call *call) (*http.Response, error) {
 	fmt.Fprintf(&body, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"},"items":[`, kind, apiVersion, version)
 	first := true
 	for _, key := range (&table{objects: objects}).keys() {
-		if change := objects[key]; selected(change) {
+		if change := objects[key]; selected(change.Object) {
 			if !first {
 				body.WriteByte(',')
 			}
@@ -131,6 +131,9 @@ func (s *Server) versionAt(instant time.Time) uint64 {
 func (c *Client) write(t *table, call *call) (*http.Response, error) {
 	s, key := c.server, Key{Namespace: call.Namespace, Name: call.Name}
 	status, user := call.Subresource == "status", c.user
+	if call.Subresource != "" && (!status || t.NoStatus) {
+		return nil, errNotServed(t.GroupVersionResource)
+	}
 	code := http.StatusOK
 	var change *Change
 	var err error
@@ -171,6 +174,11 @@ func (c *Client) write(t *table, call *call) (*http.Response, error) {
 	call.UID = change.Object.GetUID()
 	if change.Type != watch.Deleted {
 		call.Version = change.Version
+	} else if call.Verb == "delete" {
+		return answer(code, encode(metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+			Details: &metav1.StatusDetails{Name: call.Name, Group: t.Group, Kind: t.plural(), UID: call.UID},
+		})), nil
 	}
 	return answer(code, change.encoded(call.metadataOnly)), nil
 }

@@ -35,6 +35,10 @@ type Resource struct {
 	Admit func(old, object *unstructured.Unstructured) error
 	// Unconditional means that an update need not say which version it was made from.
 	Unconditional bool
+	// NoStatus means that the status cannot be written by itself.
+	NoStatus bool
+	// Generations means that generations are counted, as of all that Install installs.
+	Generations bool
 }
 
 // CustomResourceDefinitions is the resource of the definitions. Install writes it.
@@ -52,7 +56,9 @@ type Change struct {
 	// User is who made the change.
 	User string
 
-	raw []byte // The object as JSON, once a request has asked for it.
+	// before is the last state, nil of a new object.
+	before *unstructured.Unstructured
+	raw    []byte // The object as JSON, once a request has asked for it.
 }
 
 // Key returns the name of the object.
@@ -109,7 +115,7 @@ func New(resources ...Resource) *Server {
 		panic(err) // They are part of the program.
 	}
 	s := &Server{version: 1000, tables: map[schema.GroupVersionResource]*table{}, rules: shipped}
-	s.serve(Resource{GroupVersionResource: CustomResourceDefinitions, Kind: "CustomResourceDefinition"})
+	s.serve(Resource{GroupVersionResource: CustomResourceDefinitions, Kind: "CustomResourceDefinition", Generations: true})
 	for _, resource := range resources {
 		s.serve(resource)
 	}
@@ -126,7 +132,7 @@ func (s *Server) DisableWatchLists() {
 
 func (s *Server) serve(resource Resource) {
 	s.tables[resource.GroupVersionResource] = &table{
-		Resource: resource, objects: map[Key]*Change{}, changed: make(chan struct{}), withdrawn: make(chan struct{}),
+		Resource: resource, objects: map[Key]*Change{}, compacted: s.version, changed: make(chan struct{}), withdrawn: make(chan struct{}),
 	}
 }
 
@@ -134,6 +140,7 @@ func (s *Server) serve(resource Resource) {
 func (s *Server) Install(user string, resource Resource) {
 	s.mu.Lock()
 	if s.tables[resource.GroupVersionResource] == nil {
+		resource.Generations = true
 		s.serve(resource)
 	}
 	s.mu.Unlock()
@@ -261,8 +268,10 @@ func (s *Server) put(t *table, object *unstructured.Unstructured, user string) *
 	s.version++
 	object.SetResourceVersion(strconv.FormatUint(s.version, 10))
 	change := &Change{Resource: t.GroupVersionResource, Type: watch.Modified, Object: object, Version: s.version, Time: time.Now(), User: user}
-	if t.objects[keyOf(object)] == nil {
+	if last := t.objects[keyOf(object)]; last == nil {
 		change.Type = watch.Added
+	} else {
+		change.before = last.Object
 	}
 	t.objects[keyOf(object)] = change
 	s.record(t, change)
@@ -274,7 +283,7 @@ func (s *Server) remove(t *table, key Key, user string) *Change {
 	s.version++
 	last := t.objects[key].Object.DeepCopy()
 	last.SetResourceVersion(strconv.FormatUint(s.version, 10))
-	change := &Change{Resource: t.GroupVersionResource, Type: watch.Deleted, Object: last, Version: s.version, Time: time.Now(), User: user}
+	change := &Change{Resource: t.GroupVersionResource, Type: watch.Deleted, Object: last, Version: s.version, Time: time.Now(), User: user, before: t.objects[key].Object}
 	delete(t.objects, key)
 	s.record(t, change)
 	return change

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 )
@@ -48,7 +50,7 @@ func (s *Server) create(t *table, user string, object *unstructured.Unstructured
 		return nil, apierrors.NewAlreadyExists(t.GroupResource(), object.GetName())
 	}
 	if object.GetResourceVersion() != "" {
-		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return nil, errors.New("resourceVersion should not be set on objects to be created")
 	}
 	object, err := s.admit(t, nil, object.DeepCopy(), false)
 	if err != nil {
@@ -57,7 +59,9 @@ func (s *Server) create(t *table, user string, object *unstructured.Unstructured
 	object.SetUID(s.newUID())
 	object.SetCreationTimestamp(seconds())
 	object.SetDeletionTimestamp(nil)
-	object.SetGeneration(1)
+	if t.Generations {
+		object.SetGeneration(1)
+	}
 	return s.put(t, object, user), nil
 }
 
@@ -113,6 +117,9 @@ func (s *Server) update(t *table, user string, object *unstructured.Unstructured
 		object = allButStatusOf(stored.Object, object)
 	}
 	keepServerFields(stored.Object, object)
+	if object.GetDeletionTimestamp() != nil && !sets.New(stored.Object.GetFinalizers()...).HasAll(object.GetFinalizers()...) {
+		return nil, s.invalid(t, key.Name, admission.Cause{Field: "metadata.finalizers", Message: "Forbidden: no new finalizers can be added if the object is being deleted"})
+	}
 	object, err := s.admit(t, stored.Object, object, status)
 	if err != nil {
 		return nil, err
@@ -158,7 +165,7 @@ func (s *Server) replace(t *table, user string, stored, object *unstructured.Uns
 	if equality.Semantic.DeepEqual(stored.Object, object.Object) {
 		return t.objects[keyOf(stored)]
 	}
-	if !status && specChanged(stored, object) {
+	if t.Generations && !status && specChanged(stored, object) {
 		object.SetGeneration(stored.GetGeneration() + 1)
 	}
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 {
@@ -176,6 +183,12 @@ func keepServerFields(stored, object *unstructured.Unstructured) {
 	object.SetDeletionTimestamp(stored.GetDeletionTimestamp())
 	for _, field := range []string{"apiVersion", "kind"} {
 		object.Object[field] = stored.Object[field]
+	}
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	for _, field := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
+		if value := reflect.ValueOf(metadata[field]); value.IsValid() && value.Len() == 0 {
+			delete(metadata, field) // What is empty is not stored.
+		}
 	}
 }
 
@@ -262,7 +275,9 @@ func (s *Server) delete(t *table, user string, key Key, preconditions *metav1.Pr
 	}
 	going := object.DeepCopy()
 	going.SetDeletionTimestamp(new(seconds()))
-	going.SetGeneration(object.GetGeneration() + 1)
+	if t.Generations {
+		going.SetGeneration(object.GetGeneration() + 1)
+	}
 	return s.put(t, going, user), nil
 }
 
@@ -273,7 +288,7 @@ func parseVersion(version string) (uint64, error) {
 	}
 	parsed, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
-		return 0, apierrors.NewBadRequest("invalid resource version " + version)
+		return 0, fmt.Errorf("invalid resourceVersion: %w", err)
 	}
 	return parsed, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -21,8 +22,8 @@ import (
 type watcher struct {
 	client *Client
 	table  *table
-	// wants reports whether the watch has a change in it.
-	wants        func(*Change) bool
+	// wants reports whether the watch has an object in it.
+	wants        func(*unstructured.Unstructured) bool
 	metadataOnly bool
 	//nolint:containedctx // It is the context of the request whose answer is read.
 	ctx context.Context
@@ -54,7 +55,9 @@ func (c *Client) watch(ctx context.Context, t *table, call *call) (*http.Respons
 	if initial || version == 0 {
 		w.next = len(t.log)
 		for _, key := range t.keys() {
-			w.write(watch.Added, t.objects[key])
+			if w.wants(t.objects[key].Object) {
+				w.write(watch.Added, t.objects[key])
+			}
 		}
 		if initial {
 			w.bookmark(c.server.version)
@@ -75,11 +78,25 @@ func (c *Client) watch(ctx context.Context, t *table, call *call) (*http.Respons
 
 // write adds an event to what is read next.
 func (w *watcher) write(event watch.EventType, change *Change) {
-	if !w.wants(change) {
-		return
-	}
 	w.buffer = fmt.Appendf(w.buffer, `{"type":%q,"object":`, event)
 	w.buffer = append(append(w.buffer, change.encoded(w.metadataOnly)...), "}\n"...)
+}
+
+// follow writes a change as who watches a selection sees it: what leaves the selection is deleted, as it was.
+func (w *watcher) follow(change *Change) {
+	was, is := change.before != nil && w.wants(change.before), change.Type != watch.Deleted && w.wants(change.Object)
+	switch {
+	case was && is:
+		w.write(watch.Modified, change)
+	case is:
+		w.write(watch.Added, change)
+	case was && change.Type == watch.Deleted:
+		w.write(watch.Deleted, change)
+	case was:
+		last := change.before.DeepCopy()
+		last.SetResourceVersion(change.Object.GetResourceVersion())
+		w.write(watch.Deleted, &Change{Object: last})
+	}
 }
 
 // bookmark says that all that there was at the beginning has been sent.
@@ -126,7 +143,7 @@ func (w *watcher) fetch() (due time.Time, changed <-chan struct{}) {
 			return due, w.table.changed
 		}
 		w.next++
-		w.write(change.Type, change)
+		w.follow(change)
 	}
 	return time.Time{}, w.table.changed
 }

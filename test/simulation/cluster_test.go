@@ -131,8 +131,8 @@ func emptyCluster(ctx context.Context, t *testing.T, seed uint64, api *apiOfMach
 	}
 	c.server = memapi.New(
 		memapi.Resource{GroupVersionResource: nodes, Kind: "Node", Unconditional: true},
-		memapi.Resource{GroupVersionResource: events, Kind: "Event", Namespaced: true, Unconditional: true},
-		memapi.Resource{GroupVersionResource: leases, Kind: "Lease", Namespaced: true},
+		memapi.Resource{GroupVersionResource: events, Kind: "Event", Namespaced: true, Unconditional: true, NoStatus: true},
+		memapi.Resource{GroupVersionResource: leases, Kind: "Lease", Namespaced: true, NoStatus: true},
 	)
 	c.server.Install("admin", memapi.Resource{GroupVersionResource: nhcs, Kind: v1alpha1.Kind, Admit: admitNHC})
 	if c.chance(50) {
