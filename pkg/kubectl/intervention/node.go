@@ -141,7 +141,7 @@ func (i *Intervener) running(ctx context.Context, node string) (string, error) {
 	case cluster.NotServed(err):
 		return "", cluster.Explain(err, "list", v1alpha1.Plural)
 	case err != nil:
-		return ". Whether it is under remediation cannot be read", nil
+		return ". Whether it is under remediation cannot be read", nil //nolint:nilerr // The label is set all the same.
 	}
 	var found []string
 	for j := range checks.Items {
