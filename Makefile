@@ -126,7 +126,7 @@ test: ## Run all tests, but for what takes long (six to eight minutes on two cor
 PURE = ./hack/... ./pkg/apis/... ./pkg/budget ./pkg/evaluation ./pkg/health ./pkg/history ./pkg/kubectl/lint ./pkg/kubectl/recording ./pkg/kubectl/render ./pkg/kubectl/simulation ./pkg/kubectl/terminal ./pkg/kubectl/view ./pkg/limits ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
 
 # In virtual time nothing is late: these tests are many, and much slower with the race detector,
-# with which there are fewer. Memory is not what they are short of (GOGC).
+# with which there are fewer. Goroutines of a simulation run on four processors. Memory is not what they are short of (GOGC).
 VIRTUAL = ./test/memapi ./test/simulation
 
 # They run on control planes. The package that takes longest is first.
@@ -147,7 +147,7 @@ _output/tests:
 .PHONY: test-unit
 test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
-	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(PURE) $(VIRTUAL)
+	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) -cpu 4 $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults ./test/nodes)")
 	@for module in hack/image hack/benchplot; do (cd $$module && go test ./...); done # Modules of their own.

@@ -100,7 +100,7 @@ func (p *plant) try(ctx context.Context, o options) (string, error) {
 	if err := p.command(ctx, "", "go", "test", "-c", "-overlay", p.overlay, "-o", simulation, "./test/simulation"); err != nil {
 		return "", fmt.Errorf("building: %w", err)
 	}
-	caught, err := p.caughtBy(ctx, "simulation", "test/simulation", simulation, "-test.run=^TestSimulation$", "-test.failfast", fmt.Sprintf("-simulation.seeds=%d", o.seeds))
+	caught, err := p.caughtBy(ctx, "simulation", "test/simulation", simulation, "-test.run=^TestSimulation$", "-test.failfast", "-simulation.first=1", fmt.Sprintf("-simulation.seeds=%d", o.seeds))
 	if caught != "" || err != nil || !o.faults {
 		return caught, err
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// enoughSeeds is how many seeds reach all that is listed here but what is rare, and manySeeds how many
-// reach that, too.
-const enoughSeeds, manySeeds = 200, 1000
+// manySeeds is how many seeds reach all that is listed here. Only nightly runs have so many: with fewer, something
+// that is rare is missing now and then.
+const manySeeds = 1000
 
 // coverage is what has to have happened, or the simulation tests less than it seems to.
 var coverage = []string{
@@ -37,14 +37,6 @@ var unreached = []v1alpha1.DecisionReason{
 	v1alpha1.DecidedClockUntrusted, // The clocks agree.
 	v1alpha1.DecidedInvalidSpec,    // Admission would have denied it.
 	v1alpha1.DecidedNextBatch,      // There are not that many nodes.
-}
-
-// rare is what enoughSeeds reach three times at most, or in few clusters: goroutines run in another order
-// each time, and sometimes it is not at all.
-var rare = []string{
-	"decision DeleteFailed", "decision about a Machine DeleteFailed", "decision EtcdQuorum", "decision Unselected", "fault: owner collected",
-	"decision about a Machine CreateFailed", "decision about a Machine ForeignRemediation",
-	"decision about a Machine NextBatch", "decision about a Machine Recovering", "decision about a Machine Unselected",
 }
 
 // unjudged are the rules that are not checked in the simulation.
@@ -76,7 +68,7 @@ func (c *cluster) noteStatus(change *memapi.Change) {
 // checkCoverage fails if something has never happened.
 func checkCoverage(t *testing.T, seeds int, seen map[string]int) {
 	t.Helper()
-	if seeds < enoughSeeds {
+	if seeds < manySeeds {
 		t.Logf("%d seeds are too few to tell what never happens", seeds)
 		return
 	}
@@ -98,7 +90,7 @@ func checkCoverage(t *testing.T, seeds int, seen map[string]int) {
 		}
 	}
 	for _, what := range want {
-		if seen[what] == 0 && (seeds >= manySeeds || !slices.Contains(rare, what)) {
+		if seen[what] == 0 {
 			t.Errorf("%q has never happened", what)
 		}
 	}

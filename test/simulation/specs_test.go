@@ -20,9 +20,18 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
 
+// largeCluster is the number of workers in one of fifty clusters.
+const largeCluster = 150
+
+func isLarge(seed uint64) bool { return seed%50 == 25 }
+
 // populate creates nodes and NodeHealthChecks.
 func (c *cluster) populate() {
-	for i := range 2 + c.random.IntN(3) {
+	workers := 2 + c.random.IntN(3)
+	if isLarge(c.seed) {
+		workers = largeCluster
+	}
+	for i := range workers {
 		c.createNode(fmt.Sprintf("worker-%d", i), corev1.ConditionTrue)
 	}
 	for i := range oneOf(c, 0, 1, 3, 3) {
