@@ -248,6 +248,7 @@ func TestDashboardPermissions(t *testing.T) {
 		// As every user may.
 		"create selfsubjectaccessreviews.authorization.k8s.io", "create selfsubjectreviews.authentication.k8s.io", "create selfsubjectrulesreviews.authorization.k8s.io",
 	}
+	everywhere = append(everywhere, "list leases.coordination.k8s.io nhc-controller", "watch leases.coordination.k8s.io nhc-controller") // Of the leader.
 	everywhere = append(everywhere, c.grantedToServiceAccounts(t)...)
 	for _, verb := range []string{"get", "list", "watch"} {
 		for _, resource := range []string{"nodes", "nodehealthchecks.remediation.medik8s.io", "nodehealthchecks/status.remediation.medik8s.io", "remediationbudgets.remediation.medik8s.io", "remediationbudgets/status.remediation.medik8s.io"} {
