@@ -274,10 +274,13 @@ test-versions: build helm ## Run the integration tests and install-test on other
 		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" NHC_HELM='$(CURDIR)/_output/helm' go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/install; \
 	done
 
+# How often a failed test runs again. The limits are times, on a machine that others use, too.
+NODES_RERUNS ?= 0
+
 # Clusters wait more than they work: several run side by side.
 .PHONY: test-nodes
 test-nodes: nodes-requirements nodes _output/tests ## Run the tests on real nodes, which really fail (Linux, as root; 10 minutes).
-	$(GOTESTSUM) --format=testname --jsonfile=_output/tests/nodes.json -- -count=1 -timeout 20m -parallel 5 $(TEST_FLAGS) ./test/nodes
+	$(GOTESTSUM) --rerun-fails=$(NODES_RERUNS) --packages=./test/nodes --format=testname --jsonfile=_output/tests/nodes.json -- -count=1 -timeout 20m -parallel 5 $(TEST_FLAGS)
 
 # A module of its own. Not part of test: Cluster API takes minutes to compile, once.
 .PHONY: test-cluster-api
