@@ -135,7 +135,8 @@ func (j *Judge) other(rule string, w window, created *CR, counts func(*CR) bool)
 	return finding{rule: rule}
 }
 
-// slotFree reports whether another control plane node was under remediation (spec 12.2).
+// slotFree reports whether another control plane node was under remediation (spec 12.2). The kind of a CR of
+// the controller's own making is known to it, whatever specs name (spec 6.8).
 func (j *Judge) slotFree(w window, before uint64) finding {
 	controlPlane := func(node *Node) bool { return node != nil && node.ControlPlane() }
 	if !w.first || !all(j.nodes[w.node].during(w.nodeKnown, w.rv), controlPlane) {
@@ -143,7 +144,7 @@ func (j *Judge) slotFree(w window, before uint64) finding {
 	}
 	for key, versions := range j.crs {
 		cr := versions.at(before)
-		if cr == nil || cr.Node == w.node || !j.referenced(cr, w) {
+		if cr == nil || cr.Node == w.node || !(cr.ByController || j.referenced(cr, w)) {
 			continue
 		}
 		others := j.nodes[cr.Node].during(w.known, w.rv)

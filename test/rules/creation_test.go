@@ -115,7 +115,8 @@ func TestControlPlaneSlot(t *testing.T) {
 		"taken":                            {func(s *fixture) { s.cr(past, other) }, true},
 		"taken a moment ago, by ourselves": {func(s *fixture) { s.cr(at(99.999), other) }, true},
 		"taken without label":              {func(s *fixture) { s.cr(past, newCR("m", "Reboot", "x")) }, true},
-		"of another kind":                  {func(s *fixture) { s.cr(past, newCR("m", "Unknown", "x")) }, false},
+		"of a kind no spec names any more": {func(s *fixture) { s.cr(past, newCR("m", "Unknown", "x")) }, true},
+		"of another kind, foreign":         {func(s *fixture) { s.cr(past, newCR("m", "Unknown", "x", foreign)) }, false},
 		"being deleted, the Node exists":   {func(s *fixture) { s.cr(past, newCR("m", "Reboot", "x", deleting)) }, true},
 		"being deleted, the Node is gone":  {func(s *fixture) { s.cr(past, newCR("m", "Reboot", "x", deleting)); s.noNode(at(50), "m") }, false},
 		"being deleted, labelled, the Node is gone": {func(s *fixture) {
