@@ -4,7 +4,6 @@
 package nodehealthcheck
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sort" //nolint:depguard // A search of package slices copies the nodes that it compares.
@@ -66,7 +65,7 @@ type snapshot struct {
 // snapshot observes a NodeHealthCheck. It returns nil if there is none. The error is
 // watches.ErrPending if something that the decision depends on has not been read yet, and a
 // *staleness.Error if a cache does not show yet what the last sync has written.
-func (c *Controller) snapshot(ctx context.Context, name string, now time.Time) (*snapshot, error) {
+func (c *Controller) snapshot(name string, now time.Time) (*snapshot, error) {
 	nhc, err := c.caughtUp(name)
 	if err != nil || nhc == nil {
 		return nil, err

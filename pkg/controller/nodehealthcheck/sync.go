@@ -15,7 +15,7 @@ import (
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
 	now := c.clock.Now()
 	defer c.measure(name, now)
-	snapshot, err := c.snapshot(ctx, name, now)
+	snapshot, err := c.snapshot(name, now)
 	if err != nil {
 		return time.Time{}, err
 	}

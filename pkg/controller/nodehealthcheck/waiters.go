@@ -93,7 +93,7 @@ func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (r
 	c.waiters.subscribe(s.nhc.Name, what)
 	now := c.clock.Now()
 	for _, result := range results {
-		if c.hasEnded(s.nhc.Name, result.Plan) {
+		if c.hasEnded(result.Plan) {
 			recheck = health.Earliest(recheck, now.Add(raceRetry))
 		}
 		if c.lostRace(s, result) {
@@ -139,7 +139,7 @@ func awaitedBy(result remediation.NodeResult) []topic {
 }
 
 // hasEnded reports whether what keeps a node waiting has gone since it was planned for.
-func (c *Controller) hasEnded(nhc string, plan *remediation.NodePlan) bool {
+func (c *Controller) hasEnded(plan *remediation.NodePlan) bool {
 	if plan.Blocker != nil && c.isGone(plan.Blocker) {
 		return true
 	}
