@@ -63,7 +63,7 @@ func (t *Tracker) Wrote(owner string, resource schema.GroupResource, version str
 	if t.writes[owner] == nil {
 		t.writes[owner] = map[schema.GroupResource]write{}
 	}
-	if newer(version, t.writes[owner][resource].version) {
+	if Newer(version, t.writes[owner][resource].version) {
 		t.writes[owner][resource] = write{version: version, at: at}
 	}
 }
@@ -80,7 +80,7 @@ func (t *Tracker) check(owner string, storeOf func(schema.GroupResource) (Store,
 		if !watched {
 			continue
 		}
-		if read := store.LastStoreSyncResourceVersion(); newer(wrote.version, read) {
+		if read := store.LastStoreSyncResourceVersion(); Newer(wrote.version, read) {
 			behind = append(behind, &Error{Resource: resource, Read: read, Wrote: wrote.version, Since: wrote.at})
 		}
 	}
@@ -121,7 +121,7 @@ func (t *Tracker) Covers(owner string, resource schema.GroupResource, version st
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	wrote := t.writes[owner][resource].version
-	return version != "" && wrote != "" && !newer(version, wrote)
+	return version != "" && wrote != "" && !Newer(version, wrote)
 }
 
 // Forget drops what is known about owner.
@@ -133,11 +133,12 @@ func (t *Tracker) Forget(owner string) {
 
 // Behind reports whether a store is behind a write at version.
 func Behind(store Store, version string) bool {
-	return newer(version, store.LastStoreSyncResourceVersion())
+	return Newer(version, store.LastStoreSyncResourceVersion())
 }
 
-// newer fails open: versions that cannot be compared never block a sync.
-func newer(a, b string) bool {
+// Newer reports whether version a is newer than b. It fails open: versions that cannot be compared never
+// block a sync.
+func Newer(a, b string) bool {
 	if b == "" {
 		return a != ""
 	}

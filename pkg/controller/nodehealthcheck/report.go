@@ -71,8 +71,9 @@ func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 		return err
 	}
 	r.state.unwrittenStorm = nil
-	if written {
+	if written != "" {
 		ended := c.clock.Now()
+		r.state.written = written
 		r.state.lastWrite = writeLatency{ended: ended, took: ended.Sub(begun)}
 	}
 	transitions := r.Transitions()

@@ -21,6 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -291,6 +292,7 @@ func (s *snapshot) observeStatus(now time.Time) {
 // other nodes.
 func (s *snapshot) observeEntries() {
 	s.listed = make([]*v1alpha1.UnhealthyNode, len(s.nodes))
+	old := staleness.Newer(s.state.written, s.nhc.ResourceVersion)
 	next := 0
 	for i := range s.nhc.Status.UnhealthyNodes {
 		entry := &s.nhc.Status.UnhealthyNodes[i]
@@ -303,8 +305,8 @@ func (s *snapshot) observeEntries() {
 		}
 		next = j + 1
 		s.listed[j], s.nodes[j].Recorded = entry, entry.Remediations
-		if healthy := entry.ConditionsHealthyTimestamp; healthy != nil && s.state.healthy == nil {
-			s.nodes[j].HealthySince = healthy.Time // Later on, the process knows better than a cache that may lag.
+		if healthy := entry.ConditionsHealthyTimestamp; healthy != nil && !old {
+			s.nodes[j].HealthySince = healthy.Time
 		}
 	}
 }

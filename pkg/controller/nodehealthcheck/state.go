@@ -17,6 +17,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
@@ -38,7 +39,10 @@ type nhcState struct {
 	// observed means that this process has looked before. What had gone until then, another
 	// process has created and reported.
 	observed bool
-	// healthy is what the last sync saw of the nodes that are healthy and have CRs, nil before the first one.
+	// written is the resourceVersion of the last status that this process wrote. An older one, of a cache that lags,
+	// is no news.
+	written string
+	// healthy is what the last sync saw of the nodes that are healthy and have CRs.
 	healthy map[string]seenHealthy
 	// remediations are the CRs that status showed last, nil before the first sync.
 	remediations map[types.UID]tracked
@@ -135,7 +139,7 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 		known.recall(nhc)
 		m.byName[nhc.Name] = known
 	}
-	if known.conflicted {
+	if known.conflicted && !staleness.Newer(known.written, nhc.ResourceVersion) {
 		known.recall(nhc)
 	}
 	return known

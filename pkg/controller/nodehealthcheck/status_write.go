@@ -17,19 +17,20 @@ import (
 )
 
 // writeStatus replaces the status as a whole, unless it is the one that nhc has (spec 18.2),
-// bound to the resourceVersion from which it was computed. It reports whether it wrote.
-func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.NodeHealthCheckStatus) (bool, error) {
+// bound to the resourceVersion from which it was computed. It returns the one that was written, empty if
+// nothing was.
+func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.NodeHealthCheckStatus) (string, error) {
 	if status == &nhc.Status {
-		return false, nil
+		return "", nil
 	}
 	updated := *nhc
 	updated.Status = *status
 	written, err := c.client.NodeHealthChecks().UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: Name})
 	if err != nil {
-		return false, fmt.Errorf("updating status: %w", err)
+		return "", fmt.Errorf("updating status: %w", err)
 	}
 	c.writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion, c.clock.Now())
-	return true, nil
+	return written.ResourceVersion, nil
 }
 
 // While thousands of nodes fail or recover, a large status changes with every sync, and each
