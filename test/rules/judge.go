@@ -47,6 +47,8 @@ type Config struct {
 	Machines *MachineConfig
 	// Tolerance is what the controller could not have seen when nothing is wrong.
 	Tolerance Tolerance
+	// NodeLag is how long after the judge a process may see a version of a Node at most, whatever is wrong.
+	NodeLag time.Duration
 	// Begin is the time to which those in timelines are relative.
 	Begin time.Time
 }
@@ -79,6 +81,7 @@ func NewJudge(config Config) *Judge {
 		remediations: map[schema.GroupVersionResource]bool{}, templates: map[schema.GroupVersionResource]bool{},
 		timelines: newTimelines(config.Begin), figures: Figures{Checks: map[string]int{}},
 	}
+	j.nodeLag = config.NodeLag
 	if config.Machines != nil {
 		j.followed, j.backOff, j.activity.gatesServed = true, config.Machines.BackOff, config.Machines.FeatureGates
 	}
@@ -221,7 +224,7 @@ func (j *Judge) judgeNode(event Change, by *Request) {
 	}
 	before := j.nodes[event.Key].at(event.ResourceVersion)
 	if node != nil {
-		node.followConditions(before, event.Time)
+		node.followConditions(before, event.Time, j.config.NodeLag)
 	}
 	add(j.nodes, event.Key, event.ResourceVersion, event.Time, node)
 	j.timelines.node(event, before, node, by)

@@ -17,47 +17,43 @@ import (
 // of the Node (spec 7.2).
 type span struct{ earliest, latest time.Time }
 
-const (
-	// observerLag is how long before the judge a process may see a version of a Node.
-	observerLag = time.Second
-	// processLag is how long after the judge a process may see it: its watch is late, or it has just started.
-	processLag = 30 * time.Second
-)
+// observerLag is how long before the judge a process may see a version of a Node.
+const observerLag = time.Second
 
 // followConditions notes since when the conditions of a version may have had their status, given the version
-// before it of the same Node, if there was one.
-func (n *Node) followConditions(before *Node, seen time.Time) {
+// before it of the same Node, if there was one. A process sees it so long after the judge at most.
+func (n *Node) followConditions(before *Node, seen time.Time, lag time.Duration) {
 	n.begun = map[corev1.NodeConditionType]span{}
 	for _, condition := range n.Conditions {
 		if condition.LastTransitionTime.IsZero() {
 			continue
 		}
 		if before == nil || before.UID != n.UID {
-			n.begun[condition.Type] = firstSeen(&condition, seen)
+			n.begun[condition.Type] = firstSeen(&condition, seen, lag)
 			continue
 		}
 		i := slices.IndexFunc(before.Conditions, func(c corev1.NodeCondition) bool { return c.Type == condition.Type })
 		if i < 0 {
-			n.begun[condition.Type] = firstSeen(&condition, seen)
+			n.begun[condition.Type] = firstSeen(&condition, seen, lag)
 			continue
 		}
-		n.begun[condition.Type] = nextSeen(&condition, &before.Conditions[i], before.begun[condition.Type], seen)
+		n.begun[condition.Type] = nextSeen(&condition, &before.Conditions[i], before.begun[condition.Type], seen, lag)
 	}
 }
 
 // firstSeen is the span by a process that knows nothing of the condition: a time ahead of it does not count.
-func firstSeen(condition *corev1.NodeCondition, seen time.Time) span {
+func firstSeen(condition *corev1.NodeCondition, seen time.Time, lag time.Duration) span {
 	at := condition.LastTransitionTime.Time
 	if at.After(seen) {
-		return span{seen.Add(-observerLag), earlier(seen.Add(processLag), at)}
+		return span{seen.Add(-observerLag), earlier(seen.Add(lag), at)}
 	}
 	return span{at, at}
 }
 
 // nextSeen is the span after a version in which the condition was otherwise. A process may have seen that
 // version, or may not: it may be new, or may have listed Nodes anew.
-func nextSeen(condition, before *corev1.NodeCondition, begun span, seen time.Time) span {
-	next := firstSeen(condition, seen)
+func nextSeen(condition, before *corev1.NodeCondition, begun span, seen time.Time, lag time.Duration) span {
+	next := firstSeen(condition, seen, lag)
 	same := condition.Status == before.Status && !before.LastTransitionTime.IsZero()
 	if same && condition.LastTransitionTime.Equal(&before.LastTransitionTime) {
 		return begun
@@ -69,7 +65,7 @@ func nextSeen(condition, before *corev1.NodeCondition, begun span, seen time.Tim
 		}
 	}
 	if condition.LastTransitionTime.Time.Before(former) {
-		next.latest = seen.Add(processLag) // The reporter's clock has gone back.
+		next.latest = seen.Add(lag) // The reporter's clock has gone back.
 	}
 	if same && begun.earliest.Before(next.earliest) {
 		next.earliest = begun.earliest // The time has moved, and the status has not.
@@ -137,22 +133,22 @@ func (p *snapshot) differ(rules []v1alpha1.UnhealthyCondition, node *Node) bool 
 }
 
 // toNewProcesses returns the Node as a process may see it that has started since: a time that was ahead counts
-// from the start of the process on, or is over.
+// from its own beginning on, or is over.
 func (p *snapshot) toNewProcesses(node *Node) *Node {
 	seen := *node
 	seen.begun = maps.Clone(node.begun)
 	for _, condition := range node.Conditions {
 		begun, followed := seen.begun[condition.Type]
-		if !followed {
-			continue
-		}
-		first := begun.latest
-		for _, start := range p.activity.starts {
-			if start.After(first) && condition.LastTransitionTime.After(first) {
-				begun.latest = bounded(begun.latest, earlier(start.Add(processLag), condition.LastTransitionTime.Time))
+		at := condition.LastTransitionTime.Time
+		started := func(start time.Time) bool { return start.After(begun.earliest) }
+		if followed && at.After(begun.latest) && slices.ContainsFunc(p.activity.starts, started) {
+			latest := at
+			if p.nodeLag == 0 { // It sees all at once.
+				latest = earlier(p.activity.starts[len(p.activity.starts)-1], at)
 			}
+			begun.latest = bounded(begun.latest, latest)
+			seen.begun[condition.Type] = begun
 		}
-		seen.begun[condition.Type] = begun
 	}
 	return &seen
 }

@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// readsPerSecond is how often a process may read its clock in a second of virtual time:
-// every sync does. One that reads it more often is woken again and again for nothing.
-const readsPerSecond = 20_000
+// readsPerSecond is how often a process may read its clock in a second of virtual time: every sync does, several
+// times and once for each Node of a Machine, of which there are up to 150. One that reads it more often is woken
+// again and again for nothing.
+const readsPerSecond = 200_000
 
 // countingClock is the clock of a process. It finds syncs that follow each other at once and
 // without end, and panics: in virtual time they stop everything. To sleep instead would do the same

@@ -138,7 +138,7 @@ func emptyCluster(ctx context.Context, t *testing.T, seed uint64, api *apiOfMach
 	if c.chance(50) {
 		c.server.DisableWatchLists()
 	}
-	config := rules.Config{}
+	config := rules.Config{NodeLag: 30 * time.Second}
 	c.budgeted = hasBudgets(seed)
 	if c.budgeted || c.chance(50) { // Without the kind there are no budgets either.
 		c.server.Install("admin", memapi.Resource{GroupVersionResource: budgets, Kind: v1alpha1.BudgetKind})
