@@ -144,7 +144,7 @@ func (j *Judge) slotFree(w window, before uint64) finding {
 	}
 	for key, versions := range j.crs {
 		cr := versions.at(before)
-		if cr == nil || cr.Node == w.node || !(cr.ByController || j.referenced(cr, w)) {
+		if cr == nil || cr.Node == w.node || (!cr.ByController && !j.referenced(cr, w)) {
 			continue
 		}
 		others := j.nodes[cr.Node].during(w.known, w.rv)
