@@ -130,7 +130,10 @@ func TestGoneAndBack(t *testing.T) {
 		pass(time.Hour)
 		require.True(t, w.set.Gone(reboot), "what was known stays")
 		w.change(func() { clear(w.discoveryErr); w.served.Insert(reboot) })
+		w.change(func() { w.refused["list reboottemplates"] = errServer })
 		pass(interval)
 		require.False(t, w.set.Gone(reboot))
+		_, read := w.set.LastCache(reboot)
+		require.False(t, read, "P12: what it had before went with it")
 	})
 }

@@ -136,6 +136,9 @@ func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 		k.stop()
 	}
 	k.mapping, k.versions, k.err, k.gone, k.polled = found.mapping, found.versions, found.err, found.gone, found.polled
+	if k.gone {
+		k.last = nil // Its objects are gone, too, also if it is served again.
+	}
 	if !found.watchable || k.informer != nil {
 		return nil
 	}

@@ -98,7 +98,7 @@ func TestStopsOfOthers(t *testing.T) {
 	_, err := i.ResumeAll(t.Context(), "", false)
 	require.EqualError(t, err, `Everything is stopped for 2 reasons: name one with --reason, or use --all-reasons: "incident 1", "incident 2".`)
 	_, err = i.ResumeAll(t.Context(), "incident", false)
-	require.EqualError(t, err, `Nothing is stopped for this reason, but for "incident 1", "incident 2": name that with --reason.`)
+	require.EqualError(t, err, `Nothing is stopped for this reason. What is stopped is for "incident 1", "incident 2": name that with --reason.`)
 	require.Equal(t, []string{"create", "create"}, writes(&client.Fake))
 	results, err := i.ResumeAll(t.Context(), "incident 2", false)
 	require.NoError(t, err)

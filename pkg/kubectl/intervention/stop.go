@@ -103,7 +103,7 @@ func (i *Intervener) ResumeAll(ctx context.Context, reason string, all bool) ([]
 	case len(stops) == 0:
 		return []Result{{Resource: budgetResource, Name: StopBudget, Text: "is not there: nothing was stopped by it"}}, nil
 	case len(chosen) == 0:
-		return nil, &cluster.Error{Sentence: fmt.Sprintf("Nothing is stopped for this reason, but for %s: name that with --reason.", quoted(reasons))}
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("Nothing is stopped for this reason. What is stopped is for %s: name that with --reason.", quoted(reasons))}
 	case !all && reason == "" && len(stops) > 1:
 		return nil, &cluster.Error{Sentence: fmt.Sprintf("Everything is stopped for %d reasons: name one with --reason, or use --all-reasons: %s.", len(stops), quoted(reasons))}
 	}
