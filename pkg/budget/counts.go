@@ -217,7 +217,7 @@ func (c *Counts) SetNode(name string, node Node) {
 		if !node.Exists && node.Labels == nil {
 			node.Labels = known.Labels
 		}
-		if !node.Machine.Exists && node.Machine.Namespace == "" {
+		if !node.Machine.Exists && known.Machine.Namespace != "" {
 			node.Machine.Namespace, node.Machine.Labels = known.Machine.Namespace, known.Machine.Labels
 		}
 		if node.equal(&known.Node) {

@@ -75,7 +75,7 @@ func failedPhase(m *Machine) { m.Phase = phaseFailed }
 func noNode(m *Machine)      { m.Node = "" }
 func noOwner(m *Machine)     { m.OwnerReferences = nil }
 func deletingMachine(m *Machine) {
-	m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(time.Minute)))
+	m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(10 * time.Minute)))
 }
 func ofClusterAPI(m *Machine) { m.APIVersion, m.Cluster = "cluster.x-k8s.io/v1beta2", "here" }
 func ownedBy(uid types.UID) func(*Machine) {

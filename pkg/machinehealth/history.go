@@ -18,6 +18,10 @@ import (
 // maxRemediationAge is how long an entry of the history waits for a replacement (spec M16.2).
 const maxRemediationAge = 24 * time.Hour
 
+// maxAhead is how far our clock may be ahead of that of the API server. A Machine that was deleted may be gone before
+// the caches have shown the time that the API server gave its deletion (spec M16.2).
+const maxAhead = 30 * time.Second
+
 // History has the remediations of a MachineHealthCheck, and what follows from a sync. One that
 // ends before it has started is dropped: waiting evicts no remediation.
 type History struct {
@@ -28,9 +32,13 @@ type History struct {
 	Entries Entries
 	// Machines are all in the namespace, by name.
 	Machines map[string]*Machine
-	// Known reports whether a Machine was there at the last sync. Times have whole seconds: one that
-	// was there before stands for no other.
+	// Known reports whether a Machine was there at the last sync of this process. Times have whole seconds:
+	// one that was there before stands for no other. First means that there was no such sync.
 	Known func(name string) bool
+	First bool
+	// Requested reports whether the deletion that an entry announces may have been requested: if not, a
+	// Machine that is deleted all the same was deleted by others, and that is no remediation (spec M16.2).
+	Requested func(name string) bool
 	// Healthy reports whether a Machine is a target that is healthy.
 	Healthy func(name string) bool
 	// NodeExists reports whether a Node does.
@@ -38,8 +46,8 @@ type History struct {
 	Now        time.Time
 }
 
-// Update returns the entries as they are now, newest first, and the next instant at which time
-// alone changes one.
+// Update returns the entries as they are now, newest first, also those for which status has no room, and
+// the next instant at which time alone changes one.
 func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 	entries = make([]v1beta1.Remediation, 0, len(h.Before))
 	results := h.resultsOfOpen()
@@ -79,7 +87,7 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 			entry.Closed = new(whole(h.Now))
 		}
 	}
-	return bounded(entries), recheck
+	return h.remembered(entries), recheck
 }
 
 // resultsOfOpen returns the results that entries that have not ended are about, by Machine. There are
@@ -135,12 +143,14 @@ func (h *History) detect(result Result) v1beta1.Remediation {
 // observe adds to an open entry what its own Machine shows.
 func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bool) {
 	switch {
+	case entry.Started != nil && observed && entry.RemediationType == v1beta1.RemediationMachineDeletion && result.Plan.Target.Machine.Deleting():
+		begin(entry, result.Plan.Target.Machine.DeletionTimestamp.Time) // Until then, only our own clock said when.
 	case entry.Started != nil:
 	case observed:
 		if h.start(entry, result); entry.Started == nil {
 			announce(entry, result.Plan)
 		}
-	case entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines[entry.Machine] == nil:
+	case entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines[entry.Machine] == nil && h.Requested(entry.Machine):
 		// The process that announced the deletion could not report it.
 		entry.Started = entry.Detected.DeepCopy()
 	}
@@ -175,12 +185,10 @@ func announce(entry *v1beta1.Remediation, plan *Plan) {
 // start notes that the remediation has begun: by this sync, or by one whose report was lost.
 func (h *History) start(entry *v1beta1.Remediation, result Result) {
 	t := result.Plan.Target
+	announced := entry.RemediationType == v1beta1.RemediationMachineDeletion
 	begin := func(at time.Time, kind v1beta1.RemediationType) {
-		started := whole(at)
-		if started.Before(&entry.Detected) {
-			started = entry.Detected
-		}
-		entry.Started, entry.RemediationType = &started, kind
+		begin(entry, at)
+		entry.RemediationType = kind
 		if owner := t.Machine.Owner(); owner != nil && kind == v1beta1.RemediationMachineDeletion {
 			entry.Owner = string(owner.UID)
 		}
@@ -188,14 +196,24 @@ func (h *History) start(entry *v1beta1.Remediation, result Result) {
 	switch {
 	case result.Begun():
 		begin(h.Now, result.Plan.Type)
-	case t.deleting() && t.Machine.Deleting():
-		begin(t.Machine.DeletionTimestamp.Time, v1beta1.RemediationMachineDeletion)
+	case t.Machine.Deleting():
+		if announced && h.Requested(entry.Machine) {
+			begin(t.Machine.DeletionTimestamp.Time, v1beta1.RemediationMachineDeletion)
+		}
 	case t.deleting():
 		begin(h.Now, v1beta1.RemediationMachineDeletion)
 	case len(t.Own) > 0:
 		begin(t.Own[0].CreationTimestamp.Time, v1beta1.RemediationExternal)
 	case t.externallyRemediated():
 		begin(h.Now, v1beta1.RemediationExternal)
+	}
+}
+
+// begin notes when a remediation began. What detected it is not later, whatever our own clock says.
+func begin(entry *v1beta1.Remediation, at time.Time) {
+	started := whole(at)
+	if entry.Started = &started; started.Before(&entry.Detected) {
+		entry.Detected = started
 	}
 }
 
@@ -295,19 +313,42 @@ func (h *History) candidates(waiting []*v1beta1.Remediation) map[types.UID][]*Ma
 // stands for no other one.
 func (h *History) replacementOf(entry *v1beta1.Remediation, machines []*Machine, named map[string]bool) string {
 	for _, machine := range machines {
-		since := machine.CreationTimestamp.Compare(entry.Started.Time)
-		if (since > 0 || (since == 0 && !h.Known(machine.Name))) && !named[machine.Name] && machine.Name != entry.Machine {
+		since := machine.CreationTimestamp.Sub(entry.Started.Time)
+		appeared := !h.Known(machine.Name) && (since == 0 || !h.First && since > -maxAhead)
+		if (since > 0 || appeared) && !named[machine.Name] && machine.Name != entry.Machine {
 			return machine.Name
 		}
 	}
 	return ""
 }
 
-// bounded returns the entries newest first, as many as status has room for: those that ended last,
-// and of the others those that have started, so that what waits evicts no remediation.
-func bounded(entries []v1beta1.Remediation) []v1beta1.Remediation {
-	slices.SortStableFunc(entries, newestFirst)
-	var open, closed []v1beta1.Remediation
+// Listed returns the entries newest first, as many as status has room for: those that ended last, and of
+// the others those that have started, so that what waits evicts no remediation.
+func Listed(entries []v1beta1.Remediation) []v1beta1.Remediation {
+	open, closed := byEnd(entries)
+	return merged(open[:min(len(open), v1beta1.MaxOpenRemediations)], closed[:min(len(closed), v1beta1.MaxClosedRemediations)])
+}
+
+// remembered returns what the process keeps: what status lists, and beyond that all remediations that go on,
+// and all deletions of Machines that are still there.
+func (h *History) remembered(entries []v1beta1.Remediation) []v1beta1.Remediation {
+	open, closed := byEnd(entries)
+	started := slices.IndexFunc(open, func(entry v1beta1.Remediation) bool { return entry.Started == nil })
+	if started < 0 {
+		started = len(open)
+	}
+	listed := min(len(closed), v1beta1.MaxClosedRemediations)
+	for _, entry := range closed[listed:] {
+		if h.Machines[entry.Machine] != nil && entry.RemediationType == v1beta1.RemediationMachineDeletion {
+			closed[listed] = entry
+			listed++
+		}
+	}
+	return merged(open[:min(len(open), max(started, v1beta1.MaxOpenRemediations))], closed[:listed])
+}
+
+// byEnd returns the entries that are open, those first that have started, and the others, those first that ended last.
+func byEnd(entries []v1beta1.Remediation) (open, closed []v1beta1.Remediation) {
 	for i := range entries {
 		if ended(&entries[i]) {
 			closed = append(closed, entries[i])
@@ -315,12 +356,19 @@ func bounded(entries []v1beta1.Remediation) []v1beta1.Remediation {
 			open = append(open, entries[i])
 		}
 	}
-	slices.SortStableFunc(closed, func(a, b v1beta1.Remediation) int { return endOf(&b).Compare(endOf(&a).Time) })
-	slices.SortStableFunc(open, func(a, b v1beta1.Remediation) int { return cmp.Compare(waits(&a), waits(&b)) })
-	open, closed = open[:min(len(open), v1beta1.MaxOpenRemediations)], closed[:min(len(closed), v1beta1.MaxClosedRemediations)]
-	kept := append(append(entries[:0:0], open...), closed...)
-	slices.SortStableFunc(kept, newestFirst)
-	return kept
+	slices.SortStableFunc(open, func(a, b v1beta1.Remediation) int {
+		return cmp.Or(cmp.Compare(waits(&a), waits(&b)), newestFirst(a, b))
+	})
+	slices.SortStableFunc(closed, func(a, b v1beta1.Remediation) int {
+		return cmp.Or(endOf(&b).Compare(endOf(&a).Time), newestFirst(a, b))
+	})
+	return open, closed
+}
+
+func merged(open, closed []v1beta1.Remediation) []v1beta1.Remediation {
+	all := slices.Concat(open, closed)
+	slices.SortStableFunc(all, newestFirst)
+	return all
 }
 
 func newestFirst(a, b v1beta1.Remediation) int {

@@ -57,7 +57,7 @@ func (l *ledger) step(random *rand.Rand, made *int) []Result {
 		if r.Plan.Begins() && random.IntN(2) == 0 {
 			after := m.DeepCopyObject().(*Machine)
 			if r.Outcome.Result = remediation.Requested; r.Plan.Type == v1beta1.RemediationMachineDeletion {
-				deletingMachine(after)
+				after.DeletionTimestamp = new(whole(l.now))
 			} else {
 				firstKey(after)
 			}

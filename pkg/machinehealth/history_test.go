@@ -27,6 +27,7 @@ type ledger struct {
 	healthy  map[string]bool
 	noNode   map[string]bool
 	known    map[string]bool // At the sync before.
+	unsure   map[string]bool
 	recheck  time.Time
 }
 
@@ -39,7 +40,7 @@ func (l *ledger) sync(results ...Result) []v1beta1.Remediation {
 	l.entries = l.policy.NewEntries(results, l.entries, l.now)
 	h := History{
 		Before: l.history, Results: results, Entries: l.entries, Machines: l.machines, Now: l.now,
-		Known: func(name string) bool { return l.known[name] }, Healthy: func(name string) bool { return l.healthy[name] }, NodeExists: func(name string) bool { return !l.noNode[name] },
+		Known: func(name string) bool { return l.known[name] }, First: l.known == nil, Requested: func(name string) bool { return l.known == nil || l.unsure[name] }, Healthy: func(name string) bool { return l.healthy[name] }, NodeExists: func(name string) bool { return !l.noNode[name] },
 	}
 	l.history, l.recheck = h.Update()
 	l.known = map[string]bool{}
@@ -129,6 +130,7 @@ func TestHistoryAnnouncesDeletions(t *testing.T) {
 	require.Equal(t, "set-uid", row.Owner)
 	require.Nil(t, row.Started)
 
+	l.known = nil
 	delete(l.machines, "m") // Another process finds it gone.
 	row = l.after(time.Minute).sync()[0]
 	require.Equal(t, []int{0, 11, -1, -1}, entryTimes(row), "started is when it was detected")
@@ -241,10 +243,6 @@ func TestHistoryAfterAStop(t *testing.T) {
 		return l.after(time.Minute)
 	}
 	l := waiting()
-	l.see(target(machine("m", func(m *Machine) { m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(10 * time.Minute))) }), verdict(Deleting)), remediation.Outcome{})
-	require.Equal(t, 10, at(l.history[0].Started))
-	require.Equal(t, v1beta1.RemediationMachineDeletion, l.history[0].RemediationType)
-	l = waiting()
 	l.see(target(machine("m", firstKey)), remediation.Outcome{})
 	require.Equal(t, 11, at(l.history[0].Started))
 	l = waiting()
@@ -328,7 +326,7 @@ func TestHistoryLimits(t *testing.T) {
 		all = append(all, row(fmt.Sprintf("waiting-%02d", i), 100+i, func(*v1beta1.Remediation) {}))
 	}
 	rand.New(rand.NewPCG(1, 2)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	kept := bounded(all)
+	kept := Listed(all)
 	names := map[string]bool{}
 	for i := range kept {
 		names[kept[i].Machine] = true

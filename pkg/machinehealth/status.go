@@ -95,7 +95,7 @@ func (p *Policy) NewStatus(in *StatusInput) v1beta1.MachineHealthCheckStatus {
 	allowed := int32(min(p.Summary.RemediationsAllowed(), maxInt32))
 	status := v1beta1.MachineHealthCheckStatus{
 		ExpectedMachines: &p.Summary.Expected, CurrentHealthy: &p.Summary.Healthy, RemediationsAllowed: &allowed,
-		ObservedGeneration: in.Check.Generation, RemediationHistory: in.History,
+		ObservedGeneration: in.Check.Generation, RemediationHistory: Listed(in.History),
 		UnhealthyMachines: listed(in.Entries),
 	}
 	if p.Summary.Ignored > 0 {

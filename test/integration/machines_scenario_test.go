@@ -323,6 +323,12 @@ func (s *machineScenario) startMachineSet(replicas int, provide func(ctx context
 		Machines: s.provided, Replicas: machineset.Fixed(replicas), Provide: provide,
 		Name: func(n int) string { return fmt.Sprintf("m%d", n) },
 	}
+	s.run(set)
+	return set
+}
+
+// run runs a MachineSet until the end of the test.
+func (s *machineScenario) run(set *machineset.Set) {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- set.Run(ctx) }()
@@ -330,7 +336,6 @@ func (s *machineScenario) startMachineSet(replicas int, provide func(ctx context
 		stop()
 		require.NoError(s.t, <-ended)
 	})
-	return set
 }
 
 // events returns the notes of all events with this reason about an object of the scenario.

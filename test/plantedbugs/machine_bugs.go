@@ -180,7 +180,7 @@ var machineBugs = []bug{
 		old: "	c.renameUnderway(machine)\n", new: "",
 	},
 	{
-		name: "a new process counts a remediation for a Machine without its Node", rule: "B3.2", file: inMachineController + "budgets.go", unit: "test/simulation", run: "TestNewLeaderCountsMachines",
+		name: "a new process counts a remediation for a Machine without its Node", rule: "B3.2", file: inMachineController + "underway.go", unit: "test/simulation", run: "TestNewLeaderCountsMachines",
 		old: "	if machines == nil {\n", new: "	if false {\n",
 	},
 }

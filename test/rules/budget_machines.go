@@ -4,7 +4,6 @@
 package rules
 
 import (
-	"slices"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -48,8 +47,8 @@ func (m *MHC) judgesUnhealthy(machine *Machine, node *Node, now time.Time) bool 
 }
 
 // underwayOfMachines is what is known about which remediations of MachineHealthChecks are underway, by
-// the name of the Node, or of the Machine if it has none: the open entries of their histories, and
-// their CRs (spec B3.2).
+// the name of the Node, or of the Machine if it has none: what Machines show, CRs, and deletions whose
+// replacement is not Healthy (spec B3.2).
 func (h *history) underwayOfMachines(w window) map[string]underway {
 	found := map[string]underway{}
 	if !h.followed || !h.activity.mayBeActive(w) {
@@ -58,38 +57,34 @@ func (h *history) underwayOfMachines(w window) map[string]underway {
 	surelyActive := h.activity.surelyActive(w)
 	note := func(name string, c certainty) {
 		known := found[name]
-		known.certainty = known.or(c)
+		known.certainty = known.or(certainty{c.surely && surelyActive, c.maybe})
 		found[name] = known
 	}
-	for _, track := range h.mhcs {
+	for key, track := range h.machines {
 		versions := track.during(w.known, w.rv)
-		for _, mhc := range versions {
-			if mhc == nil {
-				continue
-			}
-			for i := range mhc.Status.RemediationHistory {
-				entry := &mhc.Status.RemediationHistory[i]
-				if !isOpen(entry) {
-					continue
-				}
-				open := all(versions, func(other *MHC) bool {
-					return other != nil && slices.ContainsFunc(other.Status.RemediationHistory, sameOpen(entry))
-				})
-				machine, known := h.nameOfMachine(key(mhc.Namespace, entry.Machine), w)
-				if !known && open && h.remembered(key(mhc.Namespace, entry.Machine), track, entry, w) {
-					known = true
-					found[machine] = underway{found[machine].certainty, true}
-				}
-				note(machine, certainty{open && known && surelyActive, true})
-				for _, v := range h.machines[key(mhc.Namespace, entry.Machine)] { // It counts by the name of when it was looked at last.
-					if v.object != nil && v.rv <= w.rv {
-						note(slotName(v.object), certainty{maybe: true})
-					}
-				}
-				note(entry.TargetName, certainty{maybe: entry.TargetKind == "Node"})
-				note(machineName(key(mhc.Namespace, entry.Machine)), certainty{maybe: true})
-			}
+		if !some(versions, h.mayShowRemediation) {
+			continue
 		}
+		name, known := h.nameOfMachine(key, w)
+		selected := h.selectedBy(versions, w)
+		shows := func(machine *Machine) bool {
+			return machine != nil && (h.surelyDeletes(machine, w) || machine.Has(v1beta1.AnnotationExternalRemediation))
+		}
+		note(name, certainty{selected.surely && known && all(versions, shows), true})
+		h.noteNames(key, w, note)
+	}
+	for _, d := range h.deletions {
+		c := h.unreplaced(d, w)
+		if !c.maybe {
+			continue
+		}
+		name, known := h.nameOfMachine(d.machine, w)
+		if c.surely && !known && h.remembered(d, w) {
+			known = true
+			found[name] = underway{found[name].certainty, true}
+		}
+		note(name, certainty{c.surely && known, true})
+		h.noteNames(d.machine, w, note)
 	}
 	for _, track := range h.crs {
 		versions := track.during(w.known, w.rv)
@@ -99,12 +94,16 @@ func (h *history) underwayOfMachines(w window) map[string]underway {
 			}
 			machine, known := h.nameOfMachine(cr.Machine, w)
 			selects := all(h.mhcs[cr.Checks[0]].during(w.known, w.rv), func(mhc *MHC) bool { return mhc != nil && mhc.Selects(h.machines[cr.Machine].at(w.rv)) })
-			note(machine, certainty{existed(versions) && known && selects && h.refersToKindOf(cr, w) && surelyActive, true})
+			note(machine, certainty{existed(versions) && known && selects && h.refersToKindOf(cr, w), true})
 			note(cr.Node, certainty{maybe: true})
 			note(machineName(cr.Machine), certainty{maybe: true})
 		}
 	}
-	h.requestedOfMachines(w, note)
+	for i := range h.begun { // What it has begun, a process knows before any cache shows it.
+		if b := &h.begun[i]; b.machine && b.rv <= w.rv && w.at.Sub(b.answered) < ownMoment {
+			note(b.name, certainty{maybe: true})
+		}
+	}
 	return found
 }
 
@@ -116,31 +115,36 @@ type underway struct {
 	remembered bool
 }
 
-// settledBefore is how long before a Machine was gone the controller must have known it as it was.
-const settledBefore = 5 * time.Second
+// mayShowRemediation reports whether a Machine may show that a MachineHealthCheck has it under remediation: it is not always
+// known who has deleted it.
+func (h *history) mayShowRemediation(machine *Machine) bool {
+	return machine != nil && ((machine.Deleting && !h.deletedByOthers.Has(machine.UID)) || machine.Has(v1beta1.AnnotationExternalRemediation))
+}
 
-// remembered reports whether the present leader knows for certain by what name a Machine that is gone
-// counts, and as what: it led when the Machine was gone, and so long there have been budgets, and the
-// remediation has been underway.
-func (h *history) remembered(machine string, checks track[MHC], entry *v1beta1.Remediation, w window) bool {
-	versions := h.machines[machine]
-	gone := slices.IndexFunc(versions, func(v version[Machine]) bool { return v.object == nil })
-	if gone < 0 || gone != len(versions)-1 || versions[gone].rv > w.rv || !versions[gone].seen.Before(w.known) {
-		return false // It is there, or has been there again.
+// selectedBy is what is known about whether some MachineHealthCheck selects a Machine.
+func (h *history) selectedBy(machines []*Machine, w window) (c certainty) {
+	for _, track := range h.mhcs {
+		checks := track.during(w.known, w.rv)
+		selects := func(machine *Machine) certainty {
+			by := func(mhc *MHC) bool { return mhc != nil && machine != nil && mhc.Selects(machine) && !mhc.broken }
+			return certainty{all(checks, by), some(checks, by)}
+		}
+		c = c.or(certainty{
+			all(machines, func(machine *Machine) bool { return selects(machine).surely }), some(machines, func(machine *Machine) bool { return selects(machine).maybe }),
+		})
 	}
-	since := versions[gone].seen.Add(-settledBefore)
-	name := slotName(versions[gone-1].object)
-	long := window{known: since, rv: w.rv, at: w.at}
-	if h.ledSince(since) || !h.activity.surelyActive(long) || !all(versions[:gone].during(since, w.rv), func(m *Machine) bool { return standsFor(name, m) }) {
-		return false
+	return c
+}
+
+// noteNames notes the names by which a Machine may count: those that it ever had, as it counts by the name of when it
+// was looked at last.
+func (h *history) noteNames(key string, w window, note func(string, certainty)) {
+	note(machineName(key), certainty{maybe: true})
+	for _, v := range h.machines[key] {
+		if v.object != nil && v.rv <= w.rv {
+			note(slotName(v.object), certainty{maybe: true})
+		}
 	}
-	budgeted := false
-	for _, track := range h.budgets {
-		budgeted = budgeted || existed(track.during(since, w.rv))
-	}
-	return budgeted && all(checks.during(since, w.rv), func(mhc *MHC) bool {
-		return mhc != nil && slices.ContainsFunc(mhc.Status.RemediationHistory, sameOpen(entry))
-	})
 }
 
 // refersToKindOf reports whether the MachineHealthCheck of a CR referred to its kind, or listed it, all the
@@ -149,35 +153,6 @@ func (h *history) refersToKindOf(cr *CR, w window) bool {
 	return all(h.mhcs[cr.Checks[0]].during(w.known, w.rv), func(mhc *MHC) bool {
 		return mhc != nil && (mhc.refersTo(cr) || mhc.lists(cr))
 	})
-}
-
-// requestedOfMachines adds the Machines of which the controller has requested something that the history
-// of no MachineHealthCheck may show yet.
-func (h *history) requestedOfMachines(w window, note func(string, certainty)) {
-	for key, track := range h.machines {
-		for _, machine := range track.during(w.known, w.rv) {
-			if machine != nil && ((machine.Deleting && h.deletedByUs.Has(machine.UID)) ||
-				(machine.Has(v1beta1.AnnotationExternalRemediation) && h.annotatedByUs.Has(machine.UID))) {
-				note(slotName(machine), certainty{maybe: true})
-				note(machineName(key), certainty{maybe: true})
-			}
-		}
-	}
-	for i := range h.begun { // Also of one that is gone already.
-		if b := &h.begun[i]; b.machine && b.rv <= w.rv && w.at.Sub(b.answered) < ownMoment {
-			note(b.name, certainty{maybe: true})
-		}
-	}
-}
-
-// isOpen reports whether a remediation has started and not ended.
-func isOpen(entry *v1beta1.Remediation) bool {
-	return entry.Started != nil && entry.Finished == nil && entry.Closed == nil
-}
-
-// sameOpen finds the open remediation of the same Machine.
-func sameOpen(entry *v1beta1.Remediation) func(v1beta1.Remediation) bool {
-	return func(other v1beta1.Remediation) bool { return other.Machine == entry.Machine && isOpen(&other) }
 }
 
 // nameOfMachine returns by what name a Machine counts: that of its Node, or its own; and whether that

@@ -22,7 +22,7 @@ func ofMachines(b *v1alpha1.RemediationBudget) {
 
 // newMachine returns a Machine of a zone. Without a Node it was created long ago.
 func newMachine(name, node, zone string) *Machine {
-	return &Machine{API: v1beta1.MachineAPIOpenShift, Namespace: "ns", Name: name, Node: node, Labels: labels.Set{"zone": zone}, Created: epoch.Add(-time.Hour)}
+	return &Machine{API: v1beta1.MachineAPIOpenShift, Namespace: "ns", Name: name, Node: node, Owner: "set", Labels: labels.Set{"zone": zone}, Created: epoch.Add(-time.Hour)}
 }
 
 func (s *fixture) machine(seen time.Time, machine *Machine) {
@@ -35,13 +35,9 @@ func (s *fixture) noMachine(seen time.Time, name string) {
 
 func (s *fixture) mhc(seen time.Time, mhc *MHC) { add(s.mhcs, mhc.Key(), s.next(), seen, mhc) }
 
-// deleted is a MachineHealthCheck that has deleted a Machine, and waits for the replacement.
-func deleted(machine, node string) *MHC {
-	return checkOf(func(mhc *v1beta1.MachineHealthCheck) {
-		mhc.Status.RemediationHistory = []v1beta1.Remediation{{
-			Machine: machine, TargetKind: "Node", TargetName: node, Started: new(metav1.NewTime(at(30))), RemediationType: v1beta1.RemediationMachineDeletion,
-		}}
-	})
+// delete has the controller delete a Machine at second 30.
+func (s *fixture) delete(name string) {
+	s.deletions = append(s.deletions, deletion{machine: "ns/" + name, owner: "set", at: at(30), rv: s.rv, checks: []string{checkOf().Key()}})
 }
 
 // machineFixture has the Machines "n", "m" and "o" of zone "a" and "x" of zone "b", each with a Node of the same name
@@ -103,16 +99,16 @@ func TestBudgetsAboutMachines(t *testing.T) {
 		}}, nil},
 		"B3.3 a budget about Nodes does not count that": {[]func(*fixture){func(s *fixture) { s.budget(past, newBudget(maxNotHealthy("1"))) }, noNode("m")}, nil},
 		"B3.2 one that is gone is not replaced": {[]func(*fixture){with(maxConcurrent("1"), byZone), func(s *fixture) {
-			s.mhc(past, deleted("m", "m"))
+			s.delete("m")
 			s.noMachine(at(50), "m")
 		}}, []string{"B3.2"}},
 		"B3.2 but another leader does not know its group": {[]func(*fixture){with(maxConcurrent("1"), byZone), func(s *fixture) {
-			s.mhc(past, deleted("m", "m"))
+			s.delete("m")
 			s.noMachine(at(50), "m")
 			s.Led(at(60))
 		}}, nil},
 		"B3.2 nor the leader, there was no budget": {[]func(*fixture){func(s *fixture) {
-			s.mhc(past, deleted("m", "m"))
+			s.delete("m")
 			s.noMachine(at(50), "m")
 			s.budget(at(60), newBudget(ofMachines, maxConcurrent("1"), byZone))
 		}}, nil},

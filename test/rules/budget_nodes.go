@@ -74,6 +74,8 @@ func (h *history) budgetNodes(w window, by string) []budgetNode {
 		n.machineExists = h.machineStands(name, w)
 		if machines[name].remembered {
 			n.machines = slices.DeleteFunc(n.machines, machineIdentity.isNone)
+		} else if machines[name].maybe && !n.machineExists.surely {
+			n.machines = append(n.machines, h.kin(name, w)...)
 		}
 		versions := h.nodes[name].during(w.known, w.rv)
 		for _, node := range versions {

@@ -88,6 +88,7 @@ func (j *Judge) judgeMachine(event Change, before *unstructured.Unstructured, by
 	}
 	j.addMachine(event.Key, event.ResourceVersion, event.Time, machine)
 	j.timelines.machine(event, last, machine, by)
+	j.noteDeletion(event, last, machine, by)
 	if by == nil || last == nil || event.Gap {
 		return
 	}

@@ -115,6 +115,10 @@ type machineHistory struct {
 	// deletedByUs are the Machines whose deletion the controller has requested, and annotatedByUs
 	// those whose external remediation it has requested at any time.
 	deletedByUs, annotatedByUs sets.Set[types.UID]
+	// deletedByOthers are those that somebody else has deleted for certain.
+	deletedByOthers sets.Set[types.UID]
+	// deletions are those that the controller has requested, in order.
+	deletions []deletion
 	// leasesDeleted is when another client has deleted a lease of a MachineHealthCheck, by Node.
 	leasesDeleted map[string][]time.Time
 	backOff       BackOff
@@ -123,7 +127,7 @@ type machineHistory struct {
 }
 
 func newMachineHistory() machineHistory {
-	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID](), leasesDeleted: map[string][]time.Time{}}
+	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID](), deletedByOthers: sets.New[types.UID](), leasesDeleted: map[string][]time.Time{}}
 }
 
 // addMachine adds a version of a Machine, nil if it is gone.

@@ -251,8 +251,15 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 	var first error
 	for _, result := range results {
 		machine, outcome := result.Plan.Target.Machine, result.Outcome
-		if outcome.Result == remediation.Requested && result.Plan.Type == v1beta1.RemediationMachineDeletion {
-			s.state.deletionRequested[machine.UID] = true
+		if result.Plan.Type == v1beta1.RemediationMachineDeletion && outcome.Result != "" {
+			s.state.unsure.Delete(machine.Name)
+			switch outcome.Result {
+			case remediation.Requested:
+				s.state.deletionRequested[machine.UID] = true
+			case remediation.Unknown:
+				s.state.unsure.Insert(machine.Name)
+			default: // It was certainly not requested.
+			}
 		}
 		for _, cr := range outcome.Deleted {
 			s.state.deletionRequested[cr.UID] = true

@@ -6,9 +6,7 @@ package machinehealthcheck
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +19,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -111,173 +110,72 @@ func endsOf(results []machinehealth.Result) map[string]budget.Result {
 	return ends
 }
 
-// underway are the remediations that have begun and not ended: those of the history, and the
-// remediation objects that are left. A Machine, and its Node, may be gone by then.
-type underway struct {
-	mu      sync.Mutex
-	byCheck map[cache.ObjectName]map[string]begun
-}
-
-// begun is one of them.
-type begun struct {
-	// name is that of the Node, or what stands for a Machine without one.
-	name    string
-	started time.Time
-}
-
-// set replaces the remediations of a MachineHealthCheck, by Machine. It returns the names that are
-// concerned.
-func (u *underway) set(check cache.ObjectName, now map[string]begun) (concerned []string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	before := u.byCheck[check]
-	if maps.Equal(before, now) {
-		return nil
-	}
-	if u.byCheck == nil {
-		u.byCheck = map[cache.ObjectName]map[string]begun{}
-	}
-	for _, machines := range []map[string]begun{before, now} {
-		for _, one := range machines {
-			concerned = append(concerned, one.name)
-		}
-	}
-	if u.byCheck[check] = now; len(now) == 0 {
-		delete(u.byCheck, check)
-	}
-	return concerned
-}
-
-// retain drops the remediations of all other Machines. It returns the names that are concerned.
-func (u *underway) retain(check cache.ObjectName, machines sets.Set[string]) (concerned []string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	maps.DeleteFunc(u.byCheck[check], func(machine string, one begun) bool {
-		if machines.Has(machine) {
-			return false
-		}
-		concerned = append(concerned, one.name)
-		return true
-	})
-	return concerned
-}
-
-// nameOf returns under which name the remediation of a Machine is underway, empty if it is not.
-func (u *underway) nameOf(check cache.ObjectName, machine string) string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.byCheck[check][machine].name
-}
-
-// rename has the remediations of a Machine count under the name that it goes by now. It returns the names
-// that are concerned.
-func (u *underway) rename(machine *machinehealth.Machine) (concerned []string) {
-	name := slotName(machine)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for check, machines := range u.byCheck {
-		one, remediated := machines[machine.Name]
-		if !remediated || check.Namespace != machine.Namespace || one.name == name {
-			continue
-		}
-		concerned = append(concerned, one.name, name)
-		machines[machine.Name] = begun{name: name, started: one.started}
-	}
-	return concerned
-}
-
-// names returns the names of all remediations.
-func (u *underway) names() (names []string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, machines := range u.byCheck {
-		for _, one := range machines {
-			names = append(names, one.name)
-		}
-	}
-	return names
-}
-
-// of returns what is known of a name.
-func (u *underway) of(name string) (observed budget.Observation) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, machines := range u.byCheck {
-		for _, one := range machines {
-			if one.name == name {
-				observed.Merge(budget.Observation{Remediating: true, Started: one.started})
-			}
-		}
-	}
-	return observed
-}
-
-// setUnderway brings up to date what is underway by a MachineHealthCheck: the open entries of its
-// history, and the Machines that have a remediation object.
-func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remediation, machines map[string]*machinehealth.Machine, targets []machinehealth.Target) {
-	now := map[string]begun{}
-	for i := range history {
-		entry := &history[i]
-		if entry.Started == nil || entry.Finished != nil || entry.Closed != nil || entry.Machine == "" {
-			continue
-		}
-		node := ""
-		if entry.TargetKind == "Node" {
-			node = entry.TargetName
-		}
-		now[entry.Machine] = begun{name: c.nameUnderway(check, entry.Machine, machines, node), started: entry.Started.Time}
-	}
-	for i := range targets {
-		for _, cr := range targets[i].Own {
-			if _, known := now[targets[i].Machine.Name]; !known {
-				name := c.nameUnderway(check, targets[i].Machine.Name, machines, cr.Annotations[v1alpha1.AnnotationNodeName])
-				now[targets[i].Machine.Name] = begun{name: name, started: cr.CreationTimestamp.Time}
-			}
-		}
-	}
-	for _, name := range c.underway.set(check, now) {
-		c.Budgets.NodeChanged(name)
-	}
-}
-
-// renameUnderway has RemediationBudgets count the remediations of a Machine under the name that it goes by
-// now, also if no MachineHealthCheck selects it any more, or none has been synced yet.
-func (c *Controller) renameUnderway(machine *machinehealth.Machine) {
-	for _, name := range c.underway.rename(machine) {
-		c.Budgets.NodeChanged(name)
-	}
-}
-
-// nameUnderway returns the name by which the remediation of a Machine counts. Machines are nil before the
-// first sync: then it is the Machine that the cache has. If the Machine is gone, it is the name that it had,
-// as far as this process knows, or the Node that it was begun for.
-func (c *Controller) nameUnderway(check cache.ObjectName, machine string, machines map[string]*machinehealth.Machine, node string) string {
-	there := machines[machine]
-	if machines == nil {
-		there = c.cachedMachine(check.Namespace, machine)
-	}
-	if there != nil {
-		return slotName(there)
-	}
-	return cmp.Or(c.underway.nameOf(check, machine), node, machineName(check.Namespace, machine))
-}
-
 // Observe returns what the MachineHealthChecks know of a node, or of what stands for a Machine
 // without one, as RemediationBudgets count it (spec B3).
 func (c *Controller) Observe(name string) budget.Observation {
 	if !c.Active() {
 		return budget.Observation{}
 	}
-	observed := c.underway.of(name)
+	var observed budget.Observation
+	remediating := func(since time.Time) { observed.Merge(budget.Observation{Remediating: true, Started: since}) }
+	for machine, one := range c.underway.named(name) {
+		there := c.cachedMachine(machine.Namespace, machine.Name)
+		if !one.announced || there == nil || there.Deleting() {
+			remediating(one.started)
+		}
+	}
+	for _, cr := range c.crsNamed(name) {
+		if c.cachedMachine(cr.Namespace, cr.Name) == nil { // Or else it counts by that name.
+			remediating(cr.CreationTimestamp.Time)
+		}
+	}
 	node := c.node(name)
 	for _, machine := range c.machinesOf(name) {
 		observed.Unhealthy = observed.Unhealthy || c.judgedUnhealthy(machine, node)
+		for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
+			if len(ownersOf(cr)) > 0 || c.adopterOf(cr, machine) != "" {
+				remediating(cr.CreationTimestamp.Time)
+			}
+		}
+		if machine.Has(v1beta1.AnnotationExternalRemediation) {
+			remediating(time.Time{}) // Nothing says since when.
+		}
 	}
 	return observed
 }
 
-// Remediating returns the names of all that is under remediation.
-func (c *Controller) Remediating() []string { return c.underway.names() }
+// crName returns the name by which a CR counts if its Machine is gone.
+func crName(cr *object.CR) string {
+	return cmp.Or(cr.Annotations[v1alpha1.AnnotationNodeName], machineName(cr.Namespace, cr.Name))
+}
+
+// crsNamed returns the CRs of MachineHealthChecks that count by a name if their Machines are gone.
+func (c *Controller) crsNamed(name string) (crs []*object.CR) {
+	for _, indexer := range c.remediations.Caches() {
+		found, _ := indexer.ByIndex(crsByName, name) // The index exists: crIndexers has it.
+		for _, obj := range found {
+			crs = append(crs, obj.(*object.CR))
+		}
+	}
+	return crs
+}
+
+// countCR has RemediationBudgets count a CR anew.
+func (c *Controller) countCR(cr *object.CR) {
+	c.Budgets.NodeChanged(crName(cr))
+	if machine := c.cachedMachine(cr.Namespace, cr.Name); machine != nil {
+		c.Budgets.NodeChanged(slotName(machine))
+	}
+}
+
+// Remediating returns the names of all that is under remediation, and whose Machines may be gone.
+func (c *Controller) Remediating() []string {
+	names := c.underway.names()
+	for _, indexer := range c.remediations.Caches() {
+		names = append(names, indexer.ListIndexFuncValues(crsByName)...)
+	}
+	return names
+}
 
 // judgedUnhealthy reports whether a MachineHealthCheck judges a Machine to be unhealthy, or soon.
 func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev1.Node) bool {
@@ -298,12 +196,34 @@ func notHealthy(state machinehealth.State) bool {
 func (c *Controller) MachineOf(name string) budget.Machine {
 	machines := c.machinesOf(name)
 	if len(machines) == 0 {
-		return budget.Machine{}
+		return c.goneMachine(name)
 	}
 	machine := slices.MinFunc(machines, func(a, b *machinehealth.Machine) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return budget.Machine{Exists: true, Namespace: machine.Namespace, Labels: machine.Labels}
+}
+
+// goneMachine returns what is known of a Machine that is gone and under remediation, for a process that has not seen
+// it: its namespace, and the labels of another one of its owner.
+func (c *Controller) goneMachine(name string) (gone budget.Machine) {
+	for machine, one := range c.underway.named(name) {
+		gone.Namespace = machine.Namespace
+		for _, kind := range machineKinds {
+			if indexer, read := c.machines.LastCache(kind); read {
+				others, _ := indexer.ByIndex(cache.NamespaceIndex, machine.Namespace) // The index exists: machineIndexers has it.
+				for _, obj := range others {
+					if owner := obj.(*machinehealth.Machine).Owner(); owner != nil && owner.UID == one.owner {
+						gone.Labels = obj.(*machinehealth.Machine).Labels
+					}
+				}
+			}
+		}
+	}
+	for _, cr := range c.crsNamed(name) {
+		gone.Namespace = cr.Namespace
+	}
+	return gone
 }
 
 // MachineNames returns the names of all Machines as MachineOf knows them.

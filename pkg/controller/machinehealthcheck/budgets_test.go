@@ -5,13 +5,9 @@ package machinehealthcheck
 
 import (
 	"errors"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
@@ -47,23 +43,4 @@ func TestEndsOf(t *testing.T) {
 			require.Equal(t, tc.want, endsOf(results))
 		})
 	}
-}
-
-// TestUnderwayRetained: of a MachineHealthCheck that is gone, only what has a CR is still underway.
-func TestUnderwayRetained(t *testing.T) {
-	t.Parallel()
-	var u underway
-	gone, other := cache.ObjectName{Namespace: "n", Name: "gone"}, cache.ObjectName{Namespace: "n", Name: "other"}
-	at := time.Date(2026, time.January, 7, 12, 0, 0, 0, time.UTC)
-	require.Empty(t, u.retain(gone, nil), "nothing was")
-	u.set(gone, map[string]begun{"m1": {"node-1", at}, "m2": {"node-2", at}, "m3": {"node-3", at}})
-	u.set(other, map[string]begun{"m1": {"node-4", at}})
-
-	concerned := u.retain(gone, sets.New("m2"))
-	slices.Sort(concerned)
-	require.Equal(t, []string{"node-1", "node-3"}, concerned)
-	require.False(t, u.of("node-1").Remediating)
-	require.True(t, u.of("node-2").Remediating)
-	require.True(t, u.of("node-4").Remediating, "of another MachineHealthCheck")
-	require.Empty(t, u.retain(gone, sets.New("m2")))
 }

@@ -13,9 +13,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -41,31 +38,12 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 		}
 	}
 	if left := c.wantKinds(key); len(left) > 0 {
-		c.endUnderway(key, left)
+		c.setUnderway(key, nil, nil, c.Clock.Now())
 		c.metrics.forget(key)
 		return recheck, nil // The CRs are about to go, or cannot be read. Both are watched.
 	}
 	c.forget(key)
 	return recheck, nil
-}
-
-// endUnderway ends for RemediationBudgets what a MachineHealthCheck that is gone had underway, but for
-// the CRs that are left (spec B3.2). One of a kind that cannot be read may be left.
-func (c *Controller) endUnderway(key cache.ObjectName, kinds map[schema.GroupKind][]types.NamespacedName) {
-	machines := sets.New[string]()
-	for kind := range kinds {
-		indexer, err := c.remediations.Cache(kind)
-		if err != nil {
-			return
-		}
-		left, _ := indexer.ByIndex(crsByOwner, key.String()) // The index exists: crIndexers has it.
-		for _, obj := range left {
-			machines.Insert(obj.(*object.CR).Name) // That of its Machine.
-		}
-	}
-	for _, name := range c.underway.retain(key, machines) {
-		c.Budgets.NodeChanged(name)
-	}
 }
 
 // endFormer deletes the CRs of a MachineHealthCheck that was deleted and created again before anybody
@@ -171,7 +149,7 @@ func (c *Controller) keepLease(ctx context.Context, lease *coordinationv1.Lease)
 func (c *Controller) forget(key cache.ObjectName) {
 	c.writes.Forget(key.String())
 	c.states.Delete(key)
-	c.setUnderway(key, nil, nil, nil)
+	c.setUnderway(key, nil, nil, c.Clock.Now())
 	c.read.Delete(key)
 	c.metrics.forget(key)
 }

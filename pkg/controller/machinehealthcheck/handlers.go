@@ -119,7 +119,7 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	}
 	c.concern(check)
 	if old == nil { // What another process has begun counts before the first sync.
-		c.setUnderway(keyOf(check), check.Status.RemediationHistory, nil, nil)
+		c.setUnderway(keyOf(check), check.Status.RemediationHistory, nil, c.Clock.Now())
 	}
 	c.Budgets.NodesChanged()
 	c.wantMachines()
@@ -252,7 +252,10 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 	for _, one := range concerned {
 		c.forgetMissing(one.Node)
 	}
-	c.enqueueOwnersOfCRs(machine)
+	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
+		c.enqueue(ownersOf(cr)...) // They need not select it any more.
+		c.Budgets.NodeChanged(crName(cr))
+	}
 	if machine.API() == v1beta1.MachineAPICluster && slices.ContainsFunc(concerned, isUnderway) {
 		c.wantMachines() // It may have been the last reason to watch them.
 	}
@@ -400,6 +403,7 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 		if !ok {
 			return
 		}
+		c.countCR(cr)
 		c.enqueueNamespace(cr.Namespace)
 		c.enqueue(ownersOf(cr)...) // One that is gone is forgotten with its last CR.
 		if _, controlPlane := cr.Labels[v1alpha1.LabelControlPlane]; controlPlane && c.Active() {

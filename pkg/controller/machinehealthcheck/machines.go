@@ -169,10 +169,11 @@ func parseMachineKind(u *unstructured.Unstructured) runtime.Object {
 }
 
 // The indexes of the caches of Machines: by the Node that they name, or what stands for it, and of CRs: by the
-// MachineHealthChecks that own them, and by the control plane label.
+// MachineHealthChecks that own them, by the name by which these count, and by the control plane label.
 const (
 	machinesByNode      = "node"
 	crsByOwner          = "owner"
+	crsByName           = "name"
 	crsByControlPlane   = "controlPlane"
 	controlPlaneLabel   = "true"
 	nodesByCluster      = "cluster"
@@ -196,6 +197,12 @@ var crIndexers = cache.Indexers{
 			owners = append(owners, key.String())
 		}
 		return owners, nil
+	},
+	crsByName: func(obj any) ([]string, error) {
+		if cr := obj.(*object.CR); len(ownersOf(cr)) > 0 {
+			return []string{crName(cr)}, nil
+		}
+		return nil, nil
 	},
 	crsByControlPlane: func(obj any) ([]string, error) {
 		if _, labelled := obj.(*object.CR).Labels[v1alpha1.LabelControlPlane]; labelled {

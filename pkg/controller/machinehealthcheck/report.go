@@ -31,18 +31,18 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	before := s.state.entries
 	entries := s.policy.NewEntries(results, before, now)
 	remediations, recheck := c.history(s, results, entries, now)
+	s.state.history, s.state.machines = remediations, s.machines // Whatever becomes of the write: it says what was done.
+	recheck = health.Earliest(recheck, c.setUnderway(keyOf(s.check), remediations, s.machines, now))
 	c.events.record(s.check, s.policy.Requests(results))
 	c.metrics.countBegun(keyOf(s.check), results)
 	status := s.policy.NewStatus(&machinehealth.StatusInput{
 		Check: s.check, Entries: entries, History: remediations, Kinds: s.kinds, Overlaps: s.overlaps, Now: now,
 	})
 	if _, err := c.writeStatus(ctx, s.written, status); err != nil {
-		s.state.unsure = true
 		return time.Time{}, err
 	}
-	c.metrics.countFinished(keyOf(s.check), s.state.history, remediations)
-	s.state.history, s.state.machines = remediations, s.machines
-	c.setUnderway(keyOf(s.check), remediations, s.machines, s.targets)
+	c.metrics.countFinished(keyOf(s.check), s.state.reported, remediations)
+	s.state.reported = remediations
 	s.state.own.Store(new(ownCRs(results)))
 	changes := s.policy.Events(results, before, entries)
 	old, oldCRs := s.policy.Old(results, s.state.old, now)
@@ -88,7 +88,8 @@ func (c *Controller) wakeOverlaps(s *snapshot) {
 func (c *Controller) history(s *snapshot, results []machinehealth.Result, entries machinehealth.Entries, now time.Time) ([]v1beta1.Remediation, time.Time) {
 	history := machinehealth.History{
 		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
-		Known: s.state.known, Healthy: func(name string) bool { return c.healthy(s, name) }, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
+		Known: s.state.known, First: s.state.machines == nil, Requested: func(name string) bool { return s.state.machines == nil || s.state.unsure.Has(name) },
+		Healthy: func(name string) bool { return c.healthy(s, name) }, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
 	}
 	return history.Update()
 }
@@ -116,13 +117,13 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 		return nil
 	}
 	now, status := c.Clock.Now(), s.written.Status
-	status.RemediationHistory, _ = c.history(s, results, s.policy.NewEntries(results, s.state.entries, now), now)
+	s.state.history, _ = c.history(s, results, s.policy.NewEntries(results, s.state.entries, now), now)
+	status.RemediationHistory = machinehealth.Listed(s.state.history)
 	written, err := c.writeStatus(ctx, s.written, status)
 	if err != nil {
-		s.state.unsure = true
 		return err
 	}
-	s.written, s.state.history = written, status.RemediationHistory
+	s.written = written
 	return nil
 }
 

@@ -31,12 +31,12 @@ type checkState struct {
 	// deletionRequested holds the Machines and CRs whose deletion was requested, until the caches
 	// show it.
 	deletionRequested map[types.UID]bool
-	// entries and history are those of the last report: status may have no room for them, or an
-	// API that does not know them.
-	entries machinehealth.Entries
-	history []v1beta1.Remediation
-	// unsure means that a status with another history may have been written: the answer was lost.
-	unsure bool
+	// entries are those of the last report: status may have no room for them, or an API that does not
+	// know them. Likewise reported, of the history. history has what was done since, too.
+	entries           machinehealth.Entries
+	history, reported []v1beta1.Remediation
+	// unsure are the Machines whose deletion may have been requested: the answer was lost.
+	unsure sets.Set[string]
 	// allowed is whether the threshold allowed remediations at the last sync, nil before the first one.
 	allowed *bool
 	// own are the CRs of the last sync. Handlers read them, too, so the set is replaced, never changed.
@@ -56,15 +56,12 @@ func (s *checkState) known(machine string) bool { return s.machines[machine] != 
 // stateOf returns the state of a MachineHealthCheck, which begins with what its status says.
 func (c *Controller) stateOf(check *v1beta1.MachineHealthCheck) *checkState {
 	if found, ok := c.states.Load(keyOf(check)); ok && found.(*checkState).uid == check.UID {
-		state := found.(*checkState)
-		if state.unsure && !c.dropped.Load() {
-			state.history, state.unsure = check.Status.RemediationHistory, false // What has ended there ends once (spec M16.2).
-		}
-		return state
+		return found.(*checkState)
 	}
 	state := &checkState{
 		uid: check.UID, deletionRequested: map[types.UID]bool{}, attempts: attempts.New[string](),
-		entries: machinehealth.EntriesOf(&check.Status), history: check.Status.RemediationHistory,
+		entries: machinehealth.EntriesOf(&check.Status), history: check.Status.RemediationHistory, reported: check.Status.RemediationHistory,
+		unsure: sets.New[string](),
 	}
 	c.states.Store(keyOf(check), state)
 	return state

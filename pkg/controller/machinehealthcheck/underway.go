@@ -1,0 +1,180 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"cmp"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+)
+
+// underway are the deletions of Machines that MachineHealthChecks have requested, or announced, and that
+// have not ended. What else is under remediation, the caches show.
+type underway struct {
+	mu      sync.Mutex
+	byCheck map[cache.ObjectName]map[string]begun
+}
+
+// begun is one of them.
+type begun struct {
+	// name is that of the Node, or what stands for a Machine without one.
+	name    string
+	started time.Time
+	// owner is the uid of the owner of the Machine.
+	owner types.UID
+	// announced means that it has begun if the Machine is being deleted, or is gone.
+	announced bool
+}
+
+// set replaces those of a MachineHealthCheck, by Machine. It returns the names that are concerned.
+func (u *underway) set(check cache.ObjectName, now map[string]begun) (concerned []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.byCheck[check]
+	if maps.Equal(before, now) {
+		return nil
+	}
+	if u.byCheck == nil {
+		u.byCheck = map[cache.ObjectName]map[string]begun{}
+	}
+	for _, machines := range []map[string]begun{before, now} {
+		for _, one := range machines {
+			concerned = append(concerned, one.name)
+		}
+	}
+	if u.byCheck[check] = now; len(now) == 0 {
+		delete(u.byCheck, check)
+	}
+	return concerned
+}
+
+// of returns what is known of a Machine, the zero value if nothing is.
+func (u *underway) of(check cache.ObjectName, machine string) begun {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.byCheck[check][machine]
+}
+
+// rename has the remediations of a Machine count under the name that it goes by now. It returns the names
+// that are concerned.
+func (u *underway) rename(machine *machinehealth.Machine) (concerned []string) {
+	name := slotName(machine)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for check, machines := range u.byCheck {
+		one, remediated := machines[machine.Name]
+		if !remediated || check.Namespace != machine.Namespace || one.name == name {
+			continue
+		}
+		concerned = append(concerned, one.name, name)
+		one.name = name
+		machines[machine.Name] = one
+	}
+	return concerned
+}
+
+// named returns those that count by a name, by namespace and name of the Machine.
+func (u *underway) named(name string) map[cache.ObjectName]begun {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	found := map[cache.ObjectName]begun{}
+	for check, machines := range u.byCheck {
+		for machine, one := range machines {
+			if one.name == name {
+				found[cache.NewObjectName(check.Namespace, machine)] = one
+			}
+		}
+	}
+	return found
+}
+
+// names returns the names by which they count.
+func (u *underway) names() (names []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, machines := range u.byCheck {
+		for _, one := range machines {
+			names = append(names, one.name)
+		}
+	}
+	return names
+}
+
+// maxUnreplaced is for how long a Machine that was deleted counts until its replacement is Healthy (spec B3.2).
+const maxUnreplaced = 30 * time.Minute
+
+// next returns what is underway by an entry of the history, until when if only time ends it, and false if nothing is. The
+// Machine is nil if it is gone. Before the first sync of this process all that status lists may be.
+func (b begun) next(entry *v1beta1.Remediation, machine *machinehealth.Machine, synced bool, now time.Time) (one begun, until time.Time, is bool) {
+	open, deletion := entry.Finished == nil && entry.Closed == nil, entry.RemediationType == v1beta1.RemediationMachineDeletion
+	one = begun{started: b.started, owner: types.UID(entry.Owner), announced: entry.Started == nil}
+	switch {
+	case entry.Started != nil && entry.Started.After(b.started): // Or else only this process knows when.
+		one.started = entry.Started.Time
+	case b.started.IsZero():
+		one.started = now
+	}
+	end := one.started.Add(maxUnreplaced)
+	switch {
+	case !deletion:
+		return one, time.Time{}, !synced && open && !one.announced // The caches show it.
+	case machine != nil && machine.Deleting():
+		return one, time.Time{}, open || entry.Started.Equal(machine.DeletionTimestamp)
+	case one.announced:
+		return one, time.Time{}, open
+	}
+	return one, end, open && now.Before(end)
+}
+
+// setUnderway brings up to date which deletions of a MachineHealthCheck are underway, and returns when time changes that.
+// The machines are nil before the first sync of this process.
+func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remediation, machines map[string]*machinehealth.Machine, now time.Time) (recheck time.Time) {
+	current := map[string]begun{}
+	for i := range history {
+		entry, machine := &history[i], machines[history[i].Machine]
+		if machines == nil {
+			machine = c.cachedMachine(check.Namespace, entry.Machine)
+		}
+		one, until, is := c.underway.of(check, entry.Machine).next(entry, machine, machines != nil, now)
+		if _, listed := current[entry.Machine]; !is || listed {
+			continue
+		}
+		recheck = health.Earliest(recheck, until)
+		one.name = c.nameUnderway(check, entry, machine)
+		current[entry.Machine] = one
+	}
+	for _, name := range c.underway.set(check, current) {
+		c.Budgets.NodeChanged(name)
+	}
+	return recheck
+}
+
+// renameUnderway has RemediationBudgets count the remediations of a Machine under the name that it goes by
+// now, also if no MachineHealthCheck selects it any more, or none has been synced yet.
+func (c *Controller) renameUnderway(machine *machinehealth.Machine) {
+	for _, name := range c.underway.rename(machine) {
+		c.Budgets.NodeChanged(name)
+	}
+}
+
+// nameUnderway returns the name by which the deletion of a Machine counts. If the Machine is gone (nil), it is
+// the name that it had, as far as this process knows, or the Node that it was begun for.
+func (c *Controller) nameUnderway(check cache.ObjectName, entry *v1beta1.Remediation, machine *machinehealth.Machine) string {
+	if machine != nil {
+		return slotName(machine)
+	}
+	node := ""
+	if entry.TargetKind == "Node" {
+		node = entry.TargetName
+	}
+	return cmp.Or(c.underway.of(check, entry.Machine).name, node, machineName(check.Namespace, entry.Machine))
+}
