@@ -17,6 +17,8 @@ type deletion struct {
 	owner   types.UID
 	at      time.Time
 	rv      uint64
+	// process is the one that has requested it: it knows so at once.
+	process string
 	// checks are the MachineHealthChecks that selected it, one of which has deleted it.
 	checks []string
 }
@@ -33,7 +35,7 @@ func (j *Judge) noteDeletion(event Change, last, machine *Machine, by *Request) 
 		j.deletedByOthers.Insert(last.UID)
 		return
 	}
-	d := deletion{machine: event.Key, uid: last.UID, owner: last.Owner, at: by.Time, rv: event.ResourceVersion}
+	d := deletion{machine: event.Key, uid: last.UID, owner: last.Owner, at: by.Time, rv: event.ResourceVersion, process: by.UserAgent}
 	for key, track := range j.mhcs {
 		if mhc := track.at(event.ResourceVersion); mhc != nil && mhc.Selects(last) {
 			d.checks = append(d.checks, key)
@@ -42,13 +44,14 @@ func (j *Judge) noteDeletion(event Change, last, machine *Machine, by *Request) 
 	j.deletions = append(j.deletions, d)
 }
 
-// unreplaced is what is known about whether a Machine counts that was deleted, even if it is gone.
-func (h *history) unreplaced(d deletion, w window) certainty {
+// unreplaced is what is known about whether a Machine counts that was deleted, even if it is gone. By is the process that
+// acts, empty if none does.
+func (h *history) unreplaced(d deletion, w window, by string) certainty {
 	if d.rv > w.rv || w.known.After(d.at.Add(maxUnreplaced+startTime)) {
 		return certainty{}
 	}
 	long := window{known: d.at, rv: w.rv, at: w.at}
-	surely := h.kept(d, w) && d.at.Before(w.known) && w.at.Before(d.at.Add(maxUnreplaced-startTime)) && h.activity.surelyActive(long)
+	surely := h.kept(d, w) && (d.at.Before(w.known) || d.process == by) && w.at.Before(d.at.Add(maxUnreplaced-startTime)) && h.activity.surelyActive(long)
 	return certainty{surely && !h.mayBeReplaced(d, w), !h.allReplaced(d, w)}
 }
 
@@ -136,7 +139,7 @@ const settledBefore = 5 * time.Second
 func (h *history) remembered(d deletion, w window) bool {
 	versions := h.machines[d.machine]
 	gone := slices.IndexFunc(versions, func(v version[Machine]) bool { return v.object == nil })
-	if gone < 0 || gone != len(versions)-1 || versions[gone].rv > w.rv || !versions[gone].seen.Before(w.known) {
+	if gone < 0 || gone != len(versions)-1 || versions[gone].rv > w.rv {
 		return false // It is there, or has been there again.
 	}
 	since := d.at.Add(-settledBefore)

@@ -48,8 +48,8 @@ func (m *MHC) judgesUnhealthy(machine *Machine, node *Node, now time.Time) bool 
 
 // underwayOfMachines is what is known about which remediations of MachineHealthChecks are underway, by
 // the name of the Node, or of the Machine if it has none: what Machines show, CRs, and deletions whose
-// replacement is not Healthy (spec B3.2).
-func (h *history) underwayOfMachines(w window) map[string]underway {
+// replacement is not Healthy (spec B3.2). By is the process that acts, empty if none does.
+func (h *history) underwayOfMachines(w window, by string) map[string]underway {
 	found := map[string]underway{}
 	if !h.followed || !h.activity.mayBeActive(w) {
 		return found
@@ -74,7 +74,7 @@ func (h *history) underwayOfMachines(w window) map[string]underway {
 		h.noteNames(key, w, note)
 	}
 	for _, d := range h.deletions {
-		c := h.unreplaced(d, w)
+		c := h.unreplaced(d, w, by)
 		if !c.maybe {
 			continue
 		}

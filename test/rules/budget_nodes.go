@@ -64,7 +64,7 @@ func (h *history) budgetNodes(w window, by string) []budgetNode {
 			names.Insert(name)
 		}
 	}
-	machines := h.underwayOfMachines(w)
+	machines := h.underwayOfMachines(w, by)
 	for name := range machines {
 		names.Insert(name)
 	}
