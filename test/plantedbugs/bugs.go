@@ -80,7 +80,7 @@ var bugs = []bug{
 	},
 	{
 		name: "the end of a control plane remediation does not wake those that wait", rule: "12.4", file: inController + "handlers.go",
-		old: "	c.budgets.NodeChanged(cr.Node())\n	c.enqueue(c.waiters.of(controlPlaneTopic))\n", new: "	c.budgets.NodeChanged(cr.Node())\n",
+		old: "	c.budgets.NodeChanged(cr.Node())\n	c.ControlPlaneChanged()\n", new: "	c.budgets.NodeChanged(cr.Node())\n",
 	},
 	{
 		name: "a template that changes does not wake its NodeHealthChecks", rule: "6.4", file: inController + "handlers.go",

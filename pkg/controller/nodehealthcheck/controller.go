@@ -120,6 +120,7 @@ type Controller struct {
 	platformSeen platformSeen
 
 	slot        controlPlaneSlot
+	refusals    slotRefusals
 	keptKindsMu sync.Mutex // See keepKinds.
 	// searching means that the kinds are still to be discovered that may have CRs of former templates.
 	searching atomic.Bool
@@ -224,7 +225,7 @@ func (c *Controller) watchKinds(config Config) {
 			c.SyncAll() // Whose CRs there are is not known.
 		}
 		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == keeper }))
-		c.enqueue(c.waiters.of(controlPlaneTopic))
+		c.ControlPlaneChanged()
 		c.budgets.NodesChanged()
 	}
 	c.remediations = watches.NewSet[schema.GroupKind](remediations)
@@ -281,7 +282,10 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 
 // SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has
 // changed, and with it the instants that they wait for.
-func (c *Controller) SyncAll() { c.enqueue(c.index.Names()) }
+func (c *Controller) SyncAll() {
+	c.refusals.changed()
+	c.enqueue(c.index.Names())
+}
 
 // enqueueAfter adds NodeHealthChecks to the queue after a while.
 func (c *Controller) enqueueAfter(names []string, after time.Duration) {

@@ -32,6 +32,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -295,6 +296,56 @@ func TestAcquireControlPlane(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSlotRefusedOnce: what live reads have refused is asked again when something that may free the slot
+// has changed, or after a minute (spec 12.4, M13.1).
+func TestSlotRefusedOnce(t *testing.T) {
+	t.Parallel()
+	label := labelled("node-role.kubernetes.io/control-plane", "")
+	withRemediations(t, fakeRemediators{nodes: []*corev1.Node{testNode("cp", label), testNode("other", label)}}, nil, func(t *testing.T, c *Controller) {
+		t.Helper()
+		clock := clocktesting.NewFakePassiveClock(epoch)
+		c.queue, c.clock, c.platform = newPlatformController().queue, clock, watches.NewSet[schema.GroupVersionKind](watches.Config{})
+		defer c.queue.ShutDown()
+		defer endWatches(t, c.platform)
+		c.kube = kubefake.NewClientset(&policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: remediation.EtcdNamespace, Name: "etcd"},
+			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+		})
+		var failure error
+		lists := 0
+		c.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "reboots", func(clienttesting.Action) (bool, runtime.Object, error) {
+			lists++
+			if failure != nil {
+				return true, nil, failure
+			}
+			return true, &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*slotCR("other", nil)}}, nil
+		})
+		asks := func(want bool, message string) {
+			t.Helper()
+			before := lists
+			reason, _ := c.AcquireControlPlane(t.Context(), limits.Member{Node: "cp"})
+			require.Equal(t, v1alpha1.DecidedControlPlaneBusy, reason, message)
+			require.Equal(t, want, lists > before, message)
+		}
+		failure = apierrors.NewServiceUnavailable("later")
+		asks(true, "P5: not known")
+		failure = nil
+		asks(true, "12.4: no answer is asked for again soon")
+		asks(false, "M13.1: no live lists every second")
+		c.crChanged(object.ParseCR(slotCR("other", nil)))
+		asks(true, "12.4: a CR has changed")
+		asks(false, "M13.1: no live lists every second")
+		c.wakeOthers("other", true)
+		asks(true, "12.4: a control plane Node has changed")
+		c.ControlPlaneChanged()
+		asks(true, "M13.1: a control plane Machine has changed")
+		c.SyncAll()
+		asks(true, "M13.1: another controller may look after Machines")
+		clock.SetTime(epoch.Add(time.Minute - time.Second))
+		asks(true, "12.4: within a minute")
+	})
 }
 
 // TestSlotOfDroppedKind: a kind that no NodeHealthCheck refers to any more is watched as

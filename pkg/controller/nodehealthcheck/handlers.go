@@ -87,7 +87,7 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 		c.budgets.NodesChanged()
 	}
 	if old != nil && countRemediations(old) != countRemediations(nhc) { // Status decides where a kind cannot be read.
-		c.enqueue(c.waiters.of(controlPlaneTopic))
+		c.ControlPlaneChanged()
 		if len(c.unreadKinds()) > 0 {
 			c.budgets.NodesChanged()
 		}
@@ -131,7 +131,7 @@ func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupKind][]t
 	}
 	c.remediations.Want(nhc, kinds)
 	if dropped {
-		c.enqueue(c.waiters.of(controlPlaneTopic))
+		c.ControlPlaneChanged()
 	}
 }
 
@@ -283,7 +283,7 @@ func (c *Controller) crChanged(cr *object.CR) {
 	c.enqueue(c.waiters.of(crTopic(cr)))
 	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))
 	c.budgets.NodeChanged(cr.Node())
-	c.enqueue(c.waiters.of(controlPlaneTopic))
+	c.ControlPlaneChanged()
 }
 
 // lastKnown returns the object of a deletion event, which may be older than the

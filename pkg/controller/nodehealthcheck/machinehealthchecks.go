@@ -40,9 +40,12 @@ func (noMachineHealthChecks) ListControlPlaneOccupants(context.Context, limits.M
 	return nil, nil
 }
 
-// ControlPlaneChanged wakes the NodeHealthChecks that wait for the control plane slot: a control
-// plane Machine has changed.
-func (c *Controller) ControlPlaneChanged() { c.enqueue(c.waiters.of(controlPlaneTopic)) }
+// ControlPlaneChanged wakes the NodeHealthChecks that wait for the control plane slot, and has the next
+// attempt of any health check ask live: the slot may be free.
+func (c *Controller) ControlPlaneChanged() {
+	c.refusals.changed()
+	c.enqueue(c.waiters.of(controlPlaneTopic))
+}
 
 // ControlPlaneTaken returns the control plane nodes whose remediation objects take the control
 // plane slot, as the caches show it, and false if that is not known.

@@ -101,7 +101,7 @@ func (c *Controller) nodeDeleted(name string) {
 func (c *Controller) wakeOthers(name string, controlPlane bool) {
 	c.enqueue(c.remediatingNode(name))
 	if controlPlane {
-		c.enqueue(c.waiters.of(controlPlaneTopic))
+		c.ControlPlaneChanged()
 		c.enqueue(c.waiters.of(controlPlaneNodesTopic))
 	}
 }

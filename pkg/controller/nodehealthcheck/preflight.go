@@ -33,16 +33,27 @@ type preflight struct {
 const controlPlaneTimeout = 30 * time.Second
 
 // AcquireControlPlane reserves the control plane slot for a node or a Machine, and asks the API server
-// whether it may have it. It returns why not, or what gives the reservation back; unknown means
+// whether it may have it, unless it has just said no. It returns why not, or what gives the reservation back; unknown means
 // that the remediation may have begun. It may be called from any goroutine, also by other
 // controllers.
 func (c *Controller) AcquireControlPlane(ctx context.Context, member limits.Member) (v1alpha1.DecisionReason, func(unknown bool)) {
+	refused, changes := c.refusals.get(member, c.clock.Now())
+	if refused != "" {
+		return refused, nil
+	}
 	if !c.slot.tryAcquire(member, c.clock.Now()) {
 		return v1alpha1.DecidedControlPlaneBusy, nil
 	}
 	release := func(unknown bool) {
 		c.slot.release(unknown, c.clock.Now())
 		c.enqueueAfter(c.waiters.of(controlPlaneTopic), raceRetry)
+	}
+	refuse := func(reason v1alpha1.DecisionReason, err error) (v1alpha1.DecisionReason, func(bool)) {
+		if err == nil { // Without an answer, it is asked again soon.
+			c.refusals.remember(member, reason, changes, c.clock.Now())
+		}
+		release(false)
+		return reason, nil
 	}
 	logger := klog.FromContext(ctx)
 	ctx, cancel := context.WithTimeout(ctx, controlPlaneTimeout)
@@ -51,16 +62,14 @@ func (c *Controller) AcquireControlPlane(ctx context.Context, member limits.Memb
 		if err != nil {
 			logger.Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", member.Node, "machine", member.Machine)
 		}
-		release(false)
-		return v1alpha1.DecidedEtcdQuorum, nil
+		return refuse(v1alpha1.DecidedEtcdQuorum, err)
 	}
 	// Last: it lists all CRs.
 	if others, err := c.listOthers(ctx, member); err != nil || len(others) > 0 {
 		if err != nil {
 			logger.Error(err, "Refusing a control plane node, because it is not known whether another one is under remediation", "node", member.Node, "machine", member.Machine)
 		}
-		release(false)
-		return v1alpha1.DecidedControlPlaneBusy, nil
+		return refuse(v1alpha1.DecidedControlPlaneBusy, err)
 	}
 	return "", release
 }
