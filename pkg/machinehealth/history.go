@@ -249,15 +249,15 @@ func (h *History) fenceDeleted(entry *v1beta1.Remediation) {
 // pairReplacements finds the Machines that stand for deleted ones, the oldest entry first, and ends
 // the entries that have nothing to wait for any more.
 func (h *History) pairReplacements(entries []v1beta1.Remediation) {
-	named, remediated := map[string]bool{}, map[string]bool{}
+	named, deleted := map[string]bool{}, map[string]bool{}
 	var waiting []*v1beta1.Remediation
 	for i := range entries {
 		entry := &entries[i]
 		named[entry.Replacement] = true
-		if entry.Started != nil {
-			remediated[entry.Machine] = true
+		if entry.Started == nil || entry.RemediationType != v1beta1.RemediationMachineDeletion {
+			continue
 		}
-		if !ended(entry) && entry.Started != nil && entry.RemediationType == v1beta1.RemediationMachineDeletion {
+		if deleted[entry.Machine] = true; !ended(entry) {
 			waiting = append(waiting, entry)
 		}
 	}
@@ -272,7 +272,7 @@ func (h *History) pairReplacements(entries []v1beta1.Remediation) {
 			continue
 		}
 		switch {
-		case h.Machines[entry.Replacement] == nil, remediated[entry.Replacement]:
+		case h.Machines[entry.Replacement] == nil, deleted[entry.Replacement]:
 			entry.Closed = new(whole(h.Now))
 		case h.Healthy(entry.Replacement):
 			entry.Finished = new(whole(h.Now))

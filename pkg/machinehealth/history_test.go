@@ -180,7 +180,13 @@ func TestHistoryCloses(t *testing.T) {
 	}
 	l := replaced()
 	l.sync(result(l.policy, target(machine("new"), because(v1beta1.TriggerMachineFailed)), accepted, l.now))
-	require.Equal(t, 12, at(of(l.history, "m").Closed), "the replacement is itself remediated")
+	require.Equal(t, 12, at(of(l.history, "m").Closed), "the replacement is itself deleted")
+	l = replaced()
+	repaired := target(machine("new"), because(v1beta1.TriggerMachineFailed))
+	repaired.Machine.Annotations = map[string]string{v1beta1.AnnotationExternalRemediation: ""}
+	l.sync(result(l.policy, repaired, remediation.Outcome{}, l.now))
+	require.Equal(t, v1beta1.RemediationExternal, of(l.history, "new").RemediationType)
+	require.Nil(t, of(l.history, "m").Closed, "a repair in place may help the replacement: it is still to become Healthy (spec B3.2)")
 	l = replaced()
 	delete(l.machines, "new")
 	require.Equal(t, 12, at(l.sync()[0].Closed), "it is gone")
