@@ -104,15 +104,30 @@ func EvidenceOf(node *corev1.Node, seen []Sighting) Evidence {
 	return Evidence{Conditions: node.Status.Conditions, Created: node.CreationTimestamp.Time, Seen: seen}
 }
 
-// Since returns since when a condition of the Node has had its status at the instant now, and why that
-// is not its lastTransitionTime, empty if it is. It is zero for a condition without one.
-func (e *Evidence) Since(condition *corev1.NodeCondition, now time.Time) (since time.Time, doubt string) {
+// sighting returns what is seen of a condition at the instant now.
+func (e *Evidence) sighting(condition *corev1.NodeCondition, now time.Time) Sighting {
 	var before *Sighting
 	if i := slices.IndexFunc(e.Seen, func(s Sighting) bool { return s.Type == condition.Type }); i >= 0 {
 		before = &e.Seen[i]
 	}
 	// What the process has not recorded itself, it may have missed a part of.
-	seen := before.Next(condition, false, now)
+	return before.Next(condition, false, now)
+}
+
+// UpToDate reports whether what was seen of the conditions includes what they are now: a cache may have
+// the latest version of a Node before its handler does.
+func (e *Evidence) UpToDate() bool {
+	return !slices.ContainsFunc(e.Conditions, func(condition corev1.NodeCondition) bool {
+		return slices.ContainsFunc(e.Seen, func(s Sighting) bool {
+			return s.Type == condition.Type && (s.Status != condition.Status || !s.Transition.Equal(condition.LastTransitionTime.Time))
+		})
+	})
+}
+
+// Since returns since when a condition of the Node has had its status at the instant now, and why that
+// is not its lastTransitionTime, empty if it is. It is zero for a condition without one.
+func (e *Evidence) Since(condition *corev1.NodeCondition, now time.Time) (since time.Time, doubt string) {
+	seen := e.sighting(condition, now)
 	if seen.Begun.IsZero() {
 		return time.Time{}, ""
 	}

@@ -96,7 +96,7 @@ func (s *scenario) backDateHealth(name string, age time.Duration) {
 	s.t.Helper()
 	since := time.Now().Add(-age)
 	s.setCondition(name, corev1.NodeReady, corev1.ConditionTrue, since)
-	s.catchUpNodes() // To the controller it may have been another one in between.
+	s.catchUpNodes()
 	status := s.status()
 	for i := range status.UnhealthyNodes {
 		if status.UnhealthyNodes[i].Name == s.node(name) {
@@ -164,16 +164,17 @@ func TestHealthyDelay(t *testing.T) {
 			})
 		}
 	})
-	t.Run("P11-interrupted-unseen", func(t *testing.T) {
+	t.Run("16.4-moving", func(t *testing.T) {
 		t.Parallel()
-		s := newDelayed(t, time.Hour, "a")
-		s.backDateHealth("a", 50*time.Minute)
-		s.catchUpNodes()
-		// As if it had failed and recovered while nobody looked.
-		again := time.Now().Truncate(time.Second)
-		s.setCondition("a", corev1.NodeReady, corev1.ConditionTrue, again)
-		s.eventually("the delay begins anew", func() bool { return !s.entry("a").ConditionsHealthyTimestamp.Time.Before(again) })
-		s.requireDelayed("a")
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a")
+		s.createNHC(healthyDelay(5 * time.Second))
+		s.beginDelay("a")
+		// Its agent writes a new time with each heartbeat.
+		s.eventually("the delay ends", func() bool {
+			s.heal("a")
+			return s.cr("a") == nil
+		})
 	})
 	t.Run("16.4-zero", func(t *testing.T) {
 		t.Parallel()
@@ -365,27 +366,32 @@ func (s *scenario) setFinalizersOf(cr string, finalizers ...string) {
 	s.patch(s.crClient(), cr, map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
 }
 
-// TestHealthyDelayCrash: a delay goes on in the next process (spec P8).
+// TestHealthyDelayCrash: a delay goes on in the next process, unless the node may have failed while there
+// was none (spec P8, P11).
 func TestHealthyDelayCrash(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
 	s := newScenario(t, c)
 	first := c.startController(t, "delay-1", "--leader-elect=false")
-	s.createNodes("a", "b")
+	s.createNodes("a", "b", "c")
 	s.createNHC(healthyDelay(time.Hour))
-	s.beginDelay("a", "b")
+	s.beginDelay("a", "b", "c")
 	s.backDateHealth("a", 50*time.Minute)
+	s.backDateHealth("c", 50*time.Minute)
 	s.backDateHealth("b", time.Hour-10*time.Second)
 	s.catchUpNodes()
 	before := s.status().UnhealthyNodes
 	require.NoError(t, first.Kill())
+	again := time.Now().Truncate(time.Second)
+	s.setCondition("c", corev1.NodeReady, corev1.ConditionTrue, again)
 	second := c.startController(t, "delay-2", "--leader-elect=false")
 	eventuallyReady(t, second)
 	s.eventuallyNoCR("b")
 	s.eventually("no entry", func() bool { return s.entry("b") == nil })
 	require.Equal(t, before[0], *s.entry("a"), "P8")
 	s.requireDelayed("a")
+	s.eventually("P11: the delay begins anew", func() bool { return !s.entry("c").ConditionsHealthyTimestamp.Time.Before(again) })
 	s.backDateHealth("a", time.Hour)
 	s.eventuallyNoCR("a")
-	s.eventuallyCounts(2, 2)
+	s.eventuallyCounts(3, 2)
 }

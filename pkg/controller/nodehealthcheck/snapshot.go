@@ -50,6 +50,8 @@ type snapshot struct {
 	nodes []remediation.Node
 	// objects are the Nodes behind nodes, at the same indexes; nil for a deleted one.
 	objects []*corev1.Node
+	// sightings are what was seen of the conditions of the nodes that have CRs, by name.
+	sightings map[string][]health.Sighting
 	// listed are their entries in status, at the same indexes; nil where there is none.
 	listed []*v1alpha1.UnhealthyNode
 	// gone are own CRs, as they were seen last, that no cache shows any more.
@@ -124,7 +126,9 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 		return err
 	}
 	c.observeLeases(s)
-	s.observeStatus(now)
+	if err := s.observeStatus(now); err != nil {
+		return err
+	}
 	return c.findForeign(s)
 }
 
@@ -261,9 +265,14 @@ func (c *Controller) observeLeases(s *snapshot) {
 	}
 }
 
+// errSightingsBehind ends a sync that sees a version of a Node before the handler of Nodes has recorded it. The
+// handler is about to, and wakes the NodeHealthCheck.
+var errSightingsBehind = fmt.Errorf("%w: the sightings do not have the version of a Node", watches.ErrPending)
+
 // observeStatus adds what status and the process know of the nodes.
-func (s *snapshot) observeStatus(now time.Time) {
+func (s *snapshot) observeStatus(now time.Time) error {
 	s.observeEntries()
+	s.sightings = map[string][]health.Sighting{}
 	machineUnread := map[string]time.Time{}
 	for i := range s.nodes {
 		node := &s.nodes[i]
@@ -273,8 +282,15 @@ func (s *snapshot) observeStatus(now time.Time) {
 		if node.HealthySince.IsZero() {
 			node.HealthySince = seen.since
 		}
-		if obj := s.objects[i]; obj != nil && !node.HealthySince.IsZero() {
-			node.HealthySince = health.HealthySince(node.HealthySince, s.nhc.Spec.UnhealthyConditions, seen.conditions, obj.Status.Conditions, now)
+		if len(node.Own) > 0 || !node.HealthySince.IsZero() {
+			s.sightings[node.Name] = s.sightingsOf(s.objects[i])
+		}
+		if !node.HealthySince.IsZero() {
+			evidence := health.EvidenceOf(s.objects[i], s.sightings[node.Name])
+			if !evidence.UpToDate() {
+				return errSightingsBehind
+			}
+			node.HealthySince = health.HealthySince(node.HealthySince, s.nhc.Spec.UnhealthyConditions, seen.sightings, evidence, now)
 		}
 		if node.Machines.Unread() {
 			since, known := s.state.machineUnread[node.Name]
@@ -286,6 +302,7 @@ func (s *snapshot) observeStatus(now time.Time) {
 		}
 	}
 	s.state.machineUnread = machineUnread
+	return nil
 }
 
 // observeEntries adds the entries that status has for the nodes. In a sync, it has none for
@@ -315,14 +332,6 @@ func (s *snapshot) observeEntries() {
 func (s *snapshot) node(name string) *remediation.Node {
 	if i, found := s.index(name); found {
 		return &s.nodes[i]
-	}
-	return nil
-}
-
-// nodeObject returns the Node of this name, nil if it does not exist or the snapshot has none.
-func (s *snapshot) nodeObject(name string) *corev1.Node {
-	if i, found := s.index(name); found {
-		return s.objects[i]
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -75,11 +74,11 @@ type nhcState struct {
 	shared []*object.CR
 }
 
-// seenHealthy is a node that is healthy and has CRs: since when it is, and its conditions.
-// Status has the former, but not for the nodes that it has no room for.
+// seenHealthy is a node that is healthy and has CRs: since when it is, and what was seen of its
+// conditions. Status has the former, but not for the nodes that it has no room for.
 type seenHealthy struct {
-	since      time.Time
-	conditions []corev1.NodeCondition
+	since     time.Time
+	sightings []health.Sighting
 }
 
 // seesHealthy returns the nodes of these entries that are healthy.
@@ -90,8 +89,8 @@ func (s *snapshot) seesHealthy(entries []v1alpha1.UnhealthyNode) map[string]seen
 		if entry.ConditionsHealthyTimestamp == nil {
 			continue
 		}
-		if node := s.nodeObject(entry.Name); node != nil {
-			healthy[entry.Name] = seenHealthy{since: entry.ConditionsHealthyTimestamp.Time, conditions: node.Status.Conditions}
+		if i, found := s.index(entry.Name); found && s.objects[i] != nil {
+			healthy[entry.Name] = seenHealthy{since: entry.ConditionsHealthyTimestamp.Time, sightings: s.sightings[entry.Name]}
 		}
 	}
 	return healthy

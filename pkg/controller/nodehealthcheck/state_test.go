@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,8 +25,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // TestStates: one for each NodeHealthCheck, as long as it lives.
@@ -105,8 +108,33 @@ func TestDelayOfUnlistedNode(t *testing.T) {
 		{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch))}, {Name: "sick"}, {Name: "gone", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch))},
 	})
 	require.Len(t, s.state.healthy, 1)
-	s.observeStatus(epoch.Add(time.Hour))
+	require.NoError(t, s.observeStatus(epoch.Add(time.Hour)))
 	require.Equal(t, epoch, s.node("n").HealthySince)
+}
+
+// TestSightingsBehind: as long as the handler of Nodes has not recorded a version, it is not known whether
+// a delay was interrupted (spec 16.4, P11).
+func TestSightingsBehind(t *testing.T) {
+	t.Parallel()
+	ready := func(at time.Time) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: "Ready", Status: "True", LastTransitionTime: metav1.NewTime(at)}}
+		}
+	}
+	s := testSnapshot(testCheck(failsReady), testNode("n", ready(epoch.Add(time.Minute))))
+	entries := []v1alpha1.UnhealthyNode{{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch))}}
+	begun := health.Sighting{Type: "Ready", Status: "True", Transition: epoch, Begun: epoch}
+	s.seen = func(*corev1.Node) []health.Sighting { return []health.Sighting{begun} }
+	s.sightings = map[string][]health.Sighting{"n": s.seen(nil)}
+	s.state.healthy = s.seesHealthy(entries)
+	require.ErrorIs(t, s.observeStatus(epoch.Add(time.Hour)), watches.ErrPending)
+	begun.Transition = epoch.Add(time.Minute)
+	require.NoError(t, s.observeStatus(epoch.Add(time.Hour)))
+	require.Equal(t, epoch, s.node("n").HealthySince, "the time has moved, and the status has not")
+	begun.Begun = epoch.Add(time.Minute)
+	s.node("n").HealthySince = time.Time{}
+	require.NoError(t, s.observeStatus(epoch.Add(time.Hour)))
+	require.Equal(t, epoch.Add(time.Hour), s.node("n").HealthySince)
 }
 
 // TestLeaseReleaseIsRepeated: a lease without holder is found by its node only, and that is
@@ -122,7 +150,7 @@ func TestLeaseReleaseIsRepeated(t *testing.T) {
 	require.NoError(t, c.leaseStore.Add(lease))
 	s := testSnapshot(testCheck(), testNode("n"))
 	c.observeLeases(s)
-	s.observeStatus(epoch)
+	require.NoError(t, s.observeStatus(epoch))
 	release := []remediation.Action{remediation.ReleaseLease{Lease: lease}}
 	remember := func(outcome remediation.Outcome) {
 		c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: &remediation.NodePlan{Node: &s.nodes[0], Actions: release}, Outcome: &outcome}})
@@ -131,7 +159,7 @@ func TestLeaseReleaseIsRepeated(t *testing.T) {
 	further, err := c.addFurtherNodes(nil, s, &ownCRs{})
 	require.NoError(t, err)
 	require.Contains(t, further, nodeObject{name: "n"}, "it is looked at again")
-	s.observeStatus(epoch)
+	require.NoError(t, s.observeStatus(epoch))
 	var evaluated evaluation.Result
 	evaluated.SetPolicy(s.input())
 	require.Equal(t, release, remediation.NewPlans(&evaluated.Policy, s.nodes, epoch)[0].Actions)
