@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -142,13 +143,20 @@ func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Ta
 	return verdict.State == machinehealth.Unhealthy
 }
 
-// mayUseTemplate reports whether the template of another MachineHealthCheck can be used, or is not known yet.
+// mayUseTemplate reports whether the template of another MachineHealthCheck can be used, or may be able to be.
 func (c *Controller) mayUseTemplate(other *otherCheck) bool {
 	if other.template == nil {
 		_, err := c.templateOf(other.check, other.criteria)
-		other.template = new(err == nil || watches.Pending(err))
+		other.template = new(!surelyUnusable(err))
 	}
 	return *other.template
+}
+
+// surelyUnusable reports whether an error of templateOf says that there is no template to be used. An API server that
+// answers with an error says nothing about it (P5).
+func surelyUnusable(err error) bool {
+	_, forbidden := errors.AsType[*watches.ForbiddenError](err)
+	return isNoMatch(err) || apierrors.IsNotFound(err) || forbidden || errors.Is(err, errNoTemplateSpec)
 }
 
 // workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none.

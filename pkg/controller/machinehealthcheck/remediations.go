@@ -110,6 +110,8 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 	return nil
 }
 
+var errNoTemplateSpec = errors.New("it has no spec.template.spec")
+
 // templateOf returns the template of a MachineHealthCheck, nil if its spec has none, or the error for which it cannot
 // be used.
 func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *machinehealth.Criteria) (*object.Template, error) {
@@ -130,7 +132,7 @@ func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *mac
 	}
 	found, _ := template.(*object.Template)
 	if found.Spec == nil {
-		return nil, errors.New("it has no spec.template.spec")
+		return nil, errNoTemplateSpec
 	}
 	return found, nil
 }
