@@ -84,6 +84,8 @@ func (s *Sightings) Observe(old, current *corev1.Node) {
 	if old != nil && old.UID == current.UID {
 		s.begin(known, old, now) // With what no check was concerned until now.
 	}
+	// What no check names any more is not followed, and must not look as if the handler were behind.
+	known.seen = slices.DeleteFunc(known.seen, func(seen health.Sighting) bool { return !s.concerns(seen.Type) })
 	for i := range current.Status.Conditions {
 		if condition := &current.Status.Conditions[i]; s.concerns(condition.Type) {
 			known.see(condition, complete, now)

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -70,6 +72,18 @@ func TestSightings(t *testing.T) {
 		// Another controller shares it, and its handler is behind.
 		p.Observe(version(1, yes, 0), version(2, no, 10))
 		require.Equal(t, at(10), p.begun(t, version(3, no, 13)))
+	})
+	t.Run("7.2 no check names the condition any more", func(t *testing.T) {
+		t.Parallel()
+		p := newProcess()
+		p.Concern("other", []corev1.NodeConditionType{corev1.NodeMemoryPressure})
+		p.Observe(nil, version(1, no, 0))
+		require.Len(t, p.Of(version(1, no, 0)), 2)
+		p.Concern("other", nil)
+		p.Observe(version(1, no, 0), version(2, yes, 10))
+		evidence := health.EvidenceOf(version(2, yes, 10), p.Of(version(2, yes, 10)))
+		require.True(t, evidence.UpToDate(), "a sync would wait for ever (seed 880195)")
+		require.Len(t, evidence.Seen, 1)
 	})
 	t.Run("P11 the Nodes were listed anew", func(t *testing.T) {
 		t.Parallel()
