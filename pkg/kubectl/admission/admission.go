@@ -45,6 +45,8 @@ type Answer struct {
 	Unknown []string
 	// Causes are why the object is refused, none if it is stored.
 	Causes []Cause
+	// Namespaced means that objects of the kind are in a namespace.
+	Namespaced bool
 }
 
 // Rules are what admission asks about each kind. They are compiled when they are needed first.
@@ -129,7 +131,7 @@ func (r *Rules) Create(ctx context.Context, object *unstructured.Unstructured) (
 	}
 	if groupVersionKind.Version != rules.version {
 		want := schema.GroupVersion{Group: groupVersionKind.Group, Version: rules.version}.String()
-		return &Answer{Causes: []Cause{causeOf(field.Invalid(field.NewPath("apiVersion"), object.GetAPIVersion(), "must be "+want))}}, nil
+		return &Answer{Namespaced: rules.namespaced, Causes: []Cause{causeOf(field.Invalid(field.NewPath("apiVersion"), object.GetAPIVersion(), "must be "+want))}}, nil
 	}
 	object = object.DeepCopy()
 	delete(object.Object, "status") // A new object gets none.

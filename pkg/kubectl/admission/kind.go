@@ -83,7 +83,7 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, policies []*admissio
 // read does what the API server does with an object before it is judged: defaults, unknown fields,
 // values that are null, and metadata.
 func (k *kind) read(object *unstructured.Unstructured) *Answer {
-	answer := &Answer{}
+	answer := &Answer{Namespaced: k.namespaced}
 	unreadable := func(path *field.Path, value any, err error) *Answer {
 		answer.Causes = append(answer.Causes, causeOf(field.Invalid(path, value, err.Error())))
 		return answer

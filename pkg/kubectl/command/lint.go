@@ -47,6 +47,9 @@ reboot, and, compared with the cluster, selectors that overlap, select no node, 
 control plane and workers; templates and permissions that are missing. Where there is no
 cluster, or with --offline, that part is left out, and the last lines say so.
 
+Of a Git repository, what has none of these kinds is skipped, and what has to be rendered or
+built first: templates, kustomizations and their patches.
+
 It exits with 0 if there are no errors, and with 1 if there are, or if something cannot be
 read. With --strict, it also exits with 1 if there is advice.`,
 		Example: `  kubectl nhc lint
@@ -127,35 +130,76 @@ func (r *root) lintFiles(ctx context.Context, rules *admission.Rules, options *l
 		return nil, &cluster.Error{Sentence: fmt.Sprintf("Cannot read what is to be checked: %v.", err), Cause: err}
 	}
 	several := map[string]bool{}
-	for _, document := range documents {
-		several[document.Source] = several[document.Source] || document.Number > 1
+	for i := range documents {
+		several[documents[i].Source] = several[documents[i].Source] || documents[i].Number > 1
 	}
 	objects := make([]lint.Object, 0, len(documents))
-	for _, document := range documents {
-		source := document.Source
-		if document.Object != nil {
-			judged, err := judge(ctx, rules, document.Object, source)
-			if err != nil {
-				return nil, err
-			}
-			objects = append(objects, judged)
+	has := map[string]bool{}
+	for i := range documents {
+		document := &documents[i]
+		judged, err := judgeDocument(ctx, rules, document, several[document.Source])
+		if err != nil {
+			return nil, err
+		}
+		alike := func(other lint.Object) bool { return judged.SameLine(&other) }
+		if at := slices.IndexFunc(objects, alike); at >= 0 {
+			objects[at].Share(&judged)
 			continue
 		}
-		if several[source] {
-			source = fmt.Sprintf("%s, document %d", source, document.Number)
-		}
-		objects = append(objects, lint.Unreadable(source, document.Problem))
+		has[document.Source] = has[document.Source] || !judged.Skipped
+		objects = append(objects, judged)
 	}
-	return objects, nil
+	// What else is in a file with an object to judge needs no line.
+	return slices.DeleteFunc(objects, func(object lint.Object) bool { return object.OtherKind() && has[object.Source] }), nil
 }
 
-// judge returns an object with what admission says of it.
-func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Unstructured, source string) (lint.Object, error) {
-	judged := lint.Object{Source: source, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), Findings: []lint.Finding{}}
-	if !rules.Knows(object.GroupVersionKind().GroupKind()) {
-		judged.Skipped = true
-		return judged, nil
+// judgeDocument returns what a document has with what admission says of it, or why it is skipped.
+func judgeDocument(ctx context.Context, rules *admission.Rules, document *manifest.Document, several bool) (lint.Object, error) {
+	source := document.Source
+	if document.Object == nil {
+		const unread = "it is neither YAML nor JSON, and names no kind that there are rules about"
+		switch {
+		case document.Aside:
+			return lint.Skip(source, document.Problem), nil
+		case document.Found && !document.Mentions(lint.Kinds):
+			return lint.Skip(source, unread), nil
+		case several:
+			source = fmt.Sprintf("%s, document %d", source, document.Number)
+		}
+		object := lint.Unreadable(source, document.Problem)
+		object.Line = document.Line
+		return object, nil
 	}
+	if document.Within != "" {
+		source += ": " + document.Within
+	}
+	wrong, skipped := lint.Recognize(document.Object)
+	if skipped != "" {
+		object := lint.Skip(document.Source, skipped)
+		object.Kind, object.Namespace, object.Name = document.Object.GetKind(), document.Object.GetNamespace(), document.Object.GetName()
+		return object, nil
+	}
+	if wrong != nil {
+		object := objectOf(document.Object, source)
+		object.Findings, object.Line = append(object.Findings, *wrong), document.Line
+		return object, nil
+	}
+	judged, err := judge(ctx, rules, document.Object, source)
+	judged.Line = document.Line
+	if document.Partial {
+		judged.Complete()
+	}
+	return judged, err
+}
+
+// objectOf returns an object of which nothing is said yet.
+func objectOf(object *unstructured.Unstructured, source string) lint.Object {
+	return lint.Object{Source: source, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), Findings: []lint.Finding{}}
+}
+
+// judge returns an object of a known kind with what admission says of it.
+func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Unstructured, source string) (lint.Object, error) {
+	judged := objectOf(object, source)
 	answer, err := rules.Create(ctx, object)
 	if err != nil {
 		return judged, err
@@ -165,6 +209,12 @@ func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Uns
 	}
 	for _, path := range answer.Unknown {
 		judged.RefuseUnknown(path)
+	}
+	if source != "" {
+		judged.Findings = append(judged.Findings, lint.Written(object, answer.Namespaced)...)
+	}
+	if !answer.Namespaced {
+		judged.Namespace = ""
 	}
 	if len(answer.Causes) > 0 {
 		return judged, nil

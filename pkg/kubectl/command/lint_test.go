@@ -49,8 +49,9 @@ func TestLintExitCodes(t *testing.T) {
 		"error":                 {input: refused, out: "maxUnhealthy must not be negative: -1", code: ExitError, errOut: "Error: There is something to correct: 1 error in 1 object.\n"},
 		"unknown field":         {input: strings.Replace(goodCheck, "maxUnhealthy: 1", "maxUnhealthy: 1, minHealth: 1", 1), out: `unknown field "spec.minHealth"`, code: ExitError, errOut: "1 error in 1 object"},
 		"another kind":          {input: "{apiVersion: v1, kind: Pod, metadata: {name: a}}", out: "standard input: Pod a: skipped, there are no rules about this kind\n\nThere is nothing to lint"},
-		"no object":             {input: "a: b", out: "It is no Kubernetes object", code: ExitError, errOut: "1 error in 1 object"},
-		"one of several":        {input: goodCheck + "\n---\na: b\n", out: "standard input, document 2\n", code: ExitError, errOut: "1 error in 2 objects"},
+		"no object":             {input: "a: b", args: []string{"--strict"}, out: "standard input: skipped, it is no Kubernetes object, which has an apiVersion and a kind\n\nThere is nothing to lint"},
+		"no YAML":               {input: "a: [", out: "It is neither YAML nor JSON: line 1", code: ExitError, errOut: "1 error in 1 object"},
+		"one of several":        {input: goodCheck + "\n---\na: [\n", out: "standard input, document 2\n", code: ExitError, errOut: "1 error in 2 objects"},
 		"a version of tomorrow": {input: strings.Replace(goodCheck, "v1alpha1", "v2", 1), out: "must be remediation.medik8s.io/v1alpha1", code: ExitError, errOut: "1 error in 1 object"},
 	} {
 		out, errOut, code := lintInput(t, tc.input, append([]string{"--offline"}, tc.args...)...)

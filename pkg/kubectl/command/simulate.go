@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,6 +180,7 @@ func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapsh
 	var refused []error
 	for i := range objects {
 		object := &objects[i]
+		object.Findings = slices.DeleteFunc(object.Findings, func(finding lint.Finding) bool { return finding.Severity != lint.Error })
 		switch accepted := object.Accepted; {
 		case len(object.Findings) > 0:
 			refused = append(refused, refusal(object))
@@ -189,7 +191,7 @@ func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapsh
 			accepted.RemediationBudget.UID, accepted.RemediationBudget.Status = "", v1alpha1.RemediationBudgetStatus{}
 			found.Budgets = append(found.Budgets, accepted.RemediationBudget)
 		default:
-			skipped = append(skipped, object.Kind+" "+object.Name)
+			skipped = append(skipped, strings.TrimSpace(cmp.Or(object.Kind, object.Source)+" "+object.Name))
 		}
 	}
 	if len(skipped) == 0 {

@@ -22,6 +22,9 @@ func RemediationBudget(object *v1alpha1.RemediationBudget, facts *Facts) []Findi
 	spec := &object.Spec
 	f.schedules(object)
 	f.refusesAll(spec)
+	if spec.NodeSelector != nil {
+		f.severalRoles("spec.nodeSelector", spec.NodeSelector)
+	}
 	if spec.NodeSelector == nil || !facts.NodesKnown {
 		f.boundsNothing(spec, nil)
 		return f

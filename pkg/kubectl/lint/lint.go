@@ -37,6 +37,10 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	// Field is the path of the field, empty if it is the object as a whole.
 	Field string `json:"field,omitempty"`
+	// Line is the one of the file that has the field, 0 if it is not known.
+	Line int `json:"line,omitempty"`
+	// Also are fields of which the same is to be said.
+	Also []string `json:"also,omitempty"`
 	// What is wrong, and what to Do about it.
 	What string `json:"what"`
 	Do   string `json:"do,omitempty"`
@@ -187,8 +191,20 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// sorted returns findings by severity, and otherwise as they were found.
+// sorted returns findings by severity, and otherwise as they were found. What is to be said of several fields is said
+// once.
 func sorted(all []Finding) []Finding {
-	slices.SortStableFunc(all, func(a, b Finding) int { return -cmp.Compare(a.Severity, b.Severity) })
-	return all
+	once := []Finding{}
+	for _, finding := range all {
+		same := func(other Finding) bool {
+			return finding.Severity == Advice && other.What == finding.What && other.Do == finding.Do
+		}
+		if at := slices.IndexFunc(once, same); at >= 0 {
+			once[at].Also = append(once[at].Also, finding.Field)
+			continue
+		}
+		once = append(once, finding)
+	}
+	slices.SortStableFunc(once, func(a, b Finding) int { return -cmp.Compare(a.Severity, b.Severity) })
+	return once
 }

@@ -52,6 +52,9 @@ func nhcNamed(t *testing.T, name, spec string) *v1alpha1.NodeHealthCheck {
 
 func mhcNamed(t *testing.T, name, spec string) *machinev1beta1.MachineHealthCheck {
 	t.Helper()
+	if !strings.Contains(spec, "unhealthyConditions") {
+		spec = `unhealthyConditions: [{type: Ready, status: Unknown, timeout: 300s}], ` + spec
+	}
 	return accepted(t, machinev1beta1.Kind, name, "{"+spec+"}").MachineHealthCheck
 }
 
@@ -124,22 +127,37 @@ func TestNodeHealthCheck(t *testing.T) {
 		facts *Facts
 		want  []string
 	}{
-		"nothing is known":             {spec: workers + `minHealthy: 51%`},
-		"all is well":                  {spec: workers + `minHealthy: 51%`, facts: pool(3)},
-		"all have to be healthy":       {spec: workers + `minHealthy: 100%`, want: []string{"spec.minHealthy: " + never("100%")}},
-		"none may be unhealthy":        {spec: workers + `maxUnhealthy: 0`, want: []string{"spec.maxUnhealthy: " + never("0")}},
-		"none in percent":              {spec: workers + `maxUnhealthy: 0%`, facts: pool(3), want: []string{"spec.maxUnhealthy: " + never("0%")}},
-		"99 percent of many":           {spec: workers + `minHealthy: 99%`},
-		"99 percent of few":            {spec: workers + `minHealthy: 99%`, facts: pool(99), want: []string{"spec.minHealthy: It selects 99 nodes, and 99 of them must be healthy: no remediation ever begins"}},
-		"half of two":                  {spec: workers + `minHealthy: 51%`, facts: pool(2), want: []string{"spec.minHealthy: It selects 2 nodes, and 2 of them must be healthy: no remediation ever begins"}},
-		"a number as large as that":    {spec: workers + `minHealthy: 3`, facts: pool(3), want: []string{"spec.minHealthy: It selects 3 nodes, and 3 of them must be healthy: no remediation ever begins"}},
-		"a number that is not reached": {spec: workers + `minHealthy: "5000"`, facts: pool(3), want: []string{"spec.minHealthy: It selects 3 nodes, and 5000 of them must be healthy: no remediation ever begins"}},
-		"a large number":               {spec: workers + `minHealthy: 5000`},
-		"none has to be healthy":       {spec: workers + `minHealthy: 0`, facts: pool(3), want: []string{"spec.minHealthy: " + always("0")}},
-		"all may be unhealthy":         {spec: workers + `maxUnhealthy: 100%`, want: []string{"spec.maxUnhealthy: " + always("100%")}},
-		"more may be than there are":   {spec: workers + `maxUnhealthy: 3`, facts: pool(3), want: []string{"spec.maxUnhealthy: It selects 3 nodes, and all of them may be remediated at once"}},
-		"fewer may be than there are":  {spec: workers + `maxUnhealthy: 2`, facts: pool(3)},
-		"one of one":                   {spec: workers + `maxUnhealthy: 1`, facts: pool(1)},
+		"nothing is known":                   {spec: workers + `minHealthy: 51%`},
+		"all is well":                        {spec: workers + `minHealthy: 51%`, facts: pool(3)},
+		"all have to be healthy":             {spec: workers + `minHealthy: 100%`, want: []string{"spec.minHealthy: " + never("100%")}},
+		"none may be unhealthy":              {spec: workers + `maxUnhealthy: 0`, want: []string{"spec.maxUnhealthy: " + never("0")}},
+		"none in percent":                    {spec: workers + `maxUnhealthy: 0%`, facts: pool(3), want: []string{"spec.maxUnhealthy: " + never("0%")}},
+		"99 percent of many":                 {spec: workers + `minHealthy: 99%`},
+		"99 percent of few":                  {spec: workers + `minHealthy: 99%`, facts: pool(99), want: []string{"spec.minHealthy: It selects 99 nodes, and 99 of them must be healthy: no remediation ever begins"}},
+		"half of two":                        {spec: workers + `minHealthy: 51%`, facts: pool(2), want: []string{"spec.minHealthy: It selects 2 nodes, and 2 of them must be healthy: no remediation ever begins"}},
+		"a number as large as that":          {spec: workers + `minHealthy: 3`, facts: pool(3), want: []string{"spec.minHealthy: It selects 3 nodes, and 3 of them must be healthy: no remediation ever begins"}},
+		"a number that is not reached":       {spec: workers + `minHealthy: "5000"`, facts: pool(3), want: []string{"spec.minHealthy: It selects 3 nodes, and 5000 of them must be healthy: no remediation ever begins"}},
+		"a large number":                     {spec: workers + `minHealthy: 5000`, want: []string{"spec.minHealthy: With 5000, all but 5000 may be remediated at once, however many nodes there are"}},
+		"none has to be healthy":             {spec: workers + `minHealthy: 0`, facts: pool(3), want: []string{"spec.minHealthy: " + always("0")}},
+		"all may be unhealthy":               {spec: workers + `maxUnhealthy: 100%`, want: []string{"spec.maxUnhealthy: " + always("100%")}},
+		"more may be than there are":         {spec: workers + `maxUnhealthy: 3`, facts: pool(3), want: []string{"spec.maxUnhealthy: It selects 3 nodes, and all of them may be remediated at once"}},
+		"fewer may be than there are":        {spec: workers + `maxUnhealthy: 2`, facts: pool(4)},
+		"all but a number at once (FR-308)":  {spec: workers + `minHealthy: 2`, want: []string{"spec.minHealthy: With 2, all but 2 may be remediated at once, however many nodes there are"}},
+		"most of six nodes at once (FR-308)": {spec: workers + `minHealthy: 2`, facts: pool(6), want: []string{"spec.minHealthy: It selects 6 nodes, and 4 of them may be remediated at once"}},
+		"most of three nodes at once":        {spec: workers + `maxUnhealthy: 2`, facts: pool(3), want: []string{"spec.maxUnhealthy: It selects 3 nodes, and 2 of them may be remediated at once"}},
+		"most of six, with a budget (FR-308)": {spec: workers + `minHealthy: 2`, facts: func() *Facts {
+			facts := pool(6)
+			facts.Budgets = []*v1alpha1.RemediationBudget{accepted(t, v1alpha1.BudgetKind, "b", `{nodeSelector: {matchLabels: {pool: a}}, maxConcurrent: 1}`).RemediationBudget}
+			return facts
+		}()},
+		"workers that are masters (FR-301)": {
+			spec: `selector: {matchLabels: {node-role.kubernetes.io/worker: ""}, matchExpressions: [{key: node-role.kubernetes.io/master, operator: Exists}]}, stormCooldownDuration: 5m, maxUnhealthy: 1`,
+			want: []string{"spec.selector: All of matchLabels and matchExpressions have to hold: it selects only nodes with both labels, node-role.kubernetes.io/master and node-role.kubernetes.io/worker"},
+		},
+		"two names of the control plane": {
+			spec: `selector: {matchExpressions: [{key: node-role.kubernetes.io/control-plane, operator: Exists}, {key: node-role.kubernetes.io/master, operator: Exists}, {key: node-role.kubernetes.io/worker, operator: DoesNotExist}]}, stormCooldownDuration: 5m, maxUnhealthy: 1`,
+		},
+		"one of one": {spec: workers + `maxUnhealthy: 1`, facts: pool(1)},
 
 		"a storm that changes nothing":         {spec: workers + `maxUnhealthy: 2, stormRecoveryThreshold: 2`, want: []string{"spec.stormRecoveryThreshold: At most 2 may be unhealthy for a remediation to begin: a storm that is calm at 2 changes nothing"}},
 		"a storm that changes something":       {spec: workers + `maxUnhealthy: 3, stormRecoveryThreshold: 2`, facts: pool(9)},
@@ -291,7 +309,7 @@ func TestMachineHealthCheck(t *testing.T) {
 		"a blip that is repaired":  {spec: workers + `nodeStartupTimeout: "0", unhealthyConditions: [{type: Disk, status: "True", timeout: 0s}], remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: good}`, want: []string{"spec.unhealthyConditions[0].timeout: A Machine is remediated at the first blip: as soon as its Node has Disk=True once"}},
 		"FR-327 a repair in place": {spec: workers + `remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: good}`, want: []string{"spec.remediationTemplate: A repair in place seldom helps a Machine that never joined, nor one that failed or lost its Node"}},
 		"a template that deletes":  {spec: workers + `remediationTemplate: {apiVersion: a/v1, kind: MachineDeletionRemediationTemplate, name: good}`},
-		"no conditions":            {spec: workers + `unhealthyConditions: []`},
+		"no conditions":            {spec: workers + `unhealthyConditions: []`, want: []string{"spec.unhealthyConditions: There are none: a Machine whose node is silent is never remediated, only one without Node"}},
 		"template":                 {spec: workers + `nodeStartupTimeout: "0", remediationTemplate: {apiVersion: a/v1, kind: ATemplate, namespace: elsewhere, name: c}`, want: []string{"spec.remediationTemplate: It is missing"}},
 		"overlap": {
 			spec: workers,
@@ -369,8 +387,8 @@ func TestReport(t *testing.T) {
 	require.Len(t, facts.NodeHealthChecks, 2)
 	require.Len(t, facts.MachineHealthChecks, 1)
 	report := NewReport(objects, facts)
-	require.Equal(t, []int{4, 4, 6}, []int{report.Errors, report.Advice, report.Linted()})
-	require.Equal(t, "4 errors and 4 pieces of advice in 6 objects.", report.Summary())
+	require.Equal(t, []int{4, 5, 6}, []int{report.Errors, report.Advice, report.Linted()})
+	require.Equal(t, "4 errors and 5 pieces of advice in 6 objects.", report.Summary())
 	require.Equal(t, "y", report.Objects[3].Findings[0].What)
 	require.Equal(t, "It is empty", report.Objects[2].Findings[0].What)
 	require.Empty(t, report.Objects[4].Findings, "nothing overlaps any more")

@@ -40,6 +40,9 @@ func MachineHealthCheck(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) []
 	if startup := criteria.StartupTimeout; startup > 0 && startup < usualProvisioning {
 		f.advise("spec.nodeStartupTimeout", `use at least as long as your provider needs; the default is 10m, and "0" turns the check off`, "A Machine that is still being provisioned has no Node after %s", startup)
 	}
+	if len(mhc.Spec.UnhealthyConditions) == 0 {
+		f.advise("spec.unhealthyConditions", `add Ready with the statuses "False" and Unknown, and a timeout such as 300s`, "There are none: a Machine whose node is silent is never remediated, only one without Node")
+	}
 	var conditions []condition
 	for i, c := range criteria.Conditions {
 		blip := c.Duration.Duration == 0 && c.Type != terminating

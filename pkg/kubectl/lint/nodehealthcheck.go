@@ -5,6 +5,7 @@ package lint
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -27,9 +28,11 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 		f.advise("spec.selector", "check the labels with kubectl get nodes --show-labels", "No node has these labels")
 	}
 	f.mixture("spec.selector", "node", selected, func(node *corev1.Node) bool { return remediation.IsControlPlane(node.Labels) })
+	f.severalRoles("spec.selector", &nhc.Spec.Selector)
 	f.leavesOutEtcd(&nhc.Spec.Selector, selected, facts.NodesKnown)
 	f.overlaps(nhc, selected, facts)
 	f.gate(&nhc.Spec, len(selected))
+	f.mostAtOnce(&nhc.Spec, selected, facts)
 	f.storm(&nhc.Spec, len(selected))
 	var conditions []condition
 	for _, c := range nhc.Spec.UnhealthyConditions {
@@ -69,6 +72,32 @@ func (f *findings) mixed(path, noun string, members, selected int) {
 	if members > 0 && members < selected {
 		f.advise(path, "write one for the control plane, and one for the workers", "It selects %s of the control plane and %s: one limit for both fits neither",
 			count(members, noun), count(selected-members, "other "+noun))
+	}
+}
+
+// severalRoles judges whether a selector asks for several roles of one node. Those of the control plane are one.
+func (f *findings) severalRoles(path string, selector *metav1.LabelSelector) {
+	roles := map[string]string{}
+	add := func(label string) {
+		role, isRole := strings.CutPrefix(label, "node-role.kubernetes.io/")
+		if slices.Contains([]string{"master", "controlplane"}, role) {
+			role = "control-plane"
+		}
+		if isRole {
+			roles[role] = label
+		}
+	}
+	for label := range selector.MatchLabels {
+		add(label)
+	}
+	for _, requirement := range selector.MatchExpressions {
+		if slices.Contains([]metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpExists}, requirement.Operator) {
+			add(requirement.Key)
+		}
+	}
+	if len(roles) > 1 {
+		f.advise(path, "if nodes with either label are meant, write one object for each label", "All of matchLabels and matchExpressions have to hold: it selects only nodes with both labels, %s",
+			strings.Join(slices.Sorted(maps.Values(roles)), " and "))
 	}
 }
 
@@ -139,6 +168,32 @@ func (f *findings) gate(spec *v1alpha1.NodeHealthCheckSpec, selected int) {
 		f.advise(field, allow, "It selects %s, and %d of them must be healthy: no remediation ever begins", count(selected, "node"), gate(selected, selected).Required)
 	case selected > 1 && gate(selected, 0).Open:
 		f.advise(field, "lower what may be unhealthy", "It selects %s, and all of them may be remediated at once", count(selected, "node"))
+	}
+}
+
+// mostAtOnce judges whether more than half of the nodes may be remediated at the same time, and no budget spreads that.
+func (f *findings) mostAtOnce(spec *v1alpha1.NodeHealthCheckSpec, selected []*corev1.Node, facts *Facts) {
+	spreads := func(budget *v1alpha1.RemediationBudget) bool {
+		paced := budget.Spec.NodeSelector != nil && (budget.Spec.MaxConcurrent != nil || budget.Spec.MinInterval != nil)
+		return paced && (len(selected) == 0 || len(selectedNodes(budget.Spec.NodeSelector, selected)) > 0)
+	}
+	if slices.ContainsFunc(facts.Budgets, spreads) {
+		return
+	}
+	const do = "if that is too much, add a RemediationBudget with maxConcurrent: 1 for these nodes"
+	total, most := len(selected), 0
+	if total == 0 && spec.MinHealthy != nil && spec.MinHealthy.Type == intstr.Int && spec.MinHealthy.IntValue() > 0 {
+		f.advise("spec.minHealthy", do, "With %s, all but %s may be remediated at once, however many nodes there are", spec.MinHealthy.String(), spec.MinHealthy.String())
+	}
+	for most < total && health.EvaluateGate(spec.MinHealthy, spec.MaxUnhealthy, total, total-most-1).Open {
+		most++
+	}
+	if 2*most > total && most < total {
+		field := "spec.minHealthy"
+		if spec.MinHealthy == nil {
+			field = "spec.maxUnhealthy"
+		}
+		f.advise(field, do, "It selects %s, and %d of them may be remediated at once", count(total, "node"), most)
 	}
 }
 

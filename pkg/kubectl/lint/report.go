@@ -4,6 +4,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -34,9 +35,13 @@ type Object struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// Skipped means that there are no rules about its kind.
+	// Skipped means that it is nothing to judge, for a Reason.
 	Skipped  bool      `json:"skipped,omitempty"`
+	Reason   string    `json:"reason,omitempty"`
 	Findings []Finding `json:"findings"`
+
+	// Line returns the line of a field in the file. It is nil for an object of the cluster.
+	Line func(field string) int `json:"-"`
 
 	// Accepted is the object as it would be stored. It is nil if it would not be.
 	Accepted *Accepted `json:"-"`
@@ -80,14 +85,14 @@ func Unreadable(source, problem string) Object {
 
 // Refuse adds what the API server says of a field, in its words.
 func (o *Object) Refuse(field, message string) {
-	o.Findings = append(o.Findings, Finding{Severity: Error, Field: field, What: message})
+	o.Findings = append(o.Findings, Finding{Severity: Error, Field: field, What: message, Do: hints[strings.TrimPrefix(message, "Invalid value: ")]})
 }
 
 // RefuseUnknown adds a field that the kind does not have.
 func (o *Object) RefuseUnknown(field string) {
 	o.Findings = append(o.Findings, Finding{
 		Severity: Error, Field: field, What: fmt.Sprintf("unknown field %q", field),
-		Do: "correct the name: kubectl refuses it, and other clients have it dropped silently",
+		Do: cmp.Or(elsewhere[field], "correct the name: kubectl refuses it, and other clients have it dropped silently"),
 	})
 }
 
@@ -99,6 +104,9 @@ func (f *Facts) Merge(objects []Object) {
 		}
 		if nhc := object.Accepted.NodeHealthCheck; nhc != nil {
 			f.NodeHealthChecks = replace(f.NodeHealthChecks, nhc, func(other *v1alpha1.NodeHealthCheck) bool { return other.Name == nhc.Name })
+		}
+		if budget := object.Accepted.RemediationBudget; budget != nil {
+			f.Budgets = replace(f.Budgets, budget, func(other *v1alpha1.RemediationBudget) bool { return other.Name == budget.Name })
 		}
 		if mhc := object.Accepted.MachineHealthCheck; mhc != nil {
 			f.MachineHealthChecks = replace(f.MachineHealthChecks, mhc, func(other *machinev1beta1.MachineHealthCheck) bool {
@@ -140,7 +148,11 @@ func NewReport(objects []Object, facts *Facts) *Report {
 			}
 		}
 		object.Findings = sorted(object.Findings)
-		for _, finding := range object.Findings {
+		for i := range object.Findings {
+			finding := &object.Findings[i]
+			if object.Line != nil {
+				finding.Line = object.Line(finding.Field)
+			}
 			if finding.Severity == Error {
 				report.Errors++
 			} else {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // StandardInput is the argument that stands for it.
@@ -19,7 +20,8 @@ const StandardInput = "-"
 var extensions = []string{".json", ".yaml", ".yml"}
 
 // ReadFiles reads files, directories, and for [StandardInput] what is given as such. Of a directory
-// it reads the files with the usual extensions, and those of its directories if it is recursive.
+// it reads the files with the usual extensions, and those of its directories if it is recursive. What is written for
+// kustomize is set aside.
 func ReadFiles(paths []string, recursive bool, standardInput io.Reader) ([]Document, error) {
 	var documents []Document
 	for _, path := range paths {
@@ -36,15 +38,22 @@ func ReadFiles(paths []string, recursive bool, standardInput io.Reader) ([]Docum
 			if err != nil {
 				return nil, err
 			}
-			documents = append(documents, Read(name, file)...)
+			for _, document := range Read(name, file) {
+				document.Found = name != path
+				documents = append(documents, document)
+			}
 			file.Close()
 		}
 	}
+	setAside(documents)
 	return documents, nil
 }
 
 // filesOf returns a file itself, and what is to be read of a directory, by name.
 func filesOf(path string, recursive bool) ([]string, error) {
+	if strings.Contains(path, "://") {
+		return nil, fmt.Errorf("%s is no file: download it, or give it with -f -", path)
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest reads Kubernetes objects from files: YAML with any number of documents, JSON,
-// and lists. There is an answer to any bytes.
+// Package manifest reads Kubernetes objects from files: YAML with any number of documents, JSON, lists,
+// and objects that others wrap. There is an answer to any bytes.
 package manifest
 
 import (
@@ -11,8 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
+	goyaml "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -22,17 +25,32 @@ import (
 // MaxSize is how large a file may be. No API server takes an object of that size.
 const MaxSize = 16 << 20
 
-// Document is what one document of a file, or one item of a list in it, has.
+// Document is what one document of a file, one item of a list in it, or one object that another one wraps, has.
 type Document struct {
 	// Source is the name of the file.
 	Source string
+	// Found means that the file was found in a directory, and not named.
+	Found bool
 	// Number is the number of the document in the file, from 1. Items of a list have that of the list.
 	Number int
-	// Object has an apiVersion and a kind. It is nil if the document is no object.
+	// Within names the object that has this one in it, such as a policy. It is empty for documents and items.
+	Within string
+	// Partial means that a policy merges the object into the one that is there: what is missing in it may be there.
+	Partial bool
+	// Object has an apiVersion or a kind, and usually both. It is nil if the document is no object.
 	Object *unstructured.Unstructured
 	// Problem says why the document is no object, empty if it is one.
 	Problem string
+	// Aside means that the Problem is none: the document is not meant for the API server as it is.
+	Aside bool
+
+	text *text
+	// path is where in the document the object is, empty for all of it.
+	path string
 }
+
+// NoObject is the Problem of a document that has neither apiVersion nor kind.
+const NoObject = "it is no Kubernetes object, which has an apiVersion and a kind"
 
 // Read reads a file. The result has at least one document, which may say that there is none.
 func Read(source string, file io.Reader) []Document {
@@ -45,8 +63,8 @@ func Read(source string, file io.Reader) []Document {
 	}
 	var documents []Document
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for number := 1; ; number++ {
-		text, err := reader.Read()
+	for number, before := 1, 0; ; number++ {
+		part, err := reader.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -54,68 +72,140 @@ func Read(source string, file io.Reader) []Document {
 			documents = append(documents, Document{Source: source, Number: number, Problem: oneLine(err)})
 			break
 		}
-		documents = append(documents, parse(source, number, text)...)
+		text := &text{source: source, number: number, content: part, before: before}
+		documents = append(documents, text.parse()...)
+		before += bytes.Count(part, []byte("\n")) + 1
 	}
 	if len(documents) == 0 {
-		return []Document{{Source: source, Number: 1, Problem: "it is empty"}}
+		return []Document{{Source: source, Number: 1, Problem: "it is empty", Aside: true}}
 	}
 	return documents
 }
 
-// parse returns what one document has: nothing if it is empty, and each item of a list.
-func parse(source string, number int, text []byte) []Document {
-	problem := func(format string, args ...any) []Document {
-		return []Document{{Source: source, Number: number, Problem: fmt.Sprintf(format, args...)}}
-	}
-	converted, err := yaml.YAMLToJSONStrict(text)
+// text is a document as it is written.
+type text struct {
+	source  string
+	number  int
+	content []byte
+	// before is the number of lines of the file before it.
+	before int
+	// value is what it has, nil if that is no map.
+	value map[string]any
+	// root has the lines of the fields. It is read when the first one is asked for.
+	root *goyaml.Node
+}
+
+// document returns a document of the text that is no object.
+func (t *text) document(problem string, aside bool) Document {
+	return Document{Source: t.source, Number: t.number, Problem: problem, Aside: aside, text: t}
+}
+
+// parse returns what one document has: nothing if it is empty, each item of a list, and what objects wrap.
+func (t *text) parse() []Document {
+	converted, err := yaml.YAMLToJSONStrict(t.content)
 	if err != nil {
-		advice := ""
-		if bytes.Contains(text, []byte("{{")) {
-			advice = "; a template has to be rendered first"
+		if _, lenient := yaml.YAMLToJSON(t.content); lenient != nil && templated(t.content) {
+			return []Document{t.document("a template has to be rendered first", true)}
 		}
-		return problem("it is neither YAML nor JSON: %s%s", oneLine(err), advice)
+		return []Document{t.document("it is neither YAML nor JSON: "+t.inFile(oneLine(err)), false)}
 	}
 	var value any
 	if err := json.Unmarshal(converted, &value); err != nil {
-		return problem("it is neither YAML nor JSON: %s", oneLine(err))
+		return []Document{t.document("it is neither YAML nor JSON: "+oneLine(err), false)}
 	}
 	switch value := value.(type) {
 	case nil:
 		return nil
 	case map[string]any:
-		return objects(source, number, value, 0)
+		t.value = value
+		if _, encrypted := value["sops"].(map[string]any); encrypted {
+			return []Document{t.document("it is encrypted", true)}
+		}
+		return t.objects(value, "", "", 0)
 	default:
-		return problem("it is no Kubernetes object, which has fields")
+		return append([]Document{t.document("it is no Kubernetes object, which has fields", true)}, t.wrapped(value, "", "")...)
 	}
 }
 
 // maxNesting is how deep lists may be nested in lists. kubectl makes lists that are not nested.
 const maxNesting = 4
 
-// objects returns an object, or the items of a list.
-func objects(source string, number int, content map[string]any, depth int) []Document {
-	document := Document{Source: source, Number: number}
+// objects returns an object with what it wraps, or the items of a list.
+func (t *text) objects(content map[string]any, path, within string, depth int) []Document {
+	document := t.document("", false)
+	document.Within, document.path = within, path
 	apiVersion, _ := content["apiVersion"].(string)
 	kind, _ := content["kind"].(string)
-	if apiVersion == "" || kind == "" {
-		document.Problem = "it is no Kubernetes object, which has an apiVersion and a kind"
-		return []Document{document}
-	}
 	items, isList := content["items"].([]any)
-	if !isList || !strings.HasSuffix(kind, "List") || depth == maxNesting {
-		document.Object = &unstructured.Unstructured{Object: content}
-		return []Document{document}
+	if apiVersion == "" || !isList || !strings.HasSuffix(kind, "List") || depth == maxNesting {
+		if document.Object = (&unstructured.Unstructured{Object: content}); apiVersion == "" && kind == "" {
+			document.Object, document.Problem, document.Aside = nil, NoObject, true
+		}
+		return append([]Document{document}, t.fields(content, path, strings.TrimSpace(kind+" "+nameOf(content)))...)
 	}
 	var documents []Document
 	for i, item := range items {
+		path := fmt.Sprintf("%s[%d]", join(path, "items"), i)
 		content, ok := item.(map[string]any)
 		if !ok {
-			documents = append(documents, Document{Source: source, Number: number, Problem: fmt.Sprintf("items[%d] is no Kubernetes object, which has fields", i)})
+			document.Problem, document.Aside, document.path = fmt.Sprintf("items[%d] is no Kubernetes object, which has fields", i), true, path
+			documents = append(documents, document)
 			continue
 		}
-		documents = append(documents, objects(source, number, content, depth+1)...)
+		documents = append(documents, t.objects(content, path, within, depth+1)...)
 	}
 	return documents
+}
+
+// fields returns the objects that a map has in it.
+func (t *text) fields(content map[string]any, path, within string) (documents []Document) {
+	for _, key := range slices.Sorted(maps.Keys(content)) {
+		documents = append(documents, t.wrapped(content[key], join(path, key), within)...)
+	}
+	return documents
+}
+
+// wrapped returns the objects that are a value, or in it. A reference to an object is none, and what a policy wants
+// not to be there is none either.
+func (t *text) wrapped(value any, path, within string) (documents []Document) {
+	switch value := value.(type) {
+	case map[string]any:
+		_, hasMetadata := value["metadata"].(map[string]any)
+		_, hasSpec := value["spec"].(map[string]any)
+		apiVersion, _ := value["apiVersion"].(string)
+		kind, _ := value["kind"].(string)
+		compliance, _ := value["complianceType"].(string)
+		switch {
+		case strings.EqualFold(compliance, "mustnothave"):
+			return nil
+		case apiVersion != "" && kind != "" && (hasMetadata || hasSpec):
+			return t.objects(value, path, within, maxNesting)
+		}
+		documents = t.fields(value, path, within)
+		for i := range documents {
+			documents[i].Partial = documents[i].Partial || strings.EqualFold(compliance, "musthave")
+		}
+	case []any:
+		for i, item := range value {
+			documents = append(documents, t.wrapped(item, fmt.Sprintf("%s[%d]", path, i), within)...)
+		}
+	}
+	return documents
+}
+
+// nameOf returns the name of an object, empty if it has none.
+func nameOf(content map[string]any) string {
+	metadata, _ := content["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	return name
+}
+
+// join returns the path of a field.
+func join(path, field string) string {
+	if path == "" || field == "" || strings.HasPrefix(field, "[") {
+		return path + field
+	}
+	return path + "." + field
 }
 
 // oneLine is an error as a part of a sentence.

@@ -87,7 +87,11 @@ func summary(e *view.Explanation) [][]terminal.Cell {
 
 // condition is a row with a condition.
 func condition(c *view.Condition, now time.Time) []terminal.Cell {
-	return []terminal.Cell{terminal.Text(c.Type), terminal.Text(c.Status), terminal.Text(Ago(c.Since, now)), terminal.Text(Because(c.Reason, c.Message))}
+	because := Because(c.Reason, c.Message)
+	if c.Doubt != "" {
+		because = strings.TrimPrefix(because+"; ", unknown+"; ") + c.Doubt
+	}
+	return []terminal.Cell{terminal.Text(c.Type), terminal.Text(c.Status), terminal.Text(Ago(c.Since, now)), terminal.Text(because)}
 }
 
 func explainCheck(sections *sections, e *view.Explanation, check *view.CheckOfNode, wide bool) {
@@ -141,6 +145,9 @@ func rule(rule *view.Rule, now time.Time) []terminal.Cell {
 	expires := terminal.Text(unknown)
 	if rule.Matches {
 		is = terminal.Cell{Text: rule.Status + " for " + Ago(rule.Since, now), Style: terminal.Warning}
+		if rule.Doubt != "" {
+			is.Text += " (" + rule.Doubt + ")"
+		}
 		expires = terminal.Text("never: it has no lastTransitionTime")
 		if rule.Expires != nil {
 			expires = terminal.Text(Clock(rule.Expires, now) + ", " + timeTo(rule.Expires.Time, now))

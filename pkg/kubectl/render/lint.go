@@ -5,6 +5,8 @@ package render
 
 import (
 	"cmp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
@@ -19,7 +21,7 @@ func Lint(printer *terminal.Printer, report *lint.Report) {
 		object := &report.Objects[i]
 		switch {
 		case object.Skipped:
-			rest = append(rest, []terminal.Cell{terminal.Text(title(object) + ": "), {Text: "skipped, there are no rules about this kind", Style: terminal.Faint}})
+			rest = append(rest, []terminal.Cell{terminal.Text(title(object) + ": "), {Text: "skipped, " + object.Reason, Style: terminal.Faint}})
 		case len(object.Findings) == 0:
 			rest = append(rest, []terminal.Cell{terminal.Text(title(object) + ": "), {Text: "ok", Style: terminal.Good}})
 		default:
@@ -55,16 +57,27 @@ func title(object *lint.Object) string {
 
 func found(findings []lint.Finding) terminal.Table {
 	table := terminal.Table{Header: []string{"SEVERITY", "FIELD", "WHAT, AND WHAT TO DO"}}
+	inFile := slices.ContainsFunc(findings, func(finding lint.Finding) bool { return finding.Line > 0 })
+	if inFile {
+		table.Header = slices.Insert(table.Header, 1, "LINE")
+	}
 	for _, finding := range findings {
 		style := terminal.Warning
 		if finding.Severity == lint.Error {
 			style = terminal.Bad
 		}
 		text := finding.What
+		if len(finding.Also) > 0 {
+			text += " (also " + strings.Join(finding.Also, ", ") + ")"
+		}
 		if finding.Do != "" {
 			text = strings.TrimRight(text, ".") + ". " + strings.ToUpper(finding.Do[:1]) + finding.Do[1:] + "."
 		}
-		table.Add(terminal.Cell{Text: string(finding.Severity), Style: style}, terminal.Text(cmp.Or(finding.Field, unknown)), terminal.Text(text))
+		row := []terminal.Cell{{Text: string(finding.Severity), Style: style}, terminal.Text(cmp.Or(finding.Field, unknown)), terminal.Text(text)}
+		if inFile {
+			row = slices.Insert(row, 1, terminal.Text(strconv.Itoa(finding.Line)))
+		}
+		table.Add(row...)
 	}
 	return table
 }

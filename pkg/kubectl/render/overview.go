@@ -256,12 +256,17 @@ func WhyNext(node *view.NextNode, now time.Time) string {
 	if node.Since != nil {
 		text += " for " + Ago(node.Since, now)
 	}
+	if node.Doubt != "" {
+		text += " (" + node.Doubt + ")"
+	}
 	if node.Reason != "" {
 		text += " (" + node.Reason + ")"
 	}
 	switch {
 	case node.Unhealthy == nil:
 		text += ", without lastTransitionTime: the controller cannot know how long it has lasted"
+	case now.Sub(node.Unhealthy.Time) >= unreported && node.AtWork:
+		text += ", but the controller, which is at work, has not reported it: it may have seen the clock of its reporter go back"
 	case now.Sub(node.Unhealthy.Time) >= unreported:
 		text += ", unhealthy for " + Ago(node.Unhealthy, now) + ", but the controller has not reported it: is it running?"
 	case !node.Unhealthy.After(now):

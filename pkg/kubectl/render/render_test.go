@@ -215,13 +215,15 @@ func TestWhyNext(t *testing.T) {
 		node view.NextNode
 		want string
 	}{
-		"becomes unhealthy":          {view.NextNode{Since: beforeRef(since), Unhealthy: in(time.Minute)}, "Ready=Unknown for 3m"},
-		"with a reason":              {view.NextNode{Since: beforeRef(since), Unhealthy: in(time.Minute), Reason: "NodeStatusUnknown"}, "Ready=Unknown for 3m (NodeStatusUnknown)"},
-		"under remediation":          {view.NextNode{Since: beforeRef(since), Unhealthy: in(time.Minute), Remediating: true}, "Ready=Unknown for 3m, still under remediation"},
-		"unhealthy from now on":      {view.NextNode{Since: beforeRef(since), Unhealthy: in(0), Remediating: true}, "Ready=Unknown for 3m, not reported by the controller yet"},
-		"unhealthy, not yet overdue": {view.NextNode{Since: beforeRef(since), Unhealthy: beforeRef(unreported - 1)}, "Ready=Unknown for 3m, not reported by the controller yet"},
-		"unhealthy, overdue":         {view.NextNode{Since: beforeRef(since), Unhealthy: beforeRef(unreported)}, "Ready=Unknown for 3m, unhealthy for 60s, but the controller has not reported it: is it running?"},
-		"7.2 no lastTransitionTime":  {view.NextNode{}, "Ready=Unknown, without lastTransitionTime: the controller cannot know how long it has lasted"},
+		"becomes unhealthy":                  {view.NextNode{Since: beforeRef(since), Unhealthy: in(time.Minute)}, "Ready=Unknown for 3m"},
+		"with a reason":                      {view.NextNode{Since: beforeRef(since), Unhealthy: in(time.Minute), Reason: "NodeStatusUnknown"}, "Ready=Unknown for 3m (NodeStatusUnknown)"},
+		"under remediation":                  {view.NextNode{Since: beforeRef(since), Unhealthy: in(time.Minute), Remediating: true}, "Ready=Unknown for 3m, still under remediation"},
+		"unhealthy from now on":              {view.NextNode{Since: beforeRef(since), Unhealthy: in(0), Remediating: true}, "Ready=Unknown for 3m, not reported by the controller yet"},
+		"unhealthy, not yet overdue":         {view.NextNode{Since: beforeRef(since), Unhealthy: beforeRef(unreported - 1)}, "Ready=Unknown for 3m, not reported by the controller yet"},
+		"overdue, with a controller at work": {view.NextNode{Since: beforeRef(since), Unhealthy: beforeRef(unreported), AtWork: true}, "Ready=Unknown for 3m, but the controller, which is at work, has not reported it: it may have seen the clock of its reporter go back"},
+		"a clock that is ahead":              {view.NextNode{Since: beforeRef(0), Doubt: "its reporter's clock is 60s ahead", Unhealthy: beforeRef(-since)}, "Ready=Unknown for 0s (its reporter's clock is 60s ahead)"},
+		"unhealthy, overdue":                 {view.NextNode{Since: beforeRef(since), Unhealthy: beforeRef(unreported)}, "Ready=Unknown for 3m, unhealthy for 60s, but the controller has not reported it: is it running?"},
+		"7.2 no lastTransitionTime":          {view.NextNode{}, "Ready=Unknown, without lastTransitionTime: the controller cannot know how long it has lasted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -56,11 +56,13 @@ type Explanation struct {
 
 // Condition is a condition of a Node or of a remediation object.
 type Condition struct {
-	Type    string       `json:"type"`
-	Status  string       `json:"status"`
-	Since   *metav1.Time `json:"since,omitempty"`
-	Reason  string       `json:"reason,omitempty"`
-	Message string       `json:"message,omitempty"`
+	Type   string       `json:"type"`
+	Status string       `json:"status"`
+	Since  *metav1.Time `json:"since,omitempty"`
+	// Doubt is why Since is not the lastTransitionTime of the condition, empty if it is.
+	Doubt   string `json:"doubt,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // CheckOfNode is what one NodeHealthCheck makes of the node.
@@ -97,6 +99,8 @@ type Rule struct {
 	// had it for the duration.
 	Matches bool         `json:"matches"`
 	Since   *metav1.Time `json:"since,omitempty"`
+	// Doubt is why Since is not the lastTransitionTime of the condition, empty if it is.
+	Doubt   string       `json:"doubt,omitempty"`
 	Expires *metav1.Time `json:"expires,omitempty"`
 }
 
@@ -162,13 +166,15 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 	node := findNode(snapshot, name)
 	e.Unreadable = node == nil && snapshot.misses("nodes")
 	e.Deleted = node == nil && !e.Unreadable
+	var known health.Evidence
 	if node != nil {
-		e.describe(node)
+		known = newEvidence(snapshot, now).of(node)
+		e.describe(node, known)
 	}
-	known := !e.Deleted
+	selected := !e.Deleted
 	for _, nhc := range snapshot.NodeHealthChecks {
 		entry := entryOf(nhc, name)
-		known = known || entry != nil
+		selected = selected || entry != nil
 		because := unmet(nhc, node)
 		if because != "" && entry == nil && node == nil {
 			continue
@@ -177,9 +183,9 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 			e.Others = append(e.Others, NotSelected{Name: nhc.Name, Because: because})
 			continue
 		}
-		e.Checks = append(e.Checks, explainCheck(nhc, node, entry, because == "" || e.Unreadable, snapshot, details, now))
+		e.Checks = append(e.Checks, explainCheck(nhc, node, entry, because == "" || e.Unreadable, snapshot, details, known, now))
 	}
-	if !known {
+	if !selected {
 		return nil
 	}
 	if lease := details.Lease; lease != nil {
@@ -209,11 +215,12 @@ func entryOf(nhc *v1alpha1.NodeHealthCheck, name string) *v1alpha1.UnhealthyNode
 	return &nhc.Status.UnhealthyNodes[i]
 }
 
-func (e *Explanation) describe(node *corev1.Node) {
+func (e *Explanation) describe(node *corev1.Node, evidence health.Evidence) {
 	e.ControlPlane, e.Held = remediation.IsControlPlane(node.Labels), node.Labels[v1alpha1.LabelExclude] == "true"
 	for _, condition := range node.Status.Conditions {
+		since, doubt := evidence.Since(&condition, e.Time.Time)
 		e.Conditions = append(e.Conditions, Condition{
-			Type: string(condition.Type), Status: string(condition.Status), Since: instant(condition.LastTransitionTime.Time), Reason: condition.Reason, Message: condition.Message,
+			Type: string(condition.Type), Status: string(condition.Status), Since: instant(since), Doubt: doubt, Reason: condition.Reason, Message: condition.Message,
 		})
 	}
 }
@@ -241,13 +248,13 @@ func unmet(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node) string {
 	return ""
 }
 
-func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alpha1.UnhealthyNode, selected bool, snapshot *Snapshot, details *Details, now time.Time) CheckOfNode {
+func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alpha1.UnhealthyNode, selected bool, snapshot *Snapshot, details *Details, evidence health.Evidence, now time.Time) CheckOfNode {
 	check := CheckOfNode{Name: nhc.Name, Selected: selected, Rules: []Rule{}}
 	var verdict health.Verdict
 	if node != nil {
-		check.Rules = rules(nhc, node)
+		check.Rules = rules(nhc, evidence, now)
 		if len(snapshot.MachineHealthChecks) == 0 || !remediation.Terminating(node.Status.Conditions) { // Spec 7.7.
-			verdict = health.Judge(nhc.Spec.UnhealthyConditions, health.EvidenceOf(node, nil), now)
+			verdict = health.Judge(nhc.Spec.UnhealthyConditions, evidence, now)
 		}
 		check.State, check.Unhealthy = verdict.State.String(), instant(verdict.Deadline)
 	}
@@ -270,15 +277,16 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 }
 
 // rules compares each of the unhealthyConditions with the node.
-func rules(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node) []Rule {
+func rules(nhc *v1alpha1.NodeHealthCheck, evidence health.Evidence, now time.Time) []Rule {
 	compared := []Rule{}
 	for _, rule := range nhc.Spec.UnhealthyConditions {
 		shown := newRule(rule)
-		for _, condition := range node.Status.Conditions {
+		for _, condition := range evidence.Conditions {
 			if condition.Type != rule.Type {
 				continue
 			}
-			shown.Status, shown.Since = string(condition.Status), instant(condition.LastTransitionTime.Time)
+			since, doubt := evidence.Since(&condition, now)
+			shown.Status, shown.Since, shown.Doubt = string(condition.Status), instant(since), doubt
 			if shown.Matches = condition.Status == rule.Status; shown.Matches && shown.Since != nil {
 				shown.Expires = instant(shown.Since.Add(rule.Duration.Duration))
 			}

@@ -6,7 +6,6 @@ package view
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,15 +24,19 @@ type NextNode struct {
 	// Reason is the one that the condition gives.
 	Reason string       `json:"reason,omitempty"`
 	Since  *metav1.Time `json:"since,omitempty"`
+	// Doubt is why Since is not the lastTransitionTime of the condition, empty if it is.
+	Doubt string `json:"doubt,omitempty"`
 	// Unhealthy is when the node becomes, or became, unhealthy. It is absent for a condition
 	// without lastTransitionTime, which never expires.
 	Unhealthy *metav1.Time `json:"unhealthy,omitempty"`
+	// AtWork means that a controller holds the lease of the leader.
+	AtWork bool `json:"controllerAtWork,omitempty"`
 	// Remediating means that the node still has remediation objects, for an earlier condition.
 	Remediating bool `json:"remediating,omitempty"`
 }
 
 // nextNodes returns the selected nodes that are next, as the Node objects say (spec 7.3).
-func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time) []NextNode {
+func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, evidence evidence) []NextNode {
 	selector, err := metav1.LabelSelectorAsSelector(&nhc.Spec.Selector)
 	if err != nil {
 		return nil // Such a spec selects nothing.
@@ -42,17 +45,20 @@ func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time)
 	for i := range nhc.Status.UnhealthyNodes {
 		listed[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
 	}
+	atWork := snapshot.Leader != nil && snapshot.Leader.Problem(evidence.now) == ""
 	var next []NextNode
 	for _, node := range snapshot.Nodes {
 		// Spec 7.7: where there are MachineHealthChecks, nodes that terminate are theirs.
 		if !selector.Matches(labels.Set(node.Labels)) || (len(snapshot.MachineHealthChecks) > 0 && remediation.Terminating(node.Status.Conditions)) {
 			continue
 		}
-		verdict := health.Judge(nhc.Spec.UnhealthyConditions, health.EvidenceOf(node, nil), now)
+		verdict := health.Judge(nhc.Spec.UnhealthyConditions, evidence.of(node), evidence.now)
 		if verdict.State == health.Healthy || (verdict.State == health.Unhealthy && listed[node.Name] != nil) {
 			continue
 		}
-		next = append(next, newNextNode(node, verdict, listed[node.Name]))
+		fresh := newNextNode(node, verdict, listed[node.Name])
+		fresh.AtWork = atWork
+		next = append(next, fresh)
 	}
 	slices.SortStableFunc(next, func(a, b NextNode) int { return compareInstants(a.Unhealthy, b.Unhealthy) })
 	return next
@@ -61,7 +67,7 @@ func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time)
 func newNextNode(node *corev1.Node, verdict health.Verdict, entry *v1alpha1.UnhealthyNode) NextNode {
 	return NextNode{
 		Name: node.Name, Condition: string(verdict.Type) + "=" + string(verdict.Status), Reason: verdict.Reason,
-		Since: instant(verdict.Since), Unhealthy: instant(verdict.Deadline), Remediating: entry != nil && len(entry.Remediations) > 0,
+		Since: instant(verdict.Since), Doubt: verdict.Doubt, Unhealthy: instant(verdict.Deadline), Remediating: entry != nil && len(entry.Remediations) > 0,
 	}
 }
 

@@ -148,9 +148,10 @@ type Budget struct {
 // NewOverview returns the overview of a snapshot at the instant now.
 func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
 	overview := &Overview{Time: metav1.NewTime(now), NodeHealthChecks: []Check{}, Leader: snapshot.Leader, Missing: snapshot.Missing}
+	evidence := newEvidence(snapshot, now)
 	for _, nhc := range snapshot.NodeHealthChecks {
 		check := newCheck(nhc)
-		check.Next = nextNodes(nhc, snapshot, now)
+		check.Next = nextNodes(nhc, snapshot, evidence)
 		overview.NodeHealthChecks = append(overview.NodeHealthChecks, check)
 	}
 	for _, mhc := range snapshot.MachineHealthChecks {

@@ -1,0 +1,115 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Kinds are those that lint is about.
+var Kinds = []string{v1alpha1.Kind, machinev1beta1.Kind, v1alpha1.BudgetKind}
+
+// apiVersionOf returns the apiVersion of one of the kinds.
+func apiVersionOf(kind string) string {
+	if kind == machinev1beta1.Kind {
+		return machinev1beta1.SchemeGroupVersion.String()
+	}
+	return v1alpha1.SchemeGroupVersion.String()
+}
+
+// ours returns the kind that a kind is, or is meant to be: in other letters, or in the plural.
+func ours(kind string) string {
+	for _, known := range Kinds {
+		if strings.EqualFold(kind, known) || strings.EqualFold(kind, known+"s") {
+			return known
+		}
+	}
+	return ""
+}
+
+// Recognize says of an object of a file whether it is of one of the Kinds: then both results are empty. It may
+// also be meant to be, under a wrong name; or it is to be skipped, for a reason.
+func Recognize(object *unstructured.Unstructured) (wrong *Finding, skipped string) {
+	group, _, _ := strings.Cut(object.GetAPIVersion(), "/")
+	kind := ours(object.GetKind())
+	switch {
+	case kind == "" && group == v1alpha1.SchemeGroupVersion.Group:
+		return &Finding{
+			Severity: Error, Field: "kind", What: fmt.Sprintf("There is no kind %q in the group %s", object.GetKind(), group),
+			Do: fmt.Sprintf("use %s or %s", v1alpha1.Kind, v1alpha1.BudgetKind),
+		}, ""
+	case object.GetKind() == "" || object.GetAPIVersion() == "" && kind == "":
+		return nil, "it is no Kubernetes object, which has an apiVersion and a kind"
+	case kind == "":
+		return nil, noRules
+	case group == "cluster.x-k8s.io" && kind == machinev1beta1.Kind:
+		return &Finding{
+			Severity: Error, Field: "apiVersion", What: "This is the kind of Cluster API itself, which nhc-controller does not read",
+			Do: fmt.Sprintf("use %s with the annotation %s: %s, or leave these Machines to Cluster API", apiVersionOf(kind), machinev1beta1.AnnotationMachineAPI, machinev1beta1.MachineAPICluster),
+		}, ""
+	case group != strings.Split(apiVersionOf(kind), "/")[0]:
+		return &Finding{Severity: Error, Field: "apiVersion", What: fmt.Sprintf("%s is %s, not %q", kind, apiVersionOf(kind), object.GetAPIVersion()), Do: "correct the apiVersion: nhc-controller reads no other"}, ""
+	case kind != object.GetKind():
+		return &Finding{Severity: Error, Field: "kind", What: fmt.Sprintf("The kind is %s, not %q", kind, object.GetKind()), Do: "correct the kind"}, ""
+	case unrendered(object.Object["spec"]) || unrendered(object.GetName()):
+		return nil, "a template has to be rendered first"
+	}
+	return nil, ""
+}
+
+// noRules is why objects of other kinds are skipped.
+const noRules = "there are no rules about this kind"
+
+// unrendered reports whether some text in a value is what Helm, Flux or clusterctl replaces.
+func unrendered(value any) bool {
+	return contains(value, func(text string) bool { return strings.Contains(text, "{{") || strings.Contains(text, "${") })
+}
+
+// contains reports whether some text in a value is such.
+func contains(value any, such func(string) bool) bool {
+	switch value := value.(type) {
+	case string:
+		return such(value)
+	case []any:
+		for _, item := range value {
+			if contains(item, such) {
+				return true
+			}
+		}
+	case map[string]any:
+		for _, field := range value {
+			if contains(field, such) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Skip returns what stands for a document, or an object, that is skipped for a reason.
+func Skip(source, reason string) Object {
+	return Object{Source: source, Skipped: true, Reason: reason, Findings: []Finding{}}
+}
+
+// OtherKind reports whether an object is skipped because it is of another kind.
+func (o *Object) OtherKind() bool { return o.Skipped && o.Reason == noRules }
+
+// SameLine reports whether an object that is skipped needs no line beside that of another one: one for each file and
+// reason is enough.
+func (o *Object) SameLine(other *Object) bool {
+	return o.Skipped && other.Skipped && o.Source == other.Source && o.Reason == other.Reason
+}
+
+// Share has the line of an object that is skipped stand for another one, too.
+func (o *Object) Share(other *Object) {
+	if o.Kind != other.Kind || o.Namespace != other.Namespace || o.Name != other.Name {
+		o.Kind, o.Namespace, o.Name = "", "", ""
+	}
+}

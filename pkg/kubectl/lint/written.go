@@ -1,0 +1,92 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// Written returns advice about an object that is in a file, where it was accepted or not: what the file says is applied
+// again and again.
+func Written(object *unstructured.Unstructured, namespaced bool) []Finding {
+	var f findings
+	if !namespaced && object.GetNamespace() != "" {
+		f.advise("metadata.namespace", "leave it out", "%ss have no namespace: their names are those of the whole cluster", object.GetKind())
+	}
+	const resume = "leave it out, and pause with kubectl nhc pause"
+	if requests, _, _ := unstructured.NestedSlice(object.Object, "spec", "pauseRequests"); object.GetKind() == v1alpha1.Kind && len(requests) > 0 {
+		f.advise("spec.pauseRequests", resume, "A pause in a file lasts for ever: whoever ends it in the cluster finds it there again when the file is applied next")
+	}
+	if _, paused := object.GetAnnotations()[machinev1beta1.AnnotationPaused]; paused && object.GetKind() == machinev1beta1.Kind {
+		f.advise("metadata.annotations", "leave the annotation out, and set it in the cluster when it is needed", "A pause in a file lasts for ever: the annotation %s is there again when the file is applied next", machinev1beta1.AnnotationPaused)
+	}
+	f.placeholders("spec", object.Object["spec"])
+	return f
+}
+
+// placeholder is text in an example that the reader is to replace.
+var placeholder = regexp.MustCompile(`<[A-Za-z][^<>]*>`)
+
+// placeholders finds them in all texts of a value.
+func (f *findings) placeholders(path string, value any) {
+	switch value := value.(type) {
+	case string:
+		if found := placeholder.FindString(value); found != "" {
+			f.advise(path, "replace it", "There is still the placeholder %s", found)
+		}
+	case []any:
+		for i, item := range value {
+			f.placeholders(fmt.Sprintf("%s[%d]", path, i), item)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			f.placeholders(path+"."+key, value[key])
+		}
+	}
+}
+
+// Complete takes back what the API server says of fields that are missing: the object is merged into one that may have them.
+func (o *Object) Complete() {
+	o.Findings = slices.DeleteFunc(o.Findings, func(finding Finding) bool {
+		message := strings.TrimPrefix(finding.What, "Invalid value: ")
+		return finding.Severity == Error && (slices.Contains(missing, message) || strings.HasPrefix(message, "Required value"))
+	})
+}
+
+// missing are the words of the API server about fields of which one has to be there.
+var missing = []string{
+	"one of minHealthy and maxUnhealthy should be specified", "Selector is mandatory",
+	"Either RemediationTemplate or at least one EscalatingRemediations must be set",
+}
+
+// hints say what to do about some things that the API server refuses, by its words.
+var hints = map[string]string{
+	"Selector is mandatory": "for all nodes, write selector: {matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}",
+	"RemediationTemplate and EscalatingRemediations usage is mutual exclusive":      "keep escalatingRemediations, with the template as one of its steps",
+	"Either RemediationTemplate or at least one EscalatingRemediations must be set": "name the template of your remediator in remediationTemplate",
+	"minHealthy and maxUnhealthy cannot be specified at the same time":              "keep one of them",
+}
+
+// elsewhere says where fields are that are often written in a wrong place, or under the name of another API.
+var elsewhere = map[string]string{
+	"spec.remediationTemplate.order":   stepsHaveIt,
+	"spec.remediationTemplate.timeout": stepsHaveIt,
+	// Those of the MachineHealthCheck of Cluster API, of v1beta1 and v1beta2.
+	"spec.clusterName":             "leave it out: an annotation, " + machinev1beta1.AnnotationMachineAPI + ": " + machinev1beta1.MachineAPICluster + ", selects Machines of Cluster API",
+	"spec.checks":                  "use unhealthyConditions, a list with type, status and timeout (such as 300s), and nodeStartupTimeout",
+	"spec.remediation":             "use maxUnhealthy and remediationTemplate",
+	"spec.unhealthyRange":          "use maxUnhealthy",
+	"spec.unhealthyNodeConditions": "use unhealthyConditions, a list with type, status and timeout (such as 300s)",
+}
+
+const stepsHaveIt = "use escalatingRemediations, a list whose steps have order, timeout (at least 60s) and remediationTemplate"
