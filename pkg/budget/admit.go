@@ -82,6 +82,7 @@ func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time)
 	if len(candidates) == 0 {
 		return nil
 	}
+	c.look(now)
 	waiting := &queue{}
 	refusals := map[string]*Refusal{}
 	a := attempt{Counts: c, now: now}
@@ -136,6 +137,7 @@ func (c *Counts) before(claimant Claimant, candidates []Candidate, now time.Time
 // refuse it again, and those of which the budgets now refuse what they admitted. It also brings up
 // to date which budgets refuse whom.
 func (c *Counts) Woken(now time.Time) (claimants []Claimant) {
+	c.look(now)
 	var all []*waiter
 	for _, waiting := range c.waiting {
 		for _, w := range waiting.waiters {

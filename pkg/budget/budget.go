@@ -38,7 +38,7 @@ type Budget struct {
 	machineNamespace            string
 	topologyKey                 string
 	maxUnhealthy, maxConcurrent *intstr.IntOrString
-	minInterval                 time.Duration
+	minInterval, cooldown       time.Duration
 	windows                     []window
 }
 
@@ -52,6 +52,9 @@ func Parse(budget *v1alpha1.RemediationBudget) *Budget {
 	}
 	if spec.MinInterval != nil {
 		b.minInterval = spec.MinInterval.Duration
+	}
+	if spec.Cooldown != nil {
+		b.cooldown = spec.Cooldown.Duration
 	}
 	b.Problem = b.parse(spec)
 	return b
@@ -75,6 +78,12 @@ func (b *Budget) parse(spec *v1alpha1.RemediationBudgetSpec) (problem string) {
 	}
 	if spec.MinInterval != nil && b.minInterval <= 0 {
 		return "minInterval must be positive"
+	}
+	switch {
+	case spec.Cooldown != nil && b.cooldown <= 0:
+		return "cooldown must be positive"
+	case spec.Cooldown != nil && spec.MaxUnhealthy == nil:
+		return "cooldown needs maxUnhealthy"
 	}
 	for i := range spec.Schedules {
 		window, err := parseWindow(&spec.Schedules[i])

@@ -119,13 +119,16 @@ func NewCounts() *Counts {
 	return &Counts{nodes: map[string]*countedNode{}, reserved: sets.New[string](), waiting: map[Claimant]*queue{}, admitted: map[Claimant][]*waiter{}, yielding: map[attempted]time.Time{}}
 }
 
-// SetBudget adds or replaces a budget. Started are the last beginnings by group that its status
-// has. What is known of the version before is kept.
-func (c *Counts) SetBudget(budget *Budget, started map[string]time.Time) {
-	fresh := &counted{Budget: budget, groups: map[string]*group{}, started: map[string]time.Time{}}
-	maps.Copy(fresh.started, started)
+// SetBudget adds or replaces a budget. Past is what its status says, nil if it says nothing. What is known of the
+// version before is kept.
+func (c *Counts) SetBudget(budget *Budget, past *Past) {
+	fresh := &counted{Budget: budget, groups: map[string]*group{}, started: map[string]time.Time{}, within: map[string]time.Time{}}
+	if past != nil {
+		fresh.recall(past)
+	}
+	regrouped := false
 	if old := c.find(budget.Name); old != nil && old.UID == budget.UID {
-		fresh.inherit(old)
+		regrouped = fresh.inherit(old)
 	}
 	c.RemoveBudget(budget.Name)
 	i, _ := slices.BinarySearchFunc(c.budgets, budget.Name, byName)
@@ -139,30 +142,33 @@ func (c *Counts) SetBudget(budget *Budget, started map[string]time.Time) {
 		i, _ := slices.BinarySearchFunc(node.groups, budget.Name, groupOfBudget)
 		node.groups = slices.Insert(node.groups, i, joined)
 		joined.add(name, node)
+		if regrouped { // A group that cools down may be part of any of the new ones.
+			fresh.within[group] = time.Time{}
+		}
 	}
 }
 
-// Started records the last beginnings by group that the status of a budget has: another process has
-// written it.
-func (c *Counts) Started(budget string, started map[string]time.Time) {
+// Recall takes in what the status of a budget says: another process has written it.
+func (c *Counts) Recall(budget string, past *Past) {
 	if known := c.find(budget); known != nil {
-		for name, at := range started {
-			known.started[name] = latest(known.started[name], at)
-		}
+		known.recall(past)
 	}
 }
 
-// inherit takes over the last beginnings from the version before.
-func (b *counted) inherit(old *counted) {
+// inherit takes over what was before from the version before. If that has other groups, the last beginning may have
+// been in any of the new ones. It reports whether that holds for a group that cools down, too.
+func (b *counted) inherit(old *counted) (regrouped bool) {
 	b.floor = old.floor
-	for name, at := range old.started {
-		if old.topologyKey != b.topologyKey || old.machineNamespace != b.machineNamespace { // It may have been in any of the new groups.
-			b.floor = latest(b.floor, at)
-			delete(b.started, name)
-		} else {
-			b.started[name] = latest(b.started[name], at)
-		}
+	if old.topologyKey == b.topologyKey && old.machineNamespace == b.machineNamespace {
+		b.recall(&Past{Started: old.started, Within: old.within})
+		return false
 	}
+	for name, at := range old.started {
+		b.floor = latest(b.floor, at)
+		delete(b.started, name)
+	}
+	clear(b.within)
+	return len(old.within) > 0
 }
 
 // RemoveBudget forgets a budget.
@@ -176,6 +182,13 @@ func (c *Counts) RemoveBudget(name string) {
 		if i, found := slices.BinarySearchFunc(node.groups, name, groupOfBudget); found {
 			node.groups = slices.Delete(node.groups, i, i+1)
 		}
+	}
+}
+
+// look has all budgets look at their groups.
+func (c *Counts) look(now time.Time) {
+	for _, budget := range c.budgets {
+		budget.look(now)
 	}
 }
 
@@ -299,6 +312,9 @@ func (c *Counts) NextChange(now time.Time) (next time.Time) {
 		at(budget.nextStart(budget.floor))
 		for _, started := range budget.started { // Also of groups without nodes: Machines may wait.
 			at(budget.nextStart(started))
+		}
+		for name := range budget.within {
+			at(budget.group(name).cooledDown())
 		}
 	}
 	for name := range c.reserved {

@@ -131,13 +131,13 @@ func TestBeginningsOutlive(t *testing.T) {
 		},
 		"the status is older": {
 			change: func(c *Counts) {
-				c.SetBudget(Parse(budget("b", byZone, minInterval(5*time.Minute))), map[string]time.Time{"a": after(-time.Minute)})
+				c.SetBudget(Parse(budget("b", byZone, minInterval(5*time.Minute))), &Past{Started: map[string]time.Time{"a": after(-time.Minute)}})
 			},
 			want: map[string]string{"n2": "b a: next begin at 2026-01-07T12:05:00Z"},
 		},
 		"the status is newer": {
 			change: func(c *Counts) {
-				c.SetBudget(Parse(budget("b", byZone, minInterval(5*time.Minute))), map[string]time.Time{"a": after(time.Minute)})
+				c.SetBudget(Parse(budget("b", byZone, minInterval(5*time.Minute))), &Past{Started: map[string]time.Time{"a": after(time.Minute)}})
 			},
 			want: map[string]string{"n2": "b a: next begin at 2026-01-07T12:06:00Z"},
 		},
@@ -149,7 +149,7 @@ func TestBeginningsOutlive(t *testing.T) {
 			change: func(c *Counts) {
 				other := budget("b", minInterval(5*time.Minute))
 				other.Spec.TopologyKey = "role"
-				c.SetBudget(Parse(other), map[string]time.Time{"a": noon})
+				c.SetBudget(Parse(other), &Past{Started: map[string]time.Time{"a": noon}})
 			},
 			want: map[string]string{"n2": "b worker: next begin at 2026-01-07T12:05:00Z", "n3": "b worker: next begin at 2026-01-07T12:05:00Z"},
 		},

@@ -18,6 +18,9 @@ type counted struct {
 	started map[string]time.Time
 	// floor is the same for all groups, from before topologyKey was changed.
 	floor time.Time
+	// within has the groups that have exceeded maxUnhealthy, and since when they do not any more, zero if they do.
+	// Those that have cooled down are not in it.
+	within map[string]time.Time
 }
 
 // byName finds a budget in an order by name.

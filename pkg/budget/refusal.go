@@ -30,8 +30,9 @@ type finding struct {
 	// what: so many nodes of the group are that already, of at most limit.
 	what     string
 	n, limit int
-	// next: minInterval has not passed before.
-	next time.Time
+	// next: minInterval, or the cooldown, has not passed before.
+	next     time.Time
+	cooldown bool
 	// taken: another claimant is about to remediate the node.
 	taken *reservation
 }
@@ -60,6 +61,10 @@ func (g *group) check(w *waiter, node *countedNode, now time.Time) (found findin
 	}
 	if limit, limited := scaled(b.maxUnhealthy, observed); limited && unhealthy > limit {
 		found.what, found.n, found.limit = "not healthy", unhealthy, limit
+		return found, true
+	}
+	if next := g.cooledDown(); now.Before(next) {
+		found.next, found.cooldown = next, true
 		return found, true
 	}
 	if limit, limited := scaled(b.maxConcurrent, observed); limited && others >= limit {
@@ -93,6 +98,8 @@ func (f *finding) refusal(now time.Time) *Refusal {
 		refusal.Message += fmt.Sprintf(": %s %s is about to remediate the node", f.taken.claimant.Kind, f.taken.claimant.Name)
 	case f.what != "":
 		refusal.Message += fmt.Sprintf(": %d of at most %d %s are %s", f.n, f.limit, b.noun(), f.what)
+	case f.cooldown:
+		refusal.Message += ": cooldown, next begin at " + format(f.next)
 	default:
 		refusal.Message += ": next begin at " + format(f.next)
 	}
@@ -126,7 +133,7 @@ func (g *group) allowed(now time.Time) (allowed int, limited bool) {
 		limited = true
 	}
 	if limit, has := scaled(b.maxUnhealthy, g.observed); has {
-		if g.unhealthy > limit {
+		if g.unhealthy > limit || now.Before(g.cooledDown()) {
 			atMost(0)
 		}
 		atMost(limit - g.remediating)

@@ -206,7 +206,7 @@ func (s *simulation) editBudget() {
 		}
 	}
 	s.budgets[name] = fresh
-	s.counts.SetBudget(Parse(fresh.RemediationBudget), LastStarted(&fresh.Status, s.now))
+	s.counts.SetBudget(Parse(fresh.RemediationBudget), PastOf(fresh.RemediationBudget, s.now))
 }
 
 // budget returns a random budget.
@@ -369,7 +369,7 @@ func (s *simulation) restart() {
 	}
 	for name, b := range s.budgets {
 		b.Status = *statuses[name]
-		s.counts.SetBudget(Parse(b.RemediationBudget), LastStarted(&b.Status, s.now))
+		s.counts.SetBudget(Parse(b.RemediationBudget), PastOf(b.RemediationBudget, s.now))
 	}
 }
 
@@ -390,7 +390,7 @@ func (s *simulation) scratch() *Counts {
 	c := NewCounts()
 	for _, name := range s.counts.Budgets() {
 		known := s.counts.find(name)
-		c.SetBudget(Parse(s.budgets[name].RemediationBudget), known.started)
+		c.SetBudget(Parse(s.budgets[name].RemediationBudget), &Past{Started: known.started})
 		c.find(name).floor = known.floor
 	}
 	for name, n := range s.nodes {

@@ -14,23 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
-
-// LastStarted returns the last beginnings by group that a status has. None is later than now: a
-// clock that was ahead when it was written must not hold up the group until then.
-func LastStarted(status *v1alpha1.RemediationBudgetStatus, now time.Time) map[string]time.Time {
-	started := map[string]time.Time{}
-	for i := range status.Groups {
-		if at := status.Groups[i].LastStarted; at != nil {
-			started[status.Groups[i].Name] = health.Earliest(at.Time, now)
-		}
-	}
-	return started
-}
 
 // Status returns the status of a budget at the instant now (spec B5.2): old itself if nothing
 // has changed, or if there is no such budget. Whom the budget keeps waiting is what Admit and
@@ -59,7 +47,7 @@ func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now 
 	return status
 }
 
-// report returns all groups that have nodes, and those whose last beginning minInterval asks
+// report returns all groups that have nodes, and those whose past minInterval or cooldown asks
 // for. Those that allow the fewest remediations come first.
 func (b *counted) report(now time.Time) []v1alpha1.BudgetGroup {
 	groups := slices.Grow([]v1alpha1.BudgetGroup(nil), len(b.groups))
@@ -68,8 +56,9 @@ func (b *counted) report(now time.Time) []v1alpha1.BudgetGroup {
 			groups = append(groups, g.report(now))
 		}
 	}
-	for name, at := range b.started {
-		if g := b.group(name).shown(); g.observed == 0 && now.Before(b.nextStart(at)) {
+	empty := sets.KeySet(b.started).Union(sets.KeySet(b.within))
+	for name := range empty {
+		if g := b.group(name).shown(); g.observed == 0 && (now.Before(b.nextStart(b.started[name])) || now.Before(g.cooledDown())) {
 			groups = append(groups, g.report(now))
 		}
 	}
@@ -89,6 +78,7 @@ func (g *group) report(now time.Time) v1alpha1.BudgetGroup {
 	if last := g.lastStarted(""); !last.IsZero() {
 		reported.LastStarted = new(metav1.NewTime(last.Truncate(time.Second)))
 	}
+	reported.WithinSince = g.withinSince()
 	return reported
 }
 

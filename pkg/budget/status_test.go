@@ -202,7 +202,7 @@ func TestConditions(t *testing.T) {
 
 	edited := budget("b", maxConcurrent("x"))
 	edited.Generation = 2
-	c.SetBudget(Parse(edited), LastStarted(got, now))
+	c.SetBudget(Parse(edited), nil)
 	c.Woken(now)
 	step("it cannot be evaluated", "False", "True", "1 node waits: n2", Event{Type: corev1.EventTypeWarning, Reason: "InvalidBudget", Note: invalid}, exhausted("1 node waits: n2"))
 	require.Equal(t, "InvalidBudget", meta.FindStatusCondition(got.Conditions, "Valid").Reason)
@@ -257,7 +257,7 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("", 1, 1, 0, 0, after(2*time.Minute)), ofGroup("a", 1, 1, 0, 0, noon), ofGroup("b", 0, 0, 0, 0, after(time.Minute))}, old.Groups)
 
 	restarted := NewCounts()
-	restarted.SetBudget(Parse(zones), LastStarted(old, after(3*time.Minute)))
+	restarted.SetBudget(Parse(zones), pastOf(old, after(3*time.Minute)))
 	restarted.SetNode("n3", notReady(""))
 	restarted.SetNode("n1", notReady("a"))
 	require.Same(t, old, restarted.Status("b", old, after(3*time.Minute)))
@@ -265,9 +265,9 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"n1": "b a: next begin at 2026-01-07T13:00:00Z", "n2": "b b: next begin at 2026-01-07T13:01:00Z", "n3": `b "": next begin at 2026-01-07T13:02:00Z`,
 	}, begin(restarted, nhc("x"), after(3*time.Minute), due("n1", 1), due("n2", 1), due("n3", 1)))
-	require.Empty(t, LastStarted(&status{Groups: []v1alpha1.BudgetGroup{{Name: "a"}}}, noon))
+	require.Empty(t, pastOf(&status{Groups: []v1alpha1.BudgetGroup{{Name: "a"}}}, noon).Started)
 	ahead := &status{Groups: []v1alpha1.BudgetGroup{{Name: "a", LastStarted: new(metav1.NewTime(after(time.Hour)))}}}
-	require.Equal(t, map[string]time.Time{"a": noon}, LastStarted(ahead, noon), "a clock was ahead")
+	require.Equal(t, map[string]time.Time{"a": noon}, pastOf(ahead, noon).Started, "a clock was ahead")
 }
 
 // TestEmptyGroups: a group without nodes is listed while its interval asks for it, and says
@@ -293,7 +293,7 @@ func TestNamesake(t *testing.T) {
 	c.Admit(nhc("x"), nil, noon)
 	namesake := budget("b", minInterval(time.Hour))
 	namesake.UID = "other"
-	c.SetBudget(Parse(namesake), LastStarted(&namesake.Status, noon))
+	c.SetBudget(Parse(namesake), PastOf(namesake, noon))
 	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("", 1, 1, 0, 1)}, c.Status("b", &namesake.Status, noon).Groups)
 }
 

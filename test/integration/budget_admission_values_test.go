@@ -39,6 +39,7 @@ func testBudgetDurations(a *budgetAdmission) {
 		valid := err == nil && unsigned.MatchString(text) && duration > 0
 		for field, changes := range map[string]string{
 			"minInterval": fmt.Sprintf("{minInterval: %q}", text),
+			"cooldown":    fmt.Sprintf("{maxUnhealthy: 1, cooldown: %q}", text),
 			"duration":    fmt.Sprintf(`{schedules: [{cron: "* * * * *", duration: %q}]}`, text),
 		} {
 			refusals := a.judge(stored, a.budget(changes))
@@ -212,7 +213,7 @@ func testBudgetCost(a *budgetAdmission) {
 	spec := map[string]any{
 		"nodeSelector": map[string]any{"matchLabels": labels, "matchExpressions": expressions},
 		"topologyKey":  strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63), "maxUnhealthy": "2147483647", "maxConcurrent": "2147483647",
-		"minInterval": strings.Repeat("1s", 32), "schedules": schedules, "reason": strings.Repeat("ä", 256),
+		"minInterval": strings.Repeat("1s", 32), "cooldown": strings.Repeat("1s", 32), "schedules": schedules, "reason": strings.Repeat("ä", 256),
 	}
 	require.Empty(a, a.judge(stored, spec))
 	values[511] = "-"

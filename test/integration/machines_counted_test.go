@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -146,6 +147,12 @@ func newPool(s *machineScenario, replicas, maxConcurrent int) *countedPool {
 	return p
 }
 
+// changeBudget merges a patch into the spec of the budget.
+func (p *countedPool) changeBudget(spec string) {
+	_, err := p.nhc.RemediationV1alpha1().RemediationBudgets().Patch(p.t.Context(), p.name, types.MergePatchType, []byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	require.NoError(p.t, err)
+}
+
 func (p *countedPool) provide(ctx context.Context, machine string) error {
 	if p.full.Load() {
 		p.mu.Lock()
@@ -263,6 +270,33 @@ func TestMachinesCounted(t *testing.T) {
 			p.eventuallyOnly(55)
 			p.makeRoom()
 			p.eventually("all are deleted", func() bool { return p.accepted() == 70 })
+		}},
+		{name: "FR-318 C the last Machines of an outage are still booting", replicas: 10, maxConcurrent: 0, run: func(p *countedPool) {
+			p.changeBudget(`{"maxUnhealthy":"30%","cooldown":"5s"}`)
+			machines := p.set.Created()
+			p.fail(machines...)
+			p.eventuallyDecided("m10", string(v1alpha1.DecidedBudgetExhausted))
+			p.changeBudget(`{"maxConcurrent":10}`) // Until then, the first ones to fail would have been within maxUnhealthy.
+			p.eventually("the next leader can know", func() bool {
+				found, err := p.nhc.RemediationV1alpha1().RemediationBudgets().Get(p.t.Context(), p.name, metav1.GetOptions{})
+				require.NoError(p.t, err)
+				return *found.Status.UnhealthyNodes == 10
+			})
+			m.restart()
+			recover := func(machines []string) {
+				for _, machine := range machines {
+					p.setReady(machine, corev1.ConditionTrue)
+				}
+			}
+			recover(machines[:7])
+			p.eventually("the cooldown is told", func() bool {
+				entry := p.entry("m10")
+				return entry != nil && strings.Contains(entry.Decision.Message, "cooldown, next begin at")
+			})
+			recover(machines[7:9])
+			p.makeRoom()
+			require.Zero(p.t, p.accepted())
+			p.eventuallyOnly(1) // m10 does not come back.
 		}},
 		{name: "our clock is ahead", replicas: 3, maxConcurrent: 1, disturb: disturbance{ahead: 2 * time.Second}, run: func(p *countedPool) {
 			m.restart() // Watches are put back from their beginning.

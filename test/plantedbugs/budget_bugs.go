@@ -29,7 +29,7 @@ var budgetBugs = []bug{
 	},
 	{
 		name: "a restart forgets when a remediation began", rule: "B3.4", file: inBudgetController + "budgets.go",
-		old: "	c.counts.SetBudget(c.parse(p), budget.LastStarted(&p.Status, c.Clock.Now()))\n", new: "	c.counts.SetBudget(c.parse(p), nil)\n",
+		old: "	c.counts.SetBudget(c.parse(p), budget.PastOf(&p.RemediationBudget, c.Clock.Now()))\n", new: "	c.counts.SetBudget(c.parse(p), nil)\n",
 	},
 	{
 		name: "a budget that cannot be evaluated admits everything", rule: "B2.2", file: inBudgets + "refusal.go",

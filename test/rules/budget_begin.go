@@ -175,6 +175,9 @@ func (h *history) refusalsOf(b *Budget, group string, q question) (found []refus
 	if b.minInterval > 0 {
 		found = append(found, h.intervalRefuses(b, group, q))
 	}
+	if b.cooldown > 0 {
+		found = append(found, h.cooldownRefuses(b, group, q))
+	}
 	return found
 }
 

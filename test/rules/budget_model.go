@@ -27,6 +27,7 @@ type Budget struct {
 	machineNamespace string
 	topologyKey      string
 	minInterval      time.Duration
+	cooldown         time.Duration
 	windows          []openTimes
 	// invalid is set if the spec cannot be evaluated: it refuses all nodes that it selects (spec
 	// B2.2), and all that there are if its selector cannot be either.
@@ -52,6 +53,9 @@ func NewBudget(object *v1alpha1.RemediationBudget, machines bool) *Budget {
 	}
 	if interval := object.Spec.MinInterval; interval != nil {
 		b.minInterval, b.invalid = interval.Duration, b.invalid || interval.Duration <= 0
+	}
+	if cooldown := object.Spec.Cooldown; cooldown != nil {
+		b.cooldown, b.invalid = cooldown.Duration, b.invalid || cooldown.Duration <= 0 || object.Spec.MaxUnhealthy == nil
 	}
 	for _, schedule := range object.Spec.Schedules {
 		window, valid := newOpenTimes(&schedule)

@@ -146,6 +146,9 @@ func (s *budgetCheck) checkGroup(name string, counts *groupCounts) {
 	s.checkNumber(fmt.Sprintf("observedNodes of group %q of %s", name, counts.nodes), &group.ObservedNodes, counts.observed)
 	s.checkNumber(fmt.Sprintf("unhealthyNodes of group %q of %s", name, counts.nodes), &group.UnhealthyNodes, counts.unhealthy)
 	s.checkNumber(fmt.Sprintf("remediatingNodes of group %q of %s", name, counts.nodes), &group.RemediatingNodes, counts.remediating)
+	if limit := s.budget.Spec.MaxUnhealthy; s.budget.cooldown > 0 && !s.budget.invalid {
+		s.check("B3.6", group.WithinSince != nil && counts.unhealthy.min > share(*limit, counts.observed.max), "withinSince of group %q is %v, while it exceeds maxUnhealthy", name, group.WithinSince)
+	}
 	last := s.lastBegun(name)
 	s.check("B3.4", group.LastStarted == nil && !last.IsZero() || group.LastStarted != nil && group.LastStarted.Time.Before(last),
 		"lastStarted of group %q is %v, a remediation began at %s", name, group.LastStarted, last.UTC().Format(time.TimeOnly))
@@ -226,6 +229,9 @@ func (s *budgetCheck) allowed(group *v1alpha1.BudgetGroup) (allowed *int32) {
 		if atMost(limit - int(group.RemediatingNodes)); int(group.UnhealthyNodes) > limit {
 			atMost(0)
 		}
+	}
+	if b.cooldown > 0 && group.WithinSince != nil && s.now.Before(group.WithinSince.Add(b.cooldown)) {
+		atMost(0)
 	}
 	if spec.MaxConcurrent != nil {
 		atMost(share(*spec.MaxConcurrent, int(group.ObservedNodes)) - int(group.RemediatingNodes))

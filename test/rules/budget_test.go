@@ -48,6 +48,10 @@ func scheduled(cron, zone string) func(*v1alpha1.RemediationBudget) {
 	}
 }
 
+func cooldown(d time.Duration) func(*v1alpha1.RemediationBudget) {
+	return func(b *v1alpha1.RemediationBudget) { b.Spec.Cooldown = &metav1.Duration{Duration: d} }
+}
+
 // lastStarted is what the status says of group "".
 func lastStarted(seconds float64) func(*v1alpha1.RemediationBudget) {
 	return func(b *v1alpha1.RemediationBudget) {
@@ -77,6 +81,17 @@ func TestBudgetBeginnings(t *testing.T) {
 	before := func(seconds float64, process string) func(*fixture) {
 		return func(s *fixture) {
 			s.begun = append(s.begun, begun{at: at(seconds), answered: at(seconds), rv: s.rv, name: "x", identity: s.identityOf("x", window{known: at(99), rv: s.rv}), process: process})
+		}
+	}
+	recovers := func(seconds float64) func(*fixture) {
+		return func(s *fixture) { s.node(at(seconds), healthyNode("m", labelled("zone", "a"))) }
+	}
+	outageOf := func(zone string) func(*fixture) {
+		return func(s *fixture) {
+			for _, name := range []string{"x", "y"} {
+				s.node(past, failedNode(name, labelled("zone", zone)))
+				s.node(at(90), healthyNode(name, labelled("zone", zone)))
+			}
 		}
 	}
 	tests := map[string]struct {
@@ -110,6 +125,11 @@ func TestBudgetBeginnings(t *testing.T) {
 		"B3.4 the status says so":                {[]func(*fixture){with(every(time.Minute), lastStarted(41))}, []string{"B3.4"}},
 		"B3.4 the status says so since now":      {[]func(*fixture){with(every(time.Minute)), func(s *fixture) { s.budget(at(99.5), newBudget(every(time.Minute), lastStarted(41))) }}, nil},
 		"B3.4 a CR says so":                      {[]func(*fixture){with(every(time.Minute)), other(func(cr *CR) { cr.Created = at(50) })}, []string{"B3.4"}},
+		"B3.6 exceeded 10 s ago":                 {[]func(*fixture){with(maxNotHealthy("1"), cooldown(20*time.Second)), recovers(90)}, []string{"B3.6"}},
+		"B3.6 exceeded 30 s ago":                 {[]func(*fixture){with(maxNotHealthy("1"), cooldown(20*time.Second)), recovers(70)}, nil},
+		"B3.6 never exceeded":                    {[]func(*fixture){with(maxNotHealthy("2"), cooldown(20*time.Second)), recovers(90)}, nil},
+		"B3.6 of another group":                  {[]func(*fixture){with(maxNotHealthy("1"), cooldown(20*time.Second), byZone), func(s *fixture) { s.node(past, healthyNode("m", labelled("zone", "a"))) }, outageOf("b")}, nil},
+		"B3.6 another one has led then":          {[]func(*fixture){with(maxNotHealthy("1"), cooldown(20*time.Second)), recovers(90), func(s *fixture) { s.Led(at(95)) }}, nil},
 		"B2.2 it cannot be evaluated":            {[]func(*fixture){with(maxConcurrent("9"), scheduled("0 0 * * *", "Mars/Olympus"))}, []string{"B2.2"}},
 		"B2.2 it did not select the node":        {[]func(*fixture){with(scheduled("0 0 * * *", "Mars/Olympus"), selecting("zone", "b"))}, nil},
 		"B4.2 written just now":                  {[]func(*fixture){func(s *fixture) { s.budget(at(98.5), newBudget(maxConcurrent("0"))) }}, nil},

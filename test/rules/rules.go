@@ -31,7 +31,7 @@ func UncheckedOfMachines(checked map[string]int) []string {
 }
 
 // budgetRules are the rules that are checked besides where there are RemediationBudgets.
-var budgetRules = []string{"B1.2", "B2.2", "B3.2", "B3.3", "B3.4", "B3.5", "B4.1", "B5.2"}
+var budgetRules = []string{"B1.2", "B2.2", "B3.2", "B3.3", "B3.4", "B3.5", "B3.6", "B4.1", "B5.2"}
 
 // UncheckedOfBudgets returns those of RemediationBudgets that were not checked once.
 func UncheckedOfBudgets(checked map[string]int) []string {

@@ -113,13 +113,16 @@ func (c *cluster) randomMachines(spec *v1alpha1.RemediationBudgetSpec) {
 // randomLimits decides what the budget bounds.
 func (c *cluster) randomLimits(spec *v1alpha1.RemediationBudgetSpec) {
 	limit := func(options ...string) *intstr.IntOrString { return new(intstr.Parse(oneOf(c, options...))) }
-	spec.MaxUnhealthy, spec.MaxConcurrent, spec.MinInterval = nil, nil, nil
+	spec.MaxUnhealthy, spec.MaxConcurrent, spec.MinInterval, spec.Cooldown = nil, nil, nil, nil
 	n := c.random.IntN(8) // Each limit alone, or several together.
 	if n < 3 || n == 7 {
 		spec.MaxConcurrent = limit("0", "1", "1", "1", "2", "50%", "0%")
 	}
 	if n == 0 || n == 3 || n == 4 {
 		spec.MaxUnhealthy = limit("0", "1", "2", "3", "30%", "60%", "100%")
+		if c.chance(50) {
+			spec.Cooldown = &metav1.Duration{Duration: oneOf(c, 20*time.Second, 2*time.Minute)}
+		}
 	}
 	if n == 1 || n > 4 {
 		spec.MinInterval = &metav1.Duration{Duration: oneOf(c, 10*time.Second, time.Minute, 7*time.Minute)}
@@ -187,7 +190,7 @@ func (c *cluster) calmBudgets() {
 	for _, object := range c.server.List(budgets) {
 		if name := object.GetName(); c.chance(70) {
 			c.changeBudget(name, func(spec *v1alpha1.RemediationBudgetSpec) {
-				spec.MaxUnhealthy, spec.MaxConcurrent, spec.MinInterval = nil, new(intstr.FromInt32(1)), &metav1.Duration{Duration: oneOf(c, 10*time.Second, 7*time.Minute)}
+				spec.MaxUnhealthy, spec.Cooldown, spec.MaxConcurrent, spec.MinInterval = nil, nil, new(intstr.FromInt32(1)), &metav1.Duration{Duration: oneOf(c, 10*time.Second, 7*time.Minute)}
 				if c.chance(70) {
 					spec.Schedules = nil
 				}
@@ -214,7 +217,7 @@ func (c *cluster) recoverInTurn() {
 	c.log("=== what is under remediation recovers")
 	for _, object := range c.server.List(budgets) {
 		c.changeBudget(object.GetName(), func(spec *v1alpha1.RemediationBudgetSpec) {
-			spec.MaxUnhealthy, spec.MaxConcurrent, spec.MinInterval, spec.Schedules = nil, new(intstr.FromInt32(1)), nil, nil
+			spec.MaxUnhealthy, spec.Cooldown, spec.MaxConcurrent, spec.MinInterval, spec.Schedules = nil, nil, new(intstr.FromInt32(1)), nil, nil
 		})
 	}
 	for range 8 {

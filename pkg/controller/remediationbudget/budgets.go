@@ -238,7 +238,7 @@ func (c *Controller) budgetChanged(p *parsed) {
 	known := c.counts.Budget(p.Name)
 	if known != nil && known.UID == p.UID && known.Generation == p.Generation {
 		if !c.written.Has(p.Name) {
-			c.counts.Started(p.Name, budget.LastStarted(&p.Status, c.Clock.Now()))
+			c.counts.Recall(p.Name, budget.PastOf(&p.RemediationBudget, c.Clock.Now()))
 		}
 		c.mu.Unlock()
 		// What has failed may have gone by an older version, and so may what seemed to need no write.
@@ -246,7 +246,7 @@ func (c *Controller) budgetChanged(p *parsed) {
 		c.changed()
 		return
 	}
-	c.counts.SetBudget(c.parse(p), budget.LastStarted(&p.Status, c.Clock.Now()))
+	c.counts.SetBudget(c.parse(p), budget.PastOf(&p.RemediationBudget, c.Clock.Now()))
 	c.mu.Unlock()
 	c.specChanged()
 }

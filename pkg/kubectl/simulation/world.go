@@ -58,7 +58,7 @@ func newWorld(in *Input) *world {
 	}
 	w.names = slices.Sorted(maps.Keys(w.nodes))
 	for _, b := range in.Budgets {
-		w.counts.SetBudget(budget.Parse(b), budget.LastStarted(&b.Status, in.Start))
+		w.counts.SetBudget(budget.Parse(b), budget.PastOf(b, in.Start))
 	}
 	for _, nhc := range sortedBy(in.Checks, func(nhc *v1alpha1.NodeHealthCheck) string { return nhc.Name }) {
 		c := newCheck(w, nhc)

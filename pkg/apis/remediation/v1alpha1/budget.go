@@ -54,6 +54,7 @@ type RemediationBudgetList struct {
 // minInterval must be set. A Node has to be admitted by all budgets that select it or its Machine.
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.maxUnhealthy) || has(self.maxConcurrent) || has(self.minInterval)`,message="one of maxUnhealthy, maxConcurrent and minInterval should be specified"
+// +kubebuilder:validation:XValidation:rule=`!has(self.cooldown) || has(self.maxUnhealthy)`,message="cooldown needs maxUnhealthy",fieldPath=`.cooldown`
 // +kubebuilder:validation:XValidation:rule=`has(self.nodeSelector) != has(self.machineSelector)`,message="exactly one of nodeSelector and machineSelector must be specified; nodeSelector: {} selects all Nodes",fieldPath=`.nodeSelector`
 // +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, e.operator in ['In', 'NotIn', 'Exists', 'DoesNotExist'])`,message="Invalid nodeSelector: an operator must be In, NotIn, Exists or DoesNotExist",fieldPath=`.nodeSelector`
 // +kubebuilder:validation:XValidation:rule=`!has(self.nodeSelector) || !has(self.nodeSelector.matchExpressions) || self.nodeSelector.matchExpressions.all(e, (e.operator in ['In', 'NotIn']) ? has(e.values) && size(e.values) > 0 : !(e.operator in ['Exists', 'DoesNotExist']) || !has(e.values) || size(e.values) == 0)`,message="Invalid nodeSelector: In and NotIn need at least one value, Exists and DoesNotExist take none",fieldPath=`.nodeSelector`
@@ -109,6 +110,17 @@ type RemediationBudgetSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`!self.matches('^(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') || duration(self) > duration('0s')`,message="minInterval must be positive"
 	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="minInterval must not be longer than 2562047h47m16s"
 	MinInterval *metav1.Duration `json:"minInterval,omitempty"`
+
+	// cooldown is for how long a group must have been within maxUnhealthy again, after more of its
+	// Nodes were not healthy, before anything begins in it. After an outage the last Nodes are still
+	// booting when the group comes back within maxUnhealthy.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^(0*([0-9]{1,11}([.][0-9]+)?[nuµm]s|[0-9]{1,2}([.][0-9]+)?[smh]))+$') || duration(self) > duration('0s')`,message="cooldown must be positive"
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="cooldown must not be longer than 2562047h47m16s"
+	Cooldown *metav1.Duration `json:"cooldown,omitempty"`
 
 	// schedules are the times at which the budget applies. Left out, it always does.
 	// +optional
@@ -237,6 +249,10 @@ type BudgetGroup struct {
 	// lastStarted is when the last remediation began.
 	// +optional
 	LastStarted *metav1.Time `json:"lastStarted,omitempty"`
+	// withinSince is since when the group has been within maxUnhealthy after it had exceeded it, until cooldown
+	// is over.
+	// +optional
+	WithinSince *metav1.Time `json:"withinSince,omitempty"`
 }
 
 const (

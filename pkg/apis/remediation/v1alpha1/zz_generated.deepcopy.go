@@ -27,6 +27,10 @@ func (in *BudgetGroup) DeepCopyInto(out *BudgetGroup) {
 		in, out := &in.LastStarted, &out.LastStarted
 		*out = (*in).DeepCopy()
 	}
+	if in.WithinSince != nil {
+		in, out := &in.WithinSince, &out.WithinSince
+		*out = (*in).DeepCopy()
+	}
 	return
 }
 
@@ -502,6 +506,11 @@ func (in *RemediationBudgetSpec) DeepCopyInto(out *RemediationBudgetSpec) {
 	}
 	if in.MinInterval != nil {
 		in, out := &in.MinInterval, &out.MinInterval
+		*out = new(metav1.Duration)
+		**out = **in
+	}
+	if in.Cooldown != nil {
+		in, out := &in.Cooldown, &out.Cooldown
 		*out = new(metav1.Duration)
 		**out = **in
 	}
