@@ -70,6 +70,9 @@ func nodeNotes(e *view.Explanation) (notes []cell) {
 	if e.Held {
 		notes = append(notes, cell{Text: "It is held: kubectl nhc release " + e.Node + " ends that.", Class: "warning"})
 	}
+	for _, note := range e.Notes {
+		notes = append(notes, cell{Text: note, Class: "warning"})
+	}
 	if len(e.Checks) == 0 && !e.Unreadable {
 		notes = append(notes, cell{Text: "No NodeHealthCheck selects it, so nothing happens when it is unhealthy.", Class: "bad"})
 	}

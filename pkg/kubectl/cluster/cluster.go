@@ -297,9 +297,9 @@ func trim(object any) (any, error) {
 				Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, CreationTimestamp: node.CreationTimestamp,
 				Labels: node.Labels, Annotations: node.Annotations, DeletionTimestamp: node.DeletionTimestamp,
 			},
-			Spec: corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable},
-			Status: corev1.NodeStatus{Conditions: node.Status.Conditions, NodeInfo: corev1.NodeSystemInfo{
-				KernelVersion: node.Status.NodeInfo.KernelVersion, KubeletVersion: node.Status.NodeInfo.KubeletVersion, OSImage: node.Status.NodeInfo.OSImage,
+			Spec: corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
+			Status: corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses, NodeInfo: corev1.NodeSystemInfo{
+				SystemUUID: node.Status.NodeInfo.SystemUUID, KernelVersion: node.Status.NodeInfo.KernelVersion, KubeletVersion: node.Status.NodeInfo.KubeletVersion, OSImage: node.Status.NodeInfo.OSImage,
 			}},
 		}, nil
 	}

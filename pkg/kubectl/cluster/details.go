@@ -5,6 +5,8 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,12 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -54,13 +58,16 @@ func ReadDetails(ctx context.Context, clients *Clients, snapshot *view.Snapshot,
 	} else if err := miss("events", "list", err); err != nil {
 		return nil, err
 	}
+	if details.GoneMachines, err = clients.goneMachines(ctx, snapshot, node); err != nil {
+		return nil, err
+	}
 	for _, nhc := range snapshot.NodeHealthChecks {
 		for i := range nhc.Status.UnhealthyNodes {
 			if nhc.Status.UnhealthyNodes[i].Name != node {
 				continue
 			}
-			for _, remediation := range nhc.Status.UnhealthyNodes[i].Remediations {
-				resource, err := clients.readRemediation(ctx, &remediation.Resource, details)
+			for _, listed := range nhc.Status.UnhealthyNodes[i].Remediations {
+				resource, err := clients.readRemediation(ctx, &listed.Resource, details)
 				if err == nil || apierrors.IsNotFound(err) {
 					continue
 				}
@@ -139,6 +146,35 @@ func ReadMachine(ctx context.Context, clients *Clients, snapshot *view.Snapshot,
 		}
 	}
 	return nil, nil
+}
+
+// goneMachines returns the Machines that the annotations of a Node name and that do not exist. What cannot be read, or is
+// not served here, may exist.
+func (c *Clients) goneMachines(ctx context.Context, snapshot *view.Snapshot, name string) (gone []string, err error) {
+	i := slices.IndexFunc(snapshot.Nodes, func(node *corev1.Node) bool { return node.Name == name })
+	if i < 0 {
+		return nil, nil
+	}
+	openShift, clusterAPI := remediation.MachineNames(snapshot.Nodes[i].Annotations)
+	for _, machine := range []struct {
+		kind schema.GroupVersionKind
+		name types.NamespacedName
+	}{{remediation.OpenShiftMachineKind, openShift}, {remediation.ClusterAPIMachineKind, clusterAPI}} {
+		if machine.name.Name == "" {
+			continue
+		}
+		mapping, err := c.mapping(machine.kind)
+		if err == nil {
+			_, err = c.Dynamic.Resource(mapping.Resource).Namespace(machine.name.Namespace).Get(ctx, machine.name.Name, metav1.GetOptions{})
+		}
+		switch {
+		case ctxEnded(err):
+			return nil, Explain(err, "get", machines)
+		case apierrors.IsNotFound(err) && !NotServed(err):
+			gone = append(gone, fmt.Sprintf("Machine %s of %s", machine.name, machine.kind.Group))
+		}
+	}
+	return gone, nil
 }
 
 // conditionsOf reads the conditions of a remediation object as leniently as the controller does

@@ -79,6 +79,9 @@ func summary(e *view.Explanation) [][]terminal.Cell {
 	if e.Held {
 		lines = append(lines, []terminal.Cell{{Text: "It is held: kubectl nhc release " + e.Node + " ends that.", Style: terminal.Warning}})
 	}
+	for _, note := range e.Notes {
+		lines = append(lines, []terminal.Cell{{Text: note, Style: terminal.Warning}})
+	}
 	if len(e.Checks) == 0 && !e.Unreadable {
 		lines = append(lines, []terminal.Cell{{Text: "No NodeHealthCheck selects it, so nothing happens when it is unhealthy.", Style: terminal.Bad}})
 	}

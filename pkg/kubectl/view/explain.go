@@ -28,6 +28,8 @@ type Details struct {
 	// Lease is that of the node, nil if there is none.
 	Lease  *coordinationv1.Lease
 	Events []corev1.Event
+	// GoneMachines are the Machines that the Node names and that do not exist.
+	GoneMachines []string
 }
 
 // Explanation is all that is known about one node.
@@ -36,11 +38,13 @@ type Explanation struct {
 	Time metav1.Time `json:"time"`
 	Node string      `json:"node"`
 	// Deleted means that there is no Node object, and Unreadable that it is not known.
-	Deleted      bool        `json:"deleted,omitempty"`
-	Unreadable   bool        `json:"unreadable,omitempty"`
-	ControlPlane bool        `json:"controlPlane,omitempty"`
-	Held         bool        `json:"held,omitempty"`
-	Conditions   []Condition `json:"conditions,omitempty"`
+	Deleted      bool `json:"deleted,omitempty"`
+	Unreadable   bool `json:"unreadable,omitempty"`
+	ControlPlane bool `json:"controlPlane,omitempty"`
+	Held         bool `json:"held,omitempty"`
+	// Notes say what is strange about the Node, and what to do about it.
+	Notes      []string    `json:"notes,omitempty"`
+	Conditions []Condition `json:"conditions,omitempty"`
 	// Leader is absent if it cannot be read.
 	Leader *Leader `json:"leader,omitempty"`
 	// Checks are the NodeHealthChecks that select the node, or still list it.
@@ -170,6 +174,7 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 	if node != nil {
 		known = newEvidence(snapshot, now).of(node)
 		e.describe(node, known)
+		e.Notes = notes(node, snapshot, details)
 	}
 	selected := !e.Deleted
 	for _, nhc := range snapshot.NodeHealthChecks {
