@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/test/localkube"
@@ -121,7 +122,7 @@ func (s *sampler) fail(ctx context.Context, node string) error {
 	s.mu.Lock()
 	s.unhealthySince[node] = since
 	s.mu.Unlock()
-	return s.e.setReadySince(ctx, node, false, since.Add(-unhealthyAfter))
+	return s.e.setReadySince(ctx, node, corev1.ConditionFalse, since)
 }
 
 // storm has all victims fail, and takes samples until all have got a CR.
@@ -143,7 +144,7 @@ func (s *sampler) storm(ctx context.Context) error {
 			continue
 		}
 		next = time.Now().Add(interval)
-		s.take(&s.recoveries, candidate, func() error { return s.e.setReady(ctx, candidate, true, 0) })
+		s.take(&s.recoveries, candidate, func() error { return s.e.setReady(ctx, candidate, true) })
 		if other := otherName(i); i < otherNodes {
 			s.take(&s.failures, other, func() error { return s.fail(ctx, other) })
 		}
@@ -258,7 +259,7 @@ func (e *environment) sampleStorm(ctx context.Context, victims []string, r *boun
 
 // recoverAll has nodes recover, and waits until nothing of their remediation is left.
 func (e *environment) recoverAll(ctx context.Context, nodes []string) error {
-	err := sideBySide(ctx, len(nodes), writers, func(ctx context.Context, i int) error { return e.setReady(ctx, nodes[i], true, 0) })
+	err := sideBySide(ctx, len(nodes), writers, func(ctx context.Context, i int) error { return e.setReady(ctx, nodes[i], true) })
 	if err != nil {
 		return err
 	}

@@ -146,13 +146,13 @@ func (e *environment) stopController() {
 // probe has a node fail and recover.
 func (e *environment) probe(ctx context.Context) error {
 	node := nodeName(0)
-	if err := e.setReady(ctx, node, false, longAgo); err != nil {
+	if err := e.setReady(ctx, node, false); err != nil {
 		return err
 	}
 	if err := e.tracker.waitFor(ctx, "the first remediation", func() bool { return e.tracker.listed[node] }); err != nil {
 		return err
 	}
-	if err := e.setReady(ctx, node, true, 0); err != nil {
+	if err := e.setReady(ctx, node, true); err != nil {
 		return err
 	}
 	return e.tracker.waitFor(ctx, "the end of the first remediation", e.tracker.allClean)
@@ -184,13 +184,17 @@ func waitUntilIdle(ctx context.Context, pid int) error {
 	return err
 }
 
-// setReady plays the kubelet of a node whose Ready changes, since some time ago.
-func (e *environment) setReady(ctx context.Context, node string, ready bool, ago time.Duration) error {
-	return e.setReadySince(ctx, node, ready, time.Now().Add(-ago))
+// setReady plays the kubelet of a node that fails or recovers now. The NodeHealthCheck does not wait for it.
+func (e *environment) setReady(ctx context.Context, node string, ready bool) error {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	return e.setReadySince(ctx, node, status, time.Now())
 }
 
-func (e *environment) setReadySince(ctx context.Context, node string, ready bool, since time.Time) error {
-	patch, err := readyPatch(ready, time.Now(), since)
+func (e *environment) setReadySince(ctx context.Context, node string, status corev1.ConditionStatus, since time.Time) error {
+	patch, err := readyPatch(status, time.Now(), since)
 	if err != nil {
 		return err
 	}

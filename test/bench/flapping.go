@@ -192,10 +192,10 @@ func (e *environment) flap(ctx context.Context, h *history, nodes []int) error {
 
 func (e *environment) flip(ctx context.Context, h *history, node string, ready bool) error {
 	if ready {
-		return e.setReady(ctx, node, true, 0)
+		return e.setReady(ctx, node, true)
 	}
 	h.failing(node)
-	return e.setReady(ctx, node, false, longAgo)
+	return e.setReady(ctx, node, false)
 }
 
 func (r *flappingOutcome) goals() []goal {

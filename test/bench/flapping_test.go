@@ -63,12 +63,13 @@ func TestReads(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	h := newHistory()
-	node := func(ready bool) *corev1.Node {
+	const up, down = corev1.ConditionTrue, corev1.ConditionFalse
+	node := func(ready corev1.ConditionStatus) *corev1.Node {
 		n := newNode("a", groupMeasured, 0, time.Now())
 		n.Status.Conditions = []corev1.NodeCondition{readyCondition(ready, time.Now(), time.Now())}
 		return n
 	}
-	for _, ready := range []bool{false, false, true, true, false} {
+	for _, ready := range []corev1.ConditionStatus{down, down, up, up, down} {
 		h.saw(node(ready))
 	}
 	require.Equal(t, 3, h.flips, "a heartbeat is no flip")

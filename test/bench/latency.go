@@ -142,7 +142,7 @@ func (e *environment) sampleLatency(ctx context.Context, l *latencies, controlFi
 // someone writes a status, listed.
 func (e *environment) failAndRecover(ctx context.Context, node string, listed bool) (appeared, vanished time.Duration, seen window, err error) {
 	seen = window{node: node, begin: time.Now()}
-	if err = e.setReady(ctx, node, false, longAgo); err != nil {
+	if err = e.setReady(ctx, node, false); err != nil {
 		return
 	}
 	if seen.end, err = e.awaitCR(ctx, node); err != nil {
@@ -171,7 +171,7 @@ func (e *environment) awaitCR(ctx context.Context, node string) (at time.Time, e
 // It waits until everything is.
 func (e *environment) recover(ctx context.Context, node string) (time.Duration, error) {
 	healed := time.Now()
-	if err := e.setReady(ctx, node, true, 0); err != nil {
+	if err := e.setReady(ctx, node, true); err != nil {
 		return 0, err
 	}
 	var gone time.Time

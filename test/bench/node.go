@@ -26,10 +26,6 @@ const (
 	images = 50
 )
 
-// longAgo is how long a failure has lasted already when the controller is to act at
-// once.
-const longAgo = time.Hour
-
 func nodeName(i int) string    { return fmt.Sprintf("worker-%05d.bench.example.com", i) }
 func controlName(i int) string { return fmt.Sprintf("control-%03d.bench.example.com", i) }
 func otherName(i int) string   { return fmt.Sprintf("other-%03d.bench.example.com", i) }
@@ -116,17 +112,19 @@ func conditions(now, since time.Time) []corev1.NodeCondition {
 		absent(corev1.NodeMemoryPressure, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
 		absent(corev1.NodeDiskPressure, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
 		absent(corev1.NodePIDPressure, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-		readyCondition(true, now, since),
+		readyCondition(corev1.ConditionTrue, now, since),
 	}
 }
 
-func readyCondition(ready bool, now, since time.Time) corev1.NodeCondition {
-	condition := corev1.NodeCondition{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status",
-		LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(since),
-	}
-	if !ready {
-		condition.Status, condition.Reason, condition.Message = corev1.ConditionFalse, "KubeletNotReady", "container runtime is down"
+func readyCondition(status corev1.ConditionStatus, now, since time.Time) corev1.NodeCondition {
+	condition := corev1.NodeCondition{Type: corev1.NodeReady, Status: status, LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(since)}
+	switch status {
+	case corev1.ConditionTrue:
+		condition.Reason, condition.Message = "KubeletReady", "kubelet is posting ready status"
+	case corev1.ConditionFalse:
+		condition.Reason, condition.Message = "KubeletNotReady", "container runtime is down"
+	case corev1.ConditionUnknown:
+		condition.Reason, condition.Message = "NodeStatusUnknown", "Kubelet stopped posting node status."
 	}
 	return condition
 }
@@ -146,8 +144,8 @@ func imageList() []corev1.ContainerImage {
 }
 
 // readyPatch is the strategic merge patch of a node's status that changes Ready.
-func readyPatch(ready bool, now, since time.Time) ([]byte, error) {
-	return conditionsPatch([]corev1.NodeCondition{readyCondition(ready, now, since)})
+func readyPatch(status corev1.ConditionStatus, now, since time.Time) ([]byte, error) {
+	return conditionsPatch([]corev1.NodeCondition{readyCondition(status, now, since)})
 }
 
 func conditionsPatch(conditions any) ([]byte, error) {

@@ -48,7 +48,7 @@ func TestPatches(t *testing.T) {
 		require.NoError(t, json.Unmarshal(after, &patched))
 		return &patched
 	}
-	failed := apply(readyPatch(false, now, now.Add(-longAgo)))
+	failed := apply(readyPatch(corev1.ConditionFalse, now, now))
 	require.False(t, isReady(failed))
 	require.Len(t, failed.Status.Conditions, 5)
 

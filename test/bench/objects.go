@@ -24,7 +24,7 @@ const (
 	leaseNamespace = "medik8s-leases"
 	template       = "power-cycle"
 
-	// unhealthyAfter is the duration in the NodeHealthCheck.
+	// unhealthyAfter is the duration in the NodeHealthCheck of Ready Unknown. That of Ready False is 0.
 	unhealthyAfter = 2 * time.Second
 
 	// writers is the number of the bench's own requests at a time.
@@ -127,7 +127,7 @@ func (e *environment) createNHC(ctx context.Context, name, group string) error {
 			Selector:   metav1.LabelSelector{MatchLabels: map[string]string{groupLabel: group}},
 			MinHealthy: new(intstr.FromInt32(0)),
 			UnhealthyConditions: []v1alpha1.UnhealthyCondition{
-				{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Duration: after},
+				{Type: corev1.NodeReady, Status: corev1.ConditionFalse},
 				{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: after},
 			},
 			RemediationTemplate: &corev1.ObjectReference{

@@ -164,14 +164,14 @@ func (e *environment) awaitQuietStatus(ctx context.Context) error {
 func (e *environment) wave(ctx context.Context, victims []int, meanwhile func() error) (wave, error) {
 	var r wave
 	t := e.tracker
-	flip := func(ready bool, ago time.Duration) (begin time.Time, took float64, err error) {
+	flip := func(ready bool) (begin time.Time, took float64, err error) {
 		begin = time.Now()
 		err = sideBySide(ctx, len(victims), writers, func(ctx context.Context, i int) error {
-			return e.setReady(ctx, nodeName(victims[i]), ready, ago)
+			return e.setReady(ctx, nodeName(victims[i]), ready)
 		})
 		return begin, time.Since(begin).Seconds(), err
 	}
-	begin, took, err := flip(false, longAgo)
+	begin, took, err := flip(false)
 	if err != nil {
 		return r, err
 	}
@@ -192,7 +192,7 @@ func (e *environment) wave(ctx context.Context, victims []int, meanwhile func() 
 	if err := meanwhile(); err != nil {
 		return r, err
 	}
-	if begin, r.Heals, err = flip(true, 0); err != nil {
+	if begin, r.Heals, err = flip(true); err != nil {
 		return r, err
 	}
 	if err := t.waitFor(ctx, "the end of all remediations", t.allClean); err != nil {

@@ -32,7 +32,7 @@ func (e *environment) terminateInStorm(ctx context.Context, victims []string, r 
 	flips := make(chan error, 1)
 	go func() {
 		flips <- sideBySide(ctx, len(victims), writers, func(ctx context.Context, i int) error {
-			return e.setReady(ctx, victims[i], false, longAgo)
+			return e.setReady(ctx, victims[i], false)
 		})
 	}()
 	err := e.tracker.waitFor(ctx, "a quarter of the CRs", func() bool {

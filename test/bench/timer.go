@@ -6,6 +6,8 @@ package main
 import (
 	"context"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // timerOutcome is how soon remediations appear when nothing but time makes a node
@@ -32,7 +34,7 @@ func measureTimer(ctx context.Context, e *environment) (outcome, error) {
 		}
 		node := nodeName(e.random.IntN(e.nodes))
 		since := time.Now().Truncate(time.Second)
-		if err := e.setReady(ctx, node, false, time.Since(since)); err != nil {
+		if err := e.setReadySince(ctx, node, corev1.ConditionUnknown, since); err != nil {
 			return nil, err
 		}
 		seen, err := e.awaitCR(ctx, node)
