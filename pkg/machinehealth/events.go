@@ -13,6 +13,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -25,6 +26,7 @@ const (
 	reasonExternalAnnotationAdded  = "ExternalAnnotationAdded"
 	reasonExternalAnnotationFailed = "ExternalAnnotationFailed"
 	reasonRemediationRestricted    = "RemediationRestricted"
+	reasonLeaseTakenOver           = "LeaseTakenOver"
 	reasonRemediationCreated       = "RemediationCreated"
 	reasonRemediationRemoved       = "RemediationRemoved"
 	reasonRemediationSkipped       = "RemediationSkipped"
@@ -62,6 +64,7 @@ func (p *Policy) Events(results []Result, before, after Entries) []Event {
 func (p *Policy) Requests(results []Result) []Event {
 	r := reporter{Policy: p}
 	for _, result := range results {
+		r.tookLease(result)
 		r.begun(result)
 		r.removed(result)
 	}
@@ -99,6 +102,14 @@ func (r *reporter) detected(result Result) {
 		return
 	}
 	r.add(t.Machine, corev1.EventTypeNormal, reasonDetectedUnhealthy, "Detect", fmt.Sprintf("Machine %s has unhealthy node %s", r.describe(t), t.Machine.Node))
+}
+
+// tookLease reports that the lease of another holder was no longer valid (spec 14.4).
+func (r *reporter) tookLease(result Result) {
+	t := result.Plan.Target
+	if note := remediation.LeaseTakenOver(t.Machine.Node, t.Lease, r.Owner); note != "" && result.Outcome.LeaseWritten {
+		r.both(t.Machine, corev1.EventTypeNormal, reasonLeaseTakenOver, "TakeLease", prefix+note)
+	}
 }
 
 // begun reports that a remediation has begun.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -60,6 +61,13 @@ func TestEvents(t *testing.T) {
 		"M17.1 not annotated":                       {policy: annotates, target: target(machine("m")), outcome: cannotUpdate, want: []string{detected, "m|Warning|ExternalAnnotationFailed|Requesting external remediation of node associated with machine " + t1 + " failed: denied"}},
 		"M17.1 a CR": {policy: byTemplate, target: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Created, CR: cr("m")}, want: []string{
 			"m|Normal|RemediationCreated|[remediation] Created remediation object for machine m with node m-node", "check|Normal|RemediationCreated|[remediation] Created remediation object for machine m with node m-node", detected,
+		}},
+		"14.4 FR-324 a maintenance let its lease of the Node lapse": {target: target(machine("m"), func(t *Target) {
+			t.Lease = &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: new("node-maintenance")}}
+		}), outcome: remediation.Outcome{Result: remediation.Requested, LeaseWritten: true}, want: []string{
+			"m|Normal|LeaseTakenOver|[remediation] Took over the lease of node m-node from node-maintenance, which did not say until when it held it",
+			"check|Normal|LeaseTakenOver|[remediation] Took over the lease of node m-node from node-maintenance, which did not say until when it held it",
+			"m|Normal|MachineDeleted|Machine " + t1 + " has been remediated by requesting to delete Machine object", detected,
 		}},
 		"M17.1 removed": {policy: byTemplate, target: target(machine("m"), verdict(UnderRemediation), with(cr("m"))), outcome: deletedCR(), want: []string{
 			"m|Normal|RemediationRemoved|[remediation] Deleted remediation CR of kind RebootRemediation with name m", "check|Normal|RemediationRemoved|[remediation] Deleted remediation CR of kind RebootRemediation with name m",

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -39,6 +40,19 @@ func LeaseHolder(lease *coordinationv1.Lease) string {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
+}
+
+// LeaseTakenOver returns what an event says when an owner has written the lease of a node that another one held, and
+// nothing if none did: that one let it expire (spec 14.4).
+func LeaseTakenOver(node string, lease *coordinationv1.Lease, owner object.Owner) string {
+	holder, until := LeaseHolder(lease), "which did not say until when it held it"
+	if holder == "" || holder == owner.LeaseHolder() {
+		return ""
+	}
+	if end, complete := LeaseEnd(lease); complete {
+		until = "which held it until " + end.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("Took over the lease of node %s from %s, %s", node, holder, until)
 }
 
 // holds reports whether the owner holds the lease of the node.

@@ -6,7 +6,6 @@ package status
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -84,15 +83,8 @@ func remediationCreated(node *remediation.Node, kind string) Event {
 }
 
 // leaseTakenOver reports that the lease of another holder was no longer valid (spec 14.4).
-func leaseTakenOver(node *remediation.Node) Event {
-	holder, invalid := remediation.LeaseHolder(node.Lease), "which did not say until when it held it"
-	if end, complete := remediation.LeaseEnd(node.Lease); complete {
-		invalid = "which held it until " + end.UTC().Format(time.RFC3339)
-	}
-	return Event{
-		Type: corev1.EventTypeNormal, Reason: ReasonLeaseTakenOver, Action: "TakeLease", Node: node,
-		Note: fmt.Sprintf("Took over the lease of node %s from %s, %s", node.Name, holder, invalid),
-	}
+func leaseTakenOver(node *remediation.Node, note string) Event {
+	return Event{Type: corev1.EventTypeNormal, Reason: ReasonLeaseTakenOver, Action: "TakeLease", Node: node, Note: note}
 }
 
 // remediationRemoved reports a deletion request.

@@ -27,8 +27,8 @@ func (r *Report) Actions() ([]Event, Reported) {
 	var detected []string
 	for i, result := range r.in.Results {
 		node := result.Plan.Node
-		if holder := remediation.LeaseHolder(node.Lease); result.Outcome.LeaseWritten && holder != "" && holder != r.in.Policy.Owner.LeaseHolder() {
-			all = append(all, leaseTakenOver(node))
+		if note := remediation.LeaseTakenOver(node.Name, node.Lease, r.in.Policy.Owner); note != "" && result.Outcome.LeaseWritten {
+			all = append(all, leaseTakenOver(node, note))
 		}
 		if cr := result.Outcome.NewCR(); cr != nil {
 			if r.detectedNow(i) {
