@@ -120,7 +120,7 @@ func Judge(spec *v1alpha1.NodeHealthCheckSpec, platform Platform, node *corev1.N
 	if platform.MachineHealthChecks && remediation.Terminating(node.Status.Conditions) {
 		return health.Verdict{}
 	}
-	return health.Judge(spec.UnhealthyConditions, health.EvidenceOf(node, seen), now)
+	return health.JudgeNode(spec.UnhealthyConditions, health.EvidenceOf(node, seen), now)
 }
 
 // stormInput returns what a storm is judged by. Created is the number of nodes that have

@@ -134,7 +134,8 @@ func TestNoConditionToJudgeBy(t *testing.T) {
 	}{
 		"4.2 a node with a CR":              {own: []*object.CR{testCR("n")}, want: health.Verdict{State: health.SoonUnhealthy}},
 		"4.2 a node without":                {},
-		"7.3 a condition, and none matches": {own: []*object.CR{testCR("n")}, conditions: []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False"}}},
+		"7.3 a condition, and none matches": {own: []*object.CR{testCR("n")}, conditions: []v1alpha1.UnhealthyCondition{{Type: "DiskPressure", Status: "True"}}},
+		"7.6 FR-321 it has never reported":  {conditions: []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False"}}, want: health.Verdict{State: health.SoonUnhealthy, Type: "Ready"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,12 +147,16 @@ func TestNoConditionToJudgeBy(t *testing.T) {
 	}
 }
 
+func isReady(n *corev1.Node) {
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+}
+
 // TestSummary: which nodes are counted, and as what (spec 7.1, 7.6, 9.1).
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	failing := notReadySince(epoch)
 	soon := notReadySince(epoch.Add(30 * time.Second))
-	in := testInput(testCheck(failsReady), testNode("deleted"), testNode("left", failing), testNode("recovered"), testNode("soon", soon), testNode("unhealthy", failing), testNode("well"))
+	in := testInput(testCheck(failsReady), testNode("deleted"), testNode("left", failing), testNode("recovered", isReady), testNode("soon", soon), testNode("unhealthy", failing), testNode("well", isReady))
 	in.Objects[0], in.Observed = nil, 100
 	for i, name := range []string{"deleted", "left", "recovered", "soon", "unhealthy", "well"} {
 		in.Nodes[i] = NewNode(name, in.Objects[i], name != "left", "")

@@ -14,6 +14,7 @@
 package health
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -104,8 +105,32 @@ func Judge(rules []v1alpha1.UnhealthyCondition, evidence Evidence, now time.Time
 	return first
 }
 
-// Matches reports whether some rule matches some condition, for however long. Without a
-// match a node is healthy at any time.
+// JudgeNode is Judge for a NodeHealthCheck: where a rule is about condition Ready, a Node without it is SoonUnhealthy,
+// with no Status and no Deadline (spec 7.6).
+func JudgeNode(rules []v1alpha1.UnhealthyCondition, evidence Evidence, now time.Time) Verdict {
+	verdict := Judge(rules, evidence, now)
+	if verdict.State == Healthy && neverReported(rules, evidence.Conditions) {
+		return Verdict{State: SoonUnhealthy, Type: corev1.NodeReady}
+	}
+	return verdict
+}
+
+// NeverReported reports whether the Node is not healthy only because its kubelet has not reported yet.
+func (v Verdict) NeverReported() bool {
+	return v.State == SoonUnhealthy && v.Type != "" && v.Status == ""
+}
+
+// SurelyHealthy reports whether JudgeNode finds a Node with these conditions healthy at any time.
+func SurelyHealthy(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeCondition) bool {
+	return !Matches(rules, conditions) && !neverReported(rules, conditions)
+}
+
+func neverReported(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeCondition) bool {
+	return slices.ContainsFunc(rules, func(rule v1alpha1.UnhealthyCondition) bool { return rule.Type == corev1.NodeReady }) &&
+		!slices.ContainsFunc(conditions, func(condition corev1.NodeCondition) bool { return condition.Type == corev1.NodeReady })
+}
+
+// Matches reports whether some rule matches some condition, for however long.
 func Matches(rules []v1alpha1.UnhealthyCondition, conditions []corev1.NodeCondition) bool {
 	for i := range rules {
 		for j := range conditions {

@@ -139,6 +139,39 @@ func TestJudgeIgnoresOrder(t *testing.T) {
 	}
 }
 
+// TestJudgeNode: a Node whose kubelet has never reported is not healthy, where a rule is about that; nothing begins by
+// time alone (spec 7.6, FR-321).
+func TestJudgeNode(t *testing.T) {
+	t.Parallel()
+	ready, disk := v1alpha1.UnhealthyCondition{Type: "Ready", Status: "Unknown"}, v1alpha1.UnhealthyCondition{Type: "Disk", Status: "True"}
+	full := condition("Disk", "True", epoch)
+	for name, tc := range map[string]struct {
+		rules      []v1alpha1.UnhealthyCondition
+		conditions []corev1.NodeCondition
+		want       State
+		silent     bool
+	}{
+		"7.6 no condition at all":             {rules: []v1alpha1.UnhealthyCondition{disk, ready}, want: SoonUnhealthy, silent: true},
+		"7.6 only others":                     {rules: []v1alpha1.UnhealthyCondition{ready}, conditions: []corev1.NodeCondition{full}, want: SoonUnhealthy, silent: true},
+		"7.6 no rule is about Ready":          {rules: []v1alpha1.UnhealthyCondition{disk}, want: Healthy},
+		"7.6 it has reported":                 {rules: []v1alpha1.UnhealthyCondition{ready}, conditions: []corev1.NodeCondition{condition("Ready", "True", epoch)}, want: Healthy},
+		"7.2 another match has expired":       {rules: []v1alpha1.UnhealthyCondition{ready, disk}, conditions: []corev1.NodeCondition{full}, want: Unhealthy},
+		"7.2 what has reported without times": {rules: []v1alpha1.UnhealthyCondition{ready}, conditions: []corev1.NodeCondition{condition("Ready", "Unknown", time.Time{})}, want: SoonUnhealthy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			verdict := JudgeNode(tc.rules, Evidence{Conditions: tc.conditions}, epoch.Add(time.Hour))
+			require.Equal(t, tc.want, verdict.State)
+			require.Equal(t, tc.silent, verdict.NeverReported())
+			require.Equal(t, tc.want == Healthy, SurelyHealthy(tc.rules, tc.conditions))
+			if tc.silent {
+				require.Zero(t, verdict.Deadline)
+				require.Equal(t, Healthy, Judge([]v1alpha1.UnhealthyCondition{ready}, Evidence{Conditions: tc.conditions}, epoch).State, "MachineHealthChecks go by nodeStartupTimeout")
+			}
+		})
+	}
+}
+
 // TestSummary: which nodes count as what (spec 7.1, 7.6, 9.1).
 func TestSummary(t *testing.T) {
 	t.Parallel()

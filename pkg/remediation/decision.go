@@ -120,6 +120,9 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	case v1alpha1.DecidedAwaitingDeletion:
 		return awaitedDeletions(node)
 	case v1alpha1.DecidedSoonUnhealthy:
+		if node.Verdict.NeverReported() {
+			return "The node has never reported: it has no condition Ready"
+		}
 		if node.Verdict.Deadline.IsZero() {
 			return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so the controller cannot know how long it has lasted", node.Verdict.Type, node.Verdict.Status)
 		}

@@ -91,7 +91,7 @@ func newEntry(result remediation.NodeResult, old *v1alpha1.UnhealthyNode, now ti
 	remediations := RemediationsOf(result)
 	entry = v1alpha1.UnhealthyNode{Name: node.Name, Remediations: remediations[:min(len(remediations), maxRemediations)]}
 	unhealthy := node.Verdict.State == health.Unhealthy && !node.Constraints.Unselected
-	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Constraints.Unselected && old != nil
+	lingering := node.Verdict.State == health.SoonUnhealthy && !node.Constraints.Unselected && (old != nil || node.Verdict.NeverReported())
 	if len(entry.Remediations) == 0 && !unhealthy && !lingering {
 		return entry, false
 	}

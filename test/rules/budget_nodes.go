@@ -128,7 +128,7 @@ func (h *history) judgedUnhealthy(versions []*Node, w window) (c certainty) {
 		checks := track.during(w.known, w.rv)
 		matches := func(node *Node) certainty {
 			judges := func(nhc *NHC) bool {
-				return nhc != nil && nhc.Selects(node) && Matches(nhc.Spec.UnhealthyConditions, node)
+				return nhc != nil && nhc.Selects(node) && NotHealthy(nhc.Spec.UnhealthyConditions, node)
 			}
 			if node == nil {
 				return certain(false)

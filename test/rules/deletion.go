@@ -42,7 +42,7 @@ func (j *Judge) recovered(w window, cr *CR) finding {
 		return finding{rule: "17.2"}
 	}
 	fine := some(j.nodes[w.node].during(w.nodeKnown, w.rv), func(node *Node) bool {
-		return some(versions, func(nhc *NHC) bool { return nhc == nil || !Matches(nhc.Spec.UnhealthyConditions, node) })
+		return some(versions, func(nhc *NHC) bool { return nhc == nil || !NotHealthy(nhc.Spec.UnhealthyConditions, node) })
 	})
 	return check("16.1", !fine, "%s is deleted though the node is neither healthy nor gone", cr)
 }
@@ -83,7 +83,7 @@ func (j *Judge) healthySince(w window, versions []*NHC) time.Time {
 			break
 		}
 		notHealthy := version.object == nil || all(versions, func(nhc *NHC) bool {
-			return nhc != nil && Matches(nhc.Spec.UnhealthyConditions, version.object)
+			return nhc != nil && NotHealthy(nhc.Spec.UnhealthyConditions, version.object)
 		})
 		switch {
 		case notHealthy:
@@ -115,7 +115,7 @@ func (j *Judge) confirmationRemoved(before, after *Node, event Change, by *Reque
 			return true
 		}
 		for _, track := range j.nhcs { // It need not be selected any more (spec 17.5).
-			if some(track.during(since, event.ResourceVersion), func(nhc *NHC) bool { return nhc != nil && !Matches(nhc.Spec.UnhealthyConditions, node) }) {
+			if some(track.during(since, event.ResourceVersion), func(nhc *NHC) bool { return nhc != nil && !NotHealthy(nhc.Spec.UnhealthyConditions, node) }) {
 				return true
 			}
 		}

@@ -4,10 +4,12 @@
 package rules
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -18,6 +20,17 @@ import (
 func Matches(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
 	_, matches := deadline(rules, node)
 	return matches
+}
+
+// NotHealthy reports whether a NodeHealthCheck does not find the node healthy: a condition matches, or there is none of
+// type Ready although a rule is about it (spec 7.6).
+func NotHealthy(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
+	return Matches(rules, node) || neverReported(rules, node)
+}
+
+func neverReported(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
+	return slices.ContainsFunc(rules, func(rule v1alpha1.UnhealthyCondition) bool { return rule.Type == corev1.NodeReady }) &&
+		!slices.ContainsFunc(node.Conditions, func(condition corev1.NodeCondition) bool { return condition.Type == corev1.NodeReady })
 }
 
 // Unhealthy reports whether every process finds the node unhealthy by now.

@@ -172,12 +172,12 @@ func (h *history) countsBy(nhc *NHC, w window) NodeCounts {
 		}
 		c.ObservedMax++
 		matches := func(node *Node) bool {
-			return node != nil && all(nhcs, func(nhc *NHC) bool { return nhc == nil || Matches(nhc.Spec.UnhealthyConditions, node) })
+			return node != nil && all(nhcs, func(nhc *NHC) bool { return nhc == nil || NotHealthy(nhc.Spec.UnhealthyConditions, node) })
 		}
 		remediated, everRemediated := h.remediated(name, nhcs, since, until)
 		notHealthy := all(nodes, matches) || remediated
 		everNotHealthy := everRemediated || some(nodes, func(node *Node) bool {
-			return selected(node) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && Matches(nhc.Spec.UnhealthyConditions, node) })
+			return selected(node) && some(nhcs, func(nhc *NHC) bool { return nhc != nil && NotHealthy(nhc.Spec.UnhealthyConditions, node) })
 		})
 		c.add(always, notHealthy, everNotHealthy, everRemediated)
 		c.Unhealthy = c.Unhealthy || some(nodes, func(node *Node) bool {

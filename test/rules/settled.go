@@ -95,7 +95,7 @@ func (p *snapshot) leftConfirmations() []Violation {
 		for nhcName, versions := range p.nhcs {
 			nhc := versions.at(p.rv)
 			p.checks["16.6"]++
-			if nhc != nil && nhc.Spec.Mode != v1alpha1.ModeDryRun && nhc.Selects(node) && !Matches(nhc.Spec.UnhealthyConditions, node) {
+			if nhc != nil && nhc.Spec.Mode != v1alpha1.ModeDryRun && nhc.Selects(node) && !NotHealthy(nhc.Spec.UnhealthyConditions, node) {
 				left = append(left, Violation{Rule: "16.6", Node: name, NHC: nhcName, Text: "the confirmation is left"})
 				break
 			}

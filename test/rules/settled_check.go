@@ -20,8 +20,9 @@ type settledCheck struct {
 	nhc *NHC
 	// observedCount and healthyCount are the counts (spec 7.1, 7.6).
 	observedCount, healthyCount int
-	// unhealthy and soon are selected nodes (spec 7.3), healthy those without any match.
-	unhealthy, soon, healthy sets.Set[string]
+	// unhealthy and soon are selected nodes (spec 7.3), healthy those without any match. The unreported ones of soon
+	// have no condition Ready (spec 7.6).
+	unhealthy, soon, unreported, healthy sets.Set[string]
 	// own are the CRs by node. Those of deleted nodes that are being deleted do not count:
 	// they are leftovers (spec 17.4).
 	own       map[string][]*CR
@@ -33,7 +34,7 @@ type settledCheck struct {
 }
 
 func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
-	s := &settledCheck{snapshot: p, nhc: nhc, unhealthy: sets.New[string](), soon: sets.New[string](), healthy: sets.New[string](), own: map[string][]*CR{}}
+	s := &settledCheck{snapshot: p, nhc: nhc, unhealthy: sets.New[string](), soon: sets.New[string](), unreported: sets.New[string](), healthy: sets.New[string](), own: map[string][]*CR{}}
 	for _, key := range slices.Sorted(maps.Keys(p.crs)) {
 		cr := p.crs[key].at(p.rv)
 		switch {
@@ -57,8 +58,11 @@ func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
 		switch {
 		case Unhealthy(nhc.Spec.UnhealthyConditions, node, p.now):
 			s.unhealthy.Insert(name)
-		case Matches(nhc.Spec.UnhealthyConditions, node):
+		case NotHealthy(nhc.Spec.UnhealthyConditions, node):
 			s.soon.Insert(name)
+			if !Matches(nhc.Spec.UnhealthyConditions, node) {
+				s.unreported.Insert(name)
+			}
 		default:
 			s.healthy.Insert(name)
 			if len(s.own[name]) == 0 {

@@ -127,7 +127,7 @@ func (s *settledCheck) checkOwn(name string, crs []*CR) {
 		awaited := func(cr *CR) bool { return cr.Permanent == "True" && cr.Succeeded != "True" }
 		stays := slices.ContainsFunc(crs, func(cr *CR) bool { return !cr.Deleting && !awaited(cr) })
 		s.check("17.2", name, stays, "the Node is gone and its CR stays")
-	case standing && !Matches(s.nhc.Spec.UnhealthyConditions, node):
+	case standing && !NotHealthy(s.nhc.Spec.UnhealthyConditions, node):
 		s.checkDelay(name, node)
 	}
 }

@@ -90,6 +90,8 @@ func (s *settledCheck) checkEntries() {
 			s.check("16.2", entry.Name, s.healthy.Has(entry.Name) != (entry.ConditionsHealthyTimestamp != nil), "conditionsHealthyTimestamp is %v", entry.ConditionsHealthyTimestamp)
 		}
 	}
+	silent := s.unreported.Difference(listed)
+	s.check("7.6", first(silent), len(silent) > 0, "status does not list %s, which never reported", names(silent))
 	missing := want.Difference(listed)
 	s.check("18.4", first(missing), len(missing) > 0, "status does not list %s", names(missing))
 	// An entry of a node that is soon unhealthy may stay (spec 7.5).

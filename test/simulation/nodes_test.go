@@ -20,6 +20,7 @@ import (
 )
 
 // createNode creates a Node. Those of the control plane have names of their own.
+// Without a status of Ready its kubelet has not reported yet.
 func (c *cluster) createNode(name string, ready corev1.ConditionStatus) {
 	node := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name}}}
 	labels := map[string]string{"pool": "a"}
@@ -30,7 +31,9 @@ func (c *cluster) createNode(name string, ready corev1.ConditionStatus) {
 		labels["node-role.kubernetes.io/"+oneOf(c, "control-plane", "control-plane", "etcd")] = ""
 	}
 	node.SetLabels(labels)
-	setCondition(node, string(corev1.NodeReady), string(ready))
+	if ready != "" {
+		setCondition(node, string(corev1.NodeReady), string(ready))
+	}
 	_, _ = c.server.Create("kubelet", nodes, node) // It may exist.
 }
 

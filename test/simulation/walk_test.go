@@ -135,7 +135,7 @@ func (c *cluster) event() {
 			c.nodeEvent(node, c.random.IntN(43))
 		}
 	case n < 82:
-		c.createNode(oneOf(c, "master-0", "worker-0", "worker-1", "worker-2", "worker-3"), oneOf(c, corev1.ConditionTrue, corev1.ConditionUnknown))
+		c.createNode(oneOf(c, "master-0", "worker-0", "worker-1", "worker-2", "worker-3"), oneOf(c, corev1.ConditionTrue, corev1.ConditionUnknown, ""))
 	case n < 86:
 		c.crEvent()
 	case n < 88:

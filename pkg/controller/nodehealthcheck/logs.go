@@ -47,8 +47,8 @@ func logPlan(logger klog.Logger, plan *remediation.NodePlan) {
 }
 
 func conditionOf(verdict health.Verdict) string {
-	if verdict.Type == "" {
-		return ""
+	if verdict.Type == "" || verdict.NeverReported() {
+		return string(verdict.Type)
 	}
 	return fmt.Sprintf("%s=%s", verdict.Type, verdict.Status)
 }

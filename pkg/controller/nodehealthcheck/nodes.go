@@ -58,7 +58,7 @@ func checkOf(nhc *v1alpha1.NodeHealthCheck) nodeindex.Check {
 	return nodeindex.Check{
 		Version:   versionOf(nhc),
 		Selects:   func(node *corev1.Node) bool { return selector.Matches(labelSet(node)) },
-		NeedsLook: func(node *corev1.Node) bool { return health.Matches(rules, node.Status.Conditions) },
+		NeedsLook: func(node *corev1.Node) bool { return !health.SurelyHealthy(rules, node.Status.Conditions) },
 	}
 }
 

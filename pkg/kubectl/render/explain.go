@@ -131,6 +131,9 @@ func Rules(check *view.CheckOfNode, now time.Time) terminal.Table {
 
 // Health says what a NodeHealthCheck makes of the conditions of the node.
 func Health(check *view.CheckOfNode, now time.Time) terminal.Cell {
+	if check.NeverReported {
+		return terminal.Cell{Text: "not healthy: it has never reported", Style: terminal.Warning}
+	}
 	switch check.State {
 	case health.SoonUnhealthy.String():
 		return terminal.Cell{Text: "becomes unhealthy in " + In(check.Unhealthy, now), Style: terminal.Warning}

@@ -103,7 +103,7 @@ func (c *check) selects(node *corev1.Node) bool { return c.selector.Matches(labe
 
 // needsLook reports whether a node may be anything but healthy.
 func (c *check) needsLook(node *corev1.Node) bool {
-	return health.Matches(c.nhc.Spec.UnhealthyConditions, node.Status.Conditions) && c.selects(node)
+	return !health.SurelyHealthy(c.nhc.Spec.UnhealthyConditions, node.Status.Conditions) && c.selects(node)
 }
 
 // sync does once what the controller does in a sync. It reports whether anything was written.

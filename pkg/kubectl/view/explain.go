@@ -77,6 +77,8 @@ type CheckOfNode struct {
 	// State is Healthy, SoonUnhealthy or Unhealthy, by the conditions of the Node now. It is
 	// empty without a Node.
 	State string `json:"state,omitempty"`
+	// NeverReported means that it is SoonUnhealthy because it has no condition Ready.
+	NeverReported bool `json:"neverReported,omitempty"`
 	// Unhealthy is when the node becomes, or became, unhealthy.
 	Unhealthy *metav1.Time `json:"unhealthy,omitempty"`
 	Rules     []Rule       `json:"rules"`
@@ -259,9 +261,9 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 	if node != nil {
 		check.Rules = rules(nhc, evidence, now)
 		if len(snapshot.MachineHealthChecks) == 0 || !remediation.Terminating(node.Status.Conditions) { // Spec 7.7.
-			verdict = health.Judge(nhc.Spec.UnhealthyConditions, evidence, now)
+			verdict = health.JudgeNode(nhc.Spec.UnhealthyConditions, evidence, now)
 		}
-		check.State, check.Unhealthy = verdict.State.String(), instant(verdict.Deadline)
+		check.State, check.Unhealthy, check.NeverReported = verdict.State.String(), instant(verdict.Deadline), verdict.NeverReported()
 	}
 	state := newCheck(nhc)
 	check.Steps, check.Gate, check.NotHealthy = steps(nhc), state.Gate, state.NotHealthy()

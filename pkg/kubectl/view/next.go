@@ -52,7 +52,7 @@ func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, evidence evide
 		if !selector.Matches(labels.Set(node.Labels)) || (len(snapshot.MachineHealthChecks) > 0 && remediation.Terminating(node.Status.Conditions)) {
 			continue
 		}
-		verdict := health.Judge(nhc.Spec.UnhealthyConditions, evidence.of(node), evidence.now)
+		verdict := health.JudgeNode(nhc.Spec.UnhealthyConditions, evidence.of(node), evidence.now)
 		if verdict.State == health.Healthy || (verdict.State == health.Unhealthy && listed[node.Name] != nil) {
 			continue
 		}
@@ -65,8 +65,12 @@ func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, evidence evide
 }
 
 func newNextNode(node *corev1.Node, verdict health.Verdict, entry *v1alpha1.UnhealthyNode) NextNode {
+	condition := string(verdict.Type) + "=" + string(verdict.Status)
+	if verdict.NeverReported() {
+		condition = "never reported"
+	}
 	return NextNode{
-		Name: node.Name, Condition: string(verdict.Type) + "=" + string(verdict.Status), Reason: verdict.Reason,
+		Name: node.Name, Condition: condition, Reason: verdict.Reason,
 		Since: instant(verdict.Since), Doubt: verdict.Doubt, Unhealthy: instant(verdict.Deadline), Remediating: entry != nil && len(entry.Remediations) > 0,
 	}
 }
