@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package manifests has those of the manifests that programs read: what admission checks. The
-// controller compares the policies with those of the cluster, and the plugin judges files by them.
+// plugin compares them with those of the cluster, and judges files by them.
 package manifests
 
 import "embed"

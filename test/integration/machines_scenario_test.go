@@ -371,6 +371,5 @@ func (c *cluster) startMachineHealthChecks(t *testing.T, overlay string, args ..
 	c.applyOverlay(t, overlay)
 	controller := c.startController(t, strings.NewReplacer("/", "-", "_", "-").Replace(strings.ToLower(t.Name())), args...)
 	eventuallyLogged(t, controller, "Looking after MachineHealthChecks")
-	c.eventuallyPolicies(t, controller, "missing", 0)
 	return controller
 }

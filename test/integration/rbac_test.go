@@ -66,8 +66,7 @@ func TestShippedPermissions(t *testing.T) {
 		"roles":                          {group: "rbac.authorization.k8s.io", resource: "clusterroles", cannot: "get list watch create update patch delete bind escalate"},
 		"role bindings":                  {group: "rbac.authorization.k8s.io", resource: "clusterrolebindings", cannot: "get list watch create update patch delete"},
 		"webhooks":                       {group: "admissionregistration.k8s.io", resource: "validatingwebhookconfigurations", cannot: "get create update patch delete"},
-		"own admission policies":         {group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", object: nodePolicy, can: "get", cannot: "update patch delete"},
-		"other admission policies":       {group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", cannot: "get list watch create update patch delete"},
+		"admission policies":             {group: "admissionregistration.k8s.io", resource: "validatingadmissionpolicies", cannot: "get list watch create update patch delete"},
 		"namespaces":                     {resource: "namespaces", cannot: "get list watch create update patch delete"},
 		"Deployments":                    {namespace: deploy.Namespace, group: "apps", resource: "deployments", cannot: "get list watch update patch delete"},
 		"machines":                       {group: "machine.openshift.io", resource: "machines", cannot: "get list watch delete"},
@@ -101,9 +100,6 @@ func TestShippedPermissions(t *testing.T) {
 		"update remediationbudgets/status.remediation.medik8s.io",
 		"list customresourcedefinitions.apiextensions.k8s.io", "watch customresourcedefinitions.apiextensions.k8s.io",
 		"create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io", "create selfsubjectaccessreviews.authorization.k8s.io",
-		"get validatingadmissionpolicies.admissionregistration.k8s.io nhc-controller-deletion", "get validatingadmissionpolicies.admissionregistration.k8s.io nhc-controller-nodes",
-		"get validatingadmissionpolicies.admissionregistration.k8s.io nhc-controller-pause", "get validatingadmissionpolicybindings.admissionregistration.k8s.io nhc-controller-pause",
-		"get validatingadmissionpolicybindings.admissionregistration.k8s.io nhc-controller-deletion", "get validatingadmissionpolicybindings.admissionregistration.k8s.io nhc-controller-nodes",
 		// As every user may.
 		"create selfsubjectreviews.authentication.k8s.io", "create selfsubjectrulesreviews.authorization.k8s.io",
 	}

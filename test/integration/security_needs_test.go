@@ -41,13 +41,12 @@ func testGrantedIsNeeded(t *testing.T, c *cluster) {
 	// not depend on one another.
 	for _, verb := range []string{"get", "list", "watch"} {
 		testNeededAtStart(t, c, verb, take(func(p permission) bool {
-			return p.verb == verb && p.namespace != remediation.EtcdNamespace && p.resource != v1alpha1.BudgetPlural && (verb != "get" || p.resource != "nodes" && !isPolicy(p))
+			return p.verb == verb && p.namespace != remediation.EtcdNamespace && p.resource != v1alpha1.BudgetPlural && (verb != "get" || p.resource != "nodes")
 		}))
 	}
 	for _, verb := range []string{"update", "create"} {
 		testNeededAtStart(t, c, verb, take(func(p permission) bool { return p.verb == verb && p.namespace == deploy.Namespace }))
 	}
-	testNeededForPolicies(t, c, take(isPolicy))
 
 	s := newScenario(t, c)
 	s.createNodes("a", "b", "cp")
@@ -108,23 +107,6 @@ func testNeededAtStart(t *testing.T, c *cluster, verb string, lacks []permission
 		restore()
 		eventuallyReady(t, d.controller)
 		c.eventuallyLeader(t, name)
-		d.controller.Stop()
-	}), "what was taken away is not there any more")
-}
-
-func isPolicy(p permission) bool { return p.group == "admissionregistration.k8s.io" }
-
-// testNeededForPolicies: without them the controller leads, and says what it cannot check
-// (spec 22.7).
-func testNeededForPolicies(t *testing.T, c *cluster, lacks []permission) {
-	require.True(t, t.Run("start without get of policies", func(t *testing.T) {
-		const name = "start-without-policies"
-		d := &deprived{scenario: &scenario{cluster: c, t: t}, lacks: lacks}
-		restore := c.withdraw(t, lacks...)
-		d.controller = c.startListing(t, name)
-		d.eventuallySays()
-		c.eventuallyLeader(t, name)
-		restore()
 		d.controller.Stop()
 	}), "what was taken away is not there any more")
 }

@@ -159,7 +159,6 @@ type process struct {
 	// machines and budgets are nil unless --controllers names them.
 	machines *machinehealthcheck.Controller
 	budgets  *remediationbudget.Controller
-	policies *policyChecker
 }
 
 // run starts everything in order and stops it in reverse: the informers outlive
@@ -209,9 +208,6 @@ func (p *process) run(ctx context.Context) error {
 	}
 
 	work := func(held context.Context) error {
-		checking, stopChecking := context.WithCancel(held)
-		defer stopChecking()
-		wg.Go(func() { p.policies.run(checking) })
 		defer func() {
 			// The recorder writes events in goroutines that it does not wait for.
 			// The lease is kept for them, a standby has waited longer.
@@ -280,10 +276,6 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	}
 	var err error
 	enabled := enabledControllers(p.options.Controllers)
-	p.policies, err = newPolicyChecker(p.clients.kube.AdmissionregistrationV1(), p.options.LeaderElection.ResourceNamespace, enabled[machinehealthcheck.Name], p.registry)
-	if err != nil {
-		return err
-	}
 	var budgets budget.Budgets // Nil where there are none.
 	if enabled[remediationbudget.Name] {
 		p.budgets, err = remediationbudget.New(remediationbudget.Config{

@@ -65,7 +65,7 @@ func newRules() (*Rules, error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		return documents(path, func(kind string, document []byte) error {
+		return Documents(path, func(kind string, document []byte) error {
 			switch kind {
 			case "CustomResourceDefinition":
 				crds = append(crds, &apiextensionsv1.CustomResourceDefinition{})
@@ -88,8 +88,8 @@ func newRules() (*Rules, error) {
 	return rules, nil
 }
 
-// documents calls a function with each document of an embedded file, and with its kind.
-func documents(path string, each func(kind string, document []byte) error) error {
+// Documents calls a function with each document of an embedded file, and with its kind.
+func Documents(path string, each func(kind string, document []byte) error) error {
 	content, err := manifests.Files.ReadFile(path)
 	if err != nil {
 		return err

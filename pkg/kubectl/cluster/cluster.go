@@ -184,13 +184,15 @@ func (c *Clients) machineHealthChecks() kind {
 }
 
 // ReadLeader returns what is known about the leader, nil if it cannot be read.
-func ReadLeader(ctx context.Context, clients *Clients) *view.Leader {
+func ReadLeader(ctx context.Context, clients *Clients) (*view.Leader, error) {
 	leader := clients.leader()
-	snapshot := &view.Snapshot{}
-	if answer := leader.read(ctx, clients); answer.err == nil {
-		leader.add(snapshot, answer.objects)
+	answer := leader.read(ctx, clients)
+	if answer.err != nil {
+		return nil, clients.explain(answer.err, "list", leaderLeases)
 	}
-	return snapshot.Leader
+	snapshot := &view.Snapshot{}
+	leader.add(snapshot, answer.objects)
+	return snapshot.Leader, nil
 }
 
 // sorted returns objects of one type by namespace and name.

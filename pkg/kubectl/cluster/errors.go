@@ -104,6 +104,9 @@ func rbacDenied(err error) bool {
 	return apierrors.IsForbidden(err) && denied.MatchString(err.Error())
 }
 
+// Denied reports whether it is the user who lacks a permission.
+func Denied(err error) bool { return rbacDenied(err) }
+
 // NotServed reports whether the API server does not have a resource at all.
 func NotServed(err error) bool {
 	if !apierrors.IsNotFound(err) {

@@ -92,7 +92,8 @@ func (c *change) report(result intervention.Result) error {
 
 // warn says that no controller is at work: then the change has no effect yet.
 func (c *change) warn(ctx context.Context, clients *cluster.Clients) {
-	if problem := cluster.ReadLeader(ctx, clients).Problem(c.Now()); problem != "" {
+	leader, _ := cluster.ReadLeader(ctx, clients) // Without an answer there is no warning.
+	if problem := leader.Problem(c.Now()); problem != "" {
 		fmt.Fprintln(c.ErrOut, "Warning: "+terminal.Clean(problem))
 	}
 }

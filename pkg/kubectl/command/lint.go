@@ -111,14 +111,20 @@ func (r *root) runLint(ctx context.Context, options *lintOptions, args []string)
 
 // check returns the ServiceAccount, or what is wrong with the flags.
 func (o *lintOptions) check(args []string) (account cluster.ServiceAccount, err error) {
-	namespace, name, ok := strings.Cut(o.account, "/")
 	switch {
 	case len(args) > 0 && len(o.files) > 0:
 		return account, &cluster.Error{Sentence: "Give either a NAME or --filename."}
 	case o.offline && len(o.files) == 0:
 		return account, &cluster.Error{Sentence: "Give files with --filename: what is in the cluster cannot be read offline."}
-	case !ok || namespace == "" || name == "":
-		return account, &cluster.Error{Sentence: fmt.Sprintf("%q is no ServiceAccount: give it as NAMESPACE/NAME.", o.account)}
+	}
+	return serviceAccount(o.account)
+}
+
+// serviceAccount reads a flag.
+func serviceAccount(flag string) (account cluster.ServiceAccount, err error) {
+	namespace, name, ok := strings.Cut(flag, "/")
+	if !ok || namespace == "" || name == "" {
+		return account, &cluster.Error{Sentence: fmt.Sprintf("%q is no ServiceAccount: give it as NAMESPACE/NAME.", flag)}
 	}
 	return cluster.ServiceAccount{Namespace: namespace, Name: name}, nil
 }

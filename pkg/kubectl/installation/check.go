@@ -1,0 +1,86 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package installation finds out whether the controller is installed as this version ships it, and
+// works. It changes nothing, and believes nothing that it cannot read.
+package installation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// Options say what is looked for.
+type Options struct {
+	// Account is the ServiceAccount of the controller, whose namespace is that of its Deployment. Without it, the one of
+	// the manifests, in the namespace of the leader.
+	Account cluster.ServiceAccount
+	// LeaseNamespace is that of the leases of nodes.
+	LeaseNamespace string
+	// Version is that of this program.
+	Version string
+	// Now reads the clock of this computer.
+	Now func() time.Time
+}
+
+// part is a part of an installation that is being looked at.
+type part struct{ view.InstallationPart }
+
+func newPart(name string) *part { return &part{view.InstallationPart{Name: name}} }
+
+func (p *part) problem(format string, args ...any) {
+	p.Problems = append(p.Problems, fmt.Sprintf(format, args...))
+}
+
+// unknown records why something cannot be read, once.
+func (p *part) unknown(err error, verb, resource string) {
+	p.unread(cluster.Explain(err, verb, resource).Error())
+}
+
+func (p *part) unread(reason string) {
+	if !slices.Contains(p.Unread, reason) {
+		p.Unread = append(p.Unread, reason)
+	}
+}
+
+// checker looks at one installation.
+type checker struct {
+	*cluster.Clients
+	Options
+	shipped *shipped
+	// machines means that the controller remediates Machines.
+	machines bool
+	// now is the time of the API server, as far as it is known.
+	now time.Time
+}
+
+// Check looks at the installation once. There is an error only if the cluster cannot be asked at all.
+func Check(ctx context.Context, clients *cluster.Clients, options Options) (*view.Installation, error) {
+	c := &checker{Clients: clients, Options: options, now: options.Now()}
+	version, err := clients.Kube.Discovery().ServerVersion()
+	if err != nil {
+		return nil, cluster.Explain(err, "ask", "the cluster")
+	}
+	leader, leaderErr := cluster.ReadLeader(ctx, clients)
+	c.Account = accountOf(c.Account, leader)
+	deployment := c.deployment(ctx)
+	if c.shipped, err = newShipped(c.Account, c.machines); err != nil {
+		return nil, err
+	}
+	creation := c.creation(ctx) // Which also tells the time.
+	report := &view.Installation{Parts: []view.InstallationPart{{Name: "API server", Found: version.GitVersion}}}
+	for _, part := range []*part{
+		c.crds(ctx), c.namespace(ctx), c.policies(ctx), c.permissions(ctx), deployment, c.atWork(leader, leaderErr), c.references(ctx), creation,
+	} {
+		report.Parts = append(report.Parts, part.InstallationPart)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, cluster.Explain(err, "ask", "the cluster")
+	}
+	return report, nil
+}
