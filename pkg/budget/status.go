@@ -124,7 +124,7 @@ func (c *Counts) waitingFor(budget string) []string {
 // WaitingNodes returns how many nodes a budget keeps waiting.
 func (c *Counts) WaitingNodes(budget string) int { return len(c.waitingFor(budget)) }
 
-// setConditions sets Valid and Exhausted.
+// setConditions sets Valid and Exhausted, and Stalled for tools that know no other condition.
 func (b *counted) setConditions(conditions *[]metav1.Condition, waiting []string, now time.Time) {
 	at := metav1.NewTime(now.Truncate(time.Second))
 	valid := metav1.Condition{
@@ -142,7 +142,15 @@ func (b *counted) setConditions(conditions *[]metav1.Condition, waiting []string
 	if len(waiting) > 0 {
 		exhausted.Status, exhausted.Reason, exhausted.Message = metav1.ConditionTrue, v1alpha1.ReasonBudgetExhausted, explainWaiting(waiting)
 	}
-	for _, condition := range []metav1.Condition{valid, exhausted} {
+	set := []metav1.Condition{valid, exhausted}
+	if b.Problem != "" {
+		stalled := valid
+		stalled.Type, stalled.Status = v1alpha1.ConditionStalled, metav1.ConditionTrue
+		set = append(set, stalled)
+	} else {
+		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionStalled)
+	}
+	for _, condition := range set {
 		condition.Message = object.Truncate(condition.Message, maxMessage)
 		meta.SetStatusCondition(conditions, condition)
 	}

@@ -165,7 +165,8 @@ func TestConditions(t *testing.T) {
 		before := got
 		got = c.Status("b", got, now)
 		require.Equal(t, old, before, "%s: the old one is not changed", what)
-		require.Len(t, got.Conditions, 2, what)
+		stalled := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionStalled)
+		require.Equal(t, valid == metav1.ConditionFalse, stalled != nil && stalled.Status == metav1.ConditionTrue, "B5.2 %s", what)
 		for kind, want := range map[string]metav1.ConditionStatus{v1alpha1.ConditionBudgetValid: valid, v1alpha1.ConditionBudgetExhausted: exhausted} {
 			condition, was := meta.FindStatusCondition(got.Conditions, kind), meta.FindStatusCondition(old.Conditions, kind)
 			require.Equal(t, want, condition.Status, what)

@@ -157,7 +157,27 @@ func (p *Policy) conditions(in *StatusInput) []v1beta1.Condition {
 			Message: "Machines are also selected by " + strings.Join(in.Overlaps, ", "),
 		})
 	}
+	if stalled := p.stalled(); stalled != nil {
+		conditions = append(conditions, *stalled)
+	}
 	return conditions
+}
+
+// stalled is there while nothing will begin unless somebody corrects something (spec M16.4).
+func (p *Policy) stalled() *v1beta1.Condition {
+	switch {
+	case p.Unavailable != nil:
+		return p.Unavailable.stalled()
+	case p.Criteria.Problem != "":
+		return newStalled(string(v1alpha1.DecidedInvalidSpec), p.Criteria.Problem)
+	case p.Criteria.Strategy == Template && p.Template == nil && p.TemplateProblem != "":
+		return newStalled(v1beta1.ReasonTemplateNotFound, p.TemplateProblem)
+	}
+	return nil
+}
+
+func newStalled(reason, message string) *v1beta1.Condition {
+	return &v1beta1.Condition{Type: v1beta1.ConditionStalled, Status: corev1.ConditionTrue, Reason: reason, Message: message}
 }
 
 // refusedCreation returns why a remediation object could not be created, for the first Machine by

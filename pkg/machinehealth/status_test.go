@@ -94,6 +94,9 @@ func TestStatus(t *testing.T) {
 	failure := func(typ, reason, message string) v1beta1.Condition {
 		return v1beta1.Condition{Type: typ, Status: "False", Severity: "Error", Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(epoch)}
 	}
+	stalled := func(reason, message string) v1beta1.Condition {
+		return v1beta1.Condition{Type: "Stalled", Status: "True", Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(epoch)}
+	}
 	entry := func(reason v1alpha1.DecisionReason, message string) *v1beta1.UnhealthyMachine {
 		return &v1beta1.UnhealthyMachine{Decision: v1alpha1.Decision{Reason: reason, Message: message}}
 	}
@@ -108,7 +111,9 @@ func TestStatus(t *testing.T) {
 		"M7.3 blocked":                          {policy: blocked, conditions: []v1beta1.Condition{restricted}},
 		"M16.1 its time moves with the status":  {policy: blocked, before: []v1beta1.Condition{since(allowed)}, conditions: []v1beta1.Condition{restricted}},
 		"M16.1 and only with it":                {policy: blocked, before: []v1beta1.Condition{{Type: "RemediationAllowed", Status: "False", Message: "of other numbers", LastTransitionTime: old}}, conditions: []v1beta1.Condition{since(restricted)}},
-		"M12.1 no template":                     {policy: func(p *Policy) { byTemplate(p); p.Template, p.TemplateProblem = nil, "failed" }, conditions: []v1beta1.Condition{allowed, failure("ExternalRemediationTemplateAvailable", "ExternalRemediationTemplateNotFound", "failed")}},
+		"M12.1 no template":                     {policy: func(p *Policy) { byTemplate(p); p.Template, p.TemplateProblem = nil, "failed" }, conditions: []v1beta1.Condition{allowed, failure("ExternalRemediationTemplateAvailable", "ExternalRemediationTemplateNotFound", "failed"), stalled("ExternalRemediationTemplateNotFound", "failed")}},
+		"M16.4 an invalid spec":                 {policy: func(p *Policy) { p.Criteria.Problem = "wrong" }, before: []v1beta1.Condition{since(allowed), since(stalled("InvalidSpec", "wrong"))}, conditions: []v1beta1.Condition{since(allowed), since(stalled("InvalidSpec", "wrong"))}},
+		"M16.4 it goes away with its cause":     {before: []v1beta1.Condition{since(allowed), stalled("InvalidSpec", "wrong")}, conditions: []v1beta1.Condition{since(allowed)}},
 		"M12.1 it goes away with its cause":     {policy: byTemplate, before: []v1beta1.Condition{since(allowed), failure("ExternalRemediationTemplateAvailable", "ExternalRemediationTemplateNotFound", "failed"), failure("ExternalRemediationRequestAvailable", "x", "y")}, conditions: []v1beta1.Condition{since(allowed)}},
 		"M12.1 a refused CR, the first by name": {policy: byTemplate, entries: Entries{"b": entry(v1alpha1.DecidedCreateFailed, "of b"), "a": entry(v1alpha1.DecidedCreateFailed, "of a"), "0": entry(v1alpha1.DecidedDeleteFailed, "of 0")}, conditions: []v1beta1.Condition{allowed, failure("ExternalRemediationRequestAvailable", "ExternalRemediationRequestCreationFailed", "of a")}},
 		"M7.4 others select the same Machines":  {overlaps: []string{"a", "b"}, conditions: []v1beta1.Condition{allowed, {Type: "SelectorOverlap", Status: "True", Reason: "MachinesShared", Message: "Machines are also selected by a, b", LastTransitionTime: metav1.NewTime(epoch)}}},

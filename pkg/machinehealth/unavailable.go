@@ -52,18 +52,31 @@ func (u *Unavailable) condition() v1beta1.Condition {
 	}
 }
 
+// stalled returns the condition Stalled, nil if it may end by itself (spec M16.4).
+func (u *Unavailable) stalled() *v1beta1.Condition {
+	if u.Reason == v1beta1.ReasonMachinesUnreadable {
+		return nil
+	}
+	return newStalled(u.Reason, u.Message)
+}
+
 // Amend returns the status of a MachineHealthCheck whose Machines may exist and cannot be read. What
 // it says of them stays as it was last.
 func (u *Unavailable) Amend(in *StatusInput) v1beta1.MachineHealthCheckStatus {
 	status := in.Check.Status
 	status.RemediationsAllowed = new(int32)
 	status.Conditions = slices.Clone(status.Conditions)
-	isAllowed := func(c v1beta1.Condition) bool { return c.Type == v1beta1.ConditionRemediationAllowed }
-	condition := in.dated(u.condition())
-	if i := slices.IndexFunc(status.Conditions, isAllowed); i >= 0 {
-		status.Conditions[i] = condition
-	} else {
-		status.Conditions = slices.Insert(status.Conditions, 0, condition)
+	set := func(condition v1beta1.Condition, place int) {
+		condition = in.dated(condition)
+		if i := slices.IndexFunc(status.Conditions, func(c v1beta1.Condition) bool { return c.Type == condition.Type }); i >= 0 {
+			status.Conditions[i] = condition
+		} else {
+			status.Conditions = slices.Insert(status.Conditions, place, condition)
+		}
+	}
+	set(u.condition(), 0)
+	if stalled := u.stalled(); stalled != nil {
+		set(*stalled, len(status.Conditions))
 	}
 	return status
 }

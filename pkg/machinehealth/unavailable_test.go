@@ -4,6 +4,7 @@
 package machinehealth
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -36,6 +37,12 @@ func TestUnavailable(t *testing.T) {
 		Message: "Remediation is not allowed, the controller has no permission to list machines.machine.openshift.io", LastTransitionTime: metav1.NewTime(changed),
 	}, status.Conditions[1], "M7.5")
 	require.Equal(t, check.Status.Conditions[0], status.Conditions[0])
+	require.Equal(t, v1beta1.Condition{
+		Type: v1beta1.ConditionStalled, Status: corev1.ConditionTrue, Reason: "MachinesForbidden",
+		Message: status.Conditions[1].Message, LastTransitionTime: metav1.NewTime(changed),
+	}, status.Conditions[2], "M16.4")
+	unreadable := MachinesUnreadable(schema.GroupKind{Kind: "Machine"}, errors.New("slow"))
+	require.Len(t, unreadable.Amend(&StatusInput{Check: check, Now: changed}).Conditions, 2, "M16.4: it may end by itself")
 	require.Equal(t, corev1.ConditionTrue, check.Status.Conditions[1].Status, "that of a cache is not changed")
 	require.Equal(t, int32(0), *status.RemediationsAllowed)
 	require.Equal(t, 2, *status.CurrentHealthy, "what was known last")
@@ -52,7 +59,7 @@ func TestUnavailable(t *testing.T) {
 	check.Status = status
 	require.Equal(t, status, forbidden.Amend(&StatusInput{Check: check, Now: changed.Add(time.Hour)}), "P3: nothing to write")
 	check.Status = v1beta1.MachineHealthCheckStatus{}
-	require.Len(t, forbidden.Amend(&StatusInput{Check: check, Now: changed}).Conditions, 1, "a new one")
+	require.Len(t, forbidden.Amend(&StatusInput{Check: check, Now: changed}).Conditions, 2, "a new one")
 }
 
 // TestNotServed: without the Machine API there is no target, and the condition says so.

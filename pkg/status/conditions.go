@@ -17,7 +17,7 @@ import (
 var ourConditions = []string{
 	v1alpha1.ConditionDisabled, v1alpha1.ConditionRemediationAllowed, v1alpha1.ConditionSelectorOverlap,
 	v1alpha1.ConditionStormActive, v1alpha1.ConditionStormCooldownActive,
-	v1alpha1.ConditionLeftoverRemediations, v1alpha1.ConditionPlatformAccess,
+	v1alpha1.ConditionLeftoverRemediations, v1alpha1.ConditionPlatformAccess, v1alpha1.ConditionStalled,
 }
 
 // newConditions returns the conditions, which keep the time of their last transition.
@@ -35,6 +35,7 @@ func (r *Report) newConditions() []metav1.Condition {
 	setStorm(&conditions, nhc, r.in.Policy.Context.Storm, now)
 	setLeftoverRemediations(&conditions, nhc, r.Leftovers(), now)
 	setPlatformAccess(&conditions, nhc, r.in.PlatformProblem, now)
+	setStalled(&conditions, nhc, &r.in.Policy.Context, now)
 	for i := range conditions {
 		conditions[i].Message = shorten(conditions[i].Message)
 	}
@@ -56,6 +57,25 @@ func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHea
 		condition.Status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(conditions, condition)
+}
+
+// setStalled tells tools that know no other condition that nothing will begin unless somebody corrects something (spec
+// 18.7). It comes after Disabled.
+func setStalled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, context *remediation.Context, now time.Time) {
+	stalled := metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, ObservedGeneration: nhc.Generation, LastTransitionTime: seconds(now)}
+	disabled := meta.FindStatusCondition(*conditions, v1alpha1.ConditionDisabled)
+	switch {
+	case disabled != nil && disabled.Status == metav1.ConditionTrue:
+		stalled.Reason, stalled.Message = disabled.Reason, disabled.Message
+	case context.SpecProblem != "":
+		stalled.Reason, stalled.Message = string(v1alpha1.DecidedInvalidSpec), context.SpecProblem
+	case context.Gate.Observed == 0:
+		stalled.Reason, stalled.Message = v1alpha1.ReasonNoNodes, v1alpha1.MessageNoNodes
+	default:
+		meta.RemoveStatusCondition(conditions, stalled.Type)
+		return
+	}
+	meta.SetStatusCondition(conditions, stalled)
 }
 
 // setPlatformAccess names what a NodeHealthCheck goes on without (spec 10.2).

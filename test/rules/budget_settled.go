@@ -84,6 +84,8 @@ func (s *budgetCheck) checkStatus() {
 	s.check("B5.2", status.ObservedGeneration != s.budget.Generation, "observedGeneration is %d of %d", status.ObservedGeneration, s.budget.Generation)
 	valid := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetValid)
 	s.check("B2.2", valid == nil || (valid.Status == "True") == s.budget.invalid, "condition Valid is %v, invalid: %t", valid, s.budget.invalid)
+	stalled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled)
+	s.check("B5.2", (stalled != nil) != s.budget.invalid, "condition Stalled is %v, invalid: %t", stalled, s.budget.invalid)
 	var observed, unhealthy, remediating bounds
 	for group, counts := range s.groups() {
 		observed = observed.plus(counts.observed)

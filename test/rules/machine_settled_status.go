@@ -32,6 +32,8 @@ func (s *machineCheck) checkStatus() {
 	s.checkOverlap(s.condition(v1beta1.ConditionSelectorOverlap))
 	unavailable := s.condition(v1beta1.ConditionTemplateAvailable)
 	s.check("M12.1", "", !s.mhc.broken && (unavailable != nil) != (s.mhc.strategy() == byTemplate && s.templateMissing()), "condition ExternalRemediationTemplateAvailable is %v", unavailable)
+	stalled := s.condition(v1beta1.ConditionStalled)
+	s.check("M16.4", "", (stalled != nil) != (s.mhc.broken || unavailable != nil), "condition Stalled is %v", stalled)
 }
 
 // checkKinds judges that status lists the kinds of all CRs, so that a later process finds them (spec

@@ -56,6 +56,9 @@ func stated(observed, healthy int32, entries ...v1alpha1.UnhealthyNode) func(*v1
 			metav1.Condition{Type: v1alpha1.ConditionDisabled, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonEnabled, Message: v1alpha1.MessageEnabled},
 			metav1.Condition{Type: v1alpha1.ConditionRemediationAllowed, Status: is(allowed == v1alpha1.ReasonGateOpen), Reason: allowed, Message: messages[allowed]},
 		)
+		if observed == 0 {
+			status.Conditions = append(status.Conditions, metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: "NoNodes"})
+		}
 		for i := range status.Conditions {
 			status.Conditions[i].ObservedGeneration = nhc.Generation
 		}
@@ -84,6 +87,7 @@ func disabledFor(reason string) func(*v1alpha1.NodeHealthCheck) {
 		disabled.Status, disabled.Reason, disabled.Message = metav1.ConditionTrue, reason, "because"
 		allowed := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionRemediationAllowed)
 		allowed.Status, allowed.Reason = metav1.ConditionFalse, "Disabled"
+		meta.SetStatusCondition(&nhc.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: reason, ObservedGeneration: nhc.Generation})
 		nhc.Status.Phase, nhc.Status.Reason = v1alpha1.PhaseDisabled, "NHC is disabled: "+reason+": because"
 	}
 }

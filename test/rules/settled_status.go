@@ -72,6 +72,8 @@ func (s *settledCheck) checkPhase() {
 		phase, reason = v1alpha1.PhaseRemediating, fmt.Sprintf("NHC is remediating %d nodes", remediating)
 	}
 	s.check("18.1", "", status.Phase != phase || status.Reason != reason, "phase is %s, %q, not %s, %q", status.Phase, status.Reason, phase, reason)
+	stalled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled)
+	s.check("18.7", "", (stalled != nil) != (disabled.Status == "True" || s.observedCount == 0), "condition Stalled is %v", stalled)
 	s.checkDisabled(disabled)
 }
 

@@ -162,5 +162,8 @@ func TestConditionsOfAReport(t *testing.T) {
 	require.NotNil(t, disabled, "6.1: one template is known to be a problem, whatever is not known of others")
 	require.Equal(t, metav1.ConditionTrue, disabled.Status)
 	require.Nil(t, meta.FindStatusCondition(conditions, "StormActive"), "9.8")
-	require.Len(t, conditions, 3)
+	stalled := meta.FindStatusCondition(conditions, "Stalled")
+	require.NotNil(t, stalled, "18.7")
+	require.Equal(t, "it is gone", stalled.Message)
+	require.Len(t, conditions, 4)
 }

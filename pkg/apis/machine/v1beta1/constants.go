@@ -49,6 +49,10 @@ const (
 
 // Conditions of a MachineHealthCheck and their reasons (spec M7.3, M7.4, M12.1).
 const (
+	// ConditionStalled is True while nothing will ever begin unless somebody corrects something, and absent
+	// otherwise, so that tools that know no other condition see it.
+	ConditionStalled = "Stalled"
+
 	// ConditionRemediationAllowed is False while too many Machines are unhealthy, or while Machines
 	// cannot be read.
 	ConditionRemediationAllowed = "RemediationAllowed"
