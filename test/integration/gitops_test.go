@@ -35,6 +35,7 @@ func TestGitOps(t *testing.T) {
 	t.Run("no drift", func(t *testing.T) { testNoDrift(t, c) })
 	t.Run("pause", func(t *testing.T) { testSyncKeepsPause(t, c) })
 	t.Run("4.4 4.5 during a remediation", func(t *testing.T) { testSyncWhileRemediating(t, c) })
+	t.Run("18.7 health", func(t *testing.T) { testHealthScript(t, c) })
 	t.Run("prune", func(t *testing.T) { testNotPruned(t) })
 }
 

@@ -147,7 +147,8 @@ func (i *machineInstallation) testDeletion() {
 		check, err := i.checks.Get(i.t.Context(), "deleted", metav1.GetOptions{})
 		require.NoError(i.t, err)
 		conditions, _, _ := unstructured.NestedSlice(check.Object, "status", "conditions")
-		return len(conditions) > 0
+		health, _ := argoHealth(i.t, check)
+		return len(conditions) > 0 && health == "Healthy"
 	})
 }
 
@@ -182,6 +183,15 @@ func (i *machineInstallation) testTemplate() {
 	i.check("cycled", nil, map[string]any{"remediationTemplate": map[string]any{
 		"apiVersion": powerCycle.templates.GroupVersion().String(), "kind": powerCycle.templateName(), "name": "power-cycle",
 	}})
+	i.check("stalled", nil, map[string]any{"remediationTemplate": map[string]any{
+		"apiVersion": powerCycle.templates.GroupVersion().String(), "kind": powerCycle.templateName(), "name": "missing",
+	}})
+	eventually(i.t, "M16.4: it is stalled", func() bool {
+		check, err := i.checks.Get(i.t.Context(), "stalled", metav1.GetOptions{})
+		require.NoError(i.t, err)
+		health, message := argoHealth(i.t, check)
+		return health == "Degraded" && strings.HasPrefix(message, "ExternalRemediationTemplateNotFound: ")
+	})
 	i.machine(i.machines, openShiftMachine, "cycled", map[string]any{"phase": "Running", "nodeRef": map[string]any{"name": "cycled"}})
 	remediations := i.dynamic.Resource(powerCycle.remediations).Namespace(machineNamespace)
 	for range 2 {
