@@ -80,6 +80,8 @@ func TestInhibitions(t *testing.T) {
 		"what it costs":                 {source: errors, target: firing(t, "NodeHealthCheckRemediationCreationFailing", "nodehealthcheck", "workers")},
 		"a creation that is refused":    {source: firing(t, "NodeHealthCheckRemediationCreationFailing"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "verb", "POST"), want: true},
 		"a read that fails besides":     {source: firing(t, "NodeHealthCheckRemediationCreationFailing"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "verb", "GET")},
+		"a watch that fails":            {source: firing(t, "NodeHealthCheckWatchFailing", "cache", "nodes"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "verb", "GET"), want: true},
+		"a write that fails besides":    {source: firing(t, "NodeHealthCheckWatchFailing", "cache", "nodes"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "verb", "PUT")},
 		"a backlog behind a stuck sync": {source: firing(t, "NodeHealthCheckSyncStuck"), target: firing(t, "NodeHealthCheckSyncBacklog"), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
