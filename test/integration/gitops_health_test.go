@@ -97,7 +97,7 @@ func testHealthScript(t *testing.T, c *cluster) {
 	require.NoError(t, s.sync(argo, s.manifest()))
 	shows("no nodes", "Degraded", "NoNodes: the selector selects no node", check)
 	_, err := c.Kubectl(t.Context(), "wait", "nhc", s.name, "--for=condition=Stalled", "--timeout=30s")
-	require.NoError(t, err, "as in docs/gitops.md")
+	require.NoError(t, err, "kubectl wait sees it")
 	s.createNodes("a", "b")
 	shows("nodes", "Healthy", "2 of 2 nodes are healthy", check)
 	s.fail("a")
