@@ -34,12 +34,18 @@ type waiter struct {
 	claimant Claimant
 	// yields means that the candidate comes after all others, as it had a place in vain.
 	yields bool
-	// budgets are the names of all budgets that refuse it, sorted.
+	// budgets are the names of all budgets that refuse it, sorted, and lines where it waits.
 	budgets []string
+	lines   []line
 	// admitted means that no budget refuses it, and yet it does not begin: a dry run, or a lease that
 	// is taken. Its claimant is woken when a budget refuses it (spec 5.6, P2).
 	admitted bool
 }
+
+// line is where those wait that a group of a budget refuses.
+type line struct{ budget, group string }
+
+func (g *group) line() line { return line{g.budget.Name, g.name} }
 
 // compare has the order of spec B4.1: those that yield last, of the others the one that is
 // unhealthy for the longest first, then by name.
@@ -84,7 +90,7 @@ func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time)
 	}
 	c.look(now)
 	waiting := &queue{}
-	refusals := map[string]*Refusal{}
+	first := map[*waiter]finding{}
 	a := attempt{Counts: c, now: now}
 	for _, w := range c.before(claimant, candidates, now) {
 		if w.claimant != claimant { // Takes its place from those that follow.
@@ -94,7 +100,7 @@ func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time)
 			continue
 		}
 		if a.refuses(w, true) {
-			refusals[w.Node] = a.found[0].refusal(now)
+			first[w] = a.found[0]
 			waiting.waiters = append(waiting.waiters, w)
 		} else if w.Begins {
 			a.keep(w)
@@ -106,6 +112,39 @@ func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time)
 	a.end()
 	if len(waiting.waiters) > 0 {
 		c.waiting[claimant] = waiting
+	}
+	return c.refusals(waiting.waiters, first, now)
+}
+
+// refusals puts what was found first about each of some waiters into words, by node. Those that the same group of a
+// budget refuses, and nothing else does, wait in line (spec B5.1).
+func (c *Counts) refusals(refused []*waiter, first map[*waiter]finding, now time.Time) map[string]*Refusal {
+	waiters := map[line][]*waiter{}
+	for _, found := range first {
+		waiters[found.group.line()] = nil
+	}
+	for _, waiting := range c.waiting {
+		for _, w := range waiting.waiters {
+			for _, line := range w.lines {
+				if before, asked := waiters[line]; asked && w.Begins {
+					waiters[line] = append(before, w)
+				}
+			}
+		}
+	}
+	places := map[*waiter]int{}
+	for line, all := range waiters {
+		slices.SortFunc(all, (*waiter).compare)
+		for i, w := range all {
+			if found, asked := first[w]; asked && found.group.line() == line {
+				places[w] = i + 1
+			}
+		}
+	}
+	refusals := make(map[string]*Refusal, len(refused))
+	for _, w := range refused {
+		found := first[w]
+		refusals[w.Node] = found.refusal(places[w], len(waiters[found.group.line()]), now)
 	}
 	return refusals
 }
@@ -202,9 +241,9 @@ func (a *attempt) refuses(w *waiter, all bool) bool {
 		}
 	}
 	if all {
-		w.budgets = w.budgets[:0]
+		w.budgets, w.lines = w.budgets[:0], w.lines[:0]
 		for i := range a.found {
-			w.budgets = append(w.budgets, a.found[i].group.budget.Name)
+			w.budgets, w.lines = append(w.budgets, a.found[i].group.budget.Name), append(w.lines, a.found[i].group.line())
 		}
 	}
 	return len(a.found) > 0

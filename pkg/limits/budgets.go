@@ -31,7 +31,7 @@ func Refuse(policy *remediation.Policy, plans []remediation.NodePlan, refusals m
 			continue
 		}
 		if refusal := refusals[plan.Node.Name]; refusal != nil {
-			policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
+			policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Text(), Until: refusal.Until}, now)
 		} else if plan.Creates() {
 			reserved = append(reserved, plan.Node.Name)
 		}

@@ -73,7 +73,7 @@ func TestBudgetZoneFails(t *testing.T) {
 	s.eventuallyCounts(300, 200)
 	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = nil })
 	s.eventually("the zone waits", func() bool { return s.heldByBudget() == 100 })
-	require.Equal(t, "zones zone-a: 100 of at most 30 nodes are not healthy. A failure of the zone, which remediation does not repair", s.entry("a000").Decision.Message)
+	require.Equal(t, "zones zone-a: 100 of at most 30 nodes are not healthy. A failure of the zone, which remediation does not repair (1st of 100 that wait)", s.entry("a000").Decision.Message)
 	s.fail("b007")
 	s.eventuallyCR("b007")
 	s.eventually("the budget says so", func() bool {

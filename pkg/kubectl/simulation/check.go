@@ -118,6 +118,9 @@ func (c *check) sync(now time.Time) (acted bool) {
 	}
 	limit.Admit(&evaluated.Policy, plans, now)
 	refusals := c.counts.Admit(c.claimant(), limits.Candidates(plans), now)
+	for _, refusal := range refusals {
+		refusal.Place = "" // So that nodes that wait for the same share a line.
+	}
 	reserved := limits.Refuse(&evaluated.Policy, plans, refusals, now)
 	results := c.act(&evaluated.Policy, plans, now)
 	ends := limits.Ends(results)
