@@ -87,11 +87,23 @@ func leaseTakenOver(node *remediation.Node, note string) Event {
 	return Event{Type: corev1.EventTypeNormal, Reason: ReasonLeaseTakenOver, Action: "TakeLease", Node: node, Note: note}
 }
 
-// remediationRemoved reports a deletion request.
+// remediationRemoved reports a deletion request, and whether the Node went before the remediation had ended.
 func remediationRemoved(node *remediation.Node, cr *object.CR) Event {
-	return Event{
+	event := Event{
 		Type: corev1.EventTypeNormal, Reason: ReasonRemediationRemoved, Action: "Delete-" + distinctKind(node, cr), Node: node,
 		Note: fmt.Sprintf("Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name),
+	}
+	if node.Constraints.NodeDeleted {
+		event.Action, event.Note = event.Action+"-NodeDeleted", event.Note+", because its Node is gone"
+	}
+	return event
+}
+
+// notSelectedAnyMore reports that the selector has lost a node that is not healthy.
+func notSelectedAnyMore(node *remediation.Node) Event {
+	return Event{
+		Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedUnselected), Node: node,
+		Note: fmt.Sprintf("Node %s is not healthy, and the selector does not select it any more: nothing is done about it", node.Name),
 	}
 }
 

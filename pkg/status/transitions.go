@@ -157,7 +157,7 @@ func (r *Report) nodeTransitions() []Event {
 		gone[cr.Node()] = append(gone[cr.Node()], cr)
 	}
 	var all []Event
-	before := &r.in.Before.Reported
+	before, after := &r.in.Before.Reported, Finder{Entries: r.Entries}
 	for i, result := range r.in.Results {
 		plan, node := result.Plan, result.Plan.Node
 		if node.Constraints.NodeDeleted {
@@ -168,6 +168,9 @@ func (r *Report) nodeTransitions() []Event {
 		}
 		if skipped, reports := skippedForNode(plan); reports && before.refused[node.Name] != plan.Refusal() {
 			all = append(all, skipped)
+		}
+		if r.in.Listed[i] != nil && after.Entry(node.Name) == nil && node.Constraints.Unselected && node.Verdict.State != health.Healthy {
+			all = append(all, notSelectedAnyMore(node))
 		}
 		if plan.ExhaustedBy(result.Outcome) && endedNow(result, ended) && !before.exhausted.Has(node.Name) {
 			all = append(all, noTemplateLeft(r.in.Check.Name, node))

@@ -77,6 +77,8 @@ func TestDetectedOncePerEpisode(t *testing.T) {
 	s.quiet(t, sick("n", refused(v1alpha1.DecidedCreateFailed)))
 	s.quiet(t, well("n"))
 	require.Equal(t, []string{saidDetected}, s.sync(sick("n", refused(v1alpha1.DecidedForeignRemediation))))
+	const lost = "RemediationSkipped: Node n is not healthy, and the selector does not select it any more: nothing is done about it"
+	require.Equal(t, []string{lost}, s.sync(sick("n", unselected, refused(v1alpha1.DecidedUnselected))), "FR-312 it has lost its label")
 	s.quiet(t, sick("n", unselected, refused(v1alpha1.DecidedUnselected)))
 }
 
@@ -198,7 +200,7 @@ func TestCreatedIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s, cr := begun(t), testCR("n", "1")
 	require.Equal(t, []string{saidDetected, saidCreated}, s.sync(sick("n", created(cr))))
-	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))))
+	require.Equal(t, []string{saidRemoved + ", because its Node is gone"}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))))
 	s.quiet(t, sick("n", nodeDeleted, own(testCR("n", "1", crDeleting))))
 	require.NotContains(t, s.sync(sick("n", own(testCR("n", "1", crDeleting)))), saidCreated)
 	require.NotContains(t, s.sync(sick("n", gone(testCR("n", "1", crDeleting)))), saidCreated)
@@ -212,7 +214,7 @@ func TestRemovedOfDeletedNode(t *testing.T) {
 	removals, _ := r.Actions()
 	require.Len(t, removals, 1)
 	require.True(t, removals[0].Node.Constraints.NodeDeleted, "19.1: a deleted Node gets none, the NodeHealthCheck does")
-	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")
+	require.Equal(t, []string{saidRemoved + ", because its Node is gone"}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")
 	s.quiet(t, sick("n", nodeDeleted, own(testCR("n", "1", crDeleting))))
 	s.quiet(t)
 }
