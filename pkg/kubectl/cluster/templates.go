@@ -68,6 +68,7 @@ func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectR
 	switch {
 	case apierrors.IsNotFound(err):
 		known.Problem = remediation.NotFound(reference, err.Error()).Message
+		known.Others = r.namesOf(ctx, templates.Resource)
 	case err != nil:
 		if err := r.miss(templates.Resource.GroupResource().String(), "get", err); err != nil {
 			return err
@@ -89,6 +90,18 @@ func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectR
 	}
 	r.facts.Templates[lint.ReferenceOf(&reference)] = known
 	return nil
+}
+
+// namesOf returns the names of some objects of a kind. Where they cannot be listed there are none to offer.
+func (r *factsReader) namesOf(ctx context.Context, resource schema.GroupVersionResource) (names []string) {
+	list, err := r.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 10})
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		names = append(names, strings.TrimPrefix(list.Items[i].GetNamespace()+"/"+list.Items[i].GetName(), "/"))
+	}
+	return names
 }
 
 // notServed records that a kind of a template does not exist, or that this cannot be known.

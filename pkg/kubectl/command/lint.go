@@ -213,6 +213,7 @@ func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Uns
 	for _, cause := range answer.Causes {
 		judged.Refuse(cause.Field, cause.Message)
 	}
+	judged.NameKeys(object)
 	for _, path := range answer.Unknown {
 		judged.RefuseUnknown(path)
 	}

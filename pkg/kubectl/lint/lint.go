@@ -78,6 +78,8 @@ type Template struct {
 	// Problem is why the controller cannot use it: it is missing, or its kind is. Empty if it can,
 	// as far as is known.
 	Problem string
+	// Others are templates of its kind that exist, if it is missing, as namespace/name.
+	Others []string
 	// ClusterScoped means that its kind has no namespaces.
 	ClusterScoped bool
 	// Object is the template, nil if it was not read.

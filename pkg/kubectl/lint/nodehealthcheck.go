@@ -285,6 +285,9 @@ func (f *findings) template(path string, steps []remediation.Step, step remediat
 		return
 	}
 	switch {
+	case known.Problem != "" && len(known.Others) > 0:
+		f.advise(path, do+": there is "+some(known.Others), "%s", known.Problem)
+		return
 	case known.Problem != "":
 		f.advise(path, do, "%s", known.Problem)
 		return

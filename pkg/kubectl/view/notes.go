@@ -5,6 +5,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,13 +74,9 @@ func identity(a, b *corev1.Node) string {
 		return "systemUUID " + uuid
 	}
 	for _, address := range a.Status.Addresses {
-		if address.Type != corev1.NodeInternalIP && address.Type != corev1.NodeExternalIP {
-			continue
-		}
-		for _, other := range b.Status.Addresses {
-			if other == address {
-				return fmt.Sprintf("%s %s", address.Type, address.Address)
-			}
+		isIP := address.Type == corev1.NodeInternalIP || address.Type == corev1.NodeExternalIP
+		if isIP && slices.Contains(b.Status.Addresses, address) {
+			return fmt.Sprintf("%s %s", address.Type, address.Address)
 		}
 	}
 	return ""
