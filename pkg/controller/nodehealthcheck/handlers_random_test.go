@@ -95,7 +95,7 @@ func (f *handlerCluster) requireCounts(t *testing.T, message string) {
 		for node := range f.nodes.All() {
 			if selectorOf(nhc).Matches(labelSet(node)) {
 				observed++
-				if health.Judge(nhc.Spec.UnhealthyConditions, health.EvidenceOf(node, nil), epoch).State != health.Healthy {
+				if health.JudgeNode(nhc.Spec.UnhealthyConditions, health.EvidenceOf(node, nil), epoch).State != health.Healthy {
 					want = append(want, node.Name)
 				}
 			}
@@ -196,7 +196,7 @@ func TestNodeAheadOfIndex(t *testing.T) {
 	nhc := selecting("all", metav1.LabelSelector{})
 	nhc.Spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False"}}
 	f.nhcChanged(nil, nhc)
-	f.put(testNode("healthy"))
+	f.put(testNode("healthy", conditions(testCondition("Ready", "True", epoch))))
 	f.put(testNode("sick", conditions(testCondition("Ready", "False", epoch))))
 	f.deliver = func(func()) {}
 	f.drop("sick")

@@ -31,7 +31,7 @@ var (
 func TestDurationPatterns(t *testing.T) {
 	t.Parallel()
 	for plural, want := range map[string]map[string]int{
-		Plural: {unsignedDuration: 3, signedDuration: 1}, BudgetPlural: {unsignedDuration: 2},
+		Plural: {unsignedDuration: 3, signedDuration: 1}, BudgetPlural: {unsignedDuration: 3},
 	} {
 		crd := readCRD(t, plural)
 		found := map[string]int{}
