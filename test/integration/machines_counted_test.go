@@ -283,17 +283,17 @@ func TestMachinesCounted(t *testing.T) {
 				return *found.Status.UnhealthyNodes == 10
 			})
 			m.restart()
-			recover := func(machines []string) {
+			heal := func(machines []string) {
 				for _, machine := range machines {
 					p.setReady(machine, corev1.ConditionTrue)
 				}
 			}
-			recover(machines[:7])
+			heal(machines[:7])
 			p.eventually("the cooldown is told", func() bool {
 				entry := p.entry("m10")
 				return entry != nil && strings.Contains(entry.Decision.Message, "cooldown, next begin at")
 			})
-			recover(machines[7:9])
+			heal(machines[7:9])
 			p.makeRoom()
 			require.Zero(p.t, p.accepted())
 			p.eventuallyOnly(1) // m10 does not come back.
