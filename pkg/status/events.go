@@ -87,16 +87,12 @@ func leaseTakenOver(node *remediation.Node, note string) Event {
 	return Event{Type: corev1.EventTypeNormal, Reason: ReasonLeaseTakenOver, Action: "TakeLease", Node: node, Note: note}
 }
 
-// remediationRemoved reports a deletion request, and whether the Node went before the remediation had ended.
+// remediationRemoved reports a deletion request.
 func remediationRemoved(node *remediation.Node, cr *object.CR) Event {
-	event := Event{
+	return Event{
 		Type: corev1.EventTypeNormal, Reason: ReasonRemediationRemoved, Action: "Delete-" + distinctKind(node, cr), Node: node,
 		Note: fmt.Sprintf("Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name),
 	}
-	if node.Constraints.NodeDeleted {
-		event.Action, event.Note = event.Action+"-NodeDeleted", event.Note+", because its Node is gone"
-	}
-	return event
 }
 
 // notSelectedAnyMore reports that the selector has lost a node that is not healthy.

@@ -29,8 +29,7 @@ func refusal(node *remediation.Node, why v1alpha1.DecisionReason) Event {
 // TestEvents is the table of spec 19.1.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	n, deleted := testNode("n"), testNode("n")
-	deleted.Constraints.NodeDeleted = true
+	n := testNode("n")
 	named := func(name string) *object.CR {
 		cr := testCR("n", "1")
 		cr.Name = name
@@ -53,10 +52,6 @@ func TestEvents(t *testing.T) {
 		"19.1 RemediationRemoved, of another template": {
 			event: remediationRemoved(n, named("n-1a2b3c4d")), both: true,
 			line: "Normal RemediationRemoved: Deleted remediation CR of kind RebootRemediation with name n-1a2b3c4d",
-		},
-		"FR-312 the Node of a running remediation is deleted": {
-			event: remediationRemoved(deleted, testCR("n", "1")), both: true,
-			line: "Normal RemediationRemoved: Deleted remediation CR of kind RebootRemediation with name n, because its Node is gone",
 		},
 		"FR-312 an unhealthy node loses its label": {
 			event: notSelectedAnyMore(n), both: true,
@@ -108,7 +103,7 @@ func TestEvents(t *testing.T) {
 			line := strings.Replace(tc.line, ": ", ": [remediation] ", 1)
 			require.Equal(t, line, tc.event.Type+" "+tc.event.Reason+": "+tc.event.Text())
 			require.NotEmpty(t, tc.event.Action, "the API refuses it")
-			require.Equal(t, tc.both, tc.event.Node == n || tc.event.Node == deleted, "19.1: recorded on the Node as well")
+			require.Equal(t, tc.both, tc.event.Node == n, "19.1: recorded on the Node as well")
 			require.Equal(t, tc.both, tc.event.Node != nil)
 		})
 	}

@@ -180,7 +180,7 @@ func (j *Judge) judgeEvent(change Change) {
 	}
 	r := reported{reason: event.Reason, kind: event.Regarding.Kind, name: event.Regarding.Name}
 	if note {
-		r.note = strings.TrimSuffix(strings.TrimPrefix(event.Note, notePrefix), ", because its Node is gone")
+		r.note = strings.TrimPrefix(event.Note, notePrefix)
 	}
 	j.events.kinds[change.Key] = r
 }

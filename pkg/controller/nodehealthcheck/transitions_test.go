@@ -200,7 +200,7 @@ func TestCreatedIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s, cr := begun(t), testCR("n", "1")
 	require.Equal(t, []string{saidDetected, saidCreated}, s.sync(sick("n", created(cr))))
-	require.Equal(t, []string{saidRemoved + ", because its Node is gone"}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))))
+	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))))
 	s.quiet(t, sick("n", nodeDeleted, own(testCR("n", "1", crDeleting))))
 	require.NotContains(t, s.sync(sick("n", own(testCR("n", "1", crDeleting)))), saidCreated)
 	require.NotContains(t, s.sync(sick("n", gone(testCR("n", "1", crDeleting)))), saidCreated)
@@ -214,7 +214,7 @@ func TestRemovedOfDeletedNode(t *testing.T) {
 	removals, _ := r.Actions()
 	require.Len(t, removals, 1)
 	require.True(t, removals[0].Node.Constraints.NodeDeleted, "19.1: a deleted Node gets none, the NodeHealthCheck does")
-	require.Equal(t, []string{saidRemoved + ", because its Node is gone"}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")
+	require.Equal(t, []string{saidRemoved}, s.sync(sick("n", nodeDeleted, own(cr), deleted(cr))), "17.2")
 	s.quiet(t, sick("n", nodeDeleted, own(testCR("n", "1", crDeleting))))
 	s.quiet(t)
 }
