@@ -99,13 +99,15 @@ func (h *history) allReplaced(d deletion, w window) bool {
 	var made []time.Time
 	for _, track := range h.machines {
 		first := track[0].object
-		if first == nil || first.Owner != d.owner || first.Created.Before(open[0].Add(time.Second)) || !track[0].seen.Before(w.known) {
+		if first == nil || first.Owner != d.owner || first.Created.Before(open[0].Add(-rounding-time.Second)) || !track[0].seen.Before(w.known) {
 			continue
 		}
 		if !all(track.during(w.known, w.rv), func(machine *Machine) bool { return machine == nil || h.surelyHealthy(machine, d, w) }) {
 			return false
 		}
-		made = append(made, first.Created)
+		if !first.Created.Before(open[0].Add(time.Second)) { // Or else it may have been there before.
+			made = append(made, first.Created)
+		}
 	}
 	slices.SortFunc(made, time.Time.Compare)
 	if len(made) < len(open) {
