@@ -6,6 +6,7 @@ package integration
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"testing"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
 )
+
+// placeInQueue is what the decision of a node behind a budget ends with, and the simulation leaves out.
+var placeInQueue = regexp.MustCompile(` \(\d+(st|nd|rd|th) of \d+ that wait\)$`)
 
 // TestSimulateAgreesWithController: what is simulated before a NodeHealthCheck is applied is what the
 // controller does then.
@@ -95,7 +99,7 @@ func (s *scenario) decisions() map[string]string {
 		case len(entry.Remediations) > 0:
 			decided[entry.Name] = simulatedBeginning
 		case decision != nil && decision.Message != "":
-			decided[entry.Name] = string(decision.Reason) + ": " + decision.Message
+			decided[entry.Name] = string(decision.Reason) + ": " + placeInQueue.ReplaceAllString(decision.Message, "")
 		case decision != nil && allowed != nil:
 			decided[entry.Name] = string(decision.Reason) + ": " + allowed.Message
 		}
