@@ -62,10 +62,11 @@ func (b *counted) look(now time.Time) {
 		return
 	}
 	for name, g := range b.groups {
-		if g.exceeds() {
+		if g.exceeds() || b.regrouped {
 			b.within[name] = time.Time{}
 		}
 	}
+	b.regrouped = b.regrouped && len(b.groups) == 0
 	for name, since := range b.within {
 		switch {
 		case b.group(name).exceeds():

@@ -91,6 +91,19 @@ func TestCooldown(t *testing.T) {
 		"the leader died in the outage": {happens: func() *Counts {
 			return restart(outage(), noon, notReady("a"), healthy("a"), healthy("a"))
 		}, now: 10 * time.Second, refused: cools, within: 10 * time.Second},
+		"the next leader cannot read the Machines at first": {happens: func() *Counts {
+			ofZones := budget("b", byZone, maxUnhealthy("1"), cooldown(time.Minute), ofMachines)
+			ofZones.Status.Groups = []v1alpha1.BudgetGroup{{Name: "a", ObservedNodes: 3, UnhealthyNodes: 3}}
+			c := NewCounts()
+			c.SetBudget(Unreadable(ofZones, "not read yet"), PastOf(ofZones, noon))
+			c.Woken(noon)
+			c.SetBudget(Parse(ofZones), nil)
+			c.Woken(after(10 * time.Second))
+			for _, name := range []string{"n1", "n2", "n3"} {
+				c.SetNode(name, Node{Exists: true, NotReady: name == "n1", Machine: Machine{Exists: true, Namespace: "machines", Labels: zone("a")}})
+			}
+			return c
+		}, now: 20 * time.Second, refused: cools, within: 10 * time.Second},
 		"the grouping changes": {happens: func() *Counts {
 			c := outage()
 			ready(c, "n2", "n3")

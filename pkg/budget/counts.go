@@ -126,9 +126,8 @@ func (c *Counts) SetBudget(budget *Budget, past *Past) {
 	if past != nil {
 		fresh.recall(past)
 	}
-	regrouped := false
 	if old := c.find(budget.Name); old != nil && old.UID == budget.UID {
-		regrouped = fresh.inherit(old)
+		fresh.inherit(old)
 	}
 	c.RemoveBudget(budget.Name)
 	i, _ := slices.BinarySearchFunc(c.budgets, budget.Name, byName)
@@ -142,9 +141,6 @@ func (c *Counts) SetBudget(budget *Budget, past *Past) {
 		i, _ := slices.BinarySearchFunc(node.groups, budget.Name, groupOfBudget)
 		node.groups = slices.Insert(node.groups, i, joined)
 		joined.add(name, node)
-		if regrouped { // A group that cools down may be part of any of the new ones.
-			fresh.within[group] = time.Time{}
-		}
 	}
 }
 
@@ -156,19 +152,21 @@ func (c *Counts) Recall(budget string, past *Past) {
 }
 
 // inherit takes over what was before from the version before. If that has other groups, the last beginning may have
-// been in any of the new ones. It reports whether that holds for a group that cools down, too.
-func (b *counted) inherit(old *counted) (regrouped bool) {
-	b.floor = old.floor
-	if old.topologyKey == b.topologyKey && old.machineNamespace == b.machineNamespace {
+// been in any of the new ones, and any of them may have been part of one that cools down. One that could not be evaluated
+// for a while has the same groups.
+func (b *counted) inherit(old *counted) {
+	b.floor, b.regrouped = old.floor, old.regrouped
+	unreadable := old.Generation == b.Generation && (old.Problem != "" || b.Problem != "")
+	if unreadable || (old.topologyKey == b.topologyKey && old.machineNamespace == b.machineNamespace) {
 		b.recall(&Past{Started: old.started, Within: old.within})
-		return false
+		return
 	}
 	for name, at := range old.started {
 		b.floor = latest(b.floor, at)
 		delete(b.started, name)
 	}
+	b.regrouped = b.regrouped || len(b.within)+len(old.within) > 0
 	clear(b.within)
-	return len(old.within) > 0
 }
 
 // RemoveBudget forgets a budget.

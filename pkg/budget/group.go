@@ -21,6 +21,8 @@ type counted struct {
 	// within has the groups that have exceeded maxUnhealthy, and since when they do not any more, zero if they do.
 	// Those that have cooled down are not in it.
 	within map[string]time.Time
+	// regrouped means that a group of a version with other groups cooled down.
+	regrouped bool
 }
 
 // byName finds a budget in an order by name.

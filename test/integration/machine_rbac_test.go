@@ -36,11 +36,6 @@ var machinePermissions = map[string]string{
 	"featuregates.config.openshift.io":                "get list watch",
 	"leases.coordination.k8s.io/" + foreignLeader:     "list watch",
 	"events.events.k8s.io":                            "create patch",
-
-	"validatingadmissionpolicies.admissionregistration.k8s.io/nhc-controller-machinehealthchecks":       "get",
-	"validatingadmissionpolicies.admissionregistration.k8s.io/nhc-controller-machines":                  "get",
-	"validatingadmissionpolicybindings.admissionregistration.k8s.io/nhc-controller-machinehealthchecks": "get",
-	"validatingadmissionpolicybindings.admissionregistration.k8s.io/nhc-controller-machines":            "get",
 }
 
 // TestMachinePermissions: the overlay grants what spec M20.2 lists, and no more, and the API

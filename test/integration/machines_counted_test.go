@@ -272,7 +272,7 @@ func TestMachinesCounted(t *testing.T) {
 			p.eventually("all are deleted", func() bool { return p.accepted() == 70 })
 		}},
 		{name: "FR-318 C the last Machines of an outage are still booting", replicas: 10, maxConcurrent: 0, run: func(p *countedPool) {
-			p.changeBudget(`{"maxUnhealthy":"30%","cooldown":"5s"}`)
+			p.changeBudget(`{"maxUnhealthy":"30%","cooldown":"1h"}`)
 			machines := p.set.Created()
 			p.fail(machines...)
 			p.eventuallyDecided("m10", string(v1alpha1.DecidedBudgetExhausted))
@@ -296,6 +296,7 @@ func TestMachinesCounted(t *testing.T) {
 			heal(machines[7:9])
 			p.makeRoom()
 			require.Zero(p.t, p.accepted())
+			p.changeBudget(`{"cooldown":"5s"}`)
 			p.eventuallyOnly(1) // m10 does not come back.
 		}},
 		{name: "our clock is ahead", replicas: 3, maxConcurrent: 1, disturb: disturbance{ahead: 2 * time.Second}, run: func(p *countedPool) {

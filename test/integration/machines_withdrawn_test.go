@@ -24,7 +24,9 @@ func TestPermissionOnMachinesWithdrawn(t *testing.T) {
 	s := newMachineScenario(t, c, openShiftMachine)
 	s.createMachine("m1")
 	s.join("m1")
-	s.createCheck(func(check *v1beta1.MachineHealthCheck) { check.Annotations = map[string]string{v1beta1.AnnotationPaused: ""} })
+	s.createCheck(func(check *v1beta1.MachineHealthCheck) {
+		check.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
+	})
 	nhc := newEmptyScenario(t, c, t.Name()+"-nhc", powerCycle)
 	nhc.createTemplate(usualTemplate())
 	nhc.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
