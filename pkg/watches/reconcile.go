@@ -152,15 +152,17 @@ func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 }
 
 // settled reports whether the kind need not be probed again before an event: it is
-// watched, or it is optional and not about to be served. s.mu must be held.
+// watched, or it is optional and not about to be served. After a CRD of its group has changed, discovery may still
+// name a version that is not served any more. s.mu must be held.
 func (s *Set[K]) settled(k *kind, found found) bool {
-	if !s.config.Optional || !meta.IsNoMatchError(found.err) {
-		return found.watchable && found.err == nil
+	watched := found.watchable && found.err == nil
+	if !watched && (!s.config.Optional || !meta.IsNoMatchError(found.err)) {
+		return false
 	}
 	if found.unsure {
 		return false // Those who ask whether the kind is gone need an answer.
 	}
-	if k.attempts == 0 {
+	if k.attempts == 0 || (watched && len(found.versions) < 2) { // The end of the only version ends the watch.
 		return true
 	}
 	k.attempts--
@@ -189,7 +191,7 @@ func (k *kind) differs(before *kind) bool {
 	if (k.err == nil) != (before.err == nil) || (k.err != nil && k.err.Error() != before.err.Error()) {
 		return true
 	}
-	if k.gone != before.gone || (k.polled == nil) != (before.polled == nil) {
+	if k.gone != before.gone || (k.polled == nil) != (before.polled == nil) || !slices.Equal(k.versions, before.versions) {
 		return true
 	}
 	return !maps.EqualFunc(k.polled, before.polled, func(a, b reading) bool {
