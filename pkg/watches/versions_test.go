@@ -57,6 +57,22 @@ func TestVersionsOfAKind(t *testing.T) {
 		_, err = kinds.MappingIn(kind, newReboot.Version)
 		require.EqualError(t, err, `no matches for kind "RebootTemplate" in version "a.example.com/v2"`)
 
+		// The version that is not preferred goes, and discovery names it for a moment: the watch goes on.
+		w.change(func() { w.served.Insert(newReboot) })
+		kinds.Refresh(kind.Group)
+		pass(openAfter)
+		w.notified()
+		kinds.Refresh(kind.Group)
+		synctest.Wait()
+		w.change(func() { w.served.Delete(reboot) })
+		pass(openAfter)
+		_, err = kinds.MappingIn(kind, reboot.Version)
+		require.True(t, meta.IsNoMatchError(err), "%v", err)
+		require.NotEmpty(t, w.notified(), "its owners are told")
+		w.change(func() { w.served.Insert(reboot); w.served.Delete(newReboot) })
+		kinds.Refresh(kind.Group)
+		pass(openAfter)
+
 		w.change(func() { w.served.Delete(reboot) })
 		kinds.Refresh(kind.Group)
 		synctest.Wait()
