@@ -34,9 +34,8 @@ type waiter struct {
 	claimant Claimant
 	// yields means that the candidate comes after all others, as it had a place in vain.
 	yields bool
-	// budgets are the names of all budgets that refuse it, sorted, and lines where it waits.
-	budgets []string
-	lines   []line
+	// lines are the groups that refuse it, in order of the names of their budgets.
+	lines []line
 	// admitted means that no budget refuses it, and yet it does not begin: a dry run, or a lease that
 	// is taken. Its claimant is woken when a budget refuses it (spec 5.6, P2).
 	admitted bool
@@ -241,9 +240,9 @@ func (a *attempt) refuses(w *waiter, all bool) bool {
 		}
 	}
 	if all {
-		w.budgets, w.lines = w.budgets[:0], w.lines[:0]
+		w.lines = w.lines[:0]
 		for i := range a.found {
-			w.budgets, w.lines = append(w.budgets, a.found[i].group.budget.Name), append(w.lines, a.found[i].group.line())
+			w.lines = append(w.lines, a.found[i].group.line())
 		}
 	}
 	return len(a.found) > 0

@@ -229,7 +229,11 @@ func requireWoken(t *testing.T, s *simulation) []Claimant {
 	next := s.counts.NextChange(s.now)
 	require.True(t, next.IsZero() || next.After(s.now))
 	for w, budgets := range s.tryAll(all, Claimant{}) {
-		require.Equal(t, budgets, append([]string(nil), w.budgets...), "who keeps %s waiting", w.Node)
+		var refuse []string
+		for _, line := range w.lines {
+			refuse = append(refuse, line.budget)
+		}
+		require.Equal(t, budgets, refuse, "who keeps %s waiting", w.Node)
 	}
 	return got
 }

@@ -406,7 +406,7 @@ func (s *simulation) scratch() *Counts {
 		c.waiting[claimant] = &queue{woken: waiting.woken}
 		for _, w := range waiting.waiters {
 			c.waiting[claimant].waiters = append(c.waiting[claimant].waiters, new(*w))
-			c.waiting[claimant].waiters[len(c.waiting[claimant].waiters)-1].budgets = slices.Clone(w.budgets)
+			c.waiting[claimant].waiters[len(c.waiting[claimant].waiters)-1].lines = slices.Clone(w.lines)
 		}
 	}
 	return c

@@ -112,7 +112,7 @@ func (c *Counts) waitingFor(budget string) []string {
 	var nodes []string
 	for _, waiting := range c.waiting {
 		for _, w := range waiting.waiters {
-			if _, refuses := slices.BinarySearch(w.budgets, budget); refuses && w.Begins {
+			if w.Begins && slices.ContainsFunc(w.lines, func(l line) bool { return l.budget == budget }) {
 				nodes = append(nodes, w.Node)
 			}
 		}

@@ -99,6 +99,16 @@ func (s Storm) End(rules StormRules) time.Time {
 	return s.CalmSince.Add(*rules.Cooldown)
 }
 
+// Unwritten returns what is left of a storm whose report failed, given the one that status shows. It goes on, and a
+// cooldown that status does not show has not begun: the request may have taken a minute, in which nodes have failed
+// again (spec 9.5).
+func (s Storm) Unwritten(shown Storm) Storm {
+	if !s.CalmSince.Equal(shown.CalmSince) {
+		s.CalmSince = time.Time{}
+	}
+	return s
+}
+
 // begins reports whether a storm begins: either rule is enough (spec 9.2 to 9.4).
 func (r StormRules) begins(input StormInput) bool {
 	if input.Unhealthy == 0 {

@@ -221,3 +221,24 @@ func randomStormInput(random *rand.Rand) StormInput {
 	unhealthy := random.IntN(21 - healthy)
 	return ofTwenty(healthy, unhealthy, random.IntN(21-healthy))
 }
+
+// TestStormOfAFailedReport: a storm whose report failed goes on. A cooldown that status does not show has not begun: 50 seconds
+// later the nodes may have failed again (spec 9.5, seed 880478).
+func TestStormOfAFailedReport(t *testing.T) {
+	t.Parallel()
+	active := Storm{Active: true, Since: epoch}
+	calm := Storm{Active: true, Since: epoch, CalmSince: epoch.Add(time.Minute)}
+	for name, tc := range map[string]struct{ storm, shown, want Storm }{
+		"no storm":                      {},
+		"it has begun":                  {storm: active, want: active},
+		"its cooldown has begun":        {storm: calm, shown: active, want: active},
+		"its cooldown is in status":     {storm: calm, shown: calm, want: calm},
+		"it is not calm any more":       {storm: active, shown: calm, want: active},
+		"it has ended, status says not": {shown: calm},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, tc.storm.Unwritten(tc.shown))
+		})
+	}
+}

@@ -163,7 +163,7 @@ func (p *Policy) conditions(in *StatusInput) []v1beta1.Condition {
 	return conditions
 }
 
-// stalled is there while nothing will begin unless somebody corrects something (spec M16.4).
+// stalled is there while nothing begins until you correct something (spec M16.4).
 func (p *Policy) stalled() *v1beta1.Condition {
 	switch {
 	case p.Unavailable != nil:

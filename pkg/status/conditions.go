@@ -59,7 +59,7 @@ func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHea
 	meta.SetStatusCondition(conditions, condition)
 }
 
-// setStalled tells tools that know no other condition that nothing will begin unless somebody corrects something (spec
+// setStalled tells tools that know no other condition that nothing begins until you correct something (spec
 // 18.7). It comes after Disabled.
 func setStalled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, context *remediation.Context, now time.Time) {
 	stalled := metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, ObservedGeneration: nhc.Generation, LastTransitionTime: seconds(now)}

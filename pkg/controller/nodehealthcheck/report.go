@@ -61,22 +61,13 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Resu
 	return recheck, nil
 }
 
-// unwritten returns what is left of a storm whose report failed. It goes on, and a cooldown that status does not show has
-// not begun: the request may have taken a minute, in which nodes have failed again (spec 9.5).
-func unwritten(storm health.Storm, status *v1alpha1.NodeHealthCheckStatus) *health.Storm {
-	if !storm.CalmSince.Equal(health.StormOf(status).CalmSince) {
-		storm.CalmSince = time.Time{}
-	}
-	return &storm
-}
-
 // publish writes the status, and then reports the transitions by events, metrics and logs.
 func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 	r.state.deferred = nil
 	begun := c.clock.Now()
 	written, err := c.writeStatus(ctx, r.nhc, r.Status)
 	if err != nil {
-		r.state.conflicted, r.state.unwrittenStorm = apierrors.IsConflict(err), unwritten(r.Storm, &r.nhc.Status)
+		r.state.conflicted, r.state.unwrittenStorm = apierrors.IsConflict(err), new(r.Storm.Unwritten(health.StormOf(&r.nhc.Status)))
 		return err
 	}
 	r.state.unwrittenStorm = nil

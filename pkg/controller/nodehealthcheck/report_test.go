@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +16,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
@@ -84,36 +81,6 @@ func TestReport(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, s.values(t, ongoing), 2)
 			require.NotNil(t, (&status.Finder{Entries: s.state.entries}).Decision("n"))
-		})
-	}
-}
-
-// TestStormOfAFailedReport: a storm whose report failed goes on. A cooldown that status does not show has not begun: 50 seconds
-// later the nodes may have failed again (spec 9.5, seed 880478).
-func TestStormOfAFailedReport(t *testing.T) {
-	t.Parallel()
-	calm := epoch.Add(time.Minute)
-	shown := func(cooling metav1.ConditionStatus) *v1alpha1.NodeHealthCheckStatus {
-		return &v1alpha1.NodeHealthCheckStatus{Conditions: []metav1.Condition{
-			{Type: v1alpha1.ConditionStormActive, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(epoch)},
-			{Type: v1alpha1.ConditionStormCooldownActive, Status: cooling, LastTransitionTime: metav1.NewTime(calm)},
-		}}
-	}
-	for name, tc := range map[string]struct {
-		storm  health.Storm
-		status *v1alpha1.NodeHealthCheckStatus
-		want   health.Storm
-	}{
-		"no storm":                      {status: &v1alpha1.NodeHealthCheckStatus{}},
-		"it has begun":                  {storm: health.Storm{Active: true, Since: epoch}, status: &v1alpha1.NodeHealthCheckStatus{}, want: health.Storm{Active: true, Since: epoch}},
-		"its cooldown has begun":        {storm: health.Storm{Active: true, Since: epoch, CalmSince: calm}, status: shown(metav1.ConditionFalse), want: health.Storm{Active: true, Since: epoch}},
-		"its cooldown is in status":     {storm: health.Storm{Active: true, Since: epoch, CalmSince: calm}, status: shown(metav1.ConditionTrue), want: health.Storm{Active: true, Since: epoch, CalmSince: calm}},
-		"it is not calm any more":       {storm: health.Storm{Active: true, Since: epoch}, status: shown(metav1.ConditionTrue), want: health.Storm{Active: true, Since: epoch}},
-		"it has ended, status says not": {status: shown(metav1.ConditionTrue)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, *unwritten(tc.storm, tc.status))
 		})
 	}
 }

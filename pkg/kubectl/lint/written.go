@@ -29,7 +29,7 @@ func Written(object *unstructured.Unstructured, namespaced bool) []Finding {
 	}
 	const resume = "leave it out, and pause with kubectl nhc pause"
 	if requests, _, _ := unstructured.NestedSlice(object.Object, "spec", "pauseRequests"); object.GetKind() == v1alpha1.Kind && len(requests) > 0 {
-		f.advise("spec.pauseRequests", resume, "A pause in a file lasts for ever: whoever ends it in the cluster finds it there again when the file is applied next")
+		f.advise("spec.pauseRequests", resume, "A pause in a file lasts for ever: if you end it in the cluster, it is back when the file is applied again")
 	}
 	if _, paused := object.GetAnnotations()[machinev1beta1.AnnotationPaused]; paused && object.GetKind() == machinev1beta1.Kind {
 		f.advise("metadata.annotations", "leave the annotation out, and set it in the cluster when it is needed", "A pause in a file lasts for ever: the annotation %s is there again when the file is applied next", machinev1beta1.AnnotationPaused)

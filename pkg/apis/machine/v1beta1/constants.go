@@ -49,7 +49,7 @@ const (
 
 // Conditions of a MachineHealthCheck and their reasons (spec M7.3, M7.4, M12.1).
 const (
-	// ConditionStalled is True while nothing will ever begin unless somebody corrects something, and absent
+	// ConditionStalled is True while nothing begins until you correct something, and absent
 	// otherwise, so that tools that know no other condition see it.
 	ConditionStalled = "Stalled"
 

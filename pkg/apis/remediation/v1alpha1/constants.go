@@ -114,7 +114,7 @@ const (
 // NodeHealthCheck keeps an unhealthy Node from its first remediation.
 const ConditionRemediationAllowed = "RemediationAllowed"
 
-// ConditionStalled is True while nothing will ever begin unless somebody corrects something, and absent otherwise, so
+// ConditionStalled is True while nothing begins until you correct something, and absent otherwise, so
 // that tools that know no other condition see it. The reason is that of the condition that says more.
 const ConditionStalled = "Stalled"
 
