@@ -299,7 +299,7 @@ func TestTemplateStatus(t *testing.T) {
 	}
 	s.fail("a")
 	s.eventuallyCR("a")
-	require.LessOrEqual(t, len(s.statusWrites(begin)), 2, "P3: of the failure, and perhaps of a kind whose discovery was late")
+	s.requireStatusWrites(begin, 1, "P3")
 	s.requireEvents(v1alpha1.Kind, s.name, "Enabled", 1)
 }
 
