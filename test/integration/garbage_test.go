@@ -14,6 +14,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -118,6 +119,15 @@ func TestLeaseGarbage(t *testing.T) {
 	}
 }
 
+// addOwner gives a CR a further owner.
+func (s *scenario) addOwner(cr *unstructured.Unstructured) {
+	s.t.Helper()
+	further, err := s.kube.CoreV1().ConfigMaps(s.name).Create(s.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "machine"}}, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	owners := append(cr.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: further.Name, UID: further.UID})
+	s.patch(s.crClient(), cr.GetName(), map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
+}
+
 // TestSharedCRs: garbage collection only takes the reference to a NodeHealthCheck that is gone away from a CR that has
 // a further owner. Then the controller deletes it (spec 4.8), unless dependents are to be orphaned.
 func TestSharedCRs(t *testing.T) {
@@ -131,11 +141,7 @@ func TestSharedCRs(t *testing.T) {
 			s.createNodes("a", "b")
 			s.createNHC()
 			s.fail("a")
-			cr := s.eventuallyCR("a")
-			further, err := s.kube.CoreV1().ConfigMaps(s.name).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "machine"}}, metav1.CreateOptions{})
-			require.NoError(t, err)
-			owners := append(cr.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: further.Name, UID: further.UID})
-			s.patch(s.crClient(), cr.GetName(), map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
+			s.addOwner(s.eventuallyCR("a"))
 			s.catchUp()
 			s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name,
 				metadataPatch("annotations", map[string]any{v1alpha1.AnnotationAllowDelete: ""}))

@@ -17,6 +17,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // breakage is one way in which an installation does not work.
@@ -75,6 +76,19 @@ func (u *user) eventuallyChecked(text string) {
 	require.FailNow(u.t, "not found in the first lines", "%s\n%s", text, out)
 }
 
+// leaveOver deletes the NodeHealthCheck while no controller runs, which leaves the CR of a node that has a further owner.
+func (s *scenario) leaveOver(node string, controller *localkube.Process) {
+	s.t.Helper()
+	s.createNodes(node)
+	s.fail(node)
+	cr := s.eventuallyCR(node)
+	s.addOwner(cr)
+	controller.Stop()
+	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name, metadataPatch("annotations", map[string]any{v1alpha1.AnnotationAllowDelete: ""}))
+	require.NoError(s.t, s.nhc.RemediationV1alpha1().NodeHealthChecks().Delete(s.t.Context(), s.name, metav1.DeleteOptions{}))
+	s.eventually("the NodeHealthCheck owns it no more", func() bool { return len(s.cr(node).GetOwnerReferences()) == 1 })
+}
+
 // TestKubectlCheck: right after an installation all is well, and each way to break it is named in the first lines.
 func TestKubectlCheck(t *testing.T) {
 	t.Parallel()
@@ -109,6 +123,21 @@ func TestKubectlCheck(t *testing.T) {
 		})
 		admin.eventuallyChecked("Dry run of a NodeHealthCheck: The API server refuses to create nodehealthchecks: ")
 		allow()
+	})
+	t.Run("remediation objects are left over", func(*testing.T) {
+		s.leaveOver("a", controller)
+		admin.eventuallyChecked("Remediation objects: No health check owns 1 powercycleremediations any more, and they keep others from their nodes. " +
+			"If you need them no longer: kubectl delete powercycleremediations.demo.nhc-controller.io -n " + s.name + " " + s.node("a"))
+		controller = c.startController(t, "checked-again")
+		s.createNHC()
+		s.eventuallyDecided("a", v1alpha1.DecidedForeignRemediation)
+		_, err := c.Kubectl(t.Context(), "delete", "powercycleremediations.demo.nhc-controller.io", "-n", s.name, s.node("a"))
+		require.NoError(t, err)
+		s.eventuallyCR("a")
+		out, errors, code := admin.checks("--wait")
+		require.Equal(t, command.ExitOK, code, "%s%s", out, errors)
+		s.heal("a")
+		s.eventuallyNoCR("a")
 	})
 	for _, b := range breakages(s.name) {
 		t.Run(b.name, func(*testing.T) {

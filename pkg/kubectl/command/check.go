@@ -35,8 +35,8 @@ func (r *root) check() *cobra.Command {
 		Long: `Checks an installation: the CustomResourceDefinitions and admission policies, compared with those
 of this version; the namespace of leases; the permissions of the controller; that one is at
 work, by the lease of the leader and the clock of the API server; the template and the
-permissions of each step that a health check has; and whether the API server accepts a
-NodeHealthCheck, in a dry run. It changes nothing.
+permissions of each step that a health check has; remediation objects whose health check is
+gone; and whether the API server accepts a NodeHealthCheck, in a dry run. It changes nothing.
 
 It exits with 0 if all is well, and with 1 if something is not, or cannot be read.`,
 		Example: `  kubectl apply --server-side -f install.yaml && kubectl nhc check --wait`,

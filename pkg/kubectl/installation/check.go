@@ -75,7 +75,7 @@ func Check(ctx context.Context, clients *cluster.Clients, options Options) (*vie
 	creation := c.creation(ctx) // Which also tells the time.
 	report := &view.Installation{Parts: []view.InstallationPart{{Name: "API server", Found: version.GitVersion}}}
 	for _, part := range []*part{
-		c.crds(ctx), c.namespace(ctx), c.policies(ctx), c.permissions(ctx), deployment, c.atWork(leader, leaderErr), c.references(ctx), creation,
+		c.crds(ctx), c.namespace(ctx), c.policies(ctx), c.permissions(ctx), deployment, c.atWork(leader, leaderErr), c.references(ctx), c.leftovers(ctx), creation,
 	} {
 		report.Parts = append(report.Parts, part.InstallationPart)
 	}
