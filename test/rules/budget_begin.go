@@ -233,7 +233,7 @@ func (h *history) intervalRefuses(b *Budget, group string, q question) refusal {
 				continue
 			}
 			unread := !cr.ByController && h.startedSince(q.at.Add(-startTime))
-			note(cr.Created, cr.String(), certainty{existed(versions) && !unread && len(cr.Owners) > 0 && h.referenced(cr, q.window) && h.firstOf(cr, q.window) && h.surelyIn(b, group, cr.Node, q), true})
+			note(cr.Created, cr.String(), certainty{existed(versions) && !unread && len(cr.Owners) > 0 && h.lookedAt(cr, q.window) && h.firstOf(cr, q.window) && h.surelyIn(b, group, cr.Node, q), true})
 		}
 	}
 	return r

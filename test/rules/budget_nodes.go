@@ -110,7 +110,7 @@ func (h *history) remediatedByAny(name string, w window, by string) (c certainty
 		versions := h.crs[key].during(w.known, w.rv)
 		c.maybe = c.maybe || some(versions, own)
 		last := h.crs[key].at(w.rv)
-		if !own(last) || !h.referenced(last, w) || (!last.ByController && h.startedSince(w.at.Add(-startTime))) {
+		if !own(last) || !h.lookedAt(last, w) || (!last.ByController && h.startedSince(w.at.Add(-startTime))) {
 			continue // Of a CR that users have created, status does not tell before its kind has been read.
 		}
 		justBegun := by != "" && last.Process == by && w.at.Sub(last.Created) < ownMoment

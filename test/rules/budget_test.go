@@ -63,6 +63,9 @@ func (s *fixture) budget(seen time.Time, budget *Budget) {
 	add(s.budgets, "b", s.next(), seen, budget)
 }
 
+// ofOldKind has a CR be of a kind that no NodeHealthCheck names.
+func ofOldKind(cr *CR) { cr.Kind = "Former" }
+
 // TestBudgetBeginnings begins the remediation of node "n" at second 100, by what is known since
 // second 99.
 func TestBudgetBeginnings(t *testing.T) {
@@ -112,6 +115,8 @@ func TestBudgetBeginnings(t *testing.T) {
 		"B3.2 just begun by another process":     {[]func(*fixture){with(maxConcurrent("1")), fresh("other/1")}, nil},
 		"B3.2 just begun by the same process":    {[]func(*fixture){with(maxConcurrent("1")), fresh("test/1")}, []string{"B3.2"}},
 		"B3.2 of nobody":                         {[]func(*fixture){with(maxConcurrent("1")), other(func(cr *CR) { cr.Owners = nil })}, nil},
+		"B3.2 of a kind no spec names any more":  {[]func(*fixture){with(maxConcurrent("1")), other(ofOldKind)}, []string{"B3.2"}},
+		"B3.2 of such a kind, made by somebody":  {[]func(*fixture){with(maxConcurrent("1")), other(ofOldKind, func(cr *CR) { cr.ByController = false })}, nil},
 		"B3.3 the other one is not Ready":        {[]func(*fixture){with(maxNotHealthy("1"))}, []string{"B3.3"}},
 		"B3.3 two may be":                        {[]func(*fixture){with(maxNotHealthy("2"))}, nil},
 		"B3.3 a percentage":                      {[]func(*fixture){with(maxNotHealthy("25%"))}, []string{"B3.3"}},
@@ -125,6 +130,7 @@ func TestBudgetBeginnings(t *testing.T) {
 		"B3.4 the status says so":                {[]func(*fixture){with(every(time.Minute), lastStarted(41))}, []string{"B3.4"}},
 		"B3.4 the status says so since now":      {[]func(*fixture){with(every(time.Minute)), func(s *fixture) { s.budget(at(99.5), newBudget(every(time.Minute), lastStarted(41))) }}, nil},
 		"B3.4 a CR says so":                      {[]func(*fixture){with(every(time.Minute)), other(func(cr *CR) { cr.Created = at(50) })}, []string{"B3.4"}},
+		"B3.4 a CR of a kind no spec names":      {[]func(*fixture){with(every(time.Minute)), other(ofOldKind, func(cr *CR) { cr.Created = at(50) })}, []string{"B3.4"}},
 		"B3.6 exceeded 10 s ago":                 {[]func(*fixture){with(maxNotHealthy("1"), cooldown(20*time.Second)), recovers(90)}, []string{"B3.6"}},
 		"B3.6 exceeded 30 s ago":                 {[]func(*fixture){with(maxNotHealthy("1"), cooldown(20*time.Second)), recovers(70)}, nil},
 		"B3.6 never exceeded":                    {[]func(*fixture){with(maxNotHealthy("2"), cooldown(20*time.Second)), recovers(90)}, nil},

@@ -135,8 +135,7 @@ func (j *Judge) other(rule string, w window, created *CR, counts func(*CR) bool)
 	return finding{rule: rule}
 }
 
-// slotFree reports whether another control plane node was under remediation (spec 12.2). The kind of a CR of
-// the controller's own making is known to it, whatever specs name (spec 6.8).
+// slotFree reports whether another control plane node was under remediation (spec 12.2).
 func (j *Judge) slotFree(w window, before uint64) finding {
 	controlPlane := func(node *Node) bool { return node != nil && node.ControlPlane() }
 	if !w.first || !all(j.nodes[w.node].during(w.nodeKnown, w.rv), controlPlane) {
@@ -144,7 +143,7 @@ func (j *Judge) slotFree(w window, before uint64) finding {
 	}
 	for key, versions := range j.crs {
 		cr := versions.at(before)
-		if cr == nil || cr.Node == w.node || (!cr.ByController && !j.referenced(cr, w)) {
+		if cr == nil || cr.Node == w.node || !j.lookedAt(cr, w) {
 			continue
 		}
 		others := j.nodes[cr.Node].during(w.known, w.rv)
@@ -193,9 +192,12 @@ func (j *Judge) etcdLabelled(w window) (surely, maybe bool) {
 	return surely, maybe
 }
 
-// referenced reports whether some NodeHealthCheck referred to the kind of a CR all the
-// time.
-func (h *history) referenced(cr *CR, w window) bool {
+// lookedAt reports whether the controller looks at the kind of a CR for certain: it has created the CR, whatever
+// specs name (spec 6.8), or some NodeHealthCheck referred to the kind all the time.
+func (h *history) lookedAt(cr *CR, w window) bool {
+	if cr.ByController {
+		return true
+	}
 	for _, versions := range h.nhcs {
 		if all(versions.during(w.known, w.rv), func(nhc *NHC) bool {
 			if nhc == nil {

@@ -80,13 +80,12 @@ func (j *Judge) machineSlotFree(b beginning, machine *Machine) finding {
 			return finding{"M13.1", "the remediation of a control plane Machine begins while Machine " + key + " takes the slot"}
 		}
 	}
-	known := j.snapshotOf(b.window)
 	for key := range j.crs {
 		cr := j.crs[key].at(b.rv - 1)
 		if cr == nil || !cr.ByController || cr.Node == machine.Node || cr.Machine == machine.Key() || !existed(j.crs[key].during(b.known, b.rv-1)) {
 			continue
 		}
-		if cr.ControlPlane && ((len(cr.Checks) > 0 && !known.stale(cr)) || j.referenced(cr, b.window)) {
+		if cr.ControlPlane {
 			return finding{"M13.1", "the remediation of a control plane Machine begins while " + cr.String() + " is for another one"}
 		}
 	}

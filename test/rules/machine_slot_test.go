@@ -13,17 +13,14 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
-// TestSlotOfFormerCheck: a remediation object takes the slot of the control plane also when its MachineHealthCheck
-// is gone, except for a process that has started since: nothing tells it of the kind (spec M13.1).
-func TestSlotOfFormerCheck(t *testing.T) {
+// TestSlotOfFormerKind: a remediation object takes the slot of the control plane also when its MachineHealthCheck is
+// gone, or its NodeHealthCheck has a template of another kind, also for a process that has started since: it reads
+// all kinds (spec M13.1, 6.8).
+func TestSlotOfFormerKind(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		kind            string
-		started, broken bool
-	}{
-		"the process has seen it":                   {"Fence", false, true},
-		"a new process":                             {"Fence", true, false},
-		"a new process, and another check names it": {"Reboot", true, true},
+	for name, change := range map[string]func(*CR){
+		"of a MachineHealthCheck": func(cr *CR) { cr.Owners, cr.Checks, cr.Machine = nil, []string{"ns/check"}, "ns/m" },
+		"of a NodeHealthCheck":    func(*CR) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -34,18 +31,13 @@ func TestSlotOfFormerCheck(t *testing.T) {
 				s.machine(past, machine)
 			}
 			s.mhc(past, checkOf(func(c *v1beta1.MachineHealthCheck) {
-				c.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: tc.kind + "Template"}
+				c.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "FenceTemplate"}
 			}))
-			fence := newCR("m", tc.kind, "")
-			fence.Owners, fence.Checks, fence.Machine, fence.ByController, fence.ControlPlane = nil, []string{"ns/check"}, "ns/m", true, true
-			s.cr(past, fence)
+			s.cr(past, newCR("m", "Fence", "", change, func(cr *CR) { cr.ControlPlane = true }))
 			add(s.mhcs, "ns/check", s.next(), at(50), nil)
-			if tc.started {
-				s.activity.starts = []time.Time{at(60)}
-			}
+			s.activity.starts = []time.Time{at(60)}
 			w := window{known: at(99), rv: s.next(), at: at(100), node: "n"}
-			finding := s.machineSlotFree(beginning{window: w}, s.machines["ns/n"].at(w.rv))
-			require.Equal(t, tc.broken, finding.text != "", finding.text)
+			require.Equal(t, []string{"M13.1"}, broke([]finding{s.machineSlotFree(beginning{window: w}, s.machines["ns/n"].at(w.rv))}))
 		})
 	}
 }
