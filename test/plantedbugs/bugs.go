@@ -59,6 +59,14 @@ var bugs = []bug{
 		old: "			claimants = append(claimants, w.claimant)\n", new: "", unit: "./pkg/budget",
 	},
 	{
+		name: "the update of a node's machine configuration holds up nothing", rule: "10.2", file: "pkg/evaluation/evaluation.go",
+		old: "		r.Upgrading = r.Upgrading || (node.Verdict.State == health.Unhealthy && remediation.Reconfiguring(obj.Annotations))\n", new: "",
+	},
+	{
+		name: "the machine configuration of healthy nodes holds up remediation, too", rule: "10.2", file: "pkg/evaluation/evaluation.go",
+		old: "(node.Verdict.State == health.Unhealthy && remediation.Reconfiguring(obj.Annotations))", new: "remediation.Reconfiguring(obj.Annotations)",
+	},
+	{
 		name: "a storm ends when its status cannot be written", rule: "9.5", file: inController + "evaluate.go",
 		old: "Storm: s.state.unwrittenStorm, ", new: "", integration: "^TestStormWithoutStatus$",
 	},

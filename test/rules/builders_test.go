@@ -114,6 +114,10 @@ func labelled(key, value string) func(*Node) { return func(node *Node) { node.La
 
 func annotated(key string) func(*Node) { return func(node *Node) { node.Annotations[key] = "" } }
 
+func updating(node *Node) {
+	node.Annotations["machineconfiguration.openshift.io/desiredConfig"] = "new"
+}
+
 var controlPlane = labelled("node-role.kubernetes.io/control-plane", "")
 
 func failedNode(name string, change ...func(*Node)) *Node {

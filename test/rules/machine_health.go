@@ -67,9 +67,8 @@ func (m *MHC) updates(machine *Machine, node *Node, now time.Time) bool {
 	if m.forTermination() || node == nil || m.criterion(machine, node, now) != v1beta1.TriggerUnhealthyCondition {
 		return false
 	}
-	desired := node.Annotations["machineconfiguration.openshift.io/desiredConfig"]
 	first, _ := deadline(m.conditions, node.by(machine))
-	return desired != "" && desired != node.Annotations["machineconfiguration.openshift.io/currentConfig"] && now.Before(first.latest.Add(longestUpdate))
+	return node.Updates() && now.Before(first.latest.Add(longestUpdate))
 }
 
 // by returns the Node as it counts for a Machine: nothing lasts for longer than the Machine (spec M6.2).

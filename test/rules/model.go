@@ -42,6 +42,12 @@ func (n *Node) ControlPlane() bool {
 // Etcd reports whether it is one of etcd where roles are split (spec 12.5).
 func (n *Node) Etcd() bool { return n.Labels.Has("node-role.kubernetes.io/etcd") }
 
+// Updates reports whether its machine configuration is being changed (spec 10.2).
+func (n *Node) Updates() bool {
+	desired := n.Annotations["machineconfiguration.openshift.io/desiredConfig"]
+	return desired != "" && desired != n.Annotations["machineconfiguration.openshift.io/currentConfig"]
+}
+
 // Ready reports whether condition Ready is True.
 func (n *Node) Ready() bool {
 	return slices.ContainsFunc(n.Conditions, func(condition corev1.NodeCondition) bool {

@@ -19,7 +19,7 @@ var silent = sets.New(v1alpha1.DecidedDisabled, v1alpha1.DecidedInvalidSpec, v1a
 	v1alpha1.DecidedClusterUpgrading, v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedStormActive)
 
 // unfollowed are the reasons whose causes are not followed: failed requests among them.
-var unfollowed = sets.New(v1alpha1.DecidedInvalidSpec, v1alpha1.DecidedTerminating, v1alpha1.DecidedClockUntrusted, v1alpha1.DecidedClusterUpgrading,
+var unfollowed = sets.New(v1alpha1.DecidedInvalidSpec, v1alpha1.DecidedTerminating, v1alpha1.DecidedClockUntrusted,
 	v1alpha1.DecidedMachineUnreadable, v1alpha1.DecidedUnreadable, v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed)
 
 const undecided = "the node is listed without a decision"
@@ -134,6 +134,7 @@ var ofUnhealthy = map[v1alpha1.DecisionReason]func(decided) bool{
 	},
 	v1alpha1.DecidedDryRun:             func(d decided) bool { return d.nhc.Spec.Mode == v1alpha1.ModeDryRun },
 	v1alpha1.DecidedDisabled:           func(d decided) bool { return d.is(v1alpha1.ConditionDisabled) },
+	v1alpha1.DecidedClusterUpgrading:   func(d decided) bool { return d.upgrading },
 	v1alpha1.DecidedPaused:             func(d decided) bool { return len(d.nhc.Spec.PauseRequests) > 0 },
 	v1alpha1.DecidedGateClosed:         func(d decided) bool { return !d.gate },
 	v1alpha1.DecidedStormActive:        func(d decided) bool { return d.is(v1alpha1.ConditionStormActive) },

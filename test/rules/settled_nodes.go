@@ -20,6 +20,8 @@ func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason 
 	switch {
 	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDisabled):
 		return v1alpha1.DecidedDisabled
+	case s.upgrading:
+		return v1alpha1.DecidedClusterUpgrading
 	case len(s.nhc.Spec.PauseRequests) > 0:
 		return v1alpha1.DecidedPaused
 	case !s.gate:

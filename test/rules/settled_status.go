@@ -151,13 +151,15 @@ func (s *settledCheck) checkConditions() {
 	s.check("17.4", "", (leftover != nil) != (len(s.leftovers) > 0), "condition LeftoverRemediations is %v, there are %d", leftover, len(s.leftovers))
 	allowed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed)
 	s.check("18.5", "", allowed == nil, "there is no condition RemediationAllowed")
-	if allowed == nil || slices.Contains([]string{string(v1alpha1.DecidedInvalidSpec), string(v1alpha1.DecidedClusterUpgrading), string(v1alpha1.DecidedClockUntrusted)}, allowed.Reason) {
+	if allowed == nil || slices.Contains([]string{string(v1alpha1.DecidedInvalidSpec), string(v1alpha1.DecidedClockUntrusted)}, allowed.Reason) {
 		return // It depends on what is not followed.
 	}
 	reason := v1alpha1.ReasonGateOpen
 	switch {
 	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDisabled):
 		reason = string(v1alpha1.DecidedDisabled)
+	case s.upgrading:
+		reason = string(v1alpha1.DecidedClusterUpgrading)
 	case len(s.nhc.Spec.PauseRequests) > 0:
 		reason = string(v1alpha1.DecidedPaused)
 	case s.observedCount == 0:

@@ -33,10 +33,10 @@ var coverage = []string{
 
 // unreached are the reasons of decisions for which the simulated cluster gives no cause.
 var unreached = []v1alpha1.DecisionReason{
-	v1alpha1.DecidedClusterUpgrading, v1alpha1.DecidedMachineUnreadable, // There is no ClusterVersion, and Machines can be read.
-	v1alpha1.DecidedClockUntrusted, // The clocks agree.
-	v1alpha1.DecidedInvalidSpec,    // Admission would have denied it.
-	v1alpha1.DecidedNextBatch,      // There are not that many nodes.
+	v1alpha1.DecidedMachineUnreadable, // Machines can be read.
+	v1alpha1.DecidedClockUntrusted,    // The clocks agree.
+	v1alpha1.DecidedInvalidSpec,       // Admission would have denied it.
+	v1alpha1.DecidedNextBatch,         // There are not that many nodes.
 }
 
 // unjudged are the rules that are not checked in the simulation.

@@ -14,7 +14,6 @@ import (
 // unreachedOfMachines are the reasons of decisions about Machines for which the simulated cluster
 // gives no cause, or too seldom.
 var unreachedOfMachines = []v1alpha1.DecisionReason{
-	v1alpha1.DecidedClusterUpgrading,                                 // There is no ClusterVersion.
 	v1beta1.DecidedClusterPaused,                                     // There are no Clusters.
 	v1alpha1.DecidedClockUntrusted,                                   // The clocks agree.
 	v1alpha1.DecidedDryRun,                                           // That is a flag.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
@@ -60,6 +61,14 @@ func (c *cluster) misreport(name string) {
 			}
 		}
 		_ = unstructured.SetNestedSlice(node.Object, conditions, "status", "conditions")
+	})
+}
+
+// updateConfig has the machine config operator begin to change the configuration of a node, or end (spec 10.2).
+func (c *cluster) updateConfig(name string) {
+	c.changeNode(name, func(node *unstructured.Unstructured) {
+		setEntry(node, "annotations", remediation.AnnotationDesiredConfig, oneOf(c, "", "new", "new"))
+		setEntry(node, "annotations", remediation.AnnotationCurrentConfig, oneOf(c, "new", "old"))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
@@ -48,6 +49,7 @@ func (c *cluster) calm() {
 	for _, name := range c.nodeNames() {
 		c.changeNode(name, func(node *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(node.Object, "metadata", "labels", v1alpha1.LabelExclude)
+			unstructured.RemoveNestedField(node.Object, "metadata", "annotations", remediation.AnnotationDesiredConfig)
 		})
 	}
 	if c.machines != nil {

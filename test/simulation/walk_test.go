@@ -166,6 +166,8 @@ func (c *cluster) nodeEvent(node string, n int) {
 		c.deleteNode(node)
 	case n < 33:
 		c.maintain(node)
+	case n < 34:
+		c.updateConfig(node)
 	case n < 35:
 		c.spoil(node)
 	case n < 37:
