@@ -5,6 +5,7 @@ package remediation
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,14 +20,15 @@ type Problem struct {
 	Reason, Message string
 }
 
-// NotFound is the problem that the template, its kind or the kind of its CRs does
-// not exist; cause says which.
-func NotFound(reference corev1.ObjectReference, cause string) *Problem {
-	return &Problem{
-		Reason: v1alpha1.ReasonTemplateNotFound,
-		Message: fmt.Sprintf("Remediation template not found: %q",
-			fmt.Sprintf("failed to get external remediation template %s/%s: %s", reference.Namespace, reference.Name, cause)),
-	}
+// NotFound is the problem that a template cannot exist, as its kind or the kind of its CRs does
+// not; cause says why.
+func NotFound(cause string) *Problem {
+	return &Problem{Reason: v1alpha1.ReasonTemplateNotFound, Message: "Remediation template not found: " + cause}
+}
+
+// Missing is the problem that a template does not exist.
+func Missing(reference corev1.ObjectReference) *Problem {
+	return NotFound(fmt.Sprintf("there is no %s %s", reference.Kind, strings.TrimPrefix(reference.Namespace+"/"+reference.Name, "/")))
 }
 
 // Forbidden is the problem that the controller may not do verb on a resource,
@@ -81,7 +83,7 @@ func CheckReference(step Step) *Problem {
 // CheckScope judges whether the template can be found in the scope of its kind.
 func CheckScope(step Step, namespaced bool) *Problem {
 	if namespaced && step.Reference.Namespace == "" {
-		return NotFound(step.Reference, fmt.Sprintf("%s is a namespaced kind, but no namespace is provided", step.Reference.Kind))
+		return NotFound(fmt.Sprintf("%s is a namespaced kind, but no namespace is provided for %s", step.Reference.Kind, step.Reference.Name))
 	}
 	return nil
 }

@@ -32,9 +32,19 @@ func TestProblems(t *testing.T) {
 		reason, message string
 	}{
 		"6.1 not found": {
-			got:     NotFound(rebootStep().Reference, "it is not there"),
+			got:     Missing(rebootStep().Reference),
 			reason:  "RemediationTemplateNotFound",
-			message: `Remediation template not found: "failed to get external remediation template remediators/reboot: it is not there"`,
+			message: "Remediation template not found: there is no RebootRemediationTemplate remediators/reboot",
+		},
+		"6.1 cluster-scoped": {
+			got:     Missing(step(testKind+"Template", "", "reboot").Reference),
+			reason:  "RemediationTemplateNotFound",
+			message: "Remediation template not found: there is no RebootRemediationTemplate reboot",
+		},
+		"6.1 no namespace": {
+			got:     CheckScope(step(testKind+"Template", "", "reboot"), true),
+			reason:  "RemediationTemplateNotFound",
+			message: "Remediation template not found: RebootRemediationTemplate is a namespaced kind, but no namespace is provided for reboot",
 		},
 		"6.1 invalid": {
 			got:     CheckTemplate([]Step{rebootStep()}, rebootStep(), reboot(func(t *object.Template) { t.Spec = nil })),

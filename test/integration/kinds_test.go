@@ -17,8 +17,7 @@ import (
 )
 
 func (s *scenario) kindMissing(kind string) string {
-	return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template %s/%s: no matches for kind \"%s\" in version \"%s\""`,
-		s.name, s.name, kind, s.kind.templates.GroupVersion())
+	return fmt.Sprintf("Remediation template not found: no matches for kind %q in version %q", kind, s.kind.templates.GroupVersion())
 }
 
 func forbidden(verb string, gvr schema.GroupVersionResource) string {

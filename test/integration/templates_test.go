@@ -19,8 +19,7 @@ import (
 
 // templateMissing is the message for a template that does not exist.
 func (s *scenario) templateMissing() string {
-	resource := s.kind.templates.GroupResource()
-	return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template %s/%s: %s \"%s\" not found"`, s.name, s.name, resource, s.name)
+	return fmt.Sprintf("Remediation template not found: there is no %sTemplate %s/%s", s.kind.name, s.name, s.name)
 }
 
 // requireDisabled requires that condition, phase and event tell of this problem.
@@ -63,22 +62,22 @@ func TestTemplateProblems(t *testing.T) {
 		"6.1-kind-not-served": {
 			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Kind = "UnknownTemplate" },
 			reason: v1alpha1.ReasonTemplateNotFound,
-			message: func(s *scenario) string {
-				return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template %s/%s: no matches for kind \"UnknownTemplate\" in version \"demo.nhc-controller.io/v1alpha1\""`, s.name, s.name)
+			message: func(*scenario) string {
+				return `Remediation template not found: no matches for kind "UnknownTemplate" in version "demo.nhc-controller.io/v1alpha1"`
 			},
 		},
 		"6.1-group-not-served": {
 			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.APIVersion = "unknown.example/v1" },
 			reason: v1alpha1.ReasonTemplateNotFound,
-			message: func(s *scenario) string {
-				return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template %s/%s: no matches for kind \"PowerCycleRemediationTemplate\" in version \"unknown.example/v1\""`, s.name, s.name)
+			message: func(*scenario) string {
+				return `Remediation template not found: no matches for kind "PowerCycleRemediationTemplate" in version "unknown.example/v1"`
 			},
 		},
 		"6.1-no-namespace": {
 			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Namespace = "" },
 			reason: v1alpha1.ReasonTemplateNotFound,
 			message: func(s *scenario) string {
-				return fmt.Sprintf(`Remediation template not found: "failed to get external remediation template /%s: PowerCycleRemediationTemplate is a namespaced kind, but no namespace is provided"`, s.name)
+				return "Remediation template not found: PowerCycleRemediationTemplate is a namespaced kind, but no namespace is provided for " + s.name
 			},
 		},
 		"6.1-kind-without-suffix": {

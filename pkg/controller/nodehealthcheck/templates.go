@@ -51,7 +51,7 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 	}
 	mapping, err := c.templates.Mapping(step.TemplateKind())
 	if err != nil {
-		return problemOf(step, err)
+		return problemOf(err)
 	}
 	namespaced := mapping.Scope.Name() == metaNamespaced
 	if problem := cmp.Or(remediation.CheckScope(step, namespaced), remediation.CheckUnique(steps, step, namespaced)); problem != nil {
@@ -62,8 +62,11 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 		name.Namespace = step.Reference.Namespace
 	}
 	obj, err := c.templates.Get(step.TemplateKind(), name)
+	if apierrors.IsNotFound(err) {
+		return nil, remediation.Missing(step.Reference), nil
+	}
 	if err != nil {
-		return problemOf(step, err)
+		return problemOf(err)
 	}
 	if err := c.templates.Following(step.TemplateKind()); err != nil {
 		return nil, nil, err // It may have been changed long ago (spec 6.5).
@@ -75,24 +78,24 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 	kind, _ := step.RemediationKind()
 	crMapping, err := c.remediations.MappingIn(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return problemOf(step, err)
+		return problemOf(err)
 	}
 	if problem := remediation.CheckRemediationScope(step, namespaced, crMapping.Scope.Name() == metaNamespaced); problem != nil {
 		return nil, problem, nil
 	}
 	if _, err := c.remediations.Cache(kind.GroupKind()); err != nil {
-		return problemOf(step, err)
+		return problemOf(err)
 	}
 	return template, nil, nil
 }
 
 // problemOf tells the errors that are answers from those that are not.
-func problemOf(step remediation.Step, err error) (*object.Template, *remediation.Problem, error) {
+func problemOf(err error) (*object.Template, *remediation.Problem, error) {
 	if forbidden, ok := errors.AsType[*watches.ForbiddenError](err); ok {
 		return nil, remediation.Forbidden(forbidden.Verb, forbidden.Resource), nil
 	}
 	if isNoMatch(err) || apierrors.IsNotFound(err) {
-		return nil, remediation.NotFound(step.Reference, err.Error()), nil
+		return nil, remediation.NotFound(err.Error()), nil
 	}
 	return nil, nil, err
 }

@@ -67,7 +67,7 @@ func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectR
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		known.Problem = remediation.NotFound(reference, err.Error()).Message
+		known.Problem = remediation.Missing(reference).Message
 		known.Others = r.namesOf(ctx, templates.Resource)
 	case err != nil:
 		if err := r.miss(templates.Resource.GroupResource().String(), "get", err); err != nil {
@@ -109,7 +109,7 @@ func (r *factsReader) notServed(reference *corev1.ObjectReference, err error) er
 	if !meta.IsNoMatchError(err) {
 		return r.miss(reference.Kind, "find", err)
 	}
-	r.problem(reference, remediation.NotFound(*reference, err.Error()))
+	r.problem(reference, remediation.NotFound(err.Error()))
 	return nil
 }
 
