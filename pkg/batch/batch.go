@@ -1,44 +1,148 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package batch bounds how much a sync does at once (spec 8.4). It is repeated at once while more
-// waits. So it notices in time what has changed meanwhile, however much there is to do.
+// Package batch bounds how much a sync does at once, and how long it waits for it (spec 8.4). It is
+// repeated at once while more waits. So it notices in time what has changed meanwhile, however much
+// there is to do, and whatever does not answer.
 package batch
 
 import (
+	"maps"
 	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 const (
-	// MaxSize is the largest number of items in a batch, and MaxTime how long it may take new
+	// MaxSize is the largest number of targets in a batch, and MaxTime how long it may take new
 	// ones.
 	MaxSize = 256
 	MaxTime = 300 * time.Millisecond
-	// MaxActing is how many items are acted on at the same time. The client's rate limit bounds
-	// the whole process.
+	// Patience is how long a batch waits for what it has begun.
+	Patience = time.Second
+	// MaxActing is how many targets of one health check are acted on at the same time. The client's
+	// rate limit bounds the whole process.
 	MaxActing = 32
 )
 
-// Run calls act for the items of one batch, side by side, and deferred for the rest, each with the
-// index of the item. It returns when all calls have.
-func Run(clock clock.PassiveClock, items int, act, deferred func(i int)) {
-	end := clock.Now().Add(MaxTime)
-	acting := make(chan struct{}, MaxActing)
-	var wg sync.WaitGroup
-	for i := range items {
-		acting <- struct{}{}
-		if i >= MaxSize || !clock.Now().Before(end) {
-			<-acting
-			deferred(i)
-			continue
+// Acting acts on the targets of one health check, batch by batch. What has not answered when a batch
+// ends goes on beside the next ones, and its outcome is that of its target in the first sync after
+// the answer.
+type Acting struct {
+	clock clock.PassiveClock
+	// group has all that is under way.
+	group *sync.WaitGroup
+	wake  func()
+	slots chan struct{}
+
+	mu sync.Mutex
+	// late has the outcomes of targets that had not answered when their batch ended, by name:
+	// Unanswered until they do.
+	late map[string]*remediation.Outcome
+}
+
+// New returns an Acting that puts what it begins into a group, and calls wake when something has
+// answered late.
+func New(clock clock.PassiveClock, group *sync.WaitGroup, wake func()) *Acting {
+	return &Acting{clock: clock, group: group, wake: wake, slots: make(chan struct{}, MaxActing), late: map[string]*remediation.Outcome{}}
+}
+
+// Idle reports whether everything has answered. It may be called from any goroutine.
+func (a *Acting) Idle() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, outcome := range a.late {
+		if outcome.Result == remediation.Unanswered {
+			return false
 		}
-		wg.Go(func() {
-			defer func() { <-acting }()
-			act(i)
+	}
+	return true
+}
+
+// Late returns the outcomes of targets that had not answered when their batch ended, by name. They must
+// not be acted on in this sync. A result is Unanswered until the answer is there, which is returned once.
+func (a *Acting) Late() map[string]*remediation.Outcome {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	late := maps.Clone(a.late)
+	maps.DeleteFunc(a.late, func(_ string, outcome *remediation.Outcome) bool { return outcome.Result != remediation.Unanswered })
+	return late
+}
+
+// Run calls act for the targets of one batch, side by side, each with its index. It returns their
+// outcomes: Deferred for one that is left to the next batch, Unanswered for one that has begun and goes on.
+func (a *Acting) Run(targets []string, act func(i int) remediation.Outcome) []remediation.Outcome {
+	outcomes := make([]remediation.Outcome, len(targets)) // Guarded by mu until the batch is over.
+	var open sync.WaitGroup
+	begin := a.clock.Now()
+	over, end := false, begin.Add(MaxTime)
+	for i, target := range targets {
+		if i >= MaxSize || !a.acquire(end) {
+			deferred(outcomes[i:])
+			break
+		}
+		outcomes[i].Result = remediation.Unanswered
+		open.Add(1)
+		a.group.Go(func() {
+			defer func() { <-a.slots }()
+			defer open.Done()
+			outcome := act(i)
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			if !over {
+				outcomes[i] = outcome
+				return
+			}
+			a.late[target] = &outcome
+			a.wake()
 		})
 	}
-	wg.Wait()
+	wait(&open, begin.Add(Patience).Sub(a.clock.Now()))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	over = true
+	for i, target := range targets {
+		if outcomes[i].Result == remediation.Unanswered {
+			a.late[target] = &remediation.Outcome{Result: remediation.Unanswered}
+		}
+	}
+	return outcomes
+}
+
+// acquire waits for a slot until the end of a batch, and reports whether it has got one in time.
+func (a *Acting) acquire(end time.Time) bool {
+	timer := time.NewTimer(end.Sub(a.clock.Now()))
+	defer timer.Stop()
+	select {
+	case a.slots <- struct{}{}:
+	case <-timer.C:
+		return false
+	}
+	if a.clock.Now().Before(end) {
+		return true
+	}
+	<-a.slots
+	return false
+}
+
+func deferred(outcomes []remediation.Outcome) {
+	for i := range outcomes {
+		outcomes[i].Result = remediation.Deferred
+	}
+}
+
+// wait returns when the group is done or after the timeout.
+func wait(group *sync.WaitGroup, timeout time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(timeout):
+	}
 }

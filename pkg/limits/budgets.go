@@ -46,7 +46,7 @@ func Ends(results []remediation.NodeResult) map[string]budget.Result {
 		switch {
 		case result.Outcome.NewCR() != nil:
 			ends[result.Plan.Node.Name] = budget.Begun
-		case result.Outcome.Result == remediation.Unknown:
+		case result.Outcome.Uncertain():
 			ends[result.Plan.Node.Name] = budget.Uncertain
 		case result.Outcome.Result != remediation.Deferred:
 			ends[result.Plan.Node.Name] = budget.Rejected

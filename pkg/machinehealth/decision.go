@@ -53,6 +53,11 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 		default:
 			reason, until, message = v1alpha1.DecidedLeaseTaken, time.Time{}, "Another client has changed the lease in the meantime"
 		}
+	case remediation.Unanswered:
+		until, message = time.Time{}, remediation.NoAnswer
+		if plan.Begins() {
+			reason = v1alpha1.DecidedNextBatch
+		}
 	case remediation.Deferred:
 		if plan.Begins() {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}

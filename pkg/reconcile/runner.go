@@ -53,6 +53,8 @@ type Runner struct {
 	Sync func(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error)
 	// Behind is called for each sync that is put off because of a *staleness.Error. It may be nil.
 	Behind func(key cache.ObjectName, stale *staleness.Error)
+	// Acting has what outlives the sync that began it. Run waits for it. It may be nil.
+	Acting *sync.WaitGroup
 
 	behind workqueue.TypedRateLimiter[cache.ObjectName]
 }
@@ -93,6 +95,9 @@ func (r *Runner) Run(ctx context.Context, drain <-chan struct{}, workers int, sy
 	logger.Info("Stopping")
 	r.Queue.ShutDown()
 	wg.Wait()
+	if r.Acting != nil {
+		r.Acting.Wait()
+	}
 	return true
 }
 

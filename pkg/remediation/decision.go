@@ -52,6 +52,11 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 		if plan.Creates() || plan.Exhausted {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
+	case Unanswered:
+		until, message = time.Time{}, NoAnswer
+		if plan.Creates() || plan.Exhausted {
+			reason = v1alpha1.DecidedNextBatch
+		}
 	case Requested: // Of Machines: machinehealth decides about them.
 	}
 	decision := v1alpha1.Decision{Type: reason.Type(), Reason: reason}
@@ -70,6 +75,9 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 
 // Relapse is the message of a decision after a live read that does not confirm the end of a remediation.
 const Relapse = "A live read does not show the recovery that the cache shows, so nothing is deleted"
+
+// NoAnswer is the message of a decision while the API server has not answered.
+const NoAnswer = "The API server has not answered the last request yet"
 
 // Storable returns an instant in whole seconds, and not before it is due, or nil if it is
 // never or cannot be stored: the API has years of four digits, and times are computed from

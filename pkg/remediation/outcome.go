@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,9 @@ const (
 	Failed Result = "Failed"
 	// Unknown: the creation has failed, and the CR may exist all the same.
 	Unknown Result = "Unknown"
+	// Unanswered: the plan of an earlier batch is still being carried out, because a request has not
+	// been answered (spec 8.4). It may have begun something.
+	Unanswered Result = "Unanswered"
 )
 
 // Outcome is what became of a NodePlan. The zero value is that of a plan that begins and ends
@@ -84,6 +88,21 @@ func (o *Outcome) Blocker() *object.CR {
 		return o.CR
 	}
 	return nil
+}
+
+// Answered reports whether the plan was carried out, as far as it could be.
+func (o *Outcome) Answered() bool { return o.Result != Deferred && o.Result != Unanswered }
+
+// Uncertain reports whether a remediation may have begun, which the caches will show.
+func (o *Outcome) Uncertain() bool { return o.Result == Unknown || o.Result == Unanswered }
+
+// Since returns an outcome that came late, as one of a plan that was made since: a CR that this plan
+// knows is not new.
+func (o *Outcome) Since(own []*object.CR) *Outcome {
+	if cr := o.NewCR(); cr != nil && slices.ContainsFunc(own, func(known *object.CR) bool { return known.UID == cr.UID }) {
+		o.Result, o.CR = "", nil
+	}
+	return o
 }
 
 // NodeResult is a plan together with what became of it.

@@ -30,14 +30,18 @@ import (
 
 // act carries out one batch of plans where nothing begins, then one batch of the others, beside which
 // the few control plane Machines are tried one after the other (spec 8.4). It returns what became of
-// each in the same order. The failure of one target leaves the others alone.
+// each in the same order. The failure of one target leaves the others alone, and so does one for which a request
+// is not answered.
 func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.Result {
-	c.releaseHeld(ctx, s)
-	results := make([]machinehealth.Result, len(plans))
+	results, late := make([]machinehealth.Result, len(plans)), s.state.acting.Late()
 	var ending, beginning, controlPlane []machinehealth.Result
 	for i := range plans {
 		plan := &plans[i]
 		results[i] = machinehealth.Result{Plan: plan, Outcome: &remediation.Outcome{}}
+		if outcome := late[string(plan.Target.Machine.UID)]; outcome != nil {
+			results[i].Outcome = outcome.Since(plan.Target.Own)
+			continue
+		}
 		switch {
 		case len(plan.Actions) == 0:
 		case takesSlot(plan):
@@ -67,14 +71,20 @@ func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehe
 		c.crowded.Add(1)
 		defer c.crowded.Add(-1)
 	}
-	batch.Run(c.Clock, len(results),
-		func(i int) { *results[i].Outcome = c.carryOut(ctx, s, results[i].Plan) },
-		func(i int) { results[i].Outcome.Result = remediation.Deferred })
+	machines := make([]string, len(results))
+	for i, result := range results {
+		machines[i] = string(result.Plan.Target.Machine.UID)
+	}
+	for i, outcome := range s.state.acting.Run(machines, func(i int) remediation.Outcome { return c.carryOut(ctx, s, results[i].Plan) }) {
+		*results[i].Outcome = outcome
+	}
 }
 
 // carryOutControlPlane carries out one of the plans, and keeps all other control plane nodes and
 // Machines from beginning until the outcome is known.
 func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) remediation.Outcome {
+	ctx, end := c.active.during(ctx)
+	defer end()
 	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, memberOf(plan.Target.Machine))
 	if reason != "" {
 		s.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, c.Clock.Now())
@@ -98,6 +108,8 @@ func (c *Controller) carryOut(ctx context.Context, s *snapshot, plan *machinehea
 	if c.outdated(s) {
 		return remediation.Outcome{Result: remediation.Deferred}
 	}
+	ctx, end := c.active.during(ctx)
+	defer end()
 	target := plan.Target
 	executor := &execute.Executor{
 		Client:  c.Dynamic,
@@ -251,14 +263,13 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 	var first error
 	for _, result := range results {
 		machine, outcome := result.Plan.Target.Machine, result.Outcome
-		if result.Plan.Type == v1beta1.RemediationMachineDeletion && outcome.Result != "" {
+		if deletion := result.Plan.Type == v1beta1.RemediationMachineDeletion || s.state.unsure.Has(machine.Name); deletion && outcome.Result != "" {
 			s.state.unsure.Delete(machine.Name)
-			switch outcome.Result {
-			case remediation.Requested:
+			switch {
+			case outcome.Result == remediation.Requested:
 				s.state.deletionRequested[machine.UID] = true
-			case remediation.Unknown:
+			case outcome.Uncertain():
 				s.state.unsure.Insert(machine.Name)
-			default: // It was certainly not requested.
 			}
 		}
 		for _, cr := range outcome.Deleted {
@@ -270,7 +281,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 			if failed++; failed == 1 {
 				first = outcome.Err
 			}
-		case len(result.Plan.Actions) > 0 && outcome.Result != remediation.Deferred:
+		case len(result.Plan.Actions) > 0 && outcome.Answered():
 			s.state.attempts.Succeeded(machine.Name)
 		}
 	}

@@ -22,13 +22,18 @@ import (
 
 // act carries out one batch of plans where nothing begins, then one batch of the others (spec 8.4),
 // beside which the few control plane nodes are tried one after the other. It returns what became of
-// each in the same order. The failure of one node leaves the others alone.
+// each in the same order. The failure of one node leaves the others alone, and so does one for which a
+// request is not answered.
 func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result, plans []remediation.NodePlan) []remediation.NodeResult {
-	results := make([]remediation.NodeResult, len(plans))
+	results, late := make([]remediation.NodeResult, len(plans)), c.actingOf(s).Late()
 	var ending, beginning, controlPlane []remediation.NodeResult
 	for i := range plans {
 		plan := &plans[i]
 		results[i] = remediation.NodeResult{Plan: plan, Outcome: &notActed}
+		if outcome := late[plan.Node.Name]; outcome != nil {
+			results[i].Outcome = outcome.Since(plan.Node.Own)
+			continue
+		}
 		if len(plan.Actions) == 0 {
 			continue
 		}
@@ -44,14 +49,14 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result,
 	}
 	actor := c.newActor(s, &e.Policy)
 	carryOut := func(plan *remediation.NodePlan) remediation.Outcome { return actor.carryOut(ctx, plan) }
-	c.actOn(ending, carryOut)
+	c.actOn(s, ending, carryOut)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for _, result := range controlPlane { // In order: the first one that may gets the slot.
 			*result.Outcome = carryOut(result.Plan)
 		}
 	})
-	c.actOn(beginning, carryOut)
+	c.actOn(s, beginning, carryOut)
 	wg.Wait()
 	c.rememberOutcomes(ctx, s, results)
 	c.metrics.countOutcomes(s.nhc.Name, results)
@@ -62,14 +67,27 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result,
 var notActed remediation.Outcome
 
 // actOn carries out one batch of plans and defers the rest.
-func (c *Controller) actOn(results []remediation.NodeResult, carryOut func(*remediation.NodePlan) remediation.Outcome) {
+func (c *Controller) actOn(s *snapshot, results []remediation.NodeResult, carryOut func(*remediation.NodePlan) remediation.Outcome) {
 	if len(results) > batch.MaxActing {
 		c.crowded.Add(1)
 		defer c.crowded.Add(-1)
 	}
-	batch.Run(c.clock, len(results),
-		func(i int) { *results[i].Outcome = carryOut(results[i].Plan) },
-		func(i int) { results[i].Outcome.Result = remediation.Deferred })
+	nodes := make([]string, len(results))
+	for i, result := range results {
+		nodes[i] = result.Plan.Node.Name
+	}
+	for i, outcome := range c.actingOf(s).Run(nodes, func(i int) remediation.Outcome { return carryOut(results[i].Plan) }) {
+		*results[i].Outcome = outcome
+	}
+}
+
+// actingOf returns what acts on the nodes of a NodeHealthCheck.
+func (c *Controller) actingOf(s *snapshot) *batch.Acting {
+	if s.state.acting == nil {
+		nhc := s.nhc.Name
+		s.state.acting = batch.New(c.clock, &c.acting, func() { c.enqueue([]string{nhc}) })
+	}
+	return s.state.acting
 }
 
 // Crowded reports whether more nodes wait than a sync can act on at the same time: then
@@ -151,7 +169,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 	var failures failures
 	for _, result := range results {
 		node, outcome := result.Plan.Node, result.Outcome
-		acted := len(result.Plan.Actions) > 0 && outcome.Result != remediation.Deferred
+		acted := len(result.Plan.Actions) > 0 && outcome.Answered()
 		if outcome.ReleaseFailed {
 			state.releasing.Insert(node.Name)
 		} else if node.Lease == nil || acted {

@@ -64,9 +64,10 @@ func TestFailuresAreOneError(t *testing.T) {
 func TestBatchOfNodes(t *testing.T) {
 	t.Parallel()
 	c := &Controller{budgets: budget.None{}, clock: clocktesting.NewFakePassiveClock(epoch)}
+	batched := &snapshot{nhc: testCheck(), state: (&nhcStates{}).of(testCheck())}
 	results := failing(batch.MaxSize + 10)
 	acted := make([]bool, len(results))
-	c.actOn(results, func(plan *remediation.NodePlan) remediation.Outcome {
+	c.actOn(batched, results, func(plan *remediation.NodePlan) remediation.Outcome {
 		var i int
 		_, err := fmt.Sscanf(plan.Node.Name, "node-%d", &i)
 		acted[i] = err == nil

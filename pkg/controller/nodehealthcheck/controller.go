@@ -127,6 +127,8 @@ type Controller struct {
 	crds      cache.SharedIndexInformer
 	// crowded counts the syncs with more nodes than they can act on at the same time.
 	crowded atomic.Int32
+	// acting has what was begun and has not been answered yet.
+	acting sync.WaitGroup
 
 	index *nodeindex.Index
 	// sightings are those of Config, never nil.
@@ -268,7 +270,7 @@ func (c *Controller) HasSynced() bool {
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	runner := &reconcile.Runner{
-		Queue: c.queue, Key: "nodeHealthCheck", Clock: c.clock, Behind: c.countBehind,
+		Queue: c.queue, Key: "nodeHealthCheck", Clock: c.clock, Behind: c.countBehind, Acting: &c.acting,
 		Sync: func(ctx context.Context, key cache.ObjectName) (time.Time, error) { return c.sync(ctx, key.Name) },
 	}
 	expire := func(ctx context.Context) {

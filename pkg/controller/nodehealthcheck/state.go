@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -55,6 +56,8 @@ type nhcState struct {
 	// releasing are the nodes whose lease could not be released. One without holder is
 	// found in no other way.
 	releasing sets.Set[string]
+	// acting acts on the nodes, and has what has not answered yet. It is nil before the first sync.
+	acting *batch.Acting
 	// attempts are the next ones for nodes for which a write has failed.
 	attempts nodeAttempts
 	// machineUnread is since when the Machine of a node cannot be read.
@@ -147,6 +150,14 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 // recall takes what is open from status, as after a restart.
 func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
 	m.ledger, m.entries, m.conflicted = history.Recall(&nhc.Status), slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), false
+}
+
+// acting reports whether something that was begun for a NodeHealthCheck has not been answered yet.
+func (m *nhcStates) acting(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.byName[name]
+	return known != nil && known.acting != nil && !known.acting.Idle()
 }
 
 // shared returns the CRs with a further owner that a NodeHealthCheck had at its last sync. They are not changed.

@@ -99,7 +99,7 @@ const (
 	// moment, so nothing begins and nothing ends.
 	DecidedSoonUnhealthy DecisionReason = "SoonUnhealthy"
 	// DecidedNextBatch: so many remediations begin at the same time that this one waits
-	// for the next batch.
+	// for the next batch, or its last request has not been answered yet.
 	DecidedNextBatch DecisionReason = "NextBatch"
 	// DecidedRecovering: a live read showed the Node no longer unhealthy.
 	DecidedRecovering DecisionReason = "Recovering"
