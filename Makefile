@@ -291,9 +291,15 @@ test-nodes: nodes-requirements nodes _output/tests ## Run the tests on real node
 test-cluster-api: localkube build-race ## Run the controller together with the real controllers of Cluster API.
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go -C test/clusterapi test -count=1 -timeout 30m $(TEST_FLAGS) ./...
 
+# What judges how accessible the pages are.
+test/dashboard/node_modules: test/dashboard/package-lock.json
+	@command -v npm >/dev/null || { echo "The tests of the dashboard need npm, for axe-core: install it" >&2; exit 1; }
+	npm ci --prefix test/dashboard --no-audit --no-fund
+	@touch $@
+
 # A module of its own. Not part of test: it needs a browser.
 .PHONY: test-dashboard
-test-dashboard: localkube build ## Test the dashboard of kubectl nhc in a browser (needs Chromium, or NHC_BROWSER).
+test-dashboard: localkube build test/dashboard/node_modules ## Test the dashboard of kubectl nhc in a browser (needs npm, and Chromium or NHC_BROWSER).
 	go -C test/dashboard test -count=1 -parallel 2 -timeout 20m $(TEST_FLAGS) ./...
 
 .PHONY: screenshots

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -70,6 +71,20 @@ func TestPartial(t *testing.T) {
 	}
 	require.Contains(t, read(t, d, "/node?name=node-1"), "Without leases.")
 	require.Len(t, partial.Missing, 3, "the state is shared")
+}
+
+// TestPausedAndCommon: O13 where nothing begins, no gate is open; and the overview says what nodes that fail have in common.
+func TestPausedAndCommon(t *testing.T) {
+	t.Parallel()
+	s := snapshot()
+	s.NodeHealthChecks = []*v1alpha1.NodeHealthCheck{simple("gpu", v1alpha1.PhasePaused, 4, 4, "50%"), workers()}
+	for _, failing := range s.Nodes[:4] {
+		failing.Labels["rack"] = "r7"
+	}
+	s.NodeHealthChecks[1].Status.UnhealthyNodes = append(s.NodeHealthChecks[1].Status.UnhealthyNodes, unhealthy("node-6", time.Minute, nil))
+	text := read(t, newDashboard(newSource(s)), "/")
+	require.NotContains(t, text, "open: 0 of at most 2 not healthy")
+	require.Contains(t, text, "3 of 3 nodes that fail have rack=r7, and 1 of 2 others.")
 }
 
 // TestEmpty: a cluster without anything.

@@ -47,9 +47,9 @@ func percent(fraction float64) string { return strconv.FormatFloat(fraction*100,
 
 // gauges are the gate and, during a storm, the storm of a NodeHealthCheck.
 func gauges(r *request, check *view.Check) []gauge {
-	gate := gauge{Label: "Gate", Text: styled(render.Gate(check.Gate))}
-	if check.Gate != nil && !check.Gate.NoNodes {
-		gate = newGauge("Gate", gate.Text, check.Gate.NotHealthy, check.Gate.MaxNotHealthy)
+	gate := gauge{Label: "Gate", Text: styled(render.GateOf(check))}
+	if effective := check.EffectiveGate(); effective != nil && !effective.NoNodes {
+		gate = newGauge("Gate", gate.Text, effective.NotHealthy, effective.MaxNotHealthy)
 	}
 	if check.Storm == nil {
 		return []gauge{gate}

@@ -22,8 +22,10 @@ type overviewBody struct {
 	Paging *paging
 	// NoChecks is shown instead of cards.
 	NoChecks string
-	Lists    []table
-	Others   []table
+	// Common is what nodes that fail have in common.
+	Common []cell
+	Lists  []table
+	Others []table
 }
 
 // overview is the page with everything.
@@ -35,6 +37,9 @@ func (d *Dashboard) overview(r *request, p *page) *problem {
 	shown := part(overview.NodeHealthChecks, body.Paging)
 	for i := range shown {
 		body.Cards = append(body.Cards, newCard(r, &shown[i]))
+	}
+	for _, shared := range render.Shared(overview) {
+		body.Common = append(body.Common, styled(shared))
 	}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) == 0 {
 		body.NoChecks = render.NoChecks

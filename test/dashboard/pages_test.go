@@ -16,15 +16,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 var screenshots = flag.String("screenshots", "", "write screenshots of the pages into this directory")
 
 var desk = look{width: 1200, height: 900}
 
+// looks are how accessibility is judged.
+var looks = map[string]look{"light": desk, "dark": {dark: true, width: 1200, height: 900}, "phone": {dark: true, width: 400, height: 800}}
+
 // pages are all kinds of pages.
 var pages = []string{
-	"", "check?name=workers", "check?name=zones", "nodes?list=waiting", "node?name=worker-07", "node?name=worker-13", "node?name=nowhere", "history", "history?node=worker-02&since=24h",
+	"", "check?name=workers", "check?name=zones", "check?name=openshift-machine-api/pool", "nodes?list=waiting", "node?name=worker-07", "node?name=worker-13", "node?name=nowhere", "history", "history?node=worker-02&since=24h",
 	"episode?check=workers&detected=2026-03-02T07%3A00%3A00Z&node=worker-15",
 }
 
@@ -32,16 +36,19 @@ var pages = []string{
 // page has what screen readers go by.
 func TestContrast(t *testing.T) {
 	t.Parallel()
-	_, address := serve(t, story())
-	for name, look := range map[string]look{"light": desk, "dark": {dark: true, width: 1200, height: 900}, "phone": {dark: true, width: 400, height: 800}} {
+	s, address := serve(t, story())
+	for name, look := range looks {
 		b := newTab(t, look)
 		grounds := map[string]bool{}
-		for _, page := range pages {
-			b.open(address + page)
-			require.Empty(t, eval[[]string](b, contrastScript), "%s %q", name, page)
-			require.Empty(t, eval[[]string](b, structureScript), "%s %q", name, page)
-			require.LessOrEqual(t, eval[float64](b, "document.documentElement.scrollWidth - innerWidth"), 0.0, "%s %q is wider than the window", name, page)
-			grounds[eval[string](b, "getComputedStyle(document.body).backgroundColor")] = true
+		for _, state := range []*view.Snapshot{story(), troubled()} {
+			s.set(state)
+			for _, page := range pages {
+				b.open(address + page)
+				require.Empty(t, eval[[]string](b, contrastScript), "%s %q", name, page)
+				require.Empty(t, eval[[]string](b, structureScript), "%s %q", name, page)
+				require.LessOrEqual(t, eval[float64](b, "document.documentElement.scrollWidth - innerWidth"), 0.0, "%s %q is wider than the window", name, page)
+				grounds[eval[string](b, "getComputedStyle(document.body).backgroundColor")] = true
+			}
 		}
 		require.Len(t, grounds, 1, name)
 		require.Equal(t, look.dark, grounds["rgb(18, 22, 28)"], name)

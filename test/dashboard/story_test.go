@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -50,8 +52,12 @@ func (s *source) State() dashboard.State {
 	return s.state
 }
 
-func (s *source) Details(context.Context, *view.Snapshot, string) (*view.Details, []view.Missing) {
-	return &view.Details{Events: []corev1.Event{
+func (s *source) Details(_ context.Context, snapshot *view.Snapshot, _ string) (*view.Details, []view.Missing) {
+	var gone []string
+	if snapshot.Leader != nil {
+		gone = []string{"Machine openshift-machine-api/pool-9 of machine.openshift.io"}
+	}
+	return &view.Details{GoneMachines: gone, Events: []corev1.Event{
 		{Type: "Normal", Reason: "RemediationCreated", Message: "[remediation] Created remediation object for node", LastTimestamp: before(4 * time.Minute)},
 		{Type: "Normal", Reason: "NodeNotReady", Message: "Node status is now: NodeNotReady", Count: 2, LastTimestamp: before(9 * time.Minute)},
 	}}, nil
@@ -144,6 +150,42 @@ func story() *view.Snapshot {
 			},
 		}},
 	}
+}
+
+// troubled is the story with what else goes wrong: no controller is at work, a template is missing, a gate is closed, a rack fails, a node has two
+// names, Machines wait, and something may not be read.
+func troubled() *view.Snapshot {
+	s := story()
+	s.Leader = &view.Leader{Namespace: "nhc-system", Holder: "nhc-controller-0", Renewed: beforeRef(4 * time.Minute), Until: beforeRef(3 * time.Minute)}
+	s.Missing = []view.Missing{{Resource: "leases", Reason: "You may not list leases: ask for the ClusterRole nhc-view."}}
+	control := &s.NodeHealthChecks[0].Status
+	control.Phase = v1alpha1.PhaseDisabled
+	message := "Remediation template not found: there is no PowerCycleRemediationTemplate default/rack"
+	control.Reason = "NHC is disabled: RemediationTemplateNotFound: " + message
+	control.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionRemediationAllowed, Status: metav1.ConditionFalse, Reason: string(v1alpha1.DecidedDisabled), Message: message}}
+	s.Nodes[0].Labels["rack"] = "r7"
+	for _, name := range []string{"worker-11", "worker-12", "worker-13"} {
+		failing := node(name, "workers", corev1.ConditionUnknown, 8*time.Minute)
+		failing.Labels["rack"] = "r7"
+		s.Nodes = append(s.Nodes, failing)
+	}
+	s.Nodes = slices.DeleteFunc(s.Nodes, func(node *corev1.Node) bool { return node.Name == "worker-13" && node.Labels["rack"] == "" })
+	renamed, other := s.Nodes[len(s.Nodes)-1], s.Nodes[2]
+	renamed.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}}
+	renamed.Status.NodeInfo.SystemUUID, other.Status.NodeInfo.SystemUUID = "4C4C4544", "4C4C4544"
+	s.MachineHealthChecks = []*machinev1beta1.MachineHealthCheck{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-machine-api", Name: "pool"},
+		Spec:       machinev1beta1.MachineHealthCheckSpec{MaxUnhealthy: new(machinev1beta1.IntOrString(intstr.FromString("40%")))},
+		Status: machinev1beta1.MachineHealthCheckStatus{
+			ExpectedMachines: new(6), CurrentHealthy: new(3), RemediationsAllowed: new(int32(0)),
+			Conditions: []machinev1beta1.Condition{{Type: v1alpha1.ConditionRemediationAllowed, Status: "False", Reason: "TooManyUnhealthy", Message: "Remediation is not allowed: 3 of 6 are unhealthy. 40% of 6 allows 2."}},
+			UnhealthyMachines: []machinev1beta1.UnhealthyMachine{{
+				Name: "pool-1", Node: "worker-11", Detected: beforeRef(8 * time.Minute), Trigger: &machinev1beta1.MachineTrigger{Type: corev1.NodeReady, Status: corev1.ConditionUnknown},
+				Decision: v1alpha1.Decision{Type: v1alpha1.DecisionHeld, Reason: v1alpha1.DecidedGateClosed},
+			}},
+		},
+	}}
+	return s
 }
 
 // history has every outcome.

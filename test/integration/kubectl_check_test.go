@@ -156,7 +156,7 @@ func TestKubectlCheck(t *testing.T) {
 		})
 	}
 	for name, tc := range map[string]struct{ renewed, shows string }{
-		"a leader that is gone":         {time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), "Leader: No controller is at work: somebody has renewed its lease last 60m ago"},
+		"a leader that is gone":         {time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), "Leader: No controller is at work: somebody last renewed its lease 60m ago"},
 		"a leader whose clock is ahead": {time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "Leader: The clock of somebody is 5"},
 	} {
 		t.Run(name, func(t *testing.T) {

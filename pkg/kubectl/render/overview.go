@@ -23,7 +23,7 @@ func Overview(printer *terminal.Printer, overview *view.Overview, wide bool) {
 	sections.table("NodeHealthChecks", checks(overview))
 	sections.lines(notes(overview, now))
 	sections.short("Unhealthy nodes", targets(overview, now, wide), wide)
-	sections.lines(shared(overview))
+	sections.lines(eachOnALine(Shared(overview)))
 	sections.short("Next to become unhealthy", next(overview, now, wide), wide)
 	sections.table("MachineHealthChecks", MachineChecks(overview))
 	sections.short("Unhealthy machines", machines(overview, now, wide), wide)
@@ -88,6 +88,14 @@ func (s *sections) lines(lines [][]terminal.Cell) {
 	}
 }
 
+// eachOnALine makes lines of cells.
+func eachOnALine(cells []terminal.Cell) (lines [][]terminal.Cell) {
+	for _, cell := range cells {
+		lines = append(lines, []terminal.Cell{cell})
+	}
+	return lines
+}
+
 func checks(overview *view.Overview) terminal.Table {
 	table := terminal.Table{Header: []string{"NAME", "PHASE", "HEALTHY", "UNHEALTHY", "REMEDIATING", "GATE"}}
 	for i := range overview.NodeHealthChecks {
@@ -119,15 +127,7 @@ func Phase(phase v1alpha1.Phase) terminal.Cell {
 
 // GateOf says whether the gate of a NodeHealthCheck is open. Where something else lets nothing begin, nothing is.
 func GateOf(check *view.Check) terminal.Cell {
-	if check.Phase == v1alpha1.PhaseDisabled || check.Phase == v1alpha1.PhasePaused {
-		return Gate(nil)
-	}
-	return Gate(check.Gate)
-}
-
-// Gate says whether the gate is open, with its numbers.
-func Gate(gate *view.Gate) terminal.Cell {
-	switch {
+	switch gate := check.EffectiveGate(); {
 	case gate == nil:
 		return terminal.Cell{Text: unknown, Style: terminal.Faint}
 	case gate.NoNodes:
@@ -277,12 +277,12 @@ func WhyNext(node *view.NextNode, now time.Time) string {
 	return text
 }
 
-// shared says what nodes that fail have in common.
-func shared(overview *view.Overview) (lines [][]terminal.Cell) {
+// Shared says what nodes that fail have in common.
+func Shared(overview *view.Overview) (cells []terminal.Cell) {
 	for _, s := range overview.Common {
-		lines = append(lines, []terminal.Cell{{Text: fmt.Sprintf("%d of %d nodes that fail have %s, and %d of %d others.", s.Failing, s.AllFailing, s.What, s.Others, s.AllOthers), Style: terminal.Warning}})
+		cells = append(cells, terminal.Cell{Text: fmt.Sprintf("%d of %d nodes that fail have %s, and %d of %d others.", s.Failing, s.AllFailing, s.What, s.Others, s.AllOthers), Style: terminal.Warning})
 	}
-	return lines
+	return cells
 }
 
 func missing(kinds []view.Missing) (lines [][]terminal.Cell) {

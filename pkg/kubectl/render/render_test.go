@@ -323,6 +323,9 @@ func TestGate(t *testing.T) {
 		"closed: 5 not healthy, at most 4 may be": {NotHealthy: 5, MaxNotHealthy: 4},
 		"closed: more healthy nodes are needed than there are nodes": {MaxNotHealthy: -2},
 	} {
-		require.Equal(t, want, Gate(gate).Text)
+		require.Equal(t, want, GateOf(&view.Check{Gate: gate}).Text)
+		for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseDisabled, v1alpha1.PhasePaused} {
+			require.Equal(t, unknown, GateOf(&view.Check{Phase: phase, Gate: gate}).Text, "O13: nothing begins")
+		}
 	}
 }

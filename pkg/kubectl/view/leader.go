@@ -54,7 +54,7 @@ func (l *Leader) Problem(now time.Time) string {
 	case l.Holder == "":
 		return fmt.Sprintf("No controller is at work: the last one has stopped %s ago. Look for its pods: kubectl -n %s get pods", l.age(now), l.Namespace)
 	case !now.Before(l.Until.Time):
-		return fmt.Sprintf("No controller is at work: %s has renewed its lease last %s ago. Look for its pods: kubectl -n %s get pods", l.Holder, l.age(now), l.Namespace)
+		return fmt.Sprintf("No controller is at work: %s last renewed its lease %s ago. Look for its pods: kubectl -n %s get pods", l.Holder, l.age(now), l.Namespace)
 	default:
 		return ""
 	}

@@ -30,7 +30,7 @@ func TestLeader(t *testing.T) {
 		want   string
 	}{
 		"at work":      {[]*coordinationv1.Lease{leaderLease("nhc-system", "pod-1", 14*time.Second)}, ""},
-		"over":         {[]*coordinationv1.Lease{leaderLease("nhc-system", "pod-1", 15*time.Second)}, "No controller is at work: pod-1 has renewed its lease last 15s ago. Look for its pods: kubectl -n nhc-system get pods"},
+		"over":         {[]*coordinationv1.Lease{leaderLease("nhc-system", "pod-1", 15*time.Second)}, "No controller is at work: pod-1 last renewed its lease 15s ago. Look for its pods: kubectl -n nhc-system get pods"},
 		"given up":     {[]*coordinationv1.Lease{leaderLease("nhc-system", "", time.Second)}, "No controller is at work: the last one has stopped 1s ago. Look for its pods: kubectl -n nhc-system get pods"},
 		"left over":    {[]*coordinationv1.Lease{leaderLease("a", "pod-0", time.Hour), leaderLease("b", "pod-1", time.Second), leaderLease("c", "pod-0", time.Minute)}, ""},
 		"a clock":      {[]*coordinationv1.Lease{leaderLease("nhc-system", "pod-1", -time.Minute)}, ""},

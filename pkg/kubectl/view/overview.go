@@ -193,6 +193,14 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck) Check {
 	return check
 }
 
+// EffectiveGate is the gate where it decides whether anything begins: not in a phase in which nothing does.
+func (c *Check) EffectiveGate() *Gate {
+	if c.Phase == v1alpha1.PhaseDisabled || c.Phase == v1alpha1.PhasePaused {
+		return nil
+	}
+	return c.Gate
+}
+
 // NotHealthy returns the names of the nodes that status lists.
 func (c *Check) NotHealthy() (names []string) {
 	for i := range c.Nodes {
