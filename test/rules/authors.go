@@ -5,6 +5,7 @@ package rules
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,12 +22,14 @@ type requestLog struct {
 	deletions map[types.UID]*Request
 	// deletes are the deletions after which something was left.
 	deletes []*Request
-	// denied are the objects whose patch the API server refused.
-	denied map[string]bool
+	// denied are when the API server refused to patch an object, by resource and object.
+	denied map[string][]time.Time
+	// statuses are the writes of the status of a NodeHealthCheck, also those in vain.
+	statuses map[string][]*Request
 }
 
 func newRequestLog(requests []Request) requestLog {
-	log := requestLog{times: map[string][]time.Time{}, writes: map[string]*Request{}, deletions: map[types.UID]*Request{}, denied: map[string]bool{}}
+	log := requestLog{times: map[string][]time.Time{}, writes: map[string]*Request{}, deletions: map[types.UID]*Request{}, denied: map[string][]time.Time{}, statuses: map[string][]*Request{}}
 	log.add(requests)
 	return log
 }
@@ -36,13 +39,16 @@ func (l *requestLog) add(requests []Request) {
 	for i := range requests {
 		r := &requests[i]
 		object := r.Resource + " " + key(r.Namespace, r.Name)
+		if r.Resource == NodeHealthChecks.Resource && r.Subresource == "status" {
+			l.statuses[r.Name] = append(l.statuses[r.Name], r)
+		}
 		switch {
 		case r.Reads() && r.Verb != "get":
 			continue
 		case r.Verb == "get" && r.Code == http.StatusNotFound: // An answer, too.
 		case !r.Succeeded():
-			if r.Verb == "patch" {
-				l.denied[object] = true
+			if r.Verb == "patch" && r.denied() {
+				l.denied[object] = append(l.denied[object], r.Time)
 			}
 			continue
 		case r.Verb == "delete" && r.ResourceVersion == "":
@@ -58,6 +64,31 @@ func (l *requestLog) add(requests []Request) {
 			l.times[key] = append(l.times[key], r.Time)
 		}
 	}
+}
+
+// denied reports whether admission, or a missing permission, has refused the request (spec 13.5).
+func (r *Request) denied() bool {
+	return r.Code == http.StatusForbidden || r.Code == http.StatusUnprocessableEntity
+}
+
+// deniedSince reports whether a patch of an object has been refused between two instants.
+func (l requestLog) deniedSince(object string, since, until time.Time) bool {
+	return slices.ContainsFunc(l.denied[object], func(at time.Time) bool { return !at.Before(since) && !at.After(until) })
+}
+
+// deniedFrom returns the first one of the writes of a status that were refused until an instant, one after the other,
+// the last one that arrived not counted; nil if the last one was not.
+func (l requestLog) deniedFrom(nhc string, until time.Time) (first *Request) {
+	for _, r := range slices.Backward(l.statuses[nhc]) {
+		if !r.Time.Before(until) {
+			continue
+		}
+		if !r.denied() {
+			break
+		}
+		first = r
+	}
+	return first
 }
 
 // author returns the request of the controller that made a change, or nil if another

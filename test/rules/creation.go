@@ -31,6 +31,7 @@ func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 	if w.first {
 		findings = append(findings, j.budgetsAllow(w, asker{cr.Node, j.identityOf(cr.Node, w)}, by, false)...)
 		findings = append(findings, j.inOrder(w, by)...)
+		findings = append(findings, j.unwrittenStorm(w, by))
 	}
 	j.record(cr.Node, w.nhc, findings...)
 }
@@ -252,7 +253,7 @@ func (j *Judge) toldBefore(w window, order *stepOrder) finding {
 			before, key = cr, k
 		}
 	}
-	if before == nil || before.Marked || j.recordedTimeouts(w)[before.UID] || j.requests.denied[key] {
+	if before == nil || before.Marked || j.recordedTimeouts(w)[before.UID] || j.requests.deniedSince(key, w.known, w.at) {
 		return finding{rule: "13.3"}
 	}
 	succeeded := some(j.crs[key].during(w.known, w.rv), func(version *CR) bool { return version != nil && version.Succeeded == "True" })

@@ -69,8 +69,9 @@ type Judge struct {
 	violations []Violation
 	// budgetWrites are the last writes of the status of each budget.
 	budgetWrites map[string]*Request
-	// last is the resource version of the last change.
-	last uint64
+	// changes are the instants at which something has changed, in order, and last is the last resource version.
+	changes []instant
+	last    uint64
 }
 
 // NewJudge returns a judge that has judged nothing yet.
@@ -143,6 +144,7 @@ func (j *Judge) Apply(event Change) {
 	}
 	j.figures.Events++
 	j.last = max(j.last, event.ResourceVersion)
+	j.changes = append(j.changes, instant{event.Time, event.ResourceVersion})
 	if event.Gap {
 		j.figures.Gaps++
 	}

@@ -171,7 +171,27 @@ func (s *machineCheck) checkMachineDecision(t *machineTarget, entry *v1beta1.Unh
 	// Nothing tells when another MachineHealthCheck finds the Machine unhealthy, too, by time alone.
 	alike = alike || (decision.Reason == v1alpha1.DecidedBudgetExhausted && want == v1beta1.DecidedOtherHealthCheck)
 	alike = alike || (decision.Reason == v1beta1.DecidedRemediationOverdue && s.mayBeOverdue(t))
+	alike = alike || (decision.Reason == v1alpha1.DecidedClusterUpgrading && s.failedInUpdate(t))
 	check(decision.Reason != want && !alike, "it has to be %q", want)
+}
+
+// failedInUpdate reports whether a Machine has failed whose Node is being updated, so that it may be held for half an
+// hour since it was first seen so (spec M9.1).
+func (s *machineCheck) failedInUpdate(t *machineTarget) bool {
+	var since time.Time
+	for _, v := range slices.Backward(s.machines[t.Key()]) {
+		if v.rv > s.rv {
+			continue
+		}
+		if v.object == nil || v.object.UID != t.UID || !v.object.Failed() || !s.mhc.Selects(v.object) {
+			break
+		}
+		since = v.seen
+	}
+	if created := s.mhc.CreationTimestamp.Time; created.After(since) {
+		since = created
+	}
+	return t.Failed() && t.node != nil && t.node.Updates() && !s.mhc.forTermination() && s.now.Before(since.Add(longestUpdate+bound))
 }
 
 // overdueAfter is when a remediation is overdue (spec M12.6).

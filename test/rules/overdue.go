@@ -24,10 +24,8 @@ const (
 // everything has settled, this finds what was late and came after all.
 type Deadlines struct {
 	judge *Judge
-	// changes are the instants at which something has changed, in order. Of the first ones
-	// Missed has asked what was late before.
-	changes []instant
-	asked   int
+	// Of so many changes Missed has asked what was late before.
+	asked int
 	// settled is when nothing was unsettled, the last time that it was asked.
 	settled time.Time
 }
@@ -38,13 +36,18 @@ type instant struct {
 	rv uint64
 }
 
+// rvAt returns the last resource version of an instant.
+func (j *Judge) rvAt(at time.Time) uint64 {
+	for _, change := range slices.Backward(j.changes) {
+		if !change.at.After(at) {
+			return change.rv
+		}
+	}
+	return 0
+}
+
 // NewDeadlines returns the deadlines of what a judge judges.
 func NewDeadlines(judge *Judge) *Deadlines { return &Deadlines{judge: judge} }
-
-// Applied notes a change that the judge has judged.
-func (d *Deadlines) Applied(change Change) {
-	d.changes = append(d.changes, instant{change.Time, change.ResourceVersion})
-}
 
 // Overdue returns what is as it must not stay and has been so, without interruption, for as
 // long as the specification allows (spec 21.3). Nothing counts before the instant quiet: until
@@ -64,8 +67,11 @@ func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
 	}
 	late := d.sinceAll(unsettled, begin, now)
 	late = slices.DeleteFunc(late, func(v Violation) bool {
-		if (v.Rule == "13.8" || v.Rule == "13.3") && d.wasDenied(v.Node) {
+		if (v.Rule == "13.8" || v.Rule == "13.3") && d.wasDenied(v.Node, now) {
 			return true // The annotation is tried again in its own time (spec 13.5).
+		}
+		if d.statusDenied(v, begin.Add(-longBound), now) {
+			return true // Status says something old, and is tried again in its own time.
 		}
 		allowed := longBound
 		if !d.mayTakeLonger(v, now) {
@@ -86,9 +92,9 @@ func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
 // Missed returns what was overdue right before a change since the last call, and may have come
 // with it.
 func (d *Deadlines) Missed(quiet time.Time) []Violation {
-	for ; d.asked < len(d.changes); d.asked++ {
-		before := d.changes[d.asked].at.Add(-1)
-		if d.asked > 0 && d.changes[d.asked-1].at.After(before) {
+	for ; d.asked < len(d.judge.changes); d.asked++ {
+		before := d.judge.changes[d.asked].at.Add(-1)
+		if d.asked > 0 && d.judge.changes[d.asked-1].at.After(before) {
 			continue // At the same instant.
 		}
 		if late := d.Overdue(before, quiet); len(late) > 0 {
@@ -98,10 +104,23 @@ func (d *Deadlines) Missed(quiet time.Time) []Violation {
 	return nil
 }
 
-// wasDenied reports whether the API server has refused a patch of a CR for the node.
-func (d *Deadlines) wasDenied(node string) bool {
+// wasDenied reports whether the API server has refused a patch of a CR for the node since the last attempt.
+func (d *Deadlines) wasDenied(node string, now time.Time) bool {
 	for key := range d.judge.crsOf[node] {
-		if d.judge.requests.denied[key] {
+		if d.judge.requests.deniedSince(key, now.Add(-longBound), now) {
+			return true
+		}
+	}
+	return false
+}
+
+// statusDenied reports whether the status of the NodeHealthCheck that a violation is about was refused between two
+// instants, or that of any one which tells what waits for a budget.
+func (d *Deadlines) statusDenied(v Violation, since, until time.Time) bool {
+	for nhc, writes := range d.judge.requests.statuses {
+		if (nhc == v.NHC || strings.HasPrefix(v.NHC, budgetName(""))) && slices.ContainsFunc(writes, func(r *Request) bool {
+			return r.denied() && !r.Time.Before(since) && !r.Time.After(until)
+		}) {
 			return true
 		}
 	}
@@ -110,12 +129,12 @@ func (d *Deadlines) wasDenied(node string) bool {
 
 // sinceAll returns those that were unsettled at every instant since begin.
 func (d *Deadlines) sinceAll(left []Violation, begin, now time.Time) []Violation {
-	for i := len(d.changes) - 1; i >= 0 && len(left) > 0; i-- {
-		change := d.changes[i]
+	for i := len(d.judge.changes) - 1; i >= 0 && len(left) > 0; i-- {
+		change := d.judge.changes[i]
 		if !change.at.After(begin) {
 			break
 		}
-		if last := i == len(d.changes)-1 || d.changes[i+1].at.After(change.at); last && change.at.Before(now) {
+		if last := i == len(d.judge.changes)-1 || d.judge.changes[i+1].at.After(change.at); last && change.at.Before(now) {
 			left = common(left, d.unsettledAt(change.at))
 		}
 	}
@@ -140,21 +159,14 @@ func common(violations, others []Violation) []Violation {
 func (d *Deadlines) unsettledAt(at time.Time) []Violation {
 	p := d.snapshotAt(at)
 	left := p.unsettled()
-	if n := len(d.changes); n == 0 || !d.changes[n-1].at.After(at) {
+	if n := len(d.judge.changes); n == 0 || !d.judge.changes[n-1].at.After(at) {
 		left = append(left, d.judge.unsettledEvents(p)...)
 	}
 	return left
 }
 
 func (d *Deadlines) snapshotAt(at time.Time) *snapshot {
-	var rv uint64
-	for _, change := range slices.Backward(d.changes) {
-		if !change.at.After(at) {
-			rv = change.rv
-			break
-		}
-	}
-	return &snapshot{history: d.judge.history, rv: rv, now: at, checks: d.judge.figures.Checks}
+	return &snapshot{history: d.judge.history, rv: d.judge.rvAt(at), now: at, checks: d.judge.figures.Checks}
 }
 
 // mayTakeLonger reports whether something that ended without an event may have been in the

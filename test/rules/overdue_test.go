@@ -31,7 +31,7 @@ func TestOverdue(t *testing.T) {
 			d := NewDeadlines(s.Judge)
 			change := func(seconds float64, nhc *NHC) {
 				add(s.nhcs, "nhc", s.next(), at(seconds), nhc)
-				d.Applied(Change{Time: at(seconds), ResourceVersion: s.rv})
+				s.changes = append(s.changes, instant{at(seconds), s.rv})
 			}
 			for tenths := 95; tenths < 200; tenths++ {
 				second := float64(tenths) / 10

@@ -4,6 +4,9 @@
 package rules
 
 import (
+	"fmt"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -68,7 +71,7 @@ func (j *Judge) timeoutJustified(w window, uid types.UID) finding {
 			if cr == nil || cr.UID != uid {
 				continue
 			}
-			if cr.Marked || j.requests.denied[key] {
+			if cr.Marked || j.requests.deniedSince(key, w.known, w.at) {
 				return finding{rule: "13.5"}
 			}
 			for _, nhc := range j.nhcs[w.nhc].during(w.known, w.rv) {
@@ -93,6 +96,9 @@ func (j *Judge) stormJustified(w window, before, after *NHC) finding {
 	if was == is {
 		return finding{rule: "9.2"}
 	}
+	if denied := j.requests.deniedFrom(w.nhc, w.at); denied != nil && is {
+		w.known = j.windowOf(Change{}, denied, "", "").known // It may have begun at any time since.
+	}
 	versions := j.nhcs[w.nhc].during(w.known, w.rv)
 	var counts NodeCounts
 	countBy := func(nhc *NHC) *NodeCounts {
@@ -109,4 +115,39 @@ func (j *Judge) stormJustified(w window, before, after *NHC) finding {
 		}))
 	})
 	return check("9.5", !ends, "a storm ends, with %+v", counts)
+}
+
+// unwrittenStorm judges that a storm goes on that has begun when its status could not be written: the process
+// knows of it. Without a cooldown it ends once it is calm, and with one not before it is written (spec 9.5).
+func (j *Judge) unwrittenStorm(w window, by *Request) finding {
+	versions := j.nhcs[w.nhc]
+	nhc := versions.at(w.rv)
+	for _, write := range slices.Backward(j.requests.statuses[w.nhc]) {
+		if nhc == nil || !write.denied() || write.UserAgent != by.UserAgent {
+			break
+		}
+		then := j.windowOf(Change{ResourceVersion: j.rvAt(write.Time)}, write, w.nhc, "")
+		if !all(versions.during(then.known, w.rv), func(v *NHC) bool { return v != nil && v.UID == nhc.UID && v.Generation == nhc.Generation }) {
+			break
+		}
+		since := w
+		since.known = then.known
+		cools := nhc.Spec.StormCooldownDuration != nil && nhc.Spec.StormCooldownDuration.Duration > 0
+		if counts := j.countsBy(nhc, then); j.surelyUnhealthy(nhc, then) && counts.MustBegin(&nhc.Spec) && (cools || !j.countsBy(nhc, since).Calm(&nhc.Spec)) {
+			return finding{"9.5", fmt.Sprintf("a remediation begins in a storm that status does not show, with %+v", counts)}
+		}
+	}
+	return finding{rule: "9.5"}
+}
+
+// surelyUnhealthy reports whether some node was unhealthy to a NodeHealthCheck all the time.
+func (h *history) surelyUnhealthy(nhc *NHC, w window) bool {
+	for _, track := range h.nodes {
+		if all(track.during(w.known, w.rv), func(node *Node) bool {
+			return node != nil && nhc.Selects(node) && Unhealthy(nhc.Spec.UnhealthyConditions, node, w.known)
+		}) {
+			return true
+		}
+	}
+	return false
 }

@@ -65,7 +65,7 @@ func isOver(s step, cr *CR, now time.Time) bool {
 // endedUnmarked reports whether a step may have been ended without the annotation, because
 // admission denies it (spec 13.5).
 func (j *Judge) endedUnmarked(key string, s step, cr *CR, now time.Time) bool {
-	return !now.Before(cr.Created.Add(s.timeout)) && j.requests.denied[key]
+	return j.requests.deniedSince(key, cr.Created.Add(s.timeout), now)
 }
 
 // recordedTimeouts returns the CRs that status may have shown as timed out.

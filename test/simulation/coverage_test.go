@@ -24,7 +24,7 @@ var coverage = []string{
 	"event StormRecoveryStarted", "event StormRecoveryCooldownStarted", "event StormRecoveryEnded",
 	"phase Disabled", "phase Paused", "phase Remediating", "phase Enabled",
 	"fault: death after a request", "fault: death before a request", "fault: death between requests", "fault: graceful stop", "fault: no leader",
-	"fault: denied annotation", "fault: stale first list", "fault: watches end", "fault: watches lagged",
+	"fault: denied annotation", "fault: denied status", "fault: stale first list", "fault: watches end", "fault: watches lagged",
 	"fault: MachineHealthCheck created again", "fault: owner collected",
 	"fault: request: 409", "fault: request: 429", "fault: request: 500", "fault: request: 503", "fault: request: 504",
 	"fault: request: broken connection", "fault: request: hanging request", "fault: request: late answer", "fault: request: late request", "fault: request: lost answer",

@@ -127,6 +127,21 @@ func (c *cluster) deny(what string, denied bool) {
 	c.log("a webhook denies to %s: %t", what, denied)
 }
 
+// refuseStatus has a webhook deny the status of NodeHealthChecks for a while, in which other things happen.
+func (c *cluster) refuseStatus() {
+	const status = "update nodehealthchecks"
+	if c.denied[status] {
+		return
+	}
+	c.deny(status, true)
+	c.count("denied status")
+	for end := time.Now().Add(oneOf(c, 5*time.Second, time.Minute, 5*time.Minute)); time.Now().Before(end); {
+		c.event()
+		c.sleep(time.Duration(1+c.random.IntN(40)) * time.Second)
+	}
+	c.deny(status, false)
+}
+
 // denial is the answer of a webhook that denies such a request.
 func (c *cluster) denial(request *memapi.Request) error {
 	if !c.denied[request.Verb+" "+request.Resource.Resource] {

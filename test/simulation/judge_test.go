@@ -53,7 +53,6 @@ func (c *cluster) feed(requests []memapi.Request, changes []*memapi.Change) {
 		}
 		c.noteStatus(change)
 		c.judge.Apply(event)
-		c.deadlines.Applied(event)
 	}
 }
 

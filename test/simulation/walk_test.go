@@ -227,6 +227,8 @@ func (c *cluster) nhcEvent(name string) {
 		c.server.Modify("somebody", nhcs, memapi.Key{Name: name}, func(object *unstructured.Unstructured) { delete(object.Object, "status") })
 	case n < 3:
 		c.deleteNHC(name)
+	case n < 4:
+		c.refuseStatus()
 	case n < 5:
 		c.createNHC(oneOf(c, "blue", "green", "red"))
 	default:
