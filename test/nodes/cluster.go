@@ -43,6 +43,8 @@ type Options struct {
 	GracePeriod time.Duration
 	// Images are what the nodes have besides PodImage.
 	Images []Image
+	// KubeletArgs are arguments of the kubelets besides those that they need.
+	KubeletArgs []string
 	// Logs is a directory for all logs, which stays. Empty means one that goes with the cluster.
 	Logs string
 	// Log receives a line per step. It may be nil.
@@ -96,7 +98,11 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	c := &Cluster{opts: opts}
 	c.stop = sync.OnceValue(c.stopAll)
 	if err := c.start(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a cluster: %w", err), c.Stop())
+		err = fmt.Errorf("starting a cluster: %w", err)
+		if !strings.HasPrefix(c.opts.Logs, c.dir) {
+			err = fmt.Errorf("%w\nlogs are in %s", err, c.opts.Logs)
+		}
+		return nil, errors.Join(err, c.Stop())
 	}
 	return c, nil
 }
@@ -114,7 +120,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.each((*Node).PowerOn); err != nil {
 		return err
 	}
-	if err := c.AwaitReady(ctx); err != nil {
+	if err := c.awaitReady(ctx, func() error { return c.each((*Node).check) }); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.opts.Log, "%d nodes are Ready after %s\n", len(c.nodes), time.Since(begin).Round(time.Second))
@@ -265,14 +271,19 @@ func (c *Cluster) Node(name string) *Node {
 
 // AwaitReady returns when all nodes are Ready.
 func (c *Cluster) AwaitReady(ctx context.Context) error {
+	return c.awaitReady(ctx, func() error { return nil })
+}
+
+// awaitReady is AwaitReady that ends with an error if check returns one.
+func (c *Cluster) awaitReady(ctx context.Context, check func() error) error {
 	var ready int
 	var last error // The API server may be busy.
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		ready, last = c.countReady(ctx)
-		return ready == len(c.nodes), nil
+		return ready == len(c.nodes), check()
 	})
 	if err != nil {
-		return fmt.Errorf("%d of %d nodes are Ready (logs are in %s): %w", ready, len(c.nodes), c.opts.Logs, errors.Join(err, last))
+		return fmt.Errorf("%d of %d nodes are Ready: %w", ready, len(c.nodes), errors.Join(err, last))
 	}
 	return nil
 }
@@ -300,6 +311,9 @@ func IsReady(node *corev1.Node) bool {
 	}
 	return false
 }
+
+// Network is the namespace of the control plane, which has the ends of all cables.
+func (c *Cluster) Network() string { return c.network.path }
 
 // Stop ends the cluster. Nothing is left of it, except in Options.Logs.
 func (c *Cluster) Stop() error { return c.stop() }

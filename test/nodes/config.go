@@ -65,13 +65,13 @@ func (n *Node) services(config, kubeconfig string) []machine.Service {
 	return []machine.Service{
 		{Name: machine.Runtime, Log: log(machine.Runtime), Command: []string{"/usr/bin/containerd", "--config=" + filepath.Join(config, "containerd.toml")}},
 		{Name: machine.Storage, Log: log(machine.Storage), Command: []string{n.cluster.programs.csi, n.Name, machine.Shared}},
-		{Name: machine.Kubelet, Log: log(machine.Kubelet), Command: []string{
+		{Name: machine.Kubelet, Log: log(machine.Kubelet), Command: append([]string{
 			n.cluster.programs.kubelet,
 			"--config=" + filepath.Join(config, "kubelet.yaml"),
 			"--kubeconfig=" + kubeconfig,
 			"--hostname-override=" + n.Name,
 			"--node-ip=" + nodeAddress(n.index),
 			"--cert-dir=/run/pki",
-		}},
+		}, n.cluster.opts.KubeletArgs...)},
 	}
 }

@@ -38,16 +38,21 @@ func ControllerImage() (Image, error) {
 	return Image{Name: name, Archive: filepath.Join(dir, "docker-"+runtime.GOARCH+".tar")}, err
 }
 
-// InstallController installs the controller as users do, and the kinds and the template of the example
-// remediator. All nodes are workers. It returns when the controller runs.
+// InstallController installs the controller as most users do, see InstallWith.
 func (c *Cluster) InstallController(ctx context.Context) error {
+	return c.InstallWith(ctx, func() error { return deploy.Install(ctx, c.ControlPlane) })
+}
+
+// InstallWith installs the controller in some way, and the kinds and the template of the example
+// remediator. All nodes are workers. It returns when the controller runs.
+func (c *Cluster) InstallWith(ctx context.Context, install func() error) error {
 	for _, node := range c.nodes {
 		patch := []byte(`{"metadata":{"labels":{"node-role.kubernetes.io/worker":""}}}`)
 		if _, err := c.Kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 			return err
 		}
 	}
-	if err := deploy.Install(ctx, c.ControlPlane); err != nil {
+	if err := install(); err != nil {
 		return err
 	}
 	kinds := deploy.Kinds{Manifest: remediator.Manifest, Group: remediator.Resource.Group}

@@ -6,8 +6,6 @@
 package nodes
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -30,7 +28,7 @@ func TestUninstall(t *testing.T) {
 	s.fail(node, "a power cut", (*Node).PowerOff)
 	s.await("remediation " + node.Name + " created")
 
-	s.documented("kubectl delete -k manifests/uninstall --ignore-not-found")
+	s.documented("installation", "kubectl delete -k manifests/uninstall --ignore-not-found")
 	require.Eventually(t, func() bool {
 		list, err := s.Kube.CoreV1().Pods(deploy.Namespace).List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(list.Items) == 0
@@ -45,25 +43,9 @@ func TestUninstall(t *testing.T) {
 	require.False(t, deleted, "there is no controller")
 
 	require.Eventually(t, func() bool { // The namespace may still be on its way out.
-		return s.documentedError("kubectl apply -f manifests/install.yaml") == nil
+		_, err := s.documentedError("installation", "kubectl apply -f manifests/install.yaml")
+		return err == nil
 	}, patience, time.Second)
 	s.await("remediation " + node.Name + " deleted")
 	s.settle()
-}
-
-// documented runs a command of the documentation, in the directory of the project.
-func (s *story) documented(command string) {
-	s.t.Helper()
-	require.NoError(s.t, s.documentedError(command))
-}
-
-func (s *story) documentedError(command string) error {
-	s.t.Helper()
-	root, err := deploy.ModuleRoot()
-	require.NoError(s.t, err)
-	page, err := os.ReadFile(filepath.Join(root, "docs", "installation.md"))
-	require.NoError(s.t, err)
-	require.Contains(s.t, string(page), command)
-	_, err = s.Shell(s.t.Context(), `cd "$DIR"; `+command, "DIR="+root)
-	return err
 }

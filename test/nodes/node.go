@@ -86,7 +86,7 @@ func (n *Node) PowerOn() error {
 	}
 	if err := n.powerOn(); err != nil {
 		console, _ := os.ReadFile(n.console()) // Of no use if it cannot be read.
-		err = fmt.Errorf("%w (its logs are in %s)\n%s", err, n.logs, console)
+		err = fmt.Errorf("%w\n%s", err, console)
 		return fmt.Errorf("switching node %s on: %w", n.Name, errors.Join(err, n.powerOff()))
 	}
 	return nil
@@ -169,6 +169,11 @@ func (r *running) tell(command machine.Command) error {
 		return errors.New(answer.Error)
 	}
 	return nil
+}
+
+// check returns an error if a service of the node does not stay up.
+func (n *Node) check() error {
+	return n.powered("starting", func(on *running) error { return on.tell(machine.Command{Do: machine.Check}) })
 }
 
 // PowerOff cuts the power: everything in the node stops in the same instant. Nothing happens if the

@@ -137,32 +137,13 @@ func TestLeftovers(t *testing.T) {
 	require.NoError(t, CheckRequirements())
 	owner, dir, keeper := startOwner(t)
 	_, alive, _ := startOwner(t)
+	require.NotEmpty(t, remains(t, dir))
 	require.NoError(t, syscall.Kill(keeper, syscall.SIGKILL))
 	require.NoError(t, owner.Kill())
 	_, err := owner.Wait()
 	require.NoError(t, err)
-	require.NotEmpty(t, remains(t, dir))
-	swept, err := cgroup.SweepLeftovers(os.TempDir())
+	_, err = cgroup.SweepLeftovers(os.TempDir()) // As each cluster does when it starts: another test may have been faster.
 	require.NoError(t, err)
-	require.Contains(t, swept, filepath.Base(dir))
 	require.Eventually(t, func() bool { return len(remains(t, dir)) == 0 }, patience, time.Second, "what is left: %q", remains(t, dir))
 	require.NotEmpty(t, remains(t, alive))
-}
-
-// TestBadNode: a node that cannot start says why, and nothing is left of its cluster.
-func TestBadNode(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, CheckRequirements())
-	archive := filepath.Join(t.TempDir(), "bad.tar")
-	require.NoError(t, os.WriteFile(archive, []byte("no archive"), 0o600))
-	_, err := Start(t.Context(), Options{Nodes: []string{"a"}, Images: []Image{{Name: "bad", Archive: archive}}})
-	require.ErrorContains(t, err, "switching node a on")
-	require.ErrorContains(t, err, archive)
-	specs, err := filepath.Glob(filepath.Join(os.TempDir(), "*", "node-a", "config", "spec.json"))
-	require.NoError(t, err)
-	for _, path := range specs { // Others may run.
-		spec, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.NotContains(t, string(spec), archive)
-	}
 }

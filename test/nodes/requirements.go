@@ -32,8 +32,10 @@ var packages = []struct{ file, name string }{
 }
 
 // CheckRequirements returns an error that says what this machine lacks, and how to get it.
-func CheckRequirements() error {
-	if os.Geteuid() != 0 {
+func CheckRequirements() error { return checkRequirements(os.Geteuid()) }
+
+func checkRequirements(user int) error {
+	if user != 0 {
 		return errors.New("real nodes need root: run it with sudo")
 	}
 	var missing []string

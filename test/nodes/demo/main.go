@@ -73,7 +73,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Println("Starting a control plane, and three nodes: kubelets with containerd, each with a disk and a network cable")
-	cluster, err := nodes.Start(ctx, nodes.Options{Images: []nodes.Image{image}})
+	cluster, err := nodes.Start(ctx, nodes.Options{Images: []nodes.Image{image}, Log: os.Stdout})
 	if err != nil {
 		return err
 	}
@@ -233,12 +233,13 @@ The cluster goes on, end it with Ctrl-C. Its dashboard, for your browser:
 
   %s
 
-In another terminal:
+In another terminal, in this directory and as root, for example to walk through docs/quickstart.md#on-one-machine-without-a-bmc:
 
-  alias k='bin/kubectl --kubeconfig %s'
-  k get nodes,pods -A -o wide
-  k describe nodehealthcheck workers
-`, address, d.AdminKubeconfig())
+  export KUBECONFIG=%s NETWORK=%s PATH="$PWD/bin:$PATH"
+  kubectl get nodes,pods -A -o wide
+  nsenter --net="$NETWORK" ip link set cable-a down     # a failure of node a, which its BMC repairs
+  kubectl nhc status
+`, address, d.AdminKubeconfig(), d.Network())
 	<-ctx.Done()
 	wait() // The same interrupt ends it.
 	return nil

@@ -48,6 +48,7 @@ const (
 // What a node is told to do.
 const (
 	Boot   = "boot"   // Answered when all services run.
+	Check  = "check"  // Answered with an error if a service does not stay up.
 	Import = "import" // Imports the images that are missing.
 	Stop   = "stop"   // Sends Signal to Service, and does not start it again.
 	Start  = "start"  // Undoes Stop.

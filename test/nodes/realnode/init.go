@@ -90,6 +90,8 @@ func obey(spec *machine.Spec, services *services, command machine.Command) error
 			return err
 		}
 		return services.startAll()
+	case machine.Check:
+		return services.check()
 	case machine.Import:
 		return services.importImages()
 	case machine.Stop:

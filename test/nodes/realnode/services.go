@@ -21,6 +21,8 @@ import (
 
 const (
 	restartPause = time.Second
+	// tooManyExits of a service are no accident.
+	tooManyExits = 3
 	startTimeout = 2 * time.Minute
 	pollInterval = 50 * time.Millisecond
 
@@ -37,10 +39,11 @@ type services struct {
 	waiting map[int]chan syscall.WaitStatus // By process.
 	running map[string]int                  // The processes of services.
 	stopped map[string]bool                 // The services that are not to be started.
+	exits   map[string]int                  // How often services have ended by themselves.
 }
 
 func newServices(spec *machine.Spec) *services {
-	return &services{spec: spec, waiting: map[int]chan syscall.WaitStatus{}, running: map[string]int{}, stopped: map[string]bool{}}
+	return &services{spec: spec, waiting: map[int]chan syscall.WaitStatus{}, running: map[string]int{}, stopped: map[string]bool{}, exits: map[string]int{}}
 }
 
 // reap waits for all children, for ever.
@@ -127,9 +130,27 @@ func (s *services) awaitRuntime() error {
 		if _, err = s.output("/usr/bin/ctr", "version"); err == nil {
 			return nil
 		}
+		if broken := s.check(); broken != nil {
+			return broken
+		}
 		time.Sleep(pollInterval)
 	}
 	return fmt.Errorf("%s does not start, see its log: %w", machine.Runtime, err)
+}
+
+// check returns an error if a service does not stay up, with what it has said last.
+func (s *services) check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, service := range s.spec.Services {
+		if s.exits[service.Name] < tooManyExits {
+			continue
+		}
+		said, err := os.ReadFile(service.Log)
+		lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+		return errors.Join(fmt.Errorf("%s ends again and again, and says: %s", service.Name, lines[len(lines)-1]), err)
+	}
+	return nil
 }
 
 // importImages imports those that are missing. The kubelet may have deleted them for want of space.
@@ -143,8 +164,12 @@ func (s *services) importImages() error {
 		if slices.Contains(have, image.Name) {
 			continue
 		}
-		if _, err := s.output("/usr/bin/ctr", containers, "images", "import", image.Archive); err != nil {
+		imported, err := s.output("/usr/bin/ctr", containers, "images", "import", image.Archive)
+		if err != nil {
 			return err
+		}
+		if !strings.Contains(imported, image.Name) {
+			return fmt.Errorf("%s has no image %s: %s", image.Archive, image.Name, strings.TrimSpace(imported))
 		}
 	}
 	return nil
@@ -164,6 +189,9 @@ func (s *services) supervise(service machine.Service) {
 		<-exited
 		s.mu.Lock()
 		delete(s.running, service.Name)
+		if !s.stopped[service.Name] {
+			s.exits[service.Name]++
+		}
 		s.mu.Unlock()
 	}
 }
