@@ -32,6 +32,7 @@ func (n *Network) apiServerArgs() []string {
 		"--bind-address=0.0.0.0",
 		"--secure-port=443",
 		"--advertise-address=" + n.Address,
+		"--endpoint-reconciler-type=lease", // By default: the Service kubernetes has an address.
 		"--authorization-mode=Node", // Besides RBAC: the flags add up.
 		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true",

@@ -100,6 +100,10 @@ func (n *Node) powerOn() error {
 	if n.on, err = n.launch(spec); err != nil {
 		return err
 	}
+	// It begins as another program: until it is the right one, it seems to have no network, or not to be there.
+	if err := n.on.answer(); err != nil {
+		return err
+	}
 	network := n.cluster.network
 	if err := network.plugIn(n, n.on.pid, len(n.cluster.nodes)); err != nil {
 		return err
@@ -161,6 +165,11 @@ func (r *running) tell(command machine.Command) error {
 	if err := r.encoder.Encode(command); err != nil {
 		return err
 	}
+	return r.answer()
+}
+
+// answer waits for an answer of process 1.
+func (r *running) answer() error {
 	var answer machine.Answer
 	if err := r.answers.Decode(&answer); err != nil {
 		return fmt.Errorf("process 1 has ended, see console.log: %w", err)

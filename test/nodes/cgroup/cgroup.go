@@ -26,6 +26,8 @@ const (
 
 	patience = 30 * time.Second
 	pause    = 10 * time.Millisecond
+	// freezing takes milliseconds, unless it cannot be done.
+	freezing = 3 * time.Second
 )
 
 // Hierarchy is one of the hierarchies of cgroups of this machine.
@@ -127,14 +129,28 @@ func (g Group) Join() error {
 }
 
 // Freeze halts all members and those of the groups below, and returns when all are halted.
+//
+// The thread of a process that is about to run another program waits for its other threads to end, and is not halted
+// before: if one of these is halted first, none goes on for ever. So it lets them go on for a moment, and tries again.
 func (g Group) Freeze() error {
-	if err := setFreezer(g.in(freezer), "FROZEN"); err != nil {
-		return err
+	var err error
+	for range int(patience / freezing) {
+		if err = setFreezer(g.in(freezer), "FROZEN"); err != nil {
+			return err
+		}
+		err = awaitFor(freezing, "frozen", func() (bool, error) {
+			state, err := os.ReadFile(filepath.Join(g.in(freezer), "freezer.state"))
+			return strings.TrimSpace(string(state)) == "FROZEN", err
+		})
+		if err == nil {
+			return nil
+		}
+		if err := g.Thaw(); err != nil {
+			return err
+		}
+		time.Sleep(pause)
 	}
-	return await("frozen", func() (bool, error) {
-		state, err := os.ReadFile(filepath.Join(g.in(freezer), "freezer.state"))
-		return strings.TrimSpace(string(state)) == "FROZEN", err
-	})
+	return err
 }
 
 // Thaw lets them go on, also those of groups below that were frozen for themselves.
@@ -243,7 +259,9 @@ func (g Group) walk(hierarchy string, visit func(dir string) error) error {
 }
 
 // await polls until something is so.
-func await(what string, check func() (bool, error)) error {
+func await(what string, check func() (bool, error)) error { return awaitFor(patience, what, check) }
+
+func awaitFor(patience time.Duration, what string, check func() (bool, error)) error {
 	for range int(patience / pause) {
 		done, err := check()
 		if done || err != nil {

@@ -66,6 +66,9 @@ func boot(args []string) error {
 		syscall.CloseOnExec(fd)
 	}
 	services := newServices(spec)
+	if err := answers.Encode(machine.Answer{}); err != nil { // It has begun.
+		return err
+	}
 	for {
 		var command machine.Command
 		if err := commands.Decode(&command); errors.Is(err, io.EOF) {
