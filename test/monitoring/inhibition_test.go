@@ -111,3 +111,74 @@ func TestInhibitionsBySeverity(t *testing.T) {
 	}
 	require.Greater(t, inhibiting, 40)
 }
+
+// cause is something that goes wrong, with all alerts that fire for it, as promtool tests them one by one. The first one
+// notifies.
+type cause struct {
+	name   string
+	alerts []model.LabelSet
+}
+
+// causes have every alert at least once.
+func causes(t *testing.T) []cause {
+	t.Helper()
+	of := func(name string, more ...string) model.LabelSet { return firing(t, name, more...) }
+	workers := []string{"nodehealthcheck", "workers"}
+	machines := []string{"exported_namespace", "machines", "name", "workers"}
+	return []cause{
+		{"no controller, in the middle of a failure", []model.LabelSet{of("NodeHealthCheckControllerAbsent"), of("NodeHealthCheckGateClosed", workers...), of("MachineHealthCheckShortCircuit", machines...), of("NodeHealthCheckWatchFailing", "cache", "nodes")}},
+		{"no leader, in the middle of a failure", []model.LabelSet{of("NodeHealthCheckNoLeader"), of("NodeHealthCheckRemediationExhausted", workers...), of("NodeHealthCheckSyncBacklog"), of("NodeHealthCheckCertificateExpiring")}},
+		{"a request hangs", []model.LabelSet{of("NodeHealthCheckSyncStuck"), of("NodeHealthCheckSyncBacklog"), of("NodeHealthCheckAPIErrors"), of("NodeHealthCheckAPIRequestFailing", "verb", "GET")}},
+		{"the API server is overloaded", []model.LabelSet{of("NodeHealthCheckAPIErrors"), of("NodeHealthCheckSyncBacklog"), of("NodeHealthCheckAPIRequestFailing", "verb", "GET"), of("NodeHealthCheckAPIRequestFailing", "verb", "PUT")}},
+		{"a permission to update is missing", []model.LabelSet{of("NodeHealthCheckAPIRequestFailing", "verb", "PUT")}},
+		{"a permission to create is missing", []model.LabelSet{of("NodeHealthCheckRemediationCreationFailing", workers...), of("NodeHealthCheckAPIRequestFailing", "verb", "POST")}},
+		{"a permission to watch is missing", []model.LabelSet{
+			of("NodeHealthCheckWatchFailing", "cache", "remediationbudgets"), of("NodeHealthCheckAPIRequestFailing", "verb", "GET"),
+			of("NodeHealthCheckNodesWaiting", append(workers, "reason", "BudgetExhausted")...), of("MachineHealthCheckMachinesWaiting", append(machines, "reason", "BudgetExhausted")...),
+		}},
+		{"too many NodeHealthChecks", []model.LabelSet{of("NodeHealthCheckSyncBacklog")}},
+		{"a clock that is corrected", []model.LabelSet{of("NodeHealthCheckClockUntrusted"), of("NodeHealthCheckClockSkew")}},
+		{"a clock that is slightly ahead", []model.LabelSet{of("NodeHealthCheckClockSkew")}},
+		{"a certificate is not renewed", []model.LabelSet{of("NodeHealthCheckCertificateExpiring")}},
+		{"a template is missing", []model.LabelSet{of("NodeHealthCheckDisabled", workers...)}},
+		{"a pause was forgotten", []model.LabelSet{of("NodeHealthCheckPaused", workers...)}},
+		{"a mass failure", []model.LabelSet{of("NodeHealthCheckGateClosed", workers...), of("NodeHealthCheckStormActive", workers...)}},
+		{"a storm that does not end", []model.LabelSet{of("NodeHealthCheckStormActive", workers...)}},
+		{"a limit that no cluster meets", []model.LabelSet{of("NodeHealthCheckGateClosedWithoutFailure", workers...)}},
+		{"a selector that is wrong", []model.LabelSet{of("NodeHealthCheckSelectsNoNode", workers...)}},
+		{"two selectors of the same nodes", []model.LabelSet{of("NodeHealthCheckSelectorOverlap")}},
+		{"a pool without a NodeHealthCheck", []model.LabelSet{of("NodeHealthCheckNodesUncovered")}},
+		{"a machine that is broken", []model.LabelSet{of("NodeHealthCheckRemediationExhausted", workers...)}},
+		{"a remediator that does not help", []model.LabelSet{of("NodeHealthCheckRemediationFailed", append(workers, "remediation", "PowerCycleRemediation")...)}},
+		{"a fault that comes back", []model.LabelSet{of("NodeHealthCheckNodeRemediatedRepeatedly", append(workers, "node", "n1")...)}},
+		{"a remediator that hangs", []model.LabelSet{of("NodeHealthCheckRemediationRunningLong", append(workers, "node", "n1")...)}},
+		{"a delay that does not end", []model.LabelSet{of("NodeHealthCheckOldRemediation", "node", "n1")}},
+		{"a lease of another controller", []model.LabelSet{of("NodeHealthCheckNodesWaiting", append(workers, "reason", "LeaseTaken")...)}},
+		{"a budget that is wrong", []model.LabelSet{of("RemediationBudgetInvalid", "budget", "zones"), of("RemediationBudgetExhausted", "budget", "zones")}},
+		{"a budget that is small", []model.LabelSet{of("RemediationBudgetExhausted", "budget", "zones")}},
+		{"too many Machines", []model.LabelSet{of("MachineHealthCheckShortCircuit", machines...)}},
+		{"a Machine without an owner", []model.LabelSet{of("MachineHealthCheckMachinesWaiting", append(machines, "reason", "NoController")...)}},
+		{"a provider that does not delete", []model.LabelSet{of("MachineHealthCheckRemediationOverdue", machines...)}},
+		{"an image that does not boot", []model.LabelSet{of("MachineHealthCheckBackOff")}},
+		{"two controllers of Machines", []model.LabelSet{of("MachineHealthCheckNotActive")}},
+	}
+}
+
+// TestOneCauseNotifiesOnce: of the alerts that fire for a cause, all but the first are inhibited. Every alert notifies of
+// some cause.
+func TestOneCauseNotifiesOnce(t *testing.T) {
+	t.Parallel()
+	rules := inhibitions(t)
+	silent := alerts(t)
+	for _, cause := range causes(t) {
+		var notify []model.LabelSet
+		for _, target := range cause.alerts {
+			if !slices.ContainsFunc(cause.alerts, func(source model.LabelSet) bool { return inhibits(rules, source, target) }) {
+				notify = append(notify, target)
+			}
+		}
+		require.Equal(t, cause.alerts[:1], notify, cause.name)
+		delete(silent, string(notify[0]["alertname"]))
+	}
+	require.Empty(t, silent, "no cause has them")
+}

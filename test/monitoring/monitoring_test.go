@@ -71,10 +71,12 @@ func alerts(t *testing.T) map[string]monitoringv1.Rule {
 // not outlast its cause: it would hide them.
 func TestAlertsThatPage(t *testing.T) {
 	t.Parallel()
+	flapping := read(t, "flapping_alerts.yaml")
 	inhibiting := []string{"NodeHealthCheckControllerAbsent", "NodeHealthCheckNoLeader"}
 	for name, alert := range alerts(t) {
 		pages := alert.Labels["severity"] == "critical" && !slices.Contains(inhibiting, name)
 		require.Equal(t, pages, alert.KeepFiringFor != nil, "%s: keep_firing_for", name)
+		require.Equal(t, pages, strings.Contains(string(flapping), "- name: "+name+"\n"), "%s: a test over a day", name)
 	}
 }
 
