@@ -77,27 +77,28 @@ var dispensable = []func(*v1alpha1.UnhealthyNode){
 func fitting(entries []v1alpha1.UnhealthyNode, limit int) int {
 	size := 0
 	for i := range entries {
-		if size += entrySize(&entries[i]); size > limit {
+		if size += entriesSize(entries[i:i+1]) - len("[]"); size > limit {
 			return i
 		}
 	}
 	return len(entries)
 }
 
+// entriesSize returns how many bytes the list takes that the API server stores. It is atomic, so
+// metadata.managedFields does not name its entries.
 func entriesSize(entries []v1alpha1.UnhealthyNode) int {
-	size := 0
-	for i := range entries {
-		size += entrySize(&entries[i])
-	}
-	return size
-}
-
-// entrySize returns how many bytes an entry takes in the list that the API server stores. The list is
-// atomic, so metadata.managedFields does not name its entries.
-func entrySize(entry *v1alpha1.UnhealthyNode) int {
-	encoded, err := json.Marshal(entry)
-	if err != nil {
+	var size byteCount
+	if err := json.NewEncoder(&size).Encode(entries); err != nil {
 		return maxEntriesSize + 1 // A time whose year has five digits: the API server would refuse it, too.
 	}
-	return len(encoded) + len(",")
+	return int(size)
+}
+
+// byteCount counts what is written to it.
+type byteCount int
+
+// Write implements [io.Writer].
+func (c *byteCount) Write(p []byte) (int, error) {
+	*c += byteCount(len(p))
+	return len(p), nil
 }

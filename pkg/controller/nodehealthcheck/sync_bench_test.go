@@ -186,7 +186,7 @@ func BenchmarkSync(b *testing.B) {
 }
 
 // TestSyncAllocatesLittleForWaitingNodes: a sync after which nothing has changed costs less
-// than 850 bytes for each node that waits, of which status lists most. That is what holds
+// than 1,100 bytes for each node that waits, of which status lists most. That is what holds
 // nodes, plans and entries; each copy of one of these is too many.
 func TestSyncAllocatesLittleForWaitingNodes(t *testing.T) {
 	s := newSteadyCluster(t, benchNodes(10_000, func(i int) bool { return i%5 < 3 }))
@@ -197,7 +197,7 @@ func TestSyncAllocatesLittleForWaitingNodes(t *testing.T) {
 		s.mustSync(t)
 	}
 	runtime.ReadMemStats(&after)
-	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/syncs, uint64(5_000_000), "bytes for 6,000 waiting nodes")
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/syncs, uint64(6_500_000), "bytes for 6,000 waiting nodes")
 }
 
 // TestSyncAllocatesNothingForHealthyNodes: a healthy node costs a sync no allocation.
