@@ -50,7 +50,7 @@ func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyN
 		size = entriesSize(entries)
 	}
 	if size > maxEntriesSize {
-		entries = entries[:fitting(entries, maxEntriesSize)]
+		entries = entries[:fitting(entries, maxEntriesSize-len("[]"))]
 	}
 	slices.SortFunc(entries, ByName)
 	return entries
