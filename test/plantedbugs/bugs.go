@@ -79,12 +79,12 @@ var bugs = []bug{
 		old: "	c.enqueue(cr.Owners())\n", new: "",
 	},
 	{
-		name: "the end of a foreign CR does not wake the nodes that wait for it", rule: "21.1", file: inController + "handlers.go",
-		old: "	c.enqueue(c.waiters.of(crTopic(cr)))\n", new: "",
+		name: "the end of a foreign CR does not wake the nodes that wait for it", rule: "21.1", file: inController + "machinehealthchecks.go",
+		old: "	c.refusals.changed()\n	c.enqueue(c.waiters.all())\n", new: "	c.refusals.changed()\n",
 	},
 	{
 		name: "the end of a lease does not wake the nodes that wait for it", rule: "21.1", file: inController + "handlers.go",
-		old: "			c.enqueue(c.waiters.of(leaseTopic(deleted.GetObjectName().Name)))\n", new: "",
+		old: "			c.enqueue(c.waiters.all())\n", new: "",
 	},
 	{
 		name: "the end of a control plane remediation does not wake those that wait", rule: "12.4", file: inController + "handlers.go",

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -287,7 +286,7 @@ func TestAcquireControlPlane(t *testing.T) {
 				if reason == "" {
 					again, _ := p.AcquireControlPlane(t.Context(), limits.Member{Node: "other"})
 					require.Equal(t, busy, again, "12.2: until the outcome is known")
-					c.waiters.subscribe("others", sets.New(controlPlaneTopic))
+					c.waiters.set("others", true)
 					release(false)
 					time.Sleep(raceRetry)
 					synctest.Wait()
@@ -359,7 +358,7 @@ func TestSlotOfDroppedKind(t *testing.T) {
 		c.queue, c.templates = newPlatformController().queue, watches.NewSet[schema.GroupVersionKind](watches.Config{})
 		defer c.queue.ShutDown()
 		defer endWatches(t, c.templates)
-		c.waiters.subscribe("others", sets.New(controlPlaneTopic))
+		c.waiters.set("others", true)
 		require.NoError(t, c.nhcStore.Replace(nil, ""))
 		require.True(t, busy(c, "cp"), "12.2: the cache may show it before the handler is called")
 		c.nhcDeleted("workers")

@@ -63,7 +63,7 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 		AddFunc:    func(lease *coordinationv1.Lease) { c.leaseChanged(nil, lease) },
 		UpdateFunc: c.leaseChanged,
 		DeleteFunc: func(deleted coordinationinformers.DeletedLease) {
-			c.enqueue(c.waiters.of(leaseTopic(deleted.GetObjectName().Name)))
+			c.enqueue(c.waiters.all())
 			if lease := deleted.OptionalObj; lease != nil {
 				c.enqueue(c.holderOf(lease))
 			}
@@ -173,7 +173,7 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	if old != nil && old.ResourceVersion == lease.ResourceVersion {
 		return
 	}
-	c.enqueue(c.waiters.of(leaseTopic(lease.Name)))
+	c.enqueue(c.waiters.all())
 	holders := c.holderOf(lease)
 	if len(holders) == 0 || !c.writes.IsLast(holders[0], execute.LeaseResource, lease.ResourceVersion) {
 		c.enqueue(holders) // Not the echo of our own write.
@@ -277,11 +277,9 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 	}
 }
 
-// crChanged wakes the owners of a CR and those that wait for it.
+// crChanged wakes the owners of a CR and those that wait.
 func (c *Controller) crChanged(cr *object.CR) {
 	c.enqueue(cr.Owners())
-	c.enqueue(c.waiters.of(crTopic(cr)))
-	c.enqueue(c.waiters.of(nodeCRsTopic(cr.Node())))
 	c.budgets.NodeChanged(cr.Node())
 	c.ControlPlaneChanged()
 }

@@ -40,11 +40,11 @@ func (noMachineHealthChecks) ListControlPlaneOccupants(context.Context, limits.M
 	return nil, nil
 }
 
-// ControlPlaneChanged wakes the NodeHealthChecks that wait for the control plane slot, and has the next
+// ControlPlaneChanged wakes the NodeHealthChecks that wait, and has the next
 // attempt of any health check ask live: the slot may be free.
 func (c *Controller) ControlPlaneChanged() {
 	c.refusals.changed()
-	c.enqueue(c.waiters.of(controlPlaneTopic))
+	c.enqueue(c.waiters.all())
 }
 
 // ControlPlaneTaken returns the control plane nodes whose remediation objects take the control

@@ -97,11 +97,10 @@ func (c *Controller) nodeDeleted(name string) {
 
 // wakeOthers wakes the NodeHealthChecks to which a changed node matters although they may not
 // select it: those with a CR for it, and if it may be one of the control plane, those that
-// wait for the control plane.
+// wait.
 func (c *Controller) wakeOthers(name string, controlPlane bool) {
 	c.enqueue(c.remediatingNode(name))
 	if controlPlane {
 		c.ControlPlaneChanged()
-		c.enqueue(c.waiters.of(controlPlaneNodesTopic))
 	}
 }

@@ -46,7 +46,7 @@ func (c *Controller) AcquireControlPlane(ctx context.Context, member limits.Memb
 	}
 	release := func(unknown bool) {
 		c.slot.release(unknown, c.clock.Now())
-		c.enqueueAfter(c.waiters.of(controlPlaneTopic), raceRetry)
+		c.enqueueAfter(c.waiters.all(), raceRetry)
 	}
 	refuse := func(reason v1alpha1.DecisionReason, err error) (v1alpha1.DecisionReason, func(bool)) {
 		if err == nil { // Without an answer, it is asked again soon.

@@ -46,6 +46,6 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 func (c *Controller) forget(name string) {
 	c.writes.Forget(name)
 	c.budgets.Forget(claimantOf(name))
-	c.waiters.unsubscribe(name)
+	c.waiters.set(name, false)
 	c.metrics.forget(name, c.states.forget(name))
 }

@@ -18,79 +18,46 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// topic is something whose change a NodeHealthCheck waits for.
-type topic string
-
-// controlPlaneTopic is the slot for the one control plane node that may be under
-// remediation.
-const controlPlaneTopic topic = "control plane slot"
-
-// controlPlaneNodesTopic are all control plane nodes, which may have a quorum without one.
-const controlPlaneNodesTopic topic = "control plane nodes"
-
-func crTopic(cr *object.CR) topic {
-	return topic("cr/" + cr.GroupVersionKind().GroupKind().String() + "/" + cr.Namespace + "/" + cr.Name)
-}
-
-// nodeCRsTopic is about all CRs for a node, whichever NodeHealthCheck owns them.
-func nodeCRsTopic(node string) topic { return topic("crs of node/" + node) }
-
-func leaseTopic(name string) topic { return topic("lease/" + name) }
-
-// waiters are the NodeHealthChecks that wait for something, by what they wait for. The
-// zero value is ready to use, from any goroutine.
+// waiters are the NodeHealthChecks that wait for something that others have: a CR, a lease, or the control
+// plane slot. They are few, and any change of such a thing wakes them all (spec 21.1). The zero value is ready
+// to use, from any goroutine.
 type waiters struct {
-	mu      sync.Mutex
-	byTopic map[topic]sets.Set[string]
+	mu    sync.Mutex
+	names sets.Set[string]
 }
 
-// subscribe records what a NodeHealthCheck waits for, instead of what it waited for
-// before. The caller looks once more afterwards: what has changed until then is missed.
-func (w *waiters) subscribe(nhc string, topics sets.Set[topic]) {
+// set records whether a NodeHealthCheck waits. The caller looks once more afterwards: what has changed until
+// then is missed.
+func (w *waiters) set(nhc string, waits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, names := range w.byTopic {
-		if !topics.Has(id) && names.Delete(nhc).Len() == 0 {
-			delete(w.byTopic, id)
-		}
+	if w.names == nil {
+		w.names = sets.New[string]()
 	}
-	for id := range topics {
-		if w.byTopic == nil {
-			w.byTopic = map[topic]sets.Set[string]{}
-		}
-		if w.byTopic[id] == nil {
-			w.byTopic[id] = sets.New[string]()
-		}
-		w.byTopic[id].Insert(nhc)
+	if waits {
+		w.names.Insert(nhc)
+	} else {
+		w.names.Delete(nhc)
 	}
 }
 
-// unsubscribe forgets a NodeHealthCheck.
-func (w *waiters) unsubscribe(nhc string) { w.subscribe(nhc, nil) }
-
-// of returns the NodeHealthChecks that wait for a topic.
-func (w *waiters) of(id topic) []string {
+// all returns the NodeHealthChecks that wait.
+func (w *waiters) all() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.byTopic[id].UnsortedList()
+	return w.names.UnsortedList()
 }
 
-// How long a sync waits before it is repeated because something has changed while it ran, and
-// because a cache does not show yet what a live read has shown. It must not keep spinning.
 const (
 	raceRetry     = 100 * time.Millisecond
 	lostRaceRetry = time.Second
 )
 
-// subscribe records what keeps nodes waiting, so that its end wakes the NodeHealthCheck. It
-// returns when to look again without that: soon, if something has gone in the meantime, when
-// nothing was registered yet, and zero otherwise.
+// subscribe records whether something of others keeps a node waiting, so that its end wakes the
+// NodeHealthCheck. It returns the time of the next look without that: soon if something has gone before
+// the subscription, zero otherwise.
 func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (recheck time.Time) {
-	what := sets.New[topic]()
-	for _, result := range results {
-		what.Insert(awaitedBy(result)...)
-	}
-	c.waiters.subscribe(s.nhc.Name, what)
+	c.waiters.set(s.nhc.Name, slices.ContainsFunc(results, waits))
 	now := c.clock.Now()
 	for _, result := range results {
 		if c.hasEnded(result.Plan) {
@@ -100,42 +67,25 @@ func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (r
 			recheck = health.Earliest(recheck, now.Add(lostRaceRetry))
 		}
 	}
-	if what.Has(controlPlaneTopic) && c.slotChanged(s, results) {
+	if c.slotChanged(s, results) {
 		recheck = health.Earliest(recheck, now.Add(raceRetry))
 	}
 	return recheck
 }
 
-// awaitedBy returns what keeps a node waiting, and of a dry run what may come to do so.
-func awaitedBy(result remediation.NodeResult) []topic {
-	var what []topic
+// waits reports whether something of others keeps a node waiting, or may come to do so in a dry run.
+func waits(result remediation.NodeResult) bool {
 	plan, outcome := result.Plan, result.Outcome
-	reason := plan.Refusal()
-	switch {
-	case reason == v1alpha1.DecidedControlPlaneBusy:
-		what = append(what, controlPlaneTopic)
-	case reason == v1alpha1.DecidedEtcdQuorum:
-		what = append(what, controlPlaneNodesTopic)
-	case reason == v1alpha1.DecidedLeaseTaken || outcome.Result == remediation.LeaseLost:
-		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)))
-	case reason == v1alpha1.DecidedDryRun:
-		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)), nodeCRsTopic(plan.Node.Name))
-		if takesSlot := plan.Candidate && plan.Node.ControlPlane; takesSlot {
-			what = append(what, controlPlaneTopic, controlPlaneNodesTopic)
-		}
-	case reason == v1alpha1.DecidedBudgetExhausted:
-		// Asked after the budget. While they refuse the node, too, no budget keeps it waiting (spec B5.2).
-		what = append(what, leaseTopic(object.LeaseName(plan.Node.Name)), nodeCRsTopic(plan.Node.Name))
+	if outcome.Result == remediation.LeaseLost || outcome.Blocker() != nil || plan.Blocker != nil {
+		return true
 	}
-	for _, cr := range []*object.CR{plan.Blocker, outcome.Blocker()} {
-		if cr != nil {
-			what = append(what, crTopic(cr))
-		}
+	switch plan.Refusal() {
+	case v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedLeaseTaken, v1alpha1.DecidedDryRun:
+		return true
+	case v1alpha1.DecidedBudgetExhausted: // Asked after the budget. While they refuse the node, too, no budget keeps it waiting (spec B5.2).
+		return true
 	}
-	if plan.Node.OthersRemediate {
-		what = append(what, nodeCRsTopic(plan.Node.Name), leaseTopic(object.LeaseName(plan.Node.Name))) // Then the confirmation is removed.
-	}
-	return what
+	return plan.Node.OthersRemediate // Then the confirmation is removed.
 }
 
 // hasEnded reports whether what keeps a node waiting has gone since it was planned for.
@@ -173,16 +123,15 @@ func (c *Controller) lostRace(s *snapshot, result remediation.NodeResult) bool {
 // slotChanged reports whether the caches show the control plane slot as free for a node that waits
 // for it, and for which it was not free in the snapshot, or as taken for a node of a dry run.
 func (c *Controller) slotChanged(s *snapshot, results []remediation.NodeResult) bool {
-	remediated := c.controlPlaneRemediations()
+	remediated := sync.OnceValue(c.controlPlaneRemediations)
 	for _, result := range results {
 		node, reason := result.Plan.Node, result.Plan.Refusal()
-		before := s.limits.ControlPlane.Busy(node.Name)
-		now := func() bool {
-			return remediated.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneOccupants(limits.Member{Node: node.Name})) > 0
+		waits, dryRun := reason == v1alpha1.DecidedControlPlaneBusy, reason == v1alpha1.DecidedDryRun && result.Plan.Candidate && node.ControlPlane
+		if (!waits && !dryRun) || s.limits.ControlPlane.Busy(node.Name) != waits {
+			continue
 		}
-		switch {
-		case reason == v1alpha1.DecidedControlPlaneBusy && before && !now(),
-			reason == v1alpha1.DecidedDryRun && result.Plan.Candidate && node.ControlPlane && !before && now():
+		now := remediated()
+		if busy := now.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneOccupants(limits.Member{Node: node.Name})) > 0; busy != waits {
 			return true
 		}
 	}
