@@ -18,32 +18,30 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// TestDeferStatus is when a status may wait, because the last one was slow to write and
-// there is more to do.
+// TestDeferStatus is when a status may wait, because it was written a moment ago and there is
+// more to do.
 func TestDeferStatus(t *testing.T) {
 	t.Parallel()
 	acts := func(p *part) { p.plan.Actions = []remediation.Action{remediation.WriteLease{}} }
-	second := writeLatency{ended: epoch.Add(-time.Millisecond), took: 800 * time.Millisecond}
+	now := epoch.Add(-time.Millisecond)
 	tests := map[string]struct {
-		last  writeLatency
+		last  time.Time
 		parts []part
 		check func(*v1alpha1.NodeHealthCheck)
 		round func(*syncResult)
-		want  time.Duration // From the end of the last write; zero: it may not wait.
+		waits bool // Until two seconds after the last write.
 	}{
-		"18.2 the last one was slow":             {last: second, parts: []part{sick("n", acts)}, want: 1600 * time.Millisecond},
-		"18.2 the last one was very slow":        {last: writeLatency{ended: second.ended, took: time.Minute}, parts: []part{sick("n", acts)}, want: maxStatusDelay},
-		"18.2 the last one was fast":             {last: writeLatency{ended: second.ended, took: slowWrite - 1}, parts: []part{sick("n", acts)}},
+		"18.2 it was written just now":           {last: now, parts: []part{sick("n", acts)}, waits: true},
 		"18.2 it is the first one":               {parts: []part{sick("n", acts)}},
-		"18.2 it has waited long enough":         {last: writeLatency{ended: epoch.Add(-1600 * time.Millisecond), took: second.took}, parts: []part{sick("n", acts)}},
-		"18.2 there is nothing else to do":       {last: second, parts: []part{sick("n")}},
-		"18.2 the clock was set back":            {last: writeLatency{ended: epoch.Add(time.Hour), took: second.took}, parts: []part{sick("n", acts)}},
-		"16.4 status has to remember since when": {last: second, parts: []part{sick("n", acts)}, check: func(n *v1alpha1.NodeHealthCheck) { n.Spec.HealthyDelay = &metav1.Duration{Duration: time.Minute} }},
-		"13.2 a step has ended":                  {last: second, parts: []part{sick("n", acts, own(testCR("n", "u")), ended(epoch, testCR("n", "u")))}},
-		"18.1 the phase is another one":          {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.Phase = v1alpha1.PhasePaused }},
-		"18.5 there is a new spec":               {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.ObservedGeneration-- }},
-		"9.8 a storm has begun":                  {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.StormRecoveryActive = new(true) }},
-		"6.3 a condition has changed": {last: second, parts: []part{sick("n", acts)}, round: func(r *syncResult) {
+		"18.2 it has waited long enough":         {last: epoch.Add(-2 * time.Second), parts: []part{sick("n", acts)}},
+		"18.2 there is nothing else to do":       {last: now, parts: []part{sick("n")}},
+		"18.2 the clock was set back":            {last: epoch.Add(time.Hour), parts: []part{sick("n", acts)}},
+		"16.4 status has to remember since when": {last: now, parts: []part{sick("n", acts)}, check: func(n *v1alpha1.NodeHealthCheck) { n.Spec.HealthyDelay = &metav1.Duration{Duration: time.Minute} }},
+		"13.2 a step has ended":                  {last: now, parts: []part{sick("n", acts, own(testCR("n", "u")), ended(epoch, testCR("n", "u")))}},
+		"18.1 the phase is another one":          {last: now, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.Phase = v1alpha1.PhasePaused }},
+		"18.5 there is a new spec":               {last: now, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.ObservedGeneration-- }},
+		"9.8 a storm has begun":                  {last: now, parts: []part{sick("n", acts)}, round: func(r *syncResult) { r.nhc.Status.StormRecoveryActive = new(true) }},
+		"6.3 a condition has changed": {last: now, parts: []part{sick("n", acts)}, round: func(r *syncResult) {
 			r.Status.Conditions = append(r.Status.Conditions, metav1.Condition{Type: "Any", Status: metav1.ConditionTrue})
 		}},
 	}
@@ -61,8 +59,8 @@ func TestDeferStatus(t *testing.T) {
 				tc.round(r)
 			}
 			want := time.Time{}
-			if tc.want != 0 {
-				want = tc.last.ended.Add(tc.want)
+			if tc.waits {
+				want = tc.last.Add(2 * time.Second)
 			}
 			require.Equal(t, want, r.deferStatus(tc.last))
 		})
@@ -85,7 +83,7 @@ func TestStopPublishesDeferred(t *testing.T) {
 		go func() { ended <- c.Run(ctx, drain, 1) }()
 
 		s.now = c.clock.Now()
-		s.state.lastWrite = writeLatency{ended: s.now, took: time.Second}
+		s.state.lastWrite = s.now
 		r := s.result(m, sick("n", created(cr), func(p *part) { p.plan.Actions = []remediation.Action{remediation.WriteLease{}} }))
 		c.states.byName = s.states.byName
 		recheck, err := c.report(ctx, r.snapshot, r.Result, r.results, r.now)

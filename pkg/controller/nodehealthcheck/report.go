@@ -64,7 +64,6 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Resu
 // publish writes the status, and then reports the transitions by events, metrics and logs.
 func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 	r.state.deferred = nil
-	begun := c.clock.Now()
 	written, err := c.writeStatus(ctx, r.nhc, r.Status)
 	if err != nil {
 		r.state.conflicted, r.state.unwrittenStorm = apierrors.IsConflict(err), new(r.Storm.Unwritten(health.StormOf(&r.nhc.Status)))
@@ -72,9 +71,8 @@ func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 	}
 	r.state.unwrittenStorm = nil
 	if written != "" {
-		ended := c.clock.Now()
 		r.state.written = written
-		r.state.lastWrite = writeLatency{ended: ended, took: ended.Sub(begun)}
+		r.state.lastWrite = c.clock.Now()
 	}
 	transitions := r.Transitions()
 	c.metrics.update(r)

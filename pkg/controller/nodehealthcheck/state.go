@@ -67,8 +67,8 @@ type nhcState struct {
 	// unwrittenStorm is the storm of the last sync if status could not be written since, otherwise nil.
 	// Where nothing can be written, a storm goes on all the same (spec 9.5).
 	unwrittenStorm *health.Storm
-	// lastWrite is how long the last write of the status took.
-	lastWrite writeLatency
+	// lastWrite is when this process wrote the status last, zero if it has not.
+	lastWrite time.Time
 	// deferred is the report of the last sync if it waits, otherwise nil.
 	deferred *syncResult
 	// oldNodes are the nodes with a series for old CRs.

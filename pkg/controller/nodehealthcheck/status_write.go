@@ -33,33 +33,16 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 	return written.ResourceVersion, nil
 }
 
-// While thousands of nodes fail or recover, a large status changes with every sync, and each
-// write takes CPU of the API server that remediations need. So after a slow write, the next
-// one waits for twice as long as that write took, as long as syncs have something else to do.
-const (
-	// slowWrite is from when on a write is slow: several times what the status of a few
-	// nodes takes.
-	slowWrite = 25 * time.Millisecond
-	// maxStatusDelay is how long a status may be behind at most.
-	maxStatusDelay = 2 * time.Second
-)
-
-// writeLatency is what the last write of a status was like. The zero value is before the
-// first one.
-type writeLatency struct {
-	ended time.Time
-	took  time.Duration
-}
+// minWriteInterval is the time between two writes of a status while there is more to do: that of
+// thousands of nodes takes the API server a second.
+const minWriteInterval = 2 * time.Second
 
 // deferStatus returns until when the report of a sync may wait, and zero if it may not. A
 // report that waits is replaced by that of the next sync, which reports all of it, at that time
 // at the latest.
-func (r *syncResult) deferStatus(last writeLatency) time.Time {
-	if last.took < slowWrite || !r.busy() || r.mustWriteNow() {
-		return time.Time{}
-	}
-	until := last.ended.Add(min(2*last.took, maxStatusDelay))
-	if !r.now.Before(until) || last.ended.After(r.now) {
+func (r *syncResult) deferStatus(lastWrite time.Time) time.Time {
+	until := lastWrite.Add(minWriteInterval)
+	if lastWrite.IsZero() || !r.busy() || r.mustWriteNow() || !r.now.Before(until) || lastWrite.After(r.now) {
 		return time.Time{}
 	}
 	return until
