@@ -6,7 +6,6 @@ package app
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,16 +24,12 @@ const maxWaitingEvents = 50_000
 const (
 	eventQPS   = 50
 	eventBurst = 100
-	// crowdedInterval is the time between two events while nodes wait to be acted on.
-	crowdedInterval = 200 * time.Millisecond
 )
 
 // eventReporter hands events to a recorder at a limited rate. The recorder starts a
 // goroutine for every event it is given, and drops events that come too fast.
 type eventReporter struct {
-	next events.EventRecorder
-	// crowded reports whether nodes wait to be acted on.
-	crowded func() bool
+	next    events.EventRecorder
 	limiter flowcontrol.RateLimiter
 	waiting chan func()
 	dropped atomic.Int64
@@ -109,7 +104,7 @@ func (r *eventReporter) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case report := <-r.waiting:
-			if r.pace(ctx) != nil {
+			if r.limiter.Wait(ctx) != nil {
 				r.dropped.Add(1)
 				return
 			}
@@ -119,15 +114,4 @@ func (r *eventReporter) run(ctx context.Context) {
 			klog.FromContext(ctx).Error(nil, "Dropped events: too many were waiting to be written", "dropped", dropped)
 		}
 	}
-}
-
-// pace waits until the next event may be handed on.
-func (r *eventReporter) pace(ctx context.Context) error {
-	if r.crowded() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(crowdedInterval):
-		}
-	}
-	return r.limiter.Wait(ctx)
 }

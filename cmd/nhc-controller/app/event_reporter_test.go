@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,7 +46,6 @@ func (r *stubRecorder) reported() []string {
 func withReporter(t *testing.T, next events.EventRecorder, test func(r *eventReporter, start func())) {
 	t.Helper()
 	r := newEventReporter(NewOptions())
-	r.crowded = func() bool { return false }
 	r.next, r.limiter = next, flowcontrol.NewTokenBucketRateLimiter(10, 2)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 	var wg sync.WaitGroup
@@ -76,27 +74,6 @@ func TestEventsKeepTheRate(t *testing.T) {
 			time.Sleep(time.Minute)
 			require.Len(t, behind.reported(), 12, "none is lost")
 			require.Equal(t, "node 11", behind.reported()[11], "in order")
-		})
-	})
-}
-
-func TestEventsStandBackWhileNodesWait(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		behind := &stubRecorder{}
-		withReporter(t, behind, func(r *eventReporter, start func()) {
-			var crowded atomic.Bool
-			crowded.Store(true)
-			r.crowded = crowded.Load
-			for i := range 200 {
-				r.recordOfNode(i)
-			}
-			start()
-			time.Sleep(10 * time.Second)
-			require.InDelta(t, 50, len(behind.reported()), 1, "five per second")
-			crowded.Store(false)
-			time.Sleep(10 * time.Second)
-			require.InDelta(t, 150, len(behind.reported()), 3, "ten per second again")
 		})
 	})
 }
@@ -132,7 +109,6 @@ func TestDroppedAtShutdown(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 				r := newEventReporter(NewOptions())
-				r.crowded = func() bool { return false }
 				r.next, r.limiter = &stubRecorder{}, flowcontrol.NewTokenBucketRateLimiter(10, 2)
 				ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 				var wg sync.WaitGroup

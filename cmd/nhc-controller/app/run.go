@@ -175,7 +175,6 @@ func (p *process) run(ctx context.Context) error {
 	if err := p.prepare(ctx, reporter, reportingAs); err != nil {
 		return err
 	}
-	reporter.crowded = p.crowded
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
 	servers, err := p.listen(watchdog)
 	if err != nil {
@@ -250,11 +249,6 @@ func (p *process) runControllers(ctx context.Context, drain <-chan struct{}) err
 // silenced reports whether a controller must not write events: another one looks after its objects (spec M4.2).
 func (p *process) silenced(controller string) bool {
 	return controller == machinehealthcheck.ReportingController && !p.machines.Active()
-}
-
-// crowded reports whether more waits than a sync can act on at the same time.
-func (p *process) crowded() bool {
-	return p.controller.Crowded() || (p.machines != nil && p.machines.Crowded())
 }
 
 // prepare makes the informers and the controllers, and starts nothing.

@@ -21,7 +21,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -67,10 +66,6 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 
 // actOn carries out one batch of plans and defers the rest.
 func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehealth.Result) {
-	if len(results) > batch.MaxActing {
-		c.crowded.Add(1)
-		defer c.crowded.Add(-1)
-	}
 	machines := make([]string, len(results))
 	for i, result := range results {
 		machines[i] = string(result.Plan.Target.Machine.UID)

@@ -16,7 +16,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -132,7 +131,6 @@ type Controller struct {
 	read     sync.Map // Of *readCheck, by cache.ObjectName.
 	metrics  *metrics
 	events   eventReporter
-	crowded  atomic.Int32
 	acting   sync.WaitGroup
 }
 
@@ -213,9 +211,6 @@ func (c *Controller) syncWhileActive(ctx context.Context, key cache.ObjectName) 
 	}
 	return recheck, err
 }
-
-// Crowded reports whether more Machines wait than a sync can act on at the same time.
-func (c *Controller) Crowded() bool { return c.crowded.Load() > 0 }
 
 // SyncAll has all MachineHealthChecks synced again.
 func (c *Controller) SyncAll() {

@@ -68,10 +68,6 @@ var notActed remediation.Outcome
 
 // actOn carries out one batch of plans and defers the rest.
 func (c *Controller) actOn(s *snapshot, results []remediation.NodeResult, carryOut func(*remediation.NodePlan) remediation.Outcome) {
-	if len(results) > batch.MaxActing {
-		c.crowded.Add(1)
-		defer c.crowded.Add(-1)
-	}
 	nodes := make([]string, len(results))
 	for i, result := range results {
 		nodes[i] = result.Plan.Node.Name
@@ -89,10 +85,6 @@ func (c *Controller) actingOf(s *snapshot) *batch.Acting {
 	}
 	return s.state.acting
 }
-
-// Crowded reports whether more nodes wait than a sync can act on at the same time: then
-// what is not urgent only slows down the API server.
-func (c *Controller) Crowded() bool { return c.crowded.Load() > 0 }
 
 // actor carries out the plans of one sync. Its methods may be called from any goroutine.
 type actor struct {

@@ -125,8 +125,6 @@ type Controller struct {
 	// searching means that the kinds are still to be discovered that may have CRs of former templates.
 	searching atomic.Bool
 	crds      cache.SharedIndexInformer
-	// crowded counts the syncs with more nodes than they can act on at the same time.
-	crowded atomic.Int32
 	// acting has what was begun and has not been answered yet.
 	acting sync.WaitGroup
 
