@@ -6,8 +6,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,19 +14,18 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// errNotLeading is the error of a write that did not begin, or was cancelled, because the
-// validity of the leader lease was over.
+// errNotLeading is the error of a write that did not begin because the validity of the leader lease was
+// over.
 var errNotLeading = errors.New("the leader lease was not renewed in time, another process may be the leader")
 
 // leaderGuard permits writes only while no other process can be the leader. Leader
 // election alone is no guarantee: a process that was frozen continues where it stopped,
 // and tries to renew for a while before it gives up.
 //
-// No write begins after the validity of the lease, and a write that is under way is
-// cancelled at its end. A process that is frozen between this check and the system call
-// still sends that write when it continues. This does no harm: a create is locked by the
-// name of its object, other writes are bound to a uid or a resourceVersion. All methods
-// may be called from any goroutine.
+// No write begins after the validity of the lease. One that has begun goes on, and a process that is
+// frozen between this check and the system call still sends its write when it continues. This does no
+// harm: a create is locked by the name of its object, other writes are bound to a uid or a
+// resourceVersion. All methods may be called from any goroutine.
 type leaderGuard struct {
 	// validity is how long a renewal permits writing. It is shorter than the lease, so
 	// that what was sent at its end arrives before another process leads.
@@ -46,15 +43,12 @@ func (g *leaderGuard) set(renewed time.Time) {
 	g.renewed = renewed
 }
 
-// remaining returns for how long the lease is still valid. It is negative if the lease is
-// not valid.
-func (g *leaderGuard) remaining() time.Duration {
+// valid reports whether a write may begin.
+func (g *leaderGuard) valid() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return time.Until(g.renewed.Add(g.validity))
+	return time.Until(g.renewed.Add(g.validity)) > 0
 }
-
-func (g *leaderGuard) valid() bool { return g.remaining() > 0 }
 
 // wrap returns a transport that sends writes only while the lease is valid.
 func (g *leaderGuard) wrap(next http.RoundTripper) http.RoundTripper {
@@ -68,43 +62,8 @@ func (g *leaderGuard) wrap(next http.RoundTripper) http.RoundTripper {
 			}
 			return nil, errNotLeading
 		}
-		ctx, cancel := context.WithCancelCause(request.Context())
-		g.cancelAtEnd(ctx, cancel)
-		response, err := next.RoundTrip(request.WithContext(ctx))
-		if err != nil {
-			if errors.Is(context.Cause(ctx), errNotLeading) {
-				err = fmt.Errorf("%w: %w", errNotLeading, err)
-			}
-			cancel(nil)
-			return nil, err
-		}
-		response.Body = &cancelOnClose{ReadCloser: response.Body, cancel: cancel}
-		return response, nil
+		return next.RoundTrip(request)
 	})
-}
-
-// cancelAtEnd cancels a write at the end of the validity. A renewal gives the write more
-// time: the API server may wait for a webhook longer than one validity lasts.
-func (g *leaderGuard) cancelAtEnd(ctx context.Context, cancel context.CancelCauseFunc) {
-	remaining := g.remaining()
-	if remaining <= 0 {
-		cancel(errNotLeading)
-		return
-	}
-	timer := time.AfterFunc(remaining, func() { g.cancelAtEnd(ctx, cancel) })
-	context.AfterFunc(ctx, func() { timer.Stop() })
-}
-
-// cancelOnClose is the body of a response that cancels the request when it is closed.
-type cancelOnClose struct {
-	io.ReadCloser
-	cancel context.CancelCauseFunc
-}
-
-// Close implements [io.Closer].
-func (b *cancelOnClose) Close() error {
-	defer b.cancel(nil)
-	return b.ReadCloser.Close()
 }
 
 // writes reports whether a request may change something. A standby may ask for its

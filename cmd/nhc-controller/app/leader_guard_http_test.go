@@ -80,27 +80,3 @@ func TestGuardedClients(t *testing.T) {
 	require.NoError(t, send(t, c.kube, http.MethodPost, things, strings.NewReader("{}")))
 	require.Equal(t, http.MethodPost+" "+things, <-arrived)
 }
-
-// TestGuardedWriteBreaksOff: the validity ends while a write is being sent. The API server
-// gets a part of it, and does nothing.
-func TestGuardedWriteBreaksOff(t *testing.T) {
-	t.Parallel()
-	guard := &leaderGuard{validity: 50 * time.Millisecond}
-	c, arrived := guardedClients(t, guard)
-	body, rest := io.Pipe()
-	defer rest.Close()
-	go func() {
-		for { // Without end: what stops this is the guard.
-			if _, err := rest.Write([]byte(" ")); err != nil {
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}()
-	guard.set(time.Now())
-	require.ErrorIs(t, send(t, c.kube, http.MethodPost, things, body), errNotLeading, "P9")
-
-	require.NoError(t, send(t, c.kube, http.MethodGet, "/api/v1/nodes", nil), "the connection is still good")
-	require.Equal(t, "GET /api/v1/nodes", <-arrived)
-	require.Empty(t, arrived, "P9")
-}
