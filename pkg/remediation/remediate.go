@@ -164,7 +164,7 @@ func (p *planner) stepEnd(cr *object.CR, step Step) time.Time {
 
 // refusalRecheck is how long at most until a node is looked at again that was refused for its
 // lease, for a limit, or for an upgrade of the cluster (spec 21.3). The wait after a failed write
-// is another one: NodePlan.RetryAt.
+// is another one: Node.RetryAt.
 const refusalRecheck = time.Minute
 
 // hold notes why a step that is over may not be ended yet.

@@ -33,7 +33,8 @@ import (
 // is not answered.
 func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.Result {
 	results, late := make([]machinehealth.Result, len(plans)), s.state.acting.Late()
-	var ending, beginning, controlPlane []machinehealth.Result
+	var ending, beginning []machinehealth.Result
+	var controlPlane []*machinehealth.Result
 	for i := range plans {
 		plan := &plans[i]
 		results[i] = machinehealth.Result{Plan: plan, Outcome: &remediation.Outcome{}}
@@ -44,7 +45,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 		switch {
 		case len(plan.Actions) == 0:
 		case takesSlot(plan):
-			controlPlane = append(controlPlane, results[i])
+			controlPlane = append(controlPlane, &results[i])
 		case plan.Begins():
 			beginning = append(beginning, results[i])
 		default:
@@ -55,7 +56,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for _, result := range controlPlane { // In order: the first one that may gets the slot.
-			*result.Outcome = c.carryOutControlPlane(ctx, s, plans, result.Plan)
+			*result = c.carryOutControlPlane(ctx, s, plans, result.Plan)
 		}
 	})
 	c.actOn(ctx, s, beginning)
@@ -76,23 +77,27 @@ func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehe
 }
 
 // carryOutControlPlane carries out one of the plans, and keeps all other control plane nodes and
-// Machines from beginning until the outcome is known.
-func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) remediation.Outcome {
+// Machines from beginning until the outcome is known. Without the slot it carries out what is left of the
+// plan. It returns the plan that was carried out.
+func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) machinehealth.Result {
 	ctx, end := c.active.during(ctx)
 	defer end()
 	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, memberOf(plan.Target.Machine))
 	if reason != "" {
-		s.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, c.Clock.Now())
-		plan.Recheck = c.Clock.Now().Add(slotRecheck)
-		return c.carryOut(ctx, s, plan)
+		withheld := *plan
+		s.policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, c.Clock.Now())
+		withheld.Recheck = c.Clock.Now().Add(slotRecheck)
+		outcome := c.carryOut(ctx, s, &withheld)
+		return machinehealth.Result{Plan: &withheld, Outcome: &outcome}
 	}
+	var outcome remediation.Outcome
 	if err := c.announce(ctx, s, plans, plan); err != nil {
-		release(false)
-		return remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedUpdateFailed, Err: fmt.Errorf("announcing the deletion of a Machine: %w", err)}
+		outcome = remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedUpdateFailed, Err: fmt.Errorf("announcing the deletion of a Machine: %w", err)}
+	} else {
+		outcome = c.carryOut(ctx, s, plan)
 	}
-	outcome := c.carryOut(ctx, s, plan)
 	release(outcome.Result == remediation.Unknown)
-	return outcome
+	return machinehealth.Result{Plan: plan, Outcome: &outcome}
 }
 
 // carryOut carries out a plan, unless it was made by a spec that is no longer the present one.

@@ -11,10 +11,8 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -90,25 +88,17 @@ func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) er
 // a reference, but for those that are kept.
 func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName, keep func(*object.CR) bool) error {
 	owned := c.ownedLast(key)
-	var errs []error
-	for kind, indexer := range c.remediations.Caches() {
+	var left []*object.CR
+	for _, indexer := range c.remediations.Caches() {
 		for _, obj := range indexer.List() {
 			cr := obj.(*object.CR)
-			if cr.Deleting() || (!owned.Has(cr.UID) && !slices.Contains(ownersOf(cr), key)) || keep(cr) {
-				continue
+			if !cr.Deleting() && (owned.Has(cr.UID) || slices.Contains(ownersOf(cr), key)) && !keep(cr) {
+				left = append(left, cr)
 			}
-			mapping, err := c.remediations.Mapping(kind)
-			if mapping != nil { // Whatever permission is missing.
-				err = c.Dynamic.Resource(mapping.Resource).Namespace(cr.Namespace).Delete(ctx, cr.Name, *metav1.NewPreconditionDeleteOptions(string(cr.UID)))
-			}
-			if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-				errs = append(errs, err)
-				continue
-			}
-			klog.FromContext(ctx).Info("Deleted remediation of a MachineHealthCheck that is gone", "kind", kind.Kind, "remediation", klog.KObj(cr))
 		}
 	}
-	return errors.Join(errs...)
+	executor := execute.Executor{Client: c.Dynamic, Mapping: c.locate}
+	return executor.DeleteLeft(ctx, left)
 }
 
 // protects reports whether the Machine of a lease is still being deleted or remediated by another

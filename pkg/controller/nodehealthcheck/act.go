@@ -26,7 +26,8 @@ import (
 // request is not answered.
 func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result, plans []remediation.NodePlan) []remediation.NodeResult {
 	results, late := make([]remediation.NodeResult, len(plans)), c.actingOf(s).Late()
-	var ending, beginning, controlPlane []remediation.NodeResult
+	var ending, beginning []remediation.NodeResult
+	var controlPlane []*remediation.NodeResult
 	for i := range plans {
 		plan := &plans[i]
 		results[i] = remediation.NodeResult{Plan: plan, Outcome: &notActed}
@@ -42,7 +43,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result,
 		case !plan.Creates():
 			ending = append(ending, results[i])
 		case takesSlot(plan):
-			controlPlane = append(controlPlane, results[i])
+			controlPlane = append(controlPlane, &results[i])
 		default:
 			beginning = append(beginning, results[i])
 		}
@@ -53,7 +54,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result,
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for _, result := range controlPlane { // In order: the first one that may gets the slot.
-			*result.Outcome = carryOut(result.Plan)
+			*result = actor.carryOutControlPlane(ctx, result.Plan)
 		}
 	})
 	c.actOn(s, beginning, carryOut)
@@ -109,23 +110,29 @@ func (c *Controller) newActor(s *snapshot, policy *remediation.Policy) *actor {
 }
 
 // carryOut carries out a plan, unless it was made by a spec that is no longer the present one.
-// A control plane node keeps all other control plane nodes from beginning until the outcome of
-// its creation is known.
 func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remediation.Outcome {
 	if a.outdated(a.snapshot) {
 		return remediation.Outcome{Result: remediation.Deferred}
 	}
-	if !takesSlot(plan) {
-		return a.executor.Execute(ctx, a.policy.Owner, plan)
+	return a.executor.Execute(ctx, a.policy.Owner, plan)
+}
+
+// carryOutControlPlane carries out the plan of a control plane node, which keeps all other control plane
+// nodes from beginning until the outcome of its creation is known. Without the slot it carries out what is
+// left of the plan. It returns the plan that was carried out.
+func (a *actor) carryOutControlPlane(ctx context.Context, plan *remediation.NodePlan) remediation.NodeResult {
+	if a.outdated(a.snapshot) {
+		return remediation.NodeResult{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}
 	}
 	reason, release := a.AcquireControlPlane(ctx, limits.Member{Node: plan.Node.Name})
 	if reason != "" {
-		a.policy.Withhold(plan, &remediation.Withholding{Reason: reason}, a.clock.Now())
-		return a.executor.Execute(ctx, a.policy.Owner, plan)
+		withheld := *plan
+		a.policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, a.clock.Now())
+		plan, release = &withheld, func(bool) {}
 	}
 	outcome := a.executor.Execute(ctx, a.policy.Owner, plan)
 	release(outcome.Result == remediation.Unknown)
-	return outcome
+	return remediation.NodeResult{Plan: plan, Outcome: &outcome}
 }
 
 // outdated reports whether the spec has changed since the snapshot, for example by a pause

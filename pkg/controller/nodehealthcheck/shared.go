@@ -5,15 +5,12 @@ package nodehealthcheck
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -37,19 +34,6 @@ func sharedCRs(nhc *v1alpha1.NodeHealthCheck, own map[string][]*object.CR) (shar
 // endShared deletes the CRs that a NodeHealthCheck which is gone had at its last sync, and which garbage collection
 // leaves.
 func (c *Controller) endShared(ctx context.Context, name string) error {
-	var failed []error
-	for _, cr := range c.states.shared(name) {
-		mapping, err := c.locate(cr.GroupVersionKind())
-		if err == nil {
-			err = c.dynamic.Resource(mapping.Resource).Namespace(cr.Namespace).Delete(ctx, cr.Name, *metav1.NewPreconditionDeleteOptions(string(cr.UID)))
-		}
-		switch {
-		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		case err != nil:
-			failed = append(failed, fmt.Errorf("deleting %s %s of a NodeHealthCheck that is gone: %w", cr.Kind, klog.KObj(cr), err))
-		default:
-			klog.FromContext(ctx).Info("Deleted remediation of a NodeHealthCheck that is gone", "kind", cr.Kind, "remediation", klog.KObj(cr))
-		}
-	}
-	return errors.Join(failed...)
+	executor := execute.Executor{Client: c.dynamic, Mapping: c.locate}
+	return executor.DeleteLeft(ctx, c.states.shared(name))
 }

@@ -1,0 +1,21 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package execute
+
+import (
+	"context"
+
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// DeleteLeft deletes the CRs that a health check which is gone has left, each bound to its uid (spec 4.8,
+// M3.5). One that cannot be deleted does not keep the others. It needs Client and Mapping only.
+func (e *Executor) DeleteLeft(ctx context.Context, crs []*object.CR) error {
+	var outcome pendingOutcome
+	for _, cr := range crs {
+		_ = e.send(ctx, object.Owner{}, nil, remediation.Delete{CR: cr}, &outcome) // The outcome has the error.
+	}
+	return outcome.Err
+}
