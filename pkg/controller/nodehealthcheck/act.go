@@ -18,6 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // act carries out one batch of plans where nothing begins, then one batch of the others (spec 8.4),
@@ -162,6 +163,14 @@ func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, err
 	return nil, err
 }
 
+// nameAsRead names a CR that was created in another version as its cache will show it (spec 6.8): otherwise status
+// would be written once more.
+func (c *Controller) nameAsRead(cr *object.CR) {
+	if mapping, _ := c.remediations.Mapping(cr.GroupVersionKind().GroupKind()); mapping != nil {
+		cr.APIVersion = mapping.GroupVersionKind.GroupVersion().String()
+	}
+}
+
 // rememberOutcomes keeps what the next sync must know of the outcomes.
 func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results []remediation.NodeResult) {
 	now, state := c.clock.Now(), s.state
@@ -173,6 +182,9 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 			state.releasing.Insert(node.Name)
 		} else if node.Lease == nil || acted {
 			state.releasing.Delete(node.Name)
+		}
+		if outcome.CR != nil {
+			c.nameAsRead(outcome.CR)
 		}
 		for _, cr := range outcome.Deleted {
 			state.deletionRequested[cr.UID] = true
