@@ -66,12 +66,13 @@ func leftOver(cr *object.CR, existing sets.Set[string]) bool {
 	return !cr.Deleting() && !ofMachines && !existing.HasAny(cr.Owners()...)
 }
 
-// remediationResources returns the resources of the kinds that have a kind of templates beside them.
+// remediationResources returns the resources of the kinds that have a kind of templates beside them. Those of Kubernetes
+// itself, as Pods, are no remediation objects.
 func remediationResources(served []*metav1.APIResourceList) (resources []schema.GroupVersionResource) {
 	byKind := map[schema.GroupKind]schema.GroupVersionResource{}
 	for _, list := range served {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
+		if err != nil || version.Group == "" {
 			continue
 		}
 		for i := range list.APIResources {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,7 @@ func (i *Intervener) Abort(ctx context.Context, name, reason string, running []R
 	if err != nil {
 		return nil, err
 	}
+	paused.Text = strings.TrimSuffix(paused.Text, finished)
 	results := []Result{paused}
 	for j := range running {
 		result, err := i.abort(ctx, &running[j])

@@ -16,13 +16,16 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 )
 
+// finished is what a pause alone means for what runs.
+const finished = ", and remediations that run are finished"
+
 // Pause adds a reason to the pause requests of a NodeHealthCheck (spec 10.1). Those of others stay.
 func (i *Intervener) Pause(ctx context.Context, name, reason string) (Result, error) {
 	return i.setPauseRequests(ctx, name, func(requests []string) ([]string, string, error) {
 		if slices.Contains(requests, reason) {
 			return requests, "is paused for this reason already", nil
 		}
-		return append(slices.Clone(requests), reason), "is paused. Nothing new begins, and remediations that run are finished", nil
+		return append(slices.Clone(requests), reason), "is paused. Nothing new begins" + finished, nil
 	})
 }
 

@@ -74,7 +74,7 @@ var machineAdvices = map[v1alpha1.DecisionReason]string{
 	machinev1beta1.DecidedExternalRemediation:  "the other controller remediates the Machine: look at its annotations",
 	machinev1beta1.DecidedRemediationOverdue:   "look why the remediation does not end: kubectl describe machine -n {namespace} {machine}",
 	machinev1beta1.DecidedNotStarted:           "the Machine gets a Node, or nodeStartupTimeout ends",
-	machinev1beta1.DecidedBackOff:              "it begins then; Machines of this owner fail one after the other: look at the log of the provider",
+	machinev1beta1.DecidedBackOff:              "it begins; Machines of this owner fail one after the other: look at the log of the provider",
 	machinev1beta1.DecidedMachinePaused:        "it goes on without the annotation that the message names: kubectl describe machine -n {namespace} {machine}",
 	machinev1beta1.DecidedClusterPaused:        "it goes on when spec.paused of its Cluster is false",
 	machinev1beta1.DecidedAmbiguousNode:        "delete the Machine that does not stand for the node any more: kubectl get machines -n {namespace} -o wide",
@@ -111,15 +111,13 @@ func WhatNext(e *view.Explanation, check *view.CheckOfNode, now time.Time) strin
 	case e.Leader.Problem(now) != "":
 		return "nothing, as long as no controller is at work"
 	case decision != nil && decision.Reason == v1alpha1.DecidedStepRunning && decision.NextCheckTime != nil:
-		return at(check.Decision, now) + timeout(check)
+		return at(decision, now) + timeout(check)
+	case decision != nil && decision.Type == v1alpha1.DecisionRemediating && decision.NextCheckTime != nil:
+		return advice(decision.Reason, check.Name, e.Node) + "; " + at(decision, now) + timeout(check)
 	case decision != nil && decision.Reason == v1alpha1.DecidedGateClosed && opening(check.Gate, check.NotHealthy) != "":
 		return opening(check.Gate, check.NotHealthy)
 	case decision != nil:
-		text := advice(decision.Reason, check.Name, e.Node)
-		if text == "" {
-			text = "the decision changes"
-		}
-		return at(decision, now) + text
+		return inTime(decision, advice(decision.Reason, check.Name, e.Node), now)
 	case check.State == health.SoonUnhealthy.String() && check.Unhealthy != nil:
 		return fmt.Sprintf("at %s (in %s) the node is unhealthy, unless the condition changes", Clock(check.Unhealthy, now), In(check.Unhealthy, now))
 	}
@@ -134,11 +132,24 @@ func WhatNext(e *view.Explanation, check *view.CheckOfNode, now time.Time) strin
 	return "nothing, as long as the node is healthy"
 }
 
-// at says when time alone changes a decision, nothing if it does not.
-func at(decision *v1alpha1.Decision, now time.Time) string {
-	if decision.NextCheckTime == nil {
-		return ""
+// inTime says what changes a decision, and when time alone does. Some advices say what happens at that time, others what
+// it takes before.
+func inTime(decision *v1alpha1.Decision, advice string, now time.Time) string {
+	const changes = "the decision changes"
+	switch {
+	case decision.NextCheckTime == nil:
+		return cmp.Or(advice, changes)
+	case advice == "":
+		return at(decision, now) + changes
+	case decision.Reason == v1alpha1.DecidedHealthyDelay, decision.Reason == machinev1beta1.DecidedBackOff:
+		return at(decision, now) + advice
+	default:
+		return fmt.Sprintf("%s; time alone changes the decision at %s (in %s)", advice, Clock(decision.NextCheckTime, now), In(decision.NextCheckTime, now))
 	}
+}
+
+// at says when time alone changes a decision.
+func at(decision *v1alpha1.Decision, now time.Time) string {
 	return fmt.Sprintf("at %s (in %s) ", Clock(decision.NextCheckTime, now), In(decision.NextCheckTime, now))
 }
 

@@ -48,7 +48,7 @@ func Machine(printer *terminal.Printer, e *view.MachineExplanation) {
 				[]terminal.Cell{terminal.Text("Decision: "), State(target.Decision), terminal.Text(", " + Why(target, now))})
 			next = "the decision changes"
 			if target.Decision != nil {
-				next = at(target.Decision, now) + cmp.Or(machineAdvice(target.Decision.Reason, check.Name, e), next)
+				next = inTime(target.Decision, machineAdvice(target.Decision.Reason, check.Name, e), now)
 			}
 		}
 		if e.Leader.Problem(now) != "" {
