@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Claimant is a health check that wants nodes remediated.
-type Claimant struct{ Kind, Name string }
+// Asker is a health check that wants nodes remediated.
+type Asker struct{ Kind, Name string }
 
-func (c Claimant) compare(other Claimant) int {
+func (c Asker) compare(other Asker) int {
 	return cmp.Or(cmp.Compare(c.Kind, other.Kind), cmp.Compare(c.Name, other.Name))
 }
 
@@ -31,13 +31,13 @@ type Candidate struct {
 // waiter is a candidate that budgets refuse.
 type waiter struct {
 	Candidate
-	claimant Claimant
+	asker Asker
 	// yields means that the candidate comes after all others, as it had a place in vain.
 	yields bool
 	// lines are the groups that refuse it, in order of the names of their budgets.
 	lines []line
 	// admitted means that no budget refuses it, and yet it does not begin: a dry run, or a lease that
-	// is taken. Its claimant is woken when a budget refuses it (spec 5.6, P2).
+	// is taken. Its asker is woken when a budget refuses it (spec 5.6, P2).
 	admitted bool
 }
 
@@ -55,35 +55,35 @@ func (w *waiter) compare(other *waiter) int {
 		}
 		return -1
 	}
-	return cmp.Or(w.Since.Compare(other.Since), cmp.Compare(w.Node, other.Node), w.claimant.compare(other.claimant))
+	return cmp.Or(w.Since.Compare(other.Since), cmp.Compare(w.Node, other.Node), w.asker.compare(other.asker))
 }
 
-// queue is what a claimant waits for.
+// queue is what a asker waits for.
 type queue struct {
 	waiters []*waiter
-	// woken is when the claimant was told that something of it may begin, zero if nothing may.
+	// woken is when the asker was told that something of it may begin, zero if nothing may.
 	woken time.Time
 }
 
-// precedence is how long a claimant that was woken keeps what it waited for from others that
+// precedence is how long a asker that was woken keeps what it waited for from others that
 // come after it. Normally it looks at once; one that cannot must not hold up the others.
 const precedence = 5 * time.Second
 
-// lapsed reports whether the claimant was woken, and has not looked for too long.
+// lapsed reports whether the asker was woken, and has not looked for too long.
 func (q *queue) lapsed(now time.Time) bool {
 	return !q.woken.IsZero() && now.Sub(q.woken) >= precedence
 }
 
-// Admit decides which candidates of a claimant may begin at the instant now, in the order of
-// spec B4.1 over all claimants that are known to wait. It returns why the others may not, by
+// Admit decides which candidates of a asker may begin at the instant now, in the order of
+// spec B4.1 over all askers that are known to wait. It returns why the others may not, by
 // node. Those that may, and begin, have a reservation until End is called for them. What the
-// claimant waited for before is forgotten, and so are its reservations for remediations that
+// asker waited for before is forgotten, and so are its reservations for remediations that
 // have begun: SetNode has to have been called with what the caches show, and these have to show
-// the last writes of the claimant.
-func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time) map[string]*Refusal {
-	c.drop(func(r *reservation) bool { return r.claimant == claimant && r.began && r.expires.IsZero() })
-	delete(c.waiting, claimant)
-	delete(c.admitted, claimant)
+// the last writes of the asker.
+func (c *Counts) Admit(asker Asker, candidates []Candidate, now time.Time) map[string]*Refusal {
+	c.drop(func(r *reservation) bool { return r.asker == asker && r.began && r.expires.IsZero() })
+	delete(c.waiting, asker)
+	delete(c.admitted, asker)
 	if len(candidates) == 0 {
 		return nil
 	}
@@ -91,8 +91,8 @@ func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time)
 	waiting := &queue{}
 	first := map[*waiter]finding{}
 	a := attempt{Counts: c, now: now}
-	for _, w := range c.before(claimant, candidates, now) {
-		if w.claimant != claimant { // Takes its place from those that follow.
+	for _, w := range c.before(asker, candidates, now) {
+		if w.asker != asker { // Takes its place from those that follow.
 			if !a.refuses(w, false) {
 				a.keepTentatively(w)
 			}
@@ -105,12 +105,12 @@ func (c *Counts) Admit(claimant Claimant, candidates []Candidate, now time.Time)
 			a.keep(w)
 		} else {
 			w.admitted = true
-			c.admitted[claimant] = append(c.admitted[claimant], w)
+			c.admitted[asker] = append(c.admitted[asker], w)
 		}
 	}
 	a.end()
 	if len(waiting.waiters) > 0 {
-		c.waiting[claimant] = waiting
+		c.waiting[asker] = waiting
 	}
 	return c.refusals(waiting.waiters, first, now)
 }
@@ -148,12 +148,12 @@ func (c *Counts) refusals(refused []*waiter, first map[*waiter]finding, now time
 	return refusals
 }
 
-// before returns the candidates of a claimant, and those that others wait for and may begin, in
+// before returns the candidates of a asker, and those that others wait for and may begin, in
 // order.
-func (c *Counts) before(claimant Claimant, candidates []Candidate, now time.Time) []*waiter {
+func (c *Counts) before(asker Asker, candidates []Candidate, now time.Time) []*waiter {
 	all := make([]*waiter, 0, len(candidates))
 	for _, candidate := range candidates {
-		all = append(all, &waiter{Candidate: candidate, claimant: claimant, yields: c.yields(claimant, candidate.Node, now)})
+		all = append(all, &waiter{Candidate: candidate, asker: asker, yields: c.yields(asker, candidate.Node, now)})
 	}
 	last := slices.MaxFunc(all, (*waiter).compare)
 	for _, others := range c.waiting {
@@ -161,7 +161,7 @@ func (c *Counts) before(claimant Claimant, candidates []Candidate, now time.Time
 			continue
 		}
 		for _, w := range others.waiters {
-			w.yields = c.yields(w.claimant, w.Node, now)
+			w.yields = c.yields(w.asker, w.Node, now)
 			if w.Begins && w.compare(last) < 0 {
 				all = append(all, w)
 			}
@@ -171,15 +171,15 @@ func (c *Counts) before(claimant Claimant, candidates []Candidate, now time.Time
 	return all
 }
 
-// Woken returns the claimants that wait for what the budgets now allow, each once until they
+// Woken returns the askers that wait for what the budgets now allow, each once until they
 // refuse it again, and those of which the budgets now refuse what they admitted. It also brings up
 // to date which budgets refuse whom.
-func (c *Counts) Woken(now time.Time) (claimants []Claimant) {
+func (c *Counts) Woken(now time.Time) (askers []Asker) {
 	c.look(now)
 	var all []*waiter
 	for _, waiting := range c.waiting {
 		for _, w := range waiting.waiters {
-			w.yields = c.yields(w.claimant, w.Node, now)
+			w.yields = c.yields(w.asker, w.Node, now)
 			all = append(all, w)
 		}
 	}
@@ -187,33 +187,33 @@ func (c *Counts) Woken(now time.Time) (claimants []Claimant) {
 		all = append(all, admitted...)
 	}
 	slices.SortFunc(all, (*waiter).compare)
-	allowed := map[Claimant]bool{}
+	allowed := map[Asker]bool{}
 	a := attempt{Counts: c, now: now}
 	for _, w := range all {
 		refused := a.refuses(w, true)
-		if w.admitted && refused && c.admitted[w.claimant] != nil {
-			delete(c.admitted, w.claimant) // It asks again.
-			claimants = append(claimants, w.claimant)
+		if w.admitted && refused && c.admitted[w.asker] != nil {
+			delete(c.admitted, w.asker) // It asks again.
+			askers = append(askers, w.asker)
 		}
 		if w.admitted || refused {
 			continue
 		}
-		allowed[w.claimant] = true
-		if w.Begins && !c.waiting[w.claimant].lapsed(now) {
+		allowed[w.asker] = true
+		if w.Begins && !c.waiting[w.asker].lapsed(now) {
 			a.keepTentatively(w)
 		}
 	}
 	a.end()
-	for claimant, waiting := range c.waiting {
-		if !allowed[claimant] {
+	for asker, waiting := range c.waiting {
+		if !allowed[asker] {
 			waiting.woken = time.Time{}
 		} else if waiting.woken.IsZero() {
 			waiting.woken = now
-			claimants = append(claimants, claimant)
+			askers = append(askers, asker)
 		}
 	}
-	slices.SortFunc(claimants, Claimant.compare)
-	return slices.Compact(claimants)
+	slices.SortFunc(askers, Asker.compare)
+	return slices.Compact(askers)
 }
 
 // attempt tries candidates, one after the other.
@@ -262,9 +262,9 @@ func (c *Counts) concerned(node *countedNode) []*group {
 
 // keep reserves the place of a candidate until End is called for it.
 func (a *attempt) keep(w *waiter) {
-	fresh := &reservation{claimant: w.claimant, at: a.now}
+	fresh := &reservation{asker: w.asker, at: a.now}
 	if r := a.reservationOf(w.Node); r != nil {
-		if r.claimant != w.claimant {
+		if r.asker != w.asker {
 			return // No budget applies to the node.
 		}
 		fresh.expires = r.expires
@@ -275,7 +275,7 @@ func (a *attempt) keep(w *waiter) {
 // keepTentatively reserves the place of a candidate, which those that follow cannot have.
 func (a *attempt) keepTentatively(w *waiter) {
 	if a.reservationOf(w.Node) == nil {
-		a.reserve(w.Node, &reservation{claimant: w.claimant, at: a.now})
+		a.reserve(w.Node, &reservation{asker: w.asker, at: a.now})
 		a.tentative = append(a.tentative, w.Node)
 	}
 }
@@ -287,8 +287,8 @@ func (a *attempt) end() {
 	}
 }
 
-// WaitingClaimants returns those that wait for a budget, in any order.
-func (c *Counts) WaitingClaimants() []Claimant { return slices.Collect(maps.Keys(c.waiting)) }
+// WaitingAskers returns those that wait for a budget, in any order.
+func (c *Counts) WaitingAskers() []Asker { return slices.Collect(maps.Keys(c.waiting)) }
 
-// Waits reports whether a claimant waits for a budget.
-func (c *Counts) Waits(claimant Claimant) bool { return c.waiting[claimant] != nil }
+// Waits reports whether a asker waits for a budget.
+func (c *Counts) Waits(asker Asker) bool { return c.waiting[asker] != nil }

@@ -40,8 +40,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOrderOverClaimants: over all health checks that are known to wait (spec B4.1).
-func TestOrderOverClaimants(t *testing.T) {
+// TestOrderOverAskers: over all health checks that are known to wait (spec B4.1).
+func TestOrderOverAskers(t *testing.T) {
 	t.Parallel()
 	c := one()
 	c.SetNode("running", remediated("a"))
@@ -53,7 +53,7 @@ func TestOrderOverClaimants(t *testing.T) {
 
 	c.SetNode("running", healthy("a"))
 	require.Equal(t, map[string]string{"new": busy}, begin(c, nhc("y"), noon, due("new", 5)), "old comes first, and has not been asked yet")
-	require.Equal(t, []Claimant{nhc("x"), nhc("z")}, c.Woken(noon), "one that cannot begin learns that its budget is not the cause any more")
+	require.Equal(t, []Asker{nhc("x"), nhc("z")}, c.Woken(noon), "one that cannot begin learns that its budget is not the cause any more")
 	require.Empty(t, c.Woken(noon), "each once")
 	require.Empty(t, begin(c, nhc("x"), noon, due("old", 10)))
 	require.Empty(t, c.Woken(noon))
@@ -65,7 +65,7 @@ func TestOrderOverClaimants(t *testing.T) {
 	require.Empty(t, begin(c, nhc("x"), noon), "the CR is there")
 	require.Empty(t, c.Woken(noon))
 	c.SetNode("old", healthy("a"))
-	require.Equal(t, []Claimant{nhc("v")}, c.Woken(noon), "of two that wait as long the first by name")
+	require.Equal(t, []Asker{nhc("v")}, c.Woken(noon), "of two that wait as long the first by name")
 }
 
 // TestSecondPlace: one that waits for another budget does not hold up those that come after it.
@@ -92,12 +92,12 @@ func TestPrecedence(t *testing.T) {
 	begin(c, nhc("y"), noon, due("new", 5))
 	c.SetNode("running", healthy("a"))
 	require.Zero(t, c.NextChange(noon))
-	require.Equal(t, []Claimant{nhc("x")}, c.Woken(noon))
+	require.Equal(t, []Asker{nhc("x")}, c.Woken(noon))
 	require.Equal(t, after(precedence), c.NextChange(noon))
 
 	require.Empty(t, c.Woken(after(precedence-1)))
 	require.Equal(t, map[string]string{"new": busy}, begin(c, nhc("y"), after(precedence-1), due("new", 5)))
-	require.Equal(t, []Claimant{nhc("y")}, c.Woken(after(precedence)), "somebody else has to learn of it")
+	require.Equal(t, []Asker{nhc("y")}, c.Woken(after(precedence)), "somebody else has to learn of it")
 	require.Equal(t, after(2*precedence), c.NextChange(after(precedence)))
 	require.Empty(t, begin(c, nhc("y"), after(precedence), due("new", 5)))
 
@@ -105,12 +105,12 @@ func TestPrecedence(t *testing.T) {
 	require.Zero(t, c.NextChange(after(precedence)), "it waits as before")
 	c.SetNode("new", healthy("a"))
 	begin(c, nhc("y"), after(time.Minute))
-	require.Equal(t, []Claimant{nhc("x")}, c.Woken(after(time.Minute)), "it has precedence again")
+	require.Equal(t, []Asker{nhc("x")}, c.Woken(after(time.Minute)), "it has precedence again")
 	require.Equal(t, map[string]string{"new": busy}, begin(c, nhc("y"), after(time.Minute), due("new", 5)))
 }
 
-// TestPrecedenceIsOfTheClaimant: what else becomes possible for it does not renew it.
-func TestPrecedenceIsOfTheClaimant(t *testing.T) {
+// TestPrecedenceIsOfTheAsker: what else becomes possible for it does not renew it.
+func TestPrecedenceIsOfTheAsker(t *testing.T) {
 	t.Parallel()
 	c := counts(budgets(budget("b", byZone, maxConcurrent("1"))))
 	c.SetNode("a1", remediated("a"))
@@ -121,10 +121,10 @@ func TestPrecedenceIsOfTheClaimant(t *testing.T) {
 	begin(c, nhc("x"), noon, due("a2", 10), due("b2", 10))
 	begin(c, nhc("y"), noon, due("b3", 5))
 	c.SetNode("a1", healthy("a"))
-	require.Equal(t, []Claimant{nhc("x")}, c.Woken(noon))
+	require.Equal(t, []Asker{nhc("x")}, c.Woken(noon))
 	c.SetNode("b1", healthy("b"))
 	require.Empty(t, c.Woken(after(time.Second)), "it will see when it looks")
-	require.Equal(t, []Claimant{nhc("y")}, c.Woken(after(precedence)))
+	require.Equal(t, []Asker{nhc("y")}, c.Woken(after(precedence)))
 	require.Empty(t, begin(c, nhc("y"), after(precedence), due("b3", 5)))
 }
 
@@ -299,7 +299,7 @@ func TestReservation(t *testing.T) {
 		require.Empty(t, c.Woken(noon))
 		c.SetNode("n1", remediatedSince("a", noon))
 		c.Admit(nhc("x"), nil, noon)
-		require.Equal(t, []Claimant{nhc("y")}, c.Woken(noon), "the lease decides between the two")
+		require.Equal(t, []Asker{nhc("y")}, c.Woken(noon), "the lease decides between the two")
 		require.Empty(t, begin(c, nhc("y"), noon, due("n1", 2)))
 	})
 	t.Run("no budget selects the node", func(t *testing.T) {
@@ -308,10 +308,10 @@ func TestReservation(t *testing.T) {
 		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon))
 		require.Empty(t, c.Admit(nhc("y"), []Candidate{due("n1", 2)}, noon))
 		c.End(nhc("y"), "n1", NotBegun, noon)
-		require.Equal(t, nhc("x"), c.reservationOf("n1").claimant)
+		require.Equal(t, nhc("x"), c.reservationOf("n1").asker)
 		c.End(nhc("y"), "n1", Begun, noon)
 		c.End(nhc("x"), "n1", NotBegun, noon)
-		require.Equal(t, nhc("y"), c.reservationOf("n1").claimant, "whoever begins has it")
+		require.Equal(t, nhc("y"), c.reservationOf("n1").asker, "whoever begins has it")
 		c.SetBudget(Parse(budget("all", maxConcurrent("1"))), nil)
 		require.Equal(t, map[string]string{"n2": "all: 1 of at most 1 nodes are under remediation"}, begin(c, nhc("z"), noon, due("n2", 1)))
 	})
@@ -330,7 +330,7 @@ func TestMinInterval(t *testing.T) {
 		require.Equal(t, map[string]string{"n2": refused}, begin(c, nhc("x"), noon, due("n1", 2), due("n2", 1), due("n3", 1)))
 		require.Equal(t, after(5*time.Minute), c.NextChange(noon))
 		require.Empty(t, c.Woken(after(5*time.Minute-1)))
-		require.Equal(t, []Claimant{nhc("x")}, c.Woken(after(5*time.Minute)))
+		require.Equal(t, []Asker{nhc("x")}, c.Woken(after(5*time.Minute)))
 		require.Empty(t, begin(c, nhc("x"), after(5*time.Minute), due("n2", 1)))
 	})
 	t.Run("it is over at once", func(t *testing.T) {
@@ -347,7 +347,7 @@ func TestMinInterval(t *testing.T) {
 		require.Zero(t, c.NextChange(after(5*time.Minute)))
 		c.End(nhc("x"), "n1", NotBegun, noon)
 		require.Zero(t, c.NextChange(noon))
-		require.Equal(t, []Claimant{nhc("x")}, c.Woken(noon))
+		require.Equal(t, []Asker{nhc("x")}, c.Woken(noon))
 	})
 	t.Run("uncertain: the next attempt need not wait, others do", func(t *testing.T) {
 		t.Parallel()
@@ -371,7 +371,7 @@ func TestMinInterval(t *testing.T) {
 		c.Expire(after(5*time.Minute - 1))
 		require.Empty(t, c.Woken(after(5*time.Minute-1)))
 		c.Expire(after(5 * time.Minute))
-		require.Equal(t, []Claimant{nhc("x")}, c.Woken(after(5*time.Minute)))
+		require.Equal(t, []Asker{nhc("x")}, c.Woken(after(5*time.Minute)))
 	})
 	t.Run("a Machine without a Node joins meanwhile", func(t *testing.T) {
 		t.Parallel()
@@ -400,7 +400,7 @@ func TestScheduleWakes(t *testing.T) {
 	require.Len(t, begin(c, nhc("x"), noon, due("n1", 1)), 1)
 	require.Equal(t, after(time.Hour), c.NextChange(noon).UTC())
 	require.Empty(t, c.Woken(after(time.Hour-1)))
-	require.Equal(t, []Claimant{nhc("x")}, c.Woken(after(time.Hour)))
+	require.Equal(t, []Asker{nhc("x")}, c.Woken(after(time.Hour)))
 }
 
 // TestBudgetsComeAndGo: what a budget keeps waiting is woken when it changes or goes (spec B4.2).
@@ -411,7 +411,7 @@ func TestBudgetsComeAndGo(t *testing.T) {
 	c.SetBudget(Parse(budget("a", maxConcurrent("1"))), nil)
 	require.Empty(t, c.Woken(noon), "the other one still refuses")
 	c.RemoveBudget("b")
-	require.Equal(t, []Claimant{nhc("x")}, c.Woken(noon))
+	require.Equal(t, []Asker{nhc("x")}, c.Woken(noon))
 	require.Equal(t, []string{"a"}, c.Budgets())
 	require.Nil(t, c.Budget("b"))
 	require.Equal(t, "a", c.Budget("a").Name)
@@ -420,7 +420,7 @@ func TestBudgetsComeAndGo(t *testing.T) {
 	c.SetBudget(Parse(budget("a", maxConcurrent("0"))), nil)
 	require.Empty(t, c.Woken(noon))
 	c.RemoveBudget("a")
-	require.Equal(t, []Claimant{nhc("x")}, c.Woken(noon), "without any budget")
+	require.Equal(t, []Asker{nhc("x")}, c.Woken(noon), "without any budget")
 	require.True(t, c.Waits(nhc("x")))
 	require.Empty(t, begin(c, nhc("x"), noon, due("n1", 1)))
 	require.False(t, c.Waits(nhc("x")))
@@ -442,9 +442,9 @@ func TestPlaces(t *testing.T) {
 	c.SetNode("else", remediated("c"))
 	c.SetNode("far", notReady("c"))
 	begin(c, nhc("x"), noon, due("m1", 20), due("far", 50))
-	places := func(claimant Claimant, candidates ...Candidate) map[string]string {
+	places := func(asker Asker, candidates ...Candidate) map[string]string {
 		places := map[string]string{}
-		for node, refusal := range c.Admit(claimant, candidates, noon) {
+		for node, refusal := range c.Admit(asker, candidates, noon) {
 			places[node] = refusal.Place
 		}
 		return places

@@ -12,13 +12,13 @@ type Budgets interface {
 	// Admit decides as Counts.Admit does. If the budgets cannot be read, it refuses all
 	// candidates. Revision changes with the spec of any budget: what was admitted by an older
 	// one does not begin any more.
-	Admit(claimant Claimant, candidates []Candidate) (refusals map[string]*Refusal, revision int64)
+	Admit(asker Asker, candidates []Candidate) (refusals map[string]*Refusal, revision int64)
 	// Revision is that of now.
 	Revision() int64
 	// End says what became of a remediation that was admitted.
-	End(claimant Claimant, node string, result Result)
-	// Forget drops what is known of a claimant that is gone.
-	Forget(claimant Claimant)
+	End(asker Asker, node string, result Result)
+	// Forget drops what is known of a asker that is gone.
+	Forget(asker Asker)
 	// NodeChanged is called when a Node, or what Observe returns for it, may have changed, and
 	// NodesChanged when that holds for all nodes.
 	NodeChanged(node string)
@@ -59,16 +59,16 @@ type None struct{}
 func (None) Ready() error { return nil }
 
 // Admit implements Budgets.
-func (None) Admit(Claimant, []Candidate) (map[string]*Refusal, int64) { return nil, 0 }
+func (None) Admit(Asker, []Candidate) (map[string]*Refusal, int64) { return nil, 0 }
 
 // Revision implements Budgets.
 func (None) Revision() int64 { return 0 }
 
 // End implements Budgets.
-func (None) End(Claimant, string, Result) {}
+func (None) End(Asker, string, Result) {}
 
 // Forget implements Budgets.
-func (None) Forget(Claimant) {}
+func (None) Forget(Asker) {}
 
 // NodeChanged implements Budgets.
 func (None) NodeChanged(string) {}

@@ -116,8 +116,8 @@ func counts(budgets []*v1alpha1.RemediationBudget, nodes ...Node) *Counts {
 
 func budgets(list ...*v1alpha1.RemediationBudget) []*v1alpha1.RemediationBudget { return list }
 
-// nhc is a claimant.
-func nhc(name string) Claimant { return Claimant{Kind: "NodeHealthCheck", Name: name} }
+// nhc is a asker.
+func nhc(name string) Asker { return Asker{Kind: "NodeHealthCheck", Name: name} }
 
 // due is a candidate that is unhealthy since some minutes before noon.
 func due(node string, minutes int) Candidate {
@@ -133,12 +133,12 @@ func messages(refusals map[string]*Refusal) map[string]string {
 	return found
 }
 
-// begin has a claimant look once, and begin what is admitted. It returns what is refused.
-func begin(c *Counts, claimant Claimant, now time.Time, candidates ...Candidate) map[string]string {
-	refusals := c.Admit(claimant, candidates, now)
+// begin has a asker look once, and begin what is admitted. It returns what is refused.
+func begin(c *Counts, asker Asker, now time.Time, candidates ...Candidate) map[string]string {
+	refusals := c.Admit(asker, candidates, now)
 	for _, candidate := range candidates {
 		if candidate.Begins && refusals[candidate.Node] == nil {
-			c.End(claimant, candidate.Node, Begun, now)
+			c.End(asker, candidate.Node, Begun, now)
 		}
 	}
 	return messages(refusals)

@@ -71,9 +71,9 @@ type Counts struct {
 	nodes   map[string]*countedNode
 	// reserved are the names of the nodes that have a reservation.
 	reserved sets.Set[string]
-	waiting  map[Claimant]*queue
+	waiting  map[Asker]*queue
 	// admitted are the candidates that no budget refuses, and that do not begin.
-	admitted map[Claimant][]*waiter
+	admitted map[Asker][]*waiter
 	// yielding are those that had a place in vain, and since when they yield to all others.
 	yielding map[attempted]time.Time
 }
@@ -116,7 +116,7 @@ func (n *countedNode) unhealthy() bool { return n.Unhealthy || n.NotReady || n.r
 
 // NewCounts returns Counts without budgets and nodes.
 func NewCounts() *Counts {
-	return &Counts{nodes: map[string]*countedNode{}, reserved: sets.New[string](), waiting: map[Claimant]*queue{}, admitted: map[Claimant][]*waiter{}, yielding: map[attempted]time.Time{}}
+	return &Counts{nodes: map[string]*countedNode{}, reserved: sets.New[string](), waiting: map[Asker]*queue{}, admitted: map[Asker][]*waiter{}, yielding: map[attempted]time.Time{}}
 }
 
 // SetBudget adds or replaces a budget. Past is what its status says, nil if it says nothing. What is known of the

@@ -107,7 +107,7 @@ func TestNothingIsKept(t *testing.T) {
 	require.Empty(t, c.find("b").started)
 	require.Empty(t, c.nodes)
 	require.Empty(t, c.reserved)
-	require.Empty(t, c.WaitingClaimants())
+	require.Empty(t, c.WaitingAskers())
 }
 
 // TestBeginningsOutlive: what a group has begun is known however its budget changes (spec B3.4).
@@ -202,5 +202,5 @@ func TestAnotherTopologyKeyWakes(t *testing.T) {
 	require.Equal(t, map[string]string{"n2": "b: next begin at 2026-01-07T12:05:00Z"}, begin(c, nhc("y"), after(time.Minute), due("n2", 1)))
 	require.Equal(t, after(5*time.Minute), c.NextChange(after(time.Minute)))
 	require.Empty(t, c.Woken(after(5*time.Minute-1)))
-	require.Equal(t, []Claimant{nhc("y")}, c.Woken(after(5*time.Minute)))
+	require.Equal(t, []Asker{nhc("y")}, c.Woken(after(5*time.Minute)))
 }

@@ -73,7 +73,7 @@ func TestMachineIsReplaced(t *testing.T) {
 	c.SetNode("n1", Node{})
 	require.Equal(t, map[string]map[string]tally{"pool": {"a": {observed: 2, unhealthy: 1}}}, c.snapshot())
 	require.Equal(t, map[string]string{"n2": "pool a: next begin at 2026-01-07T12:01:00Z"}, begin(c, nhc("y"), after(time.Second), due("n2", 1)))
-	require.Equal(t, []Claimant{nhc("y")}, c.Woken(after(time.Minute)))
+	require.Equal(t, []Asker{nhc("y")}, c.Woken(after(time.Minute)))
 }
 
 // TestFromNodesToMachines: what a budget has counted before it was changed still bounds it.

@@ -38,7 +38,7 @@ func TestProperties(t *testing.T) {
 			case 2:
 				s.conclude(check)
 				s.counts.Forget(check, s.now)
-				maps.DeleteFunc(s.vain, func(a attempted, _ time.Time) bool { return a.claimant == check })
+				maps.DeleteFunc(s.vain, func(a attempted, _ time.Time) bool { return a.asker == check })
 				for name, n := range s.nodes {
 					delete(n.since, check)
 					s.tell(name)
@@ -83,7 +83,7 @@ func requireCounts(t *testing.T, s *simulation) {
 }
 
 // requireAdmit: a health check looks, and is told what the rules say.
-func requireAdmit(t *testing.T, s *simulation, check Claimant) (admitted, refused int) {
+func requireAdmit(t *testing.T, s *simulation, check Asker) (admitted, refused int) {
 	t.Helper()
 	s.catchUp(check)
 	s.counts.Admit(check, nil, s.now)
@@ -91,7 +91,7 @@ func requireAdmit(t *testing.T, s *simulation, check Claimant) (admitted, refuse
 	candidates := s.candidates(check)
 	all := []*waiter{}
 	for _, candidate := range candidates {
-		all = append(all, &waiter{Candidate: candidate, claimant: check})
+		all = append(all, &waiter{Candidate: candidate, asker: check})
 	}
 	for _, waiting := range s.counts.waiting {
 		if waiting.woken.IsZero() || s.now.Before(waiting.woken.Add(5*time.Second)) {
@@ -104,7 +104,7 @@ func requireAdmit(t *testing.T, s *simulation, check Claimant) (admitted, refuse
 	}
 	want := map[string][]string{}
 	for w, budgets := range s.tryAll(all, check) {
-		if w.claimant == check && len(budgets) > 0 {
+		if w.asker == check && len(budgets) > 0 {
 			want[w.Node] = budgets
 		}
 	}
@@ -137,7 +137,7 @@ func requireAdmit(t *testing.T, s *simulation, check Claimant) (admitted, refuse
 }
 
 // requireMayBegin: what was admitted keeps to all bounds, by what has really begun.
-func requireMayBegin(t *testing.T, s *simulation, check Claimant, node string) {
+func requireMayBegin(t *testing.T, s *simulation, check Asker, node string) {
 	t.Helper()
 	n := s.nodes[node]
 	for name, b := range s.budgets {
@@ -191,11 +191,11 @@ func (s *simulation) reserved(b *simulatedBudget, group string) (n int) {
 	return n
 }
 
-// requireWoken: the claimants are woken that Admit has something for, and that do not know.
-func requireWoken(t *testing.T, s *simulation) []Claimant {
+// requireWoken: the askers are woken that Admit has something for, and that do not know.
+func requireWoken(t *testing.T, s *simulation) []Asker {
 	t.Helper()
-	all, want := []*waiter{}, []Claimant{}
-	for claimant, waiting := range s.counts.waiting {
+	all, want := []*waiter{}, []Asker{}
+	for asker, waiting := range s.counts.waiting {
 		candidates := []Candidate{}
 		for _, w := range waiting.waiters {
 			candidates = append(candidates, w.Candidate)
@@ -206,29 +206,29 @@ func requireWoken(t *testing.T, s *simulation) []Claimant {
 			for name := range scratch.reserved { // Admit would drop what the caches do not show yet.
 				scratch.nodes[name].reservation.expires = s.now.Add(time.Hour)
 			}
-			if len(scratch.Admit(claimant, candidates, s.now)) < len(candidates) {
-				want = append(want, claimant)
+			if len(scratch.Admit(asker, candidates, s.now)) < len(candidates) {
+				want = append(want, asker)
 			}
 		}
 	}
 	for _, admitted := range s.counts.admitted {
 		all = append(all, admitted...)
 	}
-	for w, budgets := range s.tryAll(all, Claimant{}) {
+	for w, budgets := range s.tryAll(all, Asker{}) {
 		if w.admitted && len(budgets) > 0 { // A budget refuses now what was admitted.
-			want = append(want, w.claimant)
+			want = append(want, w.asker)
 		}
 	}
-	slices.SortFunc(want, Claimant.compare)
+	slices.SortFunc(want, Asker.compare)
 	want = slices.Compact(want)
 	before := s.counts.snapshot()
 	got := s.counts.Woken(s.now)
-	require.Equal(t, want, append([]Claimant{}, got...), "seed %d", s.seed)
+	require.Equal(t, want, append([]Asker{}, got...), "seed %d", s.seed)
 	require.Empty(t, s.counts.Woken(s.now), "each once")
 	require.Equal(t, before, s.counts.snapshot(), "nobody has begun")
 	next := s.counts.NextChange(s.now)
 	require.True(t, next.IsZero() || next.After(s.now))
-	for w, budgets := range s.tryAll(all, Claimant{}) {
+	for w, budgets := range s.tryAll(all, Asker{}) {
 		var refuse []string
 		for _, line := range w.lines {
 			refuse = append(refuse, line.budget)
@@ -239,22 +239,22 @@ func requireWoken(t *testing.T, s *simulation) []Claimant {
 }
 
 // tryAll tries waiters in order, and returns which budgets refuse each of them. Those of one
-// claimant begin; others keep them from it as far as they have no place yet.
-func (s *simulation) tryAll(all []*waiter, check Claimant) map[*waiter][]string {
+// asker begin; others keep them from it as far as they have no place yet.
+func (s *simulation) tryAll(all []*waiter, check Asker) map[*waiter][]string {
 	slices.SortFunc(all, func(a, b *waiter) int {
-		if yields := s.yields(a.claimant, a.Node); yields != s.yields(b.claimant, b.Node) {
+		if yields := s.yields(a.asker, a.Node); yields != s.yields(b.asker, b.Node) {
 			return map[bool]int{true: 1, false: -1}[yields]
 		}
-		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Node, b.Node), strings.Compare(a.claimant.Name, b.claimant.Name))
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Node, b.Node), strings.Compare(a.asker.Name, b.asker.Name))
 	})
-	taken, budgets := map[string]Claimant{}, map[*waiter][]string{}
+	taken, budgets := map[string]Asker{}, map[*waiter][]string{}
 	for _, w := range all {
 		budgets[w] = s.refusing(w, taken)
-		waiting := s.counts.waiting[w.claimant]
+		waiting := s.counts.waiting[w.asker]
 		lapsed := waiting != nil && !waiting.woken.IsZero() && !s.now.Before(waiting.woken.Add(5*time.Second))
 		if len(budgets[w]) == 0 && w.Begins && !lapsed {
-			if _, is := taken[w.Node]; !is && (w.claimant == check || s.counts.reservationOf(w.Node) == nil) {
-				taken[w.Node] = w.claimant
+			if _, is := taken[w.Node]; !is && (w.asker == check || s.counts.reservationOf(w.Node) == nil) {
+				taken[w.Node] = w.asker
 			}
 		}
 	}
@@ -263,7 +263,7 @@ func (s *simulation) tryAll(all []*waiter, check Claimant) map[*waiter][]string 
 
 // refusing returns the names of the budgets that refuse a candidate, with the places of others
 // taken: the rules, read anew.
-func (s *simulation) refusing(w *waiter, taken map[string]Claimant) (refusing []string) {
+func (s *simulation) refusing(w *waiter, taken map[string]Asker) (refusing []string) {
 	for _, name := range s.counts.Budgets() {
 		b := s.budgets[name]
 		parsed := Parse(b.RemediationBudget)
@@ -292,10 +292,10 @@ func (s *simulation) refusing(w *waiter, taken map[string]Claimant) (refusing []
 		}
 		holder, taken := taken[w.Node]
 		if r := s.counts.reservationOf(w.Node); r != nil {
-			holder, taken = r.claimant, true
+			holder, taken = r.asker, true
 		}
 		unhealthy, concurrent := b.Spec.MaxUnhealthy, b.Spec.MaxConcurrent
-		if parsed.Problem != "" || soon || taken && holder != w.claimant ||
+		if parsed.Problem != "" || soon || taken && holder != w.asker ||
 			unhealthy != nil && now.unhealthy > scale(unhealthy, now.observed) || concurrent != nil && now.remediating+1 > scale(concurrent, now.observed) {
 			refusing = append(refusing, name)
 		}
@@ -381,7 +381,7 @@ func requireAllBegin(t *testing.T, s *simulation) {
 }
 
 // lookAndBegin has a health check begin whatever it may.
-func (s *simulation) lookAndBegin(check Claimant) {
+func (s *simulation) lookAndBegin(check Asker) {
 	for {
 		s.catchUp(check)
 		candidates := s.candidates(check)

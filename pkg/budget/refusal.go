@@ -44,7 +44,7 @@ type finding struct {
 	// next: minInterval, or the cooldown, has not passed before.
 	next     time.Time
 	cooldown bool
-	// taken: another claimant is about to remediate the node.
+	// taken: another asker is about to remediate the node.
 	taken *reservation
 }
 
@@ -88,7 +88,7 @@ func (g *group) check(w *waiter, node *countedNode, now time.Time) (found findin
 			return found, true
 		}
 	}
-	if node != nil && node.reservation != nil && node.reservation.claimant != w.claimant {
+	if node != nil && node.reservation != nil && node.reservation.asker != w.asker {
 		found.taken = node.reservation
 		return found, true
 	}
@@ -106,7 +106,7 @@ func (f *finding) refusal(place, of int, now time.Time) *Refusal {
 	case f.invalid:
 		refusal.Message += ": " + b.Problem
 	case f.taken != nil:
-		refusal.Message += fmt.Sprintf(": %s %s is about to remediate the node", f.taken.claimant.Kind, f.taken.claimant.Name)
+		refusal.Message += fmt.Sprintf(": %s %s is about to remediate the node", f.taken.asker.Kind, f.taken.asker.Name)
 	case f.what != "":
 		refusal.Message += fmt.Sprintf(": %d of at most %d %s are %s", f.n, f.limit, b.noun(), f.what)
 	case f.cooldown:

@@ -11,13 +11,13 @@ import (
 // reservation holds the place of a node in its budgets until the caches show that it is under
 // remediation (spec B3.2).
 type reservation struct {
-	claimant Claimant
+	asker Asker
 	// at is when the remediation began, as far as is known.
 	at time.Time
 	// shown means that a remediation of the node began, by the caches, since it was reserved.
 	shown bool
 	// began means that the remediation has begun, so far as is known. The caches show it the
-	// next time that the claimant looks, if not before.
+	// next time that the asker looks, if not before.
 	began bool
 	// expires is set if it may have begun: the reservation is kept until then.
 	expires time.Time
@@ -32,7 +32,7 @@ type Result int
 const (
 	// NotBegun gives back what was reserved.
 	NotBegun Result = iota
-	// Begun keeps it until the caches show it, or the claimant looks again.
+	// Begun keeps it until the caches show it, or the asker looks again.
 	Begun
 	// Uncertain keeps it for a minute: by then the caches show whether it has begun.
 	Uncertain
@@ -51,40 +51,40 @@ const yieldFor = time.Minute
 
 // attempted is a candidate that had a place.
 type attempted struct {
-	claimant Claimant
-	node     string
+	asker Asker
+	node  string
 }
 
 // yields reports whether a candidate comes after all others.
-func (c *Counts) yields(claimant Claimant, node string, now time.Time) bool {
-	since, yields := c.yielding[attempted{claimant, node}]
+func (c *Counts) yields(asker Asker, node string, now time.Time) bool {
+	since, yields := c.yielding[attempted{asker, node}]
 	return yields && now.Before(since.Add(yieldFor))
 }
 
 // remember notes what became of an attempt.
-func (c *Counts) remember(claimant Claimant, node string, result Result, now time.Time) {
+func (c *Counts) remember(asker Asker, node string, result Result, now time.Time) {
 	switch {
-	case result == Rejected && !c.yields(claimant, node, now):
-		c.yielding[attempted{claimant, node}] = now
+	case result == Rejected && !c.yields(asker, node, now):
+		c.yielding[attempted{asker, node}] = now
 	case result == Begun, result == Uncertain:
-		delete(c.yielding, attempted{claimant, node})
+		delete(c.yielding, attempted{asker, node})
 	}
 }
 
 // End says what became of a remediation that Admit has admitted. Where no budget applies, Admit
-// may have admitted a node for two claimants: the one that begins has the reservation.
-func (c *Counts) End(claimant Claimant, node string, result Result, now time.Time) {
-	c.remember(claimant, node, result, now)
+// may have admitted a node for two askers: the one that begins has the reservation.
+func (c *Counts) End(asker Asker, node string, result Result, now time.Time) {
+	c.remember(asker, node, result, now)
 	r := c.reservationOf(node)
 	switch {
-	case (result == Begun || result == Uncertain) && r != nil && r.claimant == claimant && r.shown && c.nodes[node].Remediating:
-		r.at = now // What is shown may be of another claimant.
+	case (result == Begun || result == Uncertain) && r != nil && r.asker == asker && r.shown && c.nodes[node].Remediating:
+		r.at = now // What is shown may be of another asker.
 		c.settle(node)
 	case result == Begun:
-		c.reserve(node, &reservation{claimant: claimant, at: now, began: true})
+		c.reserve(node, &reservation{asker: asker, at: now, began: true})
 	case result == Uncertain:
-		c.reserve(node, &reservation{claimant: claimant, at: now, began: true, expires: now.Add(uncertainFor)})
-	case r == nil || r.claimant != claimant || r.began:
+		c.reserve(node, &reservation{asker: asker, at: now, began: true, expires: now.Add(uncertainFor)})
+	case r == nil || r.asker != asker || r.began:
 	case r.expires.IsZero():
 		c.reserve(node, nil)
 	default: // An earlier attempt may have begun.
@@ -102,13 +102,13 @@ func (c *Counts) Expire(now time.Time) {
 	}
 }
 
-// Forget drops what is known of a claimant that is gone.
-func (c *Counts) Forget(claimant Claimant, now time.Time) {
-	delete(c.waiting, claimant)
-	delete(c.admitted, claimant)
-	maps.DeleteFunc(c.yielding, func(a attempted, _ time.Time) bool { return a.claimant == claimant })
+// Forget drops what is known of a asker that is gone.
+func (c *Counts) Forget(asker Asker, now time.Time) {
+	delete(c.waiting, asker)
+	delete(c.admitted, asker)
+	maps.DeleteFunc(c.yielding, func(a attempted, _ time.Time) bool { return a.asker == asker })
 	for name := range c.reserved {
-		if r := c.nodes[name].reservation; r.claimant == claimant && r.began && r.expires.IsZero() {
+		if r := c.nodes[name].reservation; r.asker == asker && r.began && r.expires.IsZero() {
 			r.expires = now.Add(uncertainFor)
 		}
 	}
@@ -124,10 +124,10 @@ func (c *Counts) reserve(node string, r *reservation) {
 	}
 }
 
-// Reserved returns the nodes for which a claimant has a reservation, in any order.
-func (c *Counts) Reserved(claimant Claimant) (nodes []string) {
+// Reserved returns the nodes for which a asker has a reservation, in any order.
+func (c *Counts) Reserved(asker Asker) (nodes []string) {
 	for name := range c.reserved {
-		if c.nodes[name].reservation.claimant == claimant {
+		if c.nodes[name].reservation.asker == asker {
 			nodes = append(nodes, name)
 		}
 	}

@@ -23,10 +23,10 @@ type simulation struct {
 	counts  *Counts
 	budgets map[string]*simulatedBudget
 	nodes   map[string]*simulatedNode
-	checks  []Claimant
+	checks  []Asker
 	uids    int
-	// admitted are the nodes with a place, by claimant, until their end is told.
-	admitted map[Claimant][]string
+	// admitted are the nodes with a place, by asker, until their end is told.
+	admitted map[Asker][]string
 	// vain are the attempts that something else has refused, and when that was first.
 	vain map[attempted]time.Time
 }
@@ -52,8 +52,8 @@ type simulatedNode struct {
 	labels  map[string]string
 	machine Machine
 	// since is since when health checks judge it unhealthy.
-	since map[Claimant]time.Time
-	crs   map[Claimant]*simulatedCR
+	since map[Asker]time.Time
+	crs   map[Asker]*simulatedCR
 }
 
 type simulatedCR struct {
@@ -64,13 +64,13 @@ type simulatedCR struct {
 func newSimulation(seed uint64) *simulation {
 	s := &simulation{
 		seed: seed, random: rand.New(rand.NewPCG(seed, seed)), now: noon, counts: NewCounts(),
-		budgets: map[string]*simulatedBudget{}, nodes: map[string]*simulatedNode{}, admitted: map[Claimant][]string{}, vain: map[attempted]time.Time{},
+		budgets: map[string]*simulatedBudget{}, nodes: map[string]*simulatedNode{}, admitted: map[Asker][]string{}, vain: map[attempted]time.Time{},
 	}
 	for i := range 4 {
 		s.checks = append(s.checks, nhc(fmt.Sprintf("check-%d", i)))
 	}
 	for i := range 10 {
-		n := &simulatedNode{onlyMachine: i == 9, since: map[Claimant]time.Time{}, crs: map[Claimant]*simulatedCR{}}
+		n := &simulatedNode{onlyMachine: i == 9, since: map[Asker]time.Time{}, crs: map[Asker]*simulatedCR{}}
 		if !n.onlyMachine {
 			n.exists, n.labels = true, s.labels()
 		}
@@ -245,7 +245,7 @@ func (s *simulation) budget(name string) *simulatedBudget {
 }
 
 // candidates are what a health check wants to begin.
-func (s *simulation) candidates(check Claimant) (candidates []Candidate) {
+func (s *simulation) candidates(check Asker) (candidates []Candidate) {
 	for _, name := range s.names() {
 		n := s.nodes[name]
 		if since := n.since[check]; !since.IsZero() && (n.crs[check] == nil || !n.crs[check].visible) {
@@ -256,7 +256,7 @@ func (s *simulation) candidates(check Claimant) (candidates []Candidate) {
 }
 
 // catchUp has the caches show the last writes of a health check, but for those it does not know of.
-func (s *simulation) catchUp(check Claimant) {
+func (s *simulation) catchUp(check Asker) {
 	for name, n := range s.nodes {
 		if r := s.counts.reservationOf(name); n.crs[check] != nil && (r == nil || r.expires.IsZero()) {
 			n.crs[check].visible = true
@@ -266,7 +266,7 @@ func (s *simulation) catchUp(check Claimant) {
 }
 
 // conclude carries out what was admitted.
-func (s *simulation) conclude(check Claimant) {
+func (s *simulation) conclude(check Asker) {
 	for _, name := range s.admitted[check] {
 		n, result := s.nodes[name], Result(s.random.IntN(4))
 		if len(n.crs) > 0 && n.crs[check] == nil {
@@ -293,7 +293,7 @@ func (s *simulation) conclude(check Claimant) {
 }
 
 // yields reports whether a node comes after all others: something else has refused it within a minute.
-func (s *simulation) yields(check Claimant, name string) bool {
+func (s *simulation) yields(check Asker, name string) bool {
 	first, vain := s.vain[attempted{check, name}]
 	return vain && s.now.Sub(first) < time.Minute
 }
@@ -354,7 +354,7 @@ func (s *simulation) restart() {
 		}
 		b.floor = time.Time{}
 	}
-	s.counts, s.admitted, s.vain = NewCounts(), map[Claimant][]string{}, map[attempted]time.Time{}
+	s.counts, s.admitted, s.vain = NewCounts(), map[Asker][]string{}, map[attempted]time.Time{}
 	for name, n := range s.nodes {
 		for _, cr := range n.crs {
 			cr.visible = true
@@ -402,11 +402,11 @@ func (s *simulation) scratch() *Counts {
 		c.update(name, func(fresh *countedNode) { fresh.Node, fresh.reservation = node, r })
 	}
 	c.yielding = maps.Clone(s.counts.yielding)
-	for claimant, waiting := range s.counts.waiting {
-		c.waiting[claimant] = &queue{woken: waiting.woken}
+	for asker, waiting := range s.counts.waiting {
+		c.waiting[asker] = &queue{woken: waiting.woken}
 		for _, w := range waiting.waiters {
-			c.waiting[claimant].waiters = append(c.waiting[claimant].waiters, new(*w))
-			c.waiting[claimant].waiters[len(c.waiting[claimant].waiters)-1].lines = slices.Clone(w.lines)
+			c.waiting[asker].waiters = append(c.waiting[asker].waiters, new(*w))
+			c.waiting[asker].waiters[len(c.waiting[asker].waiters)-1].lines = slices.Clone(w.lines)
 		}
 	}
 	return c

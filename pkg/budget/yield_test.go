@@ -25,7 +25,7 @@ func TestYields(t *testing.T) {
 		c.End(x, "quorum", Rejected, now)
 	}
 	reject(noon)
-	require.Equal(t, []Claimant{x}, c.Woken(noon), "the place is free for a")
+	require.Equal(t, []Asker{x}, c.Woken(noon), "the place is free for a")
 	require.Equal(t, map[string]string{"quorum": busy}, begin(c, x, after(time.Second), due("quorum", 9), due("a", 5)))
 
 	c = one()
@@ -35,7 +35,7 @@ func TestYields(t *testing.T) {
 	require.Equal(t, map[string]string{"b": busy}, begin(c, y, noon, due("b", 5)), "nobody has two places")
 	c.End(x, "quorum", Rejected, noon)
 	require.Equal(t, map[string]string{"quorum": busy}, begin(c, x, after(time.Second), due("quorum", 9)), "b waits for the place")
-	require.Equal(t, []Claimant{y}, c.Woken(after(time.Second)))
+	require.Equal(t, []Asker{y}, c.Woken(after(time.Second)))
 
 	reject(after(time.Minute))
 	c.Expire(after(2*time.Minute - 1))
@@ -62,13 +62,13 @@ func TestAdmittedIsWoken(t *testing.T) {
 	require.Empty(t, begin(c, dry, noon, would))
 	require.Empty(t, c.Woken(noon), "nothing has changed")
 	require.Empty(t, begin(c, other, noon, due("a", 5)), "it takes nothing from others")
-	require.Equal(t, []Claimant{dry}, c.Woken(noon))
+	require.Equal(t, []Asker{dry}, c.Woken(noon))
 	require.Empty(t, c.Woken(noon), "once")
 	require.Equal(t, map[string]string{"would": busy}, begin(c, dry, noon, would))
 	require.Empty(t, c.Woken(noon))
 	c.SetNode("a", healthy("a"))
 	c.Admit(other, nil, after(time.Second))
-	require.Equal(t, []Claimant{dry}, c.Woken(after(time.Second)))
+	require.Equal(t, []Asker{dry}, c.Woken(after(time.Second)))
 	require.Empty(t, begin(c, dry, after(time.Second), would))
 
 	require.Empty(t, begin(c, other, after(2*time.Second), due("a", 5)))

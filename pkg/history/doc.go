@@ -41,7 +41,7 @@
 // a later event gets the time of the earlier one. Steps keep the true creation time of
 // their CR.
 //
-// # Deleted Nodes and namesakes
+// # Deleted and replaced Nodes
 //
 // A remediator may delete a Node and have it registered anew. So the episode of a Node
 // that was deleted while it had a CR stays open for an hour, until a healthy Node of that

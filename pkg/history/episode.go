@@ -86,7 +86,7 @@ func detect(episode *v1alpha1.Episode, o *Observation, now time.Time) {
 		}
 	}
 	// Not before the Node existed, whatever its conditions claim, even where the clock
-	// of the API server is ahead: it would be taken for a namesake of itself.
+	// of the API server is ahead: it would be taken for another Node of its own name.
 	detected = later(detected, o.Created)
 	if len(episode.Steps) > 0 {
 		detected = earlier(detected, episode.Steps[0].Started.Time)
@@ -221,9 +221,9 @@ func hasEnded(episode *v1alpha1.Episode) bool {
 	return episode.Outcome != "" && !episode.Finished.IsZero()
 }
 
-// namesake reports whether the Node is another one than that of the episode, and nothing
+// replaced reports whether the Node is another one than that of the episode, and nothing
 // connects the two: no CR, and no deletion under remediation just before.
-func (e *openEpisode) namesake(o *Observation) bool {
+func (e *openEpisode) replaced(o *Observation) bool {
 	known := e.Detected.Time
 	if last := len(e.Steps) - 1; last >= 0 {
 		known = later(known, e.Steps[last].Started.Time)

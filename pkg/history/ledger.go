@@ -62,7 +62,7 @@ type update struct {
 // follow brings the open episode of a node up to date, and begins one if there is none and the
 // node has become unhealthy.
 func (u *update) follow(episode *openEpisode, o *Observation, now time.Time) {
-	if episode != nil && episode.namesake(o) {
+	if episode != nil && episode.replaced(o) {
 		lost := *episode
 		lost.lose(now)
 		u.set(episode, lost)

@@ -17,7 +17,7 @@ type Observation struct {
 	// Node is its name.
 	Node string
 	// Created is the creationTimestamp of the Node object, zero if it does not exist
-	// or if that is not known: then no namesake is ever found out.
+	// or if that is not known: then nothing shows that it was replaced.
 	Created time.Time
 	// State is that of the verdict. It says nothing if the Node was deleted.
 	State health.State

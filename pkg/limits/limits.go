@@ -28,9 +28,9 @@ type ControlPlane struct {
 	// Remediated are the names of the nodes, and of the Machines without one, whose
 	// remediation takes the slot (spec 12.2).
 	Remediated []string
-	// Occupants are the names of the control plane Machines that take the slot from a node, by the name
+	// SlotHolders are the names of the control plane Machines that take the slot from a node, by the name
 	// of that node: the first of those that are waited for may itself be remediated (spec M13.1).
-	Occupants map[string][]string
+	SlotHolders map[string][]string
 	// Unknown means that it is not known which nodes these are.
 	Unknown bool
 	// Members are all control plane nodes, where their conditions report whether etcd has a
@@ -38,9 +38,9 @@ type ControlPlane struct {
 	Members []*corev1.Node
 }
 
-// Admit withholds the first CR from the candidates that a limit refuses, at the instant now.
+// Withhold withholds the first CR from the candidates that a limit refuses, at the instant now.
 // It changes the plans in place.
-func (l *Limits) Admit(policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) {
+func (l *Limits) Withhold(policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) {
 	for i := range plans {
 		if !plans[i].Candidate {
 			continue
@@ -75,7 +75,7 @@ func (c *ControlPlane) Busy(node string) bool { return c.Unknown || len(c.others
 
 // others returns who takes the slot, except for the node itself.
 func (c *ControlPlane) others(node string) []string {
-	return slices.DeleteFunc(slices.Concat(c.Remediated, c.Occupants[node]), func(other string) bool { return other == node })
+	return slices.DeleteFunc(slices.Concat(c.Remediated, c.SlotHolders[node]), func(other string) bool { return other == node })
 }
 
 // explain names who takes the slot from a node: the first by name, so that the message does

@@ -43,8 +43,8 @@ func TestAdmit(t *testing.T) {
 		"12.2 another control plane node is":              {node: controlPlane, limits: ControlPlane{Remediated: []string{"cp", "other"}}, want: busy},
 		"12.2 the node itself is":                         {node: controlPlane, limits: ControlPlane{Remediated: []string{"cp"}}},
 		"P5 it is not known":                              {node: controlPlane, limits: ControlPlane{Unknown: true}, want: busy},
-		"M13.1 a Machine takes the slot from it":          {node: controlPlane, limits: ControlPlane{Occupants: map[string][]string{"cp": {"Machine ns/m"}}}, want: busy},
-		"M13.1 a Machine takes the slot from others":      {node: controlPlane, limits: ControlPlane{Occupants: map[string][]string{"other": {"cp", "Machine ns/m"}}}},
+		"M13.1 a Machine takes the slot from it":          {node: controlPlane, limits: ControlPlane{SlotHolders: map[string][]string{"cp": {"Machine ns/m"}}}, want: busy},
+		"M13.1 a Machine takes the slot from others":      {node: controlPlane, limits: ControlPlane{SlotHolders: map[string][]string{"other": {"cp", "Machine ns/m"}}}},
 		"12.2 a worker needs no slot":                     {node: worker, limits: ControlPlane{Unknown: true, Remediated: []string{"other"}}},
 		"12.5 a member that is not Ready is no loss":      {node: controlPlane, limits: ControlPlane{Members: []*corev1.Node{member("cp", "False"), member("b", "False")}}},
 		"12.5 without it, there is no majority":           {node: controlPlane, limits: ControlPlane{Members: []*corev1.Node{member("cp", "True"), member("b", "True"), member("c", "False")}}, want: quorum},
@@ -64,7 +64,7 @@ func TestAdmit(t *testing.T) {
 			policy := &remediation.Policy{Steps: []remediation.Step{{Reference: reference}}, Templates: []*object.Template{{}}}
 			plans := remediation.NewPlans(policy, []remediation.Node{tc.node}, epoch.Add(time.Minute))
 			before := plans[0]
-			(&Limits{ControlPlane: tc.limits}).Admit(policy, plans, epoch.Add(time.Minute))
+			(&Limits{ControlPlane: tc.limits}).Withhold(policy, plans, epoch.Add(time.Minute))
 			require.Equal(t, tc.want, plans[0].Refusal())
 			if tc.want != busy && tc.want != quorum {
 				require.Equal(t, before, plans[0], "a limit that does not refuse changes nothing")

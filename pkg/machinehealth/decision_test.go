@@ -131,8 +131,8 @@ func TestDecision(t *testing.T) {
 	}
 	p := policy()
 	for reason, want := range map[v1alpha1.DecisionReason]string{
-		v1alpha1.DecidedControlPlaneBusy: "Another control plane Machine or Node is under remediation, or the controller could not find out",
-		v1alpha1.DecidedEtcdQuorum:       "etcd could lose its quorum without the Node of this Machine, or the controller could not find out",
+		v1alpha1.DecidedControlPlaneBusy: "Another control plane Machine or Node is under remediation, or it is unknown whether one is",
+		v1alpha1.DecidedEtcdQuorum:       "etcd could lose its quorum without the Node of this Machine, or its state is unknown",
 	} {
 		r := result(p, target(machine("m")), remediation.Outcome{}, epoch)
 		p.Withhold(r.Plan, &remediation.Withholding{Reason: reason}, epoch)

@@ -116,7 +116,7 @@ func (h *History) running(entry *v1beta1.Remediation, result Result) bool {
 	return entry.RemediationType == v1beta1.RemediationExternal && (unhealthy(result) || result.Plan.Target.Remediated())
 }
 
-// ended reports whether nothing changes an entry any more but for the end of its Machine.
+// ended reports whether nothing changes an entry any more except the end of its Machine.
 func ended(entry *v1beta1.Remediation) bool { return entry.Finished != nil || entry.Closed != nil }
 
 func unhealthy(result Result) bool {

@@ -53,7 +53,7 @@ type Plan struct {
 	Candidate bool
 	// Withheld is why such a limit refuses it, nil if none does.
 	Withheld *remediation.Withholding
-	// Type is that of the remediation that begins by the plan, or would but for its refusal.
+	// Type is that of the remediation that begins by the plan, or would without its refusal.
 	Type v1beta1.RemediationType
 	// Reason is what the plan depends on most, empty if there is nothing to be said.
 	Reason v1alpha1.DecisionReason

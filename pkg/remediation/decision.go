@@ -112,9 +112,9 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	case v1alpha1.DecidedAwaitingReplacement:
 		return "The Node is gone, and its remediator is expected to replace it"
 	case v1alpha1.DecidedControlPlaneBusy:
-		return "Another control plane node is under remediation, or the controller could not find out"
+		return "Another control plane node is under remediation, or it is unknown whether one is"
 	case v1alpha1.DecidedEtcdQuorum:
-		return "etcd could lose its quorum without this node, or the controller could not find out"
+		return "etcd could lose its quorum without this node, or its state is unknown"
 	case v1alpha1.DecidedForeignRemediation:
 		return explainBlocker(plan.Blocker)
 	case v1alpha1.DecidedMachineHealthCheck:

@@ -107,7 +107,7 @@ func (t *Tracker) CaughtUp(owner string, storeOf func(schema.GroupResource) (Sto
 }
 
 // IsLast reports whether version is the newest that owner has written of resource
-// and that no cache was seen to have: an event at this version is the echo of our
+// and that no cache was seen to have: an event at this version is that of our
 // own write.
 func (t *Tracker) IsLast(owner string, resource schema.GroupResource, version string) bool {
 	t.mu.Lock()

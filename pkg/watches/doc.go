@@ -13,5 +13,5 @@
 //	          └─► watched    ─┘
 //
 // A kind that is watched can be read once its cache is filled, and as long as a watch of
-// it is open, but for short breaks.
+// it is open, except for short breaks.
 package watches

@@ -387,7 +387,7 @@ func (s *Set[K]) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	return nil, false
 }
 
-// Get returns an object as the cache or the last poll had it last, be it long ago.
+// Get returns an object as the cache or the last poll had it last, however long ago.
 // Besides the errors of Mapping, the error may be a NotFound of the API.
 func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
 	s.mu.RLock()

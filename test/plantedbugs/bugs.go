@@ -56,7 +56,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a dry run is not woken when a budget refuses it", rule: "5.6", file: "pkg/budget/admit.go",
-		old: "			claimants = append(claimants, w.claimant)\n", new: "", unit: "./pkg/budget",
+		old: "			askers = append(askers, w.asker)\n", new: "", unit: "./pkg/budget",
 	},
 	{
 		name: "the update of a node's machine configuration holds up nothing", rule: "10.2", file: "pkg/evaluation/evaluation.go",

@@ -89,7 +89,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "two control plane Machines at once", rule: "M13.1", file: inMachineController + "controlplane.go",
-		old: "		found = append(found, occupant{memberOf(machine), slotName(machine), cause})\n", new: "		if cause == \"\" {\n			found = append(found, occupant{memberOf(machine), slotName(machine), cause})\n		}\n",
+		old: "		found = append(found, slotHolder{memberOf(machine), slotName(machine), cause})\n", new: "		if cause == \"\" {\n			found = append(found, slotHolder{memberOf(machine), slotName(machine), cause})\n		}\n",
 	},
 	{
 		name: "two Machines that name one Node are one for the slot", rule: "M13.1", file: "pkg/limits/member.go", unit: "pkg/controller/machinehealthcheck", run: "TestSlotTakenByOthers",
@@ -180,7 +180,7 @@ var machineBugs = []bug{
 		old: "	c.renameUnderway(machine)\n", new: "",
 	},
 	{
-		name: "a new process counts a remediation for a Machine without its Node", rule: "B3.2", file: inMachineController + "underway.go", unit: "test/simulation", run: "TestNewLeaderCountsMachines",
+		name: "a new process counts a remediation for a Machine without its Node", rule: "B3.2", file: inMachineController + "deletions.go", unit: "test/simulation", run: "TestNewLeaderCountsMachines",
 		old: "	if machines == nil {\n", new: "	if false {\n",
 	},
 }

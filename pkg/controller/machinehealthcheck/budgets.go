@@ -23,21 +23,21 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// claimantOf returns a MachineHealthCheck as RemediationBudgets know it.
-func claimantOf(key cache.ObjectName) budget.Claimant {
-	return budget.Claimant{Kind: v1beta1.Kind, Name: key.String()}
+// askerOf returns a MachineHealthCheck as RemediationBudgets know it.
+func askerOf(key cache.ObjectName) budget.Asker {
+	return budget.Asker{Kind: v1beta1.Kind, Name: key.String()}
 }
 
-// admit withholds the remediation of the candidates that a RemediationBudget refuses (spec M8.5). It
+// askBudgets withholds the remediation of the candidates that a RemediationBudget refuses (spec M8.5). It
 // returns those of the others that begin: they have a reservation until endReservations.
-func (c *Controller) admit(s *snapshot, plans []machinehealth.Plan, now time.Time) (reserved []*machinehealth.Plan) {
+func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now time.Time) (reserved []*machinehealth.Plan) {
 	var candidates []budget.Candidate
 	for i := range plans {
 		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
 			candidates = append(candidates, budget.Candidate{Node: slotName(plan.Target.Machine), Since: s.unhealthySince(plan.Target, now), Begins: plan.Begins()})
 		}
 	}
-	refusals, revision := c.Budgets.Admit(claimantOf(keyOf(s.check)), candidates)
+	refusals, revision := c.Budgets.Admit(askerOf(keyOf(s.check)), candidates)
 	s.budgetRevision = revision
 	for i := range plans {
 		plan := &plans[i]
@@ -87,7 +87,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan
 	ends := endsOf(results)
 	for _, plan := range reserved {
 		name := slotName(plan.Target.Machine)
-		c.Budgets.End(claimantOf(keyOf(s.check)), name, ends[name])
+		c.Budgets.End(askerOf(keyOf(s.check)), name, ends[name])
 	}
 }
 
@@ -118,7 +118,7 @@ func (c *Controller) Observe(name string) budget.Observation {
 	}
 	var observed budget.Observation
 	remediating := func(since time.Time) { observed.Merge(budget.Observation{Remediating: true, Started: since}) }
-	for machine, one := range c.underway.named(name) {
+	for machine, one := range c.deletions.named(name) {
 		there := c.cachedMachine(machine.Namespace, machine.Name)
 		if !one.announced || there == nil || there.Deleting() {
 			remediating(one.started)
@@ -170,7 +170,7 @@ func (c *Controller) countCR(cr *object.CR) {
 
 // Remediating returns the names of all that is under remediation, and whose Machines may be gone.
 func (c *Controller) Remediating() []string {
-	names := c.underway.names()
+	names := c.deletions.names()
 	for _, indexer := range c.remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(crsByName)...)
 	}
@@ -207,7 +207,7 @@ func (c *Controller) MachineOf(name string) budget.Machine {
 // goneMachine returns what is known of a Machine that is gone and under remediation, for a process that has not seen
 // it: its namespace, and the labels of another one of its owner.
 func (c *Controller) goneMachine(name string) (gone budget.Machine) {
-	for machine, one := range c.underway.named(name) {
+	for machine, one := range c.deletions.named(name) {
 		gone.Namespace = machine.Namespace
 		for _, kind := range machineKinds {
 			if indexer, read := c.machines.LastCache(kind); read {

@@ -124,14 +124,14 @@ type Controller struct {
 	active  activity
 	dropped droppedFields
 	missing missingNodes
-	// underway is what RemediationBudgets count.
-	underway underway
-	writes   staleness.Tracker
-	states   sync.Map // Of *checkState, by cache.ObjectName.
-	read     sync.Map // Of *readCheck, by cache.ObjectName.
-	metrics  *metrics
-	events   eventReporter
-	acting   sync.WaitGroup
+	// deletions are what RemediationBudgets count.
+	deletions deletions
+	writes    staleness.Tracker
+	states    sync.Map // Of *checkState, by cache.ObjectName.
+	read      sync.Map // Of *readCheck, by cache.ObjectName.
+	metrics   *metrics
+	events    eventReporter
+	acting    sync.WaitGroup
 }
 
 // releaseRetry is the time until a lease is released again.

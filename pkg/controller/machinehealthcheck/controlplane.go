@@ -99,23 +99,23 @@ func memberOf(machine *machinehealth.Machine) limits.Member {
 // memberName identifies a Machine: both APIs may have one of the same name.
 func memberName(api, namespace, name string) string { return api + "/" + namespace + "/" + name }
 
-// occupant is something that takes the control plane slot.
-type occupant struct {
+// slotHolder is something that takes the control plane slot.
+type slotHolder struct {
 	limits.Member
 	// name is what messages call it, and cause says why it takes the slot.
 	name, cause string
 }
 
-// ControlPlaneOccupants returns the control plane Machines whose remediation keeps another one, or a
+// ControlPlaneSlotHolders returns the control plane Machines whose remediation keeps another one, or a
 // control plane node, from being remediated: those that are being deleted, remediated by another
 // controller, or without a Node. The first of them by name may itself be remediated, unless another one
 // has a remediation object (spec M13.1).
-func (c *Controller) ControlPlaneOccupants(subject limits.Member) []string {
-	return namesOf(c.cachedOccupants(subject))
+func (c *Controller) ControlPlaneSlotHolders(subject limits.Member) []string {
+	return namesOf(c.cachedSlotHolders(subject))
 }
 
-// cachedOccupants returns what takes the slot from a subject, as the caches show it.
-func (c *Controller) cachedOccupants(subject limits.Member) []occupant {
+// cachedSlotHolders returns what takes the slot from a subject, as the caches show it.
+func (c *Controller) cachedSlotHolders(subject limits.Member) []slotHolder {
 	if !c.Active() {
 		return nil
 	}
@@ -129,42 +129,42 @@ func (c *Controller) cachedOccupants(subject limits.Member) []occupant {
 			machines = append(machines, obj.(*machinehealth.Machine))
 		}
 	}
-	found := c.occupants(machines, c.missing.has)
-	var remediated []occupant
+	found := c.slotHolders(machines, c.missing.has)
+	var remediated []slotHolder
 	for _, indexer := range c.remediations.Caches() {
 		crs, _ := indexer.ByIndex(crsByControlPlane, controlPlaneLabel) // The index exists: crIndexers has it.
 		for _, obj := range crs {
-			remediated = append(remediated, occupantsOf(obj.(*object.CR))...)
+			remediated = append(remediated, slotHoldersOf(obj.(*object.CR))...)
 		}
 	}
 	return others(found, remediated, subject)
 }
 
-// others returns the occupants that take the slot from a subject, by name, one of each. The first of
+// others returns the slotHolders that take the slot from a subject, by name, one of each. The first of
 // those that are waited for may itself be remediated, unless another one has a remediation object.
-func others(awaited, remediated []occupant, subject limits.Member) []occupant {
-	byName := func(a, b occupant) int {
+func others(awaited, remediated []slotHolder, subject limits.Member) []slotHolder {
+	byName := func(a, b slotHolder) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.cause, b.cause))
 	}
-	occupants := remediated
+	slotHolders := remediated
 	if len(awaited) > 0 && !slices.MinFunc(awaited, byName).Same(subject) {
-		occupants = append(occupants, awaited...)
+		slotHolders = append(slotHolders, awaited...)
 	}
-	occupants = slices.DeleteFunc(occupants, func(o occupant) bool { return o.Same(subject) })
-	slices.SortFunc(occupants, byName)
-	return slices.CompactFunc(occupants, func(a, b occupant) bool { return a.name == b.name })
+	slotHolders = slices.DeleteFunc(slotHolders, func(o slotHolder) bool { return o.Same(subject) })
+	slices.SortFunc(slotHolders, byName)
+	return slices.CompactFunc(slotHolders, func(a, b slotHolder) bool { return a.name == b.name })
 }
 
-func namesOf(occupants []occupant) (names []string) {
-	for _, occupant := range occupants {
-		names = append(names, occupant.name)
+func namesOf(slotHolders []slotHolder) (names []string) {
+	for _, slotHolder := range slotHolders {
+		names = append(names, slotHolder.name)
 	}
 	return names
 }
 
-// occupants returns those of the Machines that take the slot. missing reports of which Nodes it is
+// slotHolders returns those of the Machines that take the slot. missing reports of which Nodes it is
 // known that they are gone.
-func (c *Controller) occupants(machines []*machinehealth.Machine, missing func(node string) bool) (found []occupant) {
+func (c *Controller) slotHolders(machines []*machinehealth.Machine, missing func(node string) bool) (found []slotHolder) {
 	for _, machine := range machines {
 		if !c.ofControlPlane(machine) {
 			continue
@@ -182,7 +182,7 @@ func (c *Controller) occupants(machines []*machinehealth.Machine, missing func(n
 		default:
 			continue
 		}
-		found = append(found, occupant{memberOf(machine), slotName(machine), cause})
+		found = append(found, slotHolder{memberOf(machine), slotName(machine), cause})
 	}
 	return found
 }
@@ -192,10 +192,10 @@ func (c *Controller) ofControlPlane(machine *machinehealth.Machine) bool {
 	return (machine.ControlPlane() || isControlPlane(c.node(machine.Node))) && c.ofThisCluster(machine)
 }
 
-// occupantsOf returns under which name a remediation object of a control plane Machine takes the slot,
+// slotHoldersOf returns under which name a remediation object of a control plane Machine takes the slot,
 // also if its MachineHealthCheck was deleted and has left it behind. Those of NodeHealthChecks are
 // looked at by their controller; that they count here too changes nothing, because the name is the same.
-func occupantsOf(cr *object.CR) []occupant {
+func slotHoldersOf(cr *object.CR) []slotHolder {
 	node, named := cr.Annotations[v1alpha1.AnnotationNodeName]
 	if _, labelled := cr.Labels[v1alpha1.LabelControlPlane]; !labelled || (!named && len(ownersOf(cr)) == 0) {
 		return nil
@@ -207,7 +207,7 @@ func occupantsOf(cr *object.CR) []occupant {
 	if len(ownersOf(cr)) > 0 { // It has the name of its Machine.
 		member.Machine = memberName(machineAPIOf(cr), cr.Namespace, cr.Name)
 	}
-	return []occupant{{member, name, "There is a remediation object, " + cr.Kind + " " + cr.Namespace + "/" + cr.Name}}
+	return []slotHolder{{member, name, "There is a remediation object, " + cr.Kind + " " + cr.Namespace + "/" + cr.Name}}
 }
 
 // machineAPIOf returns the API of the Machine that owns a CR, OpenShift's if none does any more.
@@ -232,10 +232,10 @@ func (c *Controller) busy(machine *machinehealth.Machine) *remediation.Withholdi
 		busy.Message = "Node " + slices.Min(taken) + " has a remediation object. " + oneAtATime
 		return busy
 	}
-	occupants := c.cachedOccupants(subject)
+	slotHolders := c.cachedSlotHolders(subject)
 	switch {
-	case len(occupants) > 0:
-		busy.Message = occupants[0].cause + ". " + oneAtATime
+	case len(slotHolders) > 0:
+		busy.Message = slotHolders[0].cause + ". " + oneAtATime
 	case known:
 		return nil
 	}

@@ -21,10 +21,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// ListControlPlaneOccupants returns what ControlPlaneOccupants does, from live reads: the caches of a
+// ListControlPlaneSlotHolders returns what ControlPlaneSlotHolders does, from live reads: the caches of a
 // process that has just become the leader may not show what the one before has begun, nor that a Node
 // is gone. What gives no answer is an error (spec P5).
-func (c *Controller) ListControlPlaneOccupants(ctx context.Context, subject limits.Member) ([]string, error) {
+func (c *Controller) ListControlPlaneSlotHolders(ctx context.Context, subject limits.Member) ([]string, error) {
 	if !c.HasSynced() {
 		return nil, errors.New("it is not known yet whether MachineHealthChecks are looked after")
 	}
@@ -39,14 +39,14 @@ func (c *Controller) ListControlPlaneOccupants(ctx context.Context, subject limi
 	if err != nil {
 		return nil, err
 	}
-	found := c.occupants(machines, missing.Has)
+	found := c.slotHolders(machines, missing.Has)
 	crs, err := c.listControlPlaneCRs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var remediated []occupant
+	var remediated []slotHolder
 	for _, cr := range crs {
-		remediated = append(remediated, occupantsOf(cr)...)
+		remediated = append(remediated, slotHoldersOf(cr)...)
 	}
 	return namesOf(others(found, remediated, subject)), nil
 }

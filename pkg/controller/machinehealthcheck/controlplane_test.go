@@ -19,22 +19,22 @@ import (
 // another one has a remediation object (spec M13.1).
 func TestSlotTakenByOthers(t *testing.T) {
 	t.Parallel()
-	named := func(names ...string) (occupants []occupant) {
+	named := func(names ...string) (slotHolders []slotHolder) {
 		for _, name := range names {
-			occupants = append(occupants, occupant{limits.Member{Machine: "m-" + name, Node: name}, name, ""})
+			slotHolders = append(slotHolders, slotHolder{limits.Member{Machine: "m-" + name, Node: name}, name, ""})
 		}
-		return occupants
+		return slotHolders
 	}
 	for name, tc := range map[string]struct {
-		awaited, remediated []occupant
+		awaited, remediated []slotHolder
 		want                []string
 	}{
 		"nothing":                      {},
 		"itself":                       {awaited: named("b"), remediated: named("b")},
 		"itself, the first of several": {awaited: named("c", "b", "c")},
-		"N1 another Machine that names the same Node, the first of several": {awaited: []occupant{{limits.Member{Machine: "m-a", Node: "b"}, "b", ""}, {limits.Member{Machine: "m-c", Node: "c"}, "c", ""}}, want: []string{"b", "c"}},
-		"another Machine that names the same Node":                          {awaited: []occupant{{limits.Member{Machine: "m-a", Node: "b"}, "b", ""}}, want: []string{"b"}},
-		"a remediation object for its Node":                                 {remediated: []occupant{{limits.Member{Node: "b"}, "b", ""}}},
+		"N1 another Machine that names the same Node, the first of several": {awaited: []slotHolder{{limits.Member{Machine: "m-a", Node: "b"}, "b", ""}, {limits.Member{Machine: "m-c", Node: "c"}, "c", ""}}, want: []string{"b", "c"}},
+		"another Machine that names the same Node":                          {awaited: []slotHolder{{limits.Member{Machine: "m-a", Node: "b"}, "b", ""}}, want: []string{"b"}},
+		"a remediation object for its Node":                                 {remediated: []slotHolder{{limits.Member{Node: "b"}, "b", ""}}},
 		"itself, not the first":                                             {awaited: named("a", "b", "c"), want: []string{"a", "c"}},
 		"others":                                                            {awaited: named("c", "a", "c"), want: []string{"a", "c"}},
 		"another one is remediated":                                         {remediated: named("a"), want: []string{"a"}},
@@ -76,7 +76,7 @@ func TestSlotTakenByRemediationObject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, namesOf(occupantsOf(tc.cr)))
+			require.Equal(t, tc.want, namesOf(slotHoldersOf(tc.cr)))
 		})
 	}
 }

@@ -28,7 +28,7 @@ import (
 // collection would keep the CRs for as long as their Machines. The caches have to show what was written
 // for it: CRs that none shows would be left. It returns when to look again.
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
-	c.Budgets.Forget(claimantOf(key)) // It waits for nothing any more, even if its CRs are left.
+	c.Budgets.Forget(askerOf(key)) // It waits for nothing any more, even if its CRs are left.
 	if err := c.answered(key); err != nil {
 		return time.Time{}, err
 	}
@@ -40,7 +40,7 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 		}
 	}
 	if left := c.wantKinds(key); len(left) > 0 {
-		c.setUnderway(key, nil, nil, c.Clock.Now())
+		c.setDeletions(key, nil, nil, c.Clock.Now())
 		c.metrics.forget(key)
 		return recheck, nil // The CRs are about to go, or cannot be read. Both are watched.
 	}
@@ -85,7 +85,7 @@ func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) er
 }
 
 // deleteOwnedCRs deletes the CRs that a MachineHealthCheck owned at its last sync, or to which they have
-// a reference, but for those that are kept.
+// a reference, except those that are kept.
 func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName, keep func(*object.CR) bool) error {
 	owned := c.ownedLast(key)
 	var left []*object.CR
@@ -155,7 +155,7 @@ func (c *Controller) keepLease(ctx context.Context, lease *coordinationv1.Lease)
 func (c *Controller) forget(key cache.ObjectName) {
 	c.writes.Forget(key.String())
 	c.states.Delete(key)
-	c.setUnderway(key, nil, nil, c.Clock.Now())
+	c.setDeletions(key, nil, nil, c.Clock.Now())
 	c.read.Delete(key)
 	c.metrics.forget(key)
 }

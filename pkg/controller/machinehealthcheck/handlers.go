@@ -111,15 +111,15 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	if old != nil && old.UID == check.UID && old.Generation == check.Generation && maps.Equal(old.Annotations, check.Annotations) &&
 		old.DeletionTimestamp.Equal(check.DeletionTimestamp) {
 		// A sync may write twice. Its writes are bound to each other, so that nothing came between them.
-		echo := c.writes.Covers(keyOf(check).String(), checkResource, check.ResourceVersion)
-		if !echo && !equality.Semantic.DeepEqual(old.Status, check.Status) {
+		own := c.writes.Covers(keyOf(check).String(), checkResource, check.ResourceVersion)
+		if !own && !equality.Semantic.DeepEqual(old.Status, check.Status) {
 			c.enqueue(keyOf(check))
 		}
 		return
 	}
 	c.concern(check)
 	if old == nil { // What another process has begun counts before the first sync.
-		c.setUnderway(keyOf(check), check.Status.RemediationHistory, nil, c.Clock.Now())
+		c.setDeletions(keyOf(check), check.Status.RemediationHistory, nil, c.Clock.Now())
 	}
 	c.Budgets.NodesChanged()
 	c.wantMachines()
@@ -268,7 +268,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 	}
 }
 
-// nodeChanged handles a Node that was created (old is nil) or updated, but for heartbeats.
+// nodeChanged handles a Node that was created (old is nil) or updated, except for heartbeats.
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	c.Sightings.Observe(old, node)
 	c.clusterChanged(old, node)
@@ -339,7 +339,7 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 		c.wantMachines()
 	}
 	if held && c.writes.IsLast(holder, execute.LeaseResource, lease.ResourceVersion) {
-		return // The echo of our own write.
+		return // Our own write.
 	}
 	if held {
 		c.enqueueOwners([]string{holder})

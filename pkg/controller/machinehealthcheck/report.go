@@ -32,7 +32,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	entries := s.policy.NewEntries(results, before, now)
 	remediations, recheck := c.history(s, results, entries, now)
 	s.state.history, s.state.machines = remediations, s.machines // Whatever becomes of the write: it says what was done.
-	recheck = health.Earliest(recheck, c.setUnderway(keyOf(s.check), remediations, s.machines, now))
+	recheck = health.Earliest(recheck, c.setDeletions(keyOf(s.check), remediations, s.machines, now))
 	c.events.record(s.check, s.policy.Requests(results))
 	c.metrics.countBegun(keyOf(s.check), results)
 	status := s.policy.NewStatus(&machinehealth.StatusInput{

@@ -99,7 +99,7 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 }
 
 // caughtUp returns the MachineHealthCheck that the cache has once all caches show what was written
-// for it, nil if there is none. The error is a *staleness.Error until then, but for not too long.
+// for it, nil if there is none. The error is a *staleness.Error until then, for a limited time.
 func (c *Controller) caughtUp(key cache.ObjectName) (*v1beta1.MachineHealthCheck, error) {
 	if err := c.Freshness.Check(watches.NodeCache, watches.LeaseCache, watches.MachineHealthCheckCache); err != nil {
 		return nil, fmt.Errorf("reading what decisions depend on: %w", err) // When it is over, all are synced.

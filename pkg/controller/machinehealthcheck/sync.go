@@ -118,9 +118,9 @@ func (c *Controller) sync(ctx, running context.Context, key cache.ObjectName) (r
 	case check == nil:
 		return c.end(ctx, key)
 	case !c.Active():
-		c.Budgets.Forget(claimantOf(key)) // It waits for nothing.
-		c.metrics.forget(key)             // Another controller knows better.
-		return time.Time{}, nil           // What is running stays as it is, and nothing is written (spec M4.2).
+		c.Budgets.Forget(askerOf(key)) // It waits for nothing.
+		c.metrics.forget(key)          // Another controller knows better.
+		return time.Time{}, nil        // What is running stays as it is, and nothing is written (spec M4.2).
 	}
 	defer func() { c.metrics.measure(key, c.Clock.Since(now)) }()
 	if err := c.endFormer(ctx, check); err != nil {
@@ -144,7 +144,7 @@ func (c *Controller) sync(ctx, running context.Context, key cache.ObjectName) (r
 	plans := machinehealth.NewPlans(&s.policy, s.targets, now)
 	c.limit(s, plans, now)
 	c.noteVerdicts(s)
-	reserved := c.admit(s, plans, now)
+	reserved := c.askBudgets(s, plans, now)
 	summary := &s.policy.Summary
 	klog.FromContext(ctx).V(4).Info("Syncing", "expected", summary.Expected, "healthy", summary.Healthy, "limit", summary.Limit, "ignored", summary.Ignored, "targets", len(plans))
 	for i := range plans {

@@ -27,7 +27,7 @@ type attemptKey struct {
 	node    string
 	state   health.State
 	deleted bool
-	// crs is the number of own CRs, but for those whose remediator replaces the Node: these
+	// crs is the number of own CRs, except those whose remediator replaces the Node: these
 	// are left alone until it has.
 	crs int
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// claimantOf returns a NodeHealthCheck as RemediationBudgets know it.
-func claimantOf(nhc string) budget.Claimant { return budget.Claimant{Kind: v1alpha1.Kind, Name: nhc} }
+// askerOf returns a NodeHealthCheck as RemediationBudgets know it.
+func askerOf(nhc string) budget.Asker { return budget.Asker{Kind: v1alpha1.Kind, Name: nhc} }
 
-// admit withholds the first CR of the candidates that a RemediationBudget refuses (spec B1). It
+// askBudgets withholds the first CR of the candidates that a RemediationBudget refuses (spec B1). It
 // returns the nodes of the others that begin: they have a reservation until endReservations.
-func (c *Controller) admit(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
-	refusals, revision := c.budgets.Admit(claimantOf(s.nhc.Name), limits.Candidates(plans))
+func (c *Controller) askBudgets(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
+	refusals, revision := c.budgets.Admit(askerOf(s.nhc.Name), limits.Candidates(plans))
 	s.budgetRevision = revision
 	return limits.Refuse(policy, plans, refusals, now)
 }
@@ -35,7 +35,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 	}
 	ends := limits.Ends(results)
 	for _, node := range reserved {
-		c.budgets.End(claimantOf(s.nhc.Name), node, ends[node])
+		c.budgets.End(askerOf(s.nhc.Name), node, ends[node])
 	}
 }
 

@@ -56,7 +56,7 @@ func (s *controlPlaneSlot) tryAcquire(member limits.Member, now time.Time) bool 
 	return true
 }
 
-// release gives a reservation back, but for an outcome that is unknown.
+// release gives a reservation back, unless the outcome is unknown.
 func (s *controlPlaneSlot) release(unknown bool, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,10 +92,10 @@ func (c *Controller) observeControlPlane(s *snapshot) {
 
 // observeControlPlaneMachines adds the control plane Machines that take the slot.
 func (c *Controller) observeControlPlaneMachines(s *snapshot) {
-	s.limits.ControlPlane.Occupants = map[string][]string{}
+	s.limits.ControlPlane.SlotHolders = map[string][]string{}
 	for i := range s.nodes {
 		if node := &s.nodes[i]; node.ControlPlane && len(node.Own) == 0 {
-			s.limits.ControlPlane.Occupants[node.Name] = c.machineHealthChecks.ControlPlaneOccupants(limits.Member{Node: node.Name})
+			s.limits.ControlPlane.SlotHolders[node.Name] = c.machineHealthChecks.ControlPlaneSlotHolders(limits.Member{Node: node.Name})
 		}
 	}
 }
@@ -171,7 +171,7 @@ func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schem
 // not show what the one before has begun. Kinds that are not served or forbidden are left to
 // controlPlaneRemediations.
 func (c *Controller) listOthers(ctx context.Context, subject limits.Member) (others []string, _ error) {
-	others, err := c.machineHealthChecks.ListControlPlaneOccupants(ctx, subject)
+	others, err := c.machineHealthChecks.ListControlPlaneSlotHolders(ctx, subject)
 	if err != nil {
 		return nil, fmt.Errorf("listing control plane Machines: %w", err)
 	}

@@ -253,8 +253,8 @@ func (f *foreignCRs) empty() bool { return len(f.byNode) == 0 && len(f.byName) =
 // of returns the CRs that others have for the node, and the one that has the name that is needed.
 func (f *foreignCRs) of(node string) []*object.CR {
 	found := slices.Clone(f.byNode[node])
-	if namesake := f.byName[object.Name(node, f.template)]; namesake != nil && namesake.Node() != node {
-		found = append(found, namesake)
+	if other := f.byName[object.Name(node, f.template)]; other != nil && other.Node() != node {
+		found = append(found, other)
 	}
 	// The first one is named as what is in the way: a cache has no order.
 	slices.SortFunc(found, func(a, b *object.CR) int {

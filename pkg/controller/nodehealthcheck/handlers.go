@@ -98,7 +98,7 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 	specUnchanged := old != nil && old.UID == nhc.UID && old.Generation == nhc.Generation &&
 		maps.Equal(old.Annotations, nhc.Annotations) && old.DeletionTimestamp.Equal(nhc.DeletionTimestamp)
 	if specUnchanged && (c.writes.IsLast(nhc.Name, nhcResource, nhc.ResourceVersion) || equality.Semantic.DeepEqual(old.Status, nhc.Status)) {
-		return // The echo of our own status write, or nothing that matters here.
+		return // Our own status write, or nothing that matters here.
 	}
 	c.enqueue([]string{nhc.Name})
 }
@@ -176,7 +176,7 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	c.enqueue(c.waiters.all())
 	holders := c.holderOf(lease)
 	if len(holders) == 0 || !c.writes.IsLast(holders[0], execute.LeaseResource, lease.ResourceVersion) {
-		c.enqueue(holders) // Not the echo of our own write.
+		c.enqueue(holders) // Not our own write.
 	}
 	if old == nil {
 		return

@@ -21,22 +21,22 @@ type MachineHealthChecks interface {
 	// ClaimOf returns why a Node is left to what looks after its Machine, and nothing if it is
 	// not.
 	ClaimOf(node string) string
-	// ControlPlaneOccupants returns the control plane Machines whose remediation keeps that of
+	// ControlPlaneSlotHolders returns the control plane Machines whose remediation keeps that of
 	// a control plane node or Machine from beginning, as the caches show it.
-	ControlPlaneOccupants(subject limits.Member) []string
-	// ListControlPlaneOccupants returns the same from a live list.
-	ListControlPlaneOccupants(ctx context.Context, subject limits.Member) ([]string, error)
+	ControlPlaneSlotHolders(subject limits.Member) []string
+	// ListControlPlaneSlotHolders returns the same from a live list.
+	ListControlPlaneSlotHolders(ctx context.Context, subject limits.Member) ([]string, error)
 }
 
 // noMachineHealthChecks stands for a process that looks after none.
 type noMachineHealthChecks struct{}
 
-func (noMachineHealthChecks) Active() bool                                 { return false }
-func (noMachineHealthChecks) Unread() error                                { return nil }
-func (noMachineHealthChecks) ClaimOf(string) string                        { return "" }
-func (noMachineHealthChecks) ControlPlaneOccupants(limits.Member) []string { return nil }
+func (noMachineHealthChecks) Active() bool                                   { return false }
+func (noMachineHealthChecks) Unread() error                                  { return nil }
+func (noMachineHealthChecks) ClaimOf(string) string                          { return "" }
+func (noMachineHealthChecks) ControlPlaneSlotHolders(limits.Member) []string { return nil }
 
-func (noMachineHealthChecks) ListControlPlaneOccupants(context.Context, limits.Member) ([]string, error) {
+func (noMachineHealthChecks) ListControlPlaneSlotHolders(context.Context, limits.Member) ([]string, error) {
 	return nil, nil
 }
 

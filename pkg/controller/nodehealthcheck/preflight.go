@@ -118,7 +118,7 @@ func (p *preflight) controlPlaneRefusal(planned *remediation.Node, live *corev1.
 }
 
 // refusal returns why a Node, as it is now, forbids what was planned for it: it is constrained,
-// or no longer unhealthy. A Node that is gone, or was replaced by a namesake, is not unhealthy.
+// or no longer unhealthy. A Node that is gone, or was replaced by another one, is not unhealthy.
 func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now time.Time) v1alpha1.DecisionReason {
 	if node == nil || node.UID != planned.UID {
 		return v1alpha1.DecidedRecovering

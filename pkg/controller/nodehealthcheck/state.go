@@ -46,7 +46,7 @@ type nhcState struct {
 	healthy map[string]seenHealthy
 	// remediations are the CRs that status showed last, nil before the first sync.
 	remediations map[types.UID]tracked
-	// ledger has the episodes as of the last report.
+	// ledger has the episodes of the last report.
 	ledger *history.Ledger
 	// entries are those of all nodes in the last report, by name.
 	entries []v1alpha1.UnhealthyNode
@@ -135,7 +135,7 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 			reported:          status.RecallReported(&nhc.Status),
 		}
 		if before != nil {
-			// What the namesake had has ended, and its series with it.
+			// What the former one of its name had has ended, and its series with it.
 			known.remediations, known.oldNodes = before.remediations, before.oldNodes
 		}
 		known.recall(nhc)

@@ -34,8 +34,8 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	c.initializeMetrics(snapshot)
 	evaluated := evaluate(snapshot, now) // Completes snapshot.nodes.
 	plans := remediation.NewPlans(&evaluated.Policy, snapshot.nodes, now)
-	snapshot.limits.Admit(&evaluated.Policy, plans, now)         // Changes plans.
-	reserved := c.admit(snapshot, &evaluated.Policy, plans, now) // Changes plans.
+	snapshot.limits.Withhold(&evaluated.Policy, plans, now)         // Changes plans.
+	reserved := c.askBudgets(snapshot, &evaluated.Policy, plans, now) // Changes plans.
 	logSync(ctx, snapshot, evaluated, plans)
 	results := c.act(ctx, snapshot, evaluated, plans) // Creates and deletes CRs: actor.carryOut.
 	c.endReservations(snapshot, reserved, results)
@@ -45,7 +45,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 // forget drops all that is remembered about a NodeHealthCheck that is gone.
 func (c *Controller) forget(name string) {
 	c.writes.Forget(name)
-	c.budgets.Forget(claimantOf(name))
+	c.budgets.Forget(askerOf(name))
 	c.waiters.set(name, false)
 	c.metrics.forget(name, c.states.forget(name))
 }

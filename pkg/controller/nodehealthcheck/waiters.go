@@ -131,7 +131,7 @@ func (c *Controller) slotChanged(s *snapshot, results []remediation.NodeResult) 
 			continue
 		}
 		now := remediated()
-		if busy := now.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneOccupants(limits.Member{Node: node.Name})) > 0; busy != waits {
+		if busy := now.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneSlotHolders(limits.Member{Node: node.Name})) > 0; busy != waits {
 			return true
 		}
 	}

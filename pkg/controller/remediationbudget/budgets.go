@@ -57,7 +57,7 @@ func (c *Controller) unreadable() error {
 }
 
 // Admit implements budget.Budgets.
-func (c *Controller) Admit(claimant budget.Claimant, candidates []budget.Candidate) (map[string]*budget.Refusal, int64) {
+func (c *Controller) Admit(asker budget.Asker, candidates []budget.Candidate) (map[string]*budget.Refusal, int64) {
 	revision := c.revision.Load() // Before the decision: a change since then outdates it.
 	if err := c.unreadable(); err != nil {
 		refusals := make(map[string]*budget.Refusal, len(candidates))
@@ -71,7 +71,7 @@ func (c *Controller) Admit(claimant budget.Claimant, candidates []budget.Candida
 			return c.refuseUncounted(kind, candidates), revision
 		}
 	}
-	return c.admit(claimant, candidates), revision
+	return c.admit(asker, candidates), revision
 }
 
 // refuseUncounted refuses the candidates that a budget is about: it is not known yet what the health
@@ -89,33 +89,33 @@ func (c *Controller) refuseUncounted(kind string, candidates []budget.Candidate)
 	return refusals
 }
 
-// admit decides by what the caches show. They show what the claimant has written, perhaps before
+// admit decides by what the caches show. They show what the asker has written, perhaps before
 // their handlers are called.
-func (c *Controller) admit(claimant budget.Claimant, candidates []budget.Candidate) map[string]*budget.Refusal {
+func (c *Controller) admit(asker budget.Asker, candidates []budget.Candidate) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.observe(c.counts.Reserved(claimant)...)
-	if len(candidates) > 0 || c.counts.Waits(claimant) {
+	c.observe(c.counts.Reserved(asker)...)
+	if len(candidates) > 0 || c.counts.Waits(asker) {
 		defer c.changed()
 	}
-	return c.counts.Admit(claimant, candidates, c.Clock.Now())
+	return c.counts.Admit(asker, candidates, c.Clock.Now())
 }
 
 // Revision implements budget.Budgets.
 func (c *Controller) Revision() int64 { return c.revision.Load() }
 
 // End implements budget.Budgets.
-func (c *Controller) End(claimant budget.Claimant, node string, result budget.Result) {
+func (c *Controller) End(asker budget.Asker, node string, result budget.Result) {
 	c.mu.Lock()
-	c.counts.End(claimant, node, result, c.Clock.Now())
+	c.counts.End(asker, node, result, c.Clock.Now())
 	c.mu.Unlock()
 	c.changed()
 }
 
 // Forget implements budget.Budgets.
-func (c *Controller) Forget(claimant budget.Claimant) {
+func (c *Controller) Forget(asker budget.Asker) {
 	c.mu.Lock()
-	c.counts.Forget(claimant, c.Clock.Now())
+	c.counts.Forget(asker, c.Clock.Now())
 	c.mu.Unlock()
 	c.changed()
 }
@@ -323,7 +323,7 @@ func (c *Controller) forgetDeleted() {
 func (c *Controller) specChanged() {
 	c.revision.Add(1)
 	c.mu.Lock()
-	waiting := c.counts.WaitingClaimants()
+	waiting := c.counts.WaitingAskers()
 	c.mu.Unlock()
 	c.wake(waiting)
 	c.changed()

@@ -66,7 +66,7 @@ func TestReservedNodesAreObserved(t *testing.T) {
 		NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(1)),
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
-	x, y := budget.Claimant{Kind: v1alpha1.Kind, Name: "x"}, budget.Claimant{Kind: v1alpha1.Kind, Name: "y"}
+	x, y := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}, budget.Asker{Kind: v1alpha1.Kind, Name: "y"}
 	require.Empty(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}))
 	c.counts.End(x, "a", budget.Begun, now)
 	crs.started["a"] = now
@@ -110,7 +110,7 @@ func TestMachinesCannotBeCounted(t *testing.T) {
 			parsed := c.parse(ofMachines)
 			require.Equal(t, tc.want, parsed.Problem)
 			c.counts.SetBudget(parsed, nil)
-			refusals := c.counts.Admit(budget.Claimant{Name: "x"}, []budget.Candidate{{Node: "a", Begins: true}}, time.Time{})
+			refusals := c.counts.Admit(budget.Asker{Name: "x"}, []budget.Candidate{{Node: "a", Begins: true}}, time.Time{})
 			require.Equal(t, tc.want != "", len(refusals) > 0)
 		})
 	}
@@ -133,7 +133,7 @@ func TestGoneNodesCount(t *testing.T) {
 		NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(1)),
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
-	x := budget.Claimant{Kind: v1alpha1.Kind, Name: "x"}
+	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
 	require.Contains(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}), "a")
 	c.NodeChanged("a")
 	require.Equal(t, sets.New("a"), c.changes)
@@ -156,7 +156,7 @@ func TestStandbyFollowsBeginnings(t *testing.T) {
 		}
 		return p
 	}
-	x := budget.Claimant{Kind: v1alpha1.Kind, Name: "x"}
+	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
 	for own, want := range map[bool]int{false: 1, true: 0} {
 		c := newController(now, shownCRs{})
 		t.Cleanup(c.queue.ShutDown)
@@ -188,7 +188,7 @@ func TestEvaluatedWhenAWaitEnds(t *testing.T) {
 		c.queue.Done(key)
 		return true
 	}
-	x := budget.Claimant{Kind: v1alpha1.Kind, Name: "x"}
+	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
 	c.admit(x, nil)
 	require.False(t, evaluated(), "it did not wait before")
 	require.NotEmpty(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}))

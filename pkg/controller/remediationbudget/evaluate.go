@@ -64,10 +64,10 @@ func (c *Controller) evaluate() (next time.Duration) {
 }
 
 // wake syncs health checks.
-func (c *Controller) wake(claimants []budget.Claimant) {
+func (c *Controller) wake(askers []budget.Asker) {
 	byKind := map[string][]string{}
-	for _, claimant := range claimants {
-		byKind[claimant.Kind] = append(byKind[claimant.Kind], claimant.Name)
+	for _, asker := range askers {
+		byKind[asker.Kind] = append(byKind[asker.Kind], asker.Name)
 	}
 	for kind, names := range byKind {
 		if checks := c.healthChecks[kind]; checks != nil {

@@ -107,7 +107,7 @@ func untilCurrent(ctx context.Context, attempt func(context.Context) (Result, er
 	return result, err
 }
 
-// explainWrite explains the error of a write, but for a conflict: that is tried again.
+// explainWrite explains the error of a write, except a conflict, which is tried again.
 func explainWrite(err error, verb, resource string) error {
 	if apierrors.IsConflict(err) {
 		return err

@@ -28,7 +28,7 @@ func (c *check) act(policy *remediation.Policy, plans []remediation.NodePlan, no
 			results[i] = remediation.NodeResult{Plan: plan, Outcome: &remediation.Outcome{}}
 			if plan.Candidate && plan.Node.ControlPlane { // One of this sync may have the slot by now.
 				limit := limits.Limits{ControlPlane: c.controlPlane()}
-				limit.Admit(policy, plans[i:i+1], now)
+				limit.Withhold(policy, plans[i:i+1], now)
 			}
 			for _, action := range plan.Actions {
 				c.carryOut(plan.Node.Name, action, results[i].Outcome, now)

@@ -95,8 +95,8 @@ func templatesOf(spec *v1alpha1.NodeHealthCheckSpec) evaluation.Templates {
 	return templates
 }
 
-func (c *check) claimant() budget.Claimant {
-	return budget.Claimant{Kind: v1alpha1.Kind, Name: c.nhc.Name}
+func (c *check) asker() budget.Asker {
+	return budget.Asker{Kind: v1alpha1.Kind, Name: c.nhc.Name}
 }
 
 func (c *check) selects(node *corev1.Node) bool { return c.selector.Matches(labels.Set(node.Labels)) }
@@ -116,8 +116,8 @@ func (c *check) sync(now time.Time) (acted bool) {
 	if slices.ContainsFunc(in.Nodes, func(node remediation.Node) bool { return node.ControlPlane && len(node.Own) == 0 }) {
 		limit.ControlPlane = c.controlPlane()
 	}
-	limit.Admit(&evaluated.Policy, plans, now)
-	refusals := c.counts.Admit(c.claimant(), limits.Candidates(plans), now)
+	limit.Withhold(&evaluated.Policy, plans, now)
+	refusals := c.counts.Admit(c.asker(), limits.Candidates(plans), now)
 	for _, refusal := range refusals {
 		refusal.Place = "" // So that nodes that wait for the same share a line.
 	}
@@ -125,7 +125,7 @@ func (c *check) sync(now time.Time) (acted bool) {
 	results := c.act(&evaluated.Policy, plans, now)
 	ends := limits.Ends(results)
 	for _, node := range reserved {
-		c.counts.End(c.claimant(), node, ends[node], now)
+		c.counts.End(c.asker(), node, ends[node], now)
 	}
 	c.report(evaluated, results, now)
 	return slices.ContainsFunc(plans, func(plan remediation.NodePlan) bool { return len(plan.Actions) > 0 })

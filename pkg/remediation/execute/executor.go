@@ -186,7 +186,7 @@ func (e *Executor) send(ctx context.Context, owner object.Owner, node *remediati
 	return nil
 }
 
-// errNotThere is returned for a CR that is gone, or was replaced by a namesake.
+// errNotThere is returned for a CR that is gone, or was replaced by another object of its name.
 var errNotThere = errors.New("the remediation no longer exists")
 
 func (e *Executor) client(gvk schema.GroupVersionKind, namespace string) (dynamic.ResourceInterface, *meta.RESTMapping, error) {
@@ -328,7 +328,7 @@ func (e *Executor) delete(ctx context.Context, action remediation.Delete, outcom
 	err = client.Delete(ctx, cr.Name, *metav1.NewPreconditionDeleteOptions(string(cr.UID)))
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		outcome.Gone = append(outcome.Gone, cr) // Gone, or gone and replaced by a namesake.
+		outcome.Gone = append(outcome.Gone, cr) // Gone, or gone and replaced by another one.
 	case err != nil:
 		outcome.fail(fmt.Errorf("deleting %s %s: %w", cr.Kind, klog.KObj(cr), err))
 	default:

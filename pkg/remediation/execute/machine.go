@@ -69,7 +69,7 @@ func (e *Executor) endExternal(ctx context.Context, machine remediation.MachineR
 }
 
 // annotate changes annotations of a Machine, bound to its uid. gone means that it does not exist
-// any more, or was replaced by a namesake.
+// any more, or was replaced by another one of its name.
 func (e *Executor) annotate(ctx context.Context, machine remediation.MachineReference, annotations map[string]any) (gone bool, err error) {
 	client, mapping, err := e.client(machine.Kind, machine.Namespace)
 	if err != nil {

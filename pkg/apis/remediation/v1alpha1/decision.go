@@ -34,7 +34,7 @@ type Decision struct {
 	NextCheckTime *metav1.Time `json:"nextCheckTime,omitempty"`
 }
 
-// SameReason reports whether two decisions are the same but for their message and
+// SameReason reports whether two decisions are the same except for their message and
 // times. Nothing is the same as no decision.
 func (d *Decision) SameReason(other *Decision) bool {
 	return d != nil && other != nil && d.Type == other.Type && d.Reason == other.Reason

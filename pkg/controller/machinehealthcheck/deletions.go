@@ -17,9 +17,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 )
 
-// underway are the deletions of Machines that MachineHealthChecks have requested, or announced, and that
+// deletions are those of Machines that MachineHealthChecks have requested, or announced, and that
 // have not ended. What else is under remediation, the caches show.
-type underway struct {
+type deletions struct {
 	mu      sync.Mutex
 	byCheck map[cache.ObjectName]map[string]begun
 }
@@ -36,7 +36,7 @@ type begun struct {
 }
 
 // set replaces those of a MachineHealthCheck, by Machine. It returns the names that are concerned.
-func (u *underway) set(check cache.ObjectName, now map[string]begun) (concerned []string) {
+func (u *deletions) set(check cache.ObjectName, now map[string]begun) (concerned []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	before := u.byCheck[check]
@@ -58,7 +58,7 @@ func (u *underway) set(check cache.ObjectName, now map[string]begun) (concerned 
 }
 
 // of returns what is known of a Machine, the zero value if nothing is.
-func (u *underway) of(check cache.ObjectName, machine string) begun {
+func (u *deletions) of(check cache.ObjectName, machine string) begun {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.byCheck[check][machine]
@@ -66,7 +66,7 @@ func (u *underway) of(check cache.ObjectName, machine string) begun {
 
 // rename has the remediations of a Machine count under the name that it goes by now. It returns the names
 // that are concerned.
-func (u *underway) rename(machine *machinehealth.Machine) (concerned []string) {
+func (u *deletions) rename(machine *machinehealth.Machine) (concerned []string) {
 	name := slotName(machine)
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -83,7 +83,7 @@ func (u *underway) rename(machine *machinehealth.Machine) (concerned []string) {
 }
 
 // named returns those that count by a name, by namespace and name of the Machine.
-func (u *underway) named(name string) map[cache.ObjectName]begun {
+func (u *deletions) named(name string) map[cache.ObjectName]begun {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	found := map[cache.ObjectName]begun{}
@@ -98,7 +98,7 @@ func (u *underway) named(name string) map[cache.ObjectName]begun {
 }
 
 // names returns the names by which they count.
-func (u *underway) names() (names []string) {
+func (u *deletions) names() (names []string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, machines := range u.byCheck {
@@ -112,7 +112,7 @@ func (u *underway) names() (names []string) {
 // maxUnreplaced is for how long a Machine that was deleted counts until its replacement is Healthy (spec B3.2).
 const maxUnreplaced = 30 * time.Minute
 
-// next returns what is underway by an entry of the history, until when if only time ends it, and false if nothing is. The
+// next returns what is going on by an entry of the history, until when if only time ends it, and false if nothing is. The
 // Machine is nil if it is gone. Before the first sync of this process all that status lists may be.
 func (b begun) next(entry *v1beta1.Remediation, machine *machinehealth.Machine, synced bool, now time.Time) (one begun, until time.Time, is bool) {
 	open, deletion := entry.Finished == nil && entry.Closed == nil, entry.RemediationType == v1beta1.RemediationMachineDeletion
@@ -135,16 +135,16 @@ func (b begun) next(entry *v1beta1.Remediation, machine *machinehealth.Machine, 
 	return one, end, open && now.Before(end)
 }
 
-// setUnderway brings up to date which deletions of a MachineHealthCheck are underway, and returns when time changes that.
+// setDeletions brings up to date which deletions of a MachineHealthCheck are going on, and returns when time changes that.
 // The machines are nil before the first sync of this process.
-func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remediation, machines map[string]*machinehealth.Machine, now time.Time) (recheck time.Time) {
+func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Remediation, machines map[string]*machinehealth.Machine, now time.Time) (recheck time.Time) {
 	current := map[string]begun{}
 	for i := range history {
 		entry, machine := &history[i], machines[history[i].Machine]
 		if machines == nil {
 			machine = c.cachedMachine(check.Namespace, entry.Machine)
 		}
-		one, until, is := c.underway.of(check, entry.Machine).next(entry, machine, machines != nil, now)
+		one, until, is := c.deletions.of(check, entry.Machine).next(entry, machine, machines != nil, now)
 		if _, listed := current[entry.Machine]; !is || listed {
 			continue
 		}
@@ -152,7 +152,7 @@ func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remed
 		one.name = c.nameUnderway(check, entry, machine)
 		current[entry.Machine] = one
 	}
-	for _, name := range c.underway.set(check, current) {
+	for _, name := range c.deletions.set(check, current) {
 		c.Budgets.NodeChanged(name)
 	}
 	return recheck
@@ -161,7 +161,7 @@ func (c *Controller) setUnderway(check cache.ObjectName, history []v1beta1.Remed
 // renameUnderway has RemediationBudgets count the remediations of a Machine under the name that it goes by
 // now, also if no MachineHealthCheck selects it any more, or none has been synced yet.
 func (c *Controller) renameUnderway(machine *machinehealth.Machine) {
-	for _, name := range c.underway.rename(machine) {
+	for _, name := range c.deletions.rename(machine) {
 		c.Budgets.NodeChanged(name)
 	}
 }
@@ -176,5 +176,5 @@ func (c *Controller) nameUnderway(check cache.ObjectName, entry *v1beta1.Remedia
 	if entry.TargetKind == "Node" {
 		node = entry.TargetName
 	}
-	return cmp.Or(c.underway.of(check, entry.Machine).name, node, machineName(check.Namespace, entry.Machine))
+	return cmp.Or(c.deletions.of(check, entry.Machine).name, node, machineName(check.Namespace, entry.Machine))
 }
