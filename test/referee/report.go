@@ -68,5 +68,5 @@ func (r *Referee) Remark(format string, args ...any) {
 func (r *Referee) Restarted() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.judge.Restarted()
+	r.judge.Restarted(time.Now())
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -41,6 +42,8 @@ type reported struct{ reason, kind, name, note string }
 type transition struct {
 	node    string
 	nodeUID types.UID
+	// at is when it was seen.
+	at time.Time
 }
 
 // events compares the events with the transitions that they report.
@@ -50,9 +53,22 @@ type events struct {
 	// did before the judge began.
 	counts, baseline map[string]int
 	kinds            map[string]reported
-	// lost means that events may be missing, because of a fault or a restart.
-	lost     bool
-	restarts int
+	// restarts are when another process went on, and now is the time of the change that is being judged.
+	restarts []time.Time
+	now      time.Time
+}
+
+// lossTime is how long before and after a fault or a restart an event may be lost with it.
+const lossTime = time.Minute
+
+// mayBeLost reports whether the event of something that happened at an instant may be missing, because of a fault
+// or a restart.
+func (j *Judge) mayBeLost(at time.Time) bool {
+	within := func(from, to time.Time) bool {
+		return !at.Before(from.Add(-lossTime)) && (to.IsZero() || !at.After(to.Add(lossTime)))
+	}
+	return slices.ContainsFunc(j.events.restarts, func(restart time.Time) bool { return within(restart, restart) }) ||
+		slices.ContainsFunc(j.faults, func(f *FaultWindow) bool { return f.fails && within(f.from, f.to) })
 }
 
 func newEvents() events {
@@ -61,7 +77,7 @@ func newEvents() events {
 
 // Restarted tells that another process goes on for the controller: events of the former
 // one may be missing, and come once more (spec 19.3).
-func (j *Judge) Restarted() { j.events.lost, j.events.restarts = true, j.events.restarts+1 }
+func (j *Judge) Restarted(now time.Time) { j.events.restarts = append(j.events.restarts, now) }
 
 // created expects the events of a new CR.
 func (e *events) created(cr *CR, node *Node) {
@@ -141,6 +157,7 @@ func (e *events) expect(reason, nhc, note string, t transition) {
 }
 
 func (e *events) expectOn(r reported, t transition) {
+	t.at = e.now
 	e.transitions[r] = append(e.transitions[r], t)
 }
 
@@ -224,16 +241,16 @@ func (j *Judge) unsettledEvents(p *snapshot) []Violation {
 	for r, count := range seen {
 		transitions, due := e.transitions[r], 0
 		for _, t := range transitions {
-			if p.stillThere(r, t) {
+			if p.stillThere(r, t) && !j.mayBeLost(t.at) {
 				due++
 			}
 		}
-		atMost := len(transitions) + needless[r] + e.restarts
+		atMost := len(transitions) + needless[r] + len(e.restarts)
 		// One that repeats another becomes the second of a series. Of a third one, the API
 		// server learns only minutes later.
 		atLeast := min(due, 2)
 		p.checks["19.1"]++
-		if (count <= atMost || blind) && (count >= atLeast || e.lost) {
+		if (count <= atMost || blind) && count >= atLeast {
 			continue
 		}
 		violation := Violation{Rule: "19.1", NHC: r.name, Text: fmt.Sprintf("%d events %s on %s %s for %d transitions (%q)", count, r.reason, r.kind, r.name, len(transitions), r.note)}

@@ -101,7 +101,7 @@ func (j *Judge) Again() *Judge {
 	again := NewJudge(j.config)
 	again.faults, again.requests = j.faults, j.requests
 	again.activity.starts, again.terms = j.activity.starts, j.terms
-	again.events.lost, again.events.restarts = j.events.lost, j.events.restarts
+	again.events.restarts = j.events.restarts
 	again.timelines.remarks = j.timelines.remarks
 	again.figures.Faults, again.figures.Checks["settled"] = j.figures.Faults, j.figures.Checks["settled"]
 	again.figures.Replays = j.figures.Replays + 1
@@ -148,6 +148,7 @@ func (j *Judge) Apply(event Change) {
 	if event.Gap {
 		j.figures.Gaps++
 	}
+	j.events.now = event.Time
 	id := event.Resource.Resource + " " + event.Key
 	before := j.raw[id]
 	if event.Object == nil {

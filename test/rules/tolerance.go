@@ -36,7 +36,9 @@ type FaultWindow struct {
 	// process is the beginning of the user agent of those that it affects.
 	process  string
 	from, to time.Time // A zero to means that it goes on.
-	extra    Tolerance
+	// fails means that requests fail, and with them events.
+	fails bool
+	extra Tolerance
 }
 
 // faultWindows are those so far.
@@ -60,8 +62,9 @@ func (f faultWindows) at(quiet Tolerance, by *Request) Tolerance {
 // BeginFault adds to the tolerance from an instant on, until EndFault. What is the reason
 // is told in the timelines. Requests may fail, and with them events.
 func (j *Judge) BeginFault(now time.Time, what string, extra Tolerance) *FaultWindow {
-	j.events.lost = true
-	return j.BeginLag(now, what, extra)
+	window := j.BeginLag(now, what, extra)
+	window.fails = true
+	return window
 }
 
 // BeginLag is BeginFault for what makes the controller see changes late, and nothing else.

@@ -60,6 +60,8 @@ type cluster struct {
 	window, lag *rules.FaultWindow
 	lagging     *schema.GroupVersionResource
 	lagBy       time.Duration
+	// checked is when the rules were checked last.
+	checked time.Time
 	// judged and audited are the numbers of changes and requests that the judge has got.
 	judged, audited int
 
@@ -127,7 +129,7 @@ func emptyCluster(ctx context.Context, t *testing.T, seed uint64, api *apiOfMach
 	t.Helper()
 	c := &cluster{
 		t: t, ctx: ctx, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), seen: map[string]int{}, workers: 1,
-		denied: map[string]bool{}, slow: map[string]time.Duration{}, slowFirst: map[string]time.Duration{}, counts: map[string]uint64{}, happened: map[string]int{}, disturbed: time.Now(),
+		denied: map[string]bool{}, slow: map[string]time.Duration{}, slowFirst: map[string]time.Duration{}, counts: map[string]uint64{}, happened: map[string]int{}, disturbed: time.Now(), checked: time.Now(),
 	}
 	c.server = memapi.New(
 		memapi.Resource{GroupVersionResource: nodes, Kind: "Node", Unconditional: true},

@@ -68,6 +68,9 @@ func (c *cluster) noteStatus(change *memapi.Change) {
 // checkCoverage fails if something has never happened.
 func checkCoverage(t *testing.T, seeds int, seen map[string]int) {
 	t.Helper()
+	if all, excused := seen[allSeconds], seen[excusedSeconds]; seeds >= 20 && excused > all/10 {
+		t.Errorf("in %d of %d seconds delays were excused", excused, all)
+	}
 	if seeds < manySeeds {
 		t.Logf("%d seeds are too few to tell what never happens", seeds)
 		return

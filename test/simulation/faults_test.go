@@ -278,7 +278,7 @@ func (c *cluster) replaceUnseen(cr *rules.CR) {
 	object.SetName(cr.Name)
 	_, _ = c.server.Create("somebody", r.crs(), object) // The old one may still be there.
 	c.heal(cr.Node)
-	c.judge.Restarted() // As long as its cache shows the old one, the controller may report it once more.
+	c.judge.Restarted(time.Now()) // As long as its cache shows the old one, the controller may report it once more.
 	c.sleep(oneOf(c, 3*time.Second, 10*time.Second))
 }
 

@@ -81,6 +81,7 @@ func (c *cluster) countWrite(r *memapi.Request) {
 // check stops the simulation if a rule is broken or something is late.
 func (c *cluster) check() {
 	c.follow()
+	c.countExcused()
 	found := c.judge.Violations()
 	found = append(found, c.deadlines.Missed(c.quietSince())...)
 	found = append(found, c.deadlines.Overdue(time.Now(), c.quietSince())...)
@@ -91,6 +92,19 @@ func (c *cluster) check() {
 		panic(broken(found))
 	}
 }
+
+// countExcused counts the seconds since the last check, and those of them in which nothing could be late.
+func (c *cluster) countExcused() {
+	now, quiet := time.Now(), c.quietSince()
+	c.seen[allSeconds] += int(now.Sub(c.checked).Seconds())
+	if quiet.After(now) {
+		quiet = now
+	}
+	c.seen[excusedSeconds] += int(max(0, quiet.Sub(c.checked)).Seconds())
+	c.checked = now
+}
+
+const allSeconds, excusedSeconds = "seconds", "seconds in which delays are excused"
 
 // broken is what ends a simulation: rules that do not hold.
 type broken []rules.Violation

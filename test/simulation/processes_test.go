@@ -50,7 +50,7 @@ func (c *cluster) elect() {
 	next := oneOf(c, c.replicas...)
 	c.log("%s leads", next.name)
 	if c.terms++; c.terms > 1 {
-		c.judge.Restarted()
+		c.judge.Restarted(time.Now())
 	}
 	c.excused("leader change", 3*time.Second)
 	c.judge.Led(time.Now())
