@@ -157,6 +157,9 @@ func (s *story) settle() {
 		require.NoError(t, err)
 		running := 0
 		for i := range pods.Items {
+			if failed(pods.Items[i]) {
+				continue
+			}
 			require.Nil(t, pods.Items[i].DeletionTimestamp, pods.Items[i].Name)
 			require.True(t, podIsReady(&pods.Items[i]), pods.Items[i].Name)
 			running++
@@ -194,12 +197,12 @@ func (s *story) leader() (*corev1.Pod, *coordinationv1.Lease) {
 	return nil, lease
 }
 
-// replicas returns the pods of the controller.
+// replicas returns the pods of the controller, except those that have failed for good.
 func (s *story) replicas() []corev1.Pod {
 	s.t.Helper()
 	pods, err := s.Kube.CoreV1().Pods(deploy.Namespace).List(s.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nhc-controller"})
 	require.NoError(s.t, err)
-	return pods.Items
+	return slices.DeleteFunc(pods.Items, failed)
 }
 
 // controllers returns the nodes of the replica that leads, and of the others.
@@ -213,6 +216,10 @@ func (s *story) controllers() (leader *Node, others []*Node) {
 	}
 	return s.Node(leading.Spec.NodeName), others
 }
+
+// failed is true for a pod that a kubelet has refused, for example because it did not know yet that a taint had been
+// removed. Kubernetes makes another one, and keeps this one.
+func failed(pod corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed }
 
 func leads(pod *corev1.Pod, lease *coordinationv1.Lease) bool {
 	return strings.HasPrefix(*lease.Spec.HolderIdentity, pod.Name)
