@@ -73,7 +73,7 @@ var machineAdvices = map[v1alpha1.DecisionReason]string{
 	machinev1beta1.DecidedMachineDeleting:      "its provider drains and deletes it; if that does not end, look at its finalizers and at the log of the provider",
 	machinev1beta1.DecidedExternalRemediation:  "the other controller remediates the Machine: look at its annotations",
 	machinev1beta1.DecidedRemediationOverdue:   "look why the remediation does not end: kubectl describe machine -n {namespace} {machine}",
-	machinev1beta1.DecidedNotStarted:           "the Machine gets a Node, or nodeStartupTimeout ends",
+	machinev1beta1.DecidedNotStarted:           "it has to get a Node before nodeStartupTimeout ends",
 	machinev1beta1.DecidedBackOff:              "it begins; Machines of this owner fail one after the other: look at the log of the provider",
 	machinev1beta1.DecidedMachinePaused:        "it goes on without the annotation that the message names: kubectl describe machine -n {namespace} {machine}",
 	machinev1beta1.DecidedClusterPaused:        "it goes on when spec.paused of its Cluster is false",

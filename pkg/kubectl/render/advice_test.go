@@ -152,3 +152,29 @@ func TestMachine(t *testing.T) {
 		}
 	}
 }
+
+// TestMachineNext: O20 what explain machine prints of a Machine that starts, and of one that is unhealthy.
+func TestMachineNext(t *testing.T) {
+	t.Parallel()
+	until := new(metav1.NewTime(now.Add(time.Minute)))
+	for name, tc := range map[string]struct {
+		target *view.Target
+		want   []string
+	}{
+		"healthy": {want: []string{"Health: not reported as unhealthy", "Next: nothing, as long as the Machine is healthy"}},
+		"starts": {target: &view.Target{Decision: decision(machinev1beta1.DecidedNotStarted, "The Machine has no Node yet", until)}, want: []string{
+			"Health: not healthy yet", "Next: it has to get a Node before nodeStartupTimeout ends; time alone changes the decision at 03:01:00 (in 60s)",
+		}},
+		"deleted": {target: &view.Target{Trigger: "Ready=Unknown", Detected: beforeRef(time.Hour), Decision: decision(machinev1beta1.DecidedMachineDeleting, "", nil)}, want: []string{
+			"Health: Ready=Unknown since ", "Next: its provider drains and deletes it; ",
+		}},
+	} {
+		var text strings.Builder
+		Machine(terminal.New(&text, terminal.Options{}), &view.MachineExplanation{
+			Time: metav1.NewTime(now), Namespace: "ns", Machine: "m", Known: true, Checks: []view.CheckOfMachine{{Name: "pool", Target: tc.target}},
+		})
+		for _, want := range tc.want {
+			require.Contains(t, text.String(), want, name)
+		}
+	}
+}

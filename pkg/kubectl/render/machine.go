@@ -43,8 +43,12 @@ func Machine(printer *terminal.Printer, e *view.MachineExplanation) {
 		if target := check.Target; target == nil {
 			lines = append(lines, []terminal.Cell{terminal.Text("Health: "), {Text: "not reported as unhealthy", Style: terminal.Good}})
 		} else {
+			health := terminal.Cell{Text: cmp.Or(target.Trigger, "not healthy yet"), Style: terminal.Warning}
+			if target.Detected != nil {
+				health = terminal.Cell{Text: cmp.Or(target.Trigger, "unhealthy") + " since " + SinceWhen(target.Detected, now), Style: terminal.Bad}
+			}
 			lines = append(lines,
-				[]terminal.Cell{terminal.Text("Health: "), {Text: cmp.Or(target.Trigger, "unhealthy") + " since " + SinceWhen(target.Detected, now), Style: terminal.Bad}},
+				[]terminal.Cell{terminal.Text("Health: "), health},
 				[]terminal.Cell{terminal.Text("Decision: "), State(target.Decision), terminal.Text(", " + Why(target, now))})
 			next = "the decision changes"
 			if target.Decision != nil {
