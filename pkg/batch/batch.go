@@ -23,9 +23,20 @@ const (
 	MaxTime = 300 * time.Millisecond
 	// Patience is how long a batch waits for what it has begun.
 	Patience = time.Second
-	// MaxActing is how many targets of one health check are acted on at the same time. The client's
-	// rate limit bounds the whole process.
+	// MaxActing is how many targets of one health check are acted on at the same time in a lane. The
+	// client's rate limit bounds the whole process.
 	MaxActing = 32
+)
+
+// Lane tells what ends from what begins: creations that a webhook does not answer must not hold up the
+// deletions for nodes that have recovered.
+type Lane int
+
+// The lanes.
+const (
+	Ending Lane = iota
+	Beginning
+	lanes
 )
 
 // Acting acts on the targets of one health check, batch by batch. What has not answered when a batch
@@ -36,7 +47,7 @@ type Acting struct {
 	// group has all that is under way.
 	group *sync.WaitGroup
 	wake  func()
-	slots chan struct{}
+	slots [lanes]chan struct{}
 
 	mu sync.Mutex
 	// late has the outcomes of targets that had not answered when their batch ended, by name:
@@ -47,7 +58,11 @@ type Acting struct {
 // New returns an Acting that puts what it begins into a group, and calls wake when something has
 // answered late.
 func New(clock clock.PassiveClock, group *sync.WaitGroup, wake func()) *Acting {
-	return &Acting{clock: clock, group: group, wake: wake, slots: make(chan struct{}, MaxActing), late: map[string]*remediation.Outcome{}}
+	a := &Acting{clock: clock, group: group, wake: wake, late: map[string]*remediation.Outcome{}}
+	for lane := range a.slots {
+		a.slots[lane] = make(chan struct{}, MaxActing)
+	}
+	return a
 }
 
 // Idle reports whether everything has answered. It may be called from any goroutine.
@@ -72,22 +87,22 @@ func (a *Acting) Late() map[string]*remediation.Outcome {
 	return late
 }
 
-// Run calls act for the targets of one batch, side by side, each with its index. It returns their
+// Run calls act for the targets of one batch in a lane, side by side, each with its index. It returns their
 // outcomes: Deferred for one that is left to the next batch, Unanswered for one that has begun and goes on.
-func (a *Acting) Run(targets []string, act func(i int) remediation.Outcome) []remediation.Outcome {
+func (a *Acting) Run(lane Lane, targets []string, act func(i int) remediation.Outcome) []remediation.Outcome {
 	outcomes := make([]remediation.Outcome, len(targets)) // Guarded by mu until the batch is over.
 	var open sync.WaitGroup
 	begin := a.clock.Now()
 	over, end := false, begin.Add(MaxTime)
 	for i, target := range targets {
-		if i >= MaxSize || !a.acquire(end) {
+		if i >= MaxSize || !a.acquire(lane, end) {
 			deferred(outcomes[i:])
 			break
 		}
 		outcomes[i].Result = remediation.Unanswered
 		open.Add(1)
 		a.group.Go(func() {
-			defer func() { <-a.slots }()
+			defer func() { <-a.slots[lane] }()
 			defer open.Done()
 			outcome := act(i)
 			a.mu.Lock()
@@ -113,18 +128,18 @@ func (a *Acting) Run(targets []string, act func(i int) remediation.Outcome) []re
 }
 
 // acquire waits for a slot until the end of a batch, and reports whether it has got one in time.
-func (a *Acting) acquire(end time.Time) bool {
+func (a *Acting) acquire(lane Lane, end time.Time) bool {
 	timer := time.NewTimer(end.Sub(a.clock.Now()))
 	defer timer.Stop()
 	select {
-	case a.slots <- struct{}{}:
+	case a.slots[lane] <- struct{}{}:
 	case <-timer.C:
 		return false
 	}
 	if a.clock.Now().Before(end) {
 		return true
 	}
-	<-a.slots
+	<-a.slots[lane]
 	return false
 }
 

@@ -52,7 +52,7 @@ func TestBatch(t *testing.T) {
 				var acting atomic.Int32
 				a := New(clock.RealClock{}, &group, func() {})
 				began := a.clock.Now()
-				outcomes := a.Run(names(tc.items), func(int) remediation.Outcome {
+				outcomes := a.Run(Beginning, names(tc.items), func(int) remediation.Outcome {
 					if acting.Add(1) > MaxActing {
 						t.Error("too many at the same time")
 					}
@@ -93,14 +93,14 @@ func TestUnanswered(t *testing.T) {
 			}
 			return remediation.Outcome{Result: remediation.Created, Reason: "first"}
 		}
-		outcomes := a.Run([]string{"a", "b", "c"}, hangs)
+		outcomes := a.Run(Beginning, []string{"a", "b", "c"}, hangs)
 		require.Equal(t, []remediation.Result{remediation.Created, remediation.Unanswered, remediation.Created},
 			[]remediation.Result{outcomes[0].Result, outcomes[1].Result, outcomes[2].Result})
 		for range 3 {
 			require.Equal(t, remediation.Unanswered, a.Late()["b"].Result, "it must not be acted on as long as it has not answered")
 			require.Len(t, a.Late(), 1)
 			began := a.clock.Now()
-			next := a.Run([]string{"d"}, func(int) remediation.Outcome { return remediation.Outcome{Result: remediation.Created} })
+			next := a.Run(Beginning, []string{"d"}, func(int) remediation.Outcome { return remediation.Outcome{Result: remediation.Created} })
 			require.Equal(t, remediation.Created, next[0].Result)
 			require.Zero(t, a.clock.Since(began), "others do not wait")
 		}
@@ -110,5 +110,23 @@ func TestUnanswered(t *testing.T) {
 		require.Equal(t, map[string]*remediation.Outcome{"b": {Result: remediation.Created, Reason: "first"}}, a.Late())
 		require.Empty(t, a.Late(), "once")
 		require.Equal(t, remediation.Unanswered, outcomes[1].Result, "what was returned stays as it is")
+	})
+}
+
+// TestLanes: creations that are not answered, however many, do not hold up what ends (spec 8.4).
+func TestLanes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var group sync.WaitGroup
+		a := New(clock.RealClock{}, &group, func() {})
+		a.Run(Beginning, names(MaxActing), func(int) remediation.Outcome {
+			time.Sleep(10 * time.Second)
+			return remediation.Outcome{Result: remediation.Created}
+		})
+		at := func(int) remediation.Outcome { return remediation.Outcome{Result: remediation.Recovered} }
+		require.Equal(t, remediation.Deferred, a.Run(Beginning, []string{"x"}, at)[0].Result)
+		require.Equal(t, remediation.Recovered, a.Run(Ending, []string{"x"}, at)[0].Result)
+		group.Wait()
+		require.Equal(t, remediation.Recovered, a.Run(Beginning, []string{"x"}, at)[0].Result)
 	})
 }

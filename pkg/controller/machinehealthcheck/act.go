@@ -21,6 +21,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -52,26 +53,26 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 			ending = append(ending, results[i])
 		}
 	}
-	c.actOn(ctx, s, ending)
+	c.actOn(ctx, s, batch.Ending, ending)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for _, result := range controlPlane { // In order: the first one that may gets the slot.
 			*result = c.carryOutControlPlane(ctx, s, plans, result.Plan)
 		}
 	})
-	c.actOn(ctx, s, beginning)
+	c.actOn(ctx, s, batch.Beginning, beginning)
 	wg.Wait()
 	c.rememberOutcomes(ctx, s, results)
 	return results
 }
 
 // actOn carries out one batch of plans and defers the rest.
-func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehealth.Result) {
+func (c *Controller) actOn(ctx context.Context, s *snapshot, lane batch.Lane, results []machinehealth.Result) {
 	machines := make([]string, len(results))
 	for i, result := range results {
 		machines[i] = string(result.Plan.Target.Machine.UID)
 	}
-	for i, outcome := range s.state.acting.Run(machines, func(i int) remediation.Outcome { return c.carryOut(ctx, s, results[i].Plan) }) {
+	for i, outcome := range s.state.acting.Run(lane, machines, func(i int) remediation.Outcome { return c.carryOut(ctx, s, results[i].Plan) }) {
 		*results[i].Outcome = outcome
 	}
 }

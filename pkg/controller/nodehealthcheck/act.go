@@ -51,14 +51,14 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result,
 	}
 	actor := c.newActor(s, &e.Policy)
 	carryOut := func(plan *remediation.NodePlan) remediation.Outcome { return actor.carryOut(ctx, plan) }
-	c.actOn(s, ending, carryOut)
+	c.actOn(s, batch.Ending, ending, carryOut)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for _, result := range controlPlane { // In order: the first one that may gets the slot.
 			*result = actor.carryOutControlPlane(ctx, result.Plan)
 		}
 	})
-	c.actOn(s, beginning, carryOut)
+	c.actOn(s, batch.Beginning, beginning, carryOut)
 	wg.Wait()
 	c.rememberOutcomes(ctx, s, results)
 	c.metrics.countOutcomes(s.nhc.Name, results)
@@ -69,12 +69,12 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result,
 var notActed remediation.Outcome
 
 // actOn carries out one batch of plans and defers the rest.
-func (c *Controller) actOn(s *snapshot, results []remediation.NodeResult, carryOut func(*remediation.NodePlan) remediation.Outcome) {
+func (c *Controller) actOn(s *snapshot, lane batch.Lane, results []remediation.NodeResult, carryOut func(*remediation.NodePlan) remediation.Outcome) {
 	nodes := make([]string, len(results))
 	for i, result := range results {
 		nodes[i] = result.Plan.Node.Name
 	}
-	for i, outcome := range c.actingOf(s).Run(nodes, func(i int) remediation.Outcome { return carryOut(results[i].Plan) }) {
+	for i, outcome := range c.actingOf(s).Run(lane, nodes, func(i int) remediation.Outcome { return carryOut(results[i].Plan) }) {
 		*results[i].Outcome = outcome
 	}
 }

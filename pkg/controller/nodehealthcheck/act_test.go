@@ -67,7 +67,7 @@ func TestBatchOfNodes(t *testing.T) {
 	batched := &snapshot{nhc: testCheck(), state: (&nhcStates{}).of(testCheck())}
 	results := failing(batch.MaxSize + 10)
 	acted := make([]bool, len(results))
-	c.actOn(batched, results, func(plan *remediation.NodePlan) remediation.Outcome {
+	c.actOn(batched, batch.Beginning, results, func(plan *remediation.NodePlan) remediation.Outcome {
 		var i int
 		_, err := fmt.Sscanf(plan.Node.Name, "node-%d", &i)
 		acted[i] = err == nil
