@@ -40,8 +40,3 @@ func testCR(node, uid string) *object.CR {
 		},
 	}
 }
-
-// timedOutEntry returns the entry of a CR that has timed out.
-func timedOutEntry(node, uid string) v1alpha1.Remediation {
-	return Record(testCR(node, uid), new(metav1.NewTime(epoch)))
-}

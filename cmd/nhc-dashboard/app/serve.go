@@ -24,7 +24,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/live"
 	"github.com/nhc-controller/nhc-controller/pkg/serving"
 )
 
@@ -142,9 +141,9 @@ func (d *server) listen() ([]*serving.Server, error) {
 
 // read reads the cluster for the first time. It tries until that works, and returns nil if ctx is done
 // before.
-func (d *server) read(ctx context.Context) *live.Cluster {
+func (d *server) read(ctx context.Context) *cluster.Cluster {
 	for {
-		source, err := live.New(ctx, live.Config{Clients: d.clients, LeaseNamespace: d.options.leaseNamespace, Now: time.Now})
+		source, err := cluster.New(ctx, cluster.Config{Clients: d.clients, LeaseNamespace: d.options.leaseNamespace, Now: time.Now})
 		if err == nil {
 			return source
 		}

@@ -79,10 +79,11 @@ func waits(result remediation.NodeResult) bool {
 	if outcome.Result == remediation.LeaseLost || outcome.Blocker() != nil || plan.Blocker != nil {
 		return true
 	}
-	switch plan.Refusal() {
-	case v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedLeaseTaken, v1alpha1.DecidedDryRun:
-		return true
-	case v1alpha1.DecidedBudgetExhausted: // Asked after the budget. While they refuse the node, too, no budget keeps it waiting (spec B5.2).
+	others := []v1alpha1.DecisionReason{
+		v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedLeaseTaken, v1alpha1.DecidedDryRun,
+		v1alpha1.DecidedBudgetExhausted, // Asked after the budget. While they refuse the node, too, no budget keeps it waiting (spec B5.2).
+	}
+	if slices.Contains(others, plan.Refusal()) {
 		return true
 	}
 	return plan.Node.OthersRemediate // Then the confirmation is removed.

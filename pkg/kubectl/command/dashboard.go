@@ -21,7 +21,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/live"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
 )
 
@@ -64,7 +63,7 @@ The address has a token in it: who knows it sees what you may see. Ctrl-C ends i
 			}
 			ctx, cancel := context.WithCancel(command.Context())
 			defer cancel()
-			source, err := live.New(ctx, live.Config{Clients: clients, LeaseNamespace: leaseNamespace, Now: r.Now})
+			source, err := cluster.New(ctx, cluster.Config{Clients: clients, LeaseNamespace: leaseNamespace, Now: r.Now})
 			if err != nil {
 				return err
 			}

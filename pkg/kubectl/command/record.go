@@ -19,8 +19,8 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/manifest"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
 )
 
@@ -102,7 +102,7 @@ type recorder struct {
 	existing map[string]*corev1.Node
 	// out and writer are nil until then.
 	out    *recordingFile
-	writer *recording.Writer
+	writer *simulation.Writer
 	start  time.Time
 	// lost is why there is no news since an instant, nil if there is.
 	lost   error
@@ -173,7 +173,7 @@ func (r *recorder) begin(now time.Time) error {
 		return err
 	}
 	now = now.Truncate(time.Second)
-	r.out, r.start, r.writer = out, now, recording.NewWriter(out, now)
+	r.out, r.start, r.writer = out, now, simulation.NewWriter(out, now)
 	for _, name := range slices.Sorted(maps.Keys(r.existing)) {
 		r.writer.Node(r.existing[name], now)
 	}
@@ -230,7 +230,7 @@ func (r *root) convert(options *recordOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	converted, err := recording.Convert(in, out)
+	converted, err := simulation.Convert(in, out)
 	switch closeErr := out.close(); {
 	case out.failed != nil:
 		return out.failure()

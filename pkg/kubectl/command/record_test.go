@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
 )
 
 // nodeServer serves two Nodes, and then the events of a watch.
@@ -132,18 +132,18 @@ func (b *syncedBuffer) String() string {
 	return b.buffer.String()
 }
 
-func readRecorded(t *testing.T, name string) *recording.Recording {
+func readRecorded(t *testing.T, name string) *simulation.Recording {
 	t.Helper()
 	file, err := os.Open(name)
 	require.NoError(t, err)
 	defer file.Close()
-	recorded, err := recording.Read(file)
+	recorded, err := simulation.Read(file)
 	require.NoError(t, err)
 	return recorded
 }
 
 // entries returns what was recorded, in short.
-func entries(recorded *recording.Recording) (lines []string) {
+func entries(recorded *simulation.Recording) (lines []string) {
 	for i := range recorded.Entries {
 		switch entry := &recorded.Entries[i]; {
 		case !entry.Gap.IsZero():

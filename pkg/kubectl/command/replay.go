@@ -16,7 +16,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/manifest"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -135,7 +134,7 @@ func (r *root) runReplay(ctx context.Context, options *replayOptions, file strin
 }
 
 // replayed returns what a configuration does about a recording. It is incomplete if the context ends.
-func replayed(ctx context.Context, from *recording.Recording, with *configuration) *simulation.Result {
+func replayed(ctx context.Context, from *simulation.Recording, with *configuration) *simulation.Result {
 	in := simulation.NewReplay(from)
 	in.Checks, in.Budgets = with.checks, with.budgets
 	in.Interrupted = func() bool { return ctx.Err() != nil }
@@ -143,7 +142,7 @@ func replayed(ctx context.Context, from *recording.Recording, with *configuratio
 }
 
 // readRecording reads a recording.
-func (r *root) readRecording(name string) (*recording.Recording, error) {
+func (r *root) readRecording(name string) (*simulation.Recording, error) {
 	in := r.In
 	if name != manifest.StandardInput {
 		file, err := os.Open(name)
@@ -153,7 +152,7 @@ func (r *root) readRecording(name string) (*recording.Recording, error) {
 		defer file.Close()
 		in = file
 	}
-	from, err := recording.Read(in)
+	from, err := simulation.Read(in)
 	if err != nil {
 		return nil, &cluster.Error{Sentence: fmt.Sprintf("%s %v.", sourceNames(name), err), Cause: err}
 	}

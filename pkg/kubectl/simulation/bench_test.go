@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 )
 
 // BenchmarkRun simulates an hour of nodes that fail, all at once or one after the other, and are
@@ -52,7 +51,7 @@ func BenchmarkReplay(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			var file bytes.Buffer
-			w := recording.NewWriter(&file, epoch)
+			w := NewWriter(&file, epoch)
 			nodeName := func(i int) string { return fmt.Sprintf("node-%03d", i%all) }
 			for i := range all {
 				w.Node(node(nodeName(i), nil), epoch)
@@ -71,7 +70,7 @@ func BenchmarkReplay(b *testing.B) {
 			require.Equal(b, 2*failures, w.Changes())
 			b.ReportAllocs()
 			for b.Loop() {
-				from, err := recording.Read(bytes.NewReader(file.Bytes()))
+				from, err := Read(bytes.NewReader(file.Bytes()))
 				require.NoError(b, err)
 				if result := Run(replayOf(from, unhealthyAfter(5*time.Minute))); result.Summary.Remediations != failures {
 					b.Fatal(result.Summary, result.Notes)

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulation shows what NodeHealthChecks would do, in simulated time: it runs the packages by
+// Package simulation records how Nodes change, and shows what NodeHealthChecks would do, in simulated time: it runs the packages by
 // which the controller decides on a model of nodes, remediation objects and leases. It is pure: it
 // knows no client and no clock.
 //
@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -31,7 +30,7 @@ type Input struct {
 	Budgets []*v1alpha1.RemediationBudget
 	Nodes   []*corev1.Node
 	// Recorded are entries of a recording, in order of time. They say how Nodes change by themselves.
-	Recorded []recording.Entry
+	Recorded []Entry
 	// Start is when the simulation begins, and Duration how long it takes at most.
 	Start    time.Time
 	Duration time.Duration

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 )
 
 // Replay is what a configuration does about a recording, and what is different from another one.
@@ -36,12 +34,12 @@ type Recorded struct {
 
 // NewReplay returns the input that plays a recording. Nodes change as they did then: nothing that a
 // remediation does here changes them.
-func NewReplay(from *recording.Recording) *Input {
+func NewReplay(from *Recording) *Input {
 	return &Input{Recorded: from.Entries, Start: from.Start, Duration: from.End.Sub(from.Start)}
 }
 
 // NewRecorded returns what a recording has.
-func NewRecorded(file string, from *recording.Recording) Recorded {
+func NewRecorded(file string, from *Recording) Recorded {
 	recorded := Recorded{File: file}
 	names := map[string]bool{}
 	for i := range from.Entries {
@@ -79,9 +77,9 @@ func (w *world) play(now time.Time) {
 }
 
 // playNode changes a Node, and writes down what that means.
-func (w *world) playNode(entry *recording.Entry) {
+func (w *world) playNode(entry *Entry) {
 	before := w.nodes[entry.Node]
-	after := recording.Apply(before, entry)
+	after := Apply(before, entry)
 	w.set(entry.Node, after)
 	if entry.At.Equal(w.journal.start) {
 		return // It is as it was before the recording.

@@ -15,33 +15,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 )
 
 // recorded returns what is read of a recording that a function makes. Before, these nodes are ready.
-func recorded(t *testing.T, write func(w *recording.Writer), ready ...string) *recording.Recording {
+func recorded(t *testing.T, write func(w *Writer), ready ...string) *Recording {
 	t.Helper()
 	var file bytes.Buffer
-	w := recording.NewWriter(&file, epoch)
+	w := NewWriter(&file, epoch)
 	for _, name := range ready {
 		w.Node(node(name, nil), epoch)
 	}
 	write(w)
 	require.NoError(t, w.Err())
-	from, err := recording.Read(&file)
+	from, err := Read(&file)
 	require.NoError(t, err)
 	return from
 }
 
 // becomes has a node recorded with another condition Ready.
-func becomes(w *recording.Writer, name string, status corev1.ConditionStatus, after time.Duration) {
+func becomes(w *Writer, name string, status corev1.ConditionStatus, after time.Duration) {
 	changed := node(name, nil)
 	changed.Status.Conditions[0].Status, changed.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(epoch.Add(after))
 	w.Node(changed, epoch.Add(after))
 }
 
 // replayOf returns the input that plays a recording with one NodeHealthCheck.
-func replayOf(from *recording.Recording, changes ...func(*v1alpha1.NodeHealthCheck)) *Input {
+func replayOf(from *Recording, changes ...func(*v1alpha1.NodeHealthCheck)) *Input {
 	in := NewReplay(from)
 	in.Checks = []*v1alpha1.NodeHealthCheck{newNHC("workers", changes...)}
 	return in
@@ -58,7 +57,7 @@ func unhealthyAfter(d time.Duration) func(*v1alpha1.NodeHealthCheck) {
 // TestReplay: nodes change as recorded, and decisions follow.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	from := recorded(t, func(w *recording.Writer) {
+	from := recorded(t, func(w *Writer) {
 		becomes(w, "a", corev1.ConditionUnknown, 10*time.Minute)
 		becomes(w, "b", corev1.ConditionUnknown, 11*time.Minute)
 		becomes(w, "a", corev1.ConditionTrue, 14*time.Minute)
@@ -103,7 +102,7 @@ func TestReplay(t *testing.T) {
 // TestReplayTogether: nodes that recover within a moment do so together, also at the very end.
 func TestReplayTogether(t *testing.T) {
 	t.Parallel()
-	from := recorded(t, func(w *recording.Writer) {
+	from := recorded(t, func(w *Writer) {
 		becomes(w, "a", corev1.ConditionUnknown, 10*time.Minute)
 		becomes(w, "b", corev1.ConditionUnknown, 10*time.Minute)
 		becomes(w, "a", corev1.ConditionTrue, 20*time.Minute)
@@ -121,7 +120,7 @@ func TestReplayTogether(t *testing.T) {
 // TestReplayStart: what is unhealthy when the recording begins is remediated then.
 func TestReplayStart(t *testing.T) {
 	t.Parallel()
-	from := recorded(t, func(w *recording.Writer) {
+	from := recorded(t, func(w *Writer) {
 		failed := node("a", nil)
 		failed.Status.Conditions[0].Status = corev1.ConditionUnknown
 		w.Node(failed, epoch)
@@ -137,7 +136,7 @@ func TestReplayStart(t *testing.T) {
 // TestCompare: each way in which remediations differ.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	from := recorded(t, func(w *recording.Writer) {
+	from := recorded(t, func(w *Writer) {
 		becomes(w, "a", corev1.ConditionUnknown, 10*time.Minute)
 		becomes(w, "b", corev1.ConditionUnknown, 10*time.Minute)
 		becomes(w, "c", corev1.ConditionUnknown, 12*time.Minute)

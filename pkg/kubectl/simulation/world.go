@@ -18,7 +18,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/recording"
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -36,7 +35,7 @@ type world struct {
 	checks []*check
 	events events
 	// recorded are the entries that have yet to be played.
-	recorded    []recording.Entry
+	recorded    []Entry
 	interrupted func() bool
 	// created and planned are the numbers of CRs, and of plans of nodes, so far. After mostPlans it ends.
 	created, planned, mostPlans int

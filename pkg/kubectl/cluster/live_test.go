@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package live
+package cluster
 
 import (
 	"context"
@@ -24,7 +24,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 )
 
 // fakeCluster is a cluster whose answers a test decides.
@@ -66,7 +65,7 @@ func newFakeCluster() *fakeCluster {
 func (w *fakeCluster) start(t *testing.T) *Cluster {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	c, err := New(ctx, Config{Clients: &cluster.Clients{Kube: w.kube, NHC: w.nhc, Mapper: func() (meta.RESTMapper, error) { return nil, errors.New("none") }}, LeaseNamespace: "leases", Now: time.Now})
+	c, err := New(ctx, Config{Clients: &Clients{Kube: w.kube, NHC: w.nhc, Mapper: func() (meta.RESTMapper, error) { return nil, errors.New("none") }}, LeaseNamespace: "leases", Now: time.Now})
 	require.NoError(t, err)
 	ended := make(chan struct{})
 	go func() {
@@ -195,6 +194,6 @@ func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	w := newFakeCluster()
 	w.away.Store(true)
-	_, err := New(t.Context(), Config{Clients: &cluster.Clients{Kube: w.kube, NHC: w.nhc}, Now: time.Now})
+	_, err := New(t.Context(), Config{Clients: &Clients{Kube: w.kube, NHC: w.nhc}, Now: time.Now})
 	require.ErrorContains(t, err, "Cannot list nodehealthchecks")
 }

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package recording
+package simulation
 
 import (
 	"bytes"
@@ -21,12 +21,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
 func at(after time.Duration) time.Time { return epoch.Add(after) }
 
-// node returns a Node with one condition, and with what no recording keeps.
-func node(name string, ready corev1.ConditionStatus, since time.Duration) *corev1.Node {
+// recordedNode returns a Node with one condition, and with what no recording keeps.
+func recordedNode(name string, ready corev1.ConditionStatus, since time.Duration) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID("uid-of-" + name), CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour)), ResourceVersion: "7",
@@ -44,17 +42,17 @@ func TestWriteAndRead(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	w := NewWriter(&file, at(0))
-	w.Node(node("a", corev1.ConditionTrue, -time.Hour), at(0))
-	w.Node(node("b", corev1.ConditionTrue, -time.Hour), at(0))
+	w.Node(recordedNode("a", corev1.ConditionTrue, -time.Hour), at(0))
+	w.Node(recordedNode("b", corev1.ConditionTrue, -time.Hour), at(0))
 	require.Equal(t, 0, w.Changes())
 	size := file.Len()
-	heartbeat := node("a", corev1.ConditionTrue, -time.Hour)
+	heartbeat := recordedNode("a", corev1.ConditionTrue, -time.Hour)
 	heartbeat.Status.Conditions[0].LastHeartbeatTime, heartbeat.Annotations["other"] = metav1.NewTime(at(time.Minute)), "y"
 	w.Node(heartbeat, at(time.Minute))
 	w.Delete("unknown", at(time.Minute))
 	require.Equal(t, size, file.Len(), "nothing has changed")
 
-	failed := node("a", corev1.ConditionUnknown, 90*time.Second)
+	failed := recordedNode("a", corev1.ConditionUnknown, 90*time.Second)
 	failed.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy] = ""
 	w.Node(failed, at(91500*time.Millisecond))
 	w.Mark(at(2 * time.Minute))
@@ -64,7 +62,7 @@ func TestWriteAndRead(t *testing.T) {
 	w.Gap(at(4*time.Minute), at(5*time.Minute))
 	w.Gap(at(8*time.Minute), at(6*time.Minute))
 	w.Delete("b", at(7*time.Minute))
-	again := node("b", corev1.ConditionTrue, 8*time.Minute)
+	again := recordedNode("b", corev1.ConditionTrue, 8*time.Minute)
 	again.UID = "another"
 	w.Node(again, at(8*time.Minute))
 	require.NoError(t, w.Err())
@@ -248,7 +246,7 @@ func (r *repeated) Read(into []byte) (n int, err error) {
 func TestWriteFails(t *testing.T) {
 	t.Parallel()
 	w := NewWriter(failing{}, at(0))
-	w.Node(node("a", corev1.ConditionTrue, 0), at(0))
+	w.Node(recordedNode("a", corev1.ConditionTrue, 0), at(0))
 	require.EqualError(t, w.Err(), "writing the recording: the disk is full")
 }
 

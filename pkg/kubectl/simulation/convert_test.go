@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package recording
+package simulation
 
 import (
 	"bytes"
@@ -28,11 +28,11 @@ func printedAs(t *testing.T, node *corev1.Node) string {
 // TestConvert: what kubectl has printed becomes the recording that a watch would have made.
 func TestConvert(t *testing.T) {
 	t.Parallel()
-	a, b := node("a", corev1.ConditionTrue, -2*time.Hour), node("b", corev1.ConditionTrue, -time.Hour)
-	heartbeat := node("a", corev1.ConditionTrue, -2*time.Hour)
+	a, b := recordedNode("a", corev1.ConditionTrue, -2*time.Hour), recordedNode("b", corev1.ConditionTrue, -time.Hour)
+	heartbeat := recordedNode("a", corev1.ConditionTrue, -2*time.Hour)
 	heartbeat.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(at(time.Minute))
-	failed := node("b", corev1.ConditionUnknown, 2*time.Minute)
-	late := node("c", corev1.ConditionTrue, 3*time.Minute)
+	failed := recordedNode("b", corev1.ConditionUnknown, 2*time.Minute)
+	late := recordedNode("c", corev1.ConditionTrue, 3*time.Minute)
 	late.CreationTimestamp = metav1.NewTime(at(3 * time.Minute))
 	event := func(kind string, node *corev1.Node) string {
 		return `{"type":"` + kind + `","object":` + printedAs(t, node) + "}\n"
@@ -85,7 +85,7 @@ func TestConvertErrors(t *testing.T) {
 	}
 	_, err := Convert(failing{}, io.Discard)
 	require.EqualError(t, err, "cannot be read: the disk is gone")
-	good := printedAs(t, node("a", corev1.ConditionTrue, 0))
+	good := printedAs(t, recordedNode("a", corev1.ConditionTrue, 0))
 	_, err = Convert(strings.NewReader(good+good+good), failing{})
 	require.EqualError(t, err, "writing the recording: the disk is full")
 	_, err = Convert(io.MultiReader(strings.NewReader(`{"kind":"`), &repeated{text: bytes.Repeat([]byte("x"), 256), times: 1 << 20}), io.Discard)

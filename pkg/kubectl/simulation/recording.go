@@ -1,10 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recording writes and reads how Nodes change: the conditions, labels and annotations that
-// decisions depend on, creation and deletion. A recording is a file with one JSON object per line.
-// docs/kubectl-nhc.md describes it. The package knows no client and no clock.
-package recording
+package simulation
 
 import (
 	"maps"

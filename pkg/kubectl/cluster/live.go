@@ -1,9 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live follows the cluster for the pages of package dashboard: it watches, and what it knows is
-// there at any time without a request.
-package live
+package cluster
 
 import (
 	"context"
@@ -12,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -33,7 +30,7 @@ const (
 
 // Config is what a Cluster needs.
 type Config struct {
-	Clients *cluster.Clients
+	Clients *Clients
 	// LeaseNamespace is where the leases of nodes are.
 	LeaseNamespace string
 	Now            func() time.Time
@@ -42,7 +39,7 @@ type Config struct {
 // Cluster is a source of a dashboard that follows a cluster.
 type Cluster struct {
 	Config
-	watch *cluster.Watch
+	watch *Watch
 	stop  context.CancelFunc
 
 	mu       sync.Mutex
@@ -72,7 +69,7 @@ func New(ctx context.Context, config Config) (*Cluster, error) {
 // open begins to watch, and ends the watch before.
 func (c *Cluster) open(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	watch, err := cluster.NewWatch(ctx, c.Clients, cluster.Everything)
+	watch, err := NewWatch(ctx, c.Clients, Everything)
 	if err != nil {
 		stop()
 		return err
@@ -175,7 +172,7 @@ func (c *Cluster) Details(ctx context.Context, snapshot *view.Snapshot, node str
 	defer cancel()
 	about := *snapshot
 	about.Missing = nil
-	details, err := cluster.ReadDetails(ctx, c.Clients, &about, node, c.LeaseNamespace)
+	details, err := ReadDetails(ctx, c.Clients, &about, node, c.LeaseNamespace)
 	if err != nil { // The browser waits no longer.
 		return &view.Details{}, []view.Missing{{Resource: "details", Reason: err.Error()}}
 	}
