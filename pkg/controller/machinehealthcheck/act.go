@@ -41,6 +41,9 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 		results[i] = machinehealth.Result{Plan: plan, Outcome: &remediation.Outcome{}}
 		if outcome := late[string(plan.Target.Machine.UID)]; outcome != nil {
 			results[i].Outcome = outcome.Since(plan.Target.Own)
+			if outcome.Answered() && len(plan.Actions) > 0 {
+				c.enqueue(keyOf(s.check)) // They are due once this is reported.
+			}
 			continue
 		}
 		switch {

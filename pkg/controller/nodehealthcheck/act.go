@@ -34,6 +34,9 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result,
 		results[i] = remediation.NodeResult{Plan: plan, Outcome: &notActed}
 		if outcome := late[plan.Node.Name]; outcome != nil {
 			results[i].Outcome = outcome.Since(plan.Node.Own)
+			if outcome.Answered() && len(plan.Actions) > 0 {
+				c.enqueue([]string{s.nhc.Name}) // They are due once this is reported.
+			}
 			continue
 		}
 		if len(plan.Actions) == 0 {
