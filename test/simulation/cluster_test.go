@@ -79,7 +79,11 @@ type cluster struct {
 	writes  map[string]int
 	retries map[string]int
 	second  int64
-	looping string
+	// hourly counts the writes of an object within an hour while the cluster settles.
+	hourly   map[string]int
+	hour     int64
+	settling bool
+	looping  string
 
 	mu sync.Mutex // Guards what requests read.
 	// faults is how many of 1,000 requests have one.
