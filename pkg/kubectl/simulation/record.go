@@ -163,7 +163,10 @@ func (c *check) recordDecision(context *remediation.Context, node *remediation.N
 	if decision.Type == v1alpha1.DecisionExhausted {
 		what = Exhausted
 	}
-	why := fmt.Sprintf("%s: %s", decision.Reason, message)
+	why := message
+	if prefix := string(decision.Reason) + ": "; !strings.HasPrefix(message, prefix) {
+		why = prefix + message
+	}
 	c.line(node, what, why, now)
 	if open := c.open[node.Name]; open != nil && open.Began == nil {
 		open.Waits = why

@@ -106,6 +106,14 @@ func TestRecover(t *testing.T) {
 	require.Equal(t, before, all[0])
 }
 
+// TestPaused: O32 the reason of a wait stands once.
+func TestPaused(t *testing.T) {
+	t.Parallel()
+	nhc := newNHC("workers", func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{"freeze"} })
+	result := Run(&Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: nodes("a"), Start: epoch, Duration: time.Hour, Fail: fail(0, "a")})
+	require.Equal(t, []string{"0s a fails: Ready=Unknown", "1m0s a is unhealthy: Ready=Unknown for 1m0s", "1m0s a waits: Paused: freeze"}, told(result))
+}
+
 // TestBounds: a simulation ends, however much happens in it.
 func TestBounds(t *testing.T) {
 	t.Parallel()
