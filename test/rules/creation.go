@@ -87,12 +87,12 @@ func (j *Judge) acquired(w window) (time.Time, bool) {
 	return last, w.at.Sub(last) < longestSync
 }
 
-// selectors returns the number of NodeHealthChecks that may have nodeKnown at the node.
+// selectors returns the number of NodeHealthChecks that may have read the node: those that select it, or did
+// before it was deleted while a request was on its way.
 func (j *Judge) selectors(w window) int {
-	node := j.nodes[w.node].at(w.rv)
-	count := 0
+	nodes, count := j.nodes[w.node].during(w.known, w.rv), 0
 	for _, versions := range j.nhcs {
-		if nhc := versions.at(w.rv); nhc != nil && node != nil && nhc.Selects(node) {
+		if nhc := versions.at(w.rv); nhc != nil && some(nodes, func(node *Node) bool { return node != nil && nhc.Selects(node) }) {
 			count++
 		}
 	}
