@@ -67,6 +67,10 @@ var bugs = []bug{
 		old: "(node.Verdict.State == health.Unhealthy && remediation.Reconfiguring(obj.Annotations))", new: "remediation.Reconfiguring(obj.Annotations)",
 	},
 	{
+		name: "a metric counts other nodes than status", rule: "20.3", file: inController + "metrics_update.go",
+		old: "m.healthyNodes.WithLabelValues(name).Set(float64(r.Summary.Healthy))", new: "m.healthyNodes.WithLabelValues(name).Set(float64(r.Summary.Observed))",
+	},
+	{
 		name: "a storm ends when its status cannot be written", rule: "9.5", file: inController + "evaluate.go",
 		old: "Storm: s.state.unwrittenStorm, ", new: "", integration: "^TestStormWithoutStatus$",
 	},

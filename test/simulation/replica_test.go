@@ -34,8 +34,10 @@ const leaseNamespace = "medik8s-leases"
 // replica is one process of the controller: the real one on clients of the server in
 // memory. Leader election is simulated: the cluster says who leads.
 type replica struct {
-	name   string
-	client *memapi.Client
+	// registry has the metrics.
+	registry *prometheus.Registry
+	name     string
+	client   *memapi.Client
 
 	controller *nodehealthcheck.Controller
 	budgets    *remediationbudget.Controller
@@ -75,6 +77,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	checks, crds := nodehealthcheck.NewInformer(r.freshness, nhcs, whole), r.freshness.CRDs(metadataClient)
 	seen := sightings.New(clock.Now, func() int64 { return r.freshness.Lists(watches.NodeCache) })
 	registry := prometheus.NewRegistry()
+	r.registry = registry
 	r.budgets, err = remediationbudget.New(remediationbudget.Config{
 		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds, Freshness: r.freshness,
 		Recorder: recorder(remediationbudget.ReportingController), Clock: clock, Metrics: registry,

@@ -93,6 +93,7 @@ func (c *cluster) settle(d time.Duration) {
 		}
 		panic(broken(left))
 	}
+	c.checkMetrics()
 }
 
 // cure makes all nodes healthy, one after the other: what one of them held back has to go
