@@ -33,7 +33,7 @@ func (n *Network) apiServerArgs() []string {
 		"--secure-port=443",
 		"--advertise-address=" + n.Address,
 		"--endpoint-reconciler-type=lease", // By default: the Service kubernetes has an address.
-		"--authorization-mode=Node", // Besides RBAC: the flags add up.
+		"--authorization-mode=Node",        // Besides RBAC: the flags add up.
 		"--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true",
 		"--enable-aggregator-routing=true", // To pods of webhooks: there is no kube-proxy.
