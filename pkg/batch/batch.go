@@ -21,8 +21,9 @@ const (
 	// ones.
 	MaxSize = 256
 	MaxTime = 300 * time.Millisecond
-	// Patience is how long a batch waits for what it has begun.
-	Patience = time.Second
+	// Patience is how long a batch waits for what it has begun: several times what a busy API server takes,
+	// because a report without the answer is one more write of the status.
+	Patience = 3 * time.Second
 	// MaxActing is how many targets of one health check are acted on at the same time in a lane. The
 	// client's rate limit bounds the whole process.
 	MaxActing = 32

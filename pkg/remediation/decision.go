@@ -53,9 +53,14 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
 	case Unanswered:
-		until, message = time.Time{}, NoAnswer
-		if plan.Creates() || plan.Exhausted {
-			reason = v1alpha1.DecidedNextBatch
+		until = time.Time{}
+		switch {
+		case plan.Node.LastFailed != "": // It is tried again: until there is an answer, the last one holds.
+			reason = plan.Node.LastFailed
+		case plan.Creates() || plan.Exhausted:
+			reason, message = v1alpha1.DecidedNextBatch, NoAnswer
+		default:
+			message = NoAnswer
 		}
 	case Requested: // Of Machines: machinehealth decides about them.
 	}
