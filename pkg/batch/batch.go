@@ -8,6 +8,7 @@ package batch
 
 import (
 	"maps"
+	"math"
 	"sync"
 	"time"
 
@@ -44,7 +45,8 @@ const (
 // ends goes on beside the next ones, and its outcome is that of its target in the first sync after
 // the answer.
 type Acting struct {
-	clock clock.PassiveClock
+	clock    clock.PassiveClock
+	patience time.Duration
 	// group has all that is under way.
 	group *sync.WaitGroup
 	wake  func()
@@ -59,7 +61,7 @@ type Acting struct {
 // New returns an Acting that puts what it begins into a group, and calls wake when something has
 // answered late.
 func New(clock clock.PassiveClock, group *sync.WaitGroup, wake func()) *Acting {
-	a := &Acting{clock: clock, group: group, wake: wake, late: map[string]*remediation.Outcome{}}
+	a := &Acting{clock: clock, patience: Patience, group: group, wake: wake, late: map[string]*remediation.Outcome{}}
 	for lane := range a.slots {
 		a.slots[lane] = make(chan struct{}, MaxActing)
 	}
@@ -86,6 +88,13 @@ func (a *Acting) Late() map[string]*remediation.Outcome {
 	late := maps.Clone(a.late)
 	maps.DeleteFunc(a.late, func(_ string, outcome *remediation.Outcome) bool { return outcome.Result != remediation.Unanswered })
 	return late
+}
+
+// RunAll is Run for a health check that waits for all answers.
+func RunAll(clock clock.PassiveClock, targets []string, act func(i int) remediation.Outcome) []remediation.Outcome {
+	a := New(clock, &sync.WaitGroup{}, nil)
+	a.patience = math.MaxInt64
+	return a.Run(Beginning, targets, act)
 }
 
 // Run calls act for the targets of one batch in a lane, side by side, each with its index. It returns their
@@ -116,7 +125,7 @@ func (a *Acting) Run(lane Lane, targets []string, act func(i int) remediation.Ou
 			a.wake()
 		})
 	}
-	wait(&open, begin.Add(Patience).Sub(a.clock.Now()))
+	wait(&open, a.patience-a.clock.Since(begin))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	over = true

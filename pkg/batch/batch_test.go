@@ -79,6 +79,19 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+// TestRunAll: all answers are waited for.
+func TestRunAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		outcomes := RunAll(clock.RealClock{}, names(MaxActing+1), func(int) remediation.Outcome {
+			time.Sleep(10 * time.Second)
+			return remediation.Outcome{Result: remediation.Requested}
+		})
+		require.Equal(t, remediation.Requested, outcomes[0].Result)
+		require.Equal(t, remediation.Deferred, outcomes[MaxActing].Result)
+	})
+}
+
 // TestUnanswered: a target for which a request is not answered does not hold up the next batch of others, and its
 // outcome is there once, when it has answered (spec 8.4).
 func TestUnanswered(t *testing.T) {

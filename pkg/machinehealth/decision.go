@@ -53,16 +53,6 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 		default:
 			reason, until, message = v1alpha1.DecidedLeaseTaken, time.Time{}, "Another client has changed the lease in the meantime"
 		}
-	case remediation.Unanswered:
-		until = time.Time{}
-		switch {
-		case plan.Target.LastFailed != "": // It is tried again: until there is an answer, the last one holds.
-			reason = plan.Target.LastFailed
-		case plan.Begins():
-			reason, message = v1alpha1.DecidedNextBatch, remediation.NoAnswer
-		default:
-			message = remediation.NoAnswer
-		}
 	case remediation.Deferred:
 		if plan.Begins() {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -64,8 +65,10 @@ type Outcome struct {
 	Gone []*object.CR
 	// TimedOut holds the CRs whose step has ended by this call, and when.
 	TimedOut map[types.UID]time.Time
-	// LeaseWritten means that the node has the lease of the plan.
+	// LeaseWritten means that the node has the lease of the plan, and LeaseBefore is the one that it had
+	// when the plan was made, nil if none.
 	LeaseWritten bool
+	LeaseBefore  *coordinationv1.Lease
 	// ReleaseFailed means that the lease was not deleted: it has changed since it was
 	// observed, which is no failure, or Err says why.
 	ReleaseFailed bool

@@ -27,7 +27,7 @@ func (r *Report) Actions() ([]Event, Reported) {
 	var detected []string
 	for i, result := range r.in.Results {
 		node := result.Plan.Node
-		if note := remediation.LeaseTakenOver(node.Name, node.Lease, r.in.Policy.Owner); note != "" && result.Outcome.LeaseWritten {
+		if note := remediation.LeaseTakenOver(node.Name, result.Outcome.LeaseBefore, r.in.Policy.Owner); note != "" && result.Outcome.LeaseWritten {
 			all = append(all, leaseTakenOver(node, note))
 		}
 		if cr := result.Outcome.NewCR(); cr != nil {

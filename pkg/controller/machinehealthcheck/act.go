@@ -30,22 +30,15 @@ import (
 
 // act carries out one batch of plans where nothing begins, then one batch of the others, beside which
 // the few control plane Machines are tried one after the other (spec 8.4). It returns what became of
-// each in the same order. The failure of one target leaves the others alone, and so does one for which a request
-// is not answered.
+// each in the same order. The failure of one target leaves the others alone. All answers are waited for: what is
+// announced in the history, and counted by budgets, must be settled before the next sync.
 func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.Result {
-	results, late := make([]machinehealth.Result, len(plans)), s.state.acting.Late()
+	results := make([]machinehealth.Result, len(plans))
 	var ending, beginning []machinehealth.Result
 	var controlPlane []*machinehealth.Result
 	for i := range plans {
 		plan := &plans[i]
 		results[i] = machinehealth.Result{Plan: plan, Outcome: &remediation.Outcome{}}
-		if outcome := late[string(plan.Target.Machine.UID)]; outcome != nil {
-			results[i].Outcome = outcome.Since(plan.Target.Own)
-			if outcome.Answered() && len(plan.Actions) > 0 {
-				c.enqueue(keyOf(s.check)) // They are due once this is reported.
-			}
-			continue
-		}
 		switch {
 		case len(plan.Actions) == 0:
 		case takesSlot(plan):
@@ -56,26 +49,26 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 			ending = append(ending, results[i])
 		}
 	}
-	c.actOn(ctx, s, batch.Ending, ending)
+	c.actOn(ctx, s, ending)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for _, result := range controlPlane { // In order: the first one that may gets the slot.
 			*result = c.carryOutControlPlane(ctx, s, plans, result.Plan)
 		}
 	})
-	c.actOn(ctx, s, batch.Beginning, beginning)
+	c.actOn(ctx, s, beginning)
 	wg.Wait()
 	c.rememberOutcomes(ctx, s, results)
 	return results
 }
 
 // actOn carries out one batch of plans and defers the rest.
-func (c *Controller) actOn(ctx context.Context, s *snapshot, lane batch.Lane, results []machinehealth.Result) {
+func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehealth.Result) {
 	machines := make([]string, len(results))
 	for i, result := range results {
 		machines[i] = string(result.Plan.Target.Machine.UID)
 	}
-	for i, outcome := range s.state.acting.Run(lane, machines, func(i int) remediation.Outcome { return c.carryOut(ctx, s, results[i].Plan) }) {
+	for i, outcome := range batch.RunAll(c.Clock, machines, func(i int) remediation.Outcome { return c.carryOut(ctx, s, results[i].Plan) }) {
 		*results[i].Outcome = outcome
 	}
 }
@@ -84,8 +77,6 @@ func (c *Controller) actOn(ctx context.Context, s *snapshot, lane batch.Lane, re
 // Machines from beginning until the outcome is known. Without the slot it carries out what is left of the
 // plan. It returns the plan that was carried out.
 func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) machinehealth.Result {
-	ctx, end := c.active.during(ctx)
-	defer end()
 	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, memberOf(plan.Target.Machine))
 	if reason != "" {
 		withheld := *plan
@@ -112,8 +103,6 @@ func (c *Controller) carryOut(ctx context.Context, s *snapshot, plan *machinehea
 	if c.outdated(s) {
 		return remediation.Outcome{Result: remediation.Deferred}
 	}
-	ctx, end := c.active.during(ctx)
-	defer end()
 	target := plan.Target
 	executor := &execute.Executor{
 		Client:  c.Dynamic,
@@ -267,7 +256,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 	var first error
 	for _, result := range results {
 		machine, outcome := result.Plan.Target.Machine, result.Outcome
-		if deletion := result.Plan.Type == v1beta1.RemediationMachineDeletion || s.state.unsure.Has(machine.Name); deletion && outcome.Result != "" {
+		if result.Plan.Type == v1beta1.RemediationMachineDeletion && outcome.Result != "" {
 			s.state.unsure.Delete(machine.Name)
 			switch {
 			case outcome.Result == remediation.Requested:

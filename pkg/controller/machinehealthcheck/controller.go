@@ -131,7 +131,6 @@ type Controller struct {
 	read      sync.Map // Of *readCheck, by cache.ObjectName.
 	metrics   *metrics
 	events    eventReporter
-	acting    sync.WaitGroup
 }
 
 // releaseRetry is the time until a lease is released again.
@@ -195,7 +194,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 // returns. When ctx is done even the requests under way are broken off. It is called once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
-	runner := &reconcile.Runner{Queue: c.queue, Key: "machineHealthCheck", Clock: c.Clock, Sync: c.syncWhileActive, Acting: &c.acting}
+	runner := &reconcile.Runner{Queue: c.queue, Key: "machineHealthCheck", Clock: c.Clock, Sync: c.syncWhileActive}
 	endRounds := func(ctx context.Context) { utilwait.UntilWithContext(ctx, c.endRounds, roundsInterval) }
 	runner.Run(ctx, drain, workers, c.synced, endRounds)
 	return nil
@@ -205,7 +204,7 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 func (c *Controller) syncWhileActive(ctx context.Context, key cache.ObjectName) (time.Time, error) {
 	while, end := c.active.during(ctx)
 	defer end()
-	recheck, err := c.sync(while, ctx, key)
+	recheck, err := c.sync(while, key)
 	if err != nil && while.Err() != nil && ctx.Err() == nil {
 		return time.Time{}, fmt.Errorf("%w: not active any more: %w", watches.ErrPending, err)
 	}

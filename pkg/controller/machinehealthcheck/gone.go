@@ -21,7 +21,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // end deletes what a MachineHealthCheck that is gone has left, and forgets it (spec M3.5). Garbage
@@ -29,9 +28,6 @@ import (
 // for it: CRs that none shows would be left. It returns when to look again.
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	c.Budgets.Forget(askerOf(key)) // It waits for nothing any more, even if its CRs are left.
-	if err := c.answered(key); err != nil {
-		return time.Time{}, err
-	}
 	if c.Active() {
 		failed := c.deleteLeftCRs(ctx, key)
 		recheck, err = c.endLeases(ctx, c.leasesHeldBy(key))
@@ -56,20 +52,8 @@ func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealth
 	if !known || state.(*checkState).uid == check.UID {
 		return nil
 	}
-	if err := c.answered(keyOf(check)); err != nil {
-		return err
-	}
 	if err := c.deleteOwnedCRs(ctx, keyOf(check), c.criteriaOf(check).HasTemplateOf); err != nil {
 		return fmt.Errorf("ending the remediations of a former MachineHealthCheck of the same name: %w", err)
-	}
-	return nil
-}
-
-// answered returns an error as long as something that was begun for a MachineHealthCheck has not been answered: it may
-// be a CR. The answer calls.
-func (c *Controller) answered(key cache.ObjectName) error {
-	if state, ok := c.states.Load(key); ok && !state.(*checkState).acting.Idle() {
-		return fmt.Errorf("%w: what was begun has not been answered", watches.ErrPending)
 	}
 	return nil
 }

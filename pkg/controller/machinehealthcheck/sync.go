@@ -17,7 +17,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/attempts"
-	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -47,8 +46,6 @@ type checkState struct {
 	// notHealthy are the names of the targets that were judged unhealthy, or soon, at the last sync.
 	notHealthy sets.Set[string]
 	attempts   attempts.Attempts[string]
-	// acting acts on the Machines, by uid, and has what has not answered yet.
-	acting *batch.Acting
 	// old are the CRs that were reported as older than 48 hours.
 	old map[types.UID]bool
 }
@@ -65,7 +62,6 @@ func (c *Controller) stateOf(check *v1beta1.MachineHealthCheck) *checkState {
 		uid: check.UID, deletionRequested: map[types.UID]bool{}, attempts: attempts.New[string](),
 		entries: machinehealth.EntriesOf(&check.Status), history: check.Status.RemediationHistory, reported: check.Status.RemediationHistory,
 		unsure: sets.New[string](),
-		acting: batch.New(c.Clock, &c.acting, func() { c.enqueue(keyOf(check)) }),
 	}
 	c.states.Store(keyOf(check), state)
 	return state
@@ -108,8 +104,8 @@ func (s *checkState) pruneRequests(machines map[string]*machinehealth.Machine, c
 }
 
 // sync brings one MachineHealthCheck up to date. It returns the instant at which to look again even
-// if nothing changes; zero means never. What is not answered when the sync ends goes on while running is not done.
-func (c *Controller) sync(ctx, running context.Context, key cache.ObjectName) (recheck time.Time, err error) {
+// if nothing changes; zero means never.
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	now := c.Clock.Now()
 	check, err := c.caughtUp(key)
 	switch {
@@ -155,7 +151,7 @@ func (c *Controller) sync(ctx, running context.Context, key cache.ObjectName) (r
 		return time.Time{}, err
 	}
 	c.releaseHeld(ctx, s)
-	results := c.act(running, s, plans)
+	results := c.act(ctx, s, plans)
 	c.endReservations(s, reserved, results)
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, fmt.Errorf("before the report: %w", err)

@@ -105,7 +105,7 @@ func TestLeaseTakenOver(t *testing.T) {
 			t.Parallel()
 			s := begun(t)
 			require.Equal(t, append(tc.want, saidDetected), s.sync(sick("n", refused(v1alpha1.DecidedCreateFailed), func(p *part) {
-				p.plan.Node.Lease, p.outcome.LeaseWritten = tc.lease, !tc.lost
+				p.outcome.LeaseBefore, p.outcome.LeaseWritten = tc.lease, !tc.lost
 			})))
 			s.quiet(t, sick("n", refused(v1alpha1.DecidedCreateFailed), func(p *part) { p.plan.Node.Lease = held("NodeHealthCheck-workers", renewed) }))
 		})

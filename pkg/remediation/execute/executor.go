@@ -65,7 +65,7 @@ type Confirmation struct {
 func (e *Executor) Execute(ctx context.Context, owner object.Owner, plan *remediation.NodePlan) remediation.Outcome {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "node", plan.Node.Name)
 	ctx = klog.NewContext(ctx, logger)
-	var outcome pendingOutcome
+	outcome := pendingOutcome{Outcome: remediation.Outcome{LeaseBefore: plan.Node.Lease}}
 	deletions := 0
 	for _, action := range plan.Actions {
 		switch action.(type) {
