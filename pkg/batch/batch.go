@@ -102,8 +102,9 @@ func RunAll(clock clock.PassiveClock, targets []string, act func(i int) remediat
 func (a *Acting) Run(lane Lane, targets []string, act func(i int) remediation.Outcome) []remediation.Outcome {
 	outcomes := make([]remediation.Outcome, len(targets)) // Guarded by mu until the batch is over.
 	var open sync.WaitGroup
-	begin := a.clock.Now()
-	over, end := false, begin.Add(MaxTime)
+	patience := time.NewTimer(a.patience)
+	defer patience.Stop()
+	over, end := false, a.clock.Now().Add(MaxTime)
 	for i, target := range targets {
 		if i >= MaxSize || !a.acquire(lane, end) {
 			deferred(outcomes[i:])
@@ -125,7 +126,7 @@ func (a *Acting) Run(lane Lane, targets []string, act func(i int) remediation.Ou
 			a.wake()
 		})
 	}
-	wait(&open, a.patience-a.clock.Since(begin))
+	wait(&open, patience.C)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	over = true
@@ -159,8 +160,8 @@ func deferred(outcomes []remediation.Outcome) {
 	}
 }
 
-// wait returns when the group is done or after the timeout.
-func wait(group *sync.WaitGroup, timeout time.Duration) {
+// wait returns when the group is done, or on a timeout.
+func wait(group *sync.WaitGroup, timeout <-chan time.Time) {
 	done := make(chan struct{})
 	go func() {
 		group.Wait()
@@ -168,6 +169,6 @@ func wait(group *sync.WaitGroup, timeout time.Duration) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(timeout):
+	case <-timeout:
 	}
 }

@@ -21,7 +21,7 @@ func TestPictureOfPackages(t *testing.T) {
 	_, packages, found := strings.Cut(string(design), "## Packages\n")
 	require.True(t, found)
 	shown := map[string]int{}
-	for _, word := range strings.FieldsSeq(strings.Split(packages, "```")[1]) {
+	for word := range strings.FieldsSeq(strings.Split(packages, "```")[1]) {
 		shown[word]++
 	}
 	require.NoError(t, filepath.WalkDir("../../pkg", func(path string, entry fs.DirEntry, err error) error {
