@@ -45,7 +45,8 @@ const (
 // ends goes on beside the next ones, and its outcome is that of its target in the first sync after
 // the answer.
 type Acting struct {
-	clock    clock.PassiveClock
+	clock clock.PassiveClock
+	// patience is how long a batch waits for what it has begun.
 	patience time.Duration
 	// group has all that is under way.
 	group *sync.WaitGroup
@@ -90,11 +91,12 @@ func (a *Acting) Late() map[string]*remediation.Outcome {
 	return late
 }
 
-// RunAll is Run for a health check that waits for all answers.
-func RunAll(clock clock.PassiveClock, targets []string, act func(i int) remediation.Outcome) []remediation.Outcome {
+// RunAll calls act for the indices of one batch, side by side, and waits for all answers, however long they
+// take. The outcome is Deferred for one that is left to the next batch.
+func RunAll(clock clock.PassiveClock, targets int, act func(i int) remediation.Outcome) []remediation.Outcome {
 	a := New(clock, &sync.WaitGroup{}, nil)
 	a.patience = math.MaxInt64
-	return a.Run(Beginning, targets, act)
+	return a.Run(Beginning, make([]string, targets), act)
 }
 
 // Run calls act for the targets of one batch in a lane, side by side, each with its index. It returns their

@@ -83,7 +83,7 @@ func TestBatch(t *testing.T) {
 func TestRunAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		outcomes := RunAll(clock.RealClock{}, names(MaxActing+1), func(int) remediation.Outcome {
+		outcomes := RunAll(clock.RealClock{}, MaxActing+1, func(int) remediation.Outcome {
 			time.Sleep(10 * time.Second)
 			return remediation.Outcome{Result: remediation.Requested}
 		})

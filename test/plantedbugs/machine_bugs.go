@@ -21,7 +21,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "Machines of Cluster API are forgotten with the last MachineHealthCheck", rule: "M3.5", file: inMachineController + "machines.go", unit: "test/simulation", run: "TestLeaseOfAGoneCheck",
-		old: "	}) || c.clusterAPIUnderway() {\n", new: "	}) {\n",
+		old: "	}) || c.clusterAPIRemediating() {\n", new: "	}) {\n",
 	},
 	{
 		name: "a new process knows no leases of Machines of Cluster API", rule: "M3.5", file: inMachineController + "active.go", unit: "test/simulation", run: "TestLeaseOfAGoneCheck",
@@ -177,7 +177,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",
-		old: "	c.renameUnderway(machine)\n", new: "",
+		old: "	c.renameDeletions(machine)\n", new: "",
 	},
 	{
 		name: "a new process counts a remediation for a Machine without its Node", rule: "B3.2", file: inMachineController + "deletions.go", unit: "test/simulation", run: "TestNewLeaderCountsMachines",

@@ -64,11 +64,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 
 // actOn carries out one batch of plans and defers the rest.
 func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehealth.Result) {
-	machines := make([]string, len(results))
-	for i, result := range results {
-		machines[i] = string(result.Plan.Target.Machine.UID)
-	}
-	for i, outcome := range batch.RunAll(c.Clock, machines, func(i int) remediation.Outcome { return c.carryOut(ctx, s, results[i].Plan) }) {
+	for i, outcome := range batch.RunAll(c.Clock, len(results), func(i int) remediation.Outcome { return c.carryOut(ctx, s, results[i].Plan) }) {
 		*results[i].Outcome = outcome
 	}
 }

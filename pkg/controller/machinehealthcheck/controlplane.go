@@ -140,7 +140,7 @@ func (c *Controller) cachedSlotHolders(subject limits.Member) []slotHolder {
 	return others(found, remediated, subject)
 }
 
-// others returns the slotHolders that take the slot from a subject, by name, one of each. The first of
+// others returns the slot holders that take the slot from a subject, by name, one of each. The first of
 // those that are waited for may itself be remediated, unless another one has a remediation object.
 func others(awaited, remediated []slotHolder, subject limits.Member) []slotHolder {
 	byName := func(a, b slotHolder) int {
@@ -155,9 +155,9 @@ func others(awaited, remediated []slotHolder, subject limits.Member) []slotHolde
 	return slices.CompactFunc(slotHolders, func(a, b slotHolder) bool { return a.name == b.name })
 }
 
-func namesOf(slotHolders []slotHolder) (names []string) {
-	for _, slotHolder := range slotHolders {
-		names = append(names, slotHolder.name)
+func namesOf(holders []slotHolder) (names []string) {
+	for _, holder := range holders {
+		names = append(names, holder.name)
 	}
 	return names
 }

@@ -36,41 +36,41 @@ type begun struct {
 }
 
 // set replaces those of a MachineHealthCheck, by Machine. It returns the names that are concerned.
-func (u *deletions) set(check cache.ObjectName, now map[string]begun) (concerned []string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	before := u.byCheck[check]
+func (d *deletions) set(check cache.ObjectName, now map[string]begun) (concerned []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.byCheck[check]
 	if maps.Equal(before, now) {
 		return nil
 	}
-	if u.byCheck == nil {
-		u.byCheck = map[cache.ObjectName]map[string]begun{}
+	if d.byCheck == nil {
+		d.byCheck = map[cache.ObjectName]map[string]begun{}
 	}
 	for _, machines := range []map[string]begun{before, now} {
 		for _, one := range machines {
 			concerned = append(concerned, one.name)
 		}
 	}
-	if u.byCheck[check] = now; len(now) == 0 {
-		delete(u.byCheck, check)
+	if d.byCheck[check] = now; len(now) == 0 {
+		delete(d.byCheck, check)
 	}
 	return concerned
 }
 
 // of returns what is known of a Machine, the zero value if nothing is.
-func (u *deletions) of(check cache.ObjectName, machine string) begun {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.byCheck[check][machine]
+func (d *deletions) of(check cache.ObjectName, machine string) begun {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.byCheck[check][machine]
 }
 
 // rename has the remediations of a Machine count under the name that it goes by now. It returns the names
 // that are concerned.
-func (u *deletions) rename(machine *machinehealth.Machine) (concerned []string) {
+func (d *deletions) rename(machine *machinehealth.Machine) (concerned []string) {
 	name := slotName(machine)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for check, machines := range u.byCheck {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for check, machines := range d.byCheck {
 		one, remediated := machines[machine.Name]
 		if !remediated || check.Namespace != machine.Namespace || one.name == name {
 			continue
@@ -83,11 +83,11 @@ func (u *deletions) rename(machine *machinehealth.Machine) (concerned []string) 
 }
 
 // named returns those that count by a name, by namespace and name of the Machine.
-func (u *deletions) named(name string) map[cache.ObjectName]begun {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+func (d *deletions) named(name string) map[cache.ObjectName]begun {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	found := map[cache.ObjectName]begun{}
-	for check, machines := range u.byCheck {
+	for check, machines := range d.byCheck {
 		for machine, one := range machines {
 			if one.name == name {
 				found[cache.NewObjectName(check.Namespace, machine)] = one
@@ -98,10 +98,10 @@ func (u *deletions) named(name string) map[cache.ObjectName]begun {
 }
 
 // names returns the names by which they count.
-func (u *deletions) names() (names []string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for _, machines := range u.byCheck {
+func (d *deletions) names() (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, machines := range d.byCheck {
 		for _, one := range machines {
 			names = append(names, one.name)
 		}
@@ -149,7 +149,7 @@ func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Reme
 			continue
 		}
 		recheck = health.Earliest(recheck, until)
-		one.name = c.nameUnderway(check, entry, machine)
+		one.name = c.nameOfDeletion(check, entry, machine)
 		current[entry.Machine] = one
 	}
 	for _, name := range c.deletions.set(check, current) {
@@ -158,17 +158,17 @@ func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Reme
 	return recheck
 }
 
-// renameUnderway has RemediationBudgets count the remediations of a Machine under the name that it goes by
+// renameDeletions has RemediationBudgets count the remediations of a Machine under the name that it goes by
 // now, also if no MachineHealthCheck selects it any more, or none has been synced yet.
-func (c *Controller) renameUnderway(machine *machinehealth.Machine) {
+func (c *Controller) renameDeletions(machine *machinehealth.Machine) {
 	for _, name := range c.deletions.rename(machine) {
 		c.Budgets.NodeChanged(name)
 	}
 }
 
-// nameUnderway returns the name by which the deletion of a Machine counts. If the Machine is gone (nil), it is
+// nameOfDeletion returns the name by which the deletion of a Machine counts. If the Machine is gone (nil), it is
 // the name that it had, as far as this process knows, or the Node that it was begun for.
-func (c *Controller) nameUnderway(check cache.ObjectName, entry *v1beta1.Remediation, machine *machinehealth.Machine) string {
+func (c *Controller) nameOfDeletion(check cache.ObjectName, entry *v1beta1.Remediation, machine *machinehealth.Machine) string {
 	if machine != nil {
 		return slotName(machine)
 	}

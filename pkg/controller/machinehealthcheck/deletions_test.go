@@ -14,9 +14,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 )
 
-// TestUnderway: a deletion counts from the request until the replacement is Healthy, for at most 30 minutes, and as
+// TestDeletions: a deletion counts from the request until the replacement is Healthy, for at most 30 minutes, and as
 // long as the Machine shows it (spec B3.2).
-func TestUnderway(t *testing.T) {
+func TestDeletions(t *testing.T) {
 	t.Parallel()
 	at := func(minute int) *metav1.Time {
 		return new(metav1.NewTime(time.Date(2026, time.January, 7, 12, minute, 0, 0, time.UTC)))

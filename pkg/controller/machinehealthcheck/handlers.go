@@ -243,7 +243,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		c.enqueueHolder(one.Node) // It keeps the lease until the remediation has ended.
 	}
 	c.enqueue(c.selecting(concerned...)...)
-	c.renameUnderway(machine)
+	c.renameDeletions(machine)
 	if old == nil || old.Node != machine.Node || old.Deleting() != machine.Deleting() {
 		for _, m := range concerned {
 			c.enqueueForNode(m.Node) // Others may name the same Node, under another selector (spec M5.4).
@@ -256,7 +256,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		c.enqueue(ownersOf(cr)...) // They need not select it any more.
 		c.Budgets.NodeChanged(crName(cr))
 	}
-	if machine.API() == v1beta1.MachineAPICluster && slices.ContainsFunc(concerned, isUnderway) {
+	if machine.API() == v1beta1.MachineAPICluster && slices.ContainsFunc(concerned, isRemediating) {
 		c.wantMachines() // It may have been the last reason to watch them.
 	}
 	if old == nil || old.Node != machine.Node || !maps.Equal(old.Labels, machine.Labels) ||

@@ -78,17 +78,17 @@ func (c *Controller) wantMachines() {
 	checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.
 	if slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
 		return check.Annotations[v1beta1.AnnotationMachineAPI] == v1beta1.MachineAPICluster
-	}) || c.clusterAPIUnderway() {
+	}) || c.clusterAPIRemediating() {
 		wanted[remediation.ClusterAPIMachineKind], wanted[clusterKind], wanted[clusterAPIHealthCheckKind] = nil, nil, nil
 	}
 	c.machines.Want(machineOwner, wanted)
 }
 
-// clusterAPIUnderway reports whether a Machine of Cluster API is being remediated, or may be: a lease is held that may
+// clusterAPIRemediating reports whether a Machine of Cluster API is being remediated, or may be: a lease is held that may
 // be for its Node. A new process knows leases before it has read Machines.
-func (c *Controller) clusterAPIUnderway() bool {
+func (c *Controller) clusterAPIRemediating() bool {
 	if indexer, read := c.machines.LastCache(remediation.ClusterAPIMachineKind); read {
-		if slices.ContainsFunc(indexer.List(), func(obj any) bool { return isUnderway(obj.(*machinehealth.Machine)) }) {
+		if slices.ContainsFunc(indexer.List(), func(obj any) bool { return isRemediating(obj.(*machinehealth.Machine)) }) {
 			return true
 		}
 	}
@@ -115,8 +115,8 @@ func (c *Controller) mayBeOfClusterAPI(lease *coordinationv1.Lease, checkGone bo
 	return ok && checkGone
 }
 
-// isUnderway reports whether the Machine shows by itself that it is being remediated.
-func isUnderway(machine *machinehealth.Machine) bool {
+// isRemediating reports whether the Machine shows by itself that it is being remediated.
+func isRemediating(machine *machinehealth.Machine) bool {
 	return machine.Deleting() || machine.Has(v1beta1.AnnotationExternalRemediation)
 }
 

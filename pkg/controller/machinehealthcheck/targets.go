@@ -177,7 +177,7 @@ func excluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude
 // holdsFor reports whether holder holds the lease of the Node of a Machine whose remediation has not
 // ended: it is kept until then, whichever MachineHealthCheck selects the Machine meanwhile (spec M10.3, M15.2).
 func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) bool {
-	if machine.Node == "" || !isUnderway(machine) {
+	if machine.Node == "" || !isRemediating(machine) {
 		return false
 	}
 	return remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node))) == holder

@@ -6,9 +6,9 @@
 //
 //	snapshot ─► evaluate ─► plan ─► limits ─► act ─► report
 //
-// The snapshot comes from caches, except what a cache has not shown for 30 s. The decisions
-// are pure: evaluate, and the packages health, remediation and limits. What is about to begin
-// passes preflight, which looks live. The report is status, events, metrics and logs.
+// The snapshot comes from caches. The decisions are pure: evaluate, and the packages health,
+// remediation and limits. What is about to begin passes preflight, which looks live. The report
+// is status, events, metrics and logs.
 package nodehealthcheck
 
 import (
