@@ -1,0 +1,200 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestReservation: a place is taken from when the CR is about to be created until the caches show
+// it (spec B3.2).
+func TestReservation(t *testing.T) {
+	t.Parallel()
+	started := func() *Counts {
+		c := counts(budgets(budget("b", maxConcurrent("1"))), notReady("a"), notReady("a"))
+		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon))
+		return c
+	}
+	taken := func(c *Counts, now time.Time) bool {
+		return len(c.Admit(nhc("other"), []Candidate{due("n2", 1)}, now)) > 0
+	}
+	t.Run("while it is being created", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		require.True(t, taken(c, after(time.Hour)))
+		c.Expire(after(time.Hour))
+		require.True(t, taken(c, after(time.Hour)), "as long as that takes")
+		c.End(nhc("y"), "n1", NotBegun, noon)
+		c.End(nhc("x"), "n2", NotBegun, noon)
+		c.End(nhc("x"), "n3", NotBegun, noon)
+		require.True(t, taken(c, noon), "who has no reservation ends none")
+		c.End(nhc("x"), "n1", NotBegun, noon)
+		require.False(t, taken(c, noon))
+	})
+	t.Run("it has been", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.End(nhc("x"), "n1", Begun, noon)
+		c.End(nhc("x"), "n1", NotBegun, noon)
+		c.Expire(after(time.Hour))
+		require.Zero(t, c.NextChange(noon))
+		require.True(t, taken(c, noon))
+		c.SetNode("n1", remediated("a"))
+		require.Equal(t, tally{observed: 2, unhealthy: 2, remediating: 1}, c.snapshot()["b"][""], "it counts once")
+		c.Admit(nhc("x"), nil, noon)
+		require.True(t, taken(c, noon))
+		c.SetNode("n1", healthy("a"))
+		require.False(t, taken(c, noon))
+	})
+	t.Run("it has been, and a cache shows it at once", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.SetNode("n1", remediatedSince("a", noon))
+		require.Equal(t, []string{"n1"}, c.Reserved(nhc("x")))
+		require.Empty(t, c.Reserved(nhc("y")))
+		c.End(nhc("x"), "n1", Begun, noon)
+		require.Empty(t, c.Reserved(nhc("x")), "nothing is left to wait for")
+		require.True(t, taken(c, noon))
+		c.SetNode("n1", healthy("a"))
+		require.False(t, taken(c, noon), "also if nobody looks again")
+	})
+	t.Run("what a cache has shown is gone when it begins", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.SetNode("n1", remediatedSince("a", noon)) // An earlier attempt, of which nobody knew.
+		c.SetNode("n1", notReady("a"))
+		c.End(nhc("x"), "n1", Begun, noon)
+		require.True(t, taken(c, noon))
+		require.Equal(t, []string{"n1"}, c.Reserved(nhc("x")))
+	})
+	t.Run("it has been, and is shown beside another one", func(t *testing.T) {
+		t.Parallel()
+		c := counts(budgets(budget("b", maxConcurrent("1"))), remediatedSince("a", noon), notReady("a"))
+		require.Empty(t, begin(c, nhc("x"), after(time.Minute), due("n1", 2)), "the node has its place")
+		c.SetNode("n1", Node{Exists: true, NotReady: true, Labels: zone("a"), Observation: Observation{Unhealthy: true, Remediating: true, Started: noon}})
+		require.NotEmpty(t, c.Reserved(nhc("x")))
+		c.SetNode("n1", remediatedSince("a", after(time.Minute)))
+		require.Empty(t, c.Reserved(nhc("x")))
+	})
+	t.Run("it has been, beside another one that began meanwhile", func(t *testing.T) {
+		t.Parallel()
+		c := counts(budgets(budget("b", minInterval(time.Minute))), notReady("a"), notReady("a"))
+		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon))
+		c.SetNode("n1", remediatedSince("a", noon)) // By a health check that no budget held up.
+		c.End(nhc("x"), "n1", Begun, after(10*time.Second))
+		require.Empty(t, c.Reserved(nhc("x")))
+		require.Equal(t, map[string]string{"n2": "b: next begin at 2026-01-07T12:01:10Z"}, begin(c, nhc("y"), after(time.Minute), due("n2", 2)))
+	})
+	t.Run("it has been, and is over before a cache has shown it", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.End(nhc("x"), "n1", Begun, noon)
+		require.Empty(t, c.Admit(nhc("y"), nil, noon))
+		require.True(t, taken(c, noon), "another health check does not know")
+		c.Admit(nhc("x"), nil, noon)
+		require.False(t, taken(c, noon))
+	})
+	t.Run("nobody knows", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.End(nhc("x"), "n1", Uncertain, noon)
+		c.Admit(nhc("x"), nil, noon)
+		require.True(t, taken(c, noon))
+		require.Equal(t, after(uncertainFor), c.NextChange(noon))
+		c.Expire(after(uncertainFor - 1))
+		require.True(t, taken(c, after(uncertainFor-1)))
+		c.Expire(after(uncertainFor))
+		require.False(t, taken(c, after(uncertainFor)))
+	})
+	t.Run("nobody knows, and it is tried again", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.End(nhc("x"), "n1", Uncertain, noon)
+		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, after(time.Second)), "its own place is no obstacle")
+		c.Expire(after(uncertainFor))
+		require.True(t, taken(c, after(uncertainFor)), "it is about to be created")
+		c.End(nhc("x"), "n1", NotBegun, after(time.Second))
+		require.True(t, taken(c, after(2*time.Second)), "the first attempt may still have succeeded")
+		c.Expire(after(uncertainFor))
+		require.False(t, taken(c, after(uncertainFor)))
+	})
+	t.Run("nobody knows, then it has been", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.End(nhc("x"), "n1", Uncertain, noon)
+		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, after(time.Second)))
+		c.End(nhc("x"), "n1", Begun, after(time.Second))
+		c.Expire(after(time.Hour))
+		require.True(t, taken(c, after(time.Hour)))
+		c.Admit(nhc("x"), nil, after(time.Hour))
+		require.False(t, taken(c, after(time.Hour)))
+	})
+	t.Run("a stricter budget binds another attempt", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.End(nhc("x"), "n1", Uncertain, noon)
+		c.SetBudget(Parse(budget("b", maxConcurrent("0"))), nil)
+		require.Equal(t, map[string]string{"n1": "b: 1 of at most 0 nodes are under remediation"}, messages(c.Admit(nhc("x"), []Candidate{due("n1", 2)}, after(time.Second))))
+	})
+	t.Run("the health check is deleted", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.End(nhc("x"), "n1", Begun, noon)
+		c.Forget(nhc("y"), noon)
+		require.Zero(t, c.NextChange(noon))
+		c.Forget(nhc("x"), noon)
+		require.True(t, taken(c, noon))
+		require.Equal(t, 1, c.WaitingNodes("b"))
+		c.Forget(nhc("other"), noon)
+		require.Zero(t, c.WaitingNodes("b"))
+		require.Equal(t, after(uncertainFor), c.NextChange(noon))
+		c.Expire(after(uncertainFor))
+		require.Zero(t, c.NextChange(after(uncertainFor)))
+		require.False(t, taken(c, after(uncertainFor)))
+	})
+	t.Run("the health check is deleted, and it was not known before", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.End(nhc("x"), "n1", Uncertain, noon)
+		c.Forget(nhc("x"), after(time.Second))
+		require.Equal(t, after(uncertainFor), c.NextChange(noon), "no longer than before")
+	})
+	t.Run("the Node is deleted", func(t *testing.T) {
+		t.Parallel()
+		c := started()
+		c.SetNode("n1", Node{})
+		require.True(t, taken(c, noon), "it keeps its labels, and so its place")
+		c.End(nhc("x"), "n1", NotBegun, noon)
+		require.False(t, taken(c, noon))
+		require.Equal(t, []string{"n2"}, c.Nodes())
+	})
+	t.Run("another health check wants the node", func(t *testing.T) {
+		t.Parallel()
+		c := counts(budgets(budget("b", maxConcurrent("9"), because("Ask Ada"))), notReady("a"))
+		c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon)
+		c.End(nhc("x"), "n1", Begun, noon)
+		require.Equal(t, map[string]string{"n1": "b: NodeHealthCheck x is about to remediate the node. Ask Ada"}, begin(c, nhc("y"), noon, due("n1", 2)))
+		require.Empty(t, c.Woken(noon))
+		c.SetNode("n1", remediatedSince("a", noon))
+		c.Admit(nhc("x"), nil, noon)
+		require.Equal(t, []Asker{nhc("y")}, c.Woken(noon), "the lease decides between the two")
+		require.Empty(t, begin(c, nhc("y"), noon, due("n1", 2)))
+	})
+	t.Run("no budget selects the node", func(t *testing.T) {
+		t.Parallel()
+		c := counts(budgets(budget("b", selecting("zone", "b"), maxConcurrent("1"))), notReady("a"))
+		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon))
+		require.Empty(t, c.Admit(nhc("y"), []Candidate{due("n1", 2)}, noon))
+		c.End(nhc("y"), "n1", NotBegun, noon)
+		require.Equal(t, nhc("x"), c.reservationOf("n1").asker)
+		c.End(nhc("y"), "n1", Begun, noon)
+		c.End(nhc("x"), "n1", NotBegun, noon)
+		require.Equal(t, nhc("y"), c.reservationOf("n1").asker, "whoever begins has it")
+		c.SetBudget(Parse(budget("all", maxConcurrent("1"))), nil)
+		require.Equal(t, map[string]string{"n2": "all: 1 of at most 1 nodes are under remediation"}, begin(c, nhc("z"), noon, due("n2", 1)))
+	})
+}
