@@ -98,8 +98,8 @@ func TestUnanswered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var group sync.WaitGroup
-		woken := 0
-		a := New(clock.RealClock{}, &group, func() { woken++ })
+		var woken atomic.Int32
+		a := New(clock.RealClock{}, &group, func() { woken.Add(1) })
 		hangs := func(i int) remediation.Outcome {
 			if i == 1 {
 				time.Sleep(10 * time.Second)
@@ -117,9 +117,9 @@ func TestUnanswered(t *testing.T) {
 			require.Equal(t, remediation.Created, next[0].Result)
 			require.Zero(t, a.clock.Since(began), "others do not wait")
 		}
-		require.Zero(t, woken)
+		require.Zero(t, woken.Load())
 		group.Wait()
-		require.Equal(t, 1, woken)
+		require.EqualValues(t, 1, woken.Load())
 		require.Equal(t, map[string]*remediation.Outcome{"b": {Result: remediation.Created, Reason: "first"}}, a.Late())
 		require.Empty(t, a.Late(), "once")
 		require.Equal(t, remediation.Unanswered, outcomes[1].Result, "what was returned stays as it is")
