@@ -207,17 +207,32 @@ planted-bugs: ## Require that the tests notice each of the bugs in test/plantedb
 # The seed of this night: with it a failure can be repeated.
 NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 
-# What takes too long for every change. Everything runs even if something has failed.
-.PHONY: nightly
-nightly: ## Run what takes too long for make test (hours).
-	@echo "The seed is $(NIGHTLY_SEED)"
-	$(MAKE) --keep-going nightly-race nightly-kill-points nightly-actors nightly-faults nightly-simulation nightly-fuzz \
-		planted-bugs nightly-bench install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
+# What takes too long for every change, in targets of an hour at most.
+NIGHTLY := nightly-race-pure nightly-race-simulation nightly-race-integration nightly-kill-points nightly-actors \
+	$(addprefix nightly-faults-,Quiet Killed Leaders RollingUpdate Clocks APIServer Remediators Nodes NodeHealthChecks Churn MemoryLimit) \
+	$(addprefix nightly-simulation-,0 1 2 3 4 5 6 7 8 9) nightly-fuzz planted-bugs nightly-bench \
+	install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
 
-.PHONY: nightly-race
-nightly-race: c-compiler _output/tests
+# Everything runs even if something has failed.
+.PHONY: nightly
+nightly: ## Run what takes too long for make test (a day; side by side in the workflow Nightly).
+	@echo "The seed is $(NIGHTLY_SEED)"
+	$(MAKE) --keep-going $(NIGHTLY)
+
+.PHONY: nightly-targets
+nightly-targets:
+	@printf '%s\n' $(NIGHTLY)
+
+.PHONY: nightly-race-pure
+nightly-race-pure: c-compiler _output/tests
 	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/nightly-race.json -- -count=1 -race -timeout 1h $(PURE)
+
+.PHONY: nightly-race-simulation
+nightly-race-simulation: c-compiler
 	$(MAKE) simulate SEEDS=200 TEST_FLAGS=-race
+
+.PHONY: nightly-race-integration
+nightly-race-integration:
 	$(MAKE) test-integration PROGRAMS=bin/race
 
 .PHONY: nightly-kill-points
@@ -230,14 +245,14 @@ nightly-actors: localkube build-race _output/tests
 	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-actors.json -- \
 		-count=1 -race -timeout 1h ./test/integration -run OneActorPerNode -actors.for=10m -actors.seed=$(NIGHTLY_SEED)
 
-.PHONY: nightly-faults
-nightly-faults: build build-previous
-	$(MAKE) test-faults TEST_TIMEOUT=3h TEST_FLAGS=-race \
-		FAULTS_FLAGS='-faults.long -faults.previous=$(CURDIR)/_output/previous/nhc-controller -faults.seed=$(NIGHTLY_SEED) -faults.seeds=3'
+# One of the failure tests in its long form.
+nightly-faults-%: build build-previous
+	$(MAKE) test-faults TEST_TIMEOUT=3h TEST_FLAGS='-race -run ^Test$*$$$$' \
+		FAULTS_FLAGS='-faults.long -faults.previous=$(CURDIR)/_output/previous/nhc-controller -faults.seed=$(NIGHTLY_SEED)'
 
-.PHONY: nightly-simulation
-nightly-simulation:
-	$(MAKE) simulate SEEDS=20000 FIRST=$(NIGHTLY_SEED)
+# No seed of one night is one of another.
+nightly-simulation-%:
+	$(MAKE) simulate SEEDS=2000 FIRST=$(NIGHTLY_SEED)$*0000
 
 # A goal that is missed makes it fail.
 .PHONY: nightly-bench
@@ -246,7 +261,7 @@ nightly-bench:
 
 .PHONY: nightly-fuzz
 nightly-fuzz:
-	$(MAKE) fuzz FUZZTIME=2m
+	$(MAKE) fuzz FUZZTIME=90s
 
 FUZZTIME ?= 5s
 
