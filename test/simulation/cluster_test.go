@@ -79,8 +79,9 @@ type cluster struct {
 	writes  map[string]int
 	retries map[string]int
 	second  int64
-	// hourly counts the writes of an object within an hour while the cluster settles.
+	// hourly counts the writes of an object within an hour while the cluster settles, and replaced the new Machines.
 	hourly   map[string]int
+	replaced int
 	hour     int64
 	settling bool
 	looping  string

@@ -27,6 +27,11 @@ func newJudge(config rules.Config) *rules.Judge {
 
 // feed gives the judge requests, then the changes that they made among others.
 func (c *cluster) feed(requests []memapi.Request, changes []*memapi.Change) {
+	for _, change := range changes {
+		if c.machines != nil && change.Resource == c.machines.gvr() && change.Type == watch.Added {
+			c.replaced++
+		}
+	}
 	for i := range requests {
 		r := &requests[i]
 		if *verbose {
@@ -67,11 +72,14 @@ const mostHourly, mostRenewals = 30, 70
 // countHourly finds what is written again and again while something waits.
 func (c *cluster) countHourly(r *memapi.Request) {
 	if hour := r.Received.Unix() / 3600; hour != c.hour {
-		c.hour, c.hourly = hour, map[string]int{}
+		c.hour, c.hourly, c.replaced = hour, map[string]int{}, 0
 	}
 	key, most := r.Verb+" "+r.Resource.Resource+" "+r.Name, mostHourly
-	if r.Resource == leases {
+	switch r.Resource {
+	case leases:
 		most = mostRenewals
+	case mhcs:
+		most += c.replaced // In a cluster of 150 nodes, one generation of replacements after the other may fail to join.
 	}
 	if c.hourly[key]++; c.hourly[key] > most {
 		c.looping = key
