@@ -79,65 +79,55 @@ func own(name string) bool {
 	return strings.HasPrefix(name, "nhc_") || strings.HasPrefix(name, "nodehealthcheck_")
 }
 
-// check parses an expression, and returns the labels that its result has and the
-// names of the series it reads. It fails if the expression cannot mean what it says:
-// it reads a series, a label or a value that does not exist.
+// check parses an expression, and returns the labels that its result may have, and the names of the
+// series that it reads. It fails if it reads or groups by a series, a label or a value that does not
+// exist. What the result of an alert really has is up to the tests of promtool.
 func (c catalogue) check(query string) (result, series []string, err error) {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
 	if err != nil {
 		return nil, nil, err
 	}
 	var problems []error
-	result = c.infer(expr, func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf(format, args...))
-	})
+	complain := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	// replaced are the labels that label_replace adds, outermost those of the outermost aggregation.
+	var known, named, replaced, outermost []string
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-		if selector, is := node.(*parser.VectorSelector); is {
-			series = append(series, selector.Name)
+		switch e := node.(type) {
+		case *parser.VectorSelector:
+			series = append(series, e.Name)
+			known = append(known, c.selector(e, complain)...)
+		case *parser.AggregateExpr:
+			named = append(named, e.Grouping...)
+			if outermost == nil && !e.Without {
+				outermost = e.Grouping
+			}
+		case *parser.BinaryExpr:
+			if e.VectorMatching != nil {
+				named = append(named, e.VectorMatching.MatchingLabels...)
+			}
+		case *parser.Call:
+			switch e.Func.Name {
+			case "histogram_quantile":
+				named = append(named, "le")
+			case "label_replace":
+				replaced = append(replaced, e.Args[1].(*parser.StringLiteral).Val)
+			}
 		}
 		return nil
 	})
-	return result, series, errors.Join(problems...)
+	for _, label := range named {
+		if !slices.Contains(known, label) && !slices.Contains(replaced, label) {
+			complain("there is no label %q, but %v", label, known)
+		}
+	}
+	result = known
+	if outermost != nil {
+		result = outermost
+	}
+	return slices.Concat(result, replaced), series, errors.Join(problems...)
 }
 
 type complaint func(format string, args ...any)
-
-// infer returns the labels that the result of an expression has.
-func (c catalogue) infer(expr parser.Expr, complain complaint) []string {
-	switch e := expr.(type) {
-	case *parser.VectorSelector:
-		return c.selector(e, complain)
-	case *parser.MatrixSelector:
-		return c.infer(e.VectorSelector, complain)
-	case *parser.SubqueryExpr:
-		return c.infer(e.Expr, complain)
-	case *parser.ParenExpr:
-		return c.infer(e.Expr, complain)
-	case *parser.UnaryExpr:
-		return c.infer(e.Expr, complain)
-	case *parser.StepInvariantExpr:
-		return c.infer(e.Expr, complain)
-	case *parser.AggregateExpr:
-		inner := c.infer(e.Expr, complain)
-		contained(e.Grouping, inner, complain)
-		if e.Without {
-			return without(inner, e.Grouping)
-		}
-		if e.Op == parser.TOPK || e.Op == parser.BOTTOMK {
-			return inner
-		}
-		return e.Grouping
-	case *parser.BinaryExpr:
-		return c.binary(e, complain)
-	case *parser.Call:
-		return c.call(e, complain)
-	case *parser.NumberLiteral, *parser.StringLiteral:
-		return nil
-	default:
-		complain("the test does not know %T", expr)
-		return nil
-	}
-}
 
 func (c catalogue) selector(selector *parser.VectorSelector, complain complaint) []string {
 	metric, exists := c[selector.Name]
@@ -182,69 +172,4 @@ func (c catalogue) selector(selector *parser.VectorSelector, complain complaint)
 		complain("%s is not only ours, and needs the matcher job=%q", selector.Name, job)
 	}
 	return metric.Labels
-}
-
-func (c catalogue) binary(e *parser.BinaryExpr, complain complaint) []string {
-	left, right := c.infer(e.LHS, complain), c.infer(e.RHS, complain)
-	if e.LHS.Type() == parser.ValueTypeScalar {
-		return right
-	}
-	matching := e.VectorMatching
-	if e.RHS.Type() == parser.ValueTypeScalar || matching == nil {
-		return left
-	}
-	if matching.On {
-		contained(matching.MatchingLabels, left, complain)
-		contained(matching.MatchingLabels, right, complain)
-	} else if e.Op != parser.LOR && !sameSet(without(left, matching.MatchingLabels), without(right, matching.MatchingLabels)) {
-		complain("%s: the sides have different labels: %v and %v", e, left, right)
-	}
-	switch {
-	case e.Op == parser.LOR:
-		return slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(left), right...))))
-	case e.Op.IsSetOperator(), e.Op.IsComparisonOperator() && !e.ReturnBool, matching.Card == parser.CardManyToOne:
-		return append(slices.Clone(left), matching.Include...)
-	case matching.Card == parser.CardOneToMany:
-		return append(slices.Clone(right), matching.Include...)
-	case matching.On:
-		return matching.MatchingLabels
-	default:
-		return without(left, matching.MatchingLabels)
-	}
-}
-
-func (c catalogue) call(call *parser.Call, complain complaint) []string {
-	var result []string
-	for _, arg := range call.Args {
-		if arg.Type() == parser.ValueTypeVector || arg.Type() == parser.ValueTypeMatrix {
-			result = c.infer(arg, complain)
-		}
-	}
-	switch call.Func.Name {
-	case "histogram_quantile":
-		contained([]string{"le"}, result, complain)
-		return without(result, []string{"le"})
-	case "label_replace":
-		return append(slices.Clone(result), call.Args[1].(*parser.StringLiteral).Val)
-	case "absent", "absent_over_time", "scalar", "label_join":
-		return nil // Nothing here relies on what they add.
-	default:
-		return result
-	}
-}
-
-func contained(wanted, existing []string, complain complaint) {
-	for _, label := range wanted {
-		if !slices.Contains(existing, label) {
-			complain("there is no label %q, but %v", label, existing)
-		}
-	}
-}
-
-func without(all, removed []string) []string {
-	return slices.DeleteFunc(slices.Clone(all), func(label string) bool { return slices.Contains(removed, label) })
-}
-
-func sameSet(a, b []string) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
