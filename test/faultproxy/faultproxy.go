@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package faultproxy stands between the controller and the API server, so that a
-// test can let something happen right before or right after a certain request.
+// test can let something happen right before or right after a certain request, or to the
+// connections. Like the API server, it speaks HTTP/2.
 package faultproxy
 
 import (
@@ -30,16 +31,18 @@ import (
 // are required, and may be called from several goroutines.
 type Hooks struct {
 	// Before is called before the request is passed on. False swallows the request:
-	// the API server never sees it, and the client's connection breaks.
+	// the API server never sees it, and its stream is reset.
 	Before func(*http.Request) bool
 	// After is called when the API server has answered, before the client gets the
-	// answer. False swallows the answer: the client's connection breaks.
+	// answer. False swallows the answer: its stream is reset. The header "Connection: close"
+	// sends GOAWAY with it, as that of an API server with --goaway-chance does.
 	After func(*http.Request, *http.Response) bool
 }
 
 // Proxy is a running proxy.
 type Proxy struct {
 	server *http.Server
+	line   *line
 	url    string
 	caPEM  []byte
 }
@@ -58,7 +61,7 @@ func Start(config *rest.Config, hooks Hooks) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generating a certificate: %w", err)
 	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // It is at once.
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
@@ -79,6 +82,7 @@ func Start(config *rest.Config, hooks Hooks) (*Proxy, error) {
 		ErrorLog:     discard,
 	}
 	p := &Proxy{
+		line:  &line{Listener: listener, conns: map[*conn]struct{}{}},
 		url:   "https://" + listener.Addr().String(),
 		caPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]}),
 	}
@@ -89,9 +93,10 @@ func Start(config *rest.Config, hooks Hooks) (*Proxy, error) {
 			}
 			forward.ServeHTTP(w, r)
 		}),
-		ErrorLog: discard,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+		ErrorLog:  discard,
 	}
-	go func() { _ = p.server.Serve(listener) }() // Ends with Stop.
+	go func() { _ = p.server.ServeTLS(p.line, "", "") }() // Ends with Stop.
 	return p, nil
 }
 
@@ -119,6 +124,16 @@ func (p *Proxy) Config(config *rest.Config) *rest.Config {
 	proxied.Host = p.url
 	proxied.CAData = p.caPEM
 	return proxied
+}
+
+// SetWay changes what becomes of the connections of clients.
+func (p *Proxy) SetWay(way Way) { p.line.set(way) }
+
+// Connections returns how many connections clients have opened so far.
+func (p *Proxy) Connections() int {
+	p.line.mu.Lock()
+	defer p.line.mu.Unlock()
+	return p.line.accepted
 }
 
 // Stop stops the proxy and breaks all connections through it.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nhc-controller/nhc-controller/test/faultproxy"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
@@ -33,6 +34,7 @@ func TestAPIServer(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
 		e := newEnvironment(t, seed)
 		proxy := e.startProxy("alone")
+		e.env = pings()
 		e.startAlone(proxy)
 		l := e.usualLoad()
 		faults := append(e.disruptions(proxy), e.outages(proxy)...)
@@ -83,12 +85,40 @@ func (e *environment) disruptions(proxy *Proxy) []fault {
 	return []fault{
 		disruption("errors", retried, Disruption{Refuse: 30, Codes: []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}}),
 		disruption("conflicts", retried, Disruption{Refuse: 30, Codes: []int{http.StatusConflict}}),
-		disruption("broken connections", retried, Disruption{Break: 25}),
+		disruption("streams are reset", retried, Disruption{Reset: 25}),
 		disruption("lost answers", retried, Disruption{Lose: 30}),
-		disruption("cut off", rules.Tolerance{Cache: lasting(3*time.Second, 10*time.Second), Sync: 5 * time.Second}, Disruption{Cut: true}),
+		disruption("GOAWAY", retried, Disruption{GoAway: 20}),
+		disruption("cut off", rules.Tolerance{Cache: lasting(3*time.Second, 10*time.Second), Sync: 5 * time.Second}, Disruption{Way: faultproxy.Closed}),
+		e.halfOpen(proxy),
 		lateNodes, late("nodehealthchecks"), late("leases"), late("rebuilds"), late("reboots"),
 		once("dropped watches", proxy.DropWatches),
 		once("expired watches", proxy.ExpireWatches),
+	}
+}
+
+// pings returns the environment of a controller that finds out sooner than others that its connection is
+// dead. In the long form, it is nil: it takes client-go 45 seconds.
+func pings() []string {
+	if *longForm {
+		return nil
+	}
+	return []string{"HTTP2_READ_IDLE_TIMEOUT_SECONDS=2", "HTTP2_PING_TIMEOUT_SECONDS=2"}
+}
+
+// halfOpen has the connection of the controller be silent, while the API server can be reached by a new one. It ends
+// when the controller has one: what it waits for on the old one never comes.
+func (e *environment) halfOpen(proxy *Proxy) fault {
+	found := lasting(4*time.Second, 45*time.Second)
+	longest := found + 3*time.Second
+	return fault{
+		name: "a half-open connection", extra: rules.Tolerance{Cache: longest, LiveRead: longest, Sync: longest}, longer: found,
+		begin: func() func() {
+			proxy.Set(Disruption{Way: faultproxy.HalfOpen})
+			return func() {
+				e.eventually("watches on a new connection", func() bool { return proxy.Watched("nodes", "nodehealthchecks") })
+				proxy.Set(Disruption{})
+			}
+		},
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/faultproxy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
@@ -223,12 +224,12 @@ func (r *replicas) freezeLeader(leader *replica) {
 
 // cutLeader cuts the leader off until another one leads, and heals its connection.
 func (r *replicas) cutLeader(leader *replica) {
-	r.disconnectLeader(leader, "cut off", Disruption{Cut: true})
+	r.disconnectLeader(leader, "cut off", Disruption{Way: faultproxy.Closed})
 }
 
 // silenceLeader does the same by packets that vanish: no connection breaks.
 func (r *replicas) silenceLeader(leader *replica) {
-	r.disconnectLeader(leader, "silent", Disruption{Silent: true})
+	r.disconnectLeader(leader, "silent", Disruption{Way: faultproxy.Silent})
 }
 
 func (r *replicas) disconnectLeader(leader *replica, how string, disruption Disruption) {

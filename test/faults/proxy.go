@@ -29,20 +29,20 @@ import (
 // Disruption is what a Proxy does to requests. The zero value is nothing. Chances are
 // out of a hundred.
 type Disruption struct {
-	// Break is the chance that a connection breaks before the API server has seen the
-	// request.
-	Break int
+	// Reset is the chance that the stream of a request is reset before the API server has
+	// seen it.
+	Reset int
 	// Refuse is the chance that a request is answered with one of Codes, and never seen
 	// by the API server. A conflict is the answer to writes only.
 	Refuse int
 	Codes  []int
-	// Lose is the chance that the answer to a write is lost: it was carried out.
+	// Lose is the chance that the answer to a write is lost: it was carried out, and its
+	// stream is reset.
 	Lose int
-	// Cut breaks all connections, also those of watches.
-	Cut bool
-	// Silent has nothing get through in either direction, while no connection breaks: as if
-	// packets vanished. What had been sent arrives afterwards, but for requests.
-	Silent bool
+	// GoAway is the chance that an answer tells the client to open another connection.
+	GoAway int
+	// Way is what becomes of the connections.
+	Way faultproxy.Way
 	// Late is by how much the events of watches are late, by resource.
 	Late map[string]time.Duration
 }
@@ -57,9 +57,7 @@ type Proxy struct {
 	random     *rand.Rand
 	disruption Disruption
 	// cut is closed to end all watches, expired are resources whose next watch is too old.
-	cut chan struct{}
-	// heard is closed when the silence ends.
-	heard   chan struct{}
+	cut     chan struct{}
 	expired map[string]bool
 	watched map[string]bool
 	writes  int
@@ -81,7 +79,7 @@ const tooOld = "watch too old"
 // StartProxy starts a proxy with none.
 func StartProxy(config *rest.Config, name string, seed uint64) (*Proxy, error) {
 	p := &Proxy{
-		name: name, random: rand.New(rand.NewPCG(seed, 1)), cut: make(chan struct{}), heard: make(chan struct{}),
+		name: name, random: rand.New(rand.NewPCG(seed, 1)), cut: make(chan struct{}),
 		expired: map[string]bool{}, watched: map[string]bool{}, faults: map[string]int{},
 	}
 	var err error
@@ -95,14 +93,20 @@ func StartProxy(config *rest.Config, name string, seed uint64) (*Proxy, error) {
 func (p *Proxy) Set(disruption Disruption) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.disruption.Silent && !disruption.Silent {
-		close(p.heard)
-		p.heard = make(chan struct{})
-	}
 	p.disruption = disruption
-	if disruption.Cut {
-		p.endWatches()
+	if disruption.Way != faultproxy.Open {
+		clear(p.watched)
+		p.faults["connections silent or broken"]++
 	}
+	p.SetWay(disruption.Way)
+}
+
+// Watched reports whether watches of some resources have begun since the way was not open for the last
+// time.
+func (p *Proxy) Watched(resources ...string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !slices.ContainsFunc(resources, func(resource string) bool { return !p.watched[resource] })
 }
 
 // DropWatches ends all watches at once.
@@ -156,14 +160,8 @@ func (p *Proxy) chance(percent int, what string) bool {
 func (p *Proxy) before(r *http.Request) bool {
 	r.Header.Set("User-Agent", p.name+"/"+r.Header.Get("User-Agent"))
 	p.mu.Lock()
-	w, heard := p.disruption, p.heard
-	write := isStateWrite(r)
-	if w.Silent {
-		p.faults["request unheard"]++
-		p.mu.Unlock()
-		return await(r, heard)
-	}
-	if w.Cut || p.chance(w.Break, "connection broken") {
+	w, write := p.disruption, isStateWrite(r)
+	if p.chance(w.Reset, "stream reset") {
 		p.mu.Unlock()
 		return false
 	}
@@ -204,12 +202,10 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 	}
 	p.mu.Lock()
 	write := isStateWrite(r)
-	if heard := p.heard; p.disruption.Silent {
-		p.faults["answer unheard"]++
-		p.mu.Unlock()
-		return await(r, heard)
+	lost := write && p.chance(p.disruption.Lose, "answer lost")
+	if p.chance(p.disruption.GoAway, "told to go away") {
+		response.Header.Set("Connection", "close")
 	}
-	lost := p.disruption.Cut || (write && p.chance(p.disruption.Lose, "answer lost"))
 	notify, cut := p.onWrite, p.cut
 	p.mu.Unlock()
 	n, _ := strconv.Atoi(r.Header.Get(number))
@@ -220,15 +216,6 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 		response.Body = newStream(response.Body, cut, func() time.Duration { return p.late(resourceOf(r)) }, p.inspect)
 	}
 	return true
-}
-
-// await waits for the end of the silence or of the request, which fails.
-func await(r *http.Request, heard <-chan struct{}) bool {
-	select {
-	case <-heard:
-	case <-r.Context().Done():
-	}
-	return false
 }
 
 // inspect looks at what a watch has sent: what it cannot begin with is told in an event,
@@ -245,9 +232,6 @@ func (p *Proxy) inspect(content []byte) {
 func (p *Proxy) late(resource string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.disruption.Silent {
-		return time.Hour // As long as it lasts: it is asked again and again.
-	}
 	return p.disruption.Late[resource]
 }
 
