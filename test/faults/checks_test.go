@@ -137,6 +137,7 @@ func (e *environment) calm() {
 			"pauseRequests": nil, "minHealthy": 0, "maxUnhealthy": nil, "healthyDelay": nil, "stormRecoveryThreshold": nil,
 		}))
 	}
+	e.calmMachines()
 }
 
 // nhcNames returns the NodeHealthChecks that exist.

@@ -32,6 +32,7 @@ const workers = 5
 
 // TestLeaders runs replicas of which the leader is killed, frozen until another one
 // leads, cut off, and cut off without noticing. No write begins when the lease of its process is not valid.
+// Beside the NodeHealthChecks there are MachineHealthChecks and budgets.
 func TestLeaders(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
 		e := newEnvironment(t, seed)
@@ -42,6 +43,7 @@ func TestLeaders(t *testing.T) {
 		for range 2 + seed%2 {
 			r.start()
 		}
+		e.createMachines(4)
 		r.underLoad(func() {
 			for range numberOf(1, 5) {
 				for _, fault := range []func(*replica){r.replaceLeader, r.freezeLeader, r.cutLeader, r.silenceLeader} {
@@ -51,6 +53,7 @@ func TestLeaders(t *testing.T) {
 				}
 			}
 		})
+		e.requireSeenMachines(2)
 	})
 }
 
@@ -140,6 +143,7 @@ func (r *replicas) observe(lease *coordinationv1.Lease) {
 	if n := len(r.tenures); n == 0 || !r.tenures[n-1].Lost.IsZero() {
 		r.tenures = append(r.tenures, rules.Tenure{Leader: holder, Taken: acquired(lease).Add(-r.ahead[holder])})
 		r.e.referee.Remark("%s leads", holder)
+		r.e.referee.Led()
 	}
 	last := &r.tenures[len(r.tenures)-1]
 	last.Until = lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second - r.ahead[holder])

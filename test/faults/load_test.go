@@ -43,10 +43,12 @@ type action struct {
 const (
 	onNodes = "node"
 	onNHCs  = "nhc"
+	// onMachines are those that are possible where there are Machines and budgets.
+	onMachines = "machine"
 )
 
 func (l *load) actions() []action {
-	return []action{
+	actions := []action{
 		{onNodes + " fails", 45, l.failOne},
 		{onNodes + " heals", 20, l.healOne},
 		{onNodes + " flaps", 6, l.flap},
@@ -63,6 +65,11 @@ func (l *load) actions() []action {
 		{onNHCs + " comes", 3, l.comes},
 		{onNHCs + " goes", 2, l.goes},
 	}
+	if l.e.machines != nil {
+		actions = append(actions, action{onMachines + " fails", 12, l.failMachine}, action{onMachines + " heals", 3, l.healMachine},
+			action{onMachines + " check is edited", 3, l.editCheck}, action{onMachines + " budget is edited", 4, l.editBudget})
+	}
+	return actions
 }
 
 // run acts for a while.

@@ -5,6 +5,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -79,9 +80,16 @@ func sharedCluster(t *testing.T) *cluster {
 }
 
 func startCluster(ctx context.Context) (*cluster, error) {
-	c, err := deploy.NewCluster(ctx, localkube.Options{AuditUsers: []string{deploy.User}, AuditResponses: true}, deploy.Kinds{Manifest: manifest(), Group: group.Group})
+	machines, err := machineManifest()
 	if err != nil {
 		return nil, err
+	}
+	c, err := deploy.NewCluster(ctx, localkube.Options{AuditUsers: []string{deploy.User}, AuditResponses: true}, deploy.Kinds{Manifest: manifest() + machines, Group: group.Group})
+	if err != nil {
+		return nil, err
+	}
+	if err := deploy.InstallOverlay(ctx, c.ControlPlane, "machine-health-check"); err != nil {
+		return nil, errors.Join(err, c.Stop())
 	}
 	return &cluster{c.ControlPlane, c.Kube, c.NHC, c.Dynamic}, nil
 }

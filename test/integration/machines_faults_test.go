@@ -28,7 +28,7 @@ import (
 type deletionFault struct {
 	// carriedOut means that the API server does what is requested.
 	carriedOut bool
-	// code is that of the answer. With 0 the connection breaks.
+	// code is that of the answer. With 0 its stream is reset.
 	code int
 	// silent means that there is no answer until the controller gives up.
 	silent bool
@@ -138,14 +138,14 @@ func TestMachineDeletionFaults(t *testing.T) {
 
 	t.Run("faults", func(t *testing.T) {
 		faults := map[string]deletionFault{
-			"none":                         {carriedOut: true, code: http.StatusOK},
-			"409":                          {code: http.StatusConflict},
-			"500":                          {code: http.StatusInternalServerError},
-			"500, carried out":             {code: http.StatusInternalServerError, carriedOut: true},
-			"504":                          {code: http.StatusGatewayTimeout},
-			"504, carried out":             {code: http.StatusGatewayTimeout, carriedOut: true},
-			"connection lost":              {},
-			"connection lost, carried out": {carriedOut: true},
+			"none":                      {carriedOut: true, code: http.StatusOK},
+			"409":                       {code: http.StatusConflict},
+			"500":                       {code: http.StatusInternalServerError},
+			"500, carried out":          {code: http.StatusInternalServerError, carriedOut: true},
+			"504":                       {code: http.StatusGatewayTimeout},
+			"504, carried out":          {code: http.StatusGatewayTimeout, carriedOut: true},
+			"stream reset":              {},
+			"stream reset, carried out": {carriedOut: true},
 		}
 		if *killAll { // The controller gives up after half a minute.
 			faults["no answer, carried out"] = deletionFault{carriedOut: true, silent: true}

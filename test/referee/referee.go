@@ -22,7 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// Config says what a referee watches. All fields but Tolerance and Log are required.
+// Config says what a referee watches. All fields but Machines, Tolerance and Log are required.
 type Config struct {
 	// Client is the configuration of a client that may read everything, straight from
 	// the API server.
@@ -31,6 +31,8 @@ type Config struct {
 	Remediations, Templates []schema.GroupVersionResource
 	// LeaseNamespace has the leases of nodes.
 	LeaseNamespace string
+	// Machines says how Machines are judged. It is nil where they are not followed.
+	Machines *rules.MachineConfig
 	// Requests returns the requests of the controller so far, as
 	// localkube.ControlPlane.Requests does with Options.AuditResponses.
 	Requests func() ([]localkube.Request, error)
@@ -39,6 +41,11 @@ type Config struct {
 	Tolerance rules.Tolerance
 	// Log is told what Settled waits for. It may be nil.
 	Log func(format string, args ...any)
+}
+
+// written are the resources that the controller may write to, besides remediations and leases.
+var written = []schema.GroupVersionResource{
+	rules.Nodes, rules.NodeHealthChecks, rules.Machines, rules.ClusterAPIMachines, rules.MachineHealthChecks, rules.RemediationBudgets,
 }
 
 // Referee watches a cluster. All methods may be called from any goroutine.
@@ -117,9 +124,9 @@ func Start(ctx context.Context, config Config) (*Referee, error) {
 	}
 	r := &Referee{config: config, metadata: metadataClient, judge: rules.NewJudge(rules.Config{
 		Remediations: config.Remediations, Templates: config.Templates, LeaseNamespace: config.LeaseNamespace,
-		Tolerance: config.Tolerance, Begin: time.Now(),
+		Machines: config.Machines, Tolerance: config.Tolerance, Begin: time.Now(),
 	})}
-	for _, resource := range slices.Concat([]schema.GroupVersionResource{rules.Nodes, rules.NodeHealthChecks}, config.Remediations, config.Templates) {
+	for _, resource := range slices.Concat(written, config.Remediations, config.Templates) {
 		r.followers = append(r.followers, &follower{resource: resource, client: client.Resource(resource)})
 	}
 	for _, resource := range []schema.GroupVersionResource{rules.Events, rules.CRDs, rules.ClusterRoles} {
@@ -196,8 +203,7 @@ func (r *Referee) judgeUntilNow(ctx context.Context) error {
 // requestsUntilNow returns the requests of the controller so far, or nil if there is no
 // change that the controller may have made: the log is long.
 func (r *Referee) requestsUntilNow(ctx context.Context) ([]rules.Request, error) {
-	written := slices.Concat(r.config.Remediations, []schema.GroupVersionResource{rules.Nodes, rules.NodeHealthChecks, rules.Leases})
-	if !r.inbox.hasAny(written) {
+	if !r.inbox.hasAny(slices.Concat(r.config.Remediations, written, []schema.GroupVersionResource{rules.Leases})) {
 		return nil, nil
 	}
 	pause(ctx, auditDelay)

@@ -64,6 +64,20 @@ func (r *Referee) Remark(format string, args ...any) {
 	r.judge.Remark(time.Now(), format, args...)
 }
 
+// Started tells that a process of the controller starts.
+func (r *Referee) Started() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judge.Started(time.Now())
+}
+
+// Led tells that a process of the controller begins to lead.
+func (r *Referee) Led() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.judge.Led(time.Now())
+}
+
 // Restarted tells that another process goes on for the controller.
 func (r *Referee) Restarted() {
 	r.mu.Lock()

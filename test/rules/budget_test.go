@@ -284,10 +284,11 @@ func TestBudgetWrites(t *testing.T) {
 	require.Equal(t, finding{rule: "B5.2"}, onlyBudgetStatus(stored(), stored(lastStarted(1))))
 	require.NotEmpty(t, onlyBudgetStatus(stored(), stored(maxConcurrent("2"))).text)
 	j := newFixture()
+	j.config.Tolerance.LiveRead = 100 * time.Millisecond
 	for _, tt := range []struct {
 		at   float64
 		soon bool
-	}{{1, false}, {2, false}, {2.5, true}, {3.5, false}} {
+	}{{1, false}, {2, false}, {2.5, true}, {3.5, false}, {4.45, false}} {
 		require.Equal(t, tt.soon, j.notTooSoon(Change{Key: "b"}, request(tt.at)).text != "", tt.at)
 	}
 }
