@@ -5,6 +5,7 @@ package rules
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -99,6 +100,9 @@ func (j *Judge) stormJustified(w window, before, after *NHC) finding {
 	if denied := j.requests.deniedFrom(w.nhc, w.at); denied != nil && is {
 		w.known = j.windowOf(Change{}, denied, "", "").known // It may have begun at any time since.
 	}
+	if is && j.conflicted(w) {
+		return finding{rule: "9.2"}
+	}
 	versions := j.nhcs[w.nhc].during(w.known, w.rv)
 	var counts NodeCounts
 	countBy := func(nhc *NHC) *NodeCounts {
@@ -115,6 +119,21 @@ func (j *Judge) stormJustified(w window, before, after *NHC) finding {
 		}))
 	})
 	return check("9.5", !ends, "a storm ends, with %+v", counts)
+}
+
+// conflicted reports whether the last write of a status met a conflict while status showed a storm, which goes on: it is
+// one that could not be written (spec 9.5), even if the change in between has removed it from status.
+func (j *Judge) conflicted(w window) bool {
+	for _, write := range slices.Backward(j.requests.statuses[w.nhc]) {
+		if !write.Time.Before(w.at) {
+			continue
+		}
+		then := j.windowOf(Change{}, write, "", "")
+		return write.Code == http.StatusConflict && some(j.nhcs[w.nhc].during(then.known, w.rv), func(v *NHC) bool {
+			return v != nil && meta.IsStatusConditionTrue(v.Status.Conditions, v1alpha1.ConditionStormActive)
+		})
+	}
+	return false
 }
 
 // unwrittenStorm judges that a storm goes on that has begun when its status could not be written: the process
