@@ -89,10 +89,14 @@ func (h *history) underwayOfMachines(w window, by string) map[string]underway {
 	for _, track := range h.crs {
 		versions := track.during(w.known, w.rv)
 		for _, cr := range versions {
-			if cr == nil || len(cr.Checks) == 0 {
+			if cr == nil || len(cr.Checks)+len(cr.FormerChecks) == 0 {
 				continue
 			}
 			machine, known := h.nameOfMachine(cr.Machine, w)
+			if len(cr.Checks) == 0 { // Counted if a MachineHealthCheck that is there now takes it over.
+				note(machine, certainty{maybe: true})
+				continue
+			}
 			selects := all(h.mhcs[cr.Checks[0]].during(w.known, w.rv), func(mhc *MHC) bool { return mhc != nil && mhc.Selects(h.machines[cr.Machine].at(w.rv)) })
 			note(machine, certainty{existed(versions) && known && selects && h.refersToKindOf(cr, w), true})
 			note(cr.Node, certainty{maybe: true})
