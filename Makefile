@@ -150,7 +150,7 @@ test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) -cpu 4 $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults ./test/nodes)")
-	@for module in hack/image hack/benchplot; do (cd $$module && go test ./...); done # Modules of their own.
+	go -C hack/image test ./... # A module of its own.
 
 # The programs with the race detector in them.
 .PHONY: build-race
@@ -326,12 +326,11 @@ screenshots: ## Take the screenshots of the dashboard, docs/images (needs Chromi
 # On a machine that does nothing else.
 .PHONY: bench
 bench: build localkube ## Measure the controller on control planes of its own, with up to 1,000 nodes (10 minutes).
-	go run ./test/bench -samples=50 -timer-samples=5 -duration=15s $(BENCH_FLAGS)
+	go run ./test/bench -samples=50 -duration=15s $(BENCH_FLAGS)
 
 .PHONY: bench-full
-bench-full: build localkube ## Measure it with up to 10,000 nodes, and draw docs/performance/*.svg (an hour).
+bench-full: build localkube ## Measure it with up to 10,000 nodes (an hour).
 	go run ./test/bench -nodes=200,1000,5000,10000 -samples=500 -out=_output/bench-full $(BENCH_FLAGS)
-	cd hack/benchplot && go run . -out ../../docs/performance ../../_output/bench-full/*.json
 
 .PHONY: bench-go
 bench-go: ## Run the Go benchmarks, with output for benchstat.

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/test/localkube"
@@ -15,8 +14,6 @@ import (
 
 // latencyOutcome is how soon remediations appear, and vanish.
 type latencyOutcome struct {
-	scenario string
-
 	// From the moment at which a failure was sent until the remediation was seen.
 	Controller distribution `json:"controller"`
 	Control    distribution `json:"control"`
@@ -32,9 +29,8 @@ type latencyOutcome struct {
 	*consumption
 
 	// RequestsPerFailure are those of a failure and its recovery, without events.
-	RequestsPerFailure float64     `json:"requestsPerFailure"`
-	EventsPerFailure   float64     `json:"eventsPerFailure"`
-	Load               *loadResult `json:"load,omitempty"`
+	RequestsPerFailure float64 `json:"requestsPerFailure"`
+	EventsPerFailure   float64 `json:"eventsPerFailure"`
 }
 
 // Goals of latency, as ratios to the control.
@@ -42,29 +38,6 @@ const (
 	atMostP50 = 3.0
 	atMostP99 = 6.0
 )
-
-func measureLatency(ctx context.Context, e *environment) (outcome, error) {
-	return e.latency(ctx, "latency", func() error { return nil })
-}
-
-// measureBusy measures the latency in a cluster that is alive.
-func measureBusy(ctx context.Context, e *environment) (outcome, error) {
-	stop := e.startLoad(ctx)
-	if err := sleep(ctx, 2*time.Second); err != nil {
-		return nil, err
-	}
-	var load loadResult
-	stopOnce := sync.OnceValue(func() (err error) {
-		load, err = stop()
-		return err
-	})
-	r, err := e.latency(ctx, "busy", stopOnce)
-	if err = errors.Join(err, stopOnce()); err != nil {
-		return nil, err
-	}
-	r.Load = &load
-	return r, nil
-}
 
 // latencies are the times of all samples.
 type latencies struct {
@@ -79,8 +52,7 @@ type window struct {
 	begin, end time.Time
 }
 
-// latency takes all samples, and calls end behind the last of them.
-func (e *environment) latency(ctx context.Context, scenario string, end func() error) (*latencyOutcome, error) {
+func measureLatency(ctx context.Context, e *environment) (outcome, error) {
 	control, err := e.startControl(ctx, minimal, "-group="+groupControl)
 	if err != nil {
 		return nil, err
@@ -92,9 +64,6 @@ func (e *environment) latency(ctx context.Context, scenario string, end func() e
 				return err
 			}
 		}
-		if err := end(); err != nil {
-			return err
-		}
 		// The events of the last one are still on their way.
 		return e.waitUntilIdle(ctx)
 	})
@@ -102,8 +71,8 @@ func (e *environment) latency(ctx context.Context, scenario string, end func() e
 		return nil, err
 	}
 	r := &latencyOutcome{
-		scenario: scenario, consumption: consumed,
-		Controller: distributionOf(l.controller), Control: distributionOf(l.control),
+		consumption: consumed,
+		Controller:  distributionOf(l.controller), Control: distributionOf(l.control),
 		Recovery: distributionOf(l.recovery), RecoveryControl: distributionOf(l.recoveryControl),
 	}
 	r.RatioP50, r.RatioP99 = ratio(r.Controller.P50, r.Control.P50), ratio(r.Controller.P99, r.Control.P99)
@@ -213,25 +182,20 @@ func stages(requests []localkube.Request, windows []window) map[string]distribut
 
 func (r *latencyOutcome) goals() []goal {
 	goals := []goal{
-		{Scenario: r.scenario, What: "failure to CR, p50 (control)", Value: r.Controller.P50, Control: new(r.Control.P50), Unit: "ms"},
-		{Scenario: r.scenario, What: "failure to CR, p90 (control)", Value: r.Controller.P90, Control: new(r.Control.P90), Unit: "ms"},
-		{Scenario: r.scenario, What: "failure to CR, max (control)", Value: r.Controller.Max, Control: new(r.Control.Max), Unit: "ms"},
-		{Scenario: r.scenario, What: "failure to arrival of the request for the CR, p50", Value: r.Stages["create "+remediator.Resource.Resource].P50, Unit: "ms"},
-		{Scenario: r.scenario, What: "ratio of p50", Value: r.RatioP50, AtMost: new(atMostP50)},
-		{Scenario: r.scenario, What: "recovery to CR gone, p50 (control)", Value: r.Recovery.P50, Control: new(r.RecoveryControl.P50), Unit: "ms"},
-		{Scenario: r.scenario, What: "requests per failure and recovery", Value: r.RequestsPerFailure},
-		{Scenario: r.scenario, What: "events per failure and recovery", Value: r.EventsPerFailure},
+		{Scenario: "latency", What: "failure to CR, p50 (control)", Value: r.Controller.P50, Control: new(r.Control.P50), Unit: "ms"},
+		{Scenario: "latency", What: "failure to CR, p90 (control)", Value: r.Controller.P90, Control: new(r.Control.P90), Unit: "ms"},
+		{Scenario: "latency", What: "failure to CR, max (control)", Value: r.Controller.Max, Control: new(r.Control.Max), Unit: "ms"},
+		{Scenario: "latency", What: "failure to arrival of the request for the CR, p50", Value: r.Stages["create "+remediator.Resource.Resource].P50, Unit: "ms"},
+		{Scenario: "latency", What: "ratio of p50", Value: r.RatioP50, AtMost: new(atMostP50)},
+		{Scenario: "latency", What: "recovery to CR gone, p50 (control)", Value: r.Recovery.P50, Control: new(r.RecoveryControl.P50), Unit: "ms"},
+		{Scenario: "latency", What: "requests per failure and recovery", Value: r.RequestsPerFailure},
+		{Scenario: "latency", What: "events per failure and recovery", Value: r.EventsPerFailure},
 	}
 	if r.Controller.Count >= enoughForP99 {
 		goals = append(goals,
-			goal{Scenario: r.scenario, What: "failure to CR, p99 (control)", Value: r.Controller.P99, Control: new(r.Control.P99), Unit: "ms"},
-			goal{Scenario: r.scenario, What: "ratio of p99", Value: r.RatioP99, AtMost: new(atMostP99)},
-			goal{Scenario: r.scenario, What: "recovery to CR gone, p99 (control)", Value: r.Recovery.P99, Control: new(r.RecoveryControl.P99), Unit: "ms"})
-	}
-	if r.Load != nil {
-		goals = append(goals,
-			goal{Scenario: r.scenario, What: "lease renewals meanwhile", Value: r.Load.LeasesPerSecond, Unit: "/s"},
-			goal{Scenario: r.scenario, What: "node heartbeats meanwhile", Value: r.Load.HeartbeatPerSecond, Unit: "/s"})
+			goal{Scenario: "latency", What: "failure to CR, p99 (control)", Value: r.Controller.P99, Control: new(r.Control.P99), Unit: "ms"},
+			goal{Scenario: "latency", What: "ratio of p99", Value: r.RatioP99, AtMost: new(atMostP99)},
+			goal{Scenario: "latency", What: "recovery to CR gone, p99 (control)", Value: r.Recovery.P99, Control: new(r.RecoveryControl.P99), Unit: "ms"})
 	}
 	return goals
 }

@@ -26,9 +26,6 @@ func scenarios() []scenario {
 		{"idle", measureIdle},
 		{"heartbeats", measureHeartbeats},
 		{"latency", measureLatency},
-		{"busy", measureBusy},
-		{"timer", measureTimer},
-		{"flapping", measureFlapping},
 		{"storm", measureStorm},
 		{"bounds", measureBounds},
 		{"machines", measureMachines},
@@ -47,18 +44,6 @@ func scenarioNames() []string {
 type outcome interface {
 	// goals returns what there is to say about it, row by row.
 	goals() []goal
-}
-
-// observer checks something during a scenario. What it returns is called at the end, when
-// all is healthy again, and may complain.
-type observer func(ctx context.Context, scenario string, e *environment) (end func() error, err error)
-
-// observers run during each scenario.
-func (o *options) observers() []observer {
-	if o.referee {
-		return []observer{startReferee}
-	}
-	return nil
 }
 
 // measure performs the scenarios in a new cluster.
@@ -86,18 +71,11 @@ func measure(ctx context.Context, o *options, nodes int) (result *sizeResult, er
 	return result, nil
 }
 
-// perform performs one scenario, with its observers.
-func (e *environment) perform(ctx context.Context, s scenario) (measured outcome, err error) {
+// perform performs one scenario.
+func (e *environment) perform(ctx context.Context, s scenario) (outcome, error) {
 	// Each has choices of its own, whichever were performed before.
 	e.random = rand.New(rand.NewPCG(e.options.seed, uint64(slices.Index(scenarioNames(), s.name))))
-	for _, observe := range e.options.observers() {
-		end, err := observe(ctx, s.name, e)
-		if err != nil {
-			return nil, fmt.Errorf("observing: %w", err)
-		}
-		defer func() { err = errors.Join(err, end()) }()
-	}
-	measured, err = s.measure(ctx, e)
+	measured, err := s.measure(ctx, e)
 	if err != nil && e.controller != nil {
 		err = fmt.Errorf("%w\nlast lines of the controller's log:\n%s", err, e.controller.LogTail())
 	}

@@ -61,31 +61,6 @@ func (e *environment) watch(ctx context.Context) error {
 	return nil
 }
 
-// watchNodes follows all nodes until stop is called, which returns when see will not
-// be called any more.
-func (e *environment) watchNodes(ctx context.Context, by *clients, see func(*corev1.Node)) (stop func(), err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	nodes := by.kube.CoreV1().Nodes()
-	list := func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) {
-		return nodes.List(ctx, o)
-	}
-	watcher, err := watchFrom(ctx, list, nodes.Watch)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("watching nodes: %w", err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		e.tracker.follow(ctx, "nodes", watcher, func(event watch.Event) {
-			if node, ok := event.Object.(*corev1.Node); ok {
-				see(node)
-			}
-		})
-	}()
-	return func() { cancel(); <-done }, nil
-}
-
 func (e *environment) createNodes(ctx context.Context) error {
 	begin := time.Now()
 	err := sideBySide(ctx, e.nodes+controlNodes, writers, func(ctx context.Context, i int) error {

@@ -25,13 +25,11 @@ type options struct {
 	out            string
 	scenarios      []string
 	samples        int
-	timerSamples   int
 	rounds         int
 	duration       time.Duration
 	leaseRate      int
 	heartbeatRate  int
 	seed           uint64
-	referee        bool
 	strict         bool
 }
 
@@ -43,13 +41,11 @@ func parseOptions(args []string) (*options, error) {
 	controllerArgs := flags.String("controller-args", "", "Further arguments of the controller, separated by spaces.")
 	flags.StringVar(&o.out, "out", "_output/bench", "Directory of the JSON file.")
 	wanted := flags.String("scenarios", "all", "Which to measure: "+strings.Join(scenarioNames(), ",")+".")
-	flags.IntVar(&o.samples, "samples", 100, "Failures that latency and busy measure, and as many controls.")
-	flags.IntVar(&o.timerSamples, "timer-samples", 20, "Failures that timer measures, of some seconds each.")
+	flags.IntVar(&o.samples, "samples", 100, "Failures that latency measures, and as many controls.")
 	flags.IntVar(&o.rounds, "rounds", 3, "Rounds of storm, each with a control. The medians count.")
-	flags.DurationVar(&o.duration, "duration", 20*time.Second, "How long idle, heartbeats and flapping measure.")
-	flags.IntVar(&o.leaseRate, "lease-rate", 500, "Renewals of kubelet leases per second, in heartbeats and busy.")
-	flags.IntVar(&o.heartbeatRate, "heartbeat-rate", 200, "Node heartbeats per second, in heartbeats and busy.")
-	flags.BoolVar(&o.referee, "referee", false, "Check the rules of remediation meanwhile, as the failure tests do.")
+	flags.DurationVar(&o.duration, "duration", 20*time.Second, "How long idle and heartbeats measure.")
+	flags.IntVar(&o.leaseRate, "lease-rate", 500, "Renewals of kubelet leases per second, in heartbeats.")
+	flags.IntVar(&o.heartbeatRate, "heartbeat-rate", 200, "Node heartbeats per second, in heartbeats.")
 	flags.BoolVar(&o.strict, "strict", false, "Exit with 1 if a goal is missed.")
 	flags.Uint64Var(&o.seed, "seed", 1, "Seed of all choices.")
 	if err := flags.Parse(args); err != nil {
@@ -90,7 +86,7 @@ func (o *options) setScenarios(list string) error {
 
 // check finds the controller, so that its absence is reported at once.
 func (o *options) check() error {
-	if o.samples < 1 || o.timerSamples < 1 || o.rounds < 1 || o.leaseRate < 1 || o.heartbeatRate < 1 || o.duration < time.Second {
+	if o.samples < 1 || o.rounds < 1 || o.leaseRate < 1 || o.heartbeatRate < 1 || o.duration < time.Second {
 		return errors.New("numbers and rates must be at least 1, and -duration at least 1s")
 	}
 	path := o.controller
