@@ -32,6 +32,10 @@ var budgetBugs = []bug{
 		old: "	c.counts.SetBudget(c.parse(p), budget.PastOf(&p.RemediationBudget, c.Clock.Now()))\n", new: "	c.counts.SetBudget(c.parse(p), nil)\n",
 	},
 	{
+		name: "status says that a cooldown has begun just now", rule: "B3.6", file: inBudgets + "status.go",
+		old: "	reported.WithinSince = g.withinSince()\n", new: "	if reported.WithinSince = g.withinSince(); reported.WithinSince != nil {\n		reported.WithinSince = new(metav1.NewTime(now.Truncate(time.Second)))\n	}\n",
+	},
+	{
 		name: "a budget that cannot be evaluated admits everything", rule: "B2.2", file: inBudgets + "refusal.go",
 		old: "		found.invalid = true\n		return found, true\n", new: "		found.invalid = true\n		return found, false\n",
 	},

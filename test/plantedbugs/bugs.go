@@ -256,6 +256,14 @@ var bugs = []bug{
 		old: "	if len(entry.Remediations) == 0 && !unhealthy && !lingering {\n", new: "	if !unhealthy && !lingering {\n",
 	},
 	{
+		name: "each write of the status begins a healthy delay anew", rule: "16.4", file: "pkg/status/status.go",
+		old: "	status.LastUpdateTime = new(seconds(r.in.Now))\n", new: "	status.LastUpdateTime = new(seconds(r.in.Now))\n	for i := range status.UnhealthyNodes {\n		if entry := &status.UnhealthyNodes[i]; entry.ConditionsHealthyTimestamp != nil {\n			entry.ConditionsHealthyTimestamp = status.LastUpdateTime\n		}\n	}\n",
+	},
+	{
+		name: "each write of the status moves the transition of a condition", rule: "6.3", file: "pkg/status/status.go",
+		old: "	status.LastUpdateTime = new(seconds(r.in.Now))\n", new: "	status.LastUpdateTime = new(seconds(r.in.Now))\n	meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed).LastTransitionTime = *status.LastUpdateTime\n",
+	},
+	{
 		name: "an episode never ends", rule: "23b.1", file: "pkg/history/episode.go",
 		old: "	case o.healthy() && e.Started != nil:\n		return v1alpha1.OutcomeRecovered\n", new: "	case o.healthy() && e.Started != nil:\n		return \"\"\n",
 	},

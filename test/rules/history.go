@@ -44,6 +44,16 @@ func (t track[T]) exactly(resourceVersion string) (*T, time.Time) {
 	return nil, time.Time{}
 }
 
+// seenBefore returns when the version before a resource version was seen.
+func (t track[T]) seenBefore(rv uint64) time.Time {
+	for _, v := range slices.Backward(t) {
+		if v.rv < rv {
+			return v.seen
+		}
+	}
+	return time.Time{}
+}
+
 // during returns the versions that an observer may have used who has seen what was
 // visible at the time since, and may have seen all up to a resource version. Nil stands
 // for no object. There is at least one.

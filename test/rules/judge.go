@@ -49,6 +49,8 @@ type Config struct {
 	Tolerance Tolerance
 	// NodeLag is how long after the judge a process may see a version of a Node at most, whatever is wrong.
 	NodeLag time.Duration
+	// Exact means that all requests of the controller are known, and that its clock is the judge's.
+	Exact bool
 	// Begin is the time to which those in timelines are relative.
 	Begin time.Time
 }
@@ -256,7 +258,9 @@ func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured, by *Re
 		return
 	}
 	if by == nil {
-		j.unattributed(!equality.Semantic.DeepEqual(&old.Status, &nhc.Status), event)
+		changed := !equality.Semantic.DeepEqual(&old.Status, &nhc.Status)
+		nhc.foreign = changed || old.foreign
+		j.unattributed(changed, event)
 		return
 	}
 	j.events.statusChanged(event.Key, old, nhc)

@@ -28,6 +28,8 @@ type MHC struct {
 	startup    time.Duration
 	// broken is set if a rule of admission is broken that lets nothing begin (spec M3.4).
 	broken bool
+	// foreign means that the status was written by another client than the controller.
+	foreign bool
 }
 
 // refersTo reports whether the template is one of the kind of a CR.

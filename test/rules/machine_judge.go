@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -152,14 +153,15 @@ func (j *Judge) judgeMHC(event Change, before *unstructured.Unstructured, by *Re
 	old := j.mhcs[event.Key].at(event.ResourceVersion)
 	add(j.mhcs, event.Key, event.ResourceVersion, event.Time, mhc)
 	j.timelines.mhc(event, old, mhc, by)
+	if mhc != nil && old != nil && by == nil {
+		mhc.foreign = old.foreign || !equality.Semantic.DeepEqual(&old.Status, &mhc.Status)
+	}
 	if mhc == nil || old == nil || before == nil || by == nil || event.Gap {
 		return
 	}
 	j.record("", mhcName(event.Key), onlyStatus(before, event.Object), j.activeFor(event, by), j.rare(event, old, mhc, by))
 	j.record("", mhcName(event.Key), historyKept(old, mhc)...)
-	if j.toleranceAt(by) == j.config.Tolerance { // Else an answer may have been lost, and with it what was reported.
-		j.record("", mhcName(event.Key), transitionsKept(old, mhc)...)
-	}
+	j.record("", mhcName(event.Key), j.machineTimes(old, mhc, by)...)
 }
 
 // mostWrites is how often the status of a MachineHealthCheck may be written within a second: once for

@@ -61,25 +61,3 @@ func historyKept(before, after *MHC) []finding {
 	}
 	return findings
 }
-
-// transitionsKept judges that lastTransitionTime of a condition moves with its status alone, and that
-// a decision that stays the same keeps its time (spec M16.1, M8.3).
-func transitionsKept(before, after *MHC) (findings []finding) {
-	for _, condition := range after.Status.Conditions {
-		for _, old := range before.Status.Conditions {
-			if old.Type == condition.Type && old.Status == condition.Status {
-				findings = append(findings, check("M16.1", !old.LastTransitionTime.Equal(&condition.LastTransitionTime), "condition %s has another time and the same status", condition.Type))
-			}
-		}
-	}
-	for i := range after.Status.UnhealthyMachines {
-		entry := &after.Status.UnhealthyMachines[i]
-		for k := range before.Status.UnhealthyMachines {
-			old := &before.Status.UnhealthyMachines[k]
-			if old.Name == entry.Name && old.Decision.SameReason(&entry.Decision) {
-				findings = append(findings, check("M8.3", !old.Decision.Since.Equal(&entry.Decision.Since), "decision %s about %s is since %s, and was since %s", entry.Decision.Reason, entry.Name, entry.Decision.Since.UTC(), old.Decision.Since.UTC()))
-			}
-		}
-	}
-	return findings
-}

@@ -59,6 +59,8 @@ func (n *Node) Ready() bool {
 type NHC struct {
 	*v1alpha1.NodeHealthCheck
 	selector labels.Selector
+	// foreign means that the status was written by another client than the controller.
+	foreign bool
 }
 
 // NewNHC returns a NodeHealthCheck that is ready to be asked.

@@ -87,7 +87,7 @@ func disabledFor(reason string) func(*v1alpha1.NodeHealthCheck) {
 		disabled.Status, disabled.Reason, disabled.Message = metav1.ConditionTrue, reason, "because"
 		allowed := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionRemediationAllowed)
 		allowed.Status, allowed.Reason = metav1.ConditionFalse, "Disabled"
-		meta.SetStatusCondition(&nhc.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: reason, ObservedGeneration: nhc.Generation})
+		meta.SetStatusCondition(&nhc.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(epoch), ObservedGeneration: nhc.Generation})
 		nhc.Status.Phase, nhc.Status.Reason = v1alpha1.PhaseDisabled, "NHC is disabled: "+reason+": because"
 	}
 }

@@ -18,7 +18,7 @@ import (
 func (j *Judge) judgeStatusWrite(event Change, before, after *NHC, by *Request) {
 	w := j.windowOf(event, by, event.Key, "")
 	j.record("", event.Key, j.disabledJustified(w, before, after), j.stormJustified(w, before, after))
-	j.sinceKept(event.Key, before, after)
+	j.judgeTimes(event, before, after, by)
 	ended := timeouts(before)
 	for i := range after.Status.UnhealthyNodes {
 		entry := &after.Status.UnhealthyNodes[i]
@@ -32,21 +32,6 @@ func (j *Judge) judgeStatusWrite(event Change, before, after *NHC, by *Request) 
 			case known:
 				j.record(entry.Name, event.Key, check("13.2", remediation.TimedOut == nil, "%s %s is no longer over", remediation.Resource.Kind, remediation.Resource.Name))
 			}
-		}
-	}
-}
-
-// sinceKept judges that a decision that stays the same keeps its time, whatever writes it (spec
-// 23b.5).
-func (j *Judge) sinceKept(nhc string, before, after *NHC) {
-	known := map[string]*v1alpha1.Decision{}
-	for i := range before.Status.UnhealthyNodes {
-		known[before.Status.UnhealthyNodes[i].Name] = before.Status.UnhealthyNodes[i].Decision
-	}
-	for i := range after.Status.UnhealthyNodes {
-		name, decision := after.Status.UnhealthyNodes[i].Name, after.Status.UnhealthyNodes[i].Decision
-		if decision.SameReason(known[name]) {
-			j.record(name, nhc, check("23b.5", !decision.Since.Equal(&known[name].Since), "decision %s is since %s, and was since %s", decision.Reason, decision.Since.UTC(), known[name].Since.UTC()))
 		}
 	}
 }

@@ -160,7 +160,7 @@ func storm(threshold int32, cooldown time.Duration, active bool) func(*v1alpha1.
 		nhc.Spec.StormRecoveryThreshold, nhc.Status.StormRecoveryActive = &threshold, &active
 		condition := metav1.Condition{Type: v1alpha1.ConditionStormActive, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonStorm, Message: stormOver}
 		if active {
-			condition.Status, condition.Message = metav1.ConditionTrue, stormActive
+			condition.Status, condition.Message, condition.LastTransitionTime = metav1.ConditionTrue, stormActive, metav1.NewTime(epoch)
 			nhc.Status.StormRecoveryStartTime = new(metav1.NewTime(epoch))
 		}
 		nhc.Status.Conditions = append(nhc.Status.Conditions, condition)

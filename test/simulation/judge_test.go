@@ -21,7 +21,7 @@ import (
 var exact = rules.Tolerance{Cache: 10 * time.Millisecond, LiveRead: 50 * time.Millisecond, Sync: 400 * time.Millisecond}
 
 func newJudge(config rules.Config) *rules.Judge {
-	config.LeaseNamespace, config.Tolerance, config.Begin = leaseNamespace, exact, epoch
+	config.LeaseNamespace, config.Tolerance, config.Exact, config.Begin = leaseNamespace, exact, true, epoch
 	return rules.NewJudge(config)
 }
 
