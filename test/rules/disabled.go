@@ -94,6 +94,7 @@ func (j *Judge) disabledJustified(w window, before, after *NHC) finding {
 	}
 	if !j.follows(condition.Reason) {
 		j.figures.Unjudged++
+		j.events.blind = append(j.events.blind, w.at)
 		return finding{rule: "6.1"}
 	}
 	if condition.Reason == v1alpha1.ReasonConflict {

@@ -30,10 +30,8 @@ func eventOn(kind, name, reason, eventType, note string, series int) *unstructur
 	return &unstructured.Unstructured{Object: fields}
 }
 
-const createdNote = "[remediation] Created remediation object for node n"
-
 func createdOn(kind, name string, series int) *unstructured.Unstructured {
-	return eventOn(kind, name, "RemediationCreated", "Normal", createdNote, series)
+	return eventOn(kind, name, "RemediationCreated", "Normal", notePrefix+createdNote+"n", series)
 }
 
 // TestEvents creates CRs for node "n", and has these events come.
@@ -170,4 +168,47 @@ func TestSeenNode(t *testing.T) {
 			require.Equal(t, tc.want, s.seenNode(Change{ResourceVersion: s.next()}, &Request{Time: at(100)}, "n") != nil)
 		})
 	}
+}
+
+// TestExcusedEvents: an event that nothing has caused may come soon after a restart, once, and after something that was not judged.
+func TestExcusedEvents(t *testing.T) {
+	t.Parallel()
+	soon, late, third := arrival{at(130), 1}, arrival{at(200), 1}, arrival{at(2000), 3}
+	for name, tc := range map[string]struct {
+		restarts, blind []time.Time
+		came            []arrival
+		want            int
+	}{
+		"nothing has happened":     {nil, nil, list(soon), 0},
+		"a restart":                {list(at(100)), nil, list(soon), 1},
+		"a restart, twice":         {list(at(100)), nil, list(soon, soon), 1},
+		"a restart, long ago":      {list(at(100)), nil, list(late), 0},
+		"a restart, and a series":  {list(at(100)), nil, list(third), 1},
+		"not judged":               {nil, list(at(100)), list(soon, soon), 2},
+		"not judged, long ago":     {nil, list(at(100)), list(late), 0},
+		"not judged, after it":     {nil, list(at(100)), list(arrival{at(30), 1}), 0},
+		"not judged, and a series": {nil, list(at(100)), list(third), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := NewJudge(Config{Exact: true})
+			j.events.restarts, j.events.blind = tc.restarts, tc.blind
+			require.Equal(t, tc.want, j.excused(tc.came))
+		})
+	}
+}
+
+// TestFoundCRs: the controller may report a CR that another client has created for it, once.
+func TestFoundCRs(t *testing.T) {
+	t.Parallel()
+	s := newFixture()
+	s.nhc(past, healthCheck())
+	s.events.appeared(newCR("n", "Reboot", "one"))
+	for i, event := range []*unstructured.Unstructured{createdOn(v1alpha1.Kind, "nhc", 0), createdOn("Node", "n", 2)} {
+		s.judgeEvent(Change{Resource: Events, Key: fmt.Sprint("default/", i), Time: at(100), Object: event})
+	}
+	require.Equal(t, []string{"19.1"}, brokenRules(s.unsettledEvents(s.snapshotAt(at(100)))), "on the Node it has come twice")
+	figures := s.Figures()
+	require.Equal(t, 3, figures.Arrivals)
+	require.Equal(t, 1, figures.Needless)
 }

@@ -24,6 +24,9 @@ type Figures struct {
 	Unexplained []string
 	// Replays is how often all was judged again because of a change that came late.
 	Replays int
+	// Arrivals is how many events have come that are counted, and Needless how many of them a restart, or what was not
+	// judged, excuses.
+	Arrivals, Needless int
 	// Faults is the number of faults.
 	Faults int
 	// Checks is how often each rule was checked.
@@ -58,6 +61,11 @@ func (j *Judge) Figures() Figures {
 	figures := j.figures
 	figures.Checks = j.Checked()
 	figures.Violations = len(j.violations)
+	needless := j.needless()
+	for r, came := range j.events.came {
+		figures.Arrivals += len(came)
+		figures.Needless += j.needlessEvents(r, needless)
+	}
 	return figures
 }
 

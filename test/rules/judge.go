@@ -149,6 +149,7 @@ func (j *Judge) Apply(event Change) {
 	j.changes = append(j.changes, instant{event.Time, event.ResourceVersion})
 	if event.Gap {
 		j.figures.Gaps++
+		j.events.blind = append(j.events.blind, event.Time)
 	}
 	j.events.now = event.Time
 	id := event.Resource.Resource + " " + event.Key
@@ -270,9 +271,10 @@ func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured, by *Re
 
 // unattributed counts a write that only the controller makes and that no request explains.
 func (j *Judge) unattributed(happened bool, event Change) {
-	if !happened {
+	if !happened || j.config.Exact {
 		return
 	}
+	j.events.blind = append(j.events.blind, event.Time)
 	const named = 5
 	if j.figures.Unattributed++; j.figures.Unattributed <= named {
 		j.figures.Unexplained = append(j.figures.Unexplained, fmt.Sprintf("%s %s at %d", event.Resource.Resource, event.Key, event.ResourceVersion))
@@ -342,6 +344,7 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 	case last == nil && cr == nil: // It came and went in a gap.
 	case last == nil && by == nil:
 		j.unattributed(len(cr.Owners) > 0, event)
+		j.events.appeared(cr)
 	case last == nil && len(cr.Checks) > 0:
 		j.judgeMachineCR(event, cr, by)
 	case last == nil:

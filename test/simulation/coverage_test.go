@@ -71,6 +71,9 @@ func checkCoverage(t *testing.T, seeds int, seen map[string]int) {
 	if all, excused := seen[allSeconds], seen[excusedSeconds]; seeds >= 20 && excused > all/10 {
 		t.Errorf("in %d of %d seconds delays were excused", excused, all)
 	}
+	if all, needless := seen[allEvents], seen[needlessEvents]; seeds >= 20 && needless > all/50 {
+		t.Errorf("%d of %d events were needless, and excused", needless, all)
+	}
 	if seeds < manySeeds {
 		t.Logf("%d seeds are too few to tell what never happens", seeds)
 		return

@@ -138,7 +138,10 @@ func (c *cluster) countExcused() {
 	c.checked = now
 }
 
-const allSeconds, excusedSeconds = "seconds", "seconds in which delays are excused"
+const (
+	allSeconds, excusedSeconds = "seconds", "seconds in which delays are excused"
+	allEvents, needlessEvents  = "events", "events that are needless and excused"
+)
 
 // broken is what ends a simulation: rules that do not hold.
 type broken []rules.Violation
