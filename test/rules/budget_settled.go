@@ -99,6 +99,9 @@ func (s *budgetCheck) checkStatus() {
 	s.checkExhausted(meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetExhausted))
 }
 
+// windowLag is how long after the end of a window status may still be that of before.
+const windowLag = 2 * time.Second
+
 func (b bounds) plus(other bounds) bounds { return bounds{b.min + other.min, b.max + other.max} }
 
 func (s *budgetCheck) checkNumber(name string, value *int32, want bounds) {
@@ -195,6 +198,9 @@ func (h *history) ledSince(at time.Time) bool { return slices.ContainsFunc(h.ter
 
 // checkAllowed compares how many remediations the status allows with the numbers that it has.
 func (s *budgetCheck) checkAllowed() {
+	if open := s.budget.applies(s.now.Add(-windowLag), s.now); open.maybe != open.surely {
+		return // A window has just begun or ended.
+	}
 	var least *int32
 	some := false
 	for i := range s.budget.Status.Groups {
