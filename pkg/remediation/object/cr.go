@@ -231,7 +231,12 @@ func (c *CR) SameAs(other *CR) bool {
 		c.PermanentNodeDeletionExpected == other.PermanentNodeDeletionExpected && c.Fenced == other.Fenced &&
 		c.DeletionTimestamp.Equal(other.DeletionTimestamp) &&
 		maps.Equal(c.Annotations, other.Annotations) && maps.Equal(c.Labels, other.Labels) &&
-		slices.Equal(c.Owners(), other.Owners())
+		slices.EqualFunc(c.OwnerReferences, other.OwnerReferences, sameOwner)
+}
+
+// sameOwner reports whether two references are to the same object: garbage collection removes those to what is gone.
+func sameOwner(a, b metav1.OwnerReference) bool {
+	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion
 }
 
 // Reference returns the reference to the CR as status shows it (spec 18.3).

@@ -272,6 +272,9 @@ func TestCRSameAs(t *testing.T) {
 		"21.1 control plane label":               {change: func(c *object.CR) { c.Labels = map[string]string{v1alpha1.LabelControlPlane: ""} }},
 		"21.1 owner gone":                        {change: foreign},
 		"21.1 another owner":                     {change: func(c *object.CR) { c.OwnerReferences[0].Name = "others" }},
+		"M12.4 garbage collection of one more": {change: func(c *object.CR) {
+			c.OwnerReferences = append(c.OwnerReferences, metav1.OwnerReference{APIVersion: "machine.openshift.io/v1beta1", Kind: "MachineHealthCheck", Name: "east", UID: "1"})
+		}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
