@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -103,32 +104,16 @@ func (DeleteMachine) isAction()      {}
 func (RequestExternal) isAction()    {}
 func (EndExternal) isAction()        {}
 
-// ActionName returns the name of an action in logs.
-func ActionName(action Action) string {
-	switch action.(type) {
-	case Confirm:
-		return "Confirm"
-	case Create:
-		return "Create"
-	case Delete:
-		return "Delete"
-	case MarkTimedOut:
-		return "MarkTimedOut"
-	case WriteLease:
-		return "WriteLease"
-	case ReleaseLease:
-		return "ReleaseLease"
-	case RemoveConfirmation:
-		return "RemoveConfirmation"
-	case DeleteMachine:
-		return "DeleteMachine"
-	case RequestExternal:
-		return "RequestExternal"
-	case EndExternal:
-		return "EndExternal"
-	default:
-		return "Unknown"
+// ActionName returns the name of an action in logs: that of its type.
+func ActionName(action Action) string { return reflect.TypeOf(action).Name() }
+
+// ActionNames returns the names of actions.
+func ActionNames(actions []Action) []string {
+	names := make([]string, 0, len(actions))
+	for _, action := range actions {
+		names = append(names, ActionName(action))
 	}
+	return names
 }
 
 // Creates reports whether the plan creates a CR: the first one of the node, or that of a later

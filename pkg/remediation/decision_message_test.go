@@ -5,7 +5,6 @@ package remediation
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -219,13 +218,4 @@ func TestChecksAsked(t *testing.T) {
 			require.Equal(t, tc.want, asked)
 		})
 	}
-}
-
-// TestActionName: logs call actions what the source calls them.
-func TestActionName(t *testing.T) {
-	t.Parallel()
-	for _, action := range []Action{Create{}, Delete{}, MarkTimedOut{}, WriteLease{}, ReleaseLease{}, RemoveConfirmation{}, Confirm{}, DeleteMachine{}, RequestExternal{}, EndExternal{}} {
-		require.Equal(t, reflect.TypeOf(action).Name(), ActionName(action))
-	}
-	require.Equal(t, "Unknown", ActionName(nil))
 }

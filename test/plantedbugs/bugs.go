@@ -96,7 +96,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a template that changes does not wake its NodeHealthChecks", rule: "6.4", file: inController + "handlers.go",
-		old: "	changed := func(template *object.Template) { c.enqueue(c.referringTo(template)) }\n", new: "	changed := func(template *object.Template) { _ = c.referringTo(template) }\n",
+		old: "	return watches.Handler(func(old, template *object.Template) { c.enqueue(c.referringTo(cmp.Or(template, old))) })\n", new: "	return watches.Handler(func(old, template *object.Template) { _ = c.referringTo(cmp.Or(template, old)) })\n",
 	},
 	{
 		name: "nothing wakes a node that becomes unhealthy by time alone", rule: "21.3", file: "pkg/evaluation/evaluation.go",
@@ -224,7 +224,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a control plane node that is Ready by a live read alone needs no quorum", rule: "12.5", file: inController + "controlplane.go", unit: "test/simulation", run: "TestReadyUnseen",
-		old: "!isNoMatch(err) || c.makeQuorumWithout(live.Name, live)", new: "!isNoMatch(err) || c.makeQuorumWithout(live.Name, c.nodes.Get(live.Name))",
+		old: "!meta.IsNoMatchError(err) || c.makeQuorumWithout(live.Name, live)", new: "!meta.IsNoMatchError(err) || c.makeQuorumWithout(live.Name, c.nodes.Get(live.Name))",
 	},
 	{
 		name: "a member of etcd on a node of its own is no control plane node", rule: "12.1", file: inPlan + "platform.go", unit: "pkg/remediation", run: "TestEtcdLabels",

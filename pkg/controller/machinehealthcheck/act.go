@@ -191,7 +191,7 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 // exists reports whether a Machine exists that counts as gone. An API that is not served has none.
 func (c *Controller) exists(ctx context.Context, api string, gone *machinehealth.Machine) (bool, error) {
 	mapping, err := c.machines.Mapping(machineKinds[api])
-	if isNoMatch(err) {
+	if meta.IsNoMatchError(err) {
 		return false, nil
 	}
 	if err != nil {

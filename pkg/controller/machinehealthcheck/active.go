@@ -181,7 +181,7 @@ func (c *Controller) unfilled() string {
 // are not served, there is none.
 func (c *Controller) featureGate() (cause string, known bool) {
 	gates, err := c.machines.Cache(featureGateKind)
-	if isNoMatch(err) {
+	if meta.IsNoMatchError(err) {
 		return "", true
 	}
 	if err != nil {
@@ -216,9 +216,6 @@ func enables(enabled any, name string) bool {
 	}
 	return false
 }
-
-// isNoMatch reports whether a kind is not served.
-func isNoMatch(err error) bool { return meta.IsNoMatchError(err) }
 
 // The optional kinds besides those of package remediation. An empty version is whichever the API
 // server prefers.

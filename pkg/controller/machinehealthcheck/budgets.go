@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -245,7 +246,7 @@ func (c *Controller) MachinesReadable() error {
 			continue
 		}
 		switch _, err := c.machines.Cache(kind); {
-		case err == nil || isNoMatch(err):
+		case err == nil || meta.IsNoMatchError(err):
 		case watches.Pending(err):
 			return err
 		default:

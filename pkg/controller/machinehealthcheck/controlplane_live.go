@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -56,7 +57,7 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 	for _, kind := range machineKinds {
 		mapping, err := c.machines.Mapping(kind)
 		if mapping == nil {
-			if err == nil || isNoMatch(err) || kind.Group == v1beta1.MachineAPICluster {
+			if err == nil || meta.IsNoMatchError(err) || kind.Group == v1beta1.MachineAPICluster {
 				continue // Not served, or not wanted by any MachineHealthCheck.
 			}
 			return nil, err
@@ -76,7 +77,7 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 func (c *Controller) listControlPlaneCRs(ctx context.Context) (crs []*object.CR, _ error) {
 	for kind := range c.remediations.Kinds() {
 		mapping, err := c.remediations.Mapping(kind)
-		if isNoMatch(err) {
+		if meta.IsNoMatchError(err) {
 			continue
 		}
 		if mapping == nil { // A permission that is missing does not matter here.

@@ -4,11 +4,11 @@
 package machinehealthcheck
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +29,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // registerHandlers maps events to the MachineHealthChecks that they concern (spec M19).
@@ -201,16 +202,9 @@ func (c *Controller) selecting(machines ...*machinehealth.Machine) (keys []cache
 // machineHandler handles Machines, and the kinds that say how they may be treated.
 func (c *Controller) machineHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { c.machineKindChanged(nil, obj) },
-		UpdateFunc: func(before, obj any) {
-			c.machineKindChanged(before, obj)
-		},
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			c.machineKindChanged(nil, obj)
-		},
+		AddFunc:    func(obj any) { c.machineKindChanged(nil, obj) },
+		UpdateFunc: c.machineKindChanged,
+		DeleteFunc: func(obj any) { c.machineKindChanged(nil, watches.LastKnown(obj)) },
 	}
 }
 
@@ -354,17 +348,14 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	}
 }
 
-// crdChanged handles any event of a CustomResourceDefinition, whose name is <plural>.<group>.
+// crdChanged handles any event of a CustomResourceDefinition.
 func (c *Controller) crdChanged(obj any) {
-	name, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		return
-	}
-	if name.Name == checkResource.String() {
+	name, group, ok := watches.GroupOfCRD(obj)
+	if name == checkResource.String() {
 		c.dropped.Store(false)
 		c.SyncAll()
 	}
-	if _, group, ok := strings.Cut(name.Name, "."); ok {
+	if ok {
 		c.machines.Refresh(group)
 		c.templates.Refresh(group)
 		c.remediations.Refresh(group)
@@ -373,53 +364,24 @@ func (c *Controller) crdChanged(obj any) {
 
 // templateHandler handles templates of all watched kinds.
 func (c *Controller) templateHandler() cache.ResourceEventHandler {
-	changed := func(obj any) {
-		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = tombstone.Obj
-		}
-		if template, ok := obj.(*object.Template); ok {
-			c.enqueueNamespace(template.Namespace)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: changed,
-		UpdateFunc: func(before, obj any) {
-			if !obj.(*object.Template).SameAs(before.(*object.Template)) {
-				changed(obj)
-			}
-		},
-		DeleteFunc: changed,
-	}
+	return watches.Handler(func(old, template *object.Template) { c.enqueueNamespace(cmp.Or(template, old).Namespace) })
 }
 
 // remediationHandler handles CRs of all watched kinds. They concern the MachineHealthChecks of their
 // namespace: one of another owner may be in the way.
 func (c *Controller) remediationHandler() cache.ResourceEventHandler {
-	changed := func(obj any) {
-		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = tombstone.Obj
-		}
-		cr, ok := obj.(*object.CR)
-		if !ok {
-			return
-		}
+	return watches.Handler(func(old, current *object.CR) {
+		cr := cmp.Or(current, old)
 		c.countCR(cr)
 		c.enqueueNamespace(cr.Namespace)
 		c.enqueue(ownersOf(cr)...) // One that is gone is forgotten with its last CR.
 		if _, controlPlane := cr.Labels[v1alpha1.LabelControlPlane]; controlPlane && c.Active() {
 			c.nodeHealthChecks.ControlPlaneChanged()
 		}
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: changed,
-		UpdateFunc: func(before, obj any) {
-			if old := before.(*object.CR); !obj.(*object.CR).SameAs(old) {
-				changed(obj)
-				c.enqueue(ownersOf(old)...) // Garbage collection removes the reference to one that is gone.
-			}
-		},
-		DeleteFunc: changed,
-	}
+		if old != nil {
+			c.enqueue(ownersOf(old)...) // Garbage collection removes the reference to one that is gone.
+		}
+	})
 }
 
 var checkResource = v1beta1.SchemeGroupVersion.WithResource(v1beta1.Plural).GroupResource()

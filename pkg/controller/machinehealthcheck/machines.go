@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -130,7 +131,7 @@ func (c *Controller) machinesKnown() bool {
 		if _, read := c.machines.LastCache(kind); read {
 			continue
 		}
-		if _, err := c.machines.Cache(kind); !isNoMatch(err) {
+		if _, err := c.machines.Cache(kind); !meta.IsNoMatchError(err) {
 			return false
 		}
 	}
@@ -298,7 +299,7 @@ func (c *Controller) readable(api string) error {
 		_, err := c.machines.Cache(kind)
 		_, forbidden := errors.AsType[*watches.ForbiddenError](err)
 		switch {
-		case err == nil || isNoMatch(err):
+		case err == nil || meta.IsNoMatchError(err):
 		case watches.Pending(err) || forbidden:
 			return fmt.Errorf("reading objects of kind %s: %w", kind.GroupKind(), err)
 		default:
@@ -314,13 +315,13 @@ func (c *Controller) readable(api string) error {
 // served reports whether the Machines of an API are served, as far as that is known.
 func (c *Controller) served(api string) bool {
 	_, err := c.machines.Mapping(machineKinds[api])
-	return !isNoMatch(err)
+	return !meta.IsNoMatchError(err)
 }
 
 // machinesIn returns the Machines of an API in a namespace; none if the API is not served.
 func (c *Controller) machinesIn(namespace, api string) ([]*machinehealth.Machine, error) {
 	indexer, err := c.machines.Cache(machineKinds[api])
-	if isNoMatch(err) {
+	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -4,7 +4,6 @@
 package machinehealthcheck
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,10 +13,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/series"
 )
 
 // metrics are the collectors of the controller (spec M18).
 type metrics struct {
+	series *series.Set
+
 	// Names of OpenShift's controller.
 	covered, shortCircuit *prometheus.GaugeVec
 	deletions             *prometheus.CounterVec
@@ -33,70 +35,31 @@ type metrics struct {
 
 // newMetrics registers the collectors. backOffOwners counts the owners whose Machines are deleted with a delay.
 func newMetrics(registerer prometheus.Registerer, backOffOwners func() float64) (*metrics, error) {
-	of := []string{"name", "namespace"}
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append(of[:2:2], labels...))
-	}
-	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append(of[:2:2], labels...))
-	}
+	set := series.Of("name", "namespace")
 	m := &metrics{
-		covered:      gauge("mapi_machinehealthcheck_nodes_covered", "Number of selected Machines."),
-		shortCircuit: gauge("mapi_machinehealthcheck_short_circuit", "1 while more Machines are unhealthy than maxUnhealthy permits, or while Machines cannot be read."),
-		deletions:    counter("mapi_machinehealthcheck_remediation_success_total", "Number of accepted requests to delete a Machine."),
-		healthy:      gauge("nhc_mhc_healthy_machines", "Number of selected Machines that are healthy."),
-		unhealthy:    gauge("nhc_mhc_unhealthy_machines", "Number of selected Machines that are not healthy."),
-		paused:       gauge("nhc_mhc_paused", "1 while the MachineHealthCheck is paused."),
-		waiting:      gauge("nhc_mhc_machines_waiting", "Number of Machines that are not healthy and have no running remediation, by the reason of the decision.", "reason"),
-		overdue:      gauge("nhc_mhc_remediations_overdue", "Number of Machines whose remediation has not ended for 30 minutes."),
-		old:          gauge("nhc_mhc_old_remediations", "Number of remediation objects that are older than 48 hours."),
-		started:      counter("nhc_mhc_remediations_started_total", "Number of remediations that have started.", "type"),
-		finished:     counter("nhc_mhc_remediations_finished_total", "Number of remediations that have ended with a healthy Machine or a healthy replacement.", "type"),
-		detectionToStart: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "nhc_mhc_detection_to_start_seconds", Help: "Time from the moment a Machine is unhealthy to the start of its remediation.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 16),
-		}, of),
-		syncDuration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "nhc_mhc_sync_duration_seconds", Help: "Duration of a sync of a MachineHealthCheck.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16),
-		}, of),
-		active: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nhc_mhc_active", Help: "1 while this process handles MachineHealthChecks because it has found no other controller that does."}),
+		series:           set,
+		covered:          set.Gauge("mapi_machinehealthcheck_nodes_covered", "Number of selected Machines."),
+		shortCircuit:     set.Gauge("mapi_machinehealthcheck_short_circuit", "1 while more Machines are unhealthy than maxUnhealthy permits, or while Machines cannot be read."),
+		deletions:        set.Counter("mapi_machinehealthcheck_remediation_success_total", "Number of accepted requests to delete a Machine."),
+		healthy:          set.Gauge("nhc_mhc_healthy_machines", "Number of selected Machines that are healthy."),
+		unhealthy:        set.Gauge("nhc_mhc_unhealthy_machines", "Number of selected Machines that are not healthy."),
+		paused:           set.Gauge("nhc_mhc_paused", "1 while the MachineHealthCheck is paused."),
+		waiting:          set.Gauge("nhc_mhc_machines_waiting", "Number of Machines that are not healthy and have no running remediation, by the reason of the decision.", "reason"),
+		overdue:          set.Gauge("nhc_mhc_remediations_overdue", "Number of Machines whose remediation has not ended for 30 minutes."),
+		old:              set.Gauge("nhc_mhc_old_remediations", "Number of remediation objects that are older than 48 hours."),
+		started:          set.Counter("nhc_mhc_remediations_started_total", "Number of remediations that have started.", "type"),
+		finished:         set.Counter("nhc_mhc_remediations_finished_total", "Number of remediations that have ended with a healthy Machine or a healthy replacement.", "type"),
+		detectionToStart: set.Histogram("nhc_mhc_detection_to_start_seconds", "Time from the moment a Machine is unhealthy to the start of its remediation.", 0.01, 16),
+		syncDuration:     set.Histogram("nhc_mhc_sync_duration_seconds", "Duration of a sync of a MachineHealthCheck.", 0.0005, 16),
+		active:           prometheus.NewGauge(prometheus.GaugeOpts{Name: "nhc_mhc_active", Help: "1 while this process handles MachineHealthChecks because it has found no other controller that does."}),
 		backOffOwners: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "nhc_mhc_backoff_owners", Help: "Number of owners of Machines, such as MachineSets, whose Machines are deleted with a delay because they fail before they join.",
 		}, backOffOwners),
 	}
-	for _, collector := range m.all() {
-		if err := registerer.Register(collector); err != nil {
-			return nil, fmt.Errorf("registering metrics: %w", err)
-		}
-	}
-	return m, nil
+	return m, set.Register(registerer, m.active, m.backOffOwners)
 }
 
-// series is a metric whose series can be removed.
-type series interface {
-	prometheus.Collector
-	DeletePartialMatch(labels prometheus.Labels) int
-}
-
-func (m *metrics) perCheck() []series {
-	return []series{m.covered, m.shortCircuit, m.deletions, m.healthy, m.unhealthy, m.paused, m.waiting, m.overdue, m.old, m.started, m.finished, m.detectionToStart, m.syncDuration}
-}
-
-func (m *metrics) all() []prometheus.Collector {
-	collectors := []prometheus.Collector{m.active, m.backOffOwners}
-	for _, metric := range m.perCheck() {
-		collectors = append(collectors, metric)
-	}
-	return collectors
-}
-
-func (m *metrics) setActive(active bool) { m.active.Set(truth(active)) }
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
+func (m *metrics) setActive(active bool) { m.active.Set(series.Truth(active)) }
 
 func labelsOf(key cache.ObjectName) prometheus.Labels {
 	return prometheus.Labels{"name": key.Name, "namespace": key.Namespace}
@@ -155,8 +118,8 @@ func (m *metrics) update(s *snapshot, entries machinehealth.Entries, old int) {
 	m.covered.With(labelsOf(key)).Set(float64(summary.Expected))
 	m.healthy.With(labelsOf(key)).Set(float64(summary.Healthy))
 	m.unhealthy.With(labelsOf(key)).Set(float64(summary.Unhealthy()))
-	m.shortCircuit.With(labelsOf(key)).Set(truth(!summary.Allowed() || s.policy.Unavailable != nil))
-	m.paused.With(labelsOf(key)).Set(truth(s.policy.Criteria.Paused))
+	m.shortCircuit.With(labelsOf(key)).Set(series.Truth(!summary.Allowed() || s.policy.Unavailable != nil))
+	m.paused.With(labelsOf(key)).Set(series.Truth(s.policy.Criteria.Paused))
 	m.old.With(labelsOf(key)).Set(float64(old))
 	decided := map[v1alpha1.DecisionReason]int{}
 	for _, entry := range entries {
@@ -177,7 +140,5 @@ func (m *metrics) update(s *snapshot, entries machinehealth.Entries, old int) {
 
 // forget removes the series of a MachineHealthCheck that is gone.
 func (m *metrics) forget(key cache.ObjectName) {
-	for _, metric := range m.perCheck() {
-		metric.DeletePartialMatch(labelsOf(key))
-	}
+	m.series.Forget(key.Name, key.Namespace)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -89,7 +90,7 @@ func (c *Controller) hasUnread(check *v1beta1.MachineHealthCheck) bool {
 		if _, read := c.remediations.LastCache(kind); read {
 			continue
 		}
-		if _, err := c.remediations.Cache(kind); errors.Is(err, watches.ErrPending) || (err != nil && !isNoMatch(err) && lists(check, kind)) {
+		if _, err := c.remediations.Cache(kind); errors.Is(err, watches.ErrPending) || (err != nil && !meta.IsNoMatchError(err) && lists(check, kind)) {
 			return true
 		}
 	}
@@ -156,7 +157,7 @@ func (c *Controller) mayUseTemplate(other *otherCheck) bool {
 // answers with an error says nothing about it (P5).
 func surelyUnusable(err error) bool {
 	_, forbidden := errors.AsType[*watches.ForbiddenError](err)
-	return isNoMatch(err) || apierrors.IsNotFound(err) || forbidden || errors.Is(err, errNoTemplateSpec)
+	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || forbidden || errors.Is(err, errNoTemplateSpec)
 }
 
 // workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -74,7 +75,7 @@ func (c *Controller) kindsWithCRs(key cache.ObjectName) map[schema.GroupKind][]t
 			if len(own) == 0 && !hasAny(indexer, owned) {
 				continue
 			}
-		} else if isNoMatch(err) {
+		} else if meta.IsNoMatchError(err) {
 			continue // What is not served has no objects.
 		}
 		kinds[kind] = nil
@@ -157,7 +158,7 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 		switch {
 		case watches.Pending(err):
 			return nil, err
-		case isNoMatch(err):
+		case meta.IsNoMatchError(err):
 			continue
 		case err != nil:
 			s.incomplete = true

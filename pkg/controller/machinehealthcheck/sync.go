@@ -165,12 +165,8 @@ func logPlan(ctx context.Context, plan *machinehealth.Plan) {
 	if !logger.Enabled() || (plan.Reason == "" && len(plan.Actions) == 0) {
 		return
 	}
-	actions := make([]string, 0, len(plan.Actions))
-	for _, action := range plan.Actions {
-		actions = append(actions, remediation.ActionName(action))
-	}
 	logger.Info("Planned", "machine", plan.Target.Machine.Name, "state", plan.Target.Verdict.State.String(), "trigger", plan.Target.Verdict.Trigger,
-		"reason", plan.Reason, "actions", actions, "until", plan.Until)
+		"reason", plan.Reason, "actions", remediation.ActionNames(plan.Actions), "until", plan.Until)
 }
 
 // slotRecheck is how often a control plane Machine that waits for the slot is looked at again: what

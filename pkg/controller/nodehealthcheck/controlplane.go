@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -85,7 +86,7 @@ func (c *Controller) observeControlPlane(s *snapshot) {
 	}
 	s.limits.ControlPlane = c.controlPlaneRemediations()
 	c.observeControlPlaneMachines(s)
-	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
+	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); meta.IsNoMatchError(err) {
 		s.limits.ControlPlane.Members = c.controlPlaneNodes() // Elsewhere, preflight asks etcd.
 	}
 }
@@ -199,7 +200,7 @@ const slotPageSize = 500
 // listSlotTaken returns the nodes of CRs in a live list of a kind that take the slot.
 func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (nodes []string, err error) {
 	mapping, err := c.remediations.Mapping(kind)
-	if isNoMatch(err) {
+	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
 	if mapping == nil { // A permission that is missing does not matter here.
@@ -243,7 +244,7 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 	if node == "" {
 		return true, nil
 	}
-	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); isNoMatch(err) {
+	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); meta.IsNoMatchError(err) {
 		return c.etcdAllowsByNodes(ctx, node)
 	}
 	budgets, err := c.kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
@@ -279,7 +280,7 @@ func (c *Controller) etcdAllowsByNodes(ctx context.Context, name string) (bool, 
 // served, disruption budgets decide, and it is always true. It may be called from any goroutine.
 func (c *Controller) QuorumWithout(live *corev1.Node) bool {
 	_, err := c.platform.Mapping(remediation.ClusterVersionKind)
-	return !isNoMatch(err) || c.makeQuorumWithout(live.Name, live)
+	return !meta.IsNoMatchError(err) || c.makeQuorumWithout(live.Name, live)
 }
 
 // makeQuorumWithout reports whether the other control plane nodes make a quorum, given what was seen of

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,7 +76,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 		case c.remediations.Gone(kind): // And so are its CRs.
 		case err != nil:
 			unread[kind] = true
-			crs.incomplete = crs.incomplete || !isNoMatch(err)
+			crs.incomplete = crs.incomplete || !meta.IsNoMatchError(err)
 		default:
 			if err := crs.addCached(indexer, nhc.Name); err != nil {
 				return nil, err

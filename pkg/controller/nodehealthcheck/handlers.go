@@ -4,11 +4,11 @@
 package nodehealthcheck
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +29,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // registerHandlers maps events to the NodeHealthChecks they concern (spec 21.1).
@@ -197,14 +198,9 @@ func (c *Controller) holderOf(lease *coordinationv1.Lease) []string {
 	return nil
 }
 
-// crdChanged handles any event of a CustomResourceDefinition, whose name is
-// <plural>.<group>.
+// crdChanged handles any event of a CustomResourceDefinition.
 func (c *Controller) crdChanged(obj any) {
-	name, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		return
-	}
-	if _, group, ok := strings.Cut(name.Name, "."); ok {
+	if _, group, ok := watches.GroupOfCRD(obj); ok {
 		c.templates.Refresh(group)
 		c.remediations.Refresh(group)
 		c.platform.Refresh(group)
@@ -213,20 +209,7 @@ func (c *Controller) crdChanged(obj any) {
 
 // templateHandler handles templates of all watched kinds.
 func (c *Controller) templateHandler() cache.ResourceEventHandler {
-	changed := func(template *object.Template) { c.enqueue(c.referringTo(template)) }
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { changed(obj.(*object.Template)) },
-		UpdateFunc: func(before, obj any) {
-			if template := obj.(*object.Template); !template.SameAs(before.(*object.Template)) {
-				changed(template)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if template, ok := lastKnown(obj).(*object.Template); ok {
-				changed(template)
-			}
-		},
-	}
+	return watches.Handler(func(old, template *object.Template) { c.enqueue(c.referringTo(cmp.Or(template, old))) })
 }
 
 func parseTemplate(obj *unstructured.Unstructured) runtime.Object {
@@ -254,27 +237,16 @@ func (c *Controller) referringTo(template *object.Template) []string {
 
 // remediationHandler handles CRs of all watched kinds.
 func (c *Controller) remediationHandler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { c.crChanged(obj.(*object.CR)) },
-		UpdateFunc: func(before, obj any) {
-			old, cr := before.(*object.CR), obj.(*object.CR)
-			if cr.SameAs(old) {
-				return
+	return watches.Handler(func(old, cr *object.CR) {
+		if cr == nil && len(c.remediations.Wanted(keeper)) > 0 {
+			c.keepKinds()
+		}
+		for _, version := range []*object.CR{old, cr} {
+			if version != nil {
+				c.crChanged(version)
 			}
-			c.crChanged(old)
-			c.crChanged(cr)
-		},
-		DeleteFunc: func(obj any) {
-			cr, ok := lastKnown(obj).(*object.CR)
-			if !ok {
-				return
-			}
-			if len(c.remediations.Wanted(keeper)) > 0 {
-				c.keepKinds()
-			}
-			c.crChanged(cr)
-		},
-	}
+		}
+	})
 }
 
 // crChanged wakes the owners of a CR and those that wait.
@@ -282,13 +254,4 @@ func (c *Controller) crChanged(cr *object.CR) {
 	c.enqueue(cr.Owners())
 	c.budgets.NodeChanged(cr.Node())
 	c.ControlPlaneChanged()
-}
-
-// lastKnown returns the object of a deletion event, which may be older than the
-// deletion.
-func lastKnown(obj any) any {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		return tombstone.Obj
-	}
-	return obj
 }

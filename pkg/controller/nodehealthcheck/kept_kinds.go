@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -32,7 +33,7 @@ func (c *Controller) keepKinds() {
 	kept := map[schema.GroupKind][]types.NamespacedName{}
 	for kind := range c.remediations.Wanted(keeper) {
 		_, read := c.remediations.LastCache(kind)
-		if _, err := c.remediations.Cache(kind); err != nil && !isNoMatch(err) && (read || !isForbidden(err)) {
+		if _, err := c.remediations.Cache(kind); err != nil && !meta.IsNoMatchError(err) && (read || !isForbidden(err)) {
 			kept[kind] = nil // It cannot be told at the moment.
 		}
 	}

@@ -38,12 +38,8 @@ func logSync(ctx context.Context, s *snapshot, e *evaluation.Result, plans []rem
 // logPlan logs what a plan for a node was made from, and what it is.
 func logPlan(logger klog.Logger, plan *remediation.NodePlan) {
 	node := plan.Node
-	actions := make([]string, 0, len(plan.Actions))
-	for _, action := range plan.Actions {
-		actions = append(actions, remediation.ActionName(action))
-	}
 	logger.Info("Planned", "node", node.Name, "state", node.Verdict.State.String(), "condition", conditionOf(node.Verdict), "since", timeOrNever(node.Verdict.Since),
-		"remediations", len(node.Own), "foreign", len(node.Foreign), "reason", string(plan.Reason), "actions", actions, "recheck", timeOrNever(plan.Recheck))
+		"remediations", len(node.Own), "foreign", len(node.Foreign), "reason", string(plan.Reason), "actions", remediation.ActionNames(plan.Actions), "recheck", timeOrNever(plan.Recheck))
 }
 
 func conditionOf(verdict health.Verdict) string {

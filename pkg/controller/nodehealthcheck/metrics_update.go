@@ -6,7 +6,6 @@ package nodehealthcheck
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,6 +15,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/series"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
@@ -38,11 +38,11 @@ func (m *metrics) updateState(r *syncResult) {
 	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.Summary.SoonUnhealthy))
 	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.Status.RemediatingNodes))
 	m.leftovers.WithLabelValues(name).Set(float64(len(r.Leftovers())))
-	m.gateOpen.WithLabelValues(name).Set(truth(r.Gate.Open))
-	m.stormActive.WithLabelValues(name).Set(truth(r.Storm.Active))
-	m.paused.WithLabelValues(name).Set(truth(len(r.nhc.Spec.PauseRequests) > 0))
-	m.disabled.WithLabelValues(name).Set(truth(meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionDisabled)))
-	m.overlap.WithLabelValues(name).Set(truth(meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionSelectorOverlap)))
+	m.gateOpen.WithLabelValues(name).Set(series.Truth(r.Gate.Open))
+	m.stormActive.WithLabelValues(name).Set(series.Truth(r.Storm.Active))
+	m.paused.WithLabelValues(name).Set(series.Truth(len(r.nhc.Spec.PauseRequests) > 0))
+	m.disabled.WithLabelValues(name).Set(series.Truth(meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionDisabled)))
+	m.overlap.WithLabelValues(name).Set(series.Truth(meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionSelectorOverlap)))
 }
 
 func (m *metrics) countEpisodes(r *syncResult) {
@@ -187,9 +187,7 @@ func (m *metrics) end(nhc string, uid types.UID, cr tracked, succeeded bool, now
 
 // forget removes the series of a NodeHealthCheck that is gone.
 func (m *metrics) forget(nhc string, state *nhcState) {
-	for _, metric := range m.perCheck() {
-		metric.DeletePartialMatch(prometheus.Labels{"nodehealthcheck": nhc})
-	}
+	m.series.Forget(nhc)
 	if state == nil {
 		return
 	}

@@ -20,8 +20,6 @@ import (
 
 const metaNamespaced = meta.RESTScopeNameNamespace
 
-func isNoMatch(err error) bool { return meta.IsNoMatchError(err) }
-
 func labelSet(node *corev1.Node) labels.Set { return labels.Set(node.Labels) }
 
 // nodeCache is the cache of Nodes.

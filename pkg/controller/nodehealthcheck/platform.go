@@ -80,7 +80,7 @@ func (c *Controller) platformHandler() cache.ResourceEventHandler {
 			}
 			changed(object)
 		},
-		DeleteFunc: func(object any) { changed(lastKnown(object)) },
+		DeleteFunc: func(object any) { changed(watches.LastKnown(object)) },
 	}
 }
 
@@ -178,7 +178,7 @@ func (c *Controller) observeClusterVersions(s *platformState) error {
 // platformObjects returns all objects of an optional kind, none if it is not served.
 func (c *Controller) platformObjects(kind schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
 	indexer, err := c.platform.Cache(kind)
-	if isNoMatch(err) {
+	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -218,7 +218,7 @@ func (c *Controller) machine(kind schema.GroupVersionKind, name types.Namespaced
 	case err == nil:
 		machine, _ = object.(*unstructured.Unstructured)
 		return machine, ""
-	case forbidden, isNoMatch(err), apierrors.IsNotFound(err):
+	case forbidden, meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return nil, ""
 	default:
 		return nil, name.Namespace

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -94,7 +95,7 @@ func problemOf(err error) (*object.Template, *remediation.Problem, error) {
 	if forbidden, ok := errors.AsType[*watches.ForbiddenError](err); ok {
 		return nil, remediation.Forbidden(forbidden.Verb, forbidden.Resource), nil
 	}
-	if isNoMatch(err) || apierrors.IsNotFound(err) {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		return nil, remediation.NotFound(err.Error()), nil
 	}
 	return nil, nil, err
