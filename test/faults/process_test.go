@@ -27,12 +27,13 @@ func (e *environment) usualLoad() *load {
 }
 
 // TestKilled kills the controller at random instants, and right before and after one of
-// its next writes (P8). Whoever comes next goes on as if nothing had been.
+// its next writes (P8), also those about Machines and budgets. Whoever comes next goes on as if nothing had been.
 func TestKilled(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
 		e := newEnvironment(t, seed)
 		m := &killedController{e: e, proxy: e.startProxy("killedController"), random: rand.New(rand.NewPCG(seed, 3))}
 		require.NoError(t, m.start())
+		e.createMachines(3)
 		l := e.usualLoad()
 		ctx, cancel := context.WithCancel(t.Context())
 		m.wg.Go(func() { m.run(ctx) })
@@ -46,6 +47,7 @@ func TestKilled(t *testing.T) {
 		require.NoError(t, m.restart())
 		e.requireSettled()
 		e.requireSeen(5, 3)
+		e.requireSeenMachines(1)
 	})
 }
 
@@ -67,6 +69,7 @@ func (m *killedController) start() error {
 	if m.starts++; m.starts > 1 {
 		m.e.referee.Restarted()
 	}
+	m.e.referee.Led()
 	var err error
 	m.process, err = m.e.launch(m.e.processName(fmt.Sprintf("life-%d", m.starts)), m.proxy, "--leader-elect=false")
 	return err
