@@ -218,9 +218,15 @@ func (e *environment) removeMachines(ctx context.Context) {
 	}
 }
 
-// requireSeenMachines requires that the referee has seen enough of Machines and budgets.
+// requireSeenMachines requires that the referee has seen enough of Machines and budgets, and that no process took
+// the MachineHealthChecks that it looks after for those of another controller (spec 6.9).
 func (e *environment) requireSeenMachines(deletions int) {
 	e.t.Helper()
+	events, err := e.kube.EventsV1().Events("").List(e.t.Context(), metav1.ListOptions{FieldSelector: "reason=Disabled"})
+	require.NoError(e.t, err)
+	for i := range events.Items {
+		require.NotContains(e.t, events.Items[i].Note, "MachineHealthCheck", "M15.1: no NodeHealthCheck is Disabled by one")
+	}
 	figures := e.referee.Figures()
 	require.GreaterOrEqual(e.t, figures.MachineDeletions, deletions, "Machines deleted: %s", figures.JSON())
 	for _, rule := range []string{"B1.2", "B3.5", "B5.2", "M6.2", "M7.1", "M8.4", "M10.3", "M15.1", "M15.2", "M16.1"} {

@@ -15,6 +15,8 @@ type MachineHealthChecks interface {
 	// Active reports whether they are looked after here: then none is in conflict with a
 	// NodeHealthCheck.
 	Active() bool
+	// HasSynced reports whether it is known who looks after them, and SyncAll is called when it is.
+	HasSynced() bool
 	// Unread returns why it is not known at the moment which MachineHealthChecks there are, and SyncAll is
 	// called when it is.
 	Unread() error
@@ -32,6 +34,7 @@ type MachineHealthChecks interface {
 type noMachineHealthChecks struct{}
 
 func (noMachineHealthChecks) Active() bool                                   { return false }
+func (noMachineHealthChecks) HasSynced() bool                                { return true }
 func (noMachineHealthChecks) Unread() error                                  { return nil }
 func (noMachineHealthChecks) ClaimOf(string) string                          { return "" }
 func (noMachineHealthChecks) ControlPlaneSlotHolders(limits.Member) []string { return nil }

@@ -140,8 +140,10 @@ func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 		c.platformSeen.checks.Store(&seenChecks{conflict: remediation.Conflicts(checks), exist: len(checks) > 0})
 	}
 	if last := c.platformSeen.checks.Load(); last != nil {
-		// Those that are looked after here are in no conflict (spec M15.1).
-		s.conflict, s.machineHealthChecks = last.conflict && !c.machineHealthChecks.Active(), last.exist
+		// Those that are looked after here are in no conflict, and who looks after them may not be known yet (spec M15.1).
+		known := c.machineHealthChecks.HasSynced() // Asked first: who is active is known before.
+		conflict := last.conflict && !c.machineHealthChecks.Active()
+		s.conflict, s.unknown, s.machineHealthChecks = conflict && known, conflict && !known, last.exist
 	} else {
 		s.unknown = true
 	}

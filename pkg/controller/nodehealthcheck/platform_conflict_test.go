@@ -1,0 +1,56 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+)
+
+// looksAfter is a process that looks after MachineHealthChecks, or does not, as far as it knows that yet.
+type looksAfter struct {
+	noMachineHealthChecks
+	active, known bool
+}
+
+func (l looksAfter) Active() bool    { return l.active }
+func (l looksAfter) HasSynced() bool { return l.known }
+
+// TestConflictIsNotGuessed: MachineHealthChecks are in no conflict before it is known who looks after them. Until then nothing
+// begins, and a conflict that was known lasts (spec 6.9, M15.1).
+func TestConflictIsNotGuessed(t *testing.T) {
+	t.Parallel()
+	inConflict := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
+		nhc.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDisabled, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConflict}}
+	})
+	for name, tc := range map[string]struct {
+		checks looksAfter
+		nhc    *v1alpha1.NodeHealthCheck
+		want   platformState
+	}{
+		"not known":                   {looksAfter{}, testCheck(), platformState{unknown: true}},
+		"not known after a conflict":  {looksAfter{}, inConflict, platformState{unknown: true, conflict: true}},
+		"this process":                {looksAfter{active: true, known: true}, inConflict, platformState{}},
+		"this process, unread by now": {looksAfter{active: true}, testCheck(), platformState{}},
+		"another one":                 {looksAfter{known: true}, testCheck(), platformState{conflict: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inPlatform(t, func(*fakePlatform) {}, func(t *testing.T, w *fakePlatform, c *Controller) {
+				t.Helper()
+				w.create(t, remediation.MachineHealthCheckKind, "a", `{"spec": {"unhealthyConditions": [{"type": "Ready"}]}}`)
+				c.machineHealthChecks = tc.checks
+				tc.want.openShiftMachines, tc.want.machineHealthChecks = true, true
+				got, err := c.observePlatform(tc.nhc, &nhcState{})
+				require.NoError(t, err)
+				require.Equal(t, tc.want, got)
+			})
+		})
+	}
+}
