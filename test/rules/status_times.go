@@ -48,7 +48,7 @@ func (j *Judge) transitions(rule string, before, after []metav1.Condition, by *R
 // conditionsOf returns the conditions of a MachineHealthCheck in the form of the others.
 func conditionsOf(mhc *MHC) (conditions []metav1.Condition) {
 	for _, c := range mhc.Status.Conditions {
-		conditions = append(conditions, metav1.Condition{Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), LastTransitionTime: c.LastTransitionTime})
+		conditions = append(conditions, metav1.Condition{Type: c.Type, Status: metav1.ConditionStatus(c.Status), LastTransitionTime: c.LastTransitionTime})
 	}
 	return conditions
 }
@@ -144,13 +144,13 @@ func (j *Judge) healthyTime(event Change, old, entry *v1alpha1.UnhealthyNode, by
 	case since.Equal(old.ConditionsHealthyTimestamp):
 		return check("16.4", since.After(by.Time), "conditionsHealthyTimestamp is %s", since.UTC())
 	}
-	return check("16.4", !j.mayBeInterrupted(event, entry.Name, old.ConditionsHealthyTimestamp.Time, by),
+	return check("16.4", !j.mayBeInterrupted(event, entry.Name, by),
 		"conditionsHealthyTimestamp is %s, was %s, and the node was healthy meanwhile", since.UTC(), old.ConditionsHealthyTimestamp.UTC())
 }
 
 // mayBeInterrupted reports whether a process may have taken a node that it had seen healthy for another, or not
 // healthy, since the status was written before.
-func (j *Judge) mayBeInterrupted(event Change, name string, since time.Time, by *Request) bool {
+func (j *Judge) mayBeInterrupted(event Change, name string, by *Request) bool {
 	written := j.nhcs[event.Key].seenBefore(event.ResourceVersion)
 	tolerance := j.toleranceAt(&Request{Time: written, UserAgent: by.UserAgent})
 	if tolerance != j.config.Tolerance || j.toleranceAt(by) != tolerance || j.ledSince(written) {
