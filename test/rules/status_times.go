@@ -58,7 +58,7 @@ func (j *Judge) judgeTimes(event Change, before, after *NHC, by *Request) {
 	nhc, status := event.Key, &after.Status
 	remembers := before.foreign || j.requests.deniedFrom(nhc, by.Time) != nil // The process knows times that status has not.
 	if !remembers {
-		j.record("", nhc, j.transitions("6.3", before.Status.Conditions, status.Conditions, by)...)
+		j.record("", nhc, j.transitions("6.3", j.formerConditions(event, before, after, by), status.Conditions, by)...)
 	}
 	if status.LastUpdateTime != nil {
 		j.record("", nhc, j.dated("18.2", "lastUpdateTime", status.LastUpdateTime.Time, by))
@@ -79,6 +79,22 @@ func (j *Judge) judgeTimes(event Change, before, after *NHC, by *Request) {
 		}
 		j.record(entry.Name, nhc, j.timeoutTimes(event, old, entry, by)...)
 	}
+}
+
+// formerConditions returns the conditions of the status before, without a cooldown that has begun anew: calm may have been
+// lost for a moment that status has not shown (spec 9.5).
+func (j *Judge) formerConditions(event Change, before, after *NHC, by *Request) []metav1.Condition {
+	old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionStormCooldownActive)
+	cooling := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionStormCooldownActive)
+	if old == nil || cooling == nil || old.Status != metav1.ConditionTrue || old.LastTransitionTime.Equal(&cooling.LastTransitionTime) {
+		return before.Status.Conditions
+	}
+	w := j.windowOf(event, by, event.Key, "")
+	w.known = j.nhcs[event.Key].seenBefore(event.ResourceVersion).Add(w.known.Sub(by.Time))
+	if all(j.nhcs[event.Key].during(w.known, w.rv), func(nhc *NHC) bool { return nhc != nil && j.countsBy(nhc, w).SurelyCalm(&nhc.Spec) }) {
+		return before.Status.Conditions
+	}
+	return slices.DeleteFunc(slices.Clone(before.Status.Conditions), func(c metav1.Condition) bool { return c.Type == cooling.Type })
 }
 
 func entryOf(status *v1alpha1.NodeHealthCheckStatus, node string) *v1alpha1.UnhealthyNode {

@@ -62,6 +62,8 @@ func TestStatusTimes(t *testing.T) {
 		"6.3 it has yet to come":     {ill, list(working, allowed("True", 10)), list(working, allowed("False", 101)), []string{"6.3"}},
 		"6.3 no transition":          {ill, list(working, allowed("True", 10)), list(working, allowed("True", 100)), []string{"6.3"}},
 		"6.3 requests fail":          {fault, list(working, allowed("True", 10)), list(working, allowed("False", 80)), nil},
+		"6.3 a cooldown begins anew": {notHealthy, list(storm(0, time.Hour, true), calmSince(at(40)), working), list(storm(0, time.Hour, true), calmSince(at(100)), working), nil},
+		"6.3 it was calm meanwhile":  {healthy, list(storm(0, time.Hour, true), calmSince(at(40)), working), list(storm(0, time.Hour, true), calmSince(at(100)), working), []string{"6.3"}},
 		"9.9 another begin":          {notHealthy, list(storm(0, 0, true), working), list(storm(0, 0, true), working, stormSince(50)), []string{"9.9"}},
 		"18.2 as of now":             {ill, list(working), list(working, updated(100)), nil},
 		"18.2 as of before":          {ill, list(working), list(working, updated(50)), []string{"18.2"}},

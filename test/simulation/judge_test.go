@@ -66,8 +66,9 @@ func (c *cluster) feed(requests []memapi.Request, changes []*memapi.Change) {
 const mostWrites = 15
 
 // mostHourly is how often an object is written within an hour in which nobody else does anything but to end what is
-// over, and mostRenewals how often a lease is. 30 seeds had at most 9 and 25.
-const mostHourly, mostRenewals = 30, 70
+// over, and mostRenewals how often a lease is. 30 seeds had at most 9 and 25. A budget that opens and closes every five
+// minutes changes decisions 24 times, and each is written twice at most.
+const mostHourly, mostRenewals, mostScheduled = 30, 70, 2 * 24
 
 // countHourly finds what is written again and again while something waits.
 func (c *cluster) countHourly(r *memapi.Request) {
@@ -80,6 +81,9 @@ func (c *cluster) countHourly(r *memapi.Request) {
 		most = mostRenewals
 	case mhcs:
 		most += c.replaced // In a cluster of 150 nodes, one generation of replacements after the other may fail to join.
+	}
+	if c.budgeted && r.Resource != leases {
+		most += mostScheduled
 	}
 	if c.hourly[key]++; c.hourly[key] > most {
 		c.looping = key
