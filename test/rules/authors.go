@@ -91,6 +91,16 @@ func (l requestLog) deniedFrom(nhc string, until time.Time) (first *Request) {
 	return first
 }
 
+// failedLast reports whether the last write of a status that arrived before an instant has failed.
+func (l requestLog) failedLast(nhc string, until time.Time) bool {
+	for _, r := range slices.Backward(l.statuses[nhc]) {
+		if r.Time.Before(until) {
+			return r.Code != http.StatusOK
+		}
+	}
+	return false
+}
+
 // author returns the request of the controller that made a change, or nil if another
 // client made it. Before is the uid of the object that is gone by it.
 func (l requestLog) author(event Change, before types.UID) *Request {

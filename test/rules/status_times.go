@@ -56,7 +56,7 @@ func conditionsOf(mhc *MHC) (conditions []metav1.Condition) {
 // judgeTimes judges the times that a write of the status of a NodeHealthCheck has set.
 func (j *Judge) judgeTimes(event Change, before, after *NHC, by *Request) {
 	nhc, status := event.Key, &after.Status
-	remembers := before.foreign || j.requests.deniedFrom(nhc, by.Time) != nil // The process knows times that status has not.
+	remembers := before.foreign || j.requests.failedLast(nhc, by.Time) // The process knows times that status has not.
 	if !remembers {
 		j.record("", nhc, j.transitions("6.3", j.formerConditions(event, before, after, by), status.Conditions, by)...)
 	}
