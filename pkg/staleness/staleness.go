@@ -115,6 +115,18 @@ func (t *Tracker) IsLast(owner string, resource schema.GroupResource, version st
 	return version != "" && t.writes[owner][resource].version == version
 }
 
+// Unseen reports whether anybody has written a resource since what its store shows.
+func (t *Tracker) Unseen(resource schema.GroupResource, store Store) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, writes := range t.writes {
+		if wrote, written := writes[resource]; written && Behind(store, wrote.version) {
+			return true
+		}
+	}
+	return false
+}
+
 // Covers reports whether version is the newest that owner has written of resource and that no cache was
 // seen to have, or an earlier one.
 func (t *Tracker) Covers(owner string, resource schema.GroupResource, version string) bool {

@@ -82,6 +82,29 @@ func TestCreatedUnseen(t *testing.T) {
 	})
 }
 
+// TestTemplateReplacedWhileCreating: the template is replaced by one of another kind before any cache shows the CR of the
+// first one. That is found all the same, so no second CR is created (spec 6.8, P9; seed 3001958).
+func TestTemplateReplacedWhileCreating(t *testing.T) {
+	t.Parallel()
+	withNHC(t, func(t *testing.T, c *cluster) {
+		references := c.references()
+		c.createNode("worker-0", corev1.ConditionTrue)
+		c.deny("update nodehealthchecks", true)
+		c.disturb("status cannot be written", 2*time.Minute)
+		c.beginLag(c.kinds[0].crs(), 20*time.Second)
+		c.setReady("worker-0", corev1.ConditionUnknown)
+		c.sleep(5 * time.Second)
+		require.Len(t, c.crs(), 1)
+		c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate = &references[len(references)-1] })
+		c.deny("update nodehealthchecks", false)
+		c.endLag()
+		c.sleep(time.Minute)
+		require.Len(t, c.crs(), 1, "P9: the first one is still there")
+		require.Len(t, c.nhc("blue").Status.UnhealthyNodes, 1)
+		require.Len(t, c.nhc("blue").Status.UnhealthyNodes[0].Remediations, 1, "18.3")
+	})
+}
+
 // TestCreationIsReported: events report a CR on its node, also if status has never shown it (spec 19.1).
 func TestCreationIsReported(t *testing.T) {
 	t.Parallel()

@@ -206,6 +206,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		}
 	}
 	failures.log(ctx)
+	c.keepCreated(s.nhc.Name, results)
 }
 
 // failures are those of the nodes in one sync. Thousands may fail for one cause, such as
@@ -232,6 +233,13 @@ func (f *failures) log(ctx context.Context) {
 
 // recheckKinds has the kinds that a plan writes looked at again.
 func (c *Controller) recheckKinds(plan *remediation.NodePlan) {
+	for kind := range kindsOf(plan) {
+		c.remediations.Recheck(kind)
+	}
+}
+
+// kindsOf returns the kinds that a plan writes.
+func kindsOf(plan *remediation.NodePlan) sets.Set[schema.GroupKind] {
 	kinds := sets.New[schema.GroupKind]()
 	for _, action := range plan.Actions {
 		switch action := action.(type) {
@@ -243,7 +251,5 @@ func (c *Controller) recheckKinds(plan *remediation.NodePlan) {
 			kinds.Insert(action.CR.GroupVersionKind().GroupKind())
 		}
 	}
-	for kind := range kinds {
-		c.remediations.Recheck(kind)
-	}
+	return kinds
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -38,11 +39,32 @@ func (c *Controller) keepKinds() {
 		}
 	}
 	for kind, indexer := range c.remediations.Caches() {
-		if len(indexer.ListIndexFuncValues(byOwner))+len(indexer.ListIndexFuncValues(byControlPlane)) > 0 {
+		mapping, _ := c.remediations.Mapping(kind)
+		unseen := mapping != nil && c.writes.Unseen(mapping.Resource.GroupResource(), indexer)
+		if unseen || len(indexer.ListIndexFuncValues(byOwner))+len(indexer.ListIndexFuncValues(byControlPlane)) > 0 {
 			kept[kind] = nil
 		}
 	}
 	c.remediations.Want(keeper, kept)
+}
+
+// keepCreated has the kind of a CR watched that was created while the spec ceased to refer to it, or may have been.
+func (c *Controller) keepCreated(name string, results []remediation.NodeResult) {
+	created := sets.New[schema.GroupKind]()
+	for _, result := range results {
+		if cr := result.Outcome.NewCR(); cr != nil {
+			created.Insert(cr.GroupVersionKind().GroupKind())
+		} else if result.Outcome.Uncertain() {
+			created = created.Union(kindsOf(result.Plan))
+		}
+	}
+	if nhc, err := c.nhcs.Get(name); err == nil {
+		_, wanted := wantedKinds(nhc)
+		created = created.Difference(sets.KeySet(wanted))
+	}
+	if len(created) > 0 {
+		c.wantKept(created.UnsortedList())
+	}
 }
 
 // isForbidden reports whether a permission is missing.
