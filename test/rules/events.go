@@ -52,6 +52,8 @@ type events struct {
 	transitions map[reported][]transition
 	// found is how many events may come for CRs that others have created: the controller cannot tell them from its own.
 	found map[reported]int
+	// shown are the CRs that status has shown.
+	shown map[types.UID]bool
 	// counts are how often each event object reports something.
 	counts map[string]int
 	// came are when events came since the judge began.
@@ -114,7 +116,7 @@ func (j *Judge) excused(came []arrival) (n int) {
 }
 
 func newEvents() events {
-	return events{transitions: map[reported][]transition{}, found: map[reported]int{}, counts: map[string]int{}, came: map[reported][]arrival{}}
+	return events{transitions: map[reported][]transition{}, found: map[reported]int{}, shown: map[types.UID]bool{}, counts: map[string]int{}, came: map[reported][]arrival{}}
 }
 
 // Restarted tells that another process goes on for the controller: events of the former
@@ -177,6 +179,7 @@ func (j *Judge) seenNode(event Change, by *Request, name string) *Node {
 
 // statusChanged expects the events of what status shows.
 func (e *events) statusChanged(nhc string, before, after *NHC) {
+	e.shownAgain(nhc, before, after)
 	old := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionDisabled)
 	disabled := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionDisabled)
 	switch {
@@ -205,6 +208,30 @@ func (e *events) statusChanged(nhc string, before, after *NHC) {
 	if meta.IsStatusConditionTrue(before.Status.Conditions, v1alpha1.ConditionStormActive) && !meta.IsStatusConditionTrue(after.Status.Conditions, v1alpha1.ConditionStormActive) {
 		e.expect("StormRecoveryEnded", nhc, "", transition{})
 	}
+}
+
+// shownAgain permits the events of a CR that status shows, did not show for a while, and had shown before that: its
+// watch is late, and the process has given up waiting for its own creation to show.
+func (e *events) shownAgain(nhc string, before, after *NHC) {
+	last := uidsIn(&before.Status)
+	for uid, node := range uidsIn(&after.Status) {
+		if _, shown := last[uid]; !shown && e.shown[uid] {
+			e.found[reported{"RemediationCreated", "Node", node, createdNote + node}]++
+			e.found[reported{"RemediationCreated", v1alpha1.Kind, nhc, createdNote + node}]++
+		}
+		e.shown[uid] = true
+	}
+}
+
+// uidsIn returns the CRs in status, with their nodes.
+func uidsIn(status *v1alpha1.NodeHealthCheckStatus) map[types.UID]string {
+	uids := map[types.UID]string{}
+	for i := range status.UnhealthyNodes {
+		for _, remediation := range status.UnhealthyNodes[i].Remediations {
+			uids[remediation.Resource.UID] = status.UnhealthyNodes[i].Name
+		}
+	}
+	return uids
 }
 
 func (e *events) expect(reason, nhc, note string, t transition) {
