@@ -204,13 +204,22 @@ simulate: ## Simulate the controller in SEEDS random clusters, the first one wit
 planted-bugs: ## Require that the tests notice each of the bugs in test/plantedbugs (about 20 minutes).
 	go run ./test/plantedbugs $(PLANTED_BUGS_FLAGS)
 
+# Packages whose decisions are pure.
+MUTATED := health status remediation machinehealth budget
+
+.PHONY: mutation
+mutation: $(addprefix mutation-,$(MUTATED)) ## Change the pure packages, and require that their tests notice 85 % of the changes (an hour each).
+
+mutation-%:
+	go tool -modfile=hack/tools/gremlins/go.mod gremlins unleash --workers 2 --timeout-coefficient 30 --threshold-efficacy 85 ./pkg/$*
+
 # The seed of this night: with it a failure can be repeated.
 NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 
 # What takes too long for every change, in targets of an hour at most.
 NIGHTLY := nightly-race-pure nightly-race-simulation nightly-race-integration nightly-kill-points nightly-actors \
 	$(addprefix nightly-faults-,Quiet Killed Leaders RollingUpdate Clocks APIServer Remediators Nodes NodeHealthChecks Churn MemoryLimit) \
-	$(addprefix nightly-simulation-,0 1 2 3 4 5 6 7 8 9) nightly-fuzz planted-bugs nightly-bench \
+	$(addprefix nightly-simulation-,0 1 2 3 4 5 6 7 8 9) nightly-fuzz planted-bugs $(addprefix mutation-,$(MUTATED)) nightly-bench \
 	install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
 
 # Everything runs even if something has failed.
