@@ -189,8 +189,18 @@ func (s *machineCheck) failedInUpdate(t *machineTarget) bool {
 		}
 		since = v.seen
 	}
-	if created := s.mhc.CreationTimestamp.Time; created.After(since) {
-		since = created
+	var selected time.Time // Since when the MachineHealthCheck has selected it.
+	for _, v := range slices.Backward(s.mhcs[s.mhc.Key()]) {
+		if v.rv > s.rv {
+			continue
+		}
+		if v.object == nil || v.object.UID != s.mhc.UID || !v.object.Selects(t.Machine) {
+			break
+		}
+		selected = v.seen
+	}
+	if selected.After(since) {
+		since = selected
 	}
 	return t.Failed() && t.node != nil && t.node.Updates() && !s.mhc.forTermination() && s.now.Before(since.Add(longestUpdate+bound))
 }
