@@ -188,8 +188,8 @@ FAULTS_FLAGS ?=
 .PHONY: test-faults
 test-faults: localkube build-race _output/tests ## Run the failure tests, in their short form.
 	@echo "Running the failure tests"
-	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/faults.json -- \
-		-count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./test/faults $(FAULTS_FLAGS)
+	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --rerun-fails=$(RERUNS) --packages=./test/faults --format=testname \
+		--jsonfile=_output/tests/faults.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(FAULTS_FLAGS)
 
 SEEDS ?= 1000
 FIRST ?= 1
@@ -257,7 +257,7 @@ nightly-actors: localkube build-race _output/tests
 # One of the failure tests in its long form.
 nightly-faults-%: build build-previous
 	$(MAKE) test-faults TEST_TIMEOUT=3h TEST_FLAGS='-race -run ^Test$*$$$$' \
-		FAULTS_FLAGS='-faults.long -faults.previous=$(CURDIR)/_output/previous/nhc-controller -faults.seed=$(NIGHTLY_SEED)'
+		FAULTS_FLAGS='-faults.long=true -faults.previous=$(CURDIR)/_output/previous/nhc-controller -faults.seed=$(NIGHTLY_SEED)'
 
 # No seed of one night is one of another.
 nightly-simulation-%:
