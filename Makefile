@@ -208,7 +208,7 @@ planted-bugs: ## Require that the tests notice each of the bugs in test/plantedb
 MUTATED := health status remediation machinehealth budget
 
 .PHONY: mutation
-mutation: $(addprefix mutation-,$(MUTATED)) ## Change the pure packages, and require that their tests notice 85 % of the changes (an hour each).
+mutation: $(addprefix mutation-,$(MUTATED)) ## Change the pure packages, and require that their tests notice 85 % of the changes (hours).
 
 mutation-%:
 	go tool -modfile=hack/tools/gremlins/go.mod gremlins unleash --workers 2 --timeout-coefficient 30 --threshold-efficacy 85 ./pkg/$*

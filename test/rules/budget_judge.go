@@ -29,9 +29,7 @@ func (j *Judge) judgeBudget(event Change, before *unstructured.Unstructured, by 
 		return
 	}
 	j.record("", budgetName(event.Key), onlyBudgetStatus(before, event.Object), j.notTooSoon(event, by))
-	if !j.config.WithoutTimes {
-		j.record("", budgetName(event.Key), j.budgetTimes(event, old, budget, by)...)
-	}
+	j.record("", budgetName(event.Key), j.budgetTimes(event, old, budget, by)...)
 }
 
 // onlyBudgetStatus judges a write of the controller to a budget: it changes nothing but its status.

@@ -51,7 +51,8 @@ type Config struct {
 	NodeLag time.Duration
 	// Exact means that all requests of the controller are known, and that its clock is the judge's.
 	Exact bool
-	// WithoutTimes leaves the times in status unjudged.
+	// WithoutTimes judges of the times in status only that those of decisions, and of conditions of MachineHealthChecks,
+	// are kept as long as these are.
 	WithoutTimes bool
 	// Begin is the time to which those in timelines are relative.
 	Begin time.Time

@@ -161,9 +161,7 @@ func (j *Judge) judgeMHC(event Change, before *unstructured.Unstructured, by *Re
 	}
 	j.record("", mhcName(event.Key), onlyStatus(before, event.Object), j.activeFor(event, by), j.rare(event, old, mhc, by))
 	j.record("", mhcName(event.Key), historyKept(old, mhc)...)
-	if !j.config.WithoutTimes {
-		j.record("", mhcName(event.Key), j.machineTimes(old, mhc, by)...)
-	}
+	j.record("", mhcName(event.Key), j.machineTimes(old, mhc, by)...)
 }
 
 // mostWrites is how often the status of a MachineHealthCheck may be written within a second: once for

@@ -22,7 +22,7 @@ const reportTime = time.Second
 // fail are repeated with the times of former looks.
 func (j *Judge) dated(rule, what string, at time.Time, by *Request) finding {
 	tolerance := j.toleranceAt(by)
-	if !j.config.Exact || tolerance != j.config.Tolerance {
+	if j.config.WithoutTimes || !j.config.Exact || tolerance != j.config.Tolerance {
 		return finding{rule: rule}
 	}
 	earliest := by.Time.Add(-tolerance.Sync - tolerance.Cache - reportTime - rounding)
@@ -57,13 +57,13 @@ func conditionsOf(mhc *MHC) (conditions []metav1.Condition) {
 func (j *Judge) judgeTimes(event Change, before, after *NHC, by *Request) {
 	nhc, status := event.Key, &after.Status
 	remembers := before.foreign || j.requests.failedLast(nhc, by.Time) // The process knows times that status has not.
-	if !remembers {
+	if !remembers && !j.config.WithoutTimes {
 		j.record("", nhc, j.transitions("6.3", j.formerConditions(event, before, after, by), status.Conditions, by)...)
 	}
 	if status.LastUpdateTime != nil {
 		j.record("", nhc, j.dated("18.2", "lastUpdateTime", status.LastUpdateTime.Time, by))
 	}
-	if start := status.StormRecoveryStartTime; start != nil && !remembers && !start.Equal(before.Status.StormRecoveryStartTime) {
+	if start := status.StormRecoveryStartTime; start != nil && !remembers && !j.config.WithoutTimes && !start.Equal(before.Status.StormRecoveryStartTime) {
 		active := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStormActive)
 		j.record("", nhc, check("9.9", active == nil || !active.LastTransitionTime.Equal(start), "stormRecoveryStartTime is %s, and condition StormActive is %v", start.UTC(), active))
 	}
@@ -74,6 +74,9 @@ func (j *Judge) judgeTimes(event Change, before, after *NHC, by *Request) {
 			old = &v1alpha1.UnhealthyNode{}
 		}
 		j.record(entry.Name, nhc, j.decisionTime(remembers, old, entry, by))
+		if j.config.WithoutTimes {
+			continue
+		}
 		if !remembers {
 			j.record(entry.Name, nhc, j.healthyTime(event, old, entry, by))
 		}
@@ -194,6 +197,9 @@ func sameConditions(a, b *Node) bool {
 
 // budgetTimes judges the times that a write of the status of a budget has set.
 func (j *Judge) budgetTimes(event Change, before, after *Budget, by *Request) []finding {
+	if j.config.WithoutTimes {
+		return nil
+	}
 	findings := j.transitions("B5.2", before.Status.Conditions, after.Status.Conditions, by)
 	for i := range after.Status.Groups {
 		group, old := &after.Status.Groups[i], &v1alpha1.BudgetGroup{}
@@ -246,8 +252,10 @@ func (j *Judge) somethingBegan(at time.Time, by *Request) bool {
 }
 
 // machineTimes judges the times that a write of the status of a MachineHealthCheck has set (spec M16.1, M8.3).
-func (j *Judge) machineTimes(before, after *MHC, by *Request) []finding {
-	findings := j.transitions("M16.1", conditionsOf(before), conditionsOf(after), by)
+func (j *Judge) machineTimes(before, after *MHC, by *Request) (findings []finding) {
+	if !j.config.WithoutTimes || j.toleranceAt(by) == j.config.Tolerance {
+		findings = j.transitions("M16.1", conditionsOf(before), conditionsOf(after), by)
+	}
 	for i := range after.Status.UnhealthyMachines {
 		entry := &after.Status.UnhealthyMachines[i]
 		k := slices.IndexFunc(before.Status.UnhealthyMachines, func(old v1beta1.UnhealthyMachine) bool { return old.Name == entry.Name })

@@ -18,9 +18,7 @@ import (
 func (j *Judge) judgeStatusWrite(event Change, before, after *NHC, by *Request) {
 	w := j.windowOf(event, by, event.Key, "")
 	j.record("", event.Key, j.disabledJustified(w, before, after), j.stormJustified(w, before, after))
-	if !j.config.WithoutTimes {
-		j.judgeTimes(event, before, after, by)
-	}
+	j.judgeTimes(event, before, after, by)
 	ended := timeouts(before)
 	for i := range after.Status.UnhealthyNodes {
 		entry := &after.Status.UnhealthyNodes[i]
