@@ -150,6 +150,7 @@ test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) -cpu 4 $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults ./test/nodes)")
+	go test $(TEST_FLAGS) -run '^TestSyncAllocates' ./pkg/controller/nodehealthcheck # The race detector allocates, too.
 	go -C hack/image test ./... # A module of its own.
 
 # The programs with the race detector in them.

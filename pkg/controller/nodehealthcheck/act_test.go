@@ -13,8 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
@@ -24,6 +26,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
+	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -103,7 +106,12 @@ func TestLateAnswer(t *testing.T) {
 		c.clock, c.metrics, c.remediations = clock.RealClock{}, metrics, watches.NewSet[schema.GroupKind](watches.Config{})
 		defer c.queue.ShutDown()
 		defer endWatches(t, c.remediations)
-		s := testSnapshot(testCheck(), testNode("n"))
+		s := testSnapshot(testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
+			nhc.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootRemediationTemplate", Name: "reboot"}
+		}), testNode("n"))
+		nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+		require.NoError(t, nhcs.Add(s.nhc))
+		c.nhcs = nhclisters.NewNodeHealthCheckLister(nhcs)
 		plans := []remediation.NodePlan{{Node: &s.nodes[0], Actions: []remediation.Action{remediation.Delete{CR: testCR("n", "1")}}}}
 		hangs := func(*remediation.NodePlan) remediation.Outcome {
 			time.Sleep(10 * time.Second)

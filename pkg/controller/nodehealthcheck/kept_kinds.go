@@ -58,13 +58,14 @@ func (c *Controller) keepCreated(name string, results []remediation.NodeResult) 
 			created = created.Union(kindsOf(result.Plan))
 		}
 	}
+	if len(created) == 0 {
+		return
+	}
 	if nhc, err := c.nhcs.Get(name); err == nil {
 		_, wanted := wantedKinds(nhc)
 		created = created.Difference(sets.KeySet(wanted))
 	}
-	if len(created) > 0 {
-		c.wantKept(created.UnsortedList())
-	}
+	c.wantKept(created.UnsortedList())
 }
 
 // isForbidden reports whether a permission is missing.
