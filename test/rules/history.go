@@ -101,8 +101,6 @@ type history struct {
 	crsOf, leasesOf, crsOfMachine map[string]sets.Set[string]
 	machineHistory
 	budgetHistory
-	// nodeLag is that of the Config.
-	nodeLag time.Duration
 }
 
 func newHistory() *history {

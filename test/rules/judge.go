@@ -87,7 +87,6 @@ func NewJudge(config Config) *Judge {
 		remediations: map[schema.GroupVersionResource]bool{}, templates: map[schema.GroupVersionResource]bool{},
 		timelines: newTimelines(config.Begin), figures: Figures{Checks: map[string]int{}},
 	}
-	j.nodeLag = config.NodeLag
 	if config.Machines != nil {
 		j.followed, j.backOff, j.activity.gatesServed = true, config.Machines.BackOff, config.Machines.FeatureGates
 	}

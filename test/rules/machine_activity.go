@@ -87,7 +87,16 @@ func validWithin(lease *coordinationv1.Lease, from, to time.Time) bool {
 }
 
 // Started tells that a process of the controller has started.
-func (j *Judge) Started(now time.Time) { j.activity.starts = append(j.activity.starts, now) }
+func (j *Judge) Started(now time.Time) {
+	j.activity.starts = append(j.activity.starts, now)
+	for _, versions := range j.nodes {
+		for _, version := range versions {
+			if version.object != nil {
+				version.object.seenAnew(now, j.config.NodeLag)
+			}
+		}
+	}
+}
 
 // surelyActive reports whether the controller has been active all the time, and for long enough to
 // know of it.

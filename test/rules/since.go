@@ -4,7 +4,6 @@
 package rules
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -129,28 +128,23 @@ func (p *snapshot) undecided() bool {
 
 // differ reports whether some process finds the node unhealthy by now and another one does not.
 func (p *snapshot) differ(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
-	return mayBeUnhealthy(rules, node, p.now) && !Unhealthy(rules, p.toNewProcesses(node), p.now)
+	return mayBeUnhealthy(rules, node, p.now) && !Unhealthy(rules, node, p.now)
 }
 
-// toNewProcesses returns the Node as a process may see it that has started since: a time that was ahead counts
-// from its own beginning on, or is over.
-func (p *snapshot) toNewProcesses(node *Node) *Node {
-	seen := *node
-	seen.begun = maps.Clone(node.begun)
-	for _, condition := range node.Conditions {
-		begun, followed := seen.begun[condition.Type]
+// seenAnew notes that a process has started: to it, a time that is ahead counts from its own beginning on, or is
+// over (spec 7.2). A process that sees what others do not yet see, or no longer, may begin later.
+func (n *Node) seenAnew(start time.Time, lag time.Duration) {
+	for _, condition := range n.Conditions {
+		begun, followed := n.begun[condition.Type]
 		at := condition.LastTransitionTime.Time
-		started := func(start time.Time) bool { return start.After(begun.earliest) }
-		if followed && at.After(begun.latest) && slices.ContainsFunc(p.activity.starts, started) {
-			latest := at
-			if p.nodeLag == 0 { // It sees all at once.
-				latest = earlier(p.activity.starts[len(p.activity.starts)-1], at)
+		if followed && at.After(begun.latest) && start.After(begun.earliest) {
+			if lag == 0 {
+				at = earlier(start, at)
 			}
-			begun.latest = bounded(begun.latest, latest)
-			seen.begun[condition.Type] = begun
+			begun.latest = bounded(begun.latest, at)
+			n.begun[condition.Type] = begun
 		}
 	}
-	return &seen
 }
 
 func earlier(a, b time.Time) time.Time {

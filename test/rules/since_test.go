@@ -45,3 +45,22 @@ func TestSince(t *testing.T) {
 		})
 	}
 }
+
+// TestSeenAnew: to a process that has started since, a time that is ahead counts from its own beginning on (spec 7.2).
+func TestSeenAnew(t *testing.T) {
+	seen := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct{ since, started, latest time.Duration }{
+		"an honest time":            {since: -time.Minute, started: time.Minute, latest: -time.Minute},
+		"a time that is ahead":      {since: time.Hour, started: time.Minute, latest: time.Minute},
+		"a time that is over":       {since: time.Minute, started: time.Hour, latest: time.Minute},
+		"a process that was before": {since: time.Hour, started: -time.Minute, latest: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(seen.Add(tc.since))}
+			node := &Node{UID: "a", Conditions: []corev1.NodeCondition{ready}}
+			node.followConditions(nil, seen, 0)
+			node.seenAnew(seen.Add(tc.started), 0)
+			require.Equal(t, seen.Add(tc.latest), node.lasts(&ready, 0).latest)
+		})
+	}
+}
