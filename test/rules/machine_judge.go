@@ -153,8 +153,9 @@ func (j *Judge) judgeMHC(event Change, before *unstructured.Unstructured, by *Re
 	old := j.mhcs[event.Key].at(event.ResourceVersion)
 	add(j.mhcs, event.Key, event.ResourceVersion, event.Time, mhc)
 	j.timelines.mhc(event, old, mhc, by)
-	if mhc != nil && old != nil && by == nil {
-		mhc.foreign = old.foreign || !equality.Semantic.DeepEqual(&old.Status, &mhc.Status)
+	if mhc != nil && old != nil {
+		unsaid := equality.Semantic.DeepEqual(old.Status.UnhealthyMachines, mhc.Status.UnhealthyMachines) // Only an intent was written.
+		mhc.foreign = old.foreign && (by == nil || unsaid) || by == nil && !equality.Semantic.DeepEqual(&old.Status, &mhc.Status)
 	}
 	if mhc == nil || old == nil || before == nil || by == nil || event.Gap {
 		return

@@ -125,8 +125,9 @@ func (b begun) next(entry *v1beta1.Remediation, machine *machinehealth.Machine, 
 	}
 	end := one.started.Add(maxUnreplaced)
 	switch {
-	case !deletion:
-		return one, time.Time{}, !synced && open && !one.announced // The caches show it.
+	case !deletion: // The caches show it, and since when.
+		one.started = time.Time{}
+		return one, time.Time{}, !synced && open && !one.announced
 	case machine != nil && machine.Deleting():
 		return one, time.Time{}, open || entry.Started.Equal(machine.DeletionTimestamp)
 	case one.announced:

@@ -24,6 +24,7 @@ func TestDeletions(t *testing.T) {
 	deletion := func(started, finished *metav1.Time) v1beta1.Remediation {
 		return v1beta1.Remediation{RemediationType: v1beta1.RemediationMachineDeletion, Started: started, Finished: finished}
 	}
+	const unknown = -1
 	there := &machinehealth.Machine{}
 	deleting := &machinehealth.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: at(5)}}
 	for name, tc := range map[string]struct {
@@ -46,15 +47,19 @@ func TestDeletions(t *testing.T) {
 		"announced by a process that has died":               {entry: deletion(nil, nil), machine: there, first: true, now: 8, want: true, started: 8},
 		"announced, and gone":                                {entry: deletion(nil, nil), first: true, now: 8, want: true, started: 8},
 		"announced, and gone: it counts since that is known": {before: begun{started: at(8).Time, announced: true}, entry: deletion(at(1), nil), now: 34, want: true, started: 8, until: at(38)},
-		"external, before the first sync":                    {entry: v1beta1.Remediation{RemediationType: v1beta1.RemediationExternal, Started: at(5)}, first: true, now: 8, want: true, started: 5},
-		"external: the caches show it":                       {entry: v1beta1.Remediation{RemediationType: v1beta1.RemediationExternal, Started: at(5)}, machine: there, now: 8, started: 5},
-		"it waits":                                           {entry: v1beta1.Remediation{}, machine: there, first: true, now: 8, started: 8},
+		"external, before the first sync":                    {entry: v1beta1.Remediation{RemediationType: v1beta1.RemediationExternal, Started: at(5)}, first: true, now: 8, want: true, started: unknown},
+		"external: the caches show it":                       {entry: v1beta1.Remediation{RemediationType: v1beta1.RemediationExternal, Started: at(5)}, machine: there, now: 8, started: unknown},
+		"it waits":                                           {entry: v1beta1.Remediation{}, machine: there, first: true, now: 8, started: unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			one, until, is := tc.before.next(&tc.entry, tc.machine, !tc.first, at(tc.now).Time)
 			require.Equal(t, tc.want, is)
-			require.Equal(t, begun{started: at(tc.started).Time, announced: tc.entry.Started == nil}, one)
+			want := begun{announced: tc.entry.Started == nil}
+			if tc.started != unknown {
+				want.started = at(tc.started).Time
+			}
+			require.Equal(t, want, one)
 			if tc.until == nil {
 				require.Zero(t, until)
 			} else {
