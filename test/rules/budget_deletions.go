@@ -47,12 +47,21 @@ func (j *Judge) noteDeletion(event Change, last, machine *Machine, by *Request) 
 // unreplaced is what is known about whether a Machine counts that was deleted, even if it is gone. By is the process that
 // acts, empty if none does.
 func (h *history) unreplaced(d deletion, w window, by string) certainty {
-	if d.rv > w.rv || w.known.After(d.at.Add(maxUnreplaced+startTime)) {
+	if d.rv > w.rv || w.known.After(h.activity.startAfter(d.at).Add(maxUnreplaced+startTime)) {
 		return certainty{}
 	}
 	long := window{known: d.at, rv: w.rv, at: w.at}
 	surely := h.kept(d, w) && (d.at.Before(w.known) || d.process == by) && w.at.Before(d.at.Add(maxUnreplaced-startTime)) && h.activity.surelyActive(long)
 	return certainty{surely && !h.mayBeReplaced(d, w), !h.allReplaced(d, w)}
+}
+
+// startAfter returns when the next process has started while a deletion counted, the instant itself if none has. A process that has died may have
+// announced a deletion and not said when it was requested: to the next one it began at its own start.
+func (a *activity) startAfter(at time.Time) time.Time {
+	if i := slices.IndexFunc(a.starts, at.Before); i >= 0 && a.starts[i].Before(at.Add(maxUnreplaced)) {
+		return a.starts[i]
+	}
+	return at
 }
 
 // kept reports whether the MachineHealthCheck that has deleted a Machine is known, and has been there since.
