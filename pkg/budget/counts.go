@@ -275,7 +275,7 @@ func (c *Counts) update(name string, change func(*countedNode)) {
 		return
 	}
 	if !known || !node.countsAs(&before) {
-		if node.reservation != nil && before.reservation != nil { // It was in these groups when it began.
+		if node.reservation != nil && before.reservation != nil && !before.reservation.pending() { // It was in these groups when it began.
 			for _, g := range node.groups {
 				g.started(node.reservation.at)
 			}

@@ -31,7 +31,7 @@ func TestReservation(t *testing.T) {
 		c.End(nhc("y"), "n1", NotBegun, noon)
 		c.End(nhc("x"), "n2", NotBegun, noon)
 		c.End(nhc("x"), "n3", NotBegun, noon)
-		require.True(t, taken(c, noon), "who has no reservation ends none")
+		require.True(t, taken(c, noon), "one without a reservation ends none")
 		c.End(nhc("x"), "n1", NotBegun, noon)
 		require.False(t, taken(c, noon))
 	})
@@ -60,12 +60,12 @@ func TestReservation(t *testing.T) {
 		require.Empty(t, c.Reserved(nhc("x")), "nothing is left to wait for")
 		require.True(t, taken(c, noon))
 		c.SetNode("n1", healthy("a"))
-		require.False(t, taken(c, noon), "also if nobody looks again")
+		require.False(t, taken(c, noon), "also if no health check looks again")
 	})
 	t.Run("what a cache has shown is gone when it begins", func(t *testing.T) {
 		t.Parallel()
 		c := started()
-		c.SetNode("n1", remediatedSince("a", noon)) // An earlier attempt, of which nobody knew.
+		c.SetNode("n1", remediatedSince("a", noon)) // An earlier attempt that was not known.
 		c.SetNode("n1", notReady("a"))
 		c.End(nhc("x"), "n1", Begun, noon)
 		require.True(t, taken(c, noon))
@@ -98,7 +98,7 @@ func TestReservation(t *testing.T) {
 		c.Admit(nhc("x"), nil, noon)
 		require.False(t, taken(c, noon))
 	})
-	t.Run("nobody knows", func(t *testing.T) {
+	t.Run("its answer is lost", func(t *testing.T) {
 		t.Parallel()
 		c := started()
 		c.End(nhc("x"), "n1", Uncertain, noon)
@@ -110,7 +110,7 @@ func TestReservation(t *testing.T) {
 		c.Expire(after(uncertainFor))
 		require.False(t, taken(c, after(uncertainFor)))
 	})
-	t.Run("nobody knows, and it is tried again", func(t *testing.T) {
+	t.Run("its answer is lost, and it is tried again", func(t *testing.T) {
 		t.Parallel()
 		c := started()
 		c.End(nhc("x"), "n1", Uncertain, noon)
@@ -122,7 +122,7 @@ func TestReservation(t *testing.T) {
 		c.Expire(after(uncertainFor))
 		require.False(t, taken(c, after(uncertainFor)))
 	})
-	t.Run("nobody knows, then it has been", func(t *testing.T) {
+	t.Run("its answer is lost, then it has been", func(t *testing.T) {
 		t.Parallel()
 		c := started()
 		c.End(nhc("x"), "n1", Uncertain, noon)
@@ -172,6 +172,14 @@ func TestReservation(t *testing.T) {
 		require.False(t, taken(c, noon))
 		require.Equal(t, []string{"n2"}, c.Nodes())
 	})
+	t.Run("the Node is deleted, and nothing has begun", func(t *testing.T) {
+		t.Parallel()
+		c := counts(budgets(budget("b", minInterval(time.Hour))), notReady("a"), notReady("a"))
+		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon))
+		c.SetNode("n1", Node{})
+		c.End(nhc("x"), "n1", NotBegun, noon)
+		require.Empty(t, begin(c, nhc("y"), noon, due("n2", 2)), "no interval has begun")
+	})
 	t.Run("another health check wants the node", func(t *testing.T) {
 		t.Parallel()
 		c := counts(budgets(budget("b", maxConcurrent("9"), because("Ask Ada"))), notReady("a"))
@@ -193,7 +201,7 @@ func TestReservation(t *testing.T) {
 		require.Equal(t, nhc("x"), c.reservationOf("n1").asker)
 		c.End(nhc("y"), "n1", Begun, noon)
 		c.End(nhc("x"), "n1", NotBegun, noon)
-		require.Equal(t, nhc("y"), c.reservationOf("n1").asker, "whoever begins has it")
+		require.Equal(t, nhc("y"), c.reservationOf("n1").asker, "the one that begins has it")
 		c.SetBudget(Parse(budget("all", maxConcurrent("1"))), nil)
 		require.Equal(t, map[string]string{"n2": "all: 1 of at most 1 nodes are under remediation"}, begin(c, nhc("z"), noon, due("n2", 1)))
 	})

@@ -227,7 +227,7 @@ func (j *Judge) mayHaveExceeded(event Change, before, after *Budget, group strin
 }
 
 // somethingBegan reports whether the controller may know a remediation that began in a second (spec B3.4). One whose request
-// failed may have begun. In a real cluster, the referee may see status before it sees what has begun.
+// failed may have begun. The controller reads the answer after the API server has sent it. In a real cluster, the referee may see status before it sees what has begun.
 func (j *Judge) somethingBegan(at time.Time, by *Request) bool {
 	if !j.config.Exact {
 		return true
@@ -235,7 +235,9 @@ func (j *Judge) somethingBegan(at time.Time, by *Request) bool {
 	if j.toleranceAt(by) != j.config.Tolerance || j.toleranceAt(&Request{Time: at, UserAgent: by.UserAgent}) != j.config.Tolerance {
 		return true
 	}
-	if slices.ContainsFunc(j.begun, func(one begun) bool { return !at.Before(one.at.Add(-rounding)) && !at.After(one.answered) }) {
+	if slices.ContainsFunc(j.begun, func(one begun) bool {
+		return !at.Before(one.at.Add(-rounding)) && !at.After(one.answered.Add(rounding))
+	}) {
 		return true
 	}
 	for _, track := range j.crs {
