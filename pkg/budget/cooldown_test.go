@@ -44,6 +44,10 @@ func TestCooldown(t *testing.T) {
 		next.SetBudget(Parse(b), PastOf(stored, at))
 		return next
 	}
+	regroup := func(c *Counts) *Counts {
+		c.SetBudget(Parse(budget("b", maxUnhealthy("2"), cooldown(time.Minute))), nil)
+		return c
+	}
 	const exceeded, cools = "b a: 3 of at most 1 nodes are not healthy", "b a: cooldown, next begin at 2026-01-07T12:01:10Z"
 	for name, tc := range map[string]struct {
 		happens func() *Counts
@@ -108,10 +112,30 @@ func TestCooldown(t *testing.T) {
 			c := outage()
 			ready(c, "n2", "n3")
 			c.Woken(after(5 * time.Second))
-			edited := budget("b", maxUnhealthy("2"), cooldown(time.Minute))
-			c.SetBudget(Parse(edited), nil)
+			return regroup(c)
+		}, now: 10 * time.Second, refused: "b: cooldown, next begin at 2026-01-07T12:01:10Z", within: 10 * time.Second},
+		"the grouping changes, and has cooled down": {happens: func() *Counts {
+			c := outage()
+			ready(c, "n2", "n3")
+			c.Woken(after(5 * time.Second))
+			regroup(c).Woken(after(10 * time.Second))
+			return c
+		}, now: 70 * time.Second, allowed: 2},
+		"the grouping changes while there is no node": {happens: func() *Counts {
+			c := outage()
+			ready(c, "n2", "n3")
+			c.Woken(after(5 * time.Second))
+			for _, name := range []string{"n1", "n2", "n3", "n4"} {
+				c.SetNode(name, Node{})
+			}
+			regroup(c).Woken(after(6 * time.Second))
+			c.SetNode("n1", notReady("a"))
+			c.SetNode("n2", notReady("b"))
 			return c
 		}, now: 10 * time.Second, refused: "b: cooldown, next begin at 2026-01-07T12:01:10Z", within: 10 * time.Second},
+		"the grouping changes, and nothing cools down": {happens: func() *Counts {
+			return regroup(counts(budgets(b), notReady("a"), healthy("a")))
+		}, now: 10 * time.Second, allowed: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
