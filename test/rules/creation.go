@@ -40,7 +40,7 @@ func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 func (j *Judge) creationWindow(event Change, cr *CR, by *Request) window {
 	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion, at: by.Time}
 	tolerance := j.toleranceAt(by)
-	w.first = !j.anyStanding(w, cr)
+	w.first = !j.anyStanding(w, cr, w.at.Add(-tolerance.Cache))
 	began := w.at.Add(-tolerance.Sync)
 	if acquired, ok := j.acquired(w); ok && w.first && acquired.After(began) {
 		began = acquired // Or the lease is one of an earlier sync.
@@ -64,11 +64,14 @@ func (j *Judge) readLive(w window) finding {
 	return check("5.4", !read, "a CR is created, and the Node was never read live")
 }
 
-// anyStanding reports whether the node was under remediation by another CR that was not
-// being deleted.
-func (j *Judge) anyStanding(w window, created *CR) bool {
-	for _, cr := range j.crsAt(w.node, w.rv) {
-		if cr.UID != created.UID && cr.OwnedBy(w.nhc) && !cr.Deleting {
+// anyStanding reports whether the node was under remediation, by what caches may have shown since an instant, by another
+// CR that was not being deleted.
+func (j *Judge) anyStanding(w window, created *CR, since time.Time) bool {
+	stands := func(cr *CR) bool {
+		return cr != nil && cr.Node == w.node && cr.UID != created.UID && cr.OwnedBy(w.nhc) && !cr.Deleting
+	}
+	for key := range j.crsOf[w.node] {
+		if some(j.crs[key].during(since, w.rv), stands) {
 			return true
 		}
 	}
