@@ -23,7 +23,7 @@ import (
 )
 
 // minimalController creates a lease and a remediation for each node that it sees fail, and
-// deletes both when it sees the node recover. It keeps no status, and reads nothing else.
+// deletes both when it sees the node recover. It keeps no status, and reads no more than the node, if at all.
 type minimalController struct {
 	by *clients
 	// group is the group of nodes that it reacts to, empty for all.
@@ -101,6 +101,11 @@ func (m *minimalController) saw(node *corev1.Node) {
 func (m *minimalController) react(ctx context.Context, node *corev1.Node) error {
 	leases := m.by.kube.CoordinationV1().Leases(leaseNamespace)
 	crs := m.by.dynamic.Resource(remediator.Resource).Namespace(metav1.NamespaceDefault)
+	if m.preflight {
+		if _, err := m.by.kube.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{}); err != nil {
+			return fmt.Errorf("reading a node: %w", err)
+		}
+	}
 	if isReady(node) {
 		if err := crs.Delete(ctx, node.Name, metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("deleting a remediation: %w", err)
@@ -109,11 +114,6 @@ func (m *minimalController) react(ctx context.Context, node *corev1.Node) error 
 			return fmt.Errorf("deleting a lease: %w", err)
 		}
 		return nil
-	}
-	if m.preflight {
-		if _, err := m.by.kube.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{}); err != nil {
-			return fmt.Errorf("reading a node: %w", err)
-		}
 	}
 	if _, err := leases.Create(ctx, leaseOf(node), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating a lease: %w", err)
