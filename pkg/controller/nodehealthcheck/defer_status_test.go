@@ -29,7 +29,7 @@ func TestDeferStatus(t *testing.T) {
 		parts []part
 		check func(*v1alpha1.NodeHealthCheck)
 		round func(*syncResult)
-		waits bool // Until a second after the last write.
+		waits bool // Until two seconds after the last write.
 	}{
 		"18.2 it was written just now":           {last: now, parts: []part{sick("n", acts)}, waits: true},
 		"18.2 it is the first one":               {parts: []part{sick("n", acts)}},
@@ -60,7 +60,7 @@ func TestDeferStatus(t *testing.T) {
 			}
 			want := time.Time{}
 			if tc.waits {
-				want = tc.last.Add(time.Second)
+				want = tc.last.Add(2 * time.Second)
 			}
 			require.Equal(t, want, r.deferStatus(tc.last))
 		})
@@ -88,7 +88,7 @@ func TestStopPublishesDeferred(t *testing.T) {
 		c.states.byName = s.states.byName
 		recheck, err := c.report(ctx, r.snapshot, r.Result, r.results, r.now)
 		require.NoError(t, err)
-		require.Equal(t, s.now.Add(time.Second), recheck)
+		require.Equal(t, s.now.Add(2*time.Second), recheck)
 		require.Empty(t, client.Actions(), "it waits")
 
 		synctest.Wait()

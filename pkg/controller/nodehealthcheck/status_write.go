@@ -35,7 +35,7 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 
 // minWriteInterval is the time between two writes of a status while there is more to do: that of
 // thousands of nodes takes the API server a second.
-const minWriteInterval = time.Second
+const minWriteInterval = 2 * time.Second
 
 // deferStatus returns until when the report of a sync may wait, and zero if it may not. A
 // report that waits is replaced by that of the next sync, which reports all of it, at that time
