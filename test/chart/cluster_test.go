@@ -18,13 +18,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
@@ -257,7 +257,7 @@ func (c *cluster) requirePermissionsDuring(t *testing.T, want []rbacv1.PolicyRul
 func (c *cluster) eventuallyLeads(t *testing.T, name string) *coordinationv1.Lease {
 	t.Helper()
 	var lease *coordinationv1.Lease
-	eventually(t, name+" leads", func() bool {
+	patience.Eventually(t, name+" leads", func() bool {
 		var err error
 		lease, err = c.kube.CoordinationV1().Leases(namespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
 		if err != nil {
@@ -274,17 +274,11 @@ func (c *cluster) eventuallyLeads(t *testing.T, name string) *coordinationv1.Lea
 func (c *cluster) eventuallyJudged(t *testing.T, name string) string {
 	t.Helper()
 	var nhc *v1alpha1.NodeHealthCheck
-	eventually(t, name+" has a status", func() bool {
+	patience.Eventually(t, name+" has a status", func() bool {
 		var err error
 		nhc, err = c.nhc.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
 		return len(nhc.Status.Conditions) > 0
 	})
 	return string(nhc.UID)
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
-	require.NoError(t, err, "did not come: %s", what)
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 const (
@@ -179,14 +180,10 @@ func (c *cluster) patch(resource schema.GroupVersionResource, name string, chang
 	require.NoError(c.t, err)
 }
 
-// waitTimeout is how long anything may take. Cluster API's controllers look again after up
-// to 20 s where no event tells them.
-const waitTimeout = 3 * time.Minute
-
 // eventually waits until something holds.
 func (c *cluster) eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience.Limit)
 	defer cancel()
 	for !holds() {
 		select {

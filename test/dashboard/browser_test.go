@@ -20,11 +20,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
-)
 
-// waitTimeout is how long a test waits for something that comes by itself. Machines are slow at times:
-// it bounds a failure, it measures nothing.
-const waitTimeout = 90 * time.Second
+	"github.com/nhc-controller/nhc-controller/test/patience"
+)
 
 // executable returns the browser.
 func executable(t *testing.T) string {
@@ -120,7 +118,7 @@ func (b *tab) quiet(expected ...string) {
 // run returns the result of an action, which succeeds.
 func run[T any](b *tab, action chromedp.Action[T]) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, waitTimeout)
+	ctx, cancel := context.WithTimeout(b.ctx, patience.Limit)
 	defer cancel()
 	result, err := chromedp.Run(ctx, action)
 	require.NoError(b.t, err)
@@ -154,7 +152,7 @@ func (b *tab) press(key string) {
 // eventually waits until something holds.
 func (b *tab) eventually(what string, holds func() bool) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience.Limit)
 	defer cancel()
 	for !holds() {
 		select {

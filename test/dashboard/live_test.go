@@ -22,6 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
@@ -116,7 +117,7 @@ func (c *cluster) start() (printed string, opened <-chan string, stop func()) {
 		require.Equal(c.t, command.ExitOK, <-ended, errOut.String())
 	})
 	c.t.Cleanup(stop)
-	require.Eventually(c.t, func() bool { return address.MatchString(out.String()) }, waitTimeout, 50*time.Millisecond, "no address: %s", &errOut)
+	require.Eventually(c.t, func() bool { return address.MatchString(out.String()) }, patience.Limit, 50*time.Millisecond, "no address: %s", &errOut)
 	return address.FindString(out.String()), browser, stop
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nhc-controller/nhc-controller/test/faultproxy"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
@@ -115,7 +116,7 @@ func (e *environment) halfOpen(proxy *Proxy) fault {
 		begin: func() func() {
 			proxy.Set(Disruption{Way: faultproxy.HalfOpen})
 			return func() {
-				e.eventually("watches on a new connection", func() bool { return proxy.Watched("nodes", "nodehealthchecks") })
+				patience.Eventually(e.t, "watches on a new connection", func() bool { return proxy.Watched("nodes", "nodehealthchecks") })
 				proxy.Set(Disruption{})
 			}
 		},
@@ -152,7 +153,7 @@ func (e *environment) outages(proxy *Proxy) []fault {
 func (e *environment) meanwhile(what string, do func(context.Context) error) (wait func()) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		ctx, cancel := context.WithTimeout(e.t.Context(), waitTimeout)
+		ctx, cancel := context.WithTimeout(e.t.Context(), patience.Limit)
 		defer cancel()
 		if err := do(ctx); err != nil {
 			e.t.Errorf("%s: %v", what, err)

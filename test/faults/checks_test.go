@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // newNHC returns a NodeHealthCheck of some pools with an open gate.
@@ -99,7 +100,7 @@ func (e *environment) createNHCs(nhcs ...*v1alpha1.NodeHealthCheck) {
 		_, err := e.nhc.RemediationV1alpha1().NodeHealthChecks().Create(e.t.Context(), nhc, metav1.CreateOptions{FieldManager: loader})
 		require.NoError(e.t, err)
 	}
-	e.eventually("the NodeHealthChecks have a phase", func() bool {
+	patience.Eventually(e.t, "the NodeHealthChecks have a phase", func() bool {
 		list, err := e.nhc.RemediationV1alpha1().NodeHealthChecks().List(e.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false

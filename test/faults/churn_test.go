@@ -14,6 +14,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/meter"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 var churnFor = flag.Duration("faults.churn", 17*time.Minute, "how long each of the rounds of TestChurn goes on, in the long form")
@@ -77,7 +78,7 @@ func (e *environment) holdingsOf(process *localkube.Process) holdings {
 	e.t.Helper()
 	var now holdings
 	until := 0.0
-	e.eventually("two collections", func() bool {
+	patience.Eventually(e.t, "two collections", func() bool {
 		body, err := meter.Scrape(e.t.Context(), process, e.AdminConfig().BearerToken)
 		require.NoError(e.t, err)
 		cycles := meter.Sum(body, "go_gc_cycles_total_gc_cycles_total")

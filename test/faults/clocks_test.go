@@ -18,6 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // By how much the clock of the controller is ahead of all others, so that nothing begins by it (23d.2), or behind
@@ -76,7 +77,7 @@ func (e *environment) startByClock(off time.Duration) (*localkube.Process, clock
 		name = e.processName("ahead")
 	}
 	process := e.start(name, nil, shortLease...)
-	e.eventually(name+" leads", func() bool {
+	patience.Eventually(e.t, name+" leads", func() bool {
 		lease, err := e.kube.CoordinationV1().Leases(deploy.Namespace).Get(e.t.Context(), deploy.LeaderLease, metav1.GetOptions{})
 		if err != nil || lease.Spec.HolderIdentity == nil || !strings.HasPrefix(*lease.Spec.HolderIdentity, name+"_") {
 			return false
@@ -169,11 +170,11 @@ func (e *environment) testStormByClock() {
 	for i := range 9 {
 		e.failLongAgo(i)
 	}
-	e.eventually("a storm", active)
+	patience.Eventually(e.t, "a storm", active)
 	e.remediators.rest(false)
 	healed := time.Now()
 	e.healAll()
-	e.eventually("the end of the storm", func() bool { return !active() })
+	patience.Eventually(e.t, "the end of the storm", func() bool { return !active() })
 	// A start is cut to whole seconds.
 	require.GreaterOrEqual(e.t, time.Since(healed), cooldown-time.Second, "9.5: it has to be calm for the whole time")
 	e.requireSettled()
@@ -216,7 +217,7 @@ func (e *environment) testHandoverByClock() {
 	e.createNodes(contested + 1)
 	e.createNHCs(newNHC("one", pools), newNHC("other", pools, withTemplate(templates[3])))
 	e.failLongAgo(contested)
-	e.eventually("a CR of one of both", func() bool { return len(e.crsFor(contested)) > 0 })
+	patience.Eventually(e.t, "a CR of one of both", func() bool { return len(e.crsFor(contested)) > 0 })
 	e.referee.Fault("the controller is killed, another one with another clock is started")
 	require.NoError(e.t, before.Kill())
 	e.startByClock(0)

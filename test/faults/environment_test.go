@@ -22,6 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/machineset"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 	"github.com/nhc-controller/nhc-controller/test/referee"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
@@ -76,7 +77,7 @@ func (e *environment) cleanUp() {
 	e.t.Logf("figures: %s", e.referee.Figures().JSON())
 	total.add(e.t.Name(), e.referee.Figures())
 	e.requireJudged()
-	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 	defer cancel()
 	nhcs := e.nhc.RemediationV1alpha1().NodeHealthChecks()
 	list, err := nhcs.List(ctx, metav1.ListOptions{})
@@ -189,14 +190,6 @@ func (e *environment) startProxy(name string) *Proxy {
 	return proxy
 }
 
-func (e *environment) eventually(what string, holds func() bool) {
-	e.t.Helper()
-	err := wait.PollUntilContextTimeout(e.t.Context(), 50*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		e.t.Fatalf("did not come: %s", what)
-	}
-}
-
 // requireOrder requires that no rule was broken until now.
 func (e *environment) requireOrder() {
 	e.t.Helper()
@@ -227,15 +220,15 @@ func (e *environment) requireNone(violations []rules.Violation) {
 func (e *environment) requireSettled() {
 	e.t.Helper()
 	e.mark("as it is")
-	e.requireNone(e.referee.Settled(e.t.Context(), waitTimeout))
+	e.requireNone(e.referee.Settled(e.t.Context(), patience.Limit))
 	e.requireOrder()
 	e.mark("calm")
 	e.calm()
-	e.requireNone(e.referee.Settled(e.t.Context(), waitTimeout))
+	e.requireNone(e.referee.Settled(e.t.Context(), patience.Limit))
 	e.requireOrder()
 	e.mark("healing")
 	e.healAll()
-	e.requireNone(e.referee.Settled(e.t.Context(), waitTimeout))
+	e.requireNone(e.referee.Settled(e.t.Context(), patience.Limit))
 	e.awaitStorms()
 	if e.machines != nil {
 		time.Sleep(2 * time.Second) // The status of a budget is written once per second (B5.2), and the judge does not know all that it counts.
@@ -250,7 +243,7 @@ func (e *environment) requireSettled() {
 // awaitStorms waits for the cooldowns of all storms: their end is written without any change.
 func (e *environment) awaitStorms() {
 	e.t.Helper()
-	e.eventually("the storms are over", func() bool {
+	patience.Eventually(e.t, "the storms are over", func() bool {
 		list, err := e.nhc.RemediationV1alpha1().NodeHealthChecks().List(e.t.Context(), metav1.ListOptions{})
 		return err == nil && !slices.ContainsFunc(list.Items, func(nhc v1alpha1.NodeHealthCheck) bool {
 			return meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionStormActive)

@@ -21,6 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/faultproxy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
@@ -162,7 +163,7 @@ func acquired(lease *coordinationv1.Lease) time.Time {
 func (r *replicas) eventuallyLeader(not string) *replica {
 	r.e.t.Helper()
 	var leader *replica
-	r.e.eventually("a leader other than "+not, func() bool {
+	patience.Eventually(r.e.t, "a leader other than "+not, func() bool {
 		r.restartExited(not)
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -248,7 +249,7 @@ func (r *replicas) disconnectLeader(leader *replica, how string, disruption Disr
 // requireLost requires that a replica has noticed that it leads no more, and starts another one in its place.
 func (r *replicas) requireLost(old *replica) {
 	r.e.t.Helper()
-	ctx, cancel := context.WithTimeout(r.e.t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(r.e.t.Context(), patience.Limit)
 	defer cancel()
 	code, err := old.process.Wait(ctx)
 	require.NoError(r.e.t, err, "22.6: it exits")

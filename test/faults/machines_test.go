@@ -23,6 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/test/machineset"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
@@ -123,7 +124,7 @@ func (e *environment) runSet(machines *machineset.Machines, n int) {
 		stop()
 		require.NoError(e.t, <-ended)
 	})
-	e.eventually("the Machines", func() bool { return len(set.Created()) >= n })
+	patience.Eventually(e.t, "the Machines", func() bool { return len(set.Created()) >= n })
 }
 
 func (e *environment) createBudget(name string, spec v1alpha1.RemediationBudgetSpec) {

@@ -28,10 +28,6 @@ var (
 	seeds     = flag.Int("faults.seeds", 1, "how many seeds each test runs with")
 )
 
-// waitTimeout is how long a test waits for something that comes by itself. It bounds a
-// failure and measures nothing.
-const waitTimeout = 90 * time.Second
-
 // cluster is a control plane with the controller installed, and clients of an admin.
 type cluster struct {
 	*localkube.ControlPlane

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestRemediators has remediators misbehave: all tests have those that hang, lie and
@@ -39,7 +40,7 @@ func TestRemediators(t *testing.T) {
 			allow()
 			e.removeTemplates()
 			run()
-			e.requireNone(e.referee.Settled(t.Context(), waitTimeout)) // Disabled, and what runs finishes.
+			e.requireNone(e.referee.Settled(t.Context(), patience.Limit)) // Disabled, and what runs finishes.
 			require.NoError(t, e.createTemplates(t.Context()))
 			install := e.removeKind(kindNames[2])
 			run()
@@ -91,7 +92,7 @@ func (e *environment) testGoing() {
 func (e *environment) eventuallyCR(kind, node string) *unstructured.Unstructured {
 	e.t.Helper()
 	var found *unstructured.Unstructured
-	e.eventually("a "+kind+" for node "+node, func() bool {
+	patience.Eventually(e.t, "a "+kind+" for node "+node, func() bool {
 		list, err := e.dynamic.Resource(remediationsOf(kind)).Namespace(namespace).List(e.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false
@@ -175,7 +176,7 @@ func (e *environment) removeKind(kind string) (install func()) {
 	_, err := e.Kubectl(e.t.Context(), "delete", "crd", gvr.Resource+"."+gvr.Group, "--wait=false")
 	require.NoError(e.t, err)
 	client := e.dynamic.Resource(gvr).Namespace(namespace)
-	e.eventually("the CRD is gone", func() bool {
+	patience.Eventually(e.t, "the CRD is gone", func() bool {
 		list, err := client.List(e.t.Context(), metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			return true
@@ -190,7 +191,7 @@ func (e *environment) removeKind(kind string) (install func()) {
 	return func() {
 		e.t.Helper()
 		e.referee.Remark("kind %s is installed again", kind)
-		e.eventually("the CRD is installed", func() bool {
+		patience.Eventually(e.t, "the CRD is installed", func() bool {
 			_, err := e.KubectlInput(e.t.Context(), strings.NewReader(crd(kind)), "apply", "-f", "-")
 			return err == nil
 		})

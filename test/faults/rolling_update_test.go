@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 var previousRelease = flag.String("faults.previous", "", "the executable of an earlier release: TestRollingUpdate updates from it")
@@ -64,7 +66,7 @@ func (r *replicas) roll(executable string) {
 func (r *replicas) terminate(old *replica) {
 	r.e.t.Helper()
 	require.NoError(r.e.t, old.process.Signal(syscall.SIGTERM))
-	ctx, cancel := context.WithTimeout(r.e.t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(r.e.t.Context(), patience.Limit)
 	defer cancel()
 	code, err := old.process.Wait(ctx)
 	require.NoError(r.e.t, err)

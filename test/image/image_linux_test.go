@@ -29,11 +29,10 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 const (
-	// waitTimeout bounds a failure, it measures nothing.
-	waitTimeout = 90 * time.Second
 	// maxCompressed is how much a node may have to pull.
 	maxCompressed = 40_000_000
 	// maxController is how large the controller may be. If the linker keeps every method, as
@@ -244,7 +243,7 @@ func requireLeads(t *testing.T, cluster *localkube.ControlPlane, r root, pod cor
 	container := pod.Containers[0]
 	// The ports of the Deployment may be in use on this machine.
 	args := slices.Concat(config.Config.Entrypoint, container.Args, []string{"--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"})
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	process := r.command(ctx, slices.Concat(config.Config.Env, environment(t, cluster.AdminConfig(), container, name)), args...)
 	var log bytes.Buffer // To be read when the process has exited.

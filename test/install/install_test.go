@@ -16,13 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
@@ -68,10 +68,6 @@ var removeRest = []string{
 	"kubectl delete crd nodehealthchecks.remediation.medik8s.io remediationbudgets.remediation.medik8s.io",
 	"kubectl delete namespace medik8s-leases",
 }
-
-// waitTimeout is how long a test waits for something that comes by itself. It bounds a failure,
-// it measures nothing.
-const waitTimeout = 90 * time.Second
 
 // cluster is a control plane that admits pods as platforms do, and clients of an admin.
 type cluster struct {
@@ -217,7 +213,7 @@ func (c *cluster) apply(t *testing.T, manifests ...string) {
 // eventuallyAdmitted waits until both pods of the Deployment are admitted.
 func (c *cluster) eventuallyAdmitted(t *testing.T, namespace string) {
 	t.Helper()
-	eventually(t, "the pods", func() bool {
+	patience.Eventually(t, "the pods", func() bool {
 		pods, err := c.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nhc-controller"})
 		require.NoError(t, err)
 		return len(pods.Items) == 2
@@ -227,7 +223,7 @@ func (c *cluster) eventuallyAdmitted(t *testing.T, namespace string) {
 // eventuallyLeads waits until a controller leads.
 func (c *cluster) eventuallyLeads(t *testing.T, name, namespace string) {
 	t.Helper()
-	eventually(t, name+" leads", func() bool {
+	patience.Eventually(t, name+" leads", func() bool {
 		lease, err := c.kube.CoordinationV1().Leases(namespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
 		if err != nil {
 			require.True(t, apierrors.IsNotFound(err), "%v", err)
@@ -262,7 +258,7 @@ func (c *cluster) setReady(t *testing.T, name string, status corev1.ConditionSta
 // neither.
 func (c *cluster) eventuallyRemediated(t *testing.T, node string, want bool) {
 	t.Helper()
-	eventually(t, "the remediation of "+node, func() bool {
+	patience.Eventually(t, "the remediation of "+node, func() bool {
 		_, err := c.dynamic.Resource(remediator.Resource).Namespace(metav1.NamespaceDefault).Get(t.Context(), node, metav1.GetOptions{})
 		if err != nil {
 			require.True(t, apierrors.IsNotFound(err), "%v", err)
@@ -273,10 +269,4 @@ func (c *cluster) eventuallyRemediated(t *testing.T, node string, want bool) {
 		listed := len(nhc.Status.UnhealthyNodes) == 1 && len(nhc.Status.UnhealthyNodes[0].Remediations) == 1
 		return exists == want && listed == want
 	})
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
-	require.NoError(t, err, "did not come: %s", what)
 }

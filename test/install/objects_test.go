@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // objects are all objects of a cluster, by their resource, namespace and name, with what
@@ -93,7 +95,7 @@ func (c *cluster) eventuallyLeft(t *testing.T, before objects, want []string) {
 			t.Logf("left are %q, changed are %q", left, changed)
 		}
 	}()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, waitTimeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, patience.Limit, true, func(ctx context.Context) (bool, error) {
 		now, err := c.list(ctx)
 		if err != nil {
 			return false, nil //nolint:nilerr // Kinds go while they are listed.

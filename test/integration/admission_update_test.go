@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 const (
@@ -127,7 +128,7 @@ func testDeletion(a *admission) {
 	}
 
 	// A policy applies a moment after it was created.
-	require.Eventually(a, func() bool { return remove("remediating") != nil }, waitTimeout, 100*time.Millisecond)
+	require.Eventually(a, func() bool { return remove("remediating") != nil }, patience.Limit, 100*time.Millisecond)
 	err := remove("remediating")
 	require.True(a, apierrors.IsForbidden(err), "%v", err)
 	status, _ := errors.AsType[*apierrors.StatusError](err)
@@ -188,10 +189,10 @@ func (a *admission) withoutRules(store func()) {
 	anything := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	require.NoError(a, unstructured.SetNestedMap(open, anything, "properties", "spec"))
 	replaceSchema(open)
-	require.Eventually(a, func() bool { return len(a.create(nil)) == 0 }, waitTimeout, 100*time.Millisecond, "the rules are gone")
+	require.Eventually(a, func() bool { return len(a.create(nil)) == 0 }, patience.Limit, 100*time.Millisecond, "the rules are gone")
 	store()
 	replaceSchema(versionSchema(withRules))
-	require.Eventually(a, func() bool { return len(a.create(nil)) > 0 }, waitTimeout, 100*time.Millisecond, "the rules are back")
+	require.Eventually(a, func() bool { return len(a.create(nil)) > 0 }, patience.Limit, 100*time.Millisecond, "the rules are back")
 }
 
 // storeUnnamed creates an object with a name of the API server, and returns the name.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // dashboardAccount is the ServiceAccount of the dashboard, and the name of its Deployment.
@@ -258,7 +259,7 @@ func TestDashboardPermissions(t *testing.T) {
 	for namespace, more := range map[string][]string{
 		metav1.NamespaceDefault: {"list events"}, nodeLeaseNamespace: {"get leases.coordination.k8s.io"}, deploy.Namespace: nil, metav1.NamespaceSystem: nil, "kube-node-lease": nil,
 	} {
-		eventually(t, "the permissions in "+namespace, func() bool {
+		patience.Eventually(t, "the permissions in "+namespace, func() bool {
 			return rulesOf(t, client, namespace).HasAll(slices.Concat(everywhere, more)...)
 		})
 		require.ElementsMatch(t, slices.Concat(everywhere, more), rulesOf(t, client, namespace).UnsortedList(), "in namespace %s", namespace)
@@ -272,7 +273,7 @@ func TestDashboardPermissions(t *testing.T) {
 func testDashboardPod(t *testing.T, c *cluster) {
 	c.installDashboard(t, "openshift")
 	var pod corev1.Pod
-	eventually(t, "the pod of the dashboard", func() bool {
+	patience.Eventually(t, "the pod of the dashboard", func() bool {
 		list, err := c.kube.CoreV1().Pods(deploy.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + dashboardAccount})
 		require.NoError(t, err)
 		if len(list.Items) == 0 {

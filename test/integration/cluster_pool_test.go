@@ -16,6 +16,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // maxExclusive is how many clusters there are besides the shared one: enough to keep the machine
@@ -103,7 +104,7 @@ func newMember(ctx context.Context) (*member, error) {
 // put takes a cluster back. One that cannot be reset is stopped.
 func (p *pool) put(ctx context.Context, m *member) error {
 	defer func() { <-p.permits }()
-	ctx, cancel := context.WithTimeout(ctx, 2*waitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*patience.Limit)
 	defer cancel()
 	if err := m.reset(ctx); err != nil {
 		return errors.Join(fmt.Errorf("resetting the cluster: %w", err), m.stop())

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestControlPlaneRace has ten control plane nodes fail at once, that ten
@@ -54,7 +55,7 @@ func TestControlPlaneRace(t *testing.T) {
 		for range members {
 			// The remediator repairs the node that has a CR.
 			var repaired *scenario
-			eventually(t, "a control plane node under remediation", func() bool {
+			patience.Eventually(t, "a control plane node under remediation", func() bool {
 				crs := history.existing()
 				if len(crs) != 1 {
 					return false
@@ -68,7 +69,7 @@ func TestControlPlaneRace(t *testing.T) {
 			})
 			name := repaired.node("cp")
 			repaired.heal("cp")
-			eventually(t, "it has recovered", func() bool { return !slices.Contains(history.existing(), name) })
+			patience.Eventually(t, "it has recovered", func() bool { return !slices.Contains(history.existing(), name) })
 		}
 	}
 	for _, s := range nodes {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 const controlPlaneRole = "node-role.kubernetes.io/control-plane"
@@ -103,7 +104,7 @@ func testSlotOfTwoKinds(t *testing.T, c *cluster) {
 	one.fail("cp")
 	two.fail("cp")
 	var first, second *scenario
-	eventually(t, "one of the two is remediated", func() bool {
+	patience.Eventually(t, "one of the two is remediated", func() bool {
 		first, second = one, two
 		if two.cr("cp") != nil {
 			first, second = two, one
@@ -345,7 +346,7 @@ func testSlotAfterDeletion(t *testing.T, c *cluster) {
 	two.requireNoSlot("cp")
 	// Whoever is next, it is one.
 	one.deleteCR("cp")
-	eventually(t, "one of them is remediated", func() bool { return *one.status().RemediatingNodes+*two.status().RemediatingNodes == 1 })
+	patience.Eventually(t, "one of them is remediated", func() bool { return *one.status().RemediatingNodes+*two.status().RemediatingNodes == 1 })
 	one.catchUp()
 	two.catchUp()
 	require.NotEqual(t, one.cr("cp") != nil, two.cr("cp") != nil, "12.2")

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestEndpoints sends clients without permission to the ports of a controller, after its
@@ -57,7 +58,7 @@ func TestEndpoints(t *testing.T) {
 	for i := range 40 {
 		clients.Go(func() { guesses.make(ctx, scraper.url, fmt.Sprint(i)) })
 	}
-	eventually(t, "unknown tokens are refused", func() bool { return guesses.made(http.StatusTooManyRequests) > 100 })
+	patience.Eventually(t, "unknown tokens are refused", func() bool { return guesses.made(http.StatusTooManyRequests) > 100 })
 
 	s := newScenario(t, c)
 	s.createNodes("a", "b", "c")
@@ -65,13 +66,13 @@ func TestEndpoints(t *testing.T) {
 	s.fail("a")
 	s.eventuallyCR("a")
 	for _, path := range []string{"/livez", "/readyz"} {
-		eventually(t, "the probe "+path, func() bool { return answered(ctx, "http://"+probes+path, "") == http.StatusOK })
-		eventually(t, "a large header is refused by "+path, func() bool {
+		patience.Eventually(t, "the probe "+path, func() bool { return answered(ctx, "http://"+probes+path, "") == http.StatusOK })
+		patience.Eventually(t, "a large header is refused by "+path, func() bool {
 			return refused(answered(ctx, "http://"+probes+path, strings.Repeat("x", 1<<20)))
 		})
 	}
-	eventually(t, "a scrape", func() bool { code, _, err := scraper.scrape(t); return err == nil && code == http.StatusOK })
-	eventually(t, "a large header is refused by /metrics", func() bool {
+	patience.Eventually(t, "a scrape", func() bool { code, _, err := scraper.scrape(t); return err == nil && code == http.StatusOK })
+	patience.Eventually(t, "a large header is refused by /metrics", func() bool {
 		return refused(answered(ctx, scraper.url, strings.Repeat("x", 1<<20)))
 	})
 	s.heal("a")
@@ -147,7 +148,7 @@ type guesses struct {
 func newGuesses() *guesses { return &guesses{codes: map[int]int{}} }
 
 func (g *guesses) make(ctx context.Context, url, prefix string) {
-	client := &http.Client{Timeout: waitTimeout, Transport: &http.Transport{TLSClientConfig: insecure()}}
+	client := &http.Client{Timeout: patience.Limit, Transport: &http.Transport{TLSClientConfig: insecure()}}
 	defer client.CloseIdleConnections()
 	for i := 0; ctx.Err() == nil; i++ {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // metricsHost is what scrapers call the metrics by (Service nhc-controller-metrics).
@@ -87,7 +88,7 @@ func newScraper(t *testing.T, p *localkube.Process, token string, trusted ...[]b
 	}
 	return &scraper{
 		url: "https://" + address(t, p, "metrics") + "/metrics", token: token,
-		client: &http.Client{Timeout: waitTimeout, Transport: &http.Transport{
+		client: &http.Client{Timeout: patience.Limit, Transport: &http.Transport{
 			DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: metricsHost, MinVersion: tls.VersionTLS12},
 		}},
 	}
@@ -126,12 +127,12 @@ func testRotation(t *testing.T, p *localkube.Process, mount *mountedSecret, toke
 	require.ErrorAs(t, err, new(*tls.CertificateVerificationError))
 
 	mount.publish(t, "broken", second[:len(second)/2], secondKey)
-	eventually(t, "the broken certificate is noticed", func() bool {
+	patience.Eventually(t, "the broken certificate is noticed", func() bool {
 		one.requireScrape(t, 1)
 		return len(logged(t, p, "Certificate cannot be used, the previous one stays")) == 1
 	})
 	mount.publish(t, "second", second, secondKey)
-	eventually(t, "the new certificate is served", func() bool {
+	patience.Eventually(t, "the new certificate is served", func() bool {
 		code, _, err := two.scrape(t)
 		return err == nil && code == http.StatusOK
 	})

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestPriorityLevels: what the controller asks for is not in the queue of anybody else,
@@ -45,7 +46,7 @@ func TestPriorityLevels(t *testing.T) {
 			level, err := flows.PriorityLevelConfigurations().Get(t.Context(), tc.level, metav1.GetOptions{})
 			require.NoError(t, err)
 			// The API server reads them a moment after they were applied.
-			eventually(t, "the API server uses them", func() bool {
+			patience.Eventually(t, "the API server uses them", func() bool {
 				header := answer(t, client, tc.method, config.Host+tc.path, tc.body)
 				return header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID) &&
 					header.Get(flowcontrolv1.ResponseHeaderMatchedPriorityLevelConfigurationUID) == string(level.UID)

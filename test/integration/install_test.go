@@ -12,6 +12,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 var installManifest = filepath.Join("..", "..", "manifests", "install.yaml")
@@ -32,7 +34,7 @@ func TestInstallAgain(t *testing.T) {
 	roleList, err := roles.List(t.Context(), metav1.ListOptions{Limit: 1})
 	require.NoError(t, err)
 
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	changes, err := roles.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String(), ResourceVersion: roleList.ResourceVersion,

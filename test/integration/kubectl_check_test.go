@@ -18,6 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // breakage is one way in which an installation does not work.
@@ -61,7 +62,7 @@ func (u *user) checks(args ...string) (out, errors string, code int) {
 func (u *user) eventuallyChecked(text string) {
 	u.t.Helper()
 	var out string
-	deadline := time.Now().Add(waitTimeout)
+	deadline := time.Now().Add(patience.Limit)
 	for time.Now().Before(deadline) {
 		var errors string
 		var code int

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // rungFinalizer is that of a remediator that has not finished.
@@ -51,7 +52,7 @@ func (s *scenario) installRungs() {
 	defer laddered.Unlock()
 	err, installed := laddered.clusters[s.cluster]
 	if !installed {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), waitTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience.Limit)
 		defer cancel()
 		if laddered.clusters == nil {
 			laddered.clusters = map[*cluster]error{}

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 const (
@@ -144,7 +146,7 @@ func (a *mhcAdmission) serve(crd servedCRD) {
 	crd.install(a.T, a.cluster)
 	a.cluster.eventuallyServed(a.T, machineHealthCheck, true)
 	if crd.probe != "" {
-		eventually(a.T, "the CRD "+crd.name+" is in force", func() bool {
+		patience.Eventually(a.T, "the CRD "+crd.name+" is in force", func() bool {
 			return strings.Contains(a.create(a.mhc("probe", "", crd.probe)), crd.refuses)
 		})
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // What the schemas say.
@@ -143,7 +144,7 @@ func TestMachineHealthCheckAdmission(t *testing.T) {
 	a.serve(schemalessCRD)
 	stored := a.storeBroken()
 	c.applyOverlay(t, openShiftOverlay)
-	eventually(t, "the policy is in force", func() bool { return a.create(a.mhc("probe", "", `{maxUnhealthy: -1}`)) != "" })
+	patience.Eventually(t, "the policy is in force", func() bool { return a.create(a.mhc("probe", "", `{maxUnhealthy: -1}`)) != "" })
 	for _, crd := range []servedCRD{schemalessCRD, openShiftCRD, ownCRD} {
 		a.serve(crd)
 		t.Run(crd.name, func(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // Kinds that tell what the controller may do, with any content.
@@ -81,7 +82,7 @@ func TestMachineHealthCheckInstalled(t *testing.T) {
 			return asked || slices.Contains(before, p) || slices.ContainsFunc(answered, p.permits)
 		})
 	}
-	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return len(unused()) == 0, nil })
+	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) { return len(unused()) == 0, nil })
 	require.Empty(t, unused(), "granted, and never used")
 	require.Empty(t, c.audited(t, func(r localkube.Request) bool { return r.Code == http.StatusForbidden }), "tried, and not permitted")
 }
@@ -122,7 +123,7 @@ func (i *machineInstallation) machine(client dynamic.ResourceInterface, kind opt
 
 func (i *machineInstallation) eventuallyGone(client dynamic.ResourceInterface, name string) {
 	i.t.Helper()
-	eventually(i.t, name+" is gone", func() bool {
+	patience.Eventually(i.t, name+" is gone", func() bool {
 		_, err := client.Get(i.t.Context(), name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
@@ -133,7 +134,7 @@ func (i *machineInstallation) testDeletion() {
 	i.check("deleted", nil, nil)
 	i.machine(i.machines, openShiftMachine, "deleted", map[string]any{"phase": "Failed"})
 	i.eventuallyGone(i.machines, "deleted-1")
-	eventually(i.t, "an event", func() bool {
+	patience.Eventually(i.t, "an event", func() bool {
 		events, err := i.kube.EventsV1().Events(machineNamespace).List(i.t.Context(), metav1.ListOptions{})
 		require.NoError(i.t, err)
 		for k := range events.Items {
@@ -143,7 +144,7 @@ func (i *machineInstallation) testDeletion() {
 		}
 		return false
 	})
-	eventually(i.t, "a status", func() bool {
+	patience.Eventually(i.t, "a status", func() bool {
 		check, err := i.checks.Get(i.t.Context(), "deleted", metav1.GetOptions{})
 		require.NoError(i.t, err)
 		conditions, _, _ := unstructured.NestedSlice(check.Object, "status", "conditions")
@@ -156,7 +157,7 @@ func (i *machineInstallation) testDeletion() {
 func (i *machineInstallation) testAnnotation() {
 	i.check("rebooted", map[string]string{remediationStrategy: "external-baremetal"}, nil)
 	i.machine(i.machines, openShiftMachine, "rebooted", map[string]any{"phase": "Running", "nodeRef": map[string]any{"name": "missing"}})
-	eventually(i.t, "both keys", func() bool {
+	patience.Eventually(i.t, "both keys", func() bool {
 		machine, err := i.machines.Get(i.t.Context(), "rebooted-1", metav1.GetOptions{})
 		require.NoError(i.t, err)
 		_, asked := machine.GetAnnotations()[asksForRemediation]
@@ -165,7 +166,7 @@ func (i *machineInstallation) testAnnotation() {
 	i.createNode("missing", nil)
 	_, err := i.machines.Patch(i.t.Context(), "rebooted-1", types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+asksForRemediation+`":null}}}`), metav1.PatchOptions{})
 	require.NoError(i.t, err)
-	eventually(i.t, "no key", func() bool {
+	patience.Eventually(i.t, "no key", func() bool {
 		machine, err := i.machines.Get(i.t.Context(), "rebooted-1", metav1.GetOptions{})
 		require.NoError(i.t, err)
 		return len(machine.GetAnnotations()) == 0
@@ -186,7 +187,7 @@ func (i *machineInstallation) testTemplate() {
 	i.check("stalled", nil, map[string]any{"remediationTemplate": map[string]any{
 		"apiVersion": powerCycle.templates.GroupVersion().String(), "kind": powerCycle.templateName(), "name": "missing",
 	}})
-	eventually(i.t, "M16.4: it is stalled", func() bool {
+	patience.Eventually(i.t, "M16.4: it is stalled", func() bool {
 		check, err := i.checks.Get(i.t.Context(), "stalled", metav1.GetOptions{})
 		require.NoError(i.t, err)
 		health, message := argoHealth(i.t, check)
@@ -195,7 +196,7 @@ func (i *machineInstallation) testTemplate() {
 	i.machine(i.machines, openShiftMachine, "cycled", map[string]any{"phase": "Running", "nodeRef": map[string]any{"name": "cycled"}})
 	remediations := i.dynamic.Resource(powerCycle.remediations).Namespace(machineNamespace)
 	for range 2 {
-		eventually(i.t, "a remediation object", func() bool {
+		patience.Eventually(i.t, "a remediation object", func() bool {
 			_, err := remediations.Get(i.t.Context(), "cycled-1", metav1.GetOptions{})
 			return err == nil
 		})

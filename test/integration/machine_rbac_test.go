@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // foreignLeader is the lease of OpenShift's own controller of MachineHealthChecks.
@@ -57,7 +58,7 @@ func TestMachinePermissions(t *testing.T) {
 			what += "/" + p.object
 		}
 		granted[what] = append(granted[what], p.verb)
-		eventually(t, p.String(), func() bool { return c.permitted(t, p) })
+		patience.Eventually(t, p.String(), func() bool { return c.permitted(t, p) })
 	}
 	want := map[string][]string{}
 	for what, verbs := range machinePermissions {
@@ -142,7 +143,7 @@ func testMachineUsers(t *testing.T, c *cluster) {
 		"reader": {"get", "list", "watch"}, "editor": {"create", "update", "patch", "delete", "deletecollection"}, "nobody": nil,
 	} {
 		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
-			eventually(t, fmt.Sprintf("%s may %s, or may not", user, verb), func() bool { return may(user, verb, "") == slices.Contains(verbs, verb) })
+			patience.Eventually(t, fmt.Sprintf("%s may %s, or may not", user, verb), func() bool { return may(user, verb, "") == slices.Contains(verbs, verb) })
 		}
 		require.Equal(t, user == "reader", may(user, "get", "status"), user)
 		require.False(t, may(user, "update", "status"), user)

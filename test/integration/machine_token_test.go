@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 const (
@@ -67,7 +68,7 @@ func TestStolenTokenAndMachines(t *testing.T) {
 			m.createMachine("asked", map[string]any{"annotations": map[string]any{
 				asksForRemediation: "", remediationStrategy: "external-baremetal", "remediation.metal3.io/powered-off-for-remediation": "",
 			}}, owner(true))
-			eventually(t, "the policy is in force, and the permission there", func() bool {
+			patience.Eventually(t, "the policy is in force, and the permission there", func() bool {
 				err := m.patch(m.thief, victim.GetName(), types.MergePatchType, metadataPatch("labels", map[string]any{"a": "b"}))
 				return err != nil && !apierrors.IsForbidden(m.patch(m.thief, victim.GetName(), types.MergePatchType, map[string]any{}))
 			})

@@ -23,6 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 var (
@@ -247,7 +248,7 @@ func (a *actors) rest() {
 	a.t.Helper()
 	active := func(want bool) {
 		a.patchOptional(a.t, featureGate, "cluster", featureGates(want))
-		eventually(a.t, "the gate is noticed", func() bool {
+		patience.Eventually(a.t, "the gate is noticed", func() bool {
 			lines := logged(a.t, a.controller, "Looking after MachineHealthChecks")
 			return lines[len(lines)-1]["active"] == want
 		})

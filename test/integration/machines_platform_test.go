@@ -24,6 +24,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/machineset"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestMachinesOnOpenShift: beside OpenShift's own controller this one is silent, and with
@@ -80,7 +81,7 @@ func TestMachinesOnOpenShift(t *testing.T) {
 	_, err := c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), leader, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.patchOptional(t, featureGate, "cluster", gates(true, true))
-	eventually(t, "the other leader is noticed", func() bool {
+	patience.Eventually(t, "the other leader is noticed", func() bool {
 		lines := logged(t, controller, "Looking after MachineHealthChecks")
 		last := lines[len(lines)-1]
 		return last["active"] == false && last["cause"] == "another controller leads by lease "+machineNamespace+"/"+foreignLeader

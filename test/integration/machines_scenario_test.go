@@ -27,6 +27,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/machineset"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // machineScenario is one MachineHealthCheck with its Machines, their Nodes and their owner, in a
@@ -64,7 +65,7 @@ func newMachineScenario(t *testing.T, c *cluster, kind optionalKind) *machineSce
 
 // cleanUp removes what counts in other scenarios.
 func (s *machineScenario) cleanUp() {
-	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 	defer cancel()
 	if s.t.Failed() {
 		if output, err := s.Kubectl(ctx, "get", "machinehealthchecks.machine.openshift.io", "-n", s.name, "-o", "yaml"); err == nil {
@@ -92,15 +93,7 @@ func (s *machineScenario) mhcs() dynamic.ResourceInterface {
 // eventually waits until something holds.
 func (s *machineScenario) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)
-	defer cancel()
-	for interval := lookInterval; !holds(); interval = min(interval*3/2, slowLookInterval) {
-		select {
-		case <-time.After(interval):
-		case <-ctx.Done():
-			s.t.Fatalf("did not come: %s", what)
-		}
-	}
+	patience.Eventually(s.t, what, holds)
 }
 
 // check returns a MachineHealthCheck that finds a Machine unhealthy as soon as its Node is not

@@ -30,10 +30,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
-// waitTimeout is how long a test waits for something that comes by itself. Machines
-// are slow at times: it bounds a failure, it measures nothing.
-const waitTimeout = 90 * time.Second
-
 // cluster is a control plane with the controller installed, and clients of an
 // admin.
 type cluster struct {

@@ -23,6 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
@@ -113,13 +114,13 @@ func testMigration(t *testing.T, c *cluster, olm bool) {
 	} else {
 		m.run("migration.md", there, "delete deployment")
 	}
-	eventually(t, "the upstream Deployment is gone", func() bool {
+	patience.Eventually(t, "the upstream Deployment is gone", func() bool {
 		_, err := c.kube.AppsV1().Deployments(upstreamNamespace).Get(t.Context(), upstreamDeployment, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 	_, err := c.KubectlInput(t.Context(), strings.NewReader(upstreamWebhook), "apply", "-f", "-")
 	require.NoError(t, err)
-	eventually(t, "a webhook that is left over refuses every change", func() bool {
+	patience.Eventually(t, "a webhook that is left over refuses every change", func() bool {
 		_, err := c.Kubectl(t.Context(), "label", "--overwrite", "nhc", s.name, "try=1")
 		return err != nil && strings.Contains(err.Error(), "failed calling webhook")
 	})

@@ -23,6 +23,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // movedNamespace is the namespace in the example of docs/installation.md.
@@ -53,7 +54,7 @@ func testAnotherNamespace(t *testing.T, c *cluster) {
 	}
 
 	c.startMoved(t, "moved")
-	eventually(t, "it leads", func() bool {
+	patience.Eventually(t, "it leads", func() bool {
 		lease, err := c.kube.CoordinationV1().Leases(movedNamespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
 		return err == nil && lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, "moved_")
 	})

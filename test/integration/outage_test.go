@@ -21,6 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestOutage takes the API server away in the middle of the work (spec P5, P8, 22.5,
@@ -90,7 +91,7 @@ func TestOutage(t *testing.T) {
 		err := c.StopAPIServer()
 		require.NoError(t, errors.Join(err, controller.Signal(syscall.SIGCONT)))
 		down := time.Now()
-		eventually(t, "the creation of a CR fails", func() bool {
+		patience.Eventually(t, "the creation of a CR fails", func() bool {
 			requireRunning(t, controller)
 			for _, line := range logged(t, controller, "Acting on a node failed, retrying") {
 				if line["node"] == s.node("during") {

@@ -23,6 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // optionalKind is a kind of OpenShift or Cluster API, which may come and go.
@@ -134,7 +135,7 @@ func (c *cluster) uninstallOptional(t *testing.T, kind optionalKind) {
 
 func (c *cluster) eventuallyServed(t *testing.T, kind optionalKind, served bool) {
 	t.Helper()
-	eventually(t, kind.crd()+" is served, or is not", func() bool {
+	patience.Eventually(t, kind.crd()+" is served, or is not", func() bool {
 		_, err := c.dynamic.Resource(kind.resource).List(t.Context(), metav1.ListOptions{})
 		return (err == nil) == served
 	})

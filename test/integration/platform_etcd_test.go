@@ -17,6 +17,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestOpenShiftEtcd: a control plane node is remediated only if etcd can do without it (spec
@@ -26,7 +27,7 @@ func TestOpenShiftEtcd(t *testing.T) {
 	c := exclusiveCluster(t)
 	c.startOnOpenShift(t)
 	c.installOptional(t, clusterVersion)
-	eventually(t, "the controller watches ClusterVersions, by which it knows OpenShift", func() bool {
+	patience.Eventually(t, "the controller watches ClusterVersions, by which it knows OpenShift", func() bool {
 		return len(c.audited(t, func(r localkube.Request) bool {
 			return r.Resource == clusterVersion.resource.Resource && r.Verb == "list" && r.Code == http.StatusOK && r.User == deploy.User
 		})) > 0

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // The range of UIDs of a namespace, as OpenShift writes it, and its first UID.
@@ -103,7 +104,7 @@ func TestPodAdmission(t *testing.T) {
 // eventuallyPods returns the pods of the Deployment, once all are there.
 func (c *cluster) eventuallyPods(t *testing.T, namespace string) (pods []corev1.Pod) {
 	t.Helper()
-	eventually(t, "the pods in "+namespace, func() bool {
+	patience.Eventually(t, "the pods in "+namespace, func() bool {
 		list, err := c.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nhc-controller"})
 		require.NoError(t, err)
 		pods = list.Items
@@ -121,20 +122,20 @@ func testLimitedPriority(t *testing.T, c *cluster) {
 		require.Equal(t, "system-cluster-critical", pod.Spec.PriorityClassName)
 	}
 	quotas := c.kube.CoreV1().ResourceQuotas(deploy.Namespace)
-	eventually(t, "the quota counts the pods", func() bool {
+	patience.Eventually(t, "the quota counts the pods", func() bool {
 		quota, err := quotas.Get(t.Context(), "nhc-controller", metav1.GetOptions{})
 		require.NoError(t, err)
 		return quota.Status.Used.Pods().Value() == 2
 	})
 
 	require.NoError(t, quotas.Delete(t.Context(), "nhc-controller", metav1.DeleteOptions{}))
-	eventually(t, "it is needed: a pod is refused", func() bool {
+	patience.Eventually(t, "it is needed: a pod is refused", func() bool {
 		_, err := c.admit(t, c.shippedPod(t))
 		return err != nil && strings.Contains(err.Error(), "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical system-cluster-critical]}]")
 	})
 	_, err := c.Kubectl(t.Context(), "apply", "-f", installManifest)
 	require.NoError(t, err)
-	eventually(t, "a pod is admitted", func() bool {
+	patience.Eventually(t, "a pod is admitted", func() bool {
 		_, err := c.admit(t, c.shippedPod(t))
 		return err == nil
 	})
@@ -147,12 +148,12 @@ func testUIDsOfOpenShift(t *testing.T, c *cluster) {
 	_, err = c.KubectlInput(t.Context(), strings.NewReader(securityContextConstraints), "apply", "-f", "-")
 	require.NoError(t, err)
 	pod := c.shippedPod(t)
-	eventually(t, "the pods of base are refused", func() bool {
+	patience.Eventually(t, "the pods of base are refused", func() bool {
 		_, err := c.admit(t, pod)
 		return err != nil && strings.Contains(err.Error(), "runAsUser is not in the range of the namespace")
 	})
 	pod.Spec.SecurityContext.RunAsUser = nil
-	eventually(t, "a pod without user gets one", func() bool {
+	patience.Eventually(t, "a pod without user gets one", func() bool {
 		admitted, err := c.admit(t, pod)
 		require.NoError(t, err)
 		return admitted.Spec.SecurityContext.RunAsUser != nil
@@ -161,7 +162,7 @@ func testUIDsOfOpenShift(t *testing.T, c *cluster) {
 	// Nothing is rolled out: no pod becomes ready here.
 	deployments := c.kube.AppsV1().Deployments(deploy.Namespace)
 	require.NoError(t, deployments.Delete(t.Context(), deploy.ServiceAccount, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}))
-	eventually(t, "the Deployment is gone", func() bool {
+	patience.Eventually(t, "the Deployment is gone", func() bool {
 		list, err := deployments.List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
 		return len(list.Items) == 0

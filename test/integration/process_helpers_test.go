@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -25,20 +24,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
-
-// eventually waits until something holds that is not about one scenario.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		t.Fatalf("did not come: %s", what)
-	}
-}
 
 // logged returns the lines with a message in the log of a controller, which the
 // Deployment makes a JSON object per line.
@@ -60,7 +50,7 @@ func logged(t *testing.T, p *localkube.Process, message string) []map[string]any
 
 func eventuallyLogged(t *testing.T, p *localkube.Process, message string) {
 	t.Helper()
-	eventually(t, "in the log: "+message, func() bool { return len(logged(t, p, message)) > 0 })
+	patience.Eventually(t, "in the log: "+message, func() bool { return len(logged(t, p, message)) > 0 })
 }
 
 // address returns where a server of a controller listens, "probes" or "metrics". It
@@ -68,7 +58,7 @@ func eventuallyLogged(t *testing.T, p *localkube.Process, message string) {
 func address(t *testing.T, p *localkube.Process, server string) string {
 	t.Helper()
 	var found string
-	eventually(t, "address of the server for "+server, func() bool {
+	patience.Eventually(t, "address of the server for "+server, func() bool {
 		requireRunning(t, p)
 		for _, line := range logged(t, p, "Listening") {
 			if line["server"] == server {
@@ -93,7 +83,7 @@ func probe(t *testing.T, p *localkube.Process, path string) int {
 
 func eventuallyReady(t *testing.T, p *localkube.Process) {
 	t.Helper()
-	eventually(t, "/readyz", func() bool { return probe(t, p, "/readyz") == http.StatusOK })
+	patience.Eventually(t, "/readyz", func() bool { return probe(t, p, "/readyz") == http.StatusOK })
 }
 
 func requireRunning(t *testing.T, p *localkube.Process) {
@@ -108,7 +98,7 @@ func requireRunning(t *testing.T, p *localkube.Process) {
 // exitCode waits for the process to exit.
 func exitCode(t *testing.T, p *localkube.Process) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	code, err := p.Wait(ctx)
 	require.NoError(t, err, p.LogTail())
@@ -140,7 +130,7 @@ func (c *cluster) leader(t *testing.T) string {
 
 func (c *cluster) eventuallyLeader(t *testing.T, name string) {
 	t.Helper()
-	eventually(t, "the leader is "+name, func() bool { return c.leader(t) == name })
+	patience.Eventually(t, "the leader is "+name, func() bool { return c.leader(t) == name })
 }
 
 // audited returns the audited requests for which want is true.
@@ -210,11 +200,11 @@ func (c *cluster) deny(t *testing.T, name string, d denial) (allow func()) {
 		}
 		return err != nil
 	}
-	eventually(t, "the policy "+name+" denies", refused)
+	patience.Eventually(t, "the policy "+name+" denies", refused)
 	return func() {
 		t.Helper()
 		require.NoError(t, remove(t.Context()))
-		eventually(t, "the policy "+name+" is gone", func() bool { return !refused() })
+		patience.Eventually(t, "the policy "+name+" is gone", func() bool { return !refused() })
 	}
 }
 
@@ -291,7 +281,7 @@ func (s *scenario) holdCreations() *holdup {
 // await returns when a creation waits.
 func (h *holdup) await(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	select {
 	case <-h.arrived:

@@ -22,6 +22,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // invoke runs the controller to its end, outside of a pod.
@@ -29,7 +30,7 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	executable, err := deploy.Executable()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
 	defer cancel()
 	command := exec.CommandContext(ctx, executable, args...)
 	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // kept is a NodeHealthCheck in one state, and the node that is in it.
@@ -197,7 +198,7 @@ func (s *scenario) denyDeletion(t *testing.T, name string) {
 // eventuallySilent waits until the controller has done all that it has begun.
 func (c *cluster) eventuallySilent(t *testing.T, states map[string]kept) {
 	t.Helper()
-	eventually(t, "silence", func() bool {
+	patience.Eventually(t, "silence", func() bool {
 		since := time.Now().Add(-5 * time.Second)
 		for _, s := range states {
 			if len(s.writesSince(since, v1alpha1.Plural))+len(s.writesSince(since, "events")) > 0 {

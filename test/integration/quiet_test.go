@@ -24,6 +24,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestQuietCluster: when nothing happens, the controller asks for nothing and writes
@@ -93,7 +94,7 @@ func TestQuietCluster(t *testing.T) {
 		})
 	}
 	// After a CRD has changed, the kinds of its group are looked for, at last after 15 seconds.
-	eventually(t, "all that was begun is done", func() bool { return len(noise(time.Now().Add(-16*time.Second))) == 0 })
+	patience.Eventually(t, "all that was begun is done", func() bool { return len(noise(time.Now().Add(-16*time.Second))) == 0 })
 
 	begin, beaten := time.Now(), heartbeats.Load()
 	versions := map[string]string{}
@@ -107,7 +108,7 @@ func TestQuietCluster(t *testing.T) {
 	case <-time.After(60 * time.Second):
 	case <-t.Context().Done():
 	}
-	eventually(t, "enough heartbeats", func() bool { return heartbeats.Load()-beaten >= 60*20 })
+	patience.Eventually(t, "enough heartbeats", func() bool { return heartbeats.Load()-beaten >= 60*20 })
 
 	require.Empty(t, noise(begin), "requests of a controller that has nothing to do")
 	require.NotEmpty(t, c.audited(t, func(r localkube.Request) bool { return r.Time.After(begin) && isLeaderLease(r) }), "the audit log works")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestReplicas: the real scheduler places the replicas of the Deployment so that the failure of one
@@ -36,12 +37,12 @@ func TestReplicas(t *testing.T) {
 
 	t.Log("a cluster of one node")
 	r.addNode(t, "a")
-	eventually(t, "both replicas run on it", func() bool { return len(r.ready(t)) == 2 })
+	patience.Eventually(t, "both replicas run on it", func() bool { return len(r.ready(t)) == 2 })
 
 	t.Log("a second node joins, and the controller is updated")
 	r.addNode(t, "b")
 	r.update(t)
-	eventually(t, "the replicas run on different nodes", func() bool { return r.nodes(t).Equal(sets.New("a", "b")) })
+	patience.Eventually(t, "the replicas run on different nodes", func() bool { return r.nodes(t).Equal(sets.New("a", "b")) })
 
 	t.Log("a third node is as empty as after a repair, and the failure of the two others is over")
 	r.addNode(t, "c")
@@ -50,7 +51,7 @@ func TestReplicas(t *testing.T) {
 	}
 	for range 3 {
 		require.NoError(t, c.kube.CoreV1().Pods(deploy.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
-		eventually(t, "both replicas are new", func() bool {
+		patience.Eventually(t, "both replicas are new", func() bool {
 			pods := r.pods(t)
 			return len(pods) == 2 && pods[0].DeletionTimestamp == nil && pods[1].DeletionTimestamp == nil && len(r.ready(t)) == 2
 		})
@@ -60,15 +61,15 @@ func TestReplicas(t *testing.T) {
 	t.Log("the controller is updated while one of two nodes is down")
 	require.NoError(t, c.kube.CoreV1().Nodes().Delete(t.Context(), "c", metav1.DeleteOptions{}))
 	require.NoError(t, c.kube.CoreV1().Pods(deploy.Namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
-	eventually(t, "a and b have a replica each", func() bool { return r.nodes(t).Equal(sets.New("a", "b")) && len(r.pods(t)) == 2 })
+	patience.Eventually(t, "a and b have a replica each", func() bool { return r.nodes(t).Equal(sets.New("a", "b")) && len(r.pods(t)) == 2 })
 	r.setDown(t, "b", true)
 	before := r.update(t)
-	eventually(t, "only the new version runs on the node that is up", func() bool {
+	patience.Eventually(t, "only the new version runs on the node that is up", func() bool {
 		ready := r.ready(t)
 		return len(ready) == 1 && ready[0].Spec.NodeName == "a" && ready[0].Labels[appsv1.DefaultDeploymentUniqueLabelKey] != before
 	})
 	r.setDown(t, "b", false)
-	eventually(t, "the update ends when the node is back", func() bool {
+	patience.Eventually(t, "the update ends when the node is back", func() bool {
 		status, err := c.kube.AppsV1().Deployments(deploy.Namespace).Get(t.Context(), deploy.ServiceAccount, metav1.GetOptions{})
 		require.NoError(t, err)
 		return status.Status.UpdatedReplicas == 2 && status.Status.AvailableReplicas == 2 && r.nodes(t).Equal(sets.New("a", "b")) && len(r.pods(t)) == 2
@@ -144,7 +145,7 @@ func (r *deployment) setDown(t *testing.T, name string, down bool) {
 		r.down.Insert(name)
 	}
 	r.mu.Unlock()
-	eventually(t, "the taints of "+name, func() bool {
+	patience.Eventually(t, "the taints of "+name, func() bool {
 		node, err := r.kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
 		node.Spec.Taints = nil // With that of a new Node.

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 var (
@@ -186,7 +187,7 @@ func (s *scenario) shell(t *testing.T, command string) (stdout, stderr string) {
 		"NHC": s.name, "BUDGET": s.name, "NODE": s.node("a"), "KIND": s.kind.name, "NAMESPACE": s.name, "NAME": s.node("b"),
 		"KUBECONFIG": s.AdminKubeconfig(), "HOME": t.TempDir(), "PATH": bin + string(os.PathListSeparator) + os.Getenv("PATH"), "KUBERC": "off",
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout) // A command that serves, for example, does not end.
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit) // A command that serves, for example, does not end.
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-o", "errexit", "-o", "pipefail", "-o", "nounset", "-c", command)
 	cmd.WaitDelay = time.Second         // What it has started may hold its output.

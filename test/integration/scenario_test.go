@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
@@ -111,7 +112,7 @@ func usualTemplate() map[string]any {
 
 // cleanUp removes what counts in other scenarios: nothing does but the load.
 func (s *scenario) cleanUp() {
-	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 	defer cancel()
 	if s.t.Failed() {
 		if output, err := s.Kubectl(ctx, "get", "nodehealthcheck", s.name, "-o", "yaml"); err == nil {
@@ -231,7 +232,7 @@ const (
 // changed, and after lookInterval.
 func (s *scenario) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience.Limit)
 	defer cancel()
 	for interval := lookInterval; ; interval = min(interval*3/2, slowLookInterval) {
 		changed := s.changes.next(s.name)

@@ -20,6 +20,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // testGrantedIsNeeded takes away each permission. The controller says what it misses,
@@ -124,7 +125,7 @@ func (d *deprived) eventuallySays() {
 	d.t.Helper()
 	for _, p := range d.lacks {
 		asked := fmt.Sprintf("no permission to %s %s.%s", p.verb, p.resource, p.group)
-		eventually(d.t, "in the log: "+p.String(), func() bool {
+		patience.Eventually(d.t, "in the log: "+p.String(), func() bool {
 			log, err := os.ReadFile(d.controller.LogPath())
 			require.NoError(d.t, err)
 			text := strings.ReplaceAll(string(log), `\"`, `"`)

@@ -16,6 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // permission is the smallest thing that a manifest can grant.
@@ -116,7 +117,7 @@ func (c *cluster) withdraw(t *testing.T, withdrawn ...permission) (restore func(
 	var undo []func()
 	for _, p := range withdrawn {
 		undo = append(undo, c.withdrawOne(t, p))
-		eventually(t, "refused: "+p.String(), func() bool { return !c.permitted(t, p) })
+		patience.Eventually(t, "refused: "+p.String(), func() bool { return !c.permitted(t, p) })
 	}
 	return func() {
 		t.Helper()
@@ -124,7 +125,7 @@ func (c *cluster) withdraw(t *testing.T, withdrawn ...permission) (restore func(
 			f()
 		}
 		for _, p := range withdrawn {
-			eventually(t, "permitted: "+p.String(), func() bool { return c.permitted(t, p) })
+			patience.Eventually(t, "permitted: "+p.String(), func() bool { return c.permitted(t, p) })
 		}
 	}
 }

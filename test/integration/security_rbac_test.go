@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestLeastPrivilege: the manifests grant what the controller needs, and nothing else
@@ -36,7 +37,7 @@ func testMetal3IsGranted(t *testing.T, c *cluster) {
 	for resource, verbs := range map[schema.GroupVersionResource][]string{metal3.templates: templateVerbs, metal3.remediations: remediationVerbs} {
 		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete"} {
 			p := permission{verb: verb, group: resource.Group, resource: resource.Resource}
-			eventually(t, p.String(), func() bool { return c.permitted(t, p) == slices.Contains(verbs, verb) })
+			patience.Eventually(t, p.String(), func() bool { return c.permitted(t, p) == slices.Contains(verbs, verb) })
 		}
 	}
 }
@@ -83,7 +84,7 @@ func testGrantedIsUsed(t *testing.T, c *cluster) {
 		answered := c.audited(t, func(r localkube.Request) bool { return r.Code/100 == 2 || r.Code == http.StatusNotFound })
 		return slices.DeleteFunc(c.granted(t), func(p permission) bool { return askedOnly(p) || slices.ContainsFunc(answered, p.permits) })
 	}
-	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, waitTimeout, true, func(context.Context) (bool, error) { return len(unused()) == 0, nil })
+	_ = wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, patience.Limit, true, func(context.Context) (bool, error) { return len(unused()) == 0, nil })
 	require.Empty(t, unused(), "granted, and never used")
 	require.Empty(t, c.audited(t, func(r localkube.Request) bool { return r.Code == http.StatusForbidden }), "tried, and never granted")
 	// Of what remediators grant, no more than spec 6.6 asks them for.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // nodePolicy is the policy that says what the controller may change of a Node.
@@ -50,7 +51,7 @@ func TestStolenToken(t *testing.T) {
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "broken", Effect: corev1.TaintEffectNoSchedule}}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	eventually(t, "the policy is in force", func() bool {
+	patience.Eventually(t, "the policy is in force", func() bool {
 		return s.patchNode(s.thief, types.MergePatchType, map[string]any{"spec": map[string]any{"unschedulable": true}}) != nil
 	})
 	t.Run("policy", func(t *testing.T) { s.sub(t).testPolicyIsSound() })
@@ -80,7 +81,7 @@ func (s *stolenToken) sub(t *testing.T) *stolenToken {
 func (s *stolenToken) testPolicyIsSound() {
 	policies := s.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies()
 	for _, name := range []string{nodePolicy, "nhc-controller-deletion"} {
-		eventually(s.T, "the types of the policy "+name+" are checked", func() bool {
+		patience.Eventually(s.T, "the types of the policy "+name+" are checked", func() bool {
 			policy, err := policies.Get(s.Context(), name, metav1.GetOptions{})
 			require.NoError(s, err)
 			if policy.Status.ObservedGeneration != policy.Generation || policy.Status.TypeChecking == nil {
@@ -180,7 +181,7 @@ func (s *stolenToken) testNodes() {
 func (s *stolenToken) testNodesAsAdmin() {
 	const never = "not create, delete or connect to nodes, nor write their status"
 	nodes := s.thief.CoreV1().Nodes()
-	eventually(s.T, "the permission to delete nodes", func() bool {
+	patience.Eventually(s.T, "the permission to delete nodes", func() bool {
 		return !apierrors.IsForbidden(nodes.Delete(s.Context(), "nobody", metav1.DeleteOptions{DryRun: dryRun}))
 	})
 	_, err := nodes.Create(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ghost"}}, metav1.CreateOptions{DryRun: dryRun})

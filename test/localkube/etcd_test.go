@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // Not parallel: etcd and the API server are gone for a while.
@@ -41,10 +43,10 @@ func TestRestartEtcd(t *testing.T) {
 	require.True(t, gone(before))
 	kept()
 	again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "after-the-crash"}}
-	eventually(t, func() bool {
+	patience.Eventually(t, "the API server writes", func() bool {
 		_, err := configMaps.Create(t.Context(), again, metav1.CreateOptions{})
 		return err == nil || apierrors.IsAlreadyExists(err)
-	}, "the API server writes")
+	})
 	event := <-events.ResultChan()
 	require.Equal(t, watch.Added, event.Type)
 	require.Equal(t, again.Name, event.Object.(*corev1.ConfigMap).Name)
@@ -95,7 +97,7 @@ func TestCompact(t *testing.T) {
 
 	require.NoError(t, cluster.Compact(t.Context()))
 	expires := func(request func() error, what string) {
-		eventually(t, func() bool { return apierrors.IsResourceExpired(request()) }, what)
+		patience.Eventually(t, what, func() bool { return apierrors.IsResourceExpired(request()) })
 	}
 	expires(exact, "the old version is gone")
 	expires(rest, "and with it the rest of the list")

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // Not parallel: nobody else gets an answer meanwhile.
@@ -29,10 +31,10 @@ func TestHang(t *testing.T) {
 			goOn, err := tc.hang()
 			require.NoError(t, err)
 			defer goOn()
-			eventually(t, func() bool { return frozen(t, tc.p) }, "it is frozen")
+			patience.Eventually(t, "it is frozen", func() bool { return frozen(t, tc.p) })
 			goOn()
 			goOn()
-			eventually(t, func() bool { return !frozen(t, tc.p) }, "it goes on")
+			patience.Eventually(t, "it goes on", func() bool { return !frozen(t, tc.p) })
 			_, err = client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, err)
 		})

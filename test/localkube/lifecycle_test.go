@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 const (
@@ -121,7 +123,7 @@ func TestNothingOutlivesItsParent(t *testing.T) {
 				require.NoError(t, parent.Process.Kill())
 			}
 			require.Error(t, parent.Wait())
-			eventually(t, func() bool { return len(marked(t, mark)) == 0 }, "all processes are gone")
+			patience.Eventually(t, "all processes are gone", func() bool { return len(marked(t, mark)) == 0 })
 			require.NoDirExists(t, dir)
 		})
 	}

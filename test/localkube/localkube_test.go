@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // serviceAccount creates a ServiceAccount that may read ConfigMaps, and a client
@@ -47,10 +49,10 @@ func serviceAccount(t *testing.T, namespace, name string) *kubernetes.Clientset 
 	require.NoError(t, err)
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	eventually(t, func() bool {
+	patience.Eventually(t, "the API server knows the RoleBinding", func() bool {
 		_, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), "none", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
-	}, "the API server knows the RoleBinding")
+	})
 	return client
 }
 
@@ -154,14 +156,14 @@ func TestRequestsAreCounted(t *testing.T) {
 		}
 		return got
 	}
-	eventually(t, func() bool { return len(relevant()) >= len(want) }, "all requests are recorded")
+	patience.Eventually(t, "all requests are recorded", func() bool { return len(relevant()) >= len(want) })
 	require.Equal(t, want, relevant(), "the watch is recorded while it is open")
 
 	cancel()
-	eventually(t, func() bool {
+	patience.Eventually(t, "the watch ends", func() bool {
 		_, open := <-watch.ResultChan()
 		return !open
-	}, "the watch ends")
+	})
 	require.Equal(t, want, relevant(), "and not again when it ends")
 
 	all, err := cluster.Requests()
@@ -208,10 +210,10 @@ metadata:
 	require.NoError(t, err)
 
 	require.NoError(t, client.CoreV1().ConfigMaps("default").Delete(t.Context(), "owner", metav1.DeleteOptions{}))
-	eventually(t, func() bool {
+	patience.Eventually(t, "the widget goes with its owner", func() bool {
 		out, err := cluster.Kubectl(t.Context(), "get", "widgets", "-n", "default", "-o=name")
 		return err == nil && out == ""
-	}, "the widget goes with its owner")
+	})
 }
 
 func TestNodeLivesAsLongAsItHasHeartbeats(t *testing.T) {
@@ -229,7 +231,7 @@ func TestNodeLivesAsLongAsItHasHeartbeats(t *testing.T) {
 	// await returns the Ready condition when it is as wanted.
 	await := func(what string, wanted func(corev1.NodeCondition) bool) corev1.NodeCondition {
 		var ready corev1.NodeCondition
-		eventually(t, func() bool {
+		patience.Eventually(t, what, func() bool {
 			node, err := nodes.Get(t.Context(), "simulated", metav1.GetOptions{})
 			require.NoError(t, err)
 			i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
@@ -238,7 +240,7 @@ func TestNodeLivesAsLongAsItHasHeartbeats(t *testing.T) {
 			}
 			ready = node.Status.Conditions[i]
 			return wanted(ready)
-		}, what)
+		})
 		return ready
 	}
 	// On a busy machine kwok makes a new node Ready twice: it decides by an event that is older
@@ -248,11 +250,11 @@ func TestNodeLivesAsLongAsItHasHeartbeats(t *testing.T) {
 	}
 
 	born := await("heartbeats are no transitions", beating)
-	eventually(t, func() bool {
+	patience.Eventually(t, "the node-lifecycle controller takes the taint off", func() bool {
 		node, err := nodes.Get(t.Context(), "simulated", metav1.GetOptions{})
 		require.NoError(t, err)
 		return len(node.Spec.Taints) == 0
-	}, "the node-lifecycle controller takes the taint off")
+	})
 
 	label("null")
 	silent := await("Unknown without heartbeats", func(c corev1.NodeCondition) bool {

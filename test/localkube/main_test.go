@@ -20,10 +20,6 @@ import (
 const (
 	auditedNamespace = "default"
 	auditedName      = "audited"
-
-	// timeout is generous: it only matters when something is broken.
-	timeout = 90 * time.Second
-	poll    = 100 * time.Millisecond
 )
 
 // shared is the control plane of all tests that do not need one of their own. It
@@ -85,10 +81,4 @@ func startShared() (cluster *ControlPlane, port int, err error) {
 		return nil, 0, errors.Join(err, cluster.Stop())
 	}
 	return cluster, port, nil
-}
-
-// eventually polls until check returns true.
-func eventually(t *testing.T, check func() bool, what string) {
-	t.Helper()
-	require.Eventually(t, check, timeout, poll, what)
 }

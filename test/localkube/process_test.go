@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // startShell runs a shell script as startProcess does any command, and waits for
@@ -30,7 +32,7 @@ func startShell(t *testing.T, script string, grace time.Duration) *Process {
 	})
 	require.NoError(t, err)
 	t.Cleanup(p.Stop)
-	eventually(t, func() bool { return p.LogTail() != "" }, "the script prints something")
+	patience.Eventually(t, "the script prints something", func() bool { return p.LogTail() != "" })
 	return p
 }
 
@@ -82,7 +84,7 @@ func TestProcessSignals(t *testing.T) {
 	// The trap proves that a signal reaches the process and not only its leash.
 	p := startShell(t, "trap 'echo usr1' USR1; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done", 0)
 	require.NoError(t, p.Signal(syscall.SIGUSR1))
-	eventually(t, func() bool { return strings.HasSuffix(p.LogTail(), "usr1") }, "the trap prints")
+	patience.Eventually(t, "the trap prints", func() bool { return strings.HasSuffix(p.LogTail(), "usr1") })
 	require.NoError(t, p.Signal(syscall.SIGTERM))
 	require.Equal(t, 3, exitCodeOf(t, p))
 }
@@ -138,7 +140,7 @@ func TestProcessTakesItsChildrenAlong(t *testing.T) {
 				p.Stop()
 			}
 			<-p.Exited()
-			eventually(t, func() bool { return gone(child) }, "init reaps the orphan")
+			patience.Eventually(t, "init reaps the orphan", func() bool { return gone(child) })
 		})
 	}
 }
@@ -149,7 +151,7 @@ func TestProcessDiesWithItsLeash(t *testing.T) {
 	leash, err := strconv.Atoi(p.LogTail())
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(leash, syscall.SIGKILL))
-	eventually(t, func() bool { return gone(p.Pid()) }, "the kernel kills the process")
+	patience.Eventually(t, "the kernel kills the process", func() bool { return gone(p.Pid()) })
 }
 
 func TestLeashIgnoresTheTerminal(t *testing.T) {

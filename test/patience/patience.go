@@ -1,0 +1,48 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package patience says how long a test waits for something that comes by itself. It bounds a failure and measures nothing.
+package patience
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// idleLimit is enough on a machine with nothing else to do. mostTimes is how much longer a busy one may take.
+const (
+	idleLimit = 90 * time.Second
+	mostTimes = 5
+)
+
+// Limit is how long a test waits: longer on a machine that was busy when the process began.
+var Limit = limit(loadPerProcessor())
+
+// limit returns how long to wait with so many runnable processes for each processor. The tests themselves make for a few.
+func limit(load float64) time.Duration {
+	return time.Duration(float64(idleLimit) * min(max(load/4, 1), mostTimes))
+}
+
+// loadPerProcessor returns the load of the last minute, zero where the system does not say.
+func loadPerProcessor() float64 {
+	var load float64
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		_, _ = fmt.Sscan(string(text), &load) // Zero if it is not a number.
+	}
+	return load / float64(runtime.NumCPU())
+}
+
+// Eventually waits until something holds. A test whose context is done fails at once.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, Limit, true, func(context.Context) (bool, error) { return holds(), nil })
+	if err != nil {
+		t.Fatalf("did not come: %s", what)
+	}
+}
