@@ -232,6 +232,8 @@ func TestMessagesAreBounded(t *testing.T) {
 		return meta.FindStatusCondition(c.Status(budget, &status{}, noon).Conditions, v1alpha1.ConditionBudgetExhausted).Message
 	}
 	require.Equal(t, "12 nodes wait: n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 2 more", exhausted("b"))
+	begin(c, nhc("x"), noon, candidates[:10]...)
+	require.Equal(t, "10 nodes wait: n00, n01, n02, n03, n04, n05, n06, n07, n08, n09", exhausted("b"))
 	for i := range candidates {
 		candidates[i].Node = strings.Repeat(fmt.Sprintf("%02d", i), 126)
 	}
