@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -109,8 +108,8 @@ func subject(r *request, s *view.Subject) []cell {
 		}
 	}
 	return []cell{
-		name, {Text: s.Check, Link: checkLink(s.Check)}, moment(render.Ago(s.Detected, r.now), s.Detected), styled(render.State(s.Decision)),
-		plain(render.Why(s.Target, r.now)), {Text: render.Remediations(s.Remediations), Class: "name"},
+		name, {Text: s.Check, Link: checkLink(s.Check)}, moment(view.Ago(s.Detected, r.now), s.Detected), styled(view.State(s.Decision)),
+		plain(view.Why(s.Target, r.now)), {Text: view.Remediations(s.Remediations), Class: "name"},
 	}
 }
 
@@ -118,11 +117,11 @@ func subject(r *request, s *view.Subject) []cell {
 func upcoming(r *request, u *view.Upcoming) []cell {
 	at := "-"
 	if u.Unhealthy != nil {
-		at = render.Clock(u.Unhealthy, r.now)
+		at = view.Clock(u.Unhealthy, r.now)
 	}
 	return []cell{
-		{Text: u.Name, Link: nodeLink(u.Name)}, {Text: u.Check, Link: checkLink(u.Check)}, {Text: render.In(u.Unhealthy, r.now), Class: "warning"},
-		moment(at, u.Unhealthy), plain(render.WhyNext(u.NextNode, r.now)),
+		{Text: u.Name, Link: nodeLink(u.Name)}, {Text: u.Check, Link: checkLink(u.Check)}, {Text: view.In(u.Unhealthy, r.now), Class: "warning"},
+		moment(at, u.Unhealthy), plain(view.WhyNext(u.NextNode, r.now)),
 	}
 }
 

@@ -4,7 +4,7 @@
 // Package dashboard shows in a browser what kubectl nhc shows on a terminal: the state of all health
 // checks, what is known about a node, and what happened before. It is one [http.Handler] that only
 // reads, needs nothing from other hosts, and is complete without JavaScript. It decides nothing
-// itself: what it shows comes from package view, in the words of package render.
+// itself: what it shows comes from package view, in its words.
 package dashboard
 
 import (

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -52,7 +51,7 @@ func (d *Dashboard) episode(r *request, p *page) *problem {
 }
 
 func episodeFields(r *request, e *view.Episode) []field {
-	outcome := styled(render.Outcome(e))
+	outcome := styled(view.Outcome(e))
 	outcome.Shape = shapeOf(e.Outcome)
 	fields := []field{{"Outcome", outcome}, {"Check", cell{Text: e.Check, Link: checkLink(e.Check)}}}
 	if e.Node != "" {
@@ -61,14 +60,14 @@ func episodeFields(r *request, e *view.Episode) []field {
 	if e.Machine != "" {
 		fields = append(fields, field{"Machine", plain(e.Machine)})
 	}
-	fields = append(fields, field{"Trigger", plain(cmp.Or(e.Trigger, "-"))}, field{"Detected", moment(render.At(&e.Detected, r.now), &e.Detected)})
+	fields = append(fields, field{"Trigger", plain(cmp.Or(e.Trigger, "-"))}, field{"Detected", moment(view.At(&e.Detected, r.now), &e.Detected)})
 	for _, phase := range []struct {
 		name string
 		at   *metav1.Time
 	}{{"Started", e.Started}, {"Fenced", e.Fenced}, {"Finished", e.Finished}, {"Released", e.Released}} {
 		value := plain("-")
 		if phase.at != nil {
-			value = moment(render.At(phase.at, r.now)+", "+render.After(e, phase.at).Text, phase.at)
+			value = moment(view.At(phase.at, r.now)+", "+view.After(e, phase.at).Text, phase.at)
 		}
 		fields = append(fields, field{phase.name, value})
 	}
@@ -87,8 +86,8 @@ func stepTable(r *request, e *view.Episode) table {
 			end = step.Ended.Time
 		}
 		t.Rows = append(t.Rows, []cell{
-			plain(fmt.Sprint(i + 1)), plain(step.Kind), plain(cmp.Or(step.TemplateName, "-")), moment(render.At(&step.Started, r.now), &step.Started),
-			moment(render.At(step.Ended, r.now), step.Ended), plain(duration.HumanDuration(max(0, end.Sub(step.Started.Time)))), plain(cmp.Or(string(step.Result), "running")),
+			plain(fmt.Sprint(i + 1)), plain(step.Kind), plain(cmp.Or(step.TemplateName, "-")), moment(view.At(&step.Started, r.now), &step.Started),
+			moment(view.At(step.Ended, r.now), step.Ended), plain(duration.HumanDuration(max(0, end.Sub(step.Started.Time)))), plain(cmp.Or(string(step.Result), "running")),
 		})
 	}
 	return t

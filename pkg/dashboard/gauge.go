@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -47,14 +46,14 @@ func percent(fraction float64) string { return strconv.FormatFloat(fraction*100,
 
 // gauges are the gate and, during a storm, the storm of a NodeHealthCheck.
 func gauges(r *request, check *view.Check) []gauge {
-	gate := gauge{Label: "Gate", Text: styled(render.GateOf(check))}
+	gate := gauge{Label: "Gate", Text: styled(view.GateOf(check))}
 	if effective := check.EffectiveGate(); effective != nil && !effective.NoNodes {
 		gate = newGauge("Gate", gate.Text, effective.NotHealthy, effective.MaxNotHealthy)
 	}
 	if check.Storm == nil {
 		return []gauge{gate}
 	}
-	storm := gauge{Label: "Storm", Text: cell{Text: render.Storm(check, r.now), Class: "warning"}}
+	storm := gauge{Label: "Storm", Text: cell{Text: view.StormOf(check, r.now), Class: "warning"}}
 	if check.Gate != nil && check.Storm.CalmAt != nil {
 		storm = newGauge("Storm", storm.Text, check.Gate.NotHealthy, *check.Storm.CalmAt)
 	}
@@ -71,12 +70,12 @@ type card struct {
 }
 
 func newCard(r *request, check *view.Check) card {
-	c := card{Name: cell{Text: check.Name, Link: checkLink(check.Name)}, Phase: styled(render.Phase(check.Phase)), Gauges: gauges(r, check), Counts: "no nodes counted yet"}
+	c := card{Name: cell{Text: check.Name, Link: checkLink(check.Name)}, Phase: styled(view.Phase(check.Phase)), Gauges: gauges(r, check), Counts: "no nodes counted yet"}
 	if check.Gate != nil {
 		c.Counts = fmt.Sprintf("%d of %d nodes healthy, %d unhealthy, %d under remediation", check.HealthyNodes, check.ObservedNodes, check.UnhealthyNodes, check.RemediatingNodes)
 	}
-	for _, note := range render.Notes(check, r.now) {
-		if check.Storm == nil || note.Text != render.Storm(check, r.now) { // The gauge says it.
+	for _, note := range view.Notes(check, r.now) {
+		if check.Storm == nil || note.Text != view.StormOf(check, r.now) { // The gauge says it.
 			c.Notes = append(c.Notes, styled(note))
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -107,9 +106,9 @@ func newFilterForm(r *request, query url.Values) *filterForm {
 	for _, check := range view.Checks(r.state.Snapshot) {
 		form.Checks = append(form.Checks, option{Value: check, Text: check})
 	}
-	form.Outcomes = []option{{Text: "all"}, {Value: string(view.Open), Text: render.Outcome(&view.Episode{}).Text}}
+	form.Outcomes = []option{{Text: "all"}, {Value: string(view.Open), Text: view.Outcome(&view.Episode{}).Text}}
 	for _, outcome := range outcomes {
-		form.Outcomes = append(form.Outcomes, option{Value: string(outcome), Text: render.Outcome(&view.Episode{Outcome: outcome}).Text})
+		form.Outcomes = append(form.Outcomes, option{Value: string(outcome), Text: view.Outcome(&view.Episode{Outcome: outcome}).Text})
 	}
 	form.Sinces = []option{{Text: "any time"}, {"1h", "the last hour", false}, {"6h", "the last 6 hours", false}, {"24h", "the last 24 hours", false},
 		{"7d", "the last 7 days", false}, {"30d", "the last 30 days", false}}
@@ -139,10 +138,10 @@ var outcomes = []v1alpha1.EpisodeOutcome{
 func summary(history *view.History, r *request) string {
 	text := counted(len(history.Episodes), "episode")
 	if history.Since != nil {
-		text += " since " + render.At(history.Since, r.now)
+		text += " since " + view.At(history.Since, r.now)
 	}
 	if history.Until != nil {
-		text += " until " + render.At(history.Until, r.now)
+		text += " until " + view.At(history.Until, r.now)
 	}
 	return text + ". Status keeps the last ones of each health check."
 }
@@ -172,17 +171,17 @@ func episodeTable(r *request, episodes []*view.Episode) table {
 		Header: []string{"Detected", "Node", "Check", "Trigger", "Started", "Fenced", "Finished", "Outcome", "Steps"},
 	}
 	for _, e := range episodes {
-		end := cell{Text: render.After(e, e.Finished).Text}
-		shape := styled(render.Outcome(e))
+		end := cell{Text: view.After(e, e.Finished).Text}
+		shape := styled(view.Outcome(e))
 		shape.Shape = shapeOf(e.Outcome)
 		target := cell{Text: e.Target(), Link: nodeLink(e.Node)}
 		if e.Node == "" {
 			target = plain("Machine " + e.Machine)
 		}
 		t.Rows = append(t.Rows, []cell{
-			{Text: render.At(&e.Detected, r.now), Link: episodeLink(e), Machine: newStamp("", e.Detected.Time).Machine}, target,
-			{Text: e.Check, Link: checkLink(e.Check)}, plain(cmp.Or(e.Trigger, "-")), styled(render.After(e, e.Started)), styled(render.After(e, e.Fenced)),
-			end, shape, plain(render.Steps(e, r.now)),
+			{Text: view.At(&e.Detected, r.now), Link: episodeLink(e), Machine: newStamp("", e.Detected.Time).Machine}, target,
+			{Text: e.Check, Link: checkLink(e.Check)}, plain(cmp.Or(e.Trigger, "-")), styled(view.After(e, e.Started)), styled(view.After(e, e.Fenced)),
+			end, shape, plain(view.Steps(e, r.now)),
 		})
 	}
 	t.Rows, t.Hidden = first(t.Rows, episodesPerPage)

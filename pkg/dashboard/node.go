@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -47,9 +46,9 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 		body.Checks = append(body.Checks, newCheckOfNode(r, i, explanation))
 	}
 	body.Tables = []table{
-		newTable("conditions", "Conditions of the Node", render.Conditions(explanation), nil),
-		newTable("events", "Recent events", render.Events(explanation), nil),
-		newTable("others", "NodeHealthChecks that do not select the node", render.Others(explanation), checkLink),
+		newTable("conditions", "Conditions of the Node", view.Conditions(explanation), nil),
+		newTable("events", "Recent events", view.Events(explanation), nil),
+		newTable("others", "NodeHealthChecks that do not select the node", view.Others(explanation), checkLink),
 	}
 	for i := range body.Tables {
 		body.Tables[i].Nested = false
@@ -76,7 +75,7 @@ func nodeNotes(e *view.Explanation) (notes []cell) {
 	if len(e.Checks) == 0 && !e.Unreadable {
 		notes = append(notes, cell{Text: "No NodeHealthCheck selects it, so nothing happens when it is unhealthy.", Class: "bad"})
 	}
-	if lease := render.Lease(e); lease != "" {
+	if lease := view.LeaseOf(e); lease != "" {
 		notes = append(notes, plain("Lease: "+lease+"."))
 	}
 	return notes
@@ -84,22 +83,22 @@ func nodeNotes(e *view.Explanation) (notes []cell) {
 
 func newCheckOfNode(r *request, number int, e *view.Explanation) checkOfNode {
 	check := &e.Checks[number]
-	c := checkOfNode{Name: cell{Text: check.Name, Link: checkLink(check.Name)}, Fields: []field{{"Health", styled(render.Health(check, r.now))}}}
+	c := checkOfNode{Name: cell{Text: check.Name, Link: checkLink(check.Name)}, Fields: []field{{"Health", styled(view.Health(check, r.now))}}}
 	if !check.Selected {
 		c.Note = "It does not select the node any more."
 	}
 	if check.Decision != nil {
-		decision := styled(render.State(check.Decision))
-		decision.Text += ", " + render.Why(&view.Target{Decision: check.Decision, HealthySince: check.HealthySince}, r.now)
+		decision := styled(view.State(check.Decision))
+		decision.Text += ", " + view.Why(&view.Target{Decision: check.Decision, HealthySince: check.HealthySince}, r.now)
 		c.Fields = append(c.Fields, field{"Decision", decision})
 	}
-	c.Fields = append(c.Fields, field{"Next", plain(render.WhatNext(e, check, r.now))})
+	c.Fields = append(c.Fields, field{"Next", plain(view.WhatNext(e, check, r.now))})
 	id := func(name string) string { return fmt.Sprintf("%s-%d", name, number) }
 	c.Tables = []table{
-		newTable(id("rules"), "Conditions that "+check.Name+" looks at", render.Rules(check, r.now), nil),
-		newTable(id("asked"), render.AskedTitle(check), render.Answers(check, true), nil),
-		newTable(id("steps"), "Steps of "+check.Name, render.StepsOf(check, r.now), nil),
-		newTable(id("remediations"), "Conditions of the remediation objects", render.RemediationConditions(check, r.now), nil),
+		newTable(id("rules"), "Conditions that "+check.Name+" looks at", view.Rules(check, r.now), nil),
+		newTable(id("asked"), view.AskedTitle(check), view.Answers(check, true), nil),
+		newTable(id("steps"), "Steps of "+check.Name, view.StepsOf(check, r.now), nil),
+		newTable(id("remediations"), "Conditions of the remediation objects", view.RemediationConditions(check, r.now), nil),
 	}
 	return c
 }

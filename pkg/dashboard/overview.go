@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -38,11 +37,11 @@ func (d *Dashboard) overview(r *request, p *page) *problem {
 	for i := range shown {
 		body.Cards = append(body.Cards, newCard(r, &shown[i]))
 	}
-	for _, shared := range render.Shared(overview) {
+	for _, shared := range view.InCommon(overview) {
 		body.Common = append(body.Common, styled(shared))
 	}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) == 0 {
-		body.NoChecks = render.NoChecks
+		body.NoChecks = view.NoChecks
 	}
 	p.Title, p.Body = "Overview", body
 	return nil
@@ -50,8 +49,8 @@ func (d *Dashboard) overview(r *request, p *page) *problem {
 
 // others are MachineHealthChecks and RemediationBudgets.
 func others(overview *view.Overview) []table {
-	machines := newTable("machinehealthchecks", "MachineHealthChecks", render.MachineChecks(overview), checkLink)
-	budgets := newTable("budgets", "RemediationBudgets", render.Budgets(overview, true), checkLink)
+	machines := newTable("machinehealthchecks", "MachineHealthChecks", view.MachineChecks(overview), checkLink)
+	budgets := newTable("budgets", "RemediationBudgets", view.Budgets(overview, true), checkLink)
 	tables := []table{machines, budgets}
 	for i := range tables {
 		tables[i].Nested = false
@@ -85,7 +84,7 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 		return noCheck(name, overview)
 	}
 	p.Title = name
-	body := &checkBody{Others: others(overview), Details: []table{newTable("groups", "Groups of the budget", render.Groups(overview, r.now), nil)}}
+	body := &checkBody{Others: others(overview), Details: []table{newTable("groups", "Groups of the budget", view.Groups(overview, r.now), nil)}}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) > 0 {
 		activity := view.NewActivity(overview)
 		body.Counts, body.Lists = counts(activity), short(r, activity, name)

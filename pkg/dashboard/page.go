@@ -15,7 +15,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -95,7 +94,7 @@ func (d *Dashboard) page(name string, body show) http.HandlerFunc {
 		if lost := request.state.Lost; !lost.IsZero() {
 			at = metav1.NewTime(lost)
 		}
-		p := &page{Current: cmp.Or(sections[name], "overview"), Cluster: d.Cluster, Version: request.state.Version, Time: newStamp(render.Clock(&at, request.now), at.Time)}
+		p := &page{Current: cmp.Or(sections[name], "overview"), Cluster: d.Cluster, Version: request.state.Version, Time: newStamp(view.Clock(&at, request.now), at.Time)}
 		shown, status := name, http.StatusOK
 		p.Notices = notices(request.state, request.state.Snapshot.Missing, request.now)
 		if problem := body(request, p); problem != nil {
@@ -139,7 +138,7 @@ func notices(state State, missing []view.Missing, now time.Time) (notices []noti
 		title := "This page is not up to date."
 		if !lost.IsZero() {
 			since := metav1.NewTime(lost)
-			title = "This page is not up to date: it shows the state of " + render.SinceWhen(&since, now) + "."
+			title = "This page is not up to date: it shows the state of " + view.SinceWhen(&since, now) + "."
 		}
 		notices = append(notices, notice{Title: title, Lines: unique(old)})
 	}

@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // cell is a piece of text, perhaps with a meaning, a link, the shape of an outcome, or an instant for
@@ -43,10 +43,10 @@ func (t *table) drop(column int) {
 }
 
 // classes are those of what a text means.
-var classes = map[terminal.Style]string{terminal.Heading: "strong", terminal.Good: "good", terminal.Warning: "warning", terminal.Bad: "bad", terminal.Faint: "faint"}
+var classes = map[view.Style]string{view.Heading: "strong", view.Good: "good", view.Warning: "warning", view.Bad: "bad", view.Faint: "faint"}
 
 // styled returns what the terminal shows, too.
-func styled(shown terminal.Cell) cell { return cell{Text: shown.Text, Class: classes[shown.Style]} }
+func styled(shown view.Cell) cell { return cell{Text: shown.Text, Class: classes[shown.Style]} }
 
 func plain(text string) cell { return cell{Text: text} }
 
@@ -60,7 +60,7 @@ func moment(text string, t *metav1.Time) cell {
 
 // newTable returns a table that the terminal shows, too. The link is that of the first column, nil
 // for none.
-func newTable(id, title string, shown terminal.Table, link func(name string) string) table {
+func newTable(id, title string, shown view.Table, link func(name string) string) table {
 	t := table{ID: id, Title: title, Nested: true}
 	for _, head := range shown.Header {
 		t.Header = append(t.Header, heading(head))

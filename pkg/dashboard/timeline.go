@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -83,7 +82,7 @@ func newTimeline(rows *view.Timeline, now time.Time) *timeline {
 
 func newBar(rows *view.Timeline, e *view.Episode, now time.Time) bar {
 	end := e.End(now)
-	outcome := render.Outcome(e)
+	outcome := view.Outcome(e)
 	b := bar{
 		Link: episodeLink(e), Label: describe(e, now), Shape: shapeOf(e.Outcome), Class: classes[outcome.Style],
 		Detected: percent(rows.Fraction(e.Detected.Time)), End: percent(rows.Fraction(end)),
@@ -124,15 +123,15 @@ func newSegment(rows *view.Timeline, begin, end time.Time, class string) segment
 
 // describe says in words what a bar shows.
 func describe(e *view.Episode, now time.Time) string {
-	parts := []string{e.Target() + ", " + e.Check + ": detected " + render.At(&e.Detected, now)}
+	parts := []string{e.Target() + ", " + e.Check + ": detected " + view.At(&e.Detected, now)}
 	for _, phase := range []struct {
 		name string
 		at   *metav1.Time
 	}{{"started", e.Started}, {"fenced", e.Fenced}, {"finished", e.Finished}} {
 		if phase.at != nil {
-			parts = append(parts, phase.name+" after "+strings.TrimPrefix(render.After(e, phase.at).Text, "+"))
+			parts = append(parts, phase.name+" after "+strings.TrimPrefix(view.After(e, phase.at).Text, "+"))
 		}
 	}
-	parts = append(parts, "outcome "+render.Outcome(e).Text)
+	parts = append(parts, "outcome "+view.Outcome(e).Text)
 	return strings.Join(parts, ", ")
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/intervention"
 )
 
 // abortOptions are the flags of abort.
@@ -33,7 +32,7 @@ func (r *root) abort() *cobra.Command {
 		Use:   "abort NAME --reason TEXT",
 		Short: "Call back all remediations of a NodeHealthCheck that run",
 		Long: `Pauses a NodeHealthCheck, as pause does, and deletes its remediation objects that run. It shows
-them first, and asks. ` + intervention.Irrevocable + `.
+them first, and asks. ` + Irrevocable + `.
 The check stays paused until you resume it.`,
 		Example:           `  kubectl nhc abort workers --reason "switch failure, not the nodes; ask Kim"`,
 		Args:              exactlyOne(v1alpha1.Kind, "kubectl nhc status"),
@@ -46,7 +45,7 @@ The check stays paused until you resume it.`,
 		case options.reason == "":
 			return noReason("resume")
 		}
-		return c.each(command.Context(), args, v1alpha1.Kind, cluster.NodeHealthCheckNames, func(i *intervention.Intervener, name string) (intervention.Result, error) {
+		return c.each(command.Context(), args, v1alpha1.Kind, cluster.NodeHealthCheckNames, func(i *Intervener, name string) (Result, error) {
 			return c.abort(command.Context(), i, name, &options)
 		})
 	}
@@ -57,20 +56,20 @@ The check stays paused until you resume it.`,
 }
 
 // abort returns the last one of several results, and reports the others.
-func (c *change) abort(ctx context.Context, i *intervention.Intervener, name string, options *abortOptions) (intervention.Result, error) {
+func (c *change) abort(ctx context.Context, i *Intervener, name string, options *abortOptions) (Result, error) {
 	running, err := i.Running(ctx, name)
 	if err != nil {
-		return intervention.Result{}, err
+		return Result{}, err
 	}
-	if err := intervention.TooMany(name, running, options.limit); err != nil {
-		return intervention.Result{}, err
+	if err := TooMany(name, running, options.limit); err != nil {
+		return Result{}, err
 	}
 	if len(running) == 0 {
-		return intervention.Result{Resource: v1alpha1.Resource(v1alpha1.Plural), Name: name, Text: "has no remediation that runs"}, nil
+		return Result{Resource: v1alpha1.Resource(v1alpha1.Plural), Name: name, Text: "has no remediation that runs"}, nil
 	}
-	if !options.yes && i.DryRun == intervention.DryRunNone {
+	if !options.yes && i.DryRun == DryRunNone {
 		if err := c.agreed(name, running); err != nil {
-			return intervention.Result{}, err
+			return Result{}, err
 		}
 	}
 	results, err := i.Abort(ctx, name, options.reason, running)
@@ -78,20 +77,20 @@ func (c *change) abort(ctx context.Context, i *intervention.Intervener, name str
 		err = errors.Join(c.report(result), err)
 	}
 	if err != nil && len(results) > 0 {
-		return intervention.Result{}, errors.Join(c.report(results[len(results)-1]), err)
+		return Result{}, errors.Join(c.report(results[len(results)-1]), err)
 	}
 	if err != nil {
-		return intervention.Result{}, err
+		return Result{}, err
 	}
 	return results[len(results)-1], nil
 }
 
 // agreed asks whether to go on.
-func (c *change) agreed(name string, running []intervention.Running) error {
+func (c *change) agreed(name string, running []Running) error {
 	for i := range running {
 		fmt.Fprintln(c.ErrOut, "  "+running[i].String())
 	}
-	fmt.Fprintf(c.ErrOut, "NodeHealthCheck %s is paused, and these %d objects are deleted. %s.\nGo on? Type yes: ", name, len(running), intervention.Irrevocable)
+	fmt.Fprintf(c.ErrOut, "NodeHealthCheck %s is paused, and these %d objects are deleted. %s.\nGo on? Type yes: ", name, len(running), Irrevocable)
 	answer, _ := bufio.NewReader(c.In).ReadString('\n') // No answer is no agreement.
 	if strings.TrimSpace(answer) != "yes" {
 		return &cluster.Error{Sentence: "Nothing was changed: answer yes, or give --yes."}

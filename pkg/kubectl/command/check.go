@@ -13,7 +13,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/buildinfo"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/installation"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 )
 
 // checkOptions are the flags of check.
@@ -80,7 +79,7 @@ func (r *root) runCheck(ctx context.Context, options *checkOptions) error {
 	}
 	if options.out.forPeople() {
 		printer := r.printer()
-		render.Installation(printer, report)
+		report.Print(printer)
 		err = printed(printer)
 	} else {
 		err = r.encode(options.out.format, report)

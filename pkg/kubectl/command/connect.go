@@ -18,7 +18,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // The limits of a client that a person uses: only to complete names it sends several requests.
@@ -67,7 +67,7 @@ type cleaned struct{ io.Writer }
 
 // Write implements [io.Writer].
 func (c cleaned) Write(line []byte) (int, error) {
-	if _, err := fmt.Fprintln(c.Writer, terminal.Clean(strings.TrimRight(string(line), "\n"))); err != nil {
+	if _, err := fmt.Fprintln(c.Writer, view.Clean(strings.TrimRight(string(line), "\n"))); err != nil {
 		return 0, fmt.Errorf("writing a warning: %w", err)
 	}
 	return len(line), nil

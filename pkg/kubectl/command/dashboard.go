@@ -21,7 +21,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 const (
@@ -128,7 +128,7 @@ func (r *root) openBrowser(address string) {
 		err = r.Open(address)
 	}
 	if err != nil {
-		fmt.Fprintln(r.ErrOut, "Cannot open a browser, open the address yourself: "+terminal.Clean(err.Error()))
+		fmt.Fprintln(r.ErrOut, "Cannot open a browser, open the address yourself: "+view.Clean(err.Error()))
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -69,7 +68,7 @@ the node; and recent events.`,
 				return r.encode(out.format, explanation)
 			}
 			printer := r.printer()
-			render.Explanation(printer, explanation, out.format == formatWide)
+			explanation.Print(printer, out.format == formatWide)
 			return printed(printer)
 		},
 	}
@@ -121,7 +120,7 @@ MachineHealthChecks have reported.`,
 				return r.encode(out.format, explanation)
 			}
 			printer := r.printer()
-			render.Machine(printer, explanation)
+			explanation.Print(printer)
 			return printed(printer)
 		},
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -106,8 +105,8 @@ func (s *screen) show(text string) error {
 }
 
 // toText returns what a function prints for people.
-func (r *root) toText(show func(*terminal.Printer)) string {
+func (r *root) toText(show func(*view.Printer)) string {
 	var text strings.Builder
-	show(terminal.New(&text, r.terminalOptions()))
+	show(view.NewPrinter(&text, r.terminalOptions()))
 	return text.String()
 }

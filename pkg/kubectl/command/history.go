@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -83,9 +82,9 @@ func (r *root) printHistory(history *view.History, out output, timeline bool) er
 	}
 	printer := r.printer()
 	if timeline {
-		render.Timeline(printer, history)
+		history.PrintTimeline(printer)
 	} else {
-		render.History(printer, history, out.format == formatWide)
+		history.Print(printer, out.format == formatWide)
 	}
 	return printed(printer)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/intervention"
 )
 
 func (r *root) hold() *cobra.Command {
@@ -20,7 +19,7 @@ func (r *root) hold() *cobra.Command {
 label, no health check begins anything for it. A remediation that runs is kept, and
 goes no further. The node still counts as not healthy if it is.`,
 		Example: "  kubectl nhc hold node-3",
-	}, (*intervention.Intervener).Hold)
+	}, (*Intervener).Hold)
 }
 
 func (r *root) release() *cobra.Command {
@@ -29,7 +28,7 @@ func (r *root) release() *cobra.Command {
 		Short:   "End hold",
 		Long:    "Removes the label remediation.medik8s.io/exclude-from-remediation=true from a node.",
 		Example: "  kubectl nhc release node-3",
-	}, (*intervention.Intervener).Release)
+	}, (*Intervener).Release)
 }
 
 func (r *root) confirmHealthy() *cobra.Command {
@@ -40,16 +39,16 @@ func (r *root) confirmHealthy() *cobra.Command {
 again and a NodeHealthCheck keeps its remediation objects for spec.healthyDelay. They are
 deleted then, and the controller removes the annotation.`,
 		Example: "  kubectl nhc confirm-healthy node-3",
-	}, (*intervention.Intervener).ConfirmHealthy)
+	}, (*Intervener).ConfirmHealthy)
 }
 
 // forNodes completes a command that does something to nodes.
-func (r *root) forNodes(command *cobra.Command, do func(*intervention.Intervener, context.Context, string) (intervention.Result, error)) *cobra.Command {
+func (r *root) forNodes(command *cobra.Command, do func(*Intervener, context.Context, string) (Result, error)) *cobra.Command {
 	command, c := r.intervention(command, needsNodes)
 	command.Args = atLeastOne("Node", "kubectl get nodes")
 	command.ValidArgsFunction = cobra.CompletionFunc(r.complete(true, cluster.NodeNames))
 	command.RunE = func(command *cobra.Command, args []string) error {
-		return c.each(command.Context(), args, "Node", cluster.NodeNames, func(i *intervention.Intervener, name string) (intervention.Result, error) {
+		return c.each(command.Context(), args, "Node", cluster.NodeNames, func(i *Intervener, name string) (Result, error) {
 			return do(i, command.Context(), name)
 		})
 	}

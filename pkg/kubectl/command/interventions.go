@@ -13,8 +13,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/intervention"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // formatText is the format of what says what was done.
@@ -44,7 +43,7 @@ func (r *root) intervention(command *cobra.Command, needs string) (*cobra.Comman
 	c := &change{root: r, needs: needs}
 	command.GroupID = intervening
 	c.output.add(command, formatText, formatJSON, formatYAML, formatName)
-	modes := []string{string(intervention.DryRunNone), string(intervention.DryRunClient), string(intervention.DryRunServer)}
+	modes := []string{string(DryRunNone), string(DryRunClient), string(DryRunServer)}
 	command.Flags().StringVar(&c.dryRun, "dry-run", modes[0], "none: make the change; client: send nothing; server: have it checked, and not stored")
 	command.Flags().Lookup("dry-run").NoOptDefVal = dryRunWithoutValue
 	_ = command.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp)) // The flag exists.
@@ -52,10 +51,10 @@ func (r *root) intervention(command *cobra.Command, needs string) (*cobra.Comman
 }
 
 // intervener returns who makes the changes.
-func (c *change) intervener() (*intervention.Intervener, error) {
-	mode := intervention.DryRun(c.dryRun)
+func (c *change) intervener() (*Intervener, error) {
+	mode := DryRun(c.dryRun)
 	switch mode {
-	case intervention.DryRunNone, intervention.DryRunClient, intervention.DryRunServer:
+	case DryRunNone, DryRunClient, DryRunServer:
 	case dryRunWithoutValue:
 		return nil, &cluster.Error{Sentence: "Give --dry-run a value: --dry-run=client or --dry-run=server."}
 	default:
@@ -65,11 +64,11 @@ func (c *change) intervener() (*intervention.Intervener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &intervention.Intervener{Clients: clients, DryRun: mode}, nil
+	return &Intervener{Clients: clients, DryRun: mode}, nil
 }
 
 // report prints what has become of an intervention.
-func (c *change) report(result intervention.Result) error {
+func (c *change) report(result Result) error {
 	switch c.output.format {
 	case formatText:
 		text := result.Resource.Resource
@@ -77,11 +76,11 @@ func (c *change) report(result intervention.Result) error {
 			text = kind
 		}
 		text += " " + result.Name + " " + result.Text + "."
-		if c.dryRun != string(intervention.DryRunNone) {
+		if c.dryRun != string(DryRunNone) {
 			text += " (" + c.dryRun + " dry run)"
 		}
 		printer := c.printer()
-		printer.Line(0, terminal.Text(text))
+		printer.Line(0, view.Text(text))
 		return printed(printer)
 	case formatName:
 		return c.printName(result.Resource, result.Name)
@@ -94,7 +93,7 @@ func (c *change) report(result intervention.Result) error {
 func (c *change) warn(ctx context.Context, clients *cluster.Clients) {
 	leader, _ := cluster.ReadLeader(ctx, clients) // Without an answer there is no warning.
 	if problem := leader.Problem(c.Now()); problem != "" {
-		fmt.Fprintln(c.ErrOut, "Warning: "+terminal.Clean(problem))
+		fmt.Fprintln(c.ErrOut, "Warning: "+view.Clean(problem))
 	}
 }
 
@@ -110,7 +109,7 @@ func (c *change) needed(err error) error {
 var singular = map[string]string{v1alpha1.Plural: v1alpha1.Kind, v1alpha1.BudgetPlural: v1alpha1.BudgetKind, "nodes": "Node"}
 
 // each does the same to several objects. It goes on after an error.
-func (c *change) each(ctx context.Context, names []string, kind string, list func(context.Context, *cluster.Clients) ([]string, error), do func(*intervention.Intervener, string) (intervention.Result, error)) error {
+func (c *change) each(ctx context.Context, names []string, kind string, list func(context.Context, *cluster.Clients) ([]string, error), do func(*Intervener, string) (Result, error)) error {
 	intervener, err := c.intervener()
 	if err != nil {
 		return err

@@ -16,8 +16,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/manifest"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 )
 
 // factsTimeout is how long a cluster is waited for when files are linted: without it, they are
@@ -131,7 +129,7 @@ func serviceAccount(flag string) (account cluster.ServiceAccount, err error) {
 
 // lintFiles judges what files have as admission does.
 func (r *root) lintFiles(ctx context.Context, rules *admission.Rules, options *lintOptions) ([]lint.Object, error) {
-	documents, err := manifest.ReadFiles(options.files, options.recursive, r.In)
+	documents, err := admission.ReadFiles(options.files, options.recursive, r.In)
 	if err != nil {
 		return nil, &cluster.Error{Sentence: fmt.Sprintf("Cannot read what is to be checked: %v.", err), Cause: err}
 	}
@@ -160,7 +158,7 @@ func (r *root) lintFiles(ctx context.Context, rules *admission.Rules, options *l
 }
 
 // judgeDocument returns what a document has with what admission says of it, or why it is skipped.
-func judgeDocument(ctx context.Context, rules *admission.Rules, document *manifest.Document, several bool) (lint.Object, error) {
+func judgeDocument(ctx context.Context, rules *admission.Rules, document *admission.Document, several bool) (lint.Object, error) {
 	source := document.Source
 	if document.Object == nil {
 		const unread = "it is neither YAML nor JSON, and names no kind that there are rules about"
@@ -299,6 +297,6 @@ func (r *root) printReport(report *lint.Report, out output) error {
 		return r.encode(out.format, report)
 	}
 	printer := r.printer()
-	render.Lint(printer, report)
+	report.Print(printer)
 	return printed(printer)
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // Formats of the output.
@@ -65,7 +65,7 @@ func (r *root) encode(format string, value any) error {
 // printName prints the name of an object as kubectl does.
 func (r *root) printName(resource schema.GroupResource, name string) error {
 	kind := strings.TrimSuffix(resource.Resource, "s")
-	return r.print(terminal.Clean(schema.GroupResource{Group: resource.Group, Resource: kind}.String()+"/"+name) + "\n")
+	return r.print(view.Clean(schema.GroupResource{Group: resource.Group, Resource: kind}.String()+"/"+name) + "\n")
 }
 
 func (r *root) print(text string) error {
@@ -87,12 +87,12 @@ func (r *root) isTerminal() (fd int, is bool) {
 
 // terminalOptions returns the width and whether colours are wanted. What is no terminal gets lines
 // of any length, without colours. NO_COLOR turns them off, whatever its value is.
-func (r *root) terminalOptions() terminal.Options {
+func (r *root) terminalOptions() view.Options {
 	fd, is := r.isTerminal()
 	if !is {
-		return terminal.Options{}
+		return view.Options{}
 	}
-	options := terminal.Options{Colour: r.Getenv("NO_COLOR") == "" && r.Getenv("TERM") != "dumb"}
+	options := view.Options{Colour: r.Getenv("NO_COLOR") == "" && r.Getenv("TERM") != "dumb"}
 	if width, _, err := term.GetSize(fd); err == nil {
 		options.Width = width
 	}
@@ -100,10 +100,10 @@ func (r *root) terminalOptions() terminal.Options {
 }
 
 // printer returns a printer for people.
-func (r *root) printer() *terminal.Printer { return terminal.New(r.Out, r.terminalOptions()) }
+func (r *root) printer() *view.Printer { return view.NewPrinter(r.Out, r.terminalOptions()) }
 
 // printed returns the error of a printer.
-func printed(printer *terminal.Printer) error {
+func printed(printer *view.Printer) error {
 	if err := printer.Err(); err != nil {
 		return fmt.Errorf("writing the output: %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/intervention"
 )
 
 // errEitherReason is about flags that exclude each other.
@@ -40,7 +39,7 @@ new. Remediations that run are finished. The ClusterRole nhc-pause is enough.`,
 		if reason == "" {
 			return noReason("resume")
 		}
-		return c.eachCheck(command.Context(), args, all, func(i *intervention.Intervener, name string) (intervention.Result, error) {
+		return c.eachCheck(command.Context(), args, all, func(i *Intervener, name string) (Result, error) {
 			return i.Pause(command.Context(), name, reason)
 		})
 	}
@@ -67,7 +66,7 @@ are several, they are listed, because others may rely on theirs.`,
 		if reason != "" && allReasons {
 			return errEitherReason
 		}
-		return c.eachCheck(command.Context(), args, all, func(i *intervention.Intervener, name string) (intervention.Result, error) {
+		return c.eachCheck(command.Context(), args, all, func(i *Intervener, name string) (Result, error) {
 			return i.Resume(command.Context(), name, reason, allReasons)
 		})
 	}
@@ -78,7 +77,7 @@ are several, they are listed, because others may rely on theirs.`,
 }
 
 // eachCheck does the same to the NodeHealthChecks that are named, or to all of them.
-func (c *change) eachCheck(ctx context.Context, names []string, all bool, do func(*intervention.Intervener, string) (intervention.Result, error)) error {
+func (c *change) eachCheck(ctx context.Context, names []string, all bool, do func(*Intervener, string) (Result, error)) error {
 	for _, name := range names {
 		if namespace, machineCheck, is := strings.Cut(name, "/"); is {
 			return &cluster.Error{Sentence: fmt.Sprintf("A MachineHealthCheck is paused by an annotation: kubectl annotate machinehealthchecks.machine.openshift.io -n %s %s %s=true, and %[3]s- to resume.", namespace, machineCheck, machinePaused)}
@@ -115,7 +114,7 @@ its own.`,
 		if reason == "" {
 			return noReason("resume-all")
 		}
-		return c.each(command.Context(), []string{intervention.StopBudget}, v1alpha1.BudgetKind, nil, func(i *intervention.Intervener, _ string) (intervention.Result, error) {
+		return c.each(command.Context(), []string{StopBudget}, v1alpha1.BudgetKind, nil, func(i *Intervener, _ string) (Result, error) {
 			return i.StopAll(command.Context(), reason)
 		})
 	}

@@ -17,11 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/manifest"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // recordOptions are the flags of record.
@@ -178,7 +177,7 @@ func (r *recorder) begin(now time.Time) error {
 		r.writer.Node(r.existing[name], now)
 	}
 	r.existing = nil
-	r.say("Recording %s to %s. Ctrl-C stops it.", render.Counted(r.writer.Nodes(), "node"), out)
+	r.say("Recording %s to %s. Ctrl-C stops it.", view.Counted(r.writer.Nodes(), "node"), out)
 	return nil
 }
 
@@ -196,7 +195,7 @@ func (r *recorder) finish(interrupted error) error {
 	if r.writer.Err() != nil {
 		return r.out.failure()
 	}
-	r.say("Recorded %s of %s in %s, %d bytes, to %s.", render.Counted(r.writer.Changes(), "change"), render.Counted(r.writer.Nodes(), "node"), now.Sub(r.start).Round(time.Second), r.out.size, r.out)
+	r.say("Recorded %s of %s in %s, %d bytes, to %s.", view.Counted(r.writer.Changes(), "change"), view.Counted(r.writer.Nodes(), "node"), now.Sub(r.start).Round(time.Second), r.out.size, r.out)
 	if r.lost != nil {
 		return &cluster.Error{Sentence: fmt.Sprintf("Nothing was recorded for the last %s. %s", now.Sub(r.lostAt).Round(time.Second), r.lost), Cause: r.lost}
 	}
@@ -212,13 +211,13 @@ func (r *recorder) close() error {
 
 // say prints a line for people that is no part of the recording.
 func (r *root) say(format string, args ...any) {
-	fmt.Fprintln(r.ErrOut, terminal.Clean(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(r.ErrOut, view.Clean(fmt.Sprintf(format, args...)))
 }
 
 // convert makes a recording of what kubectl has printed.
 func (r *root) convert(options *recordOptions) (err error) {
 	in, name := r.In, sourceNames(options.from)
-	if options.from != manifest.StandardInput {
+	if options.from != admission.StandardInput {
 		file, err := os.Open(options.from)
 		if err != nil {
 			return &cluster.Error{Sentence: fmt.Sprintf("Cannot read what is to be converted: %v.", err), Cause: err}
@@ -240,7 +239,7 @@ func (r *root) convert(options *recordOptions) (err error) {
 	case closeErr != nil:
 		return closeErr
 	}
-	r.say("Recorded %s of %s, %d bytes, to %s.", render.Counted(converted.Changes, "change"), render.Counted(converted.Nodes, "node"), out.size, out)
+	r.say("Recorded %s of %s, %d bytes, to %s.", view.Counted(converted.Changes, "change"), view.Counted(converted.Nodes, "node"), out.size, out)
 	if converted.Truncated {
 		r.say("Warning: the last object of %s is cut off, and was left out: the recording ends early.", name)
 	}
@@ -258,7 +257,7 @@ type recordingFile struct {
 
 // createRecording returns a file that has not existed before.
 func (r *root) createRecording(name string) (*recordingFile, error) {
-	if name == manifest.StandardInput { // The same sign stands for standard output.
+	if name == admission.StandardInput { // The same sign stands for standard output.
 		return &recordingFile{Writer: r.Out}, nil
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -14,9 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/manifest"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -88,7 +87,7 @@ type configurations struct {
 func (r *root) runReplay(ctx context.Context, options *replayOptions, file string) error {
 	used := 0
 	for _, name := range slices.Concat(options.files, options.against, []string{file}) {
-		if name == manifest.StandardInput {
+		if name == admission.StandardInput {
 			used++
 		}
 	}
@@ -129,7 +128,7 @@ func (r *root) runReplay(ctx context.Context, options *replayOptions, file strin
 		return r.encode(options.out.format, replay)
 	}
 	printer := r.printer()
-	render.Replay(printer, replay, options.out.format == formatWide, r.Now().Location())
+	replay.Print(printer, options.out.format == formatWide, r.Now().Location())
 	return printed(printer)
 }
 
@@ -144,7 +143,7 @@ func replayed(ctx context.Context, from *simulation.Recording, with *configurati
 // readRecording reads a recording.
 func (r *root) readRecording(name string) (*simulation.Recording, error) {
 	in := r.In
-	if name != manifest.StandardInput {
+	if name != admission.StandardInput {
 		file, err := os.Open(name)
 		if err != nil {
 			return nil, &cluster.Error{Sentence: fmt.Sprintf("Cannot read the recording: %v.", err), Cause: err}
@@ -163,7 +162,7 @@ func (r *root) readRecording(name string) (*simulation.Recording, error) {
 func sourceNames(files ...string) string {
 	names := slices.Clone(files)
 	for i := range names {
-		if names[i] == manifest.StandardInput {
+		if names[i] == admission.StandardInput {
 			names[i] = "standard input"
 		}
 	}

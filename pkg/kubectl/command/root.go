@@ -16,7 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // Environment is what the commands get from the process.
@@ -47,7 +47,7 @@ func Run(ctx context.Context, environment Environment, args []string) int {
 		return ExitOK
 	}
 	for _, sentence := range explain(err) {
-		fmt.Fprintln(environment.ErrOut, "Error: "+terminal.Clean(sentence))
+		fmt.Fprintln(environment.ErrOut, "Error: "+view.Clean(sentence))
 	}
 	return ExitError
 }

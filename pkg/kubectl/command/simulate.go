@@ -20,8 +20,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/manifest"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -128,7 +126,7 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 		return r.encode(options.out.format, result)
 	}
 	printer := r.printer()
-	render.Simulation(printer, result)
+	result.Print(printer)
 	return printed(printer)
 }
 
@@ -139,7 +137,7 @@ func (o *simulateOptions) parse(in *simulation.Input) error {
 		return &cluster.Error{Sentence: fmt.Sprintf("Give a time with --for that is positive, and at most %s.", longestSimulation)}
 	case o.repairAfter < 0:
 		return &cluster.Error{Sentence: "Give a time with --repair-after that is not negative."}
-	case o.nodes == manifest.StandardInput && slices.Contains(o.files, manifest.StandardInput):
+	case o.nodes == admission.StandardInput && slices.Contains(o.files, admission.StandardInput):
 		return &cluster.Error{Sentence: "Standard input can be read once only: give a file with --nodes or --filename."}
 	}
 	for _, flag := range []struct {
@@ -223,7 +221,7 @@ func refusal(object *lint.Object) error {
 
 // nodesOf returns the Nodes of a file.
 func (r *root) nodesOf(file string) (nodes []*corev1.Node, err error) {
-	documents, err := manifest.ReadFiles([]string{file}, false, r.In)
+	documents, err := admission.ReadFiles([]string{file}, false, r.In)
 	if err != nil {
 		return nil, &cluster.Error{Sentence: fmt.Sprintf("Cannot read the nodes: %v.", err), Cause: err}
 	}

@@ -11,8 +11,6 @@ import (
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/render"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/terminal"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -72,7 +70,7 @@ func (r *root) printOverview(overview *view.Overview, out output) error {
 	switch {
 	case out.forPeople():
 		printer := r.printer()
-		render.Overview(printer, overview, out.format == formatWide)
+		overview.Print(printer, out.format == formatWide)
 		return printed(printer)
 	case out.format == formatName:
 		return r.printNames(overview)
@@ -109,7 +107,7 @@ func (r *root) watchStatus(ctx context.Context, clients *cluster.Clients, out ou
 			return "", err
 		}
 		if out.forPeople() {
-			return r.toText(func(printer *terminal.Printer) { render.Overview(printer, overview, out.format == formatWide) }), nil
+			return r.toText(func(printer *view.Printer) { overview.Print(printer, out.format == formatWide) }), nil
 		}
 		return "", r.printOverview(overview, out)
 	})

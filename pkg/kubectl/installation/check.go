@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // Options say what is looked for.
@@ -29,9 +28,9 @@ type Options struct {
 }
 
 // part is a part of an installation that is being looked at.
-type part struct{ view.InstallationPart }
+type part struct{ Part }
 
-func newPart(name string) *part { return &part{view.InstallationPart{Name: name}} }
+func newPart(name string) *part { return &part{Part{Name: name}} }
 
 func (p *part) problem(format string, args ...any) {
 	p.Problems = append(p.Problems, fmt.Sprintf(format, args...))
@@ -60,7 +59,7 @@ type checker struct {
 }
 
 // Check looks at the installation once. There is an error only if the cluster cannot be asked at all.
-func Check(ctx context.Context, clients *cluster.Clients, options Options) (*view.Installation, error) {
+func Check(ctx context.Context, clients *cluster.Clients, options Options) (*Report, error) {
 	c := &checker{Clients: clients, Options: options, now: options.Now()}
 	version, err := clients.Kube.Discovery().ServerVersion()
 	if err != nil {
@@ -73,11 +72,11 @@ func Check(ctx context.Context, clients *cluster.Clients, options Options) (*vie
 		return nil, err
 	}
 	creation := c.creation(ctx) // Which also tells the time.
-	report := &view.Installation{Parts: []view.InstallationPart{{Name: "API server", Found: version.GitVersion}}}
+	report := &Report{Parts: []Part{{Name: "API server", Found: version.GitVersion}}}
 	for _, part := range []*part{
 		c.crds(ctx), c.namespace(ctx), c.policies(ctx), c.permissions(ctx), deployment, c.atWork(leader, leaderErr), c.references(ctx), c.leftovers(ctx), creation,
 	} {
-		report.Parts = append(report.Parts, part.InstallationPart)
+		report.Parts = append(report.Parts, part.Part)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, cluster.Explain(err, "ask", "the cluster")

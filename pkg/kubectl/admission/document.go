@@ -1,0 +1,216 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	goyaml "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// MaxSize is how large a file may be. No API server takes an object of that size.
+const MaxSize = 16 << 20
+
+// Document is what one document of a file, one item of a list in it, or one object that another one wraps, has.
+type Document struct {
+	// Source is the name of the file.
+	Source string
+	// Found means that the file was found in a directory, and not named.
+	Found bool
+	// Number is the number of the document in the file, from 1. Items of a list have that of the list.
+	Number int
+	// Within names the object that has this one in it, such as a policy. It is empty for documents and items.
+	Within string
+	// Partial means that a policy merges the object into the one that is there: what is missing in it may be there.
+	Partial bool
+	// Object has an apiVersion or a kind, and usually both. It is nil if the document is no object.
+	Object *unstructured.Unstructured
+	// Problem says why the document is no object, empty if it is one.
+	Problem string
+	// Aside means that the Problem is none: the document is not meant for the API server as it is.
+	Aside bool
+
+	text *text
+	// path is where in the document the object is, empty for all of it.
+	path string
+}
+
+// NoObject is the Problem of a document that has neither apiVersion nor kind.
+const NoObject = "it is no Kubernetes object, which has an apiVersion and a kind"
+
+// Read reads a file. The result has at least one document, which may say that there is none.
+func Read(source string, file io.Reader) []Document {
+	content, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
+	switch {
+	case err != nil:
+		return []Document{{Source: source, Number: 1, Problem: "it cannot be read: " + err.Error()}}
+	case len(content) > MaxSize:
+		return []Document{{Source: source, Number: 1, Problem: fmt.Sprintf("it has more than %d MiB", MaxSize>>20)}}
+	}
+	var documents []Document
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for number, before := 1, 0; ; number++ {
+		part, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			documents = append(documents, Document{Source: source, Number: number, Problem: oneLine(err)})
+			break
+		}
+		text := &text{source: source, number: number, content: part, before: before}
+		documents = append(documents, text.parse()...)
+		before += bytes.Count(part, []byte("\n")) + 1
+	}
+	if len(documents) == 0 {
+		return []Document{{Source: source, Number: 1, Problem: "it is empty", Aside: true}}
+	}
+	return documents
+}
+
+// text is a document as it is written.
+type text struct {
+	source  string
+	number  int
+	content []byte
+	// before is the number of lines of the file before it.
+	before int
+	// value is what it has, nil if that is no map.
+	value map[string]any
+	// root has the lines of the fields. It is read when the first one is asked for.
+	root *goyaml.Node
+}
+
+// document returns a document of the text that is no object.
+func (t *text) document(problem string, aside bool) Document {
+	return Document{Source: t.source, Number: t.number, Problem: problem, Aside: aside, text: t}
+}
+
+// parse returns what one document has: nothing if it is empty, each item of a list, and what objects wrap.
+func (t *text) parse() []Document {
+	converted, err := yaml.YAMLToJSONStrict(t.content)
+	if err != nil {
+		if _, lenient := yaml.YAMLToJSON(t.content); lenient != nil && templated(t.content) {
+			return []Document{t.document("a template has to be rendered first", true)}
+		}
+		return []Document{t.document("it is neither YAML nor JSON: "+t.inFile(oneLine(err)), false)}
+	}
+	var value any
+	if err := json.Unmarshal(converted, &value); err != nil {
+		return []Document{t.document("it is neither YAML nor JSON: "+oneLine(err), false)}
+	}
+	switch value := value.(type) {
+	case nil:
+		return nil
+	case map[string]any:
+		t.value = value
+		if _, encrypted := value["sops"].(map[string]any); encrypted {
+			return []Document{t.document("it is encrypted", true)}
+		}
+		return t.objects(value, "", "", 0)
+	default:
+		return append([]Document{t.document("it is no Kubernetes object, which has fields", true)}, t.wrapped(value, "", "")...)
+	}
+}
+
+// maxNesting is how deep lists may be nested in lists. kubectl makes lists that are not nested.
+const maxNesting = 4
+
+// objects returns an object with what it wraps, or the items of a list.
+func (t *text) objects(content map[string]any, path, within string, depth int) []Document {
+	document := t.document("", false)
+	document.Within, document.path = within, path
+	apiVersion, _ := content["apiVersion"].(string)
+	kind, _ := content["kind"].(string)
+	items, isList := content["items"].([]any)
+	if apiVersion == "" || !isList || !strings.HasSuffix(kind, "List") || depth == maxNesting {
+		if document.Object = (&unstructured.Unstructured{Object: content}); apiVersion == "" && kind == "" {
+			document.Object, document.Problem, document.Aside = nil, NoObject, true
+		}
+		return append([]Document{document}, t.fields(content, path, strings.TrimSpace(kind+" "+nameOf(content)))...)
+	}
+	var documents []Document
+	for i, item := range items {
+		path := fmt.Sprintf("%s[%d]", join(path, "items"), i)
+		content, ok := item.(map[string]any)
+		if !ok {
+			document.Problem, document.Aside, document.path = fmt.Sprintf("items[%d] is no Kubernetes object, which has fields", i), true, path
+			documents = append(documents, document)
+			continue
+		}
+		documents = append(documents, t.objects(content, path, within, depth+1)...)
+	}
+	return documents
+}
+
+// fields returns the objects that a map has in it.
+func (t *text) fields(content map[string]any, path, within string) (documents []Document) {
+	for _, key := range slices.Sorted(maps.Keys(content)) {
+		documents = append(documents, t.wrapped(content[key], join(path, key), within)...)
+	}
+	return documents
+}
+
+// wrapped returns the objects that are a value, or in it. A reference to an object is none, and what a policy wants
+// not to be there is none either.
+func (t *text) wrapped(value any, path, within string) (documents []Document) {
+	switch value := value.(type) {
+	case map[string]any:
+		_, hasMetadata := value["metadata"].(map[string]any)
+		_, hasSpec := value["spec"].(map[string]any)
+		apiVersion, _ := value["apiVersion"].(string)
+		kind, _ := value["kind"].(string)
+		compliance, _ := value["complianceType"].(string)
+		switch {
+		case strings.EqualFold(compliance, "mustnothave"):
+			return nil
+		case apiVersion != "" && kind != "" && (hasMetadata || hasSpec):
+			return t.objects(value, path, within, maxNesting)
+		}
+		documents = t.fields(value, path, within)
+		for i := range documents {
+			documents[i].Partial = documents[i].Partial || strings.EqualFold(compliance, "musthave")
+		}
+	case []any:
+		for i, item := range value {
+			documents = append(documents, t.wrapped(item, fmt.Sprintf("%s[%d]", path, i), within)...)
+		}
+	}
+	return documents
+}
+
+// nameOf returns the name of an object, empty if it has none.
+func nameOf(content map[string]any) string {
+	metadata, _ := content["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	return name
+}
+
+// join returns the path of a field.
+func join(path, field string) string {
+	if path == "" || field == "" || strings.HasPrefix(field, "[") {
+		return path + field
+	}
+	return path + "." + field
+}
+
+// oneLine is an error as a part of a sentence.
+func oneLine(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	for _, prefix := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors: "} {
+		text = strings.TrimPrefix(text, prefix)
+	}
+	return strings.TrimRight(text, ".")
+}

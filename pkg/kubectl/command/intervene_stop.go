@@ -1,0 +1,142 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+)
+
+// StopBudget is the name of the RemediationBudget that stops everything. There is one for each reason: the
+// second is stop-all-2.
+const StopBudget = "stop-all"
+
+const stopped = "No remediation begins, of whichever health check. Those that run continue"
+
+// StopAll creates a RemediationBudget that lets no remediation begin, unless there is one for this reason.
+// The stops of others stay.
+func (i *Intervener) StopAll(ctx context.Context, reason string) (Result, error) {
+	return untilCurrent(ctx, func(ctx context.Context) (Result, error) {
+		budgets, err := i.NHC.RemediationV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return Result{}, cluster.Explain(err, "list", v1alpha1.BudgetPlural)
+		}
+		taken, others := map[string]bool{}, []string{}
+		for j := range budgets.Items {
+			budget := &budgets.Items[j]
+			taken[budget.Name] = true
+			switch {
+			case !isStop(budget):
+			case budget.Spec.Reason == reason:
+				return Result{Resource: budgetResource, Name: budget.Name, Object: budget, Text: "is there already, for this reason. " + stopped}, nil
+			default:
+				others = append(others, budget.Spec.Reason)
+			}
+		}
+		name := StopBudget
+		for number := 2; taken[name]; number++ {
+			name = fmt.Sprintf("%s-%d", StopBudget, number)
+		}
+		text := "created. " + stopped
+		if len(others) > 0 {
+			text += ". Everything is also stopped for " + quoted(others)
+		}
+		return i.createStop(ctx, Result{Resource: budgetResource, Name: name, Changed: true, Text: text}, reason)
+	})
+}
+
+var budgetResource = v1alpha1.Resource(v1alpha1.BudgetPlural)
+
+func (i *Intervener) createStop(ctx context.Context, result Result, reason string) (Result, error) {
+	budget := &v1alpha1.RemediationBudget{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind},
+		ObjectMeta: metav1.ObjectMeta{Name: result.Name},
+		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: reason},
+	}
+	result.Object = budget
+	if i.DryRun == DryRunClient {
+		return result, nil
+	}
+	created, err := i.NHC.RemediationV1alpha1().RemediationBudgets().Create(ctx, budget, metav1.CreateOptions{DryRun: i.sent(), FieldManager: FieldManager})
+	if apierrors.IsAlreadyExists(err) { // Another user created it first: look again.
+		return Result{}, apierrors.NewConflict(result.Resource, result.Name, err)
+	}
+	if err != nil {
+		return Result{}, explainWrite(err, "create", v1alpha1.BudgetPlural)
+	}
+	result.Object = created
+	return result, nil
+}
+
+// ResumeAll deletes the RemediationBudget that StopAll has created for a reason, or the only one if no reason
+// is given. With all, it deletes those for all reasons.
+func (i *Intervener) ResumeAll(ctx context.Context, reason string, all bool) ([]Result, error) {
+	budgets, err := i.NHC.RemediationV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, cluster.Explain(err, "list", v1alpha1.BudgetPlural)
+	}
+	var stops, chosen []*v1alpha1.RemediationBudget
+	var reasons, left []string
+	for j := range budgets.Items {
+		budget := &budgets.Items[j]
+		if !isStop(budget) {
+			continue
+		}
+		stops, reasons = append(stops, budget), append(reasons, budget.Spec.Reason)
+		if all || reason == "" || budget.Spec.Reason == reason {
+			chosen = append(chosen, budget)
+		} else {
+			left = append(left, budget.Spec.Reason)
+		}
+	}
+	switch {
+	case len(stops) == 0:
+		return []Result{{Resource: budgetResource, Name: StopBudget, Text: "is not there: nothing was stopped by it"}}, nil
+	case len(chosen) == 0:
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("Nothing is stopped for this reason. What is stopped is for %s: name that with --reason.", quoted(reasons))}
+	case !all && reason == "" && len(stops) > 1:
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("Everything is stopped for %d reasons: name one with --reason, or use --all-reasons: %s.", len(stops), quoted(reasons))}
+	}
+	var results []Result
+	for _, budget := range chosen {
+		result := Result{Resource: budgetResource, Name: budget.Name, Object: budget, Changed: true, Text: fmt.Sprintf("deleted. It stopped everything for the reason %q", budget.Spec.Reason)}
+		if len(left) > 0 {
+			result.Text += ". Everything is still stopped for " + quoted(left)
+		}
+		if i.DryRun != DryRunClient {
+			err := i.NHC.RemediationV1alpha1().RemediationBudgets().Delete(ctx, budget.Name,
+				metav1.DeleteOptions{DryRun: i.sent(), Preconditions: &metav1.Preconditions{UID: &budget.UID, ResourceVersion: &budget.ResourceVersion}})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return results, cluster.Explain(err, "delete", v1alpha1.BudgetPlural)
+			}
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
+
+// isStop reports whether a budget is one of those that StopAll creates. One with the name that means something
+// else is not touched.
+func isStop(budget *v1alpha1.RemediationBudget) bool {
+	return (budget.Name == StopBudget || strings.HasPrefix(budget.Name, StopBudget+"-")) && StopsAll(budget)
+}
+
+// StopsAll reports whether a budget lets no remediation begin, at any time.
+func StopsAll(budget *v1alpha1.RemediationBudget) bool {
+	spec := &budget.Spec
+	if spec.MachineSelector != nil || spec.NodeSelector == nil || len(spec.NodeSelector.MatchLabels)+len(spec.NodeSelector.MatchExpressions) > 0 || len(spec.Schedules) > 0 || spec.MaxConcurrent == nil {
+		return false
+	}
+	most, ok := health.Scale(*spec.MaxConcurrent, 1)
+	return ok && most == 0
+}

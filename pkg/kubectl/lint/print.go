@@ -1,0 +1,82 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package lint
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// Print prints what was found: first the objects with findings, then a line for each of the others.
+func (r *Report) Print(printer *view.Printer) {
+	sections := view.Sections{Printer: printer}
+	var rest [][]view.Cell
+	for i := range r.Objects {
+		object := &r.Objects[i]
+		switch {
+		case object.Skipped:
+			rest = append(rest, []view.Cell{view.Text(title(object) + ": "), {Text: "skipped, " + object.Reason, Style: view.Faint}})
+		case len(object.Findings) == 0:
+			rest = append(rest, []view.Cell{view.Text(title(object) + ": "), {Text: "ok", Style: view.Good}})
+		default:
+			sections.Table(title(object), found(object.Findings))
+		}
+	}
+	sections.Lines(rest)
+	var last [][]view.Cell
+	switch {
+	case r.Linted() == 0:
+		last = append(last, []view.Cell{view.Text("There is nothing to lint: no NodeHealthCheck, MachineHealthCheck or RemediationBudget.")})
+	default:
+		last = append(last, []view.Cell{view.Text(r.Summary())})
+	}
+	if r.Offline {
+		last = append(last, []view.Cell{view.Text("No cluster was asked: what depends on nodes, templates and permissions is not checked.")})
+	}
+	sections.Lines(append(last, view.Partial(r.Missing)...))
+}
+
+// title names an object and its file.
+func title(object *Object) string {
+	name := object.Name
+	if object.Namespace != "" {
+		name = object.Namespace + "/" + name
+	}
+	name = strings.TrimSpace(object.Kind + " " + name)
+	if object.Source == "" || name == "" {
+		return cmp.Or(name, object.Source)
+	}
+	return object.Source + ": " + name
+}
+
+func found(findings []Finding) view.Table {
+	table := view.Table{Header: []string{"SEVERITY", "FIELD", "WHAT, AND WHAT TO DO"}}
+	inFile := slices.ContainsFunc(findings, func(finding Finding) bool { return finding.Line > 0 })
+	if inFile {
+		table.Header = slices.Insert(table.Header, 1, "LINE")
+	}
+	for _, finding := range findings {
+		style := view.Warning
+		if finding.Severity == Error {
+			style = view.Bad
+		}
+		text := finding.What
+		if len(finding.Also) > 0 {
+			text += " (also " + strings.Join(finding.Also, ", ") + ")"
+		}
+		if finding.Do != "" {
+			text = strings.TrimRight(text, ".") + ". " + strings.ToUpper(finding.Do[:1]) + finding.Do[1:] + "."
+		}
+		row := []view.Cell{{Text: string(finding.Severity), Style: style}, view.Text(cmp.Or(finding.Field, view.Unknown)), view.Text(text)}
+		if inFile {
+			row = slices.Insert(row, 1, view.Text(strconv.Itoa(finding.Line)))
+		}
+		table.Add(row...)
+	}
+	return table
+}

@@ -1,0 +1,122 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+)
+
+// Print prints what has happened in simulated time, and then the numbers.
+func (r *Result) Print(printer *view.Printer) {
+	sections := view.Sections{Printer: printer}
+	if len(r.Timeline) == 0 {
+		sections.Begin()
+		printer.Line(0, view.Text("Nothing happens: no node is unhealthy, and none fails. Have some fail with --fail."))
+	} else {
+		sections.Begin()
+		printer.Table(timelineTable(r, func(after metav1.Duration) string { return after.Duration.String() }))
+	}
+	sections.Begin()
+	for _, line := range simulated(r) {
+		printer.Line(2, view.Text(line))
+	}
+	notes(&sections, r)
+}
+
+// notes prints what is left out.
+func notes(s *view.Sections, result *Result) {
+	var notes [][]view.Cell
+	for _, note := range result.Notes {
+		notes = append(notes, []view.Cell{view.Text(note)})
+	}
+	s.Lines(append(notes, view.Partial(result.Missing)...))
+}
+
+// happenings are the styles of what happens. All else is plain.
+var happenings = map[What]view.Style{
+	Fails: view.Bad, Unhealthy: view.Bad, TimesOut: view.Bad, Exhausted: view.Bad,
+	StormBegins: view.Bad, Waits: view.Warning, StormCalm: view.Warning,
+	Recovers: view.Good, Ends: view.Good, StormEnds: view.Good,
+}
+
+// timelineTable has the NodeHealthChecks only if there are several. The function prints a time after
+// the start.
+func timelineTable(result *Result, when func(metav1.Duration) string) view.Table {
+	several := len(result.Checks) > 1
+	table := view.Table{Header: []string{"TIME", "NODE", "WHAT", "WHY"}}
+	if several {
+		table.Header = []string{"TIME", "CHECK", "NODE", "WHAT", "WHY"}
+	}
+	for i := range result.Timeline {
+		line := &result.Timeline[i]
+		row := []view.Cell{view.Text(when(line.After))}
+		if several {
+			row = append(row, view.Text(orUnknown(line.Check)))
+		}
+		row = append(row, view.Text(orUnknown(someNodes(line.Nodes))), view.Cell{Text: string(line.What), Style: happenings[line.What]}, view.Text(orUnknown(line.Why)))
+		table.Add(row...)
+	}
+	return table
+}
+
+func orUnknown(text string) string {
+	if text == "" {
+		return view.Unknown
+	}
+	return text
+}
+
+// someNodes names the first of many nodes, and says how many there are.
+func someNodes(names []string) string {
+	const most = 2
+	if len(names) <= most+1 {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// simulated returns the numbers in sentences.
+func simulated(result *Result) []string {
+	summary := &result.Summary
+	took := fmt.Sprintf("Simulated from %s for %s, with %s and %s", result.Start.UTC().Format(time.RFC3339), result.Duration.Duration, view.Counted(result.Nodes, "selected node"), named("NodeHealthCheck", result.Checks))
+	if len(result.Budgets) > 0 {
+		took += " and " + named("RemediationBudget", result.Budgets)
+	}
+	lines := []string{took + "."}
+	if summary.Unhealthy+summary.Remediated > 0 {
+		lines = append(lines, fmt.Sprintf("Unhealthy at any time: %s. Remediated: %s, at most %d at the same time. Timed out: %s.",
+			view.Counted(summary.Unhealthy, "node"), view.Counted(summary.Remediated, "node"), summary.MostAtATime, view.Counted(summary.TimedOut, "step")))
+	}
+	if wait := summary.LongestWait; wait != nil {
+		lines = append(lines, fmt.Sprintf("Longest wait of an unhealthy node: %s (%s).", wait.For.Duration, wait.Node))
+	}
+	return append(lines, left(summary)...)
+}
+
+// left says which nodes are not healthy at the end.
+func left(summary *Summary) (lines []string) {
+	for _, left := range []struct {
+		what  string
+		nodes []string
+	}{{"under remediation", summary.StillRemediated}, {"waiting", summary.StillWaiting}, {"without a step that is left", summary.StillExhausted}} {
+		if len(left.nodes) > 0 {
+			lines = append(lines, fmt.Sprintf("At the end, %s %s: %s.", view.Counted(len(left.nodes), "node"), left.what, someNodes(left.nodes)))
+		}
+	}
+	return lines
+}
+
+// named names objects of a kind.
+func named(kind string, names []string) string {
+	if len(names) == 1 {
+		return kind + " " + names[0]
+	}
+	return kind + "s " + strings.Join(names, ", ")
+}

@@ -1,0 +1,178 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// TestAdvices: for each reason there is one, and the names are filled in.
+func TestAdvices(t *testing.T) {
+	t.Parallel()
+	for reason := range v1alpha1.DecisionReasons() {
+		text := advice(reason, "workers", "node-1")
+		require.NotEmpty(t, text, reason)
+		require.NotContains(t, text, "{", reason)
+	}
+	for reason := range machinev1beta1.DecisionReasons() {
+		text := machineAdvice(reason, "pool", &MachineExplanation{Namespace: "ns", Machine: "m"})
+		require.NotEmpty(t, text, reason)
+		require.NotContains(t, text, "{", reason)
+	}
+	require.Empty(t, advice("Abducted", "workers", "node-1"))
+}
+
+func TestWhatNext(t *testing.T) {
+	t.Parallel()
+	classic := Step{Kind: "RebootTemplate", Template: "default/reboot"}
+	first, second := classic, Step{Kind: "ReplaceTemplate", Template: "default/replace", Timeout: "10m0s"}
+	first.Timeout = "5m0s"
+	object := func(kind string) []Remediation {
+		return []Remediation{{Remediation: v1alpha1.Remediation{Resource: corev1.ObjectReference{Kind: kind, Name: "node-1"}}}}
+	}
+	closed := &Gate{NotHealthy: 3, MaxNotHealthy: 1}
+	until := new(metav1.NewTime(now.Add(time.Minute)))
+	stopped := &Leader{Namespace: "nhc-system", Holder: "pod", Renewed: ago(time.Hour), Until: ago(time.Hour)}
+	for name, tc := range map[string]struct {
+		leader *Leader
+		check  CheckOfNode
+		want   string
+	}{
+		"no controller": {leader: stopped, check: CheckOfNode{State: "Unhealthy"}, want: "nothing, as long as no controller is at work"},
+		"healthy":       {check: CheckOfNode{State: "Healthy"}, want: "nothing, as long as the node is healthy"},
+		"not reported":  {check: CheckOfNode{State: "Unhealthy"}, want: "the controller has not reported the node yet"},
+		"classic": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedStepRunning, "", until), Steps: []Step{classic}, Remediations: object("Reboot")},
+			want: "at 03:01:00 (in 60s) the lease of the node is given up and the object is marked as timed out; it stays, and nothing else is tried: repair the node by hand then"},
+		"first step": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedStepRunning, "", until), Steps: []Step{first, second}, Remediations: object("Reboot")},
+			want: "at 03:01:00 (in 60s) the step times out, and step 2 begins: ReplaceTemplate default/replace"},
+		"last step": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedStepRunning, "", until), Steps: []Step{first, second}, Remediations: append(object("Reboot"), object("Replace")...)},
+			want: "at 03:01:00 (in 60s) the step times out, and no step is left: repair the node by hand then"},
+		"O6 success, and not healthy": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedStepSucceeded, "", until), Steps: []Step{first, second}, Remediations: object("Reboot")},
+			want: "the remediator is done, and the node has to become healthy: kubectl describe node node-1; at 03:01:00 (in 60s) the step times out, and step 2 begins: ReplaceTemplate default/replace"},
+		"O6 lease":   {check: CheckOfNode{Decision: decision(v1alpha1.DecidedLeaseTaken, "", until)}, want: "it begins when the holder gives the lease of the node up, or does not renew it; time alone changes the decision at 03:01:00 (in 60s)"},
+		"O6 delayed": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedHealthyDelay, "", until)}, want: "at 03:01:00 (in 60s) the remediation object is deleted, or at once with kubectl nhc confirm-healthy node-1"},
+		"gate": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: []string{"a", "b", "c"}},
+			want: "2 of these have to be healthy again: a, b, c"},
+		"impossible gate": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: &Gate{NotHealthy: 1, MaxNotHealthy: -1}, NotHealthy: []string{"a"}},
+			want: "the limit asks for more healthy nodes than there are nodes: lower minHealthy"},
+		"many": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: strings.Split("abcdefghijkl", "")},
+			want: "2 of these have to be healthy again: a, b, c, d, e, f, g, h, i, j and 2 more"},
+		"excluded": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedExcluded, "", nil)}, want: "it goes on with kubectl nhc release node-1"},
+		"newer":    {check: CheckOfNode{Decision: decision("Abducted", "", until)}, want: "at 03:01:00 (in 60s) the decision changes"},
+	} {
+		tc.check.Name = "workers"
+		require.Equal(t, tc.want, WhatNext(&Explanation{Node: "node-1", Leader: tc.leader}, &tc.check, now), name)
+	}
+}
+
+// TestAnswersOfRunning: what refuses a next step does not look as if it refused what runs.
+func TestAnswersOfRunning(t *testing.T) {
+	t.Parallel()
+	refused := CheckOfNode{Name: "workers", State: "Unhealthy", Asked: []Asked{{Reason: v1alpha1.DecidedGateClosed, Answer: Refused}}}
+	require.Contains(t, printedCheck(refused, false), "REFUSED")
+	refused.Remediations = []Remediation{{}}
+	require.NotContains(t, printedCheck(refused, false), "REFUSED")
+	require.Contains(t, printedCheck(refused, true), "What workers asks before it begins a next step, in this order")
+}
+
+func TestRepeatedMessage(t *testing.T) {
+	t.Parallel()
+	text := "too many (total: 3, unhealthy: 2)"
+	machine := Target{Name: "m", Decision: decision(v1alpha1.DecidedGateClosed, text, nil)}
+	overview := &Overview{MachineHealthChecks: []MachineCheck{{Held: &Held{Message: text}, Machines: []Target{machine, machine}}}}
+	require.Equal(t, 1, strings.Count(printedOverview(overview), text))
+}
+
+func printedCheck(check CheckOfNode, wide bool) string {
+	var text strings.Builder
+	(&Explanation{Node: "node-1", Time: metav1.NewTime(now), Checks: []CheckOfNode{check}}).Print(NewPrinter(&text, Options{}), wide)
+	return text.String()
+}
+
+func printedOverview(overview *Overview) string {
+	var text strings.Builder
+	overview.Print(NewPrinter(&text, Options{}), false)
+	return text.String()
+}
+
+// TestShortLists: a list is as long as a screen, and says what is left out.
+func TestShortLists(t *testing.T) {
+	t.Parallel()
+	overview := &Overview{NodeHealthChecks: []Check{{Name: "workers", Nodes: make([]Target, 120)}},
+		Common: []Shared{{What: "zone=a", Failing: 8, AllFailing: 8, Others: 1, AllOthers: 32}}}
+	text := printedOverview(overview)
+	require.Contains(t, text, "100 more are not shown: -o wide shows all")
+	require.Contains(t, text, "8 of 8 nodes that fail have zone=a, and 1 of 32 others.")
+	require.Less(t, strings.Count(text, "\n"), 35)
+}
+
+func TestFullHistory(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	(&History{Full: []FullHistory{{Check: "workers", Kept: 20, Running: 120}, {Check: "gpu", Kept: 5}}}).Print(NewPrinter(&text, Options{}), false)
+	require.Contains(t, text.String(), "workers keeps 20 episodes (spec.remediationHistoryLimit): older ones are not shown, nor are all of the 120 that run: kubectl nhc status workers\n")
+	require.Contains(t, text.String(), "gpu keeps 5 episodes (spec.remediationHistoryLimit): older ones are not shown\n")
+}
+
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	target := func(reason v1alpha1.DecisionReason) *Target {
+		made := decision(reason, "", nil)
+		made.Type = machinev1beta1.DecisionType(reason)
+		return &Target{Name: "m", Trigger: "Ready=Unknown", Detected: ago(time.Hour), Decision: made}
+	}
+	for name, tc := range map[string]struct {
+		machine MachineExplanation
+		want    []string
+	}{
+		"healthy":  {MachineExplanation{Known: true, Owned: true, Phase: "Running", Node: "n", Checks: []CheckOfMachine{{Name: "pool"}}}, []string{"Phase: Running, node: n", "not reported as unhealthy", "Next: nothing, as long as the Machine is healthy", "kubectl nhc explain node n"}},
+		"nobody's": {MachineExplanation{Known: true}, []string{"No controller owns it", "No MachineHealthCheck of its namespace selects it"}},
+		"deleting": {MachineExplanation{Known: true, Owned: true, Deleting: true, Checks: []CheckOfMachine{{Name: "pool", Target: target(machinev1beta1.DecidedMachineDeleting)}}}, []string{"It is being deleted", "Remediating, MachineDeleting", "Next: its provider drains and deletes it"}},
+		"held":     {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}}, []string{"It cannot be read, or is gone", "Ready=Unknown since 02:00:00 (60m)", "kubectl annotate machinehealthchecks.machine.openshift.io -n ns pool cluster.x-k8s.io/paused-"}},
+		"nobody at work": {MachineExplanation{Leader: &Leader{}, Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}},
+			[]string{"No controller is at work", "Next: nothing, as long as no controller is at work"}},
+	} {
+		tc.machine.Namespace, tc.machine.Machine, tc.machine.Time = "ns", "m", metav1.NewTime(now)
+		var text strings.Builder
+		tc.machine.Print(NewPrinter(&text, Options{}))
+		for _, want := range tc.want {
+			require.Contains(t, text.String(), want, name)
+		}
+	}
+}
+
+// TestMachineNext: O20 what explain machine prints of a Machine that starts, and of one that is unhealthy.
+func TestMachineNext(t *testing.T) {
+	t.Parallel()
+	until := new(metav1.NewTime(now.Add(time.Minute)))
+	for name, tc := range map[string]struct {
+		target *Target
+		want   []string
+	}{
+		"healthy": {want: []string{"Health: not reported as unhealthy", "Next: nothing, as long as the Machine is healthy"}},
+		"starts": {target: &Target{Decision: decision(machinev1beta1.DecidedNotStarted, "The Machine has no Node yet", until)}, want: []string{
+			"Health: not healthy yet", "Next: it has to get a Node before nodeStartupTimeout ends; time alone changes the decision at 03:01:00 (in 60s)",
+		}},
+		"deleted": {target: &Target{Trigger: "Ready=Unknown", Detected: ago(time.Hour), Decision: decision(machinev1beta1.DecidedMachineDeleting, "", nil)}, want: []string{
+			"Health: Ready=Unknown since ", "Next: its provider drains and deletes it; ",
+		}},
+	} {
+		var text strings.Builder
+		(&MachineExplanation{
+			Time: metav1.NewTime(now), Namespace: "ns", Machine: "m", Known: true, Checks: []CheckOfMachine{{Name: "pool", Target: tc.target}},
+		}).Print(NewPrinter(&text, Options{}))
+		for _, want := range tc.want {
+			require.Contains(t, text.String(), want, name)
+		}
+	}
+}

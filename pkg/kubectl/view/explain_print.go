@@ -1,0 +1,256 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+)
+
+// recentEvents is how many events are printed: the newest ones.
+const recentEvents = 10
+
+// Print prints what is known about one node, with all checks if it is wide.
+func (e *Explanation) Print(printer *Printer, wide bool) {
+	now := e.Time.Time
+	sections := Sections{Printer: printer}
+	sections.Lines(summary(e))
+	sections.problem(e.Leader, now)
+	sections.Table("Conditions of the Node", Conditions(e))
+	for i := range e.Checks {
+		printCheck(&sections, e, &e.Checks[i], wide)
+	}
+	sections.Table("NodeHealthChecks that do not select the node", Others(e))
+	if lease := LeaseOf(e); lease != "" {
+		sections.Lines([][]Cell{{{Text: "Lease: ", Style: Heading}, Text(lease)}})
+	}
+	sections.Table("Recent events", Events(e))
+	sections.Lines(Partial(e.Missing))
+}
+
+// Conditions is a table of the conditions of the Node.
+func Conditions(e *Explanation) Table {
+	table := Table{Header: []string{"TYPE", "STATUS", "FOR", "REASON"}}
+	for i := range e.Conditions {
+		table.Rows = append(table.Rows, condition(&e.Conditions[i], e.Time.Time))
+	}
+	return table
+}
+
+// Others is a table of the NodeHealthChecks that do not select the node.
+func Others(e *Explanation) Table {
+	table := Table{Header: []string{"NAME", "BECAUSE"}}
+	for _, other := range e.Others {
+		table.Add(Text(other.Name), Text(other.Because))
+	}
+	return table
+}
+
+// Events is a table of the newest events.
+func Events(e *Explanation) Table {
+	table := Table{Header: []string{"AGO", "TYPE", "REASON", "NOTE"}}
+	for _, event := range e.Events[max(0, len(e.Events)-recentEvents):] {
+		note := event.Note
+		if event.Count > 1 {
+			note += " (" + strconv.Itoa(int(event.Count)) + " times)"
+		}
+		table.Add(Text(Ago(&event.Time, e.Time.Time)), Text(event.Type), Text(event.Reason), Text(note))
+	}
+	return table
+}
+
+func summary(e *Explanation) [][]Cell {
+	text := "Node " + e.Node
+	if e.ControlPlane {
+		text += ", of the control plane"
+	}
+	lines := [][]Cell{{{Text: text, Style: Heading}}}
+	if e.Deleted {
+		lines = append(lines, []Cell{{Text: "The Node does not exist.", Style: Bad}})
+	}
+	if e.Held {
+		lines = append(lines, []Cell{{Text: "It is held: kubectl nhc release " + e.Node + " ends that.", Style: Warning}})
+	}
+	for _, note := range e.Notes {
+		lines = append(lines, []Cell{{Text: note, Style: Warning}})
+	}
+	if len(e.Checks) == 0 && !e.Unreadable {
+		lines = append(lines, []Cell{{Text: "No NodeHealthCheck selects it, so nothing happens when it is unhealthy.", Style: Bad}})
+	}
+	return lines
+}
+
+// condition is a row with a condition.
+func condition(c *Condition, now time.Time) []Cell {
+	because := Because(c.Reason, c.Message)
+	if c.Doubt != "" {
+		because = strings.TrimPrefix(because+"; ", Unknown+"; ") + c.Doubt
+	}
+	return []Cell{Text(c.Type), Text(c.Status), Text(Ago(c.Since, now)), Text(because)}
+}
+
+func printCheck(sections *Sections, e *Explanation, check *CheckOfNode, wide bool) {
+	now := e.Time.Time
+	sections.Begin()
+	printer := sections.Printer
+	title := "NodeHealthCheck " + check.Name
+	if !check.Selected {
+		title += ", which does not select the node any more"
+	}
+	printer.Line(0, Cell{Text: title, Style: Heading})
+	printer.Line(2, Text("Health: "), Health(check, now))
+	if check.Decision != nil {
+		target := Target{Decision: check.Decision, HealthySince: check.HealthySince}
+		printer.Line(2, Text("Decision: "), State(check.Decision), Text(", "+Why(&target, now)))
+	}
+	printer.Line(2, Text("Next: "), Text(WhatNext(e, check, now)))
+	sections.Table("Conditions that "+check.Name+" looks at", Rules(check, now))
+	if wide || (check.State == health.Unhealthy.String() && len(check.Remediations) == 0) {
+		sections.Table(AskedTitle(check), Answers(check, wide))
+	}
+	sections.Table("Steps of "+check.Name, StepsOf(check, now))
+	sections.Table("Conditions of the remediation objects", RemediationConditions(check, now))
+}
+
+// Rules is a table of the unhealthyConditions, compared with the node.
+func Rules(check *CheckOfNode, now time.Time) Table {
+	table := Table{Header: []string{"UNHEALTHY IF", "FOR", "IS", "EXPIRES"}}
+	for i := range check.Rules {
+		table.Rows = append(table.Rows, rule(&check.Rules[i], now))
+	}
+	return table
+}
+
+// Health says what a NodeHealthCheck makes of the conditions of the node.
+func Health(check *CheckOfNode, now time.Time) Cell {
+	if check.NeverReported {
+		return Cell{Text: "not healthy: it has never reported", Style: Warning}
+	}
+	switch check.State {
+	case health.SoonUnhealthy.String():
+		return Cell{Text: "becomes unhealthy in " + In(check.Unhealthy, now), Style: Warning}
+	case health.Unhealthy.String():
+		return Cell{Text: "unhealthy since " + SinceWhen(check.Unhealthy, now), Style: Bad}
+	case "":
+		return Cell{Text: "not known without the Node", Style: Warning}
+	default:
+		return Cell{Text: "healthy", Style: Good}
+	}
+}
+
+func rule(rule *Rule, now time.Time) []Cell {
+	is := Cell{Text: cmp.Or(rule.Status, "not there"), Style: Good}
+	expires := Text(Unknown)
+	if rule.Matches {
+		is = Cell{Text: rule.Status + " for " + Ago(rule.Since, now), Style: Warning}
+		if rule.Doubt != "" {
+			is.Text += " (" + rule.Doubt + ")"
+		}
+		expires = Text("never: it has no lastTransitionTime")
+		if rule.Expires != nil {
+			expires = Text(Clock(rule.Expires, now) + ", " + timeTo(rule.Expires.Time, now))
+		}
+	}
+	return []Cell{Text(rule.Condition), Text(rule.Duration), is, expires}
+}
+
+func timeTo(t, now time.Time) string {
+	if t.After(now) {
+		return "in " + t.Sub(now).Round(time.Second).String()
+	}
+	return now.Sub(t).Round(time.Second).String() + " ago"
+}
+
+// AskedTitle is the title of Answers. What refuses a next step refuses nothing that runs.
+func AskedTitle(check *CheckOfNode) string {
+	if len(check.Remediations) > 0 {
+		return "What " + check.Name + " asks before it begins a next step, in this order"
+	}
+	return "What " + check.Name + " asks before it creates a remediation object, in this order"
+}
+
+// Answers is a table of the checks before a remediation object is created, without those that are passed unless
+// all are wanted.
+func Answers(check *CheckOfNode, all bool) Table {
+	table := Table{Header: []string{"CHECK", "ANSWER", "WITH"}}
+	for _, asked := range check.Asked {
+		if asked.Answer == Passed && !all {
+			continue
+		}
+		answer := Cell{Text: "passed", Style: Good}
+		switch asked.Answer {
+		case Refused:
+			answer = Cell{Text: "REFUSED", Style: Bad}
+		case NotAsked:
+			answer = Cell{Text: "not asked", Style: Faint}
+		}
+		table.Add(Text(string(asked.Reason)), answer, Text(asked.Message))
+	}
+	return table
+}
+
+// StepsOf is a table of the steps of a NodeHealthCheck, with the remediation objects of the node.
+func StepsOf(check *CheckOfNode, now time.Time) Table {
+	table := Table{Header: []string{"STEP", "TEMPLATE", "TIMEOUT", "REMEDIATION OBJECT"}}
+	for i, step := range check.Steps {
+		var objects []string
+		for j := range check.Remediations {
+			if r := &check.Remediations[j]; isOf(r, &check.Steps[i]) {
+				objects = append(objects, remediationObject(r, now))
+			}
+		}
+		table.Add(Text(strconv.Itoa(i+1)), Text(step.Kind+" "+strings.TrimPrefix(step.Template, "/")), Text(cmp.Or(step.Timeout, Unknown)),
+			Text(cmp.Or(strings.Join(objects, "; "), Unknown)))
+	}
+	return table
+}
+
+// remediationObject tells about a remediation object.
+func remediationObject(r *Remediation, now time.Time) string {
+	text := r.Resource.Name + ", created " + Ago(&r.Started, now) + " ago"
+	switch {
+	case r.TimedOut != nil:
+		text += ", over for " + Ago(r.TimedOut, now)
+	case r.Deleting:
+		text += ", being deleted"
+	case !r.Known:
+		text += ", not readable"
+	}
+	return text
+}
+
+// RemediationConditions is a table of the conditions of the remediation objects.
+func RemediationConditions(check *CheckOfNode, now time.Time) Table {
+	table := Table{Header: []string{"OBJECT", "TYPE", "STATUS", "FOR", "REASON"}}
+	for i := range check.Remediations {
+		r := &check.Remediations[i]
+		for j := range r.Conditions {
+			table.Add(append([]Cell{Text(r.Resource.Kind + "/" + r.Resource.Name)}, condition(&r.Conditions[j], now)...)...)
+		}
+	}
+	return table
+}
+
+// LeaseOf says who holds the lease of the node, nothing if there is none.
+func LeaseOf(e *Explanation) string {
+	if e.Lease == nil {
+		return ""
+	}
+	now := e.Time.Time
+	text := fmt.Sprintf("%s is held by %q", e.Lease.Name, e.Lease.Holder)
+	switch {
+	case e.Lease.Ends == nil:
+		text += ", without an end"
+	case e.Lease.Valid:
+		text += ", until " + Clock(e.Lease.Ends, now) + " (" + In(e.Lease.Ends, now) + ")"
+	default:
+		text += ", but is over since " + SinceWhen(e.Lease.Ends, now)
+	}
+	return text
+}

@@ -1,0 +1,90 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"fmt"
+	"time"
+)
+
+// Sections are separated by empty lines.
+type Sections struct {
+	*Printer
+	printed bool
+}
+
+// Begin begins a section.
+func (s *Sections) Begin() {
+	if s.printed {
+		s.Printer.Blank()
+	}
+	s.printed = true
+}
+
+// Table prints a table below its title, nothing if it has no rows.
+func (s *Sections) Table(title string, table Table) {
+	if len(table.Rows) == 0 {
+		return
+	}
+	s.Begin()
+	s.Printer.Line(0, Cell{Text: title, Style: Heading})
+	s.Printer.Table(table)
+}
+
+// shownRows is how many rows of a list are shown, unless the user wants all.
+const shownRows = 20
+
+// short prints the first rows of a table, and how many there are besides.
+func (s *Sections) short(title string, table Table, all bool) {
+	more := len(table.Rows) - shownRows
+	if all || more <= 0 {
+		s.Table(title, table)
+		return
+	}
+	table.Rows = table.Rows[:shownRows]
+	s.Table(title, table)
+	s.Printer.Line(0, Cell{Text: fmt.Sprintf("%d more are not shown: -o wide shows all", more), Style: Faint})
+}
+
+// problem says that no controller is at work.
+func (s *Sections) problem(leader *Leader, now time.Time) {
+	if problem := leader.Problem(now); problem != "" {
+		s.Lines([][]Cell{{{Text: problem, Style: Bad}}})
+	}
+}
+
+// Lines prints the cells of each line.
+func (s *Sections) Lines(lines [][]Cell) {
+	if len(lines) == 0 {
+		return
+	}
+	s.Begin()
+	for _, line := range lines {
+		s.Printer.Line(2, line...)
+	}
+}
+
+// eachOnALine makes lines of cells.
+func eachOnALine(cells []Cell) (lines [][]Cell) {
+	for _, cell := range cells {
+		lines = append(lines, []Cell{cell})
+	}
+	return lines
+}
+
+// Partial says what could not be read.
+func Partial(kinds []Missing) (lines [][]Cell) {
+	for _, kind := range kinds {
+		lines = append(lines, []Cell{{Text: "This view is partial, without " + kind.Resource + ". ", Style: Bad}, Text(kind.Reason)})
+	}
+	return lines
+}
+
+// Counted is a number with its noun.
+func Counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

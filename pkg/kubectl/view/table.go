@@ -1,0 +1,82 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import "strings"
+
+// gap is the number of columns between two cells of a table.
+const gap = 2
+
+// leastColumns is how many columns the last cell of a row needs beside the others. With fewer, it
+// has lines of its own.
+const leastColumns = 24
+
+// ownLineIndent is by how much a last cell is indented that has lines of its own.
+const ownLineIndent = 4
+
+// Table has rows with as many cells as the header. Only the last cell of a row may be long: it is
+// continued on further lines where the terminal ends.
+type Table struct {
+	Header []string
+	Rows   [][]Cell
+}
+
+// Add adds a row.
+func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, cells) }
+
+// Table prints a table with its header. One without rows is not printed.
+func (p *Printer) Table(table Table) {
+	if len(table.Rows) == 0 {
+		return
+	}
+	header := make([]Cell, len(table.Header))
+	for i, name := range table.Header {
+		header[i] = Cell{Text: name, Style: Heading}
+	}
+	rows := append([][]Cell{header}, table.Rows...)
+	widths := columnWidths(rows)
+	for _, row := range rows {
+		p.row(row, widths)
+	}
+}
+
+// columnWidths returns the width of all columns but the last one.
+func columnWidths(rows [][]Cell) []int {
+	widths := make([]int, len(rows[0])-1)
+	for _, row := range rows {
+		for i := range widths {
+			widths[i] = max(widths[i], Width(Clean(row[i].Text)))
+		}
+	}
+	return widths
+}
+
+func (p *Printer) row(row []Cell, widths []int) {
+	var line strings.Builder
+	column := 0
+	for i, columns := range widths {
+		text := Clean(row[i].Text)
+		line.WriteString(p.styled(text, row[i].Style))
+		line.WriteString(strings.Repeat(" ", columns-Width(text)+gap))
+		column += columns + gap
+	}
+	last := row[len(row)-1]
+	text := Clean(last.Text)
+	indent := column
+	if p.Width > 0 && column+Width(text) > p.Width && p.Width-column < leastColumns {
+		indent = ownLineIndent
+		p.write(strings.TrimRight(line.String(), " ") + "\n")
+		line.Reset()
+		line.WriteString(strings.Repeat(" ", indent))
+	}
+	lines := wrap(text, p.remaining(indent), p.remaining(indent))
+	for i, part := range lines {
+		if i > 0 {
+			line.WriteString(strings.Repeat(" ", indent))
+		}
+		line.WriteString(p.styled(part, last.Style))
+		p.write(strings.TrimRight(line.String(), " ") + "\n")
+		line.Reset()
+	}
+}

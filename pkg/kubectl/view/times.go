@@ -1,0 +1,51 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package view
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+)
+
+// Unknown stands for a value that is not known.
+const Unknown = "-"
+
+// Ago returns for how long something has lasted.
+func Ago(t *metav1.Time, now time.Time) string {
+	if t == nil {
+		return Unknown
+	}
+	return duration.HumanDuration(max(0, now.Sub(t.Time)))
+}
+
+// In returns how long it takes until an instant, "now" for one that has passed.
+func In(t *metav1.Time, now time.Time) string {
+	switch {
+	case t == nil:
+		return "never"
+	case !t.After(now):
+		return "now"
+	default:
+		return duration.HumanDuration(t.Sub(now))
+	}
+}
+
+// Clock returns the time of day of an instant, with the day if that is another one than now.
+func Clock(t *metav1.Time, now time.Time) string {
+	local := t.In(now.Location())
+	if local.YearDay() == now.YearDay() && local.Year() == now.Year() {
+		return local.Format(time.TimeOnly)
+	}
+	return local.Format("2006-01-02 15:04:05")
+}
+
+// SinceWhen returns an instant with how long ago that was.
+func SinceWhen(t *metav1.Time, now time.Time) string {
+	if t == nil {
+		return "an unknown time"
+	}
+	return Clock(t, now) + " (" + Ago(t, now) + ")"
+}
