@@ -9,8 +9,10 @@ package dashboard
 
 import (
 	"context"
+	"embed"
 	"html/template"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -99,4 +101,28 @@ func secure(header http.Header) {
 func unknown(r *request, _ *page) *problem {
 	up := "./" + strings.Repeat("../", strings.Count(r.URL.Path, "/")-1)
 	return &problem{status: http.StatusNotFound, Title: "No such page", Text: "There is no such page here. These are the first ones:", Links: []cell{{Text: "Overview", Link: up}, {Text: "History", Link: up + "history"}}}
+}
+
+const assetDirectory = "assets"
+
+//go:embed assets
+var assets embed.FS
+
+// types are those of the files that the pages need: there is no other one.
+var types = map[string]string{
+	"style.css":  "text/css; charset=utf-8",
+	"script.js":  "text/javascript; charset=utf-8",
+	"symbol.svg": "image/svg+xml",
+}
+
+// serveAsset serves one of the files.
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	name := path.Base(r.URL.Path)
+	content, err := assets.ReadFile(assetDirectory + "/" + name)
+	if err != nil || types[name] == "" || r.URL.Path != "/"+assetDirectory+"/"+name {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", types[name])
+	_, _ = w.Write(content) // Who asked has gone.
 }

@@ -5,9 +5,11 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -16,6 +18,62 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 )
+
+func (r *root) stopAll() *cobra.Command {
+	var reason string
+	command, c := r.intervention(&cobra.Command{
+		Use:   "stop-all --reason TEXT",
+		Short: "Have no health check begin anything",
+		Long: `Creates the RemediationBudget stop-all, which selects all nodes and permits no remediation:
+NodeHealthChecks and MachineHealthChecks begin nothing, also those that are created
+later. Remediations that run continue, with their next steps. Each reason has a budget of
+its own.`,
+		Example: `  kubectl nhc stop-all --reason "Incident 4711, ask the storage team"`,
+		Args:    cobra.NoArgs,
+	}, needsEdit)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if reason == "" {
+			return noReason("resume-all")
+		}
+		return c.each(command.Context(), []string{StopBudget}, v1alpha1.BudgetKind, nil, func(i *Intervener, _ string) (Result, error) {
+			return i.StopAll(command.Context(), reason)
+		})
+	}
+	command.Flags().StringVar(&reason, "reason", "", "Why, and whom to ask")
+	return command
+}
+
+func (r *root) resumeAll() *cobra.Command {
+	var (
+		reason     string
+		allReasons bool
+	)
+	command, c := r.intervention(&cobra.Command{
+		Use:   "resume-all [--reason TEXT]",
+		Short: "End stop-all",
+		Long: `Deletes the RemediationBudget of stop-all. If everything is stopped for several reasons, they are
+listed: name one with --reason. Other budgets and pause requests stay as they are.`,
+		Args: cobra.NoArgs,
+	}, needsEdit)
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		if reason != "" && allReasons {
+			return errEitherReason
+		}
+		intervener, err := c.intervener()
+		if err != nil {
+			return err
+		}
+		results, err := intervener.ResumeAll(command.Context(), reason, allReasons)
+		for _, result := range results {
+			err = errors.Join(c.report(result), err)
+		}
+		c.warn(command.Context(), intervener.Clients)
+		return c.needed(err)
+	}
+	command.Flags().StringVar(&reason, "reason", "", "Which one of the stops to end")
+	command.Flags().BoolVar(&allReasons, "all-reasons", false, "End all stops, also those of others")
+	return command
+}
 
 // StopBudget is the name of the RemediationBudget that stops everything. There is one for each reason: the
 // second is stop-all-2.
