@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -136,7 +135,7 @@ var outcomes = []v1alpha1.EpisodeOutcome{
 
 // summary says how many episodes are selected, and which ones.
 func summary(history *view.History, r *request) string {
-	text := counted(len(history.Episodes), "episode")
+	text := view.Counted(len(history.Episodes), "episode")
 	if history.Since != nil {
 		text += " since " + view.At(history.Since, r.now)
 	}
@@ -144,13 +143,6 @@ func summary(history *view.History, r *request) string {
 		text += " until " + view.At(history.Until, r.now)
 	}
 	return text + ". Status keeps the last ones of each health check."
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
 
 // episodesOf returns the episodes of a timeline, the newest first.

@@ -63,17 +63,8 @@ func nodeNotes(e *view.Explanation) (notes []cell) {
 	if e.ControlPlane {
 		notes = append(notes, plain("It is a node of the control plane."))
 	}
-	if e.Deleted {
-		notes = append(notes, cell{Text: "The Node does not exist.", Class: "bad"})
-	}
-	if e.Held {
-		notes = append(notes, cell{Text: "It is held: kubectl nhc release " + e.Node + " ends that.", Class: "warning"})
-	}
-	for _, note := range e.Notes {
-		notes = append(notes, cell{Text: note, Class: "warning"})
-	}
-	if len(e.Checks) == 0 && !e.Unreadable {
-		notes = append(notes, cell{Text: "No NodeHealthCheck selects it, so nothing happens when it is unhealthy.", Class: "bad"})
+	for _, note := range view.NodeNotes(e) {
+		notes = append(notes, styled(note))
 	}
 	if lease := view.LeaseOf(e); lease != "" {
 		notes = append(notes, plain("Lease: "+lease+"."))

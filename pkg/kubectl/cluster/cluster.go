@@ -129,58 +129,40 @@ func (c *Clients) leader() kind {
 	}
 }
 
-func (c *Clients) nodeHealthChecks() kind {
-	client := c.NHC.RemediationV1alpha1().NodeHealthChecks()
-	return kind{
-		resource: v1alpha1.Plural, version: v1alpha1.SchemeGroupVersion, required: true, object: &v1alpha1.NodeHealthCheck{}, client: c.NHC,
-		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, options)
-		},
-		watch: client.Watch,
-		add: func(s *view.Snapshot, objects []runtime.Object) {
-			s.NodeHealthChecks = sorted[*v1alpha1.NodeHealthCheck](objects)
-		},
+// typed is the client of one kind.
+type typed[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// kindOf completes a kind with its client, and with the list of a snapshot that has its objects.
+func kindOf[T metav1.Object, L runtime.Object](k kind, client typed[L], list func(*view.Snapshot) *[]T) kind {
+	k.list = func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.List(ctx, options)
 	}
+	k.watch = client.Watch
+	k.add = func(s *view.Snapshot, objects []runtime.Object) { *list(s) = sorted[T](objects) }
+	return k
+}
+
+func (c *Clients) nodeHealthChecks() kind {
+	k := kind{resource: v1alpha1.Plural, version: v1alpha1.SchemeGroupVersion, required: true, object: &v1alpha1.NodeHealthCheck{}, client: c.NHC}
+	return kindOf(k, c.NHC.RemediationV1alpha1().NodeHealthChecks(), func(s *view.Snapshot) *[]*v1alpha1.NodeHealthCheck { return &s.NodeHealthChecks })
 }
 
 func (c *Clients) nodes() kind {
-	client := c.Kube.CoreV1().Nodes()
-	return kind{
-		resource: nodes, object: &corev1.Node{}, client: c.Kube,
-		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, options)
-		},
-		watch: client.Watch,
-		add:   func(s *view.Snapshot, objects []runtime.Object) { s.Nodes = sorted[*corev1.Node](objects) },
-	}
+	k := kind{resource: nodes, object: &corev1.Node{}, client: c.Kube}
+	return kindOf(k, c.Kube.CoreV1().Nodes(), func(s *view.Snapshot) *[]*corev1.Node { return &s.Nodes })
 }
 
 func (c *Clients) budgets() kind {
-	client := c.NHC.RemediationV1alpha1().RemediationBudgets()
-	return kind{
-		resource: v1alpha1.BudgetPlural, version: v1alpha1.SchemeGroupVersion, object: &v1alpha1.RemediationBudget{}, client: c.NHC,
-		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, options)
-		},
-		watch: client.Watch,
-		add: func(s *view.Snapshot, objects []runtime.Object) {
-			s.Budgets = sorted[*v1alpha1.RemediationBudget](objects)
-		},
-	}
+	k := kind{resource: v1alpha1.BudgetPlural, version: v1alpha1.SchemeGroupVersion, object: &v1alpha1.RemediationBudget{}, client: c.NHC}
+	return kindOf(k, c.NHC.RemediationV1alpha1().RemediationBudgets(), func(s *view.Snapshot) *[]*v1alpha1.RemediationBudget { return &s.Budgets })
 }
 
 func (c *Clients) machineHealthChecks() kind {
-	client := c.NHC.MachineV1beta1().MachineHealthChecks(c.Namespace)
-	return kind{
-		resource: machineHealthChecks, version: machinev1beta1.SchemeGroupVersion, object: &machinev1beta1.MachineHealthCheck{}, client: c.NHC,
-		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, options)
-		},
-		watch: client.Watch,
-		add: func(s *view.Snapshot, objects []runtime.Object) {
-			s.MachineHealthChecks = sorted[*machinev1beta1.MachineHealthCheck](objects)
-		},
-	}
+	k := kind{resource: machineHealthChecks, version: machinev1beta1.SchemeGroupVersion, object: &machinev1beta1.MachineHealthCheck{}, client: c.NHC}
+	return kindOf(k, c.NHC.MachineV1beta1().MachineHealthChecks(c.Namespace), func(s *view.Snapshot) *[]*machinev1beta1.MachineHealthCheck { return &s.MachineHealthChecks })
 }
 
 // ReadLeader returns what is known about the leader, nil if it cannot be read.
@@ -215,13 +197,31 @@ const pageSize = 200
 // Read reads a snapshot once.
 func Read(ctx context.Context, clients *Clients, wanted Kinds) (*view.Snapshot, error) {
 	kinds := wanted.of(clients)
+	return clients.assemble(kinds, clients.readAll(ctx, kinds))
+}
+
+// ReadInstalled reads Nodes, NodeHealthChecks and budgets. Nodes are needed; the others are missing
+// where they may not be read. Installed is false where NodeHealthChecks are not served: the cluster
+// has none, and no budgets.
+func ReadInstalled(ctx context.Context, clients *Clients) (snapshot *view.Snapshot, installed bool, err error) {
+	kinds := Kinds{Nodes: true, Budgets: true}.of(clients)
+	for i := range kinds {
+		kinds[i].required = kinds[i].resource == nodes
+	}
+	answers := clients.readAll(ctx, kinds)
+	snapshot, err = clients.assemble(kinds, answers)
+	return snapshot, !NotServed(answers[0].err), err
+}
+
+// readAll reads several kinds at the same time.
+func (c *Clients) readAll(ctx context.Context, kinds []kind) []answer {
 	answers := make([]answer, len(kinds))
 	var wg sync.WaitGroup
 	for i := range kinds {
-		wg.Go(func() { answers[i] = kinds[i].read(ctx, clients) })
+		wg.Go(func() { answers[i] = kinds[i].read(ctx, c) })
 	}
 	wg.Wait()
-	return clients.assemble(kinds, answers)
+	return answers
 }
 
 // answer is what a list of one kind has given.

@@ -6,7 +6,6 @@ package cluster
 import (
 	"context"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,13 +24,10 @@ type ServiceAccount struct{ Namespace, Name string }
 // there are no facts, and what is missing says why.
 func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object, account ServiceAccount) (*lint.Facts, error) {
 	kinds := Kinds{Nodes: true, MachineHealthChecks: slices.ContainsFunc(objects, aboutMachines)}.of(clients)
-	answers := make([]answer, len(kinds))
-	var wg sync.WaitGroup
 	for i := range kinds {
 		kinds[i].required = false // What is linted may be applied before anything is installed.
-		wg.Go(func() { answers[i] = kinds[i].read(ctx, clients) })
 	}
-	wg.Wait()
+	answers := clients.readAll(ctx, kinds)
 	if reason := unreachable(answers); reason != nil {
 		if ctx.Err() != nil {
 			return nil, Explain(reason, "ask", "the cluster")

@@ -5,14 +5,10 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -45,25 +41,7 @@ type NodeWatch struct {
 func WatchNodes(ctx context.Context, clients *Clients) (*NodeWatch, error) {
 	w := &NodeWatch{clients: clients, events: make(chan NodeEvent)}
 	nodes := clients.nodes()
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list, err := nodes.list(ctx, options)
-			w.answered(ctx, "list", err)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			stream, err := nodes.watch(ctx, options)
-			w.answered(ctx, "watch", err)
-			return stream, err
-		},
-	}, nodes.client), nodes.object, 0, nil)
-	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
-		return nil, fmt.Errorf("preparing the watch: %w", err)
-	}
-	if err := informer.SetTransform(trim); err != nil {
-		return nil, fmt.Errorf("preparing the watch: %w", err)
-	}
-	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	informer, synced, err := nodes.inform(w.answered, cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(object any) { w.changed(ctx, object) },
 		UpdateFunc: func(_, object any) { w.changed(ctx, object) },
 		DeleteFunc: func(object any) {
@@ -73,11 +51,11 @@ func WatchNodes(ctx context.Context, clients *Clients) (*NodeWatch, error) {
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("preparing the watch: %w", err)
+		return nil, err
 	}
 	w.running.Go(func() { informer.RunWithContext(ctx) })
 	w.running.Go(func() {
-		if cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
+		if cache.WaitForCacheSync(ctx.Done(), synced) {
 			w.send(ctx, NodeEvent{Listed: true})
 		}
 	})

@@ -77,13 +77,7 @@ func (r *root) runCheck(ctx context.Context, options *checkOptions) error {
 	if err != nil {
 		return err
 	}
-	if options.out.forPeople() {
-		printer := r.printer()
-		report.Print(printer)
-		err = printed(printer)
-	} else {
-		err = r.encode(options.out.format, report)
-	}
+	err = r.show(options.out, report, report.Print)
 	if problems, unread := report.Count(); err == nil && problems+unread > 0 {
 		return &cluster.Error{Sentence: fmt.Sprintf("The installation is not in order: %d problems, %d not checked.", problems, unread)}
 	}

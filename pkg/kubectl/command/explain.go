@@ -64,12 +64,7 @@ the node; and recent events.`,
 			if explanation == nil {
 				return notFound("Node", node, view.NodeNames(snapshot), "kubectl get nodes")
 			}
-			if !out.forPeople() {
-				return r.encode(out.format, explanation)
-			}
-			printer := r.printer()
-			explanation.Print(printer, out.format == formatWide)
-			return printed(printer)
+			return r.show(out, explanation, func(printer *view.Printer) { explanation.Print(printer, out.format == formatWide) })
 		},
 	}
 	out.add(command, formatTable, formatWide, formatJSON, formatYAML)
@@ -116,12 +111,7 @@ MachineHealthChecks have reported.`,
 			if explanation == nil {
 				return notFound("Machine", args[0], view.MachineNames(snapshot), "kubectl get machines -A")
 			}
-			if !out.forPeople() {
-				return r.encode(out.format, explanation)
-			}
-			printer := r.printer()
-			explanation.Print(printer)
-			return printed(printer)
+			return r.show(out, explanation, explanation.Print)
 		},
 	}
 	out.add(command, formatTable, formatJSON, formatYAML)

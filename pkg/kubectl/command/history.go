@@ -65,7 +65,13 @@ spec.remediationHistoryLimit.`,
 			if names, all := view.Targets(snapshot); node != "" && len(history.Episodes) == 0 && all && !slices.Contains(names, node) {
 				return notFound("Node or Machine", node, names, "kubectl get nodes")
 			}
-			return r.printHistory(history, out, timeline)
+			return r.show(out, history, func(printer *view.Printer) {
+				if timeline {
+					history.PrintTimeline(printer)
+				} else {
+					history.Print(printer, out.format == formatWide)
+				}
+			})
 		},
 	}
 	out.add(command, formatTable, formatWide, formatJSON, formatYAML)
@@ -74,19 +80,6 @@ spec.remediationHistoryLimit.`,
 	command.Flags().BoolVar(&timeline, "timeline", false, "Show one line per node, with a bar for each episode")
 	_ = command.RegisterFlagCompletionFunc("node", cobra.CompletionFunc(r.complete(true, cluster.NodeNames))) // The flag exists.
 	return command
-}
-
-func (r *root) printHistory(history *view.History, out output, timeline bool) error {
-	if !out.forPeople() {
-		return r.encode(out.format, history)
-	}
-	printer := r.printer()
-	if timeline {
-		history.PrintTimeline(printer)
-	} else {
-		history.Print(printer, out.format == formatWide)
-	}
-	return printed(printer)
 }
 
 // parseAge reads a duration that may be given in days or weeks.

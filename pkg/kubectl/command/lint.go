@@ -98,7 +98,7 @@ func (r *root) runLint(ctx context.Context, options *lintOptions, args []string)
 	facts.Merge(objects)
 	report := lint.NewReport(objects, facts)
 	report.Offline = options.offline
-	if err := r.printReport(report, options.out); err != nil {
+	if err := r.show(options.out, report, report.Print); err != nil {
 		return err
 	}
 	if report.Errors > 0 || options.strict && report.Advice > 0 {
@@ -290,13 +290,4 @@ func (r *root) lintCluster(ctx context.Context, rules *admission.Rules, args []s
 		}
 	}
 	return objects, facts, nil
-}
-
-func (r *root) printReport(report *lint.Report, out output) error {
-	if !out.forPeople() {
-		return r.encode(out.format, report)
-	}
-	printer := r.printer()
-	report.Print(printer)
-	return printed(printer)
 }

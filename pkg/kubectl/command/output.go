@@ -99,6 +99,16 @@ func (r *root) terminalOptions() view.Options {
 	return options
 }
 
+// show prints a value: encoded, or for people as a function does.
+func (r *root) show(out output, value any, people func(*view.Printer)) error {
+	if !out.forPeople() {
+		return r.encode(out.format, value)
+	}
+	printer := r.printer()
+	people(printer)
+	return printed(printer)
+}
+
 // printer returns a printer for people.
 func (r *root) printer() *view.Printer { return view.NewPrinter(r.Out, r.terminalOptions()) }
 

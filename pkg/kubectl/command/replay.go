@@ -124,12 +124,9 @@ func (r *root) runReplay(ctx context.Context, options *replayOptions, file strin
 	if before != nil {
 		replay.Comparison = simulation.Compare(both.before.source, before, replay.Result)
 	}
-	if !options.out.forPeople() {
-		return r.encode(options.out.format, replay)
-	}
-	printer := r.printer()
-	replay.Print(printer, options.out.format == formatWide, r.Now().Location())
-	return printed(printer)
+	return r.show(options.out, replay, func(printer *view.Printer) {
+		replay.Print(printer, options.out.format == formatWide, r.Now().Location())
+	})
 }
 
 // replayed returns what a configuration does about a recording. It is incomplete if the context ends.

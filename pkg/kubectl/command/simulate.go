@@ -122,12 +122,7 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 		return cluster.Explain(err, "simulate", "the nodes")
 	}
 	result.Notes, result.Missing = append(result.Notes, notes...), snapshot.Missing
-	if !options.out.forPeople() {
-		return r.encode(options.out.format, result)
-	}
-	printer := r.printer()
-	result.Print(printer)
-	return printed(printer)
+	return r.show(options.out, result, result.Print)
 }
 
 // parse reads the flags into the input.

@@ -67,16 +67,10 @@ of that name. A MachineHealthCheck is named NAMESPACE/NAME.`,
 }
 
 func (r *root) printOverview(overview *view.Overview, out output) error {
-	switch {
-	case out.forPeople():
-		printer := r.printer()
-		overview.Print(printer, out.format == formatWide)
-		return printed(printer)
-	case out.format == formatName:
+	if out.format == formatName {
 		return r.printNames(overview)
-	default:
-		return r.encode(out.format, overview)
 	}
+	return r.show(out, overview, func(printer *view.Printer) { overview.Print(printer, out.format == formatWide) })
 }
 
 // printNames prints the names of all that an overview has.

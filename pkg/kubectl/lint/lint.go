@@ -185,14 +185,6 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// count is a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // sorted returns findings by severity, and otherwise as they were found. What is to be said of several fields is said
 // once.
 func sorted(all []Finding) []Finding {

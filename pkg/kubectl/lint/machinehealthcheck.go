@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
@@ -110,7 +111,7 @@ func (f *findings) sharedMachines(mhc *machinev1beta1.MachineHealthCheck, select
 		}
 		if len(shared) > 0 {
 			f.advise("spec.selector", "make the selectors disjoint", "MachineHealthCheck %s selects %s of these, too (%s): nothing begins that one of the limits forbids",
-				other.Name, count(len(shared), "Machine"), some(shared))
+				other.Name, view.Counted(len(shared), "Machine"), some(shared))
 		}
 	}
 }
@@ -129,8 +130,8 @@ func (f *findings) machineLimit(mhc *machinev1beta1.MachineHealthCheck, limit in
 	case allowed(largest) == 0:
 		f.advise(field, "allow at least one Machine to be unhealthy", "With %s, no remediation ever begins", limit.String())
 	case selected > 0 && allowed(selected) == 0:
-		f.advise(field, "use a number", "It selects %s, of which %s, rounded down, is none: no remediation ever begins", count(selected, "Machine"), limit.String())
+		f.advise(field, "use a number", "It selects %s, of which %s, rounded down, is none: no remediation ever begins", view.Counted(selected, "Machine"), limit.String())
 	case limit.Type == intstr.Int && selected > 1 && allowed(selected) >= selected:
-		f.advise(field, "use less, or 100% if that is meant", "It selects %s, and all of them may be remediated at once", count(selected, "Machine"))
+		f.advise(field, "use less, or 100% if that is meant", "It selects %s, and all of them may be remediated at once", view.Counted(selected, "Machine"))
 	}
 }

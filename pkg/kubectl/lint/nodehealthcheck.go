@@ -17,6 +17,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -71,7 +72,7 @@ func (f *findings) mixture(path, noun string, selected []*corev1.Node, controlPl
 func (f *findings) mixed(path, noun string, members, selected int) {
 	if members > 0 && members < selected {
 		f.advise(path, "write one for the control plane, and one for the workers", "It selects %s of the control plane and %s: one limit for both fits neither",
-			count(members, noun), count(selected-members, "other "+noun))
+			view.Counted(members, noun), view.Counted(selected-members, "other "+noun))
 	}
 }
 
@@ -139,7 +140,7 @@ func (f *findings) overlaps(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.No
 		}
 		if len(shared) > 0 {
 			f.advise("spec.selector", "make the selectors disjoint", "NodeHealthCheck %s selects %s of these, too (%s): whichever begins first remediates, with its own limits",
-				other.Name, count(len(shared), "node"), some(shared))
+				other.Name, view.Counted(len(shared), "node"), some(shared))
 		}
 	}
 }
@@ -165,9 +166,9 @@ func (f *findings) gate(spec *v1alpha1.NodeHealthCheckSpec, selected int) {
 		f.advise(field, "lower what may be unhealthy, so that a failure of what all nodes need does not reboot all of them", "With %s, all nodes may be remediated at once", value.String())
 	case selected == 0:
 	case !gate(selected, selected-1).Open:
-		f.advise(field, allow, "It selects %s, and %d of them must be healthy: no remediation ever begins", count(selected, "node"), gate(selected, selected).Required)
+		f.advise(field, allow, "It selects %s, and %d of them must be healthy: no remediation ever begins", view.Counted(selected, "node"), gate(selected, selected).Required)
 	case selected > 1 && gate(selected, 0).Open:
-		f.advise(field, "lower what may be unhealthy", "It selects %s, and all of them may be remediated at once", count(selected, "node"))
+		f.advise(field, "lower what may be unhealthy", "It selects %s, and all of them may be remediated at once", view.Counted(selected, "node"))
 	}
 }
 
@@ -193,7 +194,7 @@ func (f *findings) mostAtOnce(spec *v1alpha1.NodeHealthCheckSpec, selected []*co
 		if spec.MinHealthy == nil {
 			field = "spec.maxUnhealthy"
 		}
-		f.advise(field, do, "It selects %s, and %d of them may be remediated at once", count(total, "node"), most)
+		f.advise(field, do, "It selects %s, and %d of them may be remediated at once", view.Counted(total, "node"), most)
 	}
 }
 

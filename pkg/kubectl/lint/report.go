@@ -176,9 +176,9 @@ func (r *Report) Linted() int {
 
 // Summary says in one sentence how much was found.
 func (r *Report) Summary() string {
-	text := fmt.Sprintf("%s in %s", count(r.Errors, "error"), count(r.Linted(), "object"))
+	text := fmt.Sprintf("%s in %s", view.Counted(r.Errors, "error"), view.Counted(r.Linted(), "object"))
 	if r.Advice > 0 {
-		text = fmt.Sprintf("%s and %s in %s", count(r.Errors, "error"), count(r.Advice, "piece")+" of advice", count(r.Linted(), "object"))
+		text = fmt.Sprintf("%s and %s in %s", view.Counted(r.Errors, "error"), view.Counted(r.Advice, "piece")+" of advice", view.Counted(r.Linted(), "object"))
 	}
 	return text + "."
 }

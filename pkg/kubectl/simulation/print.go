@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -60,19 +61,12 @@ func timelineTable(result *Result, when func(metav1.Duration) string) view.Table
 		line := &result.Timeline[i]
 		row := []view.Cell{view.Text(when(line.After))}
 		if several {
-			row = append(row, view.Text(orUnknown(line.Check)))
+			row = append(row, view.Text(cmp.Or(line.Check, view.Unknown)))
 		}
-		row = append(row, view.Text(orUnknown(someNodes(line.Nodes))), view.Cell{Text: string(line.What), Style: happenings[line.What]}, view.Text(orUnknown(line.Why)))
+		row = append(row, view.Text(cmp.Or(someNodes(line.Nodes), view.Unknown)), view.Cell{Text: string(line.What), Style: happenings[line.What]}, view.Text(cmp.Or(line.Why, view.Unknown)))
 		table.Add(row...)
 	}
 	return table
-}
-
-func orUnknown(text string) string {
-	if text == "" {
-		return view.Unknown
-	}
-	return text
 }
 
 // someNodes names the first of many nodes, and says how many there are.
@@ -217,7 +211,7 @@ func differencesTable(comparison *Comparison, when func(metav1.Duration) string)
 		if difference.By != nil {
 			what.Text = short(difference.By.Duration) + " " + what.Text
 		}
-		table.Add(view.Text(when(difference.After)), view.Text(difference.Node), what, view.Text(orUnknown(difference.Why)))
+		table.Add(view.Text(when(difference.After)), view.Text(difference.Node), what, view.Text(cmp.Or(difference.Why, view.Unknown)))
 	}
 	return table
 }
@@ -245,7 +239,7 @@ func episodesTable(result *Result, when func(metav1.Duration) string) view.Table
 		if several {
 			row = append(row, view.Text(episode.Check))
 		}
-		table.Add(append(row, view.Text(episode.Node), began, view.Text(orUnknown(episode.Waits)))...)
+		table.Add(append(row, view.Text(episode.Node), began, view.Text(cmp.Or(episode.Waits, view.Unknown)))...)
 	}
 	return table
 }

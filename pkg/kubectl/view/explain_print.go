@@ -70,20 +70,24 @@ func summary(e *Explanation) [][]Cell {
 	if e.ControlPlane {
 		text += ", of the control plane"
 	}
-	lines := [][]Cell{{{Text: text, Style: Heading}}}
+	return append([][]Cell{{{Text: text, Style: Heading}}}, eachOnALine(NodeNotes(e))...)
+}
+
+// NodeNotes are what holds for the node, whatever a health check makes of it.
+func NodeNotes(e *Explanation) (notes []Cell) {
 	if e.Deleted {
-		lines = append(lines, []Cell{{Text: "The Node does not exist.", Style: Bad}})
+		notes = append(notes, Cell{Text: "The Node does not exist.", Style: Bad})
 	}
 	if e.Held {
-		lines = append(lines, []Cell{{Text: "It is held: kubectl nhc release " + e.Node + " ends that.", Style: Warning}})
+		notes = append(notes, Cell{Text: "It is held: kubectl nhc release " + e.Node + " ends that.", Style: Warning})
 	}
 	for _, note := range e.Notes {
-		lines = append(lines, []Cell{{Text: note, Style: Warning}})
+		notes = append(notes, Cell{Text: note, Style: Warning})
 	}
 	if len(e.Checks) == 0 && !e.Unreadable {
-		lines = append(lines, []Cell{{Text: "No NodeHealthCheck selects it, so nothing happens when it is unhealthy.", Style: Bad}})
+		notes = append(notes, Cell{Text: "No NodeHealthCheck selects it, so nothing happens when it is unhealthy.", Style: Bad})
 	}
-	return lines
+	return notes
 }
 
 // condition is a row with a condition.

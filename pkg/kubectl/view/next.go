@@ -4,7 +4,6 @@
 package view
 
 import (
-	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,16 +77,12 @@ func newNextNode(node *corev1.Node, verdict health.Verdict, entry *v1alpha1.Unhe
 // compareInstants puts what never comes last.
 func compareInstants(a, b *metav1.Time) int {
 	switch {
-	case a == nil || b == nil:
-		return cmp.Compare(boolToInt(a == nil), boolToInt(b == nil))
-	default:
-		return a.Compare(b.Time)
-	}
-}
-
-func boolToInt(b bool) int {
-	if b {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
 		return 1
+	case b == nil:
+		return -1
 	}
-	return 0
+	return a.Compare(b.Time)
 }
