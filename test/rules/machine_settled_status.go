@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -179,28 +180,28 @@ func (s *machineCheck) checkMachineDecision(t *machineTarget, entry *v1beta1.Unh
 // failedInUpdate reports whether a Machine has failed whose Node is being updated, so that it may be held for half an
 // hour since it was first seen so (spec M9.1).
 func (s *machineCheck) failedInUpdate(t *machineTarget) bool {
-	var since time.Time
-	for _, v := range slices.Backward(s.machines[t.Key()]) {
-		if v.rv > s.rv {
+	type instant struct {
+		rv   uint64
+		seen time.Time
+	}
+	var changes []instant // Of one or the other: both together say whether it was selected.
+	for _, v := range s.machines[t.Key()] {
+		changes = append(changes, instant{v.rv, v.seen})
+	}
+	for _, v := range s.mhcs[s.mhc.Key()] {
+		changes = append(changes, instant{v.rv, v.seen})
+	}
+	slices.SortFunc(changes, func(a, b instant) int { return cmp.Compare(b.rv, a.rv) })
+	since := s.now
+	for _, change := range changes {
+		if change.rv > s.rv {
 			continue
 		}
-		if v.object == nil || v.object.UID != t.UID || !v.object.Failed() || !s.mhc.Selects(v.object) {
+		machine, mhc := s.machines[t.Key()].at(change.rv), s.mhcs[s.mhc.Key()].at(change.rv)
+		if machine == nil || machine.UID != t.UID || !machine.Failed() || mhc == nil || mhc.UID != s.mhc.UID || !mhc.Selects(machine) {
 			break
 		}
-		since = v.seen
-	}
-	var selected time.Time // Since when the MachineHealthCheck has selected it.
-	for _, v := range slices.Backward(s.mhcs[s.mhc.Key()]) {
-		if v.rv > s.rv {
-			continue
-		}
-		if v.object == nil || v.object.UID != s.mhc.UID || !v.object.Selects(t.Machine) {
-			break
-		}
-		selected = v.seen
-	}
-	if selected.After(since) {
-		since = selected
+		since = change.seen
 	}
 	return t.Failed() && t.node != nil && t.node.Updates() && !s.mhc.forTermination() && s.now.Before(since.Add(longestUpdate+bound))
 }
