@@ -25,7 +25,7 @@ const (
 // Attempt is the next one after a failure. The zero value means that none has failed.
 type Attempt struct {
 	Due time.Time
-	// Failure says what has failed, and Reason is that of the decision.
+	// Failure says what has failed, empty after a live read that contradicts the cache. Reason is that of the decision.
 	Failure string
 	Reason  v1alpha1.DecisionReason
 }
@@ -45,9 +45,13 @@ func New[K comparable]() Attempts[K] {
 // Of returns the next attempt for a key.
 func (a *Attempts[K]) Of(key K) Attempt { return a.next[key] }
 
-// Failed schedules the next attempt for a key.
+// Failed schedules the next attempt for a key: something has failed, or the cache shows what is not so any more.
 func (a *Attempts[K]) Failed(key K, outcome *remediation.Outcome, now time.Time) {
-	a.next[key] = Attempt{Due: now.Add(a.limiter.When(key)), Failure: outcome.Err.Error(), Reason: outcome.Reason}
+	next := Attempt{Due: now.Add(a.limiter.When(key)), Reason: outcome.Reason}
+	if outcome.Err != nil {
+		next.Failure = outcome.Err.Error()
+	}
+	a.next[key] = next
 }
 
 // Succeeded forgets the failures of a key.

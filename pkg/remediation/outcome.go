@@ -53,7 +53,7 @@ const (
 // nothing.
 type Outcome struct {
 	Result Result
-	// Reason is that of the decision if Result is Refused, Failed or Unknown.
+	// Reason is that of the decision if Result is Recovered, Refused, Failed or Unknown.
 	Reason v1alpha1.DecisionReason
 	// CR is the one that was created or adopted, or that blocks.
 	CR *object.CR

@@ -82,6 +82,36 @@ func TestCreatedUnseen(t *testing.T) {
 	})
 }
 
+// TestDeletionUnseen: while the watch of Nodes is late, a live read shows that the Node is gone, and garbage collection
+// deletes the lease that was taken for it. It is not taken again and again until the watch shows that, too (spec P3, 5.4).
+func TestDeletionUnseen(t *testing.T) {
+	t.Parallel()
+	withNHC(t, func(t *testing.T, c *cluster) {
+		c.createNode("worker-0", corev1.ConditionTrue)
+		c.sleep(time.Minute)
+		c.beginLag(nodes, 25*time.Second)
+		c.setReady("worker-0", corev1.ConditionUnknown)
+		c.sleep(20 * time.Second)
+		c.server.Delete("cloud", nodes, memapi.Key{Name: "worker-0"})
+		before := len(c.server.Requests(0))
+		for range 300 {
+			c.sleep(100 * time.Millisecond)
+			c.collectGarbage()
+		}
+		taken := 0
+		for _, request := range c.server.Requests(before) {
+			if request.Resource == leases && request.Verb == "create" {
+				taken++
+			}
+		}
+		require.Positive(t, taken)
+		require.Less(t, taken, 15)
+		require.Empty(t, c.crs())
+		c.endLag()
+		c.sleep(time.Minute)
+	})
+}
+
 // TestTemplateReplacedWhileCreating: the template is replaced by one of another kind before any cache shows the CR of the
 // first one. That is found all the same, so no second CR is created (spec 6.8, P9; seed 3001958).
 func TestTemplateReplacedWhileCreating(t *testing.T) {

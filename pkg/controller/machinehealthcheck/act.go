@@ -270,6 +270,8 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 			if failed++; failed == 1 {
 				first = outcome.Err
 			}
+		case outcome.Result == remediation.Recovered: // Until the cache shows it, the same would be done again.
+			s.state.attempts.Failed(machine.Name, outcome, now)
 		case len(result.Plan.Actions) > 0 && outcome.Answered():
 			s.state.attempts.Succeeded(machine.Name)
 		}

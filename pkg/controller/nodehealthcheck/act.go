@@ -201,6 +201,8 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 				// webhook is not. The review of the permissions says which it was.
 				c.recheckKinds(result.Plan)
 			}
+		case outcome.Result == remediation.Recovered: // Until the cache shows it, the same would be done again.
+			state.attempts.failed(node, outcome, now)
 		case acted:
 			state.attempts.succeeded(node)
 		}

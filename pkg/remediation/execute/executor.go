@@ -214,6 +214,7 @@ func (e *Executor) confirm(ctx context.Context, node *remediation.Node, outcome 
 		return nil
 	case refusal == v1alpha1.DecidedRecovering:
 		outcome.set(remediation.Recovered)
+		outcome.Reason = refusal
 	default:
 		outcome.set(remediation.Refused)
 		outcome.Reason = refusal

@@ -153,7 +153,7 @@ func TestExecuteCreateNotAnyMore(t *testing.T) {
 	th := newTestExecutor()
 	th.refusal = v1alpha1.DecidedRecovering
 	outcome := th.create(t)
-	require.Equal(t, remediation.Outcome{Result: remediation.Recovered}, outcome)
+	require.Equal(t, remediation.Outcome{Result: remediation.Recovered, Reason: v1alpha1.DecidedRecovering}, outcome)
 	require.Empty(t, th.writes(), "16: a node that has recovered in between gets no CR")
 }
 
@@ -308,7 +308,7 @@ func TestExecuteConfirm(t *testing.T) {
 		err     error
 		want    remediation.Outcome
 	}{
-		"13.3 it has recovered":         {refusal: v1alpha1.DecidedRecovering, want: remediation.Outcome{Result: remediation.Recovered}},
+		"13.3 it has recovered":         {refusal: v1alpha1.DecidedRecovering, want: remediation.Outcome{Result: remediation.Recovered, Reason: v1alpha1.DecidedRecovering}},
 		"13.3 15.1 it was excluded":     {refusal: v1alpha1.DecidedExcluded, want: remediation.Outcome{Result: remediation.Refused, Reason: v1alpha1.DecidedExcluded}},
 		"P5 the Node could not be read": {err: errServer, want: remediation.Outcome{Result: remediation.Failed}},
 	} {
