@@ -108,7 +108,7 @@ var bugs = []bug{
 	},
 	{
 		name: "an attempt that failed is not repeated", rule: "P12", file: inController + "report.go", unit: "test/simulation", run: "TestFailedCreationIsRepeated",
-		old: "	next = health.Earliest(next, r.state.attempts.recheck(r.results, r.now))\n", new: "	r.state.attempts.recheck(r.results, r.now)\n",
+		old: "	next = health.Earliest(next, r.nextAttempt())\n", new: "	r.nextAttempt()\n",
 	},
 	// What permits a remediation.
 	{

@@ -194,7 +194,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		}
 		switch {
 		case outcome.Err != nil:
-			state.attempts.failed(node, outcome, now)
+			state.attempts.Failed(keyOf(node), outcome, now)
 			failures.add(ctx, node.Name, outcome.Err)
 			if apierrors.IsForbidden(outcome.Err) {
 				// A missing permission is a matter of the whole kind, a quota or a
@@ -204,7 +204,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		case outcome.Result == remediation.Recovered: // Until the cache shows it, the same would be done again.
 			state.attempts.failed(node, outcome, now)
 		case acted:
-			state.attempts.succeeded(node)
+			state.attempts.Succeeded(keyOf(node))
 		}
 	}
 	failures.log(ctx)

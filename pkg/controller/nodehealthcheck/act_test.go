@@ -137,15 +137,15 @@ func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	t.Parallel()
 	c, s := &Controller{budgets: budget.None{}, clock: clock.RealClock{}}, testSnapshot(testCheck(), testNode("n"))
 	node := &s.nodes[0]
-	s.state.attempts.failed(node, &remediation.Outcome{Err: errors.New("denied")}, epoch)
+	s.state.attempts.Failed(keyOf(node), &remediation.Outcome{Err: errors.New("denied")}, epoch)
 	s.state.releasing.Insert("n")
 	node.Lease = &coordinationv1.Lease{}
 	plan := &remediation.NodePlan{Node: node, Actions: []remediation.Action{remediation.Create{}}}
 	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}})
-	require.NotZero(t, s.state.attempts.of(node).Due)
+	require.NotZero(t, s.state.attempts.Of(keyOf(node)).Due)
 	require.True(t, s.state.releasing.Has("n"))
 	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Created}}})
-	require.Zero(t, s.state.attempts.of(node).Due)
+	require.Zero(t, s.state.attempts.Of(keyOf(node)).Due)
 	require.False(t, s.state.releasing.Has("n"))
 }
 

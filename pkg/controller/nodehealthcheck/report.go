@@ -108,7 +108,7 @@ func (c *Controller) reportActions(ctx context.Context, r *syncResult) {
 func (r *syncResult) recheck() time.Time {
 	next := health.Earliest(r.Recheck, r.Policy.Context.StormEnd)
 	next = health.Earliest(next, r.Ledger.Recheck(r.now))
-	next = health.Earliest(next, r.state.attempts.recheck(r.results, r.now))
+	next = health.Earliest(next, r.nextAttempt())
 	for _, result := range r.results {
 		next = health.Earliest(next, result.Plan.Recheck)
 		if result.Outcome.Result == remediation.Deferred {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/attempts"
 	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
@@ -59,7 +60,7 @@ type nhcState struct {
 	// acting acts on the nodes, and has what has not answered yet. It is nil before the first sync.
 	acting *batch.Acting
 	// attempts are the next ones for nodes for which a write has failed.
-	attempts nodeAttempts
+	attempts attempts.Attempts[attemptKey]
 	// machineUnread is since when the Machine of a node cannot be read.
 	machineUnread map[string]time.Time
 	// gateClosed is whether the gate was closed in the last report.
@@ -129,7 +130,7 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 			upgrading:         wasUpgrading(nhc),
 			deletionRequested: map[types.UID]bool{},
 			releasing:         sets.New[string](),
-			attempts:          newAttempts(),
+			attempts:          attempts.New[attemptKey](),
 			machineUnread:     map[string]time.Time{},
 			gateClosed:        remediationAllowedReason(nhc) == string(v1alpha1.DecidedGateClosed),
 			reported:          status.RecallReported(&nhc.Status),
