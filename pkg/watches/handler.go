@@ -3,11 +3,7 @@
 
 package watches
 
-import (
-	"strings"
-
-	"k8s.io/client-go/tools/cache"
-)
+import "k8s.io/client-go/tools/cache"
 
 // Handler returns a handler of the objects of one type. It calls changed with one that is new (old is nil), that has
 // changed, unless no decision can tell the two apart, or that is gone (current is nil).
@@ -37,14 +33,4 @@ func LastKnown(obj any) any {
 		return tombstone.Obj
 	}
 	return obj
-}
-
-// GroupOfCRD returns the name and the API group of the CustomResourceDefinition of an event. Its name is <plural>.<group>.
-func GroupOfCRD(obj any) (name, group string, ok bool) {
-	object, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		return "", "", false
-	}
-	_, group, ok = strings.Cut(object.Name, ".")
-	return object.Name, group, ok
 }

@@ -22,6 +22,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -89,6 +90,17 @@ type Config struct {
 	// Changed is called with the owners of a kind whose state has changed, or one of
 	// whose polled objects has.
 	Changed func(owners []string)
+}
+
+// PollInterval is the usual Interval.
+const PollInterval = 15 * time.Second
+
+// ReadOnly returns the part of a Config that all sets of a process share, for kinds that are only read.
+func ReadOnly(kube kubernetes.Interface, client dynamic.Interface, freshness *Freshness) Config {
+	return Config{
+		Client: client, Discovery: kube.Discovery(), Access: kube.AuthorizationV1().SelfSubjectAccessReviews(),
+		Verbs: []string{"get", "list", "watch"}, Interval: PollInterval, Freshness: freshness,
+	}
 }
 
 // Key is what kinds are known by: a GroupKind is a kind with all its versions, which are the same

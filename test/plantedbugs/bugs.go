@@ -88,7 +88,7 @@ var bugs = []bug{
 	},
 	{
 		name: "the end of a lease does not wake the nodes that wait for it", rule: "21.1", file: inController + "handlers.go",
-		old: "			c.enqueue(c.waiters.all())\n", new: "",
+		old: "		c.enqueue(c.waiters.all())\n", new: "",
 	},
 	{
 		name: "the end of a control plane remediation does not wake those that wait", rule: "12.4", file: inController + "handlers.go",

@@ -78,7 +78,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	seen := sightings.New(clock.Now, func() int64 { return r.freshness.Lists(watches.NodeCache) })
 	registry := prometheus.NewRegistry()
 	r.registry = registry
-	r.budgets, err = remediationbudget.New(remediationbudget.Config{
+	r.budgets, err = remediationbudget.New(ctx, remediationbudget.Config{
 		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds, Freshness: r.freshness,
 		Recorder: recorder(remediationbudget.ReportingController), Clock: clock, Metrics: registry,
 	})

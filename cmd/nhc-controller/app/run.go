@@ -272,7 +272,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	enabled := enabledControllers(p.options.Controllers)
 	var budgets budget.Budgets // Nil where there are none.
 	if enabled[remediationbudget.Name] {
-		p.budgets, err = remediationbudget.New(remediationbudget.Config{
+		p.budgets, err = remediationbudget.New(ctx, remediationbudget.Config{
 			Kube: p.clients.kube, Dynamic: p.clients.dynamic, Nodes: p.nodes, CRDs: p.crds, Freshness: p.freshness,
 			Recorder: reportingAs(remediationbudget.ReportingController), Clock: clock.RealClock{}, Metrics: p.registry,
 		})

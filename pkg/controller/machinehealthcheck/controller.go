@@ -136,9 +136,6 @@ type Controller struct {
 // releaseRetry is the time until a lease is released again.
 const releaseRetry = time.Second
 
-// pollInterval is the time between two looks at a kind that cannot be watched.
-const pollInterval = 15 * time.Second
-
 // New returns a controller that watches through the given informers, and others of its own. It starts
 // nothing: the caller calls Connect, starts the informers, then RunWatches and Run.
 func New(ctx context.Context, config Config) (*Controller, error) {

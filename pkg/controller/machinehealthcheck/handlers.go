@@ -6,7 +6,6 @@ package machinehealthcheck
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -19,7 +18,6 @@ import (
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -34,54 +32,22 @@ import (
 
 // registerHandlers maps events to the MachineHealthChecks that they concern (spec M19).
 func (c *Controller) registerHandlers(ctx context.Context) error {
-	logger := klog.FromContext(ctx)
-	options := cache.HandlerOptions{Logger: &logger}
-	checks, err := c.machineHealthChecks.TypedInformer().AddTypedEventHandler(machineinformers.MachineHealthCheckHandlerFuncs{
-		AddFunc:    func(check *v1beta1.MachineHealthCheck) { c.checkChanged(nil, check) },
-		UpdateFunc: c.checkChanged,
-		DeleteFunc: func(deleted machineinformers.DeletedMachineHealthCheck) { c.checkDeleted(deleted.GetObjectName()) },
-	}, options)
-	if err != nil {
-		return fmt.Errorf("watching MachineHealthChecks: %w", err)
-	}
-	nodes, err := c.Nodes.TypedInformer().AddTypedEventHandler(coreinformers.NodeHandlerFuncs{
-		AddFunc:    func(node *corev1.Node) { c.nodeChanged(nil, node) },
-		UpdateFunc: c.nodeChanged,
-		DeleteFunc: func(deleted coreinformers.DeletedNode) {
-			c.nodeDeleted(deleted.GetObjectName().Name)
-			c.clusterChanged(deleted.OptionalObj, nil)
-		},
-	}, options)
-	if err != nil {
-		return fmt.Errorf("watching Nodes: %w", err)
-	}
-	leases, err := c.Leases.TypedInformer().AddTypedEventHandler(coordinationinformers.LeaseHandlerFuncs{
-		AddFunc:    func(lease *coordinationv1.Lease) { c.leaseChanged(nil, lease) },
-		UpdateFunc: c.leaseChanged,
-		DeleteFunc: func(deleted coordinationinformers.DeletedLease) {
-			if lease := deleted.OptionalObj; lease != nil {
-				c.leaseChanged(nil, lease)
-			}
-		},
-	}, options)
-	if err != nil {
-		return fmt.Errorf("watching Leases: %w", err)
-	}
-	crds, err := c.CRDs.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
-		AddFunc:    c.crdChanged,
-		UpdateFunc: func(_, crd any) { c.crdChanged(crd) },
-		DeleteFunc: c.crdChanged,
-	}, options)
-	if err != nil {
-		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
-	}
-	// Who else leads is looked at every second.
-	others, err := c.otherLeaders.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{}, options)
-	if err != nil {
-		return fmt.Errorf("watching leader Leases: %w", err)
-	}
-	c.synced = []cache.DoneChecker{checks.HasSyncedChecker(), nodes.HasSyncedChecker(), leases.HasSyncedChecker(), crds.HasSyncedChecker(), others.HasSyncedChecker()}
-	return nil
+	s := watches.NewSubscription(ctx)
+	watches.Subscribe(s, "MachineHealthChecks", c.machineHealthChecks.TypedInformer(), c.checkChanged,
+		func(deleted machineinformers.DeletedMachineHealthCheck) { c.checkDeleted(deleted.GetObjectName()) })
+	watches.Subscribe(s, "Nodes", c.Nodes.TypedInformer(), c.nodeChanged, func(deleted coreinformers.DeletedNode) {
+		c.nodeDeleted(deleted.GetObjectName().Name)
+		c.clusterChanged(deleted.OptionalObj, nil)
+	})
+	watches.Subscribe(s, "Leases", c.Leases.TypedInformer(), c.leaseChanged, func(deleted coordinationinformers.DeletedLease) {
+		if lease := deleted.OptionalObj; lease != nil {
+			c.leaseChanged(nil, lease)
+		}
+	})
+	s.SubscribeCRDs(c.CRDs, c.crdChanged)
+	s.Synced = append(s.Synced, c.otherLeaders.HasSyncedChecker()) // Who else leads is looked at every second.
+	c.synced = s.Synced
+	return s.Err
 }
 
 // keyOf returns the key of a MachineHealthCheck.
@@ -349,17 +315,14 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 }
 
 // crdChanged handles any event of a CustomResourceDefinition.
-func (c *Controller) crdChanged(obj any) {
-	name, group, ok := watches.GroupOfCRD(obj)
+func (c *Controller) crdChanged(name, group string) {
 	if name == checkResource.String() {
 		c.dropped.Store(false)
 		c.SyncAll()
 	}
-	if ok {
-		c.machines.Refresh(group)
-		c.templates.Refresh(group)
-		c.remediations.Refresh(group)
-	}
+	c.machines.Refresh(group)
+	c.templates.Refresh(group)
+	c.remediations.Refresh(group)
 }
 
 // templateHandler handles templates of all watched kinds.

@@ -28,14 +28,7 @@ import (
 
 // watchKinds sets up the watches of the kinds that are not always served.
 func (c *Controller) watchKinds() {
-	readOnly := watches.Config{
-		Client:    c.Dynamic,
-		Discovery: c.Kube.Discovery(),
-		Access:    c.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs:     []string{"get", "list", "watch"},
-		Interval:  pollInterval,
-		Freshness: c.Freshness,
-	}
+	readOnly := watches.ReadOnly(c.Kube, c.Dynamic, c.Freshness)
 	machines := readOnly
 	machines.Name, machines.Optional, machines.Indexers = "machines", true, machineIndexers
 	machines.Parse, machines.Handler, machines.Changed = parseMachineKind, c.machineHandler(), func([]string) { c.readabilityChanged() }

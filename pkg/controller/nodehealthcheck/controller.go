@@ -48,10 +48,6 @@ import (
 // Name is the name of the controller in metrics, logs and field management.
 const Name = execute.FieldManager
 
-// pollInterval is the time between two looks at a kind that cannot be watched
-// (spec 3).
-const pollInterval = 15 * time.Second
-
 // Config is what a Controller depends on. Every field is required, except Freshness, ClockTrusted,
 // DryRun, Sightings, MachineHealthChecks and Budgets.
 type Config struct {
@@ -201,14 +197,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 
 // watchKinds sets up the watches of the kinds that the NodeHealthChecks refer to.
 func (c *Controller) watchKinds(config Config) {
-	readOnly := watches.Config{
-		Client:    config.Dynamic,
-		Discovery: config.Kube.Discovery(),
-		Access:    config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs:     []string{"get", "list", "watch"},
-		Interval:  pollInterval,
-		Freshness: config.Freshness,
-	}
+	readOnly := watches.ReadOnly(config.Kube, config.Dynamic, config.Freshness)
 
 	templates := readOnly
 	templates.Name, templates.Poll = "templates", true

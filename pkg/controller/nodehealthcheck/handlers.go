@@ -6,7 +6,6 @@ package nodehealthcheck
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -22,7 +21,6 @@ import (
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
@@ -34,47 +32,20 @@ import (
 
 // registerHandlers maps events to the NodeHealthChecks they concern (spec 21.1).
 func (c *Controller) registerHandlers(ctx context.Context, config Config) error {
-	logger := klog.FromContext(ctx)
-	options := cache.HandlerOptions{Logger: &logger}
-	nhcs, err := config.NodeHealthChecks.TypedInformer().AddTypedEventHandler(nhcinformers.NodeHealthCheckHandlerFuncs{
-		AddFunc:    func(nhc *v1alpha1.NodeHealthCheck) { c.nhcChanged(nil, nhc) },
-		UpdateFunc: c.nhcChanged,
-		DeleteFunc: func(nhc nhcinformers.DeletedNodeHealthCheck) { c.nhcDeleted(nhc.GetObjectName().Name) },
-	}, options)
-	if err != nil {
-		return fmt.Errorf("watching NodeHealthChecks: %w", err)
-	}
-	nodes, err := config.Nodes.TypedInformer().AddTypedEventHandler(coreinformers.NodeHandlerFuncs{
-		AddFunc:    func(node *corev1.Node) { c.nodeChanged(nil, node) },
-		UpdateFunc: c.nodeChanged,
-		DeleteFunc: func(deleted coreinformers.DeletedNode) { c.nodeDeleted(deleted.GetObjectName().Name) },
-	}, options)
-	if err != nil {
-		return fmt.Errorf("watching Nodes: %w", err)
-	}
-	crds, err := config.CRDs.AddEventHandlerWithOptions(cache.ResourceEventHandlerFuncs{
-		AddFunc:    c.crdChanged,
-		UpdateFunc: func(_, crd any) { c.crdChanged(crd) },
-		DeleteFunc: c.crdChanged,
-	}, options)
-	if err != nil {
-		return fmt.Errorf("watching CustomResourceDefinitions: %w", err)
-	}
-	leases, err := config.Leases.TypedInformer().AddTypedEventHandler(coordinationinformers.LeaseHandlerFuncs{
-		AddFunc:    func(lease *coordinationv1.Lease) { c.leaseChanged(nil, lease) },
-		UpdateFunc: c.leaseChanged,
-		DeleteFunc: func(deleted coordinationinformers.DeletedLease) {
-			c.enqueue(c.waiters.all())
-			if lease := deleted.OptionalObj; lease != nil {
-				c.enqueue(c.holderOf(lease))
-			}
-		},
-	}, options)
-	if err != nil {
-		return fmt.Errorf("watching Leases: %w", err)
-	}
-	c.synced = []cache.DoneChecker{nhcs.HasSyncedChecker(), nodes.HasSyncedChecker(), crds.HasSyncedChecker(), leases.HasSyncedChecker()}
-	return nil
+	s := watches.NewSubscription(ctx)
+	watches.Subscribe(s, "NodeHealthChecks", config.NodeHealthChecks.TypedInformer(), c.nhcChanged,
+		func(deleted nhcinformers.DeletedNodeHealthCheck) { c.nhcDeleted(deleted.GetObjectName().Name) })
+	watches.Subscribe(s, "Nodes", config.Nodes.TypedInformer(), c.nodeChanged,
+		func(deleted coreinformers.DeletedNode) { c.nodeDeleted(deleted.GetObjectName().Name) })
+	watches.Subscribe(s, "Leases", config.Leases.TypedInformer(), c.leaseChanged, func(deleted coordinationinformers.DeletedLease) {
+		c.enqueue(c.waiters.all())
+		if lease := deleted.OptionalObj; lease != nil {
+			c.enqueue(c.holderOf(lease))
+		}
+	})
+	s.SubscribeCRDs(config.CRDs, c.crdChanged)
+	c.synced = s.Synced
+	return s.Err
 }
 
 // nhcChanged handles a NodeHealthCheck that was created (old is nil) or updated.
@@ -199,12 +170,10 @@ func (c *Controller) holderOf(lease *coordinationv1.Lease) []string {
 }
 
 // crdChanged handles any event of a CustomResourceDefinition.
-func (c *Controller) crdChanged(obj any) {
-	if _, group, ok := watches.GroupOfCRD(obj); ok {
-		c.templates.Refresh(group)
-		c.remediations.Refresh(group)
-		c.platform.Refresh(group)
-	}
+func (c *Controller) crdChanged(_, group string) {
+	c.templates.Refresh(group)
+	c.remediations.Refresh(group)
+	c.platform.Refresh(group)
 }
 
 // templateHandler handles templates of all watched kinds.

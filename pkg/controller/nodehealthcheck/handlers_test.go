@@ -261,20 +261,6 @@ func TestLeaseChanged(t *testing.T) {
 	}
 }
 
-func TestCRDChanged(t *testing.T) {
-	t.Parallel()
-	c := listener(t)
-	for _, obj := range []any{
-		&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "reboots.example.com"}},
-		&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "nodot"}},
-		cache.DeletedFinalStateUnknown{Key: "reboots.example.com"},
-		"nothing of the kind",
-	} {
-		require.NotPanics(t, func() { c.crdChanged(obj) })
-	}
-	require.Empty(t, woken(c), "what has changed is found out first")
-}
-
 func TestReferring(t *testing.T) {
 	t.Parallel()
 	reference := func(apiVersion, kind, namespace, name string) corev1.ObjectReference {

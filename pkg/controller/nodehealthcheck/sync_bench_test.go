@@ -129,7 +129,7 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 		listKinds[gvk.GroupVersion().WithResource(resource)] = gvk.Kind + "List"
 	}
 	w := &fakePlatform{served: served, client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), listKinds, template)}
-	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Interval: pollInterval, Changed: func([]string) {}}
+	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Interval: watches.PollInterval, Changed: func([]string) {}}
 	templates, remediations, platform := config, config, config
 	templates.Name, templates.Poll, templates.Parse, templates.Handler = "templates", true, parseTemplate, s.templateHandler()
 	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", s.parseCR, s.remediationHandler(), crIndexers

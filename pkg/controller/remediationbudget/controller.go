@@ -13,8 +13,6 @@ package remediationbudget
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,9 +46,6 @@ const (
 // evaluateInterval is the shortest time between two evaluations, and so between two writes of
 // a status (spec B5.2), and how late those that wait are woken (spec B4.2).
 const evaluateInterval = time.Second
-
-// pollInterval is the time between two looks at a kind that cannot be watched.
-const pollInterval = 15 * time.Second
 
 // Config is what a Controller depends on. Every field is required, except Freshness.
 type Config struct {
@@ -108,7 +103,7 @@ var evaluation = cache.ObjectName{}
 
 // New returns a controller that watches through the given informers. It starts nothing: the
 // caller calls Connect, starts the informers, then RunWatches and Run.
-func New(config Config) (*Controller, error) {
+func New(ctx context.Context, config Config) (*Controller, error) {
 	if config.Freshness == nil {
 		config.Freshness = watches.NewFreshness()
 	}
@@ -121,17 +116,15 @@ func New(config Config) (*Controller, error) {
 		healthChecks: map[string]budget.HealthChecks{},
 		queue:        reconcile.NewQueue(Name),
 	}
-	c.kinds = watches.NewSet[schema.GroupVersionKind](watches.Config{
-		Name: "budgets", Client: config.Dynamic, Discovery: config.Kube.Discovery(), Access: config.Kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"}, Optional: true, CRDs: watches.CRDsIn(config.CRDs), Interval: pollInterval, Freshness: config.Freshness,
-		Parse: parseBudget, Handler: c.budgetHandler(), Changed: func([]string) { c.readabilityChanged() },
-	})
+	kinds := watches.ReadOnly(config.Kube, config.Dynamic, config.Freshness)
+	kinds.Name, kinds.Optional, kinds.CRDs = "budgets", true, watches.CRDsIn(config.CRDs)
+	kinds.Parse, kinds.Handler, kinds.Changed = parseBudget, c.budgetHandler(), func([]string) { c.readabilityChanged() }
+	c.kinds = watches.NewSet[schema.GroupVersionKind](kinds)
 	config.Freshness.Subscribe(c.changed)
 	c.kinds.Want(Name, map[schema.GroupVersionKind][]types.NamespacedName{kind: nil})
-	if _, err := config.CRDs.AddEventHandler(c.crdHandler()); err != nil {
-		return nil, fmt.Errorf("watching CustomResourceDefinitions: %w", err)
-	}
-	return c, nil
+	s := watches.NewSubscription(ctx)
+	s.SubscribeCRDs(config.CRDs, func(_, group string) { c.kinds.Refresh(group) })
+	return c, s.Err
 }
 
 // Connect has the health checks of a kind counted, and woken. It is called before Run.
@@ -176,15 +169,4 @@ func (c *Controller) changed() {
 	wait := c.evaluated.Add(evaluateInterval).Sub(c.Clock.Now())
 	c.changesMu.Unlock()
 	c.queue.AddAfter(evaluation, min(max(0, wait), evaluateInterval))
-}
-
-// crdHandler looks again at the kind when a CRD of its group has come, gone or changed.
-func (c *Controller) crdHandler() cache.ResourceEventHandler {
-	refresh := func(obj any) {
-		name, err := cache.DeletionHandlingObjectToName(obj)
-		if _, group, ok := strings.Cut(name.Name, "."); err == nil && ok {
-			c.kinds.Refresh(group)
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: refresh, UpdateFunc: func(_, crd any) { refresh(crd) }, DeleteFunc: refresh}
 }
