@@ -212,12 +212,12 @@ func QuorumWithout(controlPlane []*corev1.Node, node string) bool {
 		return false
 	}
 	members := etcdMembers(controlPlane)
-	if !isReady(controlPlane[i]) || !slices.Contains(members, controlPlane[i]) {
+	if !Ready(controlPlane[i]) || !slices.Contains(members, controlPlane[i]) {
 		return true
 	}
 	others := 0
 	for _, member := range members {
-		if member.Name != node && isReady(member) {
+		if member.Name != node && Ready(member) {
 			others++
 		}
 	}
@@ -238,7 +238,8 @@ func etcdMembers(controlPlane []*corev1.Node) (members []*corev1.Node) {
 	return members
 }
 
-func isReady(node *corev1.Node) bool {
+// Ready reports whether a Node has condition Ready=True.
+func Ready(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -175,7 +176,7 @@ func (c *Controller) node(name string) budget.Node {
 	var node budget.Node
 	if obj, exists, err := c.Nodes.Informer().GetIndexer().GetByKey(name); err == nil && exists {
 		object := obj.(*corev1.Node)
-		node.Exists, node.Labels, node.NotReady = true, object.Labels, notReady(object)
+		node.Exists, node.Labels, node.NotReady = true, object.Labels, !remediation.Ready(object) // Spec B3.1.
 	}
 	if c.machines != nil {
 		node.Machine = c.machines.MachineOf(name)
@@ -184,13 +185,6 @@ func (c *Controller) node(name string) budget.Node {
 		node.Merge(checks.Observe(name))
 	}
 	return node
-}
-
-// notReady reports whether condition Ready is anything but True (spec B3.1).
-func notReady(node *corev1.Node) bool {
-	return !slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
-		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-	})
 }
 
 // parsed is a RemediationBudget as the cache has it.

@@ -61,22 +61,17 @@ func newRules() (*Rules, error) {
 	rules := &Rules{kinds: map[schema.GroupKind]func() (*kind, error){}}
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
-	err := fs.WalkDir(manifests.Files, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	err := Documents(func(_, kind string, document []byte) error {
+		switch kind {
+		case "CustomResourceDefinition":
+			crds = append(crds, &apiextensionsv1.CustomResourceDefinition{})
+			return yaml.Unmarshal(document, crds[len(crds)-1])
+		case "ValidatingAdmissionPolicy":
+			policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{})
+			return yaml.Unmarshal(document, policies[len(policies)-1])
+		default:
+			return nil
 		}
-		return Documents(path, func(kind string, document []byte) error {
-			switch kind {
-			case "CustomResourceDefinition":
-				crds = append(crds, &apiextensionsv1.CustomResourceDefinition{})
-				return yaml.Unmarshal(document, crds[len(crds)-1])
-			case "ValidatingAdmissionPolicy":
-				policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{})
-				return yaml.Unmarshal(document, policies[len(policies)-1])
-			default:
-				return nil
-			}
-		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the rules of admission: %w", err)
@@ -88,8 +83,17 @@ func newRules() (*Rules, error) {
 	return rules, nil
 }
 
-// Documents calls a function with each document of an embedded file, and with its kind.
-func Documents(path string, each func(kind string, document []byte) error) error {
+// Documents calls a function with each document of the manifests, with the path of its file, and with its kind.
+func Documents(each func(path, kind string, document []byte) error) error {
+	return fs.WalkDir(manifests.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		return documentsOf(path, each)
+	})
+}
+
+func documentsOf(path string, each func(path, kind string, document []byte) error) error {
 	content, err := manifests.Files.ReadFile(path)
 	if err != nil {
 		return err
@@ -109,7 +113,7 @@ func Documents(path string, each func(kind string, document []byte) error) error
 		if err := yaml.Unmarshal(document, &header); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if err := each(header.Kind, document); err != nil {
+		if err := each(path, header.Kind, document); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}

@@ -52,7 +52,7 @@ func (c *Clients) explain(err error, verb, resource string) error {
 	switch {
 	case c.Program == "":
 		return Explain(err, verb, resource)
-	case rbacDenied(err):
+	case Denied(err):
 		return &Error{Sentence: fmt.Sprintf("%s may not %s %s: grant its ServiceAccount the permission.", c.Program, verb, resource), Cause: err}
 	case NotServed(err):
 		return &Error{Sentence: fmt.Sprintf("This cluster has no %s: install the CustomResourceDefinitions of nhc-controller.", resource), Cause: err}

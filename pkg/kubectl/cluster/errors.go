@@ -73,7 +73,7 @@ func Explain(err error, verb, resource string) error {
 		sentence = "No cluster is configured: there is no kubeconfig, or it is empty. Set KUBECONFIG, or give --kubeconfig or --server."
 	case apierrors.IsUnauthorized(err):
 		sentence = "The API server does not accept your credentials: log in again, or choose another --context."
-	case rbacDenied(err):
+	case Denied(err):
 		advice := "no role of nhc-controller permits it, ask for one that does"
 		if known := roles[resource]; known != nil {
 			advice = known[!reading(verb)]
@@ -99,13 +99,10 @@ func Explain(err error, verb, resource string) error {
 // denied is what the message of a missing permission looks like.
 var denied = regexp.MustCompile(`User ".*" cannot [a-z]+ resource "`)
 
-// rbacDenied reports whether the user lacks a permission, in contrast to what admission refuses.
-func rbacDenied(err error) bool {
+// Denied reports whether the user lacks a permission, in contrast to what admission refuses.
+func Denied(err error) bool {
 	return apierrors.IsForbidden(err) && denied.MatchString(err.Error())
 }
-
-// Denied reports whether it is the user who lacks a permission.
-func Denied(err error) bool { return rbacDenied(err) }
 
 // NotServed reports whether the API server does not have a resource at all.
 func NotServed(err error) bool {

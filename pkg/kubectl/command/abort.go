@@ -8,13 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
@@ -173,20 +173,13 @@ func (i *Intervener) abort(ctx context.Context, running *Running) (Result, error
 const Irrevocable = "What a remediator has done already is not taken back: a power-off or a reboot that was sent, evicted pods, taints, the deletion of a Machine. " +
 	"An object with a finalizer stays until its remediator has let go of it"
 
-// Nodes names the nodes of remediation objects, each once.
-func Nodes(running []Running) []string {
-	var names []string
-	for i := range running {
-		if !slices.Contains(names, running[i].Node) {
-			names = append(names, running[i].Node)
-		}
-	}
-	return names
-}
-
 // TooMany refuses an abort of more nodes than the user expects.
 func TooMany(name string, running []Running, limit int) error {
-	if nodes := len(Nodes(running)); nodes > limit {
+	nodes := sets.New[string]()
+	for i := range running {
+		nodes.Insert(running[i].Node)
+	}
+	if nodes := nodes.Len(); nodes > limit {
 		return &cluster.Error{Sentence: fmt.Sprintf("NodeHealthCheck %s remediates %d nodes, more than --limit %d: give a higher one if you mean all of them.", name, nodes, limit)}
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 func (r *root) hold() *cobra.Command {
@@ -117,7 +118,7 @@ func (i *Intervener) ConfirmHealthy(ctx context.Context, name string) (Result, e
 	}
 	var delaying []string
 	for j := range checks.Items {
-		switch entry := entryOf(&checks.Items[j], name); {
+		switch entry := view.EntryOf(&checks.Items[j], name); {
 		case entry == nil:
 		case entry.HealthyDelayed != nil && *entry.HealthyDelayed:
 			delaying = append(delaying, checks.Items[j].Name)
@@ -161,7 +162,7 @@ func (i *Intervener) setNodeKey(ctx context.Context, node *corev1.Node, field, k
 		(*keys)[key] = *value
 		return result, nil
 	}
-	body, err := patch{"metadata": map[string]any{field: map[string]any{key: value}}}.onUID(node).encode()
+	body, err := patchOf(node, false, map[string]any{"metadata": map[string]any{field: map[string]any{key: value}}})
 	if err != nil {
 		return Result{}, err
 	}
@@ -190,7 +191,7 @@ func (i *Intervener) running(ctx context.Context, node string) (string, error) {
 	}
 	var found []string
 	for j := range checks.Items {
-		entry := entryOf(&checks.Items[j], node)
+		entry := view.EntryOf(&checks.Items[j], node)
 		if entry == nil {
 			continue
 		}
@@ -202,14 +203,4 @@ func (i *Intervener) running(ctx context.Context, node string) (string, error) {
 		return "", nil
 	}
 	return ". What runs already is kept: " + strings.Join(found, ", "), nil
-}
-
-// entryOf returns what a NodeHealthCheck reports of a node, nil if it does not list it.
-func entryOf(nhc *v1alpha1.NodeHealthCheck, node string) *v1alpha1.UnhealthyNode {
-	for i := range nhc.Status.UnhealthyNodes {
-		if nhc.Status.UnhealthyNodes[i].Name == node {
-			return &nhc.Status.UnhealthyNodes[i]
-		}
-	}
-	return nil
 }

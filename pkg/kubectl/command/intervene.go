@@ -188,32 +188,19 @@ func (i *Intervener) patchOptions() metav1.PatchOptions {
 	return metav1.PatchOptions{DryRun: i.sent(), FieldManager: FieldManager}
 }
 
-// patch is a merge patch of one object, which is refused if the object is another one by now.
-type patch map[string]any
-
-// onVersion has the patch refused if the object has changed since it was read, too.
-func (p patch) onVersion(object metav1.Object) patch {
-	p.metadata()["uid"], p.metadata()["resourceVersion"] = object.GetUID(), object.GetResourceVersion()
-	return p
-}
-
-// onUID has the patch refused if it is another object of the same name.
-func (p patch) onUID(object metav1.Object) patch {
-	p.metadata()["uid"] = object.GetUID()
-	return p
-}
-
-func (p patch) metadata() map[string]any {
-	metadata, ok := p["metadata"].(map[string]any)
+// patchOf returns a merge patch of one object. It is refused if the object is another one of the same name by now,
+// and if it is about the version that was read, also if it has changed.
+func patchOf(object metav1.Object, version bool, patch map[string]any) ([]byte, error) {
+	metadata, ok := patch["metadata"].(map[string]any)
 	if !ok {
 		metadata = map[string]any{}
-		p["metadata"] = metadata
+		patch["metadata"] = metadata
 	}
-	return metadata
-}
-
-func (p patch) encode() ([]byte, error) {
-	encoded, err := json.Marshal(p)
+	metadata["uid"] = object.GetUID()
+	if version {
+		metadata["resourceVersion"] = object.GetResourceVersion()
+	}
+	encoded, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the patch: %w", err)
 	}

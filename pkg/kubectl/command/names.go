@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -167,22 +168,13 @@ func (r *root) completeFlags(command *cobra.Command) {
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			var names []string
+			names := slices.Sorted(maps.Keys(config.AuthInfos))
 			switch flag {
 			case "context":
-				for name := range config.Contexts {
-					names = append(names, name)
-				}
+				names = slices.Sorted(maps.Keys(config.Contexts))
 			case "cluster":
-				for name := range config.Clusters {
-					names = append(names, name)
-				}
-			default:
-				for name := range config.AuthInfos {
-					names = append(names, name)
-				}
+				names = slices.Sorted(maps.Keys(config.Clusters))
 			}
-			slices.Sort(names)
 			return names, cobra.ShellCompDirectiveNoFileComp
 		})
 	}

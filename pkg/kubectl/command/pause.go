@@ -175,7 +175,7 @@ func (i *Intervener) setPauseRequests(ctx context.Context, name string, change f
 		if len(requests) > 0 {
 			value = requests
 		}
-		body, err := patch{"spec": map[string]any{"pauseRequests": value}}.onVersion(nhc).encode()
+		body, err := patchOf(nhc, true, map[string]any{"spec": map[string]any{"pauseRequests": value}})
 		if err != nil {
 			return Result{}, err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -257,23 +258,16 @@ func (r *root) simulatedCluster(ctx context.Context) (*view.Snapshot, []string, 
 	return snapshot, nil, nil
 }
 
-// named is an object of the API.
-type named interface{ GetName() string }
-
 // replaced returns the objects of a cluster with those of files in the place of those with the same
 // name. An object of a file inherits from the one before what only the cluster knows.
-func replaced[T named](stored, files []T, inherit func(fresh, before T)) []T {
-	all := slices.Clone(stored)
+func replaced[T metav1.Object](stored, files []T, inherit func(fresh, before T)) []T {
 	for _, fresh := range files {
-		i := slices.IndexFunc(all, func(other T) bool { return other.GetName() == fresh.GetName() })
-		if i < 0 {
-			all = append(all, fresh)
-			continue
+		if i := slices.IndexFunc(stored, func(other T) bool { return other.GetName() == fresh.GetName() }); i >= 0 {
+			inherit(fresh, stored[i])
 		}
-		inherit(fresh, all[i])
-		all[i] = fresh
+		stored = view.Replaced(stored, fresh)
 	}
-	return all
+	return stored
 }
 
 func inheritCheck(fresh, before *v1alpha1.NodeHealthCheck) {

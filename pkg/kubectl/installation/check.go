@@ -27,21 +27,16 @@ type Options struct {
 	Now func() time.Time
 }
 
-// part is a part of an installation that is being looked at.
-type part struct{ Part }
-
-func newPart(name string) *part { return &part{Part{Name: name}} }
-
-func (p *part) problem(format string, args ...any) {
+func (p *Part) problem(format string, args ...any) {
 	p.Problems = append(p.Problems, fmt.Sprintf(format, args...))
 }
 
 // unknown records why something cannot be read, once.
-func (p *part) unknown(err error, verb, resource string) {
+func (p *Part) unknown(err error, verb, resource string) {
 	p.unread(cluster.Explain(err, verb, resource).Error())
 }
 
-func (p *part) unread(reason string) {
+func (p *Part) unread(reason string) {
 	if !slices.Contains(p.Unread, reason) {
 		p.Unread = append(p.Unread, reason)
 	}
@@ -72,12 +67,10 @@ func Check(ctx context.Context, clients *cluster.Clients, options Options) (*Rep
 		return nil, err
 	}
 	creation := c.creation(ctx) // Which also tells the time.
-	report := &Report{Parts: []Part{{Name: "API server", Found: version.GitVersion}}}
-	for _, part := range []*part{
+	report := &Report{Parts: []*Part{
+		{Name: "API server", Found: version.GitVersion},
 		c.crds(ctx), c.namespace(ctx), c.policies(ctx), c.permissions(ctx), deployment, c.atWork(leader, leaderErr), c.references(ctx), c.leftovers(ctx), creation,
-	} {
-		report.Parts = append(report.Parts, part.Part)
-	}
+	}}
 	if err := ctx.Err(); err != nil {
 		return nil, cluster.Explain(err, "ask", "the cluster")
 	}

@@ -19,8 +19,8 @@ import (
 
 // leftovers looks for remediation objects whose health check is gone: garbage collection leaves those that have a further
 // owner, and only a controller that runs meanwhile deletes them (spec 4.8).
-func (c *checker) leftovers(ctx context.Context) *part {
-	part := newPart("Remediation objects")
+func (c *checker) leftovers(ctx context.Context) *Part {
+	part := &Part{Name: "Remediation objects"}
 	part.Found = "none is left over"
 	nhcs, err := c.NHC.RemediationV1alpha1().NodeHealthChecks().List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 const apply = "Apply the manifests of this version."
 
 // crds compares the CustomResourceDefinitions with those of this version. That of MachineHealthChecks may be OpenShift's.
-func (c *checker) crds(ctx context.Context) *part {
-	part := newPart("CustomResourceDefinitions")
+func (c *checker) crds(ctx context.Context) *Part {
+	part := &Part{Name: "CustomResourceDefinitions"}
 	part.Found = "as in " + c.Version
 	client := c.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	for _, shipped := range c.shipped.crds {
@@ -43,8 +43,8 @@ func (c *checker) crds(ctx context.Context) *part {
 }
 
 // namespace looks for the namespace that operators share.
-func (c *checker) namespace(ctx context.Context) *part {
-	part := newPart("Leases of nodes")
+func (c *checker) namespace(ctx context.Context) *Part {
+	part := &Part{Name: "Leases of nodes"}
 	part.Found = "namespace " + c.LeaseNamespace
 	switch found, err := c.Kube.CoreV1().Namespaces().Get(ctx, c.LeaseNamespace, metav1.GetOptions{}); {
 	case apierrors.IsNotFound(err):
@@ -59,8 +59,8 @@ func (c *checker) namespace(ctx context.Context) *part {
 
 // policies compares the admission policies and their bindings with those of this version. Labels and annotations are left to those who install
 // them.
-func (c *checker) policies(ctx context.Context) *part {
-	part := newPart("Admission policies")
+func (c *checker) policies(ctx context.Context) *Part {
+	part := &Part{Name: "Admission policies"}
 	part.Found = fmt.Sprintf("%d, as in %s", len(c.shipped.policies), c.Version)
 	note := func(kind, name string, same bool, err error) {
 		switch {
@@ -85,8 +85,8 @@ func (c *checker) policies(ctx context.Context) *part {
 }
 
 // permissions asks for what the controller cannot do without.
-func (c *checker) permissions(ctx context.Context) *part {
-	part := newPart("Permissions")
+func (c *checker) permissions(ctx context.Context) *Part {
+	part := &Part{Name: "Permissions"}
 	part.Found = fmt.Sprintf("ServiceAccount %s/%s", c.Account.Namespace, c.Account.Name)
 	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 	for _, needed := range []struct {
@@ -119,8 +119,8 @@ func (c *checker) permissions(ctx context.Context) *part {
 var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
 // deployment reads which version is installed, and whether it remediates Machines.
-func (c *checker) deployment(ctx context.Context) *part {
-	part := newPart("Deployment")
+func (c *checker) deployment(ctx context.Context) *Part {
+	part := &Part{Name: "Deployment"}
 	deployment, err := c.Kube.AppsV1().Deployments(c.Account.Namespace).Get(ctx, "nhc-controller", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		part.problem("There is no Deployment nhc-controller in namespace %s. %s If it is elsewhere, give --service-account.", c.Account.Namespace, apply)

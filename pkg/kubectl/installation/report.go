@@ -11,7 +11,7 @@ import (
 
 // Report is what was found of an installation, in the order in which it has to be mended.
 type Report struct {
-	Parts []Part `json:"parts"`
+	Parts []*Part `json:"parts"`
 }
 
 // Part is one part of an installation.

@@ -6,7 +6,6 @@ package installation
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nhc-controller/nhc-controller/manifests"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 )
@@ -34,14 +32,12 @@ const shippedAccount = "system:serviceaccount:nhc-system:nhc-controller"
 // or does not.
 func newShipped(account cluster.ServiceAccount, machines bool) (*shipped, error) {
 	s := &shipped{}
-	err := fs.WalkDir(manifests.Files, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !machines && strings.HasPrefix(path, "components/") {
-			return err
+	user := fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name)
+	err := admission.Documents(func(path, kind string, document []byte) error {
+		if !machines && strings.HasPrefix(path, "components/") {
+			return nil
 		}
-		return admission.Documents(path, func(kind string, document []byte) error {
-			user := fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name)
-			return s.add(kind, bytes.ReplaceAll(document, []byte(shippedAccount), []byte(user)))
-		})
+		return s.add(kind, bytes.ReplaceAll(document, []byte(shippedAccount), []byte(user)))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)

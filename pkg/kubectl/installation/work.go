@@ -27,8 +27,8 @@ import (
 const maxAhead = 30 * time.Second
 
 // atWork tells whether a controller is at work, by the clock of the API server.
-func (c *checker) atWork(leader *view.Leader, err error) *part {
-	part := newPart("Leader")
+func (c *checker) atWork(leader *view.Leader, err error) *Part {
+	part := &Part{Name: "Leader"}
 	switch {
 	case err != nil:
 		part.unknown(err, "list", "leases of the leader")
@@ -45,8 +45,8 @@ func (c *checker) atWork(leader *view.Leader, err error) *part {
 
 // references looks for the templates that the health checks of the cluster refer to, and for the permissions that their
 // remediation takes (spec 6.1, 6.6).
-func (c *checker) references(ctx context.Context) *part {
-	part := newPart("Templates")
+func (c *checker) references(ctx context.Context) *Part {
+	part := &Part{Name: "Templates"}
 	stored, missing, err := cluster.ReadObjects(ctx, c.Clients)
 	if err != nil {
 		part.unknown(err, "list", v1alpha1.Plural)
@@ -82,8 +82,8 @@ func (c *checker) references(ctx context.Context) *part {
 
 // creation has the API server judge a NodeHealthCheck that selects no node, without storing it, and takes the time from
 // its answer.
-func (c *checker) creation(ctx context.Context) *part {
-	part := newPart("Dry run of a NodeHealthCheck")
+func (c *checker) creation(ctx context.Context) *Part {
+	part := &Part{Name: "Dry run of a NodeHealthCheck"}
 	part.Found = "accepted"
 	created, err := c.NHC.RemediationV1alpha1().NodeHealthChecks().Create(ctx, &v1alpha1.NodeHealthCheck{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "nhc-check-"},

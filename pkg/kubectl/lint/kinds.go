@@ -68,29 +68,11 @@ func Recognize(object *unstructured.Unstructured) (wrong *Finding, skipped strin
 const noRules = "there are no rules about this kind"
 
 // unrendered reports whether some text in a value is what Helm, Flux or clusterctl replaces.
-func unrendered(value any) bool {
-	return contains(value, func(text string) bool { return strings.Contains(text, "{{") || strings.Contains(text, "${") })
-}
-
-// contains reports whether some text in a value is such.
-func contains(value any, such func(string) bool) bool {
-	switch value := value.(type) {
-	case string:
-		return such(value)
-	case []any:
-		for _, item := range value {
-			if contains(item, such) {
-				return true
-			}
-		}
-	case map[string]any:
-		for _, field := range value {
-			if contains(field, such) {
-				return true
-			}
-		}
-	}
-	return false
+func unrendered(value any) (found bool) {
+	eachText("", value, func(_, text string) {
+		found = found || strings.Contains(text, "{{") || strings.Contains(text, "${")
+	})
+	return found
 }
 
 // Skip returns what stands for a document, or an object, that is skipped for a reason.

@@ -103,33 +103,15 @@ func (f *Facts) Merge(objects []Object) {
 			continue
 		}
 		if nhc := object.Accepted.NodeHealthCheck; nhc != nil {
-			f.NodeHealthChecks = replace(f.NodeHealthChecks, nhc, func(other *v1alpha1.NodeHealthCheck) bool { return other.Name == nhc.Name })
+			f.NodeHealthChecks = view.Replaced(f.NodeHealthChecks, nhc)
 		}
 		if budget := object.Accepted.RemediationBudget; budget != nil {
-			f.Budgets = replace(f.Budgets, budget, func(other *v1alpha1.RemediationBudget) bool { return other.Name == budget.Name })
+			f.Budgets = view.Replaced(f.Budgets, budget)
 		}
 		if mhc := object.Accepted.MachineHealthCheck; mhc != nil {
-			f.MachineHealthChecks = replace(f.MachineHealthChecks, mhc, func(other *machinev1beta1.MachineHealthCheck) bool {
-				return other.Namespace == mhc.Namespace && other.Name == mhc.Name
-			})
+			f.MachineHealthChecks = view.Replaced(f.MachineHealthChecks, mhc)
 		}
 	}
-}
-
-// replace returns a list with an element in the place of the one that is the same, or at the end.
-func replace[T any](list []T, element T, same func(T) bool) []T {
-	replaced := make([]T, 0, len(list)+1)
-	found := false
-	for _, other := range list {
-		if same(other) {
-			other, found = element, true
-		}
-		replaced = append(replaced, other)
-	}
-	if !found {
-		replaced = append(replaced, element)
-	}
-	return replaced
 }
 
 // NewReport adds advice to the objects, and counts what was found.

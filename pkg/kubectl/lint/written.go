@@ -34,27 +34,29 @@ func Written(object *unstructured.Unstructured, namespaced bool) []Finding {
 	if _, paused := object.GetAnnotations()[machinev1beta1.AnnotationPaused]; paused && object.GetKind() == machinev1beta1.Kind {
 		f.advise("metadata.annotations", "leave the annotation out, and set it in the cluster when it is needed", "A pause in a file lasts for ever: the annotation %s is there again when the file is applied next", machinev1beta1.AnnotationPaused)
 	}
-	f.placeholders("spec", object.Object["spec"])
+	eachText("spec", object.Object["spec"], func(path, text string) {
+		if found := placeholder.FindString(text); found != "" {
+			f.advise(path, "replace it", "There is still the placeholder %s", found)
+		}
+	})
 	return f
 }
 
 // placeholder is text in an example that the reader is to replace.
 var placeholder = regexp.MustCompile(`<[A-Za-z][^<>]*>`)
 
-// placeholders finds them in all texts of a value.
-func (f *findings) placeholders(path string, value any) {
+// eachText visits all texts of a value, with their paths.
+func eachText(path string, value any, visit func(path, text string)) {
 	switch value := value.(type) {
 	case string:
-		if found := placeholder.FindString(value); found != "" {
-			f.advise(path, "replace it", "There is still the placeholder %s", found)
-		}
+		visit(path, value)
 	case []any:
 		for i, item := range value {
-			f.placeholders(fmt.Sprintf("%s[%d]", path, i), item)
+			eachText(fmt.Sprintf("%s[%d]", path, i), item, visit)
 		}
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			f.placeholders(path+"."+key, value[key])
+			eachText(path+"."+key, value[key], visit)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // fail makes a node Ready=Unknown, as one whose kubelet does not answer any more.
@@ -62,7 +63,7 @@ func (w *world) recover(name, why string, now time.Time) {
 
 // unhealthy reports whether a node is not ready, or has a condition that a check is about.
 func (w *world) unhealthy(node *corev1.Node) bool {
-	return !ready(node) || slices.ContainsFunc(node.Status.Conditions, w.matches)
+	return !remediation.Ready(node) || slices.ContainsFunc(node.Status.Conditions, w.matches)
 }
 
 // matches reports whether a rule of a check matches a condition.

@@ -74,7 +74,7 @@ func newWorld(in *Input) *world {
 func (w *world) count(name string) {
 	node, known := w.nodes[name], budget.Node{}
 	if node != nil {
-		known = budget.Node{Exists: true, Labels: node.Labels, NotReady: !ready(node)}
+		known = budget.Node{Exists: true, Labels: node.Labels, NotReady: !remediation.Ready(node)}
 	}
 	for _, c := range w.checks {
 		if node != nil && c.needsLook(node) {
@@ -94,13 +94,6 @@ func (w *world) count(name string) {
 		known.Merge(budget.Observation{Remediating: true, Started: started})
 	}
 	w.counts.SetNode(name, known)
-}
-
-// ready reports whether a Node has condition Ready=True.
-func ready(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
-		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
-	})
 }
 
 // replace puts a changed Node into the place of the one before, if there was one.

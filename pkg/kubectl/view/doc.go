@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -44,4 +45,17 @@ const machineHealthChecks = "machinehealthchecks"
 // misses reports whether a kind could not be read.
 func (s *Snapshot) misses(resource string) bool {
 	return slices.ContainsFunc(s.Missing, func(missing Missing) bool { return missing.Resource == resource })
+}
+
+// Replaced returns a list with an object in the place of the one of the same namespace and name, or at the end.
+func Replaced[T metav1.Object](list []T, object T) []T {
+	same := func(other T) bool {
+		return other.GetNamespace() == object.GetNamespace() && other.GetName() == object.GetName()
+	}
+	replaced := slices.Clone(list)
+	if i := slices.IndexFunc(replaced, same); i >= 0 {
+		replaced[i] = object
+		return replaced
+	}
+	return append(replaced, object)
 }

@@ -180,7 +180,7 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 	}
 	selected := !e.Deleted
 	for _, nhc := range snapshot.NodeHealthChecks {
-		entry := entryOf(nhc, name)
+		entry := EntryOf(nhc, name)
 		selected = selected || entry != nil
 		because := unmet(nhc, node)
 		if because != "" && entry == nil && node == nil {
@@ -214,7 +214,8 @@ func findNode(snapshot *Snapshot, name string) *corev1.Node {
 	return nil
 }
 
-func entryOf(nhc *v1alpha1.NodeHealthCheck, name string) *v1alpha1.UnhealthyNode {
+// EntryOf returns what a NodeHealthCheck reports of a node, nil if it does not list it.
+func EntryOf(nhc *v1alpha1.NodeHealthCheck, name string) *v1alpha1.UnhealthyNode {
 	i := slices.IndexFunc(nhc.Status.UnhealthyNodes, func(node v1alpha1.UnhealthyNode) bool { return node.Name == name })
 	if i < 0 {
 		return nil

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // notes say what is strange about a Node, and what to do about it: taints without a remediation, another Node that may
@@ -24,9 +25,9 @@ func notes(node *corev1.Node, snapshot *Snapshot, details *Details) (list []stri
 			}
 		}
 	}
-	if !isReady(node) {
+	if !remediation.Ready(node) {
 		for _, other := range snapshot.Nodes {
-			if shared := identity(node, other); other.Name != node.Name && isReady(other) && shared != "" {
+			if shared := identity(node, other); other.Name != node.Name && remediation.Ready(other) && shared != "" {
 				list = append(list, fmt.Sprintf("Node %s is Ready and has the same %s. Is it the same machine under a new name? Then delete this Node: kubectl delete node %s", other.Name, shared, node.Name))
 			}
 		}
@@ -45,7 +46,7 @@ func leftBehind(taint *corev1.Taint) bool {
 // underRemediation reports whether status of some health check has a remediation of the node.
 func underRemediation(node string, snapshot *Snapshot) bool {
 	for _, nhc := range snapshot.NodeHealthChecks {
-		if entry := entryOf(nhc, node); entry != nil && len(entry.Remediations) > 0 {
+		if entry := EntryOf(nhc, node); entry != nil && len(entry.Remediations) > 0 {
 			return true
 		}
 	}
@@ -54,15 +55,6 @@ func underRemediation(node string, snapshot *Snapshot) bool {
 			if machine := &mhc.Status.UnhealthyMachines[i]; machine.Node == node && machine.Decision.Type == v1alpha1.DecisionRemediating {
 				return true
 			}
-		}
-	}
-	return false
-}
-
-func isReady(node *corev1.Node) bool {
-	for i := range node.Status.Conditions {
-		if condition := &node.Status.Conditions[i]; condition.Type == corev1.NodeReady {
-			return condition.Status == corev1.ConditionTrue
 		}
 	}
 	return false

@@ -86,7 +86,7 @@ func (p *Printer) Line(indent int, cells ...Cell) {
 			line.WriteString(p.styled(part, cell.Style))
 		}
 	}
-	p.write(line.String() + "\n")
+	p.write(strings.TrimRight(line.String(), " ") + "\n")
 }
 
 func (p *Printer) write(text string) {

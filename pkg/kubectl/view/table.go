@@ -53,30 +53,17 @@ func columnWidths(rows [][]Cell) []int {
 }
 
 func (p *Printer) row(row []Cell, widths []int) {
-	var line strings.Builder
+	var cells []Cell
 	column := 0
 	for i, columns := range widths {
-		text := Clean(row[i].Text)
-		line.WriteString(p.styled(text, row[i].Style))
-		line.WriteString(strings.Repeat(" ", columns-Width(text)+gap))
-		column += columns + gap
+		gap := strings.Repeat(" ", columns-Width(Clean(row[i].Text))+gap)
+		cells = append(cells, row[i], Text(gap))
+		column += Width(Clean(row[i].Text)) + len(gap)
 	}
 	last := row[len(row)-1]
-	text := Clean(last.Text)
-	indent := column
-	if p.Width > 0 && column+Width(text) > p.Width && p.Width-column < leastColumns {
-		indent = ownLineIndent
-		p.write(strings.TrimRight(line.String(), " ") + "\n")
-		line.Reset()
-		line.WriteString(strings.Repeat(" ", indent))
+	if p.Width > 0 && column+Width(Clean(last.Text)) > p.Width && p.Width-column < leastColumns {
+		p.Line(0, cells...)
+		column, cells = ownLineIndent, []Cell{Text(strings.Repeat(" ", ownLineIndent))}
 	}
-	lines := wrap(text, p.remaining(indent), p.remaining(indent))
-	for i, part := range lines {
-		if i > 0 {
-			line.WriteString(strings.Repeat(" ", indent))
-		}
-		line.WriteString(p.styled(part, last.Style))
-		p.write(strings.TrimRight(line.String(), " ") + "\n")
-		line.Reset()
-	}
+	p.Line(column, append(cells, last)...)
 }
