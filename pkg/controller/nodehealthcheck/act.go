@@ -202,7 +202,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 				c.recheckKinds(result.Plan)
 			}
 		case outcome.Result == remediation.Recovered: // Until the cache shows it, the same would be done again.
-			state.attempts.failed(node, outcome, now)
+			state.attempts.Failed(keyOf(node), outcome, now)
 		case acted:
 			state.attempts.Succeeded(keyOf(node))
 		}
