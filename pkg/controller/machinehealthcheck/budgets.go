@@ -153,10 +153,7 @@ func crName(cr *object.CR) string {
 // crsNamed returns the CRs of MachineHealthChecks that count by a name if their Machines are gone.
 func (c *Controller) crsNamed(name string) (crs []*object.CR) {
 	for _, indexer := range c.remediations.Caches() {
-		found, _ := indexer.ByIndex(crsByName, name) // The index exists: crIndexers has it.
-		for _, obj := range found {
-			crs = append(crs, obj.(*object.CR))
-		}
+		crs = append(crs, watches.Indexed[*object.CR](indexer, crsByName, name)...)
 	}
 	return crs
 }
@@ -212,10 +209,9 @@ func (c *Controller) goneMachine(name string) (gone budget.Machine) {
 		gone.Namespace = machine.Namespace
 		for _, kind := range machineKinds {
 			if indexer, read := c.machines.LastCache(kind); read {
-				others, _ := indexer.ByIndex(cache.NamespaceIndex, machine.Namespace) // The index exists: machineIndexers has it.
-				for _, obj := range others {
-					if owner := obj.(*machinehealth.Machine).Owner(); owner != nil && owner.UID == one.owner {
-						gone.Labels = obj.(*machinehealth.Machine).Labels
+				for _, other := range watches.Indexed[*machinehealth.Machine](indexer, cache.NamespaceIndex, machine.Namespace) {
+					if owner := other.Owner(); owner != nil && owner.UID == one.owner {
+						gone.Labels = other.Labels
 					}
 				}
 			}
@@ -257,10 +253,4 @@ func (c *Controller) MachinesReadable() error {
 }
 
 // Wake syncs MachineHealthChecks.
-func (c *Controller) Wake(names []string) {
-	for _, name := range names {
-		if key, err := cache.ParseObjectName(name); err == nil {
-			c.enqueue(key)
-		}
-	}
-}
+func (c *Controller) Wake(names []string) { c.enqueueOwners(names) }

@@ -209,13 +209,7 @@ func (c *Controller) syncWhileActive(ctx context.Context, key cache.ObjectName) 
 }
 
 // SyncAll has all MachineHealthChecks synced again.
-func (c *Controller) SyncAll() {
-	for _, key := range c.checkStore.ListKeys() {
-		if name, err := cache.ParseObjectName(key); err == nil {
-			c.queue.Add(name)
-		}
-	}
-}
+func (c *Controller) SyncAll() { c.enqueueOwners(c.checkStore.ListKeys()) }
 
 // enqueueLeft adds the MachineHealthChecks to the queue of which there are CRs or leases, whether or not
 // they exist themselves.

@@ -132,9 +132,8 @@ func (c *Controller) cachedSlotHolders(subject limits.Member) []slotHolder {
 	found := c.slotHolders(machines, c.missing.has)
 	var remediated []slotHolder
 	for _, indexer := range c.remediations.Caches() {
-		crs, _ := indexer.ByIndex(crsByControlPlane, controlPlaneLabel) // The index exists: crIndexers has it.
-		for _, obj := range crs {
-			remediated = append(remediated, slotHoldersOf(obj.(*object.CR))...)
+		for _, cr := range watches.Indexed[*object.CR](indexer, crsByControlPlane, controlPlaneLabel) {
+			remediated = append(remediated, slotHoldersOf(cr)...)
 		}
 	}
 	return others(found, remediated, subject)

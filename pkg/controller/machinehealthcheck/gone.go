@@ -21,6 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // end deletes what a MachineHealthCheck that is gone has left, and forgets it (spec M3.5). Garbage
@@ -96,9 +97,8 @@ func (c *Controller) protects(lease *coordinationv1.Lease) bool {
 
 // leasesHeldBy returns the leases of Nodes that a MachineHealthCheck holds.
 func (c *Controller) leasesHeldBy(key cache.ObjectName) (leases []*coordinationv1.Lease) {
-	held, _ := c.leases.ByIndex(leasesByCheckHolder, key.String()) // The index exists: leaseIndexers has it.
-	for _, obj := range held {
-		if lease := obj.(*coordinationv1.Lease); !machinehealth.IsBackOffLease(lease.Name) {
+	for _, lease := range watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, key.String()) {
+		if !machinehealth.IsBackOffLease(lease.Name) {
 			leases = append(leases, lease)
 		}
 	}

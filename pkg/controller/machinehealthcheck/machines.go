@@ -90,9 +90,9 @@ func (c *Controller) clusterAPIRemediating() bool {
 		return false
 	}
 	for _, holder := range c.leases.ListIndexFuncValues(leasesByCheckHolder) {
-		leases, _ := c.leases.ByIndex(leasesByCheckHolder, holder) // The index exists: leaseIndexers has it.
+		leases := watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, holder)
 		_, exists, _ := c.checkStore.GetByKey(holder)
-		if slices.ContainsFunc(leases, func(obj any) bool { return c.mayBeOfClusterAPI(obj.(*coordinationv1.Lease), !exists) }) {
+		if slices.ContainsFunc(leases, func(lease *coordinationv1.Lease) bool { return c.mayBeOfClusterAPI(lease, !exists) }) {
 			return true
 		}
 	}
@@ -320,15 +320,7 @@ func (c *Controller) machinesIn(namespace, api string) ([]*machinehealth.Machine
 	if err != nil {
 		return nil, fmt.Errorf("reading Machines of %s: %w", api, err)
 	}
-	objects, err := indexer.ByIndex(cache.NamespaceIndex, namespace)
-	if err != nil {
-		return nil, fmt.Errorf("listing Machines: %w", err)
-	}
-	machines := make([]*machinehealth.Machine, 0, len(objects))
-	for _, obj := range objects {
-		machines = append(machines, obj.(*machinehealth.Machine))
-	}
-	return machines, nil
+	return watches.Indexed[*machinehealth.Machine](indexer, cache.NamespaceIndex, namespace), nil
 }
 
 // cachedMachine returns the Machine of any kind with a name, as it was read last, nil if there is none.
@@ -338,8 +330,8 @@ func (c *Controller) cachedMachine(namespace, name string) *machinehealth.Machin
 		if !read {
 			continue
 		}
-		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
-			return obj.(*machinehealth.Machine)
+		if machine := watches.Cached[*machinehealth.Machine](indexer, cache.NewObjectName(namespace, name).String()); machine != nil {
+			return machine
 		}
 	}
 	return nil
@@ -353,9 +345,8 @@ func (c *Controller) machinesOf(node string) (machines []*machinehealth.Machine)
 		if !read {
 			continue
 		}
-		objects, _ := indexer.ByIndex(machinesByNode, node) // The index exists: machineIndexers has it.
-		for _, obj := range objects {
-			if machine := obj.(*machinehealth.Machine); c.ofThisCluster(machine) {
+		for _, machine := range watches.Indexed[*machinehealth.Machine](indexer, machinesByNode, node) {
+			if c.ofThisCluster(machine) {
 				machines = append(machines, machine)
 			}
 		}
@@ -375,11 +366,7 @@ func (c *Controller) ofThisCluster(machine *machinehealth.Machine) bool {
 
 // node returns a Node as the cache has it, nil if there is none.
 func (c *Controller) node(name string) *corev1.Node {
-	obj, exists, err := c.nodes.GetByKey(name)
-	if err != nil || !exists || name == "" {
-		return nil
-	}
-	return obj.(*corev1.Node)
+	return watches.Cached[*corev1.Node](c.nodes, name)
 }
 
 // isControlPlane reports whether a Node has a control plane label (spec 12.1).

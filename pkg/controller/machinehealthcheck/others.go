@@ -253,16 +253,10 @@ func (c *Controller) clusterUpgrading() bool {
 
 // objectsIn returns the objects of an optional kind in a namespace, as they were read last; none if
 // it is not served.
-func (c *Controller) objectsIn(kind schema.GroupVersionKind, namespace string) (objects []*unstructured.Unstructured) {
+func (c *Controller) objectsIn(kind schema.GroupVersionKind, namespace string) []*unstructured.Unstructured {
 	indexer, read := c.machines.LastCache(kind)
 	if !read {
 		return nil
 	}
-	found, _ := indexer.ByIndex(cache.NamespaceIndex, namespace) // The index exists: machineIndexers has it.
-	for _, obj := range found {
-		if u, ok := obj.(*unstructured.Unstructured); ok {
-			objects = append(objects, u)
-		}
-	}
-	return objects
+	return watches.Indexed[*unstructured.Unstructured](indexer, cache.NamespaceIndex, namespace)
 }

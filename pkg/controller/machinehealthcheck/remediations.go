@@ -244,8 +244,8 @@ func targetOf(machine *machinehealth.Machine) object.MachineTarget {
 // cachedCRs returns the CRs of all watched kinds with a name.
 func (c *Controller) cachedCRs(namespace, name string) (crs []*object.CR) {
 	for _, indexer := range c.remediations.Caches() {
-		if obj, exists, err := indexer.GetByKey(cache.NewObjectName(namespace, name).String()); err == nil && exists {
-			crs = append(crs, obj.(*object.CR))
+		if cr := watches.Cached[*object.CR](indexer, cache.NewObjectName(namespace, name).String()); cr != nil {
+			crs = append(crs, cr)
 		}
 	}
 	return crs

@@ -5,7 +5,6 @@ package machinehealthcheck
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // observeTargets adds the targets, by name, with all that is known of them.
@@ -31,10 +31,7 @@ func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines [
 	if err != nil {
 		return err
 	}
-	leases, err := c.observeLeases(s)
-	if err != nil {
-		return err
-	}
+	leases := c.observeLeases(s)
 	slices.SortFunc(machines, func(a, b *machinehealth.Machine) int { return strings.Compare(a.Name, b.Name) })
 	ignored := 0
 	reads := liveReads{left: maxLiveReads}
@@ -84,24 +81,19 @@ type observedLeases struct {
 func (c *Controller) roundLeases() map[types.UID]*coordinationv1.Lease {
 	rounds := map[types.UID]*coordinationv1.Lease{}
 	for _, owner := range c.leases.ListIndexFuncValues(leasesOfRounds) {
-		found, _ := c.leases.ByIndex(leasesOfRounds, owner) // The index exists: leaseIndexers has it.
-		for _, obj := range found {
-			rounds[types.UID(owner)] = obj.(*coordinationv1.Lease)
+		for _, lease := range watches.Indexed[*coordinationv1.Lease](c.leases, leasesOfRounds, owner) {
+			rounds[types.UID(owner)] = lease
 		}
 	}
 	return rounds
 }
 
-func (c *Controller) observeLeases(s *snapshot) (*observedLeases, error) {
-	held, err := c.leases.ByIndex(leasesByCheckHolder, keyOf(s.check).String())
-	if err != nil {
-		return nil, fmt.Errorf("listing leases: %w", err)
-	}
+func (c *Controller) observeLeases(s *snapshot) *observedLeases {
 	leases := &observedLeases{held: sets.New[string](), rounds: c.roundLeases()}
-	for _, obj := range held {
-		leases.held.Insert(obj.(*coordinationv1.Lease).Name)
+	for _, lease := range watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, keyOf(s.check).String()) {
+		leases.held.Insert(lease.Name)
 	}
-	return leases, nil
+	return leases
 }
 
 // quiet reports whether a selected Machine is healthy, and there is nothing to decide about it.
@@ -185,11 +177,7 @@ func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) boo
 
 // lease returns a lease as the cache has it, nil if there is none.
 func (c *Controller) lease(name string) *coordinationv1.Lease {
-	obj, exists, err := c.leases.GetByKey(c.LeaseNamespace + "/" + name)
-	if err != nil || !exists {
-		return nil
-	}
-	return obj.(*coordinationv1.Lease)
+	return watches.Cached[*coordinationv1.Lease](c.leases, c.LeaseNamespace+"/"+name)
 }
 
 // ambiguous returns the first other Machine by name that is not being deleted and names the same Node, empty if

@@ -15,6 +15,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // askerOf returns a NodeHealthCheck as RemediationBudgets know it.
@@ -44,9 +46,8 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 func (c *Controller) Observe(node string) budget.Observation {
 	observed := budget.Observation{Unhealthy: c.index.NeedsLook(node)}
 	for _, indexer := range c.remediations.Caches() {
-		crs, _ := listCRs(indexer, byNode, node) // The index exists: crIndexers has it.
-		begun := map[string]time.Time{}          // By owner: the next step is no beginning.
-		for _, cr := range crs {
+		begun := map[string]time.Time{} // By owner: the next step is no beginning.
+		for _, cr := range watches.Indexed[*object.CR](indexer, byNode, node) {
 			for _, owner := range cr.Owners() {
 				begun[owner] = health.Earliest(begun[owner], cr.CreationTimestamp.Time)
 			}

@@ -139,13 +139,11 @@ func (c *Controller) slotKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema
 
 // slotTakenInCache returns the nodes of CRs in a cache that take the slot.
 func (c *Controller) slotTakenInCache(indexer cache.Indexer) (nodes []string) {
-	// The indexes exist: crIndexers and nodeIndexers have them.
-	labelled, _ := listCRs(indexer, byControlPlane, labelledControlPlane)
-	for _, cr := range labelled {
+	for _, cr := range watches.Indexed[*object.CR](indexer, byControlPlane, labelledControlPlane) {
 		nodes = append(nodes, cr.Node())
 	}
 	for _, member := range c.controlPlaneNodes() {
-		if crs, _ := listCRs(indexer, byNode, member.Name); len(crs) > 0 {
+		if len(watches.Indexed[*object.CR](indexer, byNode, member.Name)) > 0 {
 			nodes = append(nodes, member.Name)
 		}
 	}
@@ -228,12 +226,7 @@ func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (
 
 // controlPlaneNodes returns all control plane nodes.
 func (c *Controller) controlPlaneNodes() []*corev1.Node {
-	objects, _ := c.nodes.ByIndex(nodesByRole, roleControlPlane) // The index exists: nodeIndexers has it.
-	nodes := make([]*corev1.Node, 0, len(objects))
-	for _, obj := range objects {
-		nodes = append(nodes, obj.(*corev1.Node))
-	}
-	return nodes
+	return watches.Indexed[*corev1.Node](c.nodes.Indexer, nodesByRole, roleControlPlane)
 }
 
 // etcdAllows reports whether etcd can do without a control plane node (spec 12.3). It asks

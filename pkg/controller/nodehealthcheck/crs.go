@@ -5,7 +5,6 @@ package nodehealthcheck
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -78,16 +77,12 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 			unread[kind] = true
 			crs.incomplete = crs.incomplete || !meta.IsNoMatchError(err)
 		default:
-			if err := crs.addCached(indexer, nhc.Name); err != nil {
-				return nil, err
-			}
+			crs.addCached(indexer, nhc.Name)
 		}
 	}
 	crs.addRecorded(nhc, unread)
 	if len(unread) > 0 {
-		if err := crs.addLost(nhc.Name, unread, c.remediations.Caches(), state.deletionRequested); err != nil {
-			return nil, err
-		}
+		crs.addLost(nhc.Name, unread, c.remediations.Caches(), state.deletionRequested)
 	}
 	state.shared = sharedCRs(nhc, crs.read)
 	steps := remediation.Steps(&nhc.Spec)
@@ -98,15 +93,10 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 }
 
 // addCached adds what a cache has.
-func (o *ownCRs) addCached(indexer cache.Indexer, nhc string) error {
-	cached, err := listCRs(indexer, byOwner, nhc)
-	if err != nil {
-		return fmt.Errorf("listing CRs: %w", err)
-	}
-	for _, cr := range cached {
+func (o *ownCRs) addCached(indexer cache.Indexer, nhc string) {
+	for _, cr := range watches.Indexed[*object.CR](indexer, byOwner, nhc) {
 		o.read[cr.Node()] = append(o.read[cr.Node()], cr)
 	}
-	return nil
 }
 
 // addRecorded adds what status names of kinds that cannot be read, in that order.
@@ -124,7 +114,7 @@ func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.Gr
 // addLost adds what the caches of kinds that cannot be read any more had last and status
 // does not name, for want of room or because it was not written yet. What was on its way
 // out is only there if status names it (spec 17.2).
-func (o *ownCRs) addLost(nhc string, unread map[schema.GroupKind]bool, caches map[schema.GroupKind]cache.Indexer, requested map[types.UID]bool) error {
+func (o *ownCRs) addLost(nhc string, unread map[schema.GroupKind]bool, caches map[schema.GroupKind]cache.Indexer, requested map[types.UID]bool) {
 	named := sets.New[types.UID]()
 	for _, recorded := range o.unreadable {
 		for i := range recorded {
@@ -136,11 +126,7 @@ func (o *ownCRs) addLost(nhc string, unread map[schema.GroupKind]bool, caches ma
 		if !ok {
 			continue
 		}
-		last, err := listCRs(indexer, byOwner, nhc)
-		if err != nil {
-			return fmt.Errorf("listing CRs: %w", err)
-		}
-		for _, cr := range last {
+		for _, cr := range watches.Indexed[*object.CR](indexer, byOwner, nhc) {
 			switch {
 			case requested[cr.UID]:
 				o.lost = append(o.lost, cr.UID)
@@ -149,7 +135,6 @@ func (o *ownCRs) addLost(nhc string, unread map[schema.GroupKind]bool, caches ma
 			}
 		}
 	}
-	return nil
 }
 
 // othersRemediate reports whether any NodeHealthCheck has a CR for the node, or may have one, given
@@ -161,11 +146,8 @@ func (c *Controller) othersRemediate(node string) bool {
 // heldUnread reports whether the lease of a node is held by a NodeHealthCheck some of whose kinds cannot be
 // read: it may have a CR for the node that its status does not name yet, or no more (spec P5, P8).
 func (c *Controller) heldUnread(node string) bool {
-	obj, exists, _ := c.leaseStore.GetByKey(c.leaseNamespace + "/" + object.LeaseName(node)) // A cache in memory has no errors.
-	if !exists {
-		return false
-	}
-	nhc, held := object.NHCOfHolder(remediation.LeaseHolder(obj.(*coordinationv1.Lease)))
+	lease := watches.Cached[*coordinationv1.Lease](c.leaseStore, c.leaseNamespace+"/"+object.LeaseName(node))
+	nhc, held := object.NHCOfHolder(remediation.LeaseHolder(lease))
 	if !held {
 		return false
 	}

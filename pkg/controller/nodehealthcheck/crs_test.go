@@ -186,7 +186,7 @@ func TestLostCRsCountAsExisting(t *testing.T) {
 			clear(kinds)
 		}
 		crs.addRecorded(nhc, kinds)
-		require.NoError(t, crs.addLost(nhc.Name, kinds, map[schema.GroupKind]cache.Indexer{kind.GroupKind(): indexer}, map[types.UID]bool{"5": true}))
+		crs.addLost(nhc.Name, kinds, map[schema.GroupKind]cache.Indexer{kind.GroupKind(): indexer}, map[types.UID]bool{"5": true})
 		require.Len(t, crs.unreadable["a"], len(kinds), "once")
 		require.Len(t, crs.unreadable["b"], len(kinds))
 		require.Len(t, crs.unreadable, 2*len(kinds), "17.2: neither what others own nor what is on its way out")

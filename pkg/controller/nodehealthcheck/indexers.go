@@ -10,6 +10,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // The indexes of the caches of CRs: by the NodeHealthChecks that own them, by the
@@ -70,28 +71,11 @@ var leaseIndexers = cache.Indexers{
 	},
 }
 
-// listCRs returns the CRs under a key of an index.
-func listCRs(indexer cache.Indexer, index, key string) ([]*object.CR, error) {
-	objects, err := indexer.ByIndex(index, key)
-	if err != nil {
-		return nil, err
-	}
-	crs := make([]*object.CR, 0, len(objects))
-	for _, obj := range objects {
-		crs = append(crs, obj.(*object.CR))
-	}
-	return crs, nil
-}
-
 // remediatingNode returns the NodeHealthChecks that own a CR for the node.
 func (c *Controller) remediatingNode(node string) []string {
 	var owners []string
 	for _, indexer := range c.remediations.Caches() {
-		crs, err := listCRs(indexer, byNode, node)
-		if err != nil {
-			continue // The index exists: crIndexers has it.
-		}
-		for _, cr := range crs {
+		for _, cr := range watches.Indexed[*object.CR](indexer, byNode, node) {
 			owners = append(owners, cr.Owners()...)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 const metaNamespaced = meta.RESTScopeNameNamespace
@@ -27,11 +28,7 @@ type nodeCache struct{ cache.Indexer }
 
 // Get returns a Node, nil if there is none.
 func (c nodeCache) Get(name string) *corev1.Node {
-	object, exists, err := c.GetByKey(name)
-	if err != nil || !exists {
-		return nil // A cache in memory has no errors.
-	}
-	return object.(*corev1.Node)
+	return watches.Cached[*corev1.Node](c.Indexer, name)
 }
 
 // All yields all Nodes.

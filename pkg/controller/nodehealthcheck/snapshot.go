@@ -114,10 +114,7 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 		return err
 	}
 	s.gone, s.lost = c.lastStates.gone(s.nhc.Name, crs.has), crs.lost
-	nodes, err := c.addFurtherNodes(needing, s, crs)
-	if err != nil {
-		return err
-	}
+	nodes := c.addFurtherNodes(needing, s, crs)
 	s.nodes, s.objects = make([]remediation.Node, 0, len(nodes)), make([]*corev1.Node, 0, len(nodes))
 	for _, node := range nodes {
 		s.nodes, s.objects = append(s.nodes, c.observeNode(s, node, crs)), append(s.objects, node.object)
@@ -193,7 +190,7 @@ func (c *Controller) observeNode(s *snapshot, observed nodeObject, crs *ownCRs) 
 }
 
 // addFurtherNodes returns these nodes and the other nodes that matter, in order of name.
-func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *ownCRs) ([]nodeObject, error) {
+func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *ownCRs) []nodeObject {
 	nodes, next := needing, 0
 	add := func(name string) {
 		if next < len(needing) && needing[next].name == name { // Most come in order.
@@ -222,12 +219,8 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 	for name := range s.state.releasing {
 		add(name)
 	}
-	held, err := c.leaseStore.ByIndex(leasesByHolder, object.OwnerOf(s.nhc).LeaseHolder())
-	if err != nil {
-		return nil, fmt.Errorf("listing leases: %w", err)
-	}
-	for _, obj := range held {
-		if name, ok := object.NodeOfLease(obj.(*coordinationv1.Lease)); ok {
+	for _, lease := range watches.Indexed[*coordinationv1.Lease](c.leaseStore, leasesByHolder, object.OwnerOf(s.nhc).LeaseHolder()) {
+		if name, ok := object.NodeOfLease(lease); ok {
 			add(name)
 		}
 	}
@@ -237,17 +230,13 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 	for _, cr := range s.gone {
 		add(cr.Node())
 	}
-	confirmed, err := c.nodes.ByIndex(nodesConfirmedHealthy, confirmedHealthy)
-	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
-	for _, obj := range confirmed {
-		if node := obj.(*corev1.Node); s.selector.Matches(labelSet(node)) {
+	for _, node := range watches.Indexed[*corev1.Node](c.nodes.Indexer, nodesConfirmedHealthy, confirmedHealthy) {
+		if s.selector.Matches(labelSet(node)) {
 			add(node.Name)
 		}
 	}
 	slices.SortFunc(nodes, func(a, b nodeObject) int { return strings.Compare(a.name, b.name) })
-	return slices.CompactFunc(nodes, func(a, b nodeObject) bool { return a.name == b.name }), nil
+	return slices.CompactFunc(nodes, func(a, b nodeObject) bool { return a.name == b.name })
 }
 
 // observeLeases adds the leases of the nodes.
