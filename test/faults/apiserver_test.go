@@ -46,6 +46,7 @@ func TestAPIServer(t *testing.T) {
 				stop := fault.begin()
 				l.run(t.Context(), lasting(700*time.Millisecond, 8*time.Second)+fault.longer)
 				stop()
+				e.awaitWatches(proxy)
 				end()
 			}
 			e.requireOrder()
@@ -57,6 +58,16 @@ func TestAPIServer(t *testing.T) {
 			require.Positive(t, proxy.Faults()[tooOld], "after the compaction")
 		}
 	})
+}
+
+// awaitWatches waits until the controller watches again: after a few failures, client-go waits for up to half a minute.
+// Until then its caches are behind.
+func (e *environment) awaitWatches(proxy *Proxy) {
+	watching := func() bool { return proxy.Watching("nodes", "nodehealthchecks", "leases") }
+	if !watching() {
+		defer e.referee.BeginFault("there are no watches", rules.Tolerance{Cache: time.Minute})()
+		patience.Eventually(e.t, "all watches", watching)
+	}
 }
 
 // lateBy is how late events are. It is longer than what the referee tolerates anyway, so
@@ -116,7 +127,7 @@ func (e *environment) halfOpen(proxy *Proxy) fault {
 		begin: func() func() {
 			proxy.Set(Disruption{Way: faultproxy.HalfOpen})
 			return func() {
-				patience.Eventually(e.t, "watches on a new connection", func() bool { return proxy.Watched("nodes", "nodehealthchecks") })
+				patience.Eventually(e.t, "watches on a new connection", func() bool { return proxy.Watching("nodes", "nodehealthchecks") })
 				proxy.Set(Disruption{})
 			}
 		},

@@ -59,10 +59,11 @@ type Proxy struct {
 	// cut is closed to end all watches, expired are resources whose next watch is too old.
 	cut     chan struct{}
 	expired map[string]bool
-	watched map[string]bool
-	writes  int
-	onWrite func(n int, carriedOut bool) (swallow bool)
-	faults  map[string]int
+	// watching are how many watches of a resource are open that have begun since the way was not open for the last time.
+	watching map[string]int
+	writes   int
+	onWrite  func(n int, carriedOut bool) (swallow bool)
+	faults   map[string]int
 }
 
 // refused is the header of a request that the API server must not see: it gets another
@@ -80,7 +81,7 @@ const tooOld = "watch too old"
 func StartProxy(config *rest.Config, name string, seed uint64) (*Proxy, error) {
 	p := &Proxy{
 		name: name, random: rand.New(rand.NewPCG(seed, 1)), cut: make(chan struct{}),
-		expired: map[string]bool{}, watched: map[string]bool{}, faults: map[string]int{},
+		expired: map[string]bool{}, watching: map[string]int{}, faults: map[string]int{},
 	}
 	var err error
 	if p.Proxy, err = faultproxy.Start(config, faultproxy.Hooks{Before: p.before, After: p.after}); err != nil {
@@ -95,18 +96,18 @@ func (p *Proxy) Set(disruption Disruption) {
 	defer p.mu.Unlock()
 	p.disruption = disruption
 	if disruption.Way != faultproxy.Open {
-		clear(p.watched)
+		p.watching = map[string]int{}
 		p.faults["connections silent or broken"]++
 	}
 	p.SetWay(disruption.Way)
 }
 
-// Watched reports whether watches of some resources have begun since the way was not open for the last
+// Watching reports whether there are watches of some resources that have begun since the way was not open for the last
 // time.
-func (p *Proxy) Watched(resources ...string) bool {
+func (p *Proxy) Watching(resources ...string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !slices.ContainsFunc(resources, func(resource string) bool { return !p.watched[resource] })
+	return !slices.ContainsFunc(resources, func(resource string) bool { return p.watching[resource] == 0 })
 }
 
 // DropWatches ends all watches at once.
@@ -122,7 +123,7 @@ func (p *Proxy) DropWatches() {
 func (p *Proxy) ExpireWatches() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for resource := range p.watched {
+	for resource := range p.watching {
 		p.expired[resource] = true
 	}
 	p.endWatches()
@@ -165,9 +166,6 @@ func (p *Proxy) before(r *http.Request) bool {
 		p.mu.Unlock()
 		return false
 	}
-	if isWatch(r) {
-		p.watched[resourceOf(r)] = true
-	}
 	code := 0
 	switch {
 	case isWatch(r) && p.expired[resourceOf(r)]:
@@ -206,14 +204,21 @@ func (p *Proxy) after(r *http.Request, response *http.Response) bool {
 	if p.chance(p.disruption.GoAway, "told to go away") {
 		response.Header.Set("Connection", "close")
 	}
-	notify, cut := p.onWrite, p.cut
+	notify, cut, watching, resource := p.onWrite, p.cut, p.watching, resourceOf(r)
+	if isWatch(r) {
+		watching[resource]++
+	}
 	p.mu.Unlock()
 	n, _ := strconv.Atoi(r.Header.Get(number))
 	if lost || (notify != nil && write && notify(n, true)) {
 		return false
 	}
 	if isWatch(r) {
-		response.Body = newStream(response.Body, cut, func() time.Duration { return p.late(resourceOf(r)) }, p.inspect)
+		response.Body = newStream(response.Body, cut, func() time.Duration { return p.late(resource) }, p.inspect, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			watching[resource]--
+		})
 	}
 	return true
 }

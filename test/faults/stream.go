@@ -33,10 +33,11 @@ type piece struct {
 // checkInterval is how often a piece that is held back looks whether it still has to be.
 const checkInterval = 10 * time.Millisecond
 
-func newStream(body io.ReadCloser, cut <-chan struct{}, late func() time.Duration, inspect func([]byte)) *stream {
+func newStream(body io.ReadCloser, cut <-chan struct{}, late func() time.Duration, inspect func([]byte), ended func()) *stream {
 	s := &stream{body: body, cut: cut, late: late, inspect: inspect, arrived: make(chan piece, 1000), closed: make(chan struct{})}
 	s.close = sync.OnceValue(func() error {
 		close(s.closed)
+		ended()
 		return s.body.Close()
 	})
 	go s.receive()
