@@ -21,7 +21,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -268,7 +267,7 @@ func (s *snapshot) observeStatus(now time.Time) error {
 		node.DeletionRequested = s.state.deletionRequested
 		node.ReleasingLease = s.state.releasing.Has(node.Name)
 		seen := s.state.healthy[node.Name]
-		if node.HealthySince.IsZero() {
+		if s.state.healthy != nil { // Status is behind if it could not be written.
 			node.HealthySince = seen.since
 		}
 		if len(node.Own) > 0 || !node.HealthySince.IsZero() {
@@ -298,7 +297,6 @@ func (s *snapshot) observeStatus(now time.Time) error {
 // other nodes.
 func (s *snapshot) observeEntries() {
 	s.listed = make([]*v1alpha1.UnhealthyNode, len(s.nodes))
-	old := staleness.Newer(s.state.written, s.nhc.ResourceVersion)
 	next := 0
 	for i := range s.nhc.Status.UnhealthyNodes {
 		entry := &s.nhc.Status.UnhealthyNodes[i]
@@ -311,7 +309,7 @@ func (s *snapshot) observeEntries() {
 		}
 		next = j + 1
 		s.listed[j], s.nodes[j].Recorded = entry, entry.Remediations
-		if healthy := entry.ConditionsHealthyTimestamp; healthy != nil && !old {
+		if healthy := entry.ConditionsHealthyTimestamp; healthy != nil {
 			s.nodes[j].HealthySince = healthy.Time
 		}
 	}

@@ -112,6 +112,31 @@ func TestDelayOfUnlistedNode(t *testing.T) {
 	require.Equal(t, epoch, s.node("n").HealthySince)
 }
 
+// TestDelayWhileStatusIsNotWritten: a status that could not be written does not show an interruption that the process has
+// seen. A new process has only status (spec 16.4; seed 4001099).
+func TestDelayWhileStatusIsNotWritten(t *testing.T) {
+	t.Parallel()
+	stored := []v1alpha1.UnhealthyNode{{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch))}}
+	for name, tc := range map[string]struct {
+		last []v1alpha1.UnhealthyNode // What the last sync reported, nil before the first one.
+		want time.Time
+	}{
+		"a new process":           {nil, epoch},
+		"it was not healthy then": {[]v1alpha1.UnhealthyNode{{Name: "n"}}, time.Time{}},
+		"it is healthy again":     {[]v1alpha1.UnhealthyNode{{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch.Add(time.Minute)))}}, epoch.Add(time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := testSnapshot(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Status.UnhealthyNodes = stored }), testNode("n"))
+			if tc.last != nil {
+				s.state.healthy = s.seesHealthy(tc.last)
+			}
+			require.NoError(t, s.observeStatus(epoch.Add(time.Hour)))
+			require.Equal(t, tc.want, s.node("n").HealthySince)
+		})
+	}
+}
+
 // TestSightingsBehind: as long as the handler of Nodes has not recorded a version, it is not known whether
 // a delay was interrupted (spec 16.4, P11).
 func TestSightingsBehind(t *testing.T) {
