@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -20,6 +19,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // ListControlPlaneSlotHolders returns what ControlPlaneSlotHolders does, from live reads: the caches of a
@@ -62,7 +62,7 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 			}
 			return nil, err
 		}
-		err = c.listAll(ctx, mapping.Resource, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
+		err = watches.ListAll(ctx, c.Dynamic, mapping.Resource, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
 			machines = append(machines, machinehealth.ParseMachine(item))
 		})
 		if err != nil {
@@ -76,41 +76,14 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 // that is not served or may not be listed keeps no other Machine waiting.
 func (c *Controller) listControlPlaneCRs(ctx context.Context) (crs []*object.CR, _ error) {
 	for kind := range c.remediations.Kinds() {
-		mapping, err := c.remediations.Mapping(kind)
-		if meta.IsNoMatchError(err) {
-			continue
-		}
-		if mapping == nil { // A permission that is missing does not matter here.
-			return nil, err
-		}
-		err = c.listAll(ctx, mapping.Resource, metav1.ListOptions{LabelSelector: v1alpha1.LabelControlPlane}, func(item *unstructured.Unstructured) {
+		err := c.remediations.ListLive(ctx, kind, metav1.ListOptions{LabelSelector: v1alpha1.LabelControlPlane}, func(item *unstructured.Unstructured) {
 			crs = append(crs, object.ParseCR(item))
 		})
-		if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		if err != nil {
 			return nil, err
 		}
 	}
 	return crs, nil
-}
-
-// slotPageSize is how many objects are listed at once.
-const slotPageSize = 500
-
-// listAll calls visit with all objects of a resource, as a live list has them.
-func (c *Controller) listAll(ctx context.Context, resource schema.GroupVersionResource, options metav1.ListOptions, visit func(*unstructured.Unstructured)) error {
-	options.Limit = slotPageSize
-	for {
-		page, err := c.Dynamic.Resource(resource).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
-		}
-		for i := range page.Items {
-			visit(&page.Items[i])
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nil
-		}
-	}
 }
 
 // readMissingNodes returns those Nodes of control plane Machines that do not exist. It reads the Nodes

@@ -180,9 +180,7 @@ func (c *Controller) machineKindChanged(before, obj any) {
 		old, _ := before.(*machinehealth.Machine)
 		c.machineChanged(old, current)
 	case *unstructured.Unstructured:
-		// Of both, parseMachineKind has left what is relevant, and the identity.
-		if old, ok := before.(*unstructured.Unstructured); ok && equality.Semantic.DeepEqual(old.Object["spec"], current.Object["spec"]) &&
-			equality.Semantic.DeepEqual(old.Object["status"], current.Object["status"]) && maps.Equal(old.GetAnnotations(), current.GetAnnotations()) {
+		if watches.SameContent(before, current) {
 			return
 		}
 		c.SyncAll()

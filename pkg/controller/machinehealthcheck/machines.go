@@ -146,18 +146,9 @@ func parseMachineKind(u *unstructured.Unstructured) runtime.Object {
 	if !other {
 		return machinehealth.ParseMachine(u)
 	}
-	trimmed := &unstructured.Unstructured{Object: map[string]any{}}
-	trimmed.SetGroupVersionKind(u.GroupVersionKind())
-	trimmed.SetNamespace(u.GetNamespace())
-	trimmed.SetName(u.GetName())
-	trimmed.SetUID(u.GetUID())
-	trimmed.SetResourceVersion(u.GetResourceVersion())
+	trimmed := watches.Trim(u, path...)
 	if _, paused := u.GetAnnotations()[v1beta1.AnnotationPaused]; paused {
 		trimmed.SetAnnotations(map[string]string{v1beta1.AnnotationPaused: ""})
-	}
-	if value, found, _ := unstructured.NestedFieldNoCopy(u.Object, path...); found {
-		// A shape that cannot be copied is one that cannot be understood either.
-		_ = unstructured.SetNestedField(trimmed.Object, runtime.DeepCopyJSONValue(value), path...)
 	}
 	return trimmed
 }

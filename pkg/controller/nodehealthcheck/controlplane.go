@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -192,36 +193,14 @@ func (c *Controller) listOthers(ctx context.Context, subject limits.Member) (oth
 	return others, nil
 }
 
-// slotPageSize is how many CRs are listed at once.
-const slotPageSize = 500
-
 // listSlotTaken returns the nodes of CRs in a live list of a kind that take the slot.
-func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (nodes []string, err error) {
-	mapping, err := c.remediations.Mapping(kind)
-	if meta.IsNoMatchError(err) {
-		return nil, nil
-	}
-	if mapping == nil { // A permission that is missing does not matter here.
-		return nil, err
-	}
-	options := metav1.ListOptions{Limit: slotPageSize}
-	for {
-		page, err := c.dynamic.Resource(mapping.Resource).List(ctx, options)
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			return nil, nil
+func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (nodes []string, _ error) {
+	err := c.remediations.ListLive(ctx, kind, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
+		if cr := object.ParseCR(item); c.keepsSlot(cr) {
+			nodes = append(nodes, cr.Node())
 		}
-		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", mapping.Resource.GroupResource(), err)
-		}
-		for i := range page.Items {
-			if cr := object.ParseCR(&page.Items[i]); c.keepsSlot(cr) {
-				nodes = append(nodes, cr.Node())
-			}
-		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
-			return nodes, nil
-		}
-	}
+	})
+	return nodes, err
 }
 
 // controlPlaneNodes returns all control plane nodes.

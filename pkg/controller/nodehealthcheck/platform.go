@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,24 +41,9 @@ var platformContent = map[string][]string{
 	remediation.ClusterVersionKind.Kind:     {"status", "conditions"},
 }
 
-// parsePlatform keeps of an optional object what is read of it: all of the metadata
-// that identifies it, and platformContent.
+// parsePlatform keeps of an optional object what is read of it.
 func parsePlatform(object *unstructured.Unstructured) runtime.Object {
-	trimmed := &unstructured.Unstructured{Object: map[string]any{}}
-	trimmed.SetGroupVersionKind(object.GroupVersionKind())
-	trimmed.SetNamespace(object.GetNamespace())
-	trimmed.SetName(object.GetName())
-	trimmed.SetUID(object.GetUID())
-	trimmed.SetResourceVersion(object.GetResourceVersion())
-	path, relevant := platformContent[object.GetKind()]
-	if !relevant {
-		return trimmed
-	}
-	if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, path...); found {
-		// A shape that cannot be copied is one that cannot be understood either.
-		_ = unstructured.SetNestedField(trimmed.Object, runtime.DeepCopyJSONValue(value), path...)
-	}
-	return trimmed
+	return watches.Trim(object, platformContent[object.GetKind()]...)
 }
 
 // platformHandler handles optional objects. What a decision reads concerns all NodeHealthChecks.
@@ -72,13 +56,9 @@ func (c *Controller) platformHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: changed,
 		UpdateFunc: func(before, object any) {
-			old, ok := before.(*unstructured.Unstructured)
-			current, also := object.(*unstructured.Unstructured)
-			// Of both, parsePlatform has left what is relevant, and the identity.
-			if ok && also && equality.Semantic.DeepEqual(old.Object["spec"], current.Object["spec"]) && equality.Semantic.DeepEqual(old.Object["status"], current.Object["status"]) {
-				return
+			if !watches.SameContent(before, object) {
+				changed(object)
 			}
-			changed(object)
 		},
 		DeleteFunc: func(object any) { changed(watches.LastKnown(object)) },
 	}
