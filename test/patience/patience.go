@@ -39,10 +39,10 @@ func loadPerProcessor() float64 {
 }
 
 // Eventually waits until something holds. A test whose context is done fails at once.
-func Eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, Limit, true, func(context.Context) (bool, error) { return holds(), nil })
+func Eventually(tb testing.TB, what string, holds func() bool) {
+	tb.Helper()
+	err := wait.PollUntilContextTimeout(tb.Context(), 100*time.Millisecond, Limit, true, func(context.Context) (bool, error) { return holds(), nil })
 	if err != nil {
-		t.Fatalf("did not come: %s", what)
+		tb.Fatalf("did not come: %s", what)
 	}
 }
