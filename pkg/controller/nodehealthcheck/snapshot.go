@@ -21,6 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -267,7 +268,7 @@ func (s *snapshot) observeStatus(now time.Time) error {
 		node.DeletionRequested = s.state.deletionRequested
 		node.ReleasingLease = s.state.releasing.Has(node.Name)
 		seen := s.state.healthy[node.Name]
-		if s.state.healthy != nil { // Status is behind if it could not be written.
+		if node.HealthySince.IsZero() || node.HealthySince.Equal(seen.stored) { // Status may not have been written since.
 			node.HealthySince = seen.since
 		}
 		if len(node.Own) > 0 || !node.HealthySince.IsZero() {
@@ -297,6 +298,7 @@ func (s *snapshot) observeStatus(now time.Time) error {
 // other nodes.
 func (s *snapshot) observeEntries() {
 	s.listed = make([]*v1alpha1.UnhealthyNode, len(s.nodes))
+	old := staleness.Newer(s.state.written, s.nhc.ResourceVersion)
 	next := 0
 	for i := range s.nhc.Status.UnhealthyNodes {
 		entry := &s.nhc.Status.UnhealthyNodes[i]
@@ -309,10 +311,18 @@ func (s *snapshot) observeEntries() {
 		}
 		next = j + 1
 		s.listed[j], s.nodes[j].Recorded = entry, entry.Remediations
-		if healthy := entry.ConditionsHealthyTimestamp; healthy != nil {
+		if healthy := entry.ConditionsHealthyTimestamp; healthy != nil && !old {
 			s.nodes[j].HealthySince = healthy.Time
 		}
 	}
+}
+
+// storedHealthy returns since when a node is healthy by status, zero if it does not say.
+func (s *snapshot) storedHealthy(i int) time.Time {
+	if entry := s.listed[i]; entry != nil && entry.ConditionsHealthyTimestamp != nil {
+		return entry.ConditionsHealthyTimestamp.Time
+	}
+	return time.Time{}
 }
 
 // node returns a node by name, nil if the snapshot has none.

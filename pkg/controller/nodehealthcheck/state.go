@@ -43,7 +43,7 @@ type nhcState struct {
 	// written is the resourceVersion of the last status that this process wrote. An older one, of a cache that lags,
 	// is no news.
 	written string
-	// healthy is what the last sync saw of the nodes that are healthy and have CRs.
+	// healthy is what the last sync saw of the nodes that are healthy and have CRs, or were.
 	healthy map[string]seenHealthy
 	// remediations are the CRs that status showed last, nil before the first sync.
 	remediations map[types.UID]tracked
@@ -78,24 +78,31 @@ type nhcState struct {
 	shared []*object.CR
 }
 
-// seenHealthy is a node that is healthy and has CRs: since when it is, and what was seen of its
-// conditions. Status has the former, but not for the nodes that it has no room for.
+// seenHealthy is a node with CRs that is healthy, or was by the status that the sync had: since when it is, zero if it is
+// not, what was seen of its conditions, and what that status said. Status has the first, except for nodes that it has no
+// room for, and unless it could not be written.
 type seenHealthy struct {
 	since     time.Time
 	sightings []health.Sighting
+	stored    time.Time
 }
 
-// seesHealthy returns the nodes of these entries that are healthy.
+// seesHealthy returns the nodes of these entries that are healthy, or were by the status before.
 func (s *snapshot) seesHealthy(entries []v1alpha1.UnhealthyNode) map[string]seenHealthy {
 	healthy := map[string]seenHealthy{}
 	for i := range entries {
 		entry := &entries[i]
-		if entry.ConditionsHealthyTimestamp == nil {
+		i, found := s.index(entry.Name)
+		if !found || s.objects[i] == nil {
 			continue
 		}
-		if i, found := s.index(entry.Name); found && s.objects[i] != nil {
-			healthy[entry.Name] = seenHealthy{since: entry.ConditionsHealthyTimestamp.Time, sightings: s.sightings[entry.Name]}
+		seen := seenHealthy{stored: s.storedHealthy(i)}
+		if since := entry.ConditionsHealthyTimestamp; since != nil {
+			seen.since, seen.sightings = since.Time, s.sightings[entry.Name]
+		} else if seen.stored.IsZero() {
+			continue
 		}
+		healthy[entry.Name] = seen
 	}
 	return healthy
 }

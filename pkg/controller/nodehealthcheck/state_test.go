@@ -104,6 +104,7 @@ func TestConflictedState(t *testing.T) {
 func TestDelayOfUnlistedNode(t *testing.T) {
 	t.Parallel()
 	s := testSnapshot(testCheck(), testNode("n"), testNode("sick"))
+	s.observeEntries()
 	s.state.healthy = s.seesHealthy([]v1alpha1.UnhealthyNode{
 		{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch))}, {Name: "sick"}, {Name: "gone", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch))},
 	})
@@ -117,20 +118,27 @@ func TestDelayOfUnlistedNode(t *testing.T) {
 func TestDelayWhileStatusIsNotWritten(t *testing.T) {
 	t.Parallel()
 	stored := []v1alpha1.UnhealthyNode{{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch))}}
+	again := []v1alpha1.UnhealthyNode{{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch.Add(time.Minute)))}}
 	for name, tc := range map[string]struct {
 		last []v1alpha1.UnhealthyNode // What the last sync reported, nil before the first one.
+		then []v1alpha1.UnhealthyNode // What status says after that.
 		want time.Time
 	}{
-		"a new process":           {nil, epoch},
-		"it was not healthy then": {[]v1alpha1.UnhealthyNode{{Name: "n"}}, time.Time{}},
-		"it is healthy again":     {[]v1alpha1.UnhealthyNode{{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch.Add(time.Minute)))}}, epoch.Add(time.Minute)},
+		"a new process":                 {nil, stored, epoch},
+		"it was not healthy then":       {[]v1alpha1.UnhealthyNode{{Name: "n"}}, stored, time.Time{}},
+		"it is healthy again":           {again, stored, epoch.Add(time.Minute)},
+		"it is written":                 {again, again, epoch.Add(time.Minute)},
+		"the status is edited":          {again, []v1alpha1.UnhealthyNode{{Name: "n", ConditionsHealthyTimestamp: new(metav1.NewTime(epoch.Add(-time.Hour)))}}, epoch.Add(-time.Hour)},
+		"the status has no room for it": {again, nil, epoch.Add(time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := testSnapshot(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Status.UnhealthyNodes = stored }), testNode("n"))
 			if tc.last != nil {
+				s.observeEntries()
 				s.state.healthy = s.seesHealthy(tc.last)
 			}
+			s.nhc.Status.UnhealthyNodes = tc.then
 			require.NoError(t, s.observeStatus(epoch.Add(time.Hour)))
 			require.Equal(t, tc.want, s.node("n").HealthySince)
 		})
@@ -151,6 +159,7 @@ func TestSightingsBehind(t *testing.T) {
 	begun := health.Sighting{Type: "Ready", Status: "True", Transition: epoch, Begun: epoch}
 	s.seen = func(*corev1.Node) []health.Sighting { return []health.Sighting{begun} }
 	s.sightings = map[string][]health.Sighting{"n": s.seen(nil)}
+	s.observeEntries()
 	s.state.healthy = s.seesHealthy(entries)
 	require.ErrorIs(t, s.observeStatus(epoch.Add(time.Hour)), watches.ErrPending)
 	begun.Transition = epoch.Add(time.Minute)
