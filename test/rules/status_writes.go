@@ -82,8 +82,8 @@ func (j *Judge) stormJustified(w window, before, after *NHC) finding {
 	if was == is {
 		return finding{rule: "9.2"}
 	}
-	if denied := j.requests.deniedFrom(w.nhc, w.at); denied != nil && is {
-		w.known = j.windowOf(Change{}, denied, "", "").known // It may have begun at any time since.
+	if denied := j.requests.deniedFrom(w.nhc, w.at); denied != nil {
+		w.known = j.windowOf(Change{}, denied, "", "").known // It may have begun, or ended, at any time since.
 	}
 	if is && j.conflicted(w) {
 		return finding{rule: "9.2"}
