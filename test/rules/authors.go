@@ -101,6 +101,21 @@ func (l requestLog) failedLast(nhc string, until time.Time) bool {
 	return false
 }
 
+// statusWritten returns when all that could not be written to status at an instant has been written, the instant itself if
+// nothing failed.
+func (l requestLog) statusWritten(since time.Time) time.Time {
+	latest := since
+	for _, writes := range l.statuses {
+		i := slices.IndexFunc(writes, func(r *Request) bool { return !r.Time.Before(since) })
+		for ; i >= 0 && i < len(writes) && writes[i].Code != http.StatusOK; i++ {
+			if next := i + 1; next < len(writes) && writes[next].Time.After(latest) {
+				latest = writes[next].Time
+			}
+		}
+	}
+	return latest
+}
+
 // author returns the request of the controller that made a change, or nil if another
 // client made it. Before is the uid of the object that is gone by it.
 func (l requestLog) author(event Change, before types.UID) *Request {

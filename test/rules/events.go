@@ -92,10 +92,10 @@ const queueTime = 10 * time.Minute
 // excused returns how many events may be needless: one for each restart, and those of something that was not judged,
 // which come soon after it.
 func (j *Judge) excused(came []arrival) (n int) {
-	explains := func(at time.Time, a arrival) bool {
-		latest := at.Add(lossTime)
+	explains := func(at, known time.Time, a arrival) bool {
+		latest := known.Add(lossTime)
 		if !j.config.Exact {
-			latest = at.Add(queueTime)
+			latest = known.Add(queueTime)
 		}
 		if a.count > 2 {
 			latest = latest.Add(seriesTime)
@@ -103,12 +103,13 @@ func (j *Judge) excused(came []arrival) (n int) {
 		return !a.at.Before(at.Add(-lossTime)) && !a.at.After(latest)
 	}
 	for _, restart := range j.events.restarts {
-		if slices.ContainsFunc(came, func(a arrival) bool { return explains(restart, a) }) {
+		known := j.requests.statusWritten(restart) // What is reported with a status waits for it.
+		if slices.ContainsFunc(came, func(a arrival) bool { return explains(restart, known, a) }) {
 			n++
 		}
 	}
 	for _, a := range came {
-		if slices.ContainsFunc(j.events.blind, func(at time.Time) bool { return explains(at, a) }) {
+		if slices.ContainsFunc(j.events.blind, func(at time.Time) bool { return explains(at, at, a) }) {
 			n++
 		}
 	}
