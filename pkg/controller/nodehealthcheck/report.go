@@ -71,7 +71,7 @@ func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 	}
 	r.state.unwrittenStorm = nil
 	if written != "" {
-		r.state.written = written
+		r.state.written, r.state.writtenStorm = written, r.Storm
 		r.state.lastWrite = c.clock.Now()
 	}
 	transitions := r.Transitions()

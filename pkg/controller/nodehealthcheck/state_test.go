@@ -145,6 +145,30 @@ func TestDelayWhileStatusIsNotWritten(t *testing.T) {
 	}
 }
 
+// TestStormBeyondStatus: a storm goes on if the cache does not show it yet, or status could not be written (spec 9.5; seed
+// 2886170951).
+func TestStormBeyondStatus(t *testing.T) {
+	t.Parallel()
+	written, unwritten := health.Storm{Active: true, Since: epoch}, health.Storm{Active: true, Since: epoch.Add(time.Minute)}
+	for name, tc := range map[string]struct {
+		version   string
+		unwritten *health.Storm
+		want      *health.Storm
+	}{
+		"the cache is behind":            {version: "10", want: &written},
+		"the cache shows it":             {version: "20"},
+		"the last write has failed":      {version: "20", unwritten: &unwritten, want: &unwritten},
+		"and the cache is behind before": {version: "10", unwritten: &unwritten, want: &unwritten},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := testSnapshot(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.ResourceVersion = tc.version }))
+			s.state.written, s.state.writtenStorm, s.state.unwrittenStorm = "20", written, tc.unwritten
+			require.Equal(t, tc.want, s.input().Storm)
+		})
+	}
+}
+
 // TestSightingsBehind: as long as the handler of Nodes has not recorded a version, it is not known whether
 // a delay was interrupted (spec 16.4, P11).
 func TestSightingsBehind(t *testing.T) {
