@@ -72,7 +72,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a storm ends when its status cannot be written", rule: "9.5", file: inController + "evaluate.go",
-		old: "Storm: s.state.unwrittenStorm, ", new: "", integration: "^TestStormWithoutStatus$",
+		old: "Storm: s.state.stormBeyond(s.nhc), ", new: "", integration: "^TestStormWithoutStatus$",
 	},
 	{
 		name: "the gate of a selector without nodes is open", rule: "18.5", file: inPlan + "policy.go",
