@@ -66,12 +66,13 @@ func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 	r.state.deferred = nil
 	written, err := c.writeStatus(ctx, r.nhc, r.Status)
 	if err != nil {
-		r.state.conflicted, r.state.unwrittenStorm = apierrors.IsConflict(err), new(r.Storm.Unwritten(health.StormOf(&r.nhc.Status)))
+		r.state.conflicted, r.state.unwritten = apierrors.IsConflict(err), true
+		r.state.storm = r.Storm.Unwritten(health.StormOf(&r.nhc.Status))
 		return err
 	}
-	r.state.unwrittenStorm = nil
+	r.state.storm, r.state.unwritten = r.Storm, false
 	if written != "" {
-		r.state.written, r.state.writtenStorm = written, r.Storm
+		r.state.written = written
 		r.state.lastWrite = c.clock.Now()
 	}
 	transitions := r.Transitions()

@@ -72,7 +72,7 @@ func TestReport(t *testing.T) {
 				require.ErrorIs(t, err, tc.failure, "18.2: the next sync repairs it")
 				before.healthy = s.state.healthy
 				_, before.reported = r.Actions()
-				before.unwrittenStorm = &r.Storm // 9.5
+				before.storm, before.unwritten = r.Storm, true // 9.5
 				require.Equal(t, before, *s.state, "P8: nothing else counts as reported")
 				require.Empty(t, s.values(t, ongoing), "20.1: while the remediation is in status")
 				require.Equal(t, []string{saidEnabled, saidCreated}, s.sync(well("n", own(cr)), sick("m", own(testCR("m", "2")))))

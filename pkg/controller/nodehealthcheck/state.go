@@ -65,11 +65,10 @@ type nhcState struct {
 	machineUnread map[string]time.Time
 	// gateClosed is whether the gate was closed in the last report.
 	gateClosed bool
-	// unwrittenStorm is the storm of the last sync if status could not be written since, otherwise nil.
-	// Where nothing can be written, a storm goes on all the same (spec 9.5).
-	unwrittenStorm *health.Storm
-	// writtenStorm is the storm of the last status that was written.
-	writtenStorm health.Storm
+	// storm is that of the last report, and unwritten means that its status could not be written. Where nothing can be
+	// written, a storm goes on all the same (spec 9.5).
+	storm     health.Storm
+	unwritten bool
 	// lastWrite is when this process wrote the status last, zero if it has not.
 	lastWrite time.Time
 	// deferred is the report of the last sync if it waits, otherwise nil.
@@ -160,10 +159,10 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 // stormBeyond returns the storm that this version of a NodeHealthCheck does not show: its status could not be written, or
 // the cache is behind. It returns nil if there is none.
 func (m *nhcState) stormBeyond(nhc *v1alpha1.NodeHealthCheck) *health.Storm {
-	if m.unwrittenStorm == nil && staleness.Newer(m.written, nhc.ResourceVersion) {
-		return &m.writtenStorm
+	if m.unwritten || staleness.Newer(m.written, nhc.ResourceVersion) {
+		return &m.storm
 	}
-	return m.unwrittenStorm
+	return nil
 }
 
 // recall takes what is open from status, as after a restart.

@@ -149,21 +149,21 @@ func TestDelayWhileStatusIsNotWritten(t *testing.T) {
 // 2886170951).
 func TestStormBeyondStatus(t *testing.T) {
 	t.Parallel()
-	written, unwritten := health.Storm{Active: true, Since: epoch}, health.Storm{Active: true, Since: epoch.Add(time.Minute)}
+	storm := health.Storm{Active: true, Since: epoch}
 	for name, tc := range map[string]struct {
 		version   string
-		unwritten *health.Storm
+		unwritten bool
 		want      *health.Storm
 	}{
-		"the cache is behind":            {version: "10", want: &written},
-		"the cache shows it":             {version: "20"},
-		"the last write has failed":      {version: "20", unwritten: &unwritten, want: &unwritten},
-		"and the cache is behind before": {version: "10", unwritten: &unwritten, want: &unwritten},
+		"the cache is behind":              {version: "10", want: &storm},
+		"the cache shows it":               {version: "20"},
+		"the last write has failed":        {version: "20", unwritten: true, want: &storm},
+		"that, and the cache is behind it": {version: "10", unwritten: true, want: &storm},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := testSnapshot(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.ResourceVersion = tc.version }))
-			s.state.written, s.state.writtenStorm, s.state.unwrittenStorm = "20", written, tc.unwritten
+			s.state.written, s.state.storm, s.state.unwritten = "20", storm, tc.unwritten
 			require.Equal(t, tc.want, s.input().Storm)
 		})
 	}
