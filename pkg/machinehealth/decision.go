@@ -37,11 +37,9 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 		reason, until, message = outcome.Reason, time.Time{}, remediation.FailureMessage(outcome.Err.Error())
 	case remediation.Blocked:
 		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, explainForeign(outcome.Blocker())
-	case remediation.Recovered:
-		reason, until = v1alpha1.DecidedRecovering, time.Time{}
 	case remediation.Relapsed:
 		until, message = time.Time{}, remediation.Relapse
-	case remediation.Refused:
+	case remediation.Recovered, remediation.Refused:
 		reason, until = outcome.Reason, time.Time{}
 	case remediation.StillDeleting:
 		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}

@@ -35,11 +35,9 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 		reason, until, message = outcome.Reason, time.Time{}, FailureMessage(outcome.Err.Error())
 	case Blocked:
 		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, explainBlocker(outcome.CR)
-	case Recovered:
-		reason, until = v1alpha1.DecidedRecovering, time.Time{}
 	case Relapsed:
 		until, message = time.Time{}, Relapse
-	case Refused:
+	case Recovered, Refused:
 		reason, until = outcome.Reason, time.Time{}
 	case StillDeleting:
 		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}

@@ -106,7 +106,7 @@ func TestDecision(t *testing.T) {
 		"5.6 a dry run":                     {script: dryRun(classicPolicy(reboot())), node: sick("n"), want: "DryRun", message: "Would create RebootRemediation remediators/n"},
 		"5.6 a dry run, the next step":      {script: dryRun(escalation()), node: sick("n", with(soft())), now: 6 * time.Minute, want: "DryRun", works: true, message: "Would create FenceRemediation remediators/n"},
 		"5.6 a dry run, the last step":      {script: dryRun(escalation()), node: sick("n", with(soft(timedOut), fence(timedOut), hard())), now: 21 * time.Minute, want: "DryRun", works: true, message: "Would end the last step"},
-		"the last look":                     {node: sick("n"), outcome: Outcome{Result: Recovered}, want: "Recovering"},
+		"the last look":                     {node: sick("n"), outcome: Outcome{Result: Recovered, Reason: v1alpha1.DecidedRecovering}, want: "Recovering"},
 		"the last look finds a constraint":  {node: sick("n"), outcome: Outcome{Result: Refused, Reason: v1alpha1.DecidedExcluded}, want: "Excluded"},
 		"6.8":                               {node: sick("n", unreadable), want: "RemediationUnreadable"},
 		"6.8 deleted":                       {node: sick("n", gone, unreadable), want: "RemediationUnreadable"},

@@ -126,7 +126,7 @@ func TestEndOfARemediationOutOfSight(t *testing.T) {
 func TestLastLookIsCounted(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.sync(sick("n", func(p *part) { p.outcome.Result = remediation.Recovered }), sick("m", created(testCR("m", "1"))), sick("o"))
+	s.sync(sick("n", func(p *part) { p.outcome.Result, p.outcome.Reason = remediation.Recovered, v1alpha1.DecidedRecovering }), sick("m", created(testCR("m", "1"))), sick("o"))
 	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, "nhc_last_look_recovered_total"))
 }
 
@@ -290,7 +290,7 @@ func TestMetricsLint(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.now = epoch.Add(49 * time.Hour)
-	s.sync(sick("e", refused(v1alpha1.DecidedPaused)), sick("f", func(p *part) { p.outcome.Result = remediation.Recovered }))
+	s.sync(sick("e", refused(v1alpha1.DecidedPaused)), sick("f", func(p *part) { p.outcome.Result, p.outcome.Reason = remediation.Recovered, v1alpha1.DecidedRecovering }))
 	s.sync(sick("a", created(testCR("a", "1"))), sick("b", own(testCR("b", "2", crMarked))), sick("c", own(testCR("c", "3"))), sick("d", own(testCR("d", "4"))))
 	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3")), stepFailed(testCR("c", "3"))), well("d"))
 	s.sync(well("b"), sick("c", own(testCR("c", "3"))))

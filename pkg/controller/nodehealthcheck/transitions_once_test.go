@@ -98,7 +98,7 @@ func TestNoTemplateLeftAfterFailedEnd(t *testing.T) {
 	}
 	s.sync(sick("n", created(cr)))
 	s.quiet(t, sick("n", own(cr), exhausted, ends, func(p *part) { p.outcome.Err = errors.New("out of order") }))
-	s.quiet(t, sick("n", own(cr), exhausted, ends, func(p *part) { p.outcome.Result = remediation.Recovered }))
+	s.quiet(t, sick("n", own(cr), exhausted, ends, func(p *part) { p.outcome.Result, p.outcome.Reason = remediation.Recovered, v1alpha1.DecidedRecovering }))
 	require.Equal(t, []string{saidGivenUp}, s.sync(sick("n", own(cr), exhausted, ends, ended(s.now, cr))), "13.6")
 }
 

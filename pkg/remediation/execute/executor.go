@@ -212,11 +212,12 @@ func (e *Executor) confirm(ctx context.Context, node *remediation.Node, outcome 
 		outcome.set(remediation.Relapsed)
 	case refusal == "":
 		return nil
-	case refusal == v1alpha1.DecidedRecovering:
-		outcome.set(remediation.Recovered)
-		outcome.Reason = refusal
 	default:
-		outcome.set(remediation.Refused)
+		result := remediation.Refused
+		if refusal == v1alpha1.DecidedRecovering {
+			result = remediation.Recovered
+		}
+		outcome.set(result)
 		outcome.Reason = refusal
 	}
 	klog.FromContext(ctx).V(2).Info("Stopped acting on the node: the Node has changed", "reason", refusal, "relapsed", confirmation.Relapsed)
