@@ -18,7 +18,7 @@ import (
 // pageSize is how many objects are listed at once.
 const pageSize = 500
 
-// ListAll calls visit with all objects of a resource, as a live list has them.
+// ListAll calls visit with all objects of a resource, as a live list has them. After an error, some may have been visited.
 func ListAll(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, options metav1.ListOptions, visit func(*unstructured.Unstructured)) error {
 	options.Limit = pageSize
 	for {
@@ -35,8 +35,8 @@ func ListAll(ctx context.Context, client dynamic.Interface, resource schema.Grou
 	}
 }
 
-// ListLive calls visit with the objects of a kind as a live list has them. There are none of a kind that is not served
-// or must not be listed.
+// ListLive calls visit with the objects of a kind, as a live list has them. It visits none, without an error, if the kind is
+// not served or may not be listed.
 func (s *Set[K]) ListLive(ctx context.Context, key K, options metav1.ListOptions, visit func(*unstructured.Unstructured)) error {
 	mapping, err := s.Mapping(key)
 	if mapping != nil { // Another permission that is missing does not matter here.

@@ -14,16 +14,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -49,58 +44,6 @@ type ForbiddenError struct {
 
 func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("no permission to %s %s", e.Verb, e.Resource)
-}
-
-// Discovery returns what the API server serves.
-type Discovery interface {
-	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
-	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
-}
-
-// Config is what a Set depends on. Fields are required unless they say otherwise.
-type Config struct {
-	// Name is that of the set in logs and metrics.
-	Name      string
-	Client    dynamic.Interface
-	Discovery Discovery
-	Access    authorizationclient.SelfSubjectAccessReviewInterface
-	// Verbs are the permissions that a kind needs: get, list and watch first. With
-	// these alone the kind is watched, although it counts as forbidden.
-	Verbs []string
-	// Poll makes a kind usable that may be read but not watched: the wanted
-	// objects are then read one by one, at every Interval. Optional.
-	Poll bool
-	// Optional means that it is all right if a kind is not served: it is then probed
-	// again only for some time after a CRD of its group has changed. Optional.
-	Optional bool
-	// CRDs returns the names of the CustomResourceDefinitions of an API group, and false
-	// if they are not known yet. Gone depends on it. Optional.
-	CRDs func(group string) (names []string, known bool)
-	// Interval is the time between two probes of a kind that cannot be watched, and
-	// that after which a list without an answer counts as failed.
-	Interval time.Duration
-	// Parse turns an object of the API into the one that is cached.
-	Parse func(*unstructured.Unstructured) runtime.Object
-	// Indexers index the caches.
-	Indexers cache.Indexers
-	// Handler receives the events of every watched kind.
-	Handler cache.ResourceEventHandler
-	// Freshness follows the caches, and is run by its owner. Without one, the set has its own.
-	Freshness *Freshness
-	// Changed is called with the owners of a kind whose state has changed, or one of
-	// whose polled objects has.
-	Changed func(owners []string)
-}
-
-// PollInterval is the usual Interval.
-const PollInterval = 15 * time.Second
-
-// ReadOnly returns the part of a Config that all sets of a process share, for kinds that are only read.
-func ReadOnly(kube kubernetes.Interface, client dynamic.Interface, freshness *Freshness) Config {
-	return Config{
-		Client: client, Discovery: kube.Discovery(), Access: kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"}, Interval: PollInterval, Freshness: freshness,
-	}
 }
 
 // Key is what kinds are known by: a GroupKind is a kind with all its versions, which are the same

@@ -174,8 +174,7 @@ func (c *Controller) observe(more ...string) {
 // node returns what is known of a node.
 func (c *Controller) node(name string) budget.Node {
 	var node budget.Node
-	if obj, exists, err := c.Nodes.Informer().GetIndexer().GetByKey(name); err == nil && exists {
-		object := obj.(*corev1.Node)
+	if object := watches.Cached[*corev1.Node](c.Nodes.Informer().GetIndexer(), name); object != nil {
 		node.Exists, node.Labels, node.NotReady = true, object.Labels, !remediation.Ready(object) // Spec B3.1.
 	}
 	if c.machines != nil {
