@@ -107,6 +107,39 @@ func (m *machineAPI) decision(check, machine string) v1alpha1.DecisionReason {
 	return ""
 }
 
+// TestReplacedNodeUnseen: while the watch of Nodes is late, live reads show that the Node of a Machine was replaced by a
+// healthy one, and garbage collection deletes the lease that was taken for the old one. It is not taken again and again
+// until the watch shows that, too (spec P3, M8.4).
+func TestReplacedNodeUnseen(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		m.addMHC("east", "a", asItIs)
+		m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.sleep(time.Minute)
+		m.beginLag(nodes, 25*time.Second)
+		m.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(20 * time.Second)
+		m.server.Delete("cloud", nodes, memapi.Key{Name: "worker-0"})
+		m.createNode("worker-0", corev1.ConditionTrue)
+		before := len(m.server.Requests(0))
+		for range 300 {
+			m.sleep(100 * time.Millisecond)
+			m.collectGarbage()
+		}
+		taken := 0
+		for _, request := range m.server.Requests(before) {
+			if request.Resource == leases && request.Verb == "create" && request.Name == leaseKey("worker-0").Name {
+				taken++
+			}
+		}
+		require.Positive(t, taken)
+		require.Less(t, taken, 15)
+		require.Len(t, m.machineNames(), 1)
+		m.endLag()
+		m.sleep(time.Minute)
+	})
+}
+
 // TestAmbiguityEnds: who waits because another Machine names the same Node goes on when that ends,
 // also if no MachineHealthCheck selects the other one (spec M5.4, P2).
 func TestAmbiguityEnds(t *testing.T) {
