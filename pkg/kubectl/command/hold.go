@@ -101,7 +101,7 @@ func (i *Intervener) Release(ctx context.Context, name string) (Result, error) {
 }
 
 // ConfirmHealthy gives a node the annotation that ends its healthy delay (spec 16.6). A node that
-// is not healthy does not get it: it would end the next delay, without anybody having looked.
+// is not healthy does not get it: it would end the next delay, and no user would have looked at the node then.
 func (i *Intervener) ConfirmHealthy(ctx context.Context, name string) (Result, error) {
 	node, err := i.node(ctx, name)
 	if err != nil {

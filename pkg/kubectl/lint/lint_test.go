@@ -294,7 +294,7 @@ func TestMachineHealthCheck(t *testing.T) {
 		"nothing is known":         {spec: workers + ready},
 		"all is well":              {spec: workers + `maxUnhealthy: 40%, ` + ready, facts: pool(3)},
 		"none":                     {spec: workers + `maxUnhealthy: 0%`, want: []string{never}},
-		"rounded down":             {spec: workers + `maxUnhealthy: 40%`, facts: pool(2), want: []string{"spec.maxUnhealthy: It selects 2 Machines, of which 40%, rounded down, is none: no remediation ever begins"}},
+		"rounded down":             {spec: workers + `maxUnhealthy: 40%`, facts: pool(2), want: []string{"spec.maxUnhealthy: It selects 2 Machines. 40% of them, rounded down, is 0: no remediation ever begins"}},
 		"all of them":              {spec: workers + `maxUnhealthy: 5`, facts: pool(3), want: []string{"spec.maxUnhealthy: It selects 3 Machines, and all of them may be remediated at once"}},
 		"all in percent":           {spec: workers + `maxUnhealthy: 100%`, facts: pool(3)},
 		"no Machine":               {spec: workers, facts: cluster(machines(3, "pool=b")), want: []string{"spec.selector: No Machine of namespace machines has these labels"}},

@@ -130,7 +130,7 @@ func (f *findings) machineLimit(mhc *machinev1beta1.MachineHealthCheck, limit in
 	case allowed(largest) == 0:
 		f.advise(field, "allow at least one Machine to be unhealthy", "With %s, no remediation ever begins", limit.String())
 	case selected > 0 && allowed(selected) == 0:
-		f.advise(field, "use a number", "It selects %s, of which %s, rounded down, is none: no remediation ever begins", view.Counted(selected, "Machine"), limit.String())
+		f.advise(field, "use a number", "It selects %s. %s of them, rounded down, is 0: no remediation ever begins", view.Counted(selected, "Machine"), limit.String())
 	case limit.Type == intstr.Int && selected > 1 && allowed(selected) >= selected:
 		f.advise(field, "use less, or 100% if that is meant", "It selects %s, and all of them may be remediated at once", view.Counted(selected, "Machine"))
 	}

@@ -135,11 +135,11 @@ func TestMachine(t *testing.T) {
 		machine MachineExplanation
 		want    []string
 	}{
-		"healthy":  {MachineExplanation{Known: true, Owned: true, Phase: "Running", Node: "n", Checks: []CheckOfMachine{{Name: "pool"}}}, []string{"Phase: Running, node: n", "not reported as unhealthy", "Next: nothing, as long as the Machine is healthy", "kubectl nhc explain node n"}},
-		"nobody's": {MachineExplanation{Known: true}, []string{"No controller owns it", "No MachineHealthCheck of its namespace selects it"}},
-		"deleting": {MachineExplanation{Known: true, Owned: true, Deleting: true, Checks: []CheckOfMachine{{Name: "pool", Target: target(machinev1beta1.DecidedMachineDeleting)}}}, []string{"It is being deleted", "Remediating, MachineDeleting", "Next: its provider drains and deletes it"}},
-		"held":     {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}}, []string{"It cannot be read, or is gone", "Ready=Unknown since 02:00:00 (60m)", "kubectl annotate machinehealthchecks.machine.openshift.io -n ns pool cluster.x-k8s.io/paused-"}},
-		"nobody at work": {MachineExplanation{Leader: &Leader{}, Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}},
+		"healthy":          {MachineExplanation{Known: true, Owned: true, Phase: "Running", Node: "n", Checks: []CheckOfMachine{{Name: "pool"}}}, []string{"Phase: Running, node: n", "not reported as unhealthy", "Next: nothing, as long as the Machine is healthy", "kubectl nhc explain node n"}},
+		"without an owner": {MachineExplanation{Known: true}, []string{"No controller owns it", "No MachineHealthCheck of its namespace selects it"}},
+		"deleting":         {MachineExplanation{Known: true, Owned: true, Deleting: true, Checks: []CheckOfMachine{{Name: "pool", Target: target(machinev1beta1.DecidedMachineDeleting)}}}, []string{"It is being deleted", "Remediating, MachineDeleting", "Next: its provider drains and deletes it"}},
+		"held":             {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}}, []string{"It cannot be read, or is gone", "Ready=Unknown since 02:00:00 (60m)", "kubectl annotate machinehealthchecks.machine.openshift.io -n ns pool cluster.x-k8s.io/paused-"}},
+		"without a controller": {MachineExplanation{Leader: &Leader{}, Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}},
 			[]string{"No controller is at work", "Next: nothing, as long as no controller is at work"}},
 	} {
 		tc.machine.Namespace, tc.machine.Machine, tc.machine.Time = "ns", "m", metav1.NewTime(now)

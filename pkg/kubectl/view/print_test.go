@@ -283,7 +283,7 @@ func TestPrintExplanation(t *testing.T) {
 	compare(t, "explain-soon", func(p *Printer) {
 		NewExplanation("node-6", s, &Details{}, now).Print(p, false)
 	})
-	compare(t, "explain-nobody", func(p *Printer) {
+	compare(t, "explain-unselected", func(p *Printer) {
 		NewExplanation("node-a", s, &Details{}, now).Print(p, false)
 	})
 	s.Nodes = nil
