@@ -135,7 +135,9 @@ ON_CONTROL_PLANES = ./test/integration ./test/image ./test/localkube
 # They need Helm: make verify-chart and make install-test run them.
 HELM_TESTS = ./test/chart ./test/install
 
-# The race detector needs cgo, and that a C compiler.
+# The race detector needs cgo, even where the environment says no, and that a C compiler.
+test-unit build-race build-previous nightly-race-pure nightly-race-simulation nightly-kill-points nightly-actors nightly-faults-%: export CGO_ENABLED = 1
+
 .PHONY: c-compiler
 c-compiler:
 	@command -v "$$(go env CC)" >/dev/null || { echo "The race detector needs a C compiler: install gcc, or set CC" >&2; exit 1; }
