@@ -164,6 +164,10 @@ var machineBugs = []bug{
 		old: "case candidate.Selects && (", new: "case (",
 	},
 	{
+		name: "a remediation whose reference garbage collection has removed ends with its MachineHealthCheck", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationOfAGoneCheck",
+		old: "		checks = append(checks, c.checksOf(cr)...)\n", new: "		checks = append(checks, ownersOf(cr)...)\n",
+	},
+	{
 		name: "nothing is known of the remediation that another MachineHealthCheck goes on with", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationThatAnotherGoesOnWith",
 		old: "adopter := c.adopterOf(cr, machine); adopter != \"\"", new: "adopter := \"\"; adopter != \"\"",
 	},

@@ -121,7 +121,7 @@ func (s *machineCheck) violations() []Violation {
 // checkBegun judges that an unhealthy target is under remediation, unless something is in the way
 // (spec M8.1, M19.1).
 func (s *machineCheck) checkBegun(t *machineTarget) {
-	if s.underWay(t) || s.failedInUpdate(t) {
+	if s.underWay(t) || s.failedInUpdate(t) || s.hasFormerCR(t.Machine) {
 		return
 	}
 	s.check("M8.1", t.Name, s.refusal(t) == "", "the Machine is unhealthy (%s) and nothing is in the way, but nothing has begun", s.mhc.criterion(t.Machine, t.node, s.now))

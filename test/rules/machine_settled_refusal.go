@@ -122,6 +122,17 @@ func (s *machineCheck) remediatedByOther(machine *Machine) bool {
 	return false
 }
 
+// hasFormerCR reports whether a Machine has a CR of a MachineHealthCheck that is gone, to which it refers no more. The
+// process that has seen it begins nothing before it is gone. One that has started since does not know it (spec M7.4).
+func (s *machineCheck) hasFormerCR(machine *Machine) bool {
+	for key := range s.crsOfMachine[machine.Key()] {
+		if cr := s.crs[key].at(s.rv); cr != nil && len(cr.Checks) == 0 && len(cr.FormerChecks) > 0 && s.adopterOf(cr) == "" {
+			return true
+		}
+	}
+	return false
+}
+
 // templateMissing reports whether the template does not exist, or has no spec (spec M12.1).
 func (s *machineCheck) templateMissing() bool {
 	reference := s.mhc.Spec.RemediationTemplate

@@ -21,32 +21,40 @@ import (
 // M7.4, M3.5).
 func TestRemediationOfAGoneCheck(t *testing.T) {
 	t.Parallel()
-	withMachines(t, func(t *testing.T, m *machineAPI) {
-		kind := &m.kinds[0]
-		template := m.references()[0]
-		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &template })
-		m.addMHC("north", "a", asItIs)
-		m.setReady("worker-0", corev1.ConditionUnknown)
-		m.sleep(30*time.Second + inTime)
-		require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)), "east comes first")
-		setFinalizers := func(finalizers ...string) {
-			m.server.Modify("remediator", kind.crs(), machineKey(machine), func(object *unstructured.Unstructured) { object.SetFinalizers(finalizers) })
-		}
-		setFinalizers(finalizer)
+	for name, dropped := range map[string]bool{"it refers to the one that is gone": false, "garbage collection was first": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				kind := &m.kinds[0]
+				template := m.references()[0]
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &template })
+				m.addMHC("north", "a", asItIs)
+				m.setReady("worker-0", corev1.ConditionUnknown)
+				m.sleep(30*time.Second + inTime)
+				require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)), "east comes first")
+				setFinalizers := func(finalizers ...string) {
+					m.server.Modify("remediator", kind.crs(), machineKey(machine), func(object *unstructured.Unstructured) { object.SetFinalizers(finalizers) })
+				}
+				setFinalizers(finalizer)
 
-		m.server.Delete("user", mhcs, machineKey("east"))
-		m.sleep(inTime)
-		require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)).GetDeletionTimestamp(), "M3.5: its CRs are deleted")
-		m.sleep(20 * time.Minute)
-		require.False(t, m.deleting(machine), "M7.4: the remediator is still at work")
-		require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("north", machine))
+				m.server.Delete("user", mhcs, machineKey("east"))
+				if dropped {
+					m.server.Modify("garbage-collector", kind.crs(), machineKey(machine), dropCheck)
+				}
+				m.sleep(inTime)
+				require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)).GetDeletionTimestamp(), "M3.5: its CRs are deleted")
+				m.sleep(20 * time.Minute)
+				require.False(t, m.deleting(machine), "M7.4: the remediator is still at work")
+				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("north", machine))
 
-		setFinalizers()
-		m.sleep(inTime)
-		require.True(t, m.deleting(machine), "M7.4: it is done")
-		require.False(t, m.watches(kind), "nothing is watched for a MachineHealthCheck that is gone")
-	})
+				setFinalizers()
+				m.sleep(inTime)
+				require.True(t, m.deleting(machine), "M7.4: it is done")
+				require.False(t, m.watches(kind), "nothing is watched for a MachineHealthCheck that is gone")
+			})
+		})
+	}
 }
 
 // TestRemediationThatAnotherGoesOnWith: no other MachineHealthCheck begins anything for a Machine while one goes on

@@ -30,7 +30,7 @@ import (
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	c.Budgets.Forget(askerOf(key)) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
-		failed := c.deleteLeftCRs(ctx, key)
+		failed := c.deleteOwnedCRs(ctx, key, func(*object.CR) bool { return false })
 		recheck, err = c.endLeases(ctx, c.leasesHeldBy(key))
 		if err := errors.Join(failed, err); err != nil {
 			return time.Time{}, fmt.Errorf("ending the remediations of a MachineHealthCheck that is gone: %w", err)
@@ -57,16 +57,6 @@ func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealth
 		return fmt.Errorf("ending the remediations of a former MachineHealthCheck of the same name: %w", err)
 	}
 	return nil
-}
-
-// deleteLeftCRs deletes the CRs that a MachineHealthCheck owned when it was there. From then on, only
-// those that refer to it count as its own: the end of another one would not wake it.
-func (c *Controller) deleteLeftCRs(ctx context.Context, key cache.ObjectName) error {
-	err := c.deleteOwnedCRs(ctx, key, func(*object.CR) bool { return false })
-	if state, ok := c.states.Load(key); ok && err == nil {
-		state.(*checkState).own.Store(nil)
-	}
-	return err
 }
 
 // deleteOwnedCRs deletes the CRs that a MachineHealthCheck owned at its last sync, or to which they have

@@ -211,7 +211,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		c.forgetMissing(one.Node)
 	}
 	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		c.enqueue(ownersOf(cr)...) // They need not select it any more.
+		c.enqueue(c.checksOf(cr)...) // They need not select it any more.
 		c.Budgets.NodeChanged(crName(cr))
 	}
 	if machine.API() == v1beta1.MachineAPICluster && slices.ContainsFunc(concerned, isRemediating) {
@@ -284,7 +284,7 @@ func (c *Controller) enqueueHolder(node string) {
 // enqueueOwnersOfCRs adds the MachineHealthChecks that have a CR for a Machine: they need not select it any more.
 func (c *Controller) enqueueOwnersOfCRs(machine *machinehealth.Machine) {
 	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		c.enqueue(ownersOf(cr)...)
+		c.enqueue(c.checksOf(cr)...)
 	}
 }
 
@@ -335,12 +335,12 @@ func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 		cr := cmp.Or(current, old)
 		c.countCR(cr)
 		c.enqueueNamespace(cr.Namespace)
-		c.enqueue(ownersOf(cr)...) // One that is gone is forgotten with its last CR.
+		c.enqueue(c.checksOf(cr)...) // One that is gone is forgotten with its last CR.
 		if _, controlPlane := cr.Labels[v1alpha1.LabelControlPlane]; controlPlane && c.Active() {
 			c.nodeHealthChecks.ControlPlaneChanged()
 		}
 		if old != nil {
-			c.enqueue(ownersOf(old)...) // Garbage collection removes the reference to one that is gone.
+			c.enqueue(c.checksOf(old)...) // Garbage collection removes the reference to one that is gone.
 		}
 	})
 }

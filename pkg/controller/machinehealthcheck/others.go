@@ -179,7 +179,7 @@ func (c *Controller) worksOn(check *v1beta1.MachineHealthCheck, machine *machine
 // has left. They need not select the Machine any more, nor exist: a remediator is at work until the CR is gone.
 func (c *Controller) atWorkOn(machine *machinehealth.Machine) (checks []cache.ObjectName) {
 	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		checks = append(checks, ownersOf(cr)...)
+		checks = append(checks, c.checksOf(cr)...)
 		if adopter := c.adopterOf(cr, machine); adopter != "" {
 			checks = append(checks, cache.NewObjectName(cr.Namespace, adopter))
 		}

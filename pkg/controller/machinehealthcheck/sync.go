@@ -20,6 +20,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -76,6 +77,22 @@ func (c *Controller) ownedLast(key cache.ObjectName) sets.Set[types.UID] {
 		}
 	}
 	return nil
+}
+
+// checksOf returns the MachineHealthChecks that a CR belongs to, also those that are gone: by its references or, where
+// garbage collection has removed them, those that had it at the last sync of this process.
+func (c *Controller) checksOf(cr *object.CR) []cache.ObjectName {
+	owners := ownersOf(cr)
+	if len(owners) > 0 {
+		return owners
+	}
+	c.states.Range(func(key, _ any) bool {
+		if name := key.(cache.ObjectName); c.ownedLast(name).Has(cr.UID) {
+			owners = append(owners, name)
+		}
+		return true
+	})
+	return owners
 }
 
 // pruneRequests forgets the requests to delete Machines and CRs that the caches show.
