@@ -128,7 +128,7 @@ var bugs = []bug{
 		old: "since.Add(rule.Duration.Duration)", new: "since.Add(rule.Duration.Duration / 2)",
 	},
 	{
-		name: "a clock that has gone back is believed", rule: "7.2", file: "pkg/health/sighting.go",
+		name: "a clock that has gone back is believed", rule: "7.2", file: "pkg/health/sighting.go", unit: "pkg/sightings", run: "TestSightings",
 		old: "	case s != nil && next.Transition.Before(s.latest()):\n", new: "	case s != nil && next.Transition.Before(time.Time{}):\n",
 	},
 	{
@@ -152,7 +152,7 @@ var bugs = []bug{
 		old: "	if rules.Cooldown == nil {\n		return Storm{}\n	}\n	// By", new: "	if s.Active {\n		return Storm{}\n	}\n	// By",
 	},
 	{
-		name: "two control plane nodes at once", rule: "12.2", file: "pkg/limits/limits.go",
+		name: "two control plane nodes at once", rule: "12.2", file: "pkg/limits/limits.go", unit: "pkg/limits", run: "TestAdmit",
 		old: "return c.Unknown || len(c.others(node)) > 0 }", new: "return c.Unknown || (len(c.others(node)) > 0 && node == \"\") }",
 	},
 	{

@@ -169,17 +169,18 @@ func (j *Judge) judgeMHC(event Change, before *unstructured.Unstructured, by *Re
 // each of its control plane Machines at most, and what others change in the meantime.
 const mostWrites = 20
 
-// RetryWrites returns how much more often a status may be written in a second in which requests for Machines
-// fail, 0 if the status says of none that it has. Requests are repeated after 0.1, 0.2 and 0.4 s, and each
-// attempt may write twice: a budget lets the next Machine begin when one has failed.
-func RetryWrites(status *v1beta1.MachineHealthCheckStatus) int {
+// ExtraWrites returns how much more often a status may be written in a second than one that lists no Machines: once
+// for each, as they may change one by one. Where requests for Machines fail, they are repeated after 0.1, 0.2 and 0.4 s,
+// and each attempt may write twice: a budget lets the next Machine begin when one has failed.
+func ExtraWrites(status *v1beta1.MachineHealthCheckStatus) int {
 	failed := func(machine v1beta1.UnhealthyMachine) bool {
 		return slices.Contains(requestFailed, machine.Decision.Reason)
 	}
-	if !slices.ContainsFunc(status.UnhealthyMachines, failed) {
-		return 0
+	extra := len(status.UnhealthyMachines)
+	if slices.ContainsFunc(status.UnhealthyMachines, failed) {
+		extra *= 2 * 4
 	}
-	return 2 * 4 * len(status.UnhealthyMachines)
+	return extra
 }
 
 // rare judges that a status is not written again and again (spec P3).
@@ -189,7 +190,7 @@ func (j *Judge) rare(event Change, old, mhc *MHC, by *Request) finding {
 	}
 	recent := slices.DeleteFunc(append(j.statusWrites[event.Key], by.Time), func(at time.Time) bool { return at.Before(by.Time.Add(-time.Second)) })
 	j.statusWrites[event.Key] = recent
-	most := mostWrites + max(RetryWrites(&old.Status), RetryWrites(&mhc.Status))
+	most := mostWrites + max(ExtraWrites(&old.Status), ExtraWrites(&mhc.Status))
 	return check("P3", len(recent) > most, "the status is written %d times in a second", len(recent))
 }
 

@@ -74,10 +74,10 @@ type cluster struct {
 	workers     int
 	events      atomic.Int64
 	seen        map[string]int
-	// writes counts the status writes of one second, by process and object, and retries how many more there
+	// writes counts the status writes of one second, by process and object, and extra how many more there
 	// may be. looping is one that was written too often.
 	writes  map[string]int
-	retries map[string]int
+	extra map[string]int
 	second  int64
 	// hourly counts the writes of an object within an hour while the cluster settles, and replaced the new Machines.
 	hourly   map[string]int

@@ -102,7 +102,7 @@ func writes(r *memapi.Request) bool {
 // countWrite finds a status that is written again and again.
 func (c *cluster) countWrite(r *memapi.Request) {
 	if second := r.Received.Unix(); second != c.second {
-		c.second, c.writes, c.retries = second, map[string]int{}, map[string]int{}
+		c.second, c.writes, c.extra = second, map[string]int{}, map[string]int{}
 	}
 	if c.settling && writes(r) {
 		c.countHourly(r)
@@ -112,9 +112,9 @@ func (c *cluster) countWrite(r *memapi.Request) {
 		if r.Resource == mhcs {
 			var written v1beta1.MachineHealthCheck
 			require.NoError(c.t, json.Unmarshal(r.Body, &written))
-			c.retries[key] = max(c.retries[key], rules.RetryWrites(&written.Status))
+			c.extra[key] = max(c.extra[key], rules.ExtraWrites(&written.Status))
 		}
-		if c.writes[key]++; c.writes[key] > mostWrites+c.retries[key] {
+		if c.writes[key]++; c.writes[key] > mostWrites+c.extra[key] {
 			c.looping = key
 		}
 	}
