@@ -117,7 +117,7 @@ demo-nodes: nodes-requirements build nodes ## Show a pod with a volume that is s
 
 # The tests on control planes wait a lot: meanwhile there is time for the unit tests.
 .PHONY: test
-test: ## Run all tests, but for what takes long (six to eight minutes on two cores once everything is built).
+test: ## Run all tests, except those that take long (six to eight minutes on two cores once everything is built).
 	@$(MAKE) --no-print-directory --jobs=3 test-integration test-faults test-unit
 	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
@@ -356,7 +356,7 @@ generate: ## Generate the code that follows from the API types, then the manifes
 	@$(MAKE) --no-print-directory manifests
 
 .PHONY: manifests
-manifests: ## Generate the CRD, manifests/install.yaml and what of the Helm chart follows from them.
+manifests: ## Generate the CRD, manifests/install.yaml and the generated files of the Helm chart.
 	hack/update-manifests.sh
 
 .PHONY: fmt

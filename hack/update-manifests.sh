@@ -2,8 +2,8 @@
 # Copyright The nhc-controller Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Generates the CRDs from the types in pkg/apis, manifests/install.yaml from manifests/base,
-# and what of the Helm chart follows from the manifests. hack/verify-manifests.sh is its twin.
+# Generates the CRDs from the types in pkg/apis, manifests/install.yaml from manifests/base, and
+# the generated files of the Helm chart. hack/verify-manifests.sh compares the results.
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

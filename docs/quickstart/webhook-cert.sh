@@ -4,7 +4,7 @@
 
 # Makes a certificate for the webhooks of an operator that is installed without OLM and
 # cert-manager: the Secret webhook-server-cert, and the CA in the webhook configurations
-# of which the name begins with NAMESPACE-.
+# whose names begin with NAMESPACE-.
 #
 #   webhook-cert.sh NAMESPACE SERVICE
 #

@@ -18,7 +18,7 @@ import (
 // chartDir is where the chart is in the repository.
 const chartDir = "charts/nhc-controller"
 
-// source is a manifest that becomes a template as it is, but for the namespace, the labels
+// source is a manifest that becomes a template as it is, except for the namespace, the labels
 // and a condition.
 type source struct {
 	manifest  string // In manifests.

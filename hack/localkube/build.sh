@@ -29,8 +29,8 @@ mkdir -p "$1"
 GOBIN=$(cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-# Neither a workspace nor the flags or the target of whoever runs this change what
-# is built, and it takes neither a C compiler nor git.
+# A workspace, flags or a target in the environment do not change what is built. The
+# build needs neither a C compiler nor git.
 unset GOOS GOARCH
 export GOBIN GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0
 nodes=

@@ -1,9 +1,9 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testreport reads the output of `go test -json`. It prints the slowest tests,
-// but for those whose results come from Go's cache, and the tests that were skipped. It
-// fails if one of those is not in a list of tests that may be skipped, or if nothing was run:
+// Command testreport reads the output of `go test -json`. It prints the tests that were skipped,
+// and the slowest tests whose results do not come from Go's cache. It fails if a skipped test is
+// not in a list of tests that may be skipped, or if nothing was run:
 //
 //	testreport -skips hack/skips.txt _output/*.json
 package main

@@ -37,7 +37,7 @@ type Attempts[K comparable] struct {
 	next    map[K]Attempt
 }
 
-// New returns attempts of which none has failed.
+// New returns attempts without a failure.
 func New[K comparable]() Attempts[K] {
 	return Attempts[K]{limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[K](retryBase, retryMax), next: map[K]Attempt{}}
 }

@@ -171,9 +171,9 @@ func (c *Counts) before(asker Asker, candidates []Candidate, now time.Time) []*w
 	return all
 }
 
-// Woken returns the askers that wait for what the budgets now allow, each once until they
-// refuse it again, and those of which the budgets now refuse what they admitted. It also brings up
-// to date which budgets refuse whom.
+// Woken returns the askers whose answer has changed: those that wait for what the budgets now
+// allow, each once until the budgets refuse it again, and those that the budgets had admitted and
+// now refuse. It also updates which budgets refuse which asker.
 func (c *Counts) Woken(now time.Time) (askers []Asker) {
 	c.look(now)
 	var all []*waiter

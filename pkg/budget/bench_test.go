@@ -144,7 +144,7 @@ func BenchmarkStatus(b *testing.B) {
 	}
 }
 
-// BenchmarkPhase is the cost of schedules, also of those that nobody would write.
+// BenchmarkPhase is the cost of schedules, also of unusual ones.
 func BenchmarkPhase(b *testing.B) {
 	for name, cron := range map[string]string{"workdays": "0 8 * * MON-FRI", "each minute": "* * * * *", "leap day": "0 0 29 2 *"} {
 		for _, d := range []time.Duration{time.Hour, 1<<63 - 1} {

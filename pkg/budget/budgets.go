@@ -25,7 +25,7 @@ type Budgets interface {
 	NodesChanged()
 }
 
-// HealthChecks are those of one kind, of which the budgets learn what they count.
+// HealthChecks are the health checks of one kind. They tell the budgets what to count.
 type HealthChecks interface {
 	// HasSynced reports whether Observe and Remediating know all that there is. SyncAll is called for
 	// all health checks when it begins to.

@@ -93,7 +93,7 @@ func judged(name string) Node {
 	return Node{Exists: true, Labels: zone(name), Observation: Observation{Unhealthy: true}}
 }
 
-// remediated is a node that is under remediation for as long as nobody remembers.
+// remediated is a node that has been under remediation for a day.
 func remediated(name string) Node {
 	return remediatedSince(name, after(-24*time.Hour))
 }

@@ -257,8 +257,8 @@ func (c *Counts) StopFollowing() {
 	}
 }
 
-// update changes a node, and the numbers of its groups with it. One of which nothing is left to
-// be known is forgotten.
+// update changes a node, and the numbers of its groups with it. It forgets a node without any
+// facts left.
 func (c *Counts) update(name string, change func(*countedNode)) {
 	node, known := c.nodes[name]
 	if !known {

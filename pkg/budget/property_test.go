@@ -180,7 +180,7 @@ func requireMayBegin(t *testing.T, s *simulation, check Asker, node string) {
 	}
 }
 
-// reserved counts the nodes of a group of which there is nothing but a reservation.
+// reserved counts the nodes of a group that have only a reservation.
 func (s *simulation) reserved(b *simulatedBudget, group string) (n int) {
 	for name, node := range s.nodes {
 		in, selected := b.groupOf(node)
@@ -225,7 +225,7 @@ func requireWoken(t *testing.T, s *simulation) []Asker {
 	got := s.counts.Woken(s.now)
 	require.Equal(t, want, append([]Asker{}, got...), "seed %d", s.seed)
 	require.Empty(t, s.counts.Woken(s.now), "each once")
-	require.Equal(t, before, s.counts.snapshot(), "nobody has begun")
+	require.Equal(t, before, s.counts.snapshot(), "nothing has begun")
 	next := s.counts.NextChange(s.now)
 	require.True(t, next.IsZero() || next.After(s.now))
 	for w, budgets := range s.tryAll(all, Asker{}) {
@@ -317,8 +317,8 @@ func scale(limit *intstr.IntOrString, total int) int {
 	return scaled
 }
 
-// requireAllBegin: once the budgets permit, all begin, and nobody does more than to look when
-// woken. One health check never looks; the others do not wait for it.
+// requireAllBegin: once the budgets permit, all begin. A health check only looks when it is
+// woken. One health check never looks, and the others do not wait for it.
 func requireAllBegin(t *testing.T, s *simulation) {
 	t.Helper()
 	for _, check := range s.checks {

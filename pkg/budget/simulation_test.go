@@ -255,7 +255,7 @@ func (s *simulation) candidates(check Asker) (candidates []Candidate) {
 	return candidates
 }
 
-// catchUp has the caches show the last writes of a health check, but for those it does not know of.
+// catchUp has the caches show the last writes of a health check, except those it does not know of.
 func (s *simulation) catchUp(check Asker) {
 	for name, n := range s.nodes {
 		if r := s.counts.reservationOf(name); n.crs[check] != nil && (r == nil || r.expires.IsZero()) {

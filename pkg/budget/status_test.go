@@ -189,7 +189,7 @@ func TestConditions(t *testing.T) {
 	const none, invalid = "No node waits for the budget", "maxConcurrent must be a number or a percentage, and not negative: x. Until it is corrected, the budget refuses all Nodes that it selects"
 
 	require.Equal(t, &status{}, c.Status("other", &status{}, noon))
-	step("nobody waits", "True", "False", none)
+	step("no node waits", "True", "False", none)
 	begin(c, nhc("x"), noon, due("n2", 1))
 	step("one does", "True", "True", "1 node waits: n2", exhausted("1 node waits: n2"))
 	begin(c, nhc("y"), noon, due("n3", 1), due("n2", 1))

@@ -115,8 +115,8 @@ func (p *phase) covers(now time.Time) bool {
 	return !p.from.IsZero() && !now.Before(p.from) && (p.recheck.IsZero() || now.Before(p.recheck))
 }
 
-// maxChained is how many windows are followed, of which each begins before the one before it
-// ends, to tell when the last one ends. Nor is it told if that is more than a year away.
+// maxChained is how many overlapping windows are followed to find the end of the last one.
+// An end more than a year away is not reported either.
 const maxChained = 256
 
 // phaseAt returns the phase of a budget with these windows. Without windows it always applies.

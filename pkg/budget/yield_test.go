@@ -32,7 +32,7 @@ func TestYields(t *testing.T) {
 	c.SetNode("b", notReady("a"))
 	reject(noon)
 	c.Admit(x, []Candidate{due("quorum", 9)}, noon)
-	require.Equal(t, map[string]string{"b": busy}, begin(c, y, noon, due("b", 5)), "nobody has two places")
+	require.Equal(t, map[string]string{"b": busy}, begin(c, y, noon, due("b", 5)), "no asker has two places")
 	c.End(x, "quorum", Rejected, noon)
 	require.Equal(t, map[string]string{"quorum": busy}, begin(c, x, after(time.Second), due("quorum", 9)), "b waits for the place")
 	require.Equal(t, []Asker{y}, c.Woken(after(time.Second)))

@@ -19,7 +19,7 @@ import (
 // pages are all that a large cluster makes large.
 var pages = []string{"/", "/check?name=workers", "/nodes?list=waiting", "/nodes?list=next", "/history", "/node?name=node-0017", "/node?name=node"}
 
-// large is a cluster with so many nodes, of which two thirds are not healthy, and so many episodes.
+// large is a cluster with this number of nodes and episodes. Two thirds of the nodes are not healthy.
 func large(nodes, episodes int) *view.Snapshot {
 	s := &view.Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{workers(), simple("gpu", v1alpha1.PhaseEnabled, 4, 4, "50%")}}
 	status := &s.NodeHealthChecks[0].Status

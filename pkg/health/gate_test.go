@@ -26,7 +26,7 @@ func TestEvaluateGate(t *testing.T) {
 		"8.2 numeric string":                         {minHealthy: text("2"), observed: 3, healthy: 2, open: true, required: 2},
 		"8.2 75% of 10 is 8, closed at 7":            {minHealthy: text("75%"), observed: 10, healthy: 7, required: 8},
 		"8.2 75% of 10 is 8, open at 8":              {minHealthy: text("75%"), observed: 10, healthy: 8, open: true, required: 8},
-		"8.2 0% needs nobody":                        {minHealthy: text("0%"), observed: 10, open: true},
+		"8.2 0% needs no healthy node":               {minHealthy: text("0%"), observed: 10, open: true},
 		"8.2 100% of 10 is 10":                       {minHealthy: text("100%"), observed: 10, healthy: 9, required: 10},
 		"8.2 maxUnhealthy is rounded up too":         {maxUnhealthy: text("51%"), observed: 3, healthy: 1, open: true, required: 1},
 		"8.2 no rounding error at exact percentages": {minHealthy: text("29%"), observed: 100, healthy: 29, open: true, required: 29},

@@ -23,7 +23,7 @@ func cooldown(d time.Duration) StormRules { return StormRules{Cooldown: &d} }
 
 func both(n int, d time.Duration) StormRules { return StormRules{Threshold: &n, Cooldown: &d} }
 
-// ofTwenty is the input of 20 nodes of which 11 have to be healthy.
+// ofTwenty is the input of 20 nodes. At least 11 have to be healthy.
 func ofTwenty(healthy, unhealthy, remediated int) StormInput {
 	gate := EvaluateGate(new(intstr.FromInt32(11)), nil, 20, healthy)
 	return StormInput{Gate: gate, Unhealthy: unhealthy, Remediated: remediated}
@@ -83,7 +83,7 @@ func TestStorm(t *testing.T) {
 		"all healthy at once, with a threshold":      {before: stormy, rules: threshold(0), input: ofTwenty(20, 0, 0), want: none},
 		"all healthy at once, with a cooldown":       {before: stormy, rules: both(0, time.Minute), input: ofTwenty(20, 0, 0), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
 		"P12 calm since an instant yet to come":      {before: Storm{Active: true, Since: after(-100), CalmSince: after(3600)}, rules: cooldown(time.Minute), input: ofTwenty(20, 0, 0), want: Storm{Active: true, Since: after(-100), CalmSince: noon}},
-		"nobody knows when it began":                 {before: Storm{Active: true}, rules: threshold(5), input: ofTwenty(14, 6, 6), want: begun},
+		"its beginning is unknown":                   {before: Storm{Active: true}, rules: threshold(5), input: ofTwenty(14, 6, 6), want: begun},
 		"no nodes any more":                          {before: stormy, rules: threshold(0), input: StormInput{Gate: EvaluateGate(new(intstr.FromString("51%")), nil, 0, 0)}, want: none},
 	}
 	for name, tc := range tests {

@@ -27,8 +27,8 @@ func notReady() *v1alpha1.Trigger {
 	return &v1alpha1.Trigger{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}
 }
 
-// unhealthy returns the observation of a selected node of which the condition came at
-// 00:05, and which was created long ago.
+// unhealthy returns the observation of a selected node. It was created long ago, and its
+// condition came at 00:05.
 func unhealthy(changes ...func(*Observation)) Observation {
 	o := Observation{
 		Node: "node-1", Created: at(-1000), State: health.Unhealthy, Selected: true,

@@ -20,13 +20,14 @@ const MaxSize = 200_000
 // maxEnded is the largest limit that the API accepts. It accepts twice as many episodes.
 const maxEnded = 100
 
-// List returns the history as status shows it, newest detected first. It holds at most
-// limit episodes that have ended, by default [v1alpha1.DefaultRemediationHistoryLimit],
-// of which those without a CR have only the room that the others leave; as many open
-// ones besides; and at most [MaxSize] bytes (spec 23b.3). If there are more, those that
-// have ended without a CR are left out first, then open ones, then all others: those
-// that finished longest ago, and of the open ones those without a CR and those that were
-// detected longest ago. Zero episodes are nil.
+// List returns the history as status shows it, newest detected first, or nil if there is
+// none. It has three limits (spec 23b.3):
+//   - limit episodes that have ended, by default [v1alpha1.DefaultRemediationHistoryLimit].
+//     Those without a CR get only the room that the others leave.
+//   - limit open episodes. Those without a CR are left out first, then those that were
+//     detected longest ago.
+//   - [MaxSize] bytes. Episodes that have ended without a CR are left out first, then open
+//     ones, then those that finished longest ago.
 //
 // Equal ledgers give equal lists. The result shares memory with the ledger and must
 // not be changed.

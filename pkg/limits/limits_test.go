@@ -53,7 +53,7 @@ func TestAdmit(t *testing.T) {
 		"5.4 what holds for all comes before the slot":    {node: with(controlPlane, func(n *remediation.Node) { n.Constraints.Paused = true }), limits: ControlPlane{Unknown: true}, want: v1alpha1.DecidedPaused},
 		"12.4 the node that has the slot may go on":       {node: with(controlPlane, func(n *remediation.Node) { n.Own = []*object.CR{{}} }), limits: ControlPlane{Unknown: true}},
 		"5.4 the slot comes before the lease":             {node: with(controlPlane, taken), limits: ControlPlane{Unknown: true}, want: busy},
-		"5.4 whoever waits for a lease takes no slot":     {node: with(controlPlane, taken), want: v1alpha1.DecidedLeaseTaken},
+		"5.4 a node that waits for a lease takes no slot": {node: with(controlPlane, taken), want: v1alpha1.DecidedLeaseTaken},
 		"7.5 one that is not unhealthy needs no slot":     {node: with(controlPlane, func(n *remediation.Node) { n.Verdict.State = health.SoonUnhealthy }), limits: ControlPlane{Unknown: true}},
 		"7.3 nor does one that is healthy, or is deleted": {node: with(controlPlane, func(n *remediation.Node) { n.Constraints.NodeDeleted = true }), limits: ControlPlane{Unknown: true}},
 	}
@@ -95,7 +95,7 @@ func TestControlPlaneBusyMessage(t *testing.T) {
 		"a Machine without a node":  {ControlPlane{Remediated: []string{"Machine ns/m"}}, "Machine ns/m" + rest},
 		"unknown, but one is known": {ControlPlane{Unknown: true, Remediated: []string{"b"}}, "b" + rest},
 		"unknown":                   {ControlPlane{Unknown: true}, ""},
-		"unknown, but for the node": {ControlPlane{Unknown: true, Remediated: []string{"cp"}}, ""},
+		"unknown, except the node":  {ControlPlane{Unknown: true, Remediated: []string{"cp"}}, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,7 @@ func FuzzParseMachine(f *testing.F) {
 				require.False(t, got.Deleting() && target.Verdict.State != Deleting)
 				plan := planFor(p, target, epoch)
 				require.False(t, plan.Begins() && target.Verdict.State != Unhealthy)
-				require.False(t, plan.Begins() && plan.Type == v1beta1.RemediationMachineDeletion && got.Owner() == nil, "M10.1: without an owner nobody would replace it")
+				require.False(t, plan.Begins() && plan.Type == v1beta1.RemediationMachineDeletion && got.Owner() == nil, "M10.1: without an owner, no controller would replace it")
 			}
 		}
 	})

@@ -69,7 +69,7 @@ func TestHistoryByTheAPIServer(t *testing.T) {
 	l.see(target(machine("m")), accepted)
 	require.Empty(t, l.sync()[0].Replacement, "it was")
 	l.known = nil
-	require.Empty(t, l.sync()[0].Replacement, "nobody knows")
+	require.Empty(t, l.sync()[0].Replacement, "it is unknown")
 }
 
 // TestHistoryRemembers: the process keeps more deletions than status has room for (spec B3.2).

@@ -310,7 +310,7 @@ func TestReplacementOfTheSameSecond(t *testing.T) {
 	require.Equal(t, "new", l.sync()[0].Replacement)
 }
 
-// TestHistoryLimits: the 20 that ended last, and 50 open ones, of which those that have started come
+// TestHistoryLimits: the history holds the 20 that ended last, and 50 open ones. Those that have started come
 // first (spec M16.2).
 func TestHistoryLimits(t *testing.T) {
 	t.Parallel()

@@ -24,8 +24,8 @@ import (
 )
 
 // TestAgainstOpenShift: in random clusters, this controller finds and begins exactly what OpenShift's
-// does by its recorded rules, but for the deviations: with all of them there is no difference, and each
-// of them makes one somewhere (spec M21).
+// does by its recorded rules. With all listed deviations there is no difference, and each deviation
+// makes a difference somewhere (spec M21).
 func TestAgainstOpenShift(t *testing.T) {
 	t.Parallel()
 	all := newOpenShift(deviations...)

@@ -157,15 +157,15 @@ func TestPlan(t *testing.T) {
 		reason  v1alpha1.DecisionReason
 		actions []string
 	}{
-		"M6.1 healthy":                                              {target: target(machine("m"), verdict(Healthy))},
-		"M10.1 deletion":                                            {target: target(machine("m")), reason: v1beta1.DecidedMachineDeleting, actions: free("m")},
-		"M11.1 both keys in one request":                            {policy: annotates, target: target(machine("m")), reason: v1beta1.DecidedExternalRemediation, actions: []string{"WriteLease node-m-node", "Confirm", "RequestExternal m"}},
-		"M12.1 a CR":                                                {policy: byTemplate, target: target(machine("m")), reason: v1alpha1.DecidedStepRunning, actions: []string{"WriteLease node-m-node", "Confirm", "Create m"}},
-		"M6.1 not repeated, whoever deleted it":                     {target: target(machine("m", deletingMachine), verdict(Deleting)), reason: v1beta1.DecidedMachineDeleting},
+		"M6.1 healthy":                   {target: target(machine("m"), verdict(Healthy))},
+		"M10.1 deletion":                 {target: target(machine("m")), reason: v1beta1.DecidedMachineDeleting, actions: free("m")},
+		"M11.1 both keys in one request": {policy: annotates, target: target(machine("m")), reason: v1beta1.DecidedExternalRemediation, actions: []string{"WriteLease node-m-node", "Confirm", "RequestExternal m"}},
+		"M12.1 a CR":                     {policy: byTemplate, target: target(machine("m")), reason: v1alpha1.DecidedStepRunning, actions: []string{"WriteLease node-m-node", "Confirm", "Create m"}},
+		"M6.1 not repeated, also after a deletion by others":        {target: target(machine("m", deletingMachine), verdict(Deleting)), reason: v1beta1.DecidedMachineDeleting},
 		"P9 nor before the caches show it":                          {target: target(machine("m"), requested("m-uid")), reason: v1beta1.DecidedMachineDeleting},
 		"M6.1 soon-unhealthy":                                       {target: target(machine("m"), soon), reason: v1alpha1.DecidedSoonUnhealthy},
 		"M6.1 not started":                                          {target: target(machine("m", noNode), verdict(NotStarted)), reason: v1beta1.DecidedNotStarted},
-		"M11.2 under way, whoever set the key":                      {target: target(machine("m", firstKey)), reason: v1beta1.DecidedExternalRemediation},
+		"M11.2 under way, also if others set the key":               {target: target(machine("m", firstKey)), reason: v1beta1.DecidedExternalRemediation},
 		"M11.2 also when the Node is gone":                          {policy: annotates, target: target(machine("m", firstKey), because(v1beta1.TriggerNodeMissing)), reason: v1beta1.DecidedExternalRemediation},
 		"M11.2 the first key stays after the recovery":              {policy: annotates, target: target(machine("m", firstKey, secondKey), verdict(UnderRemediation)), reason: v1beta1.DecidedExternalRemediation},
 		"M11.2 the second key goes when the first is gone":          {policy: annotates, target: target(machine("m", secondKey), verdict(Healthy)), actions: []string{"EndExternal m"}},

@@ -16,8 +16,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// BenchmarkSync is what a sync of 5,000 Machines decides and reports, one of which has failed: verdicts,
-// plans, entries and history. Each Machine has an owner of its own, or all have the same one.
+// BenchmarkSync is what a sync of 5,000 Machines decides and reports: verdicts, plans, entries and history.
+// One Machine has failed. Each Machine has an owner of its own, or all have the same one.
 func BenchmarkSync(b *testing.B) {
 	now := epoch.Add(time.Hour)
 	ready := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(epoch)}}

@@ -111,10 +111,10 @@ func (t *Target) Remediated() bool { return t.externallyRemediated() || len(t.Ow
 // maxRemediation is how long a remediation may take until it counts as overdue (spec M12.6).
 const maxRemediation = 30 * time.Minute
 
-// BegunAt returns when that began what is under way for the target: the deletion of the Machine, the remediation object
-// or its deletion, or the annotation that asks another controller. Only times of the API server tell that, but for the
-// annotation: it counts from when status first said so. entry is what status says, nil if nothing, and deleted means that
-// the MachineHealthCheck has requested the deletion.
+// BegunAt returns when the remediation of the target began: the deletion of the Machine, the remediation object or its
+// deletion, or the annotation that asks another controller. The times come from the API server, except that of the
+// annotation: it counts from when status first reported it. entry is what status says, nil if nothing. deleted means
+// that the MachineHealthCheck has requested the deletion.
 func (t *Target) BegunAt(entry *v1beta1.UnhealthyMachine, deleted bool) time.Time {
 	switch {
 	case t.Verdict.State == Deleting && deleted:

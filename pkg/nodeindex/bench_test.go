@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// BenchmarkIndex has 10,000 nodes, of which 60 % need a look, and 50 checks, two of which
+// BenchmarkIndex has 10,000 nodes and 50 checks. 60 % of the nodes need a look, and two checks
 // select each node.
 func BenchmarkIndex(b *testing.B) {
 	const size, pools = 10_000, 49

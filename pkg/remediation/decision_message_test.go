@@ -57,7 +57,7 @@ func TestDecisionMessages(t *testing.T) {
 		"11.4 somebody's":                {node: sick("n", near(cr("n", ownedByOthers("infra", "gpu")))), reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to infra, gpu, is in the way"},
 		"11.4 at the last moment":        {node: sick("n"), outcome: Outcome{Result: Blocked, CR: cr("n", foreign)}, reason: "ForeignRemediation", want: "RebootRemediation n, which belongs to no NodeHealthCheck, is in the way"},
 		"14.3":                           {node: sick("n", leased(held("somebody", epoch, lasting(600)))), reason: "LeaseTaken", want: `Lease node-n is held by "somebody"`},
-		"14.3 by nobody":                 {node: sick("n", leased(held("", epoch, noHolder, lasting(600)))), reason: "LeaseTaken", want: `Lease node-n is held by ""`},
+		"14.3 without a holder":          {node: sick("n", leased(held("", epoch, noHolder, lasting(600)))), reason: "LeaseTaken", want: `Lease node-n is held by ""`},
 		"deletion":                       {node: sick("n", well, with(cr("n"), cr("m"))), reason: "AwaitingDeletion", want: "Waiting until RebootRemediation n, RebootRemediation m is gone, which its remediator may hold by a finalizer"},
 		"7.5":                            {node: sick("n", soon), reason: "SoonUnhealthy", want: "Condition Ready=Unknown has not lasted for its duration yet"},
 		"the last look":                  {node: sick("n"), outcome: Outcome{Result: Recovered, Reason: v1alpha1.DecidedRecovering}, reason: "Recovering", want: "A live read shows that the Node is no longer unhealthy, and the watch has not reported it yet"},
@@ -172,7 +172,7 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// TestChecksAsked: which questions are asked of whom, and in which order.
+// TestChecksAsked: which checks a plan asks, and in which order.
 func TestChecksAsked(t *testing.T) {
 	t.Parallel()
 	controlPlane := func(n *Node) { n.ControlPlane = true }

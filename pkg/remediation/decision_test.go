@@ -91,7 +91,7 @@ func TestDecision(t *testing.T) {
 		"11.4 found at the last moment":  {node: sick("n"), outcome: Outcome{Result: Blocked, CR: cr("n", foreign), Err: nil}, want: "ForeignRemediation", message: "in the way"},
 		"14.3":                           {node: sick("n", leased(held("somebody", epoch, lasting(600)))), want: "LeaseTaken", message: `Lease node-n is held by "somebody"`},
 		"deletion, healthy":              {node: sick("n", well, with(cr("n"))), want: "AwaitingDeletion", message: "RebootRemediation n is gone"},
-		"deletion nobody has seen yet":   {node: sick("n"), outcome: Outcome{Result: StillDeleting}, want: "AwaitingDeletion", message: "the previous remediation object is gone"},
+		"deletion not yet in the caches": {node: sick("n"), outcome: Outcome{Result: StillDeleting}, want: "AwaitingDeletion", message: "the previous remediation object is gone"},
 		"deletion by somebody else":      {node: sick("n", with(cr("n", deleting))), want: "AwaitingDeletion"},
 		"deletion of the next step's CR": {script: escalation(), node: sick("n", with(soft(), fence(deleting)), ourLease), now: 5 * m, works: true, want: "AwaitingDeletion", message: "Waiting until FenceRemediation fence is gone"},
 		"7.5":                            {node: sick("n", soon, with(cr("n")), func(n *Node) { n.Verdict.Deadline = epoch.Add(m) }), works: true, want: "SoonUnhealthy", next: m},

@@ -158,8 +158,8 @@ func (p *Policy) plan(node *Node, withheld *Withholding, now time.Time) NodePlan
 	return plan.NodePlan
 }
 
-// Refusal returns why the CR that is due is not created, and nothing for a node that gets
-// it or of which none is due.
+// Refusal returns why the CR that is due is not created. It is empty if no CR is due, or if
+// the node gets it.
 func (p NodePlan) Refusal() v1alpha1.DecisionReason {
 	if p.Refused {
 		return p.Reason

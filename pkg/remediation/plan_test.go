@@ -83,7 +83,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// everythingElse sets all that blocks, but for what keeps the controller from doing
+// everythingElse sets everything that blocks, except what keeps the controller from doing
 // anything at all.
 func everythingElse(c *Constraints) {
 	deleted := c.NodeDeleted
@@ -97,16 +97,16 @@ func everythingElse(c *Constraints) {
 func TestPlanUnderConflict(t *testing.T) {
 	t.Parallel()
 	for name, node := range map[string]Node{
-		"6.7 unhealthy":              sick("n"),
-		"6.7 with a lease":           sick("n", leased(held(ours, epoch.Add(-time.Hour)))),
-		"6.7 under remediation":      sick("n", with(cr("n")), leased(held(ours, epoch.Add(-time.Hour)))),
-		"6.7 overdue":                sick("n", with(cr("n")), leased(held(ours, epoch, acquired(epoch.Add(-time.Hour))))),
-		"6.7 deleted by others":      sick("n", with(cr("n", deleting))),
-		"6.7 recovered":              sick("n", well, with(cr("n")), leased(held(ours, epoch))),
-		"6.7 confirmed by hand":      sick("n", well, func(n *Node) { n.ConfirmedHealthy = true }),
-		"6.7 a lease that is left":   sick("n", well, leased(held(ours, epoch))),
-		"6.7 the Node is deleted":    sick("n", gone, with(cr("n")), leased(held(ours, epoch))),
-		"6.7 of which nothing stays": sick("n", gone, with(cr("n", deleting))),
+		"6.7 unhealthy":            sick("n"),
+		"6.7 with a lease":         sick("n", leased(held(ours, epoch.Add(-time.Hour)))),
+		"6.7 under remediation":    sick("n", with(cr("n")), leased(held(ours, epoch.Add(-time.Hour)))),
+		"6.7 overdue":              sick("n", with(cr("n")), leased(held(ours, epoch, acquired(epoch.Add(-time.Hour))))),
+		"6.7 deleted by others":    sick("n", with(cr("n", deleting))),
+		"6.7 recovered":            sick("n", well, with(cr("n")), leased(held(ours, epoch))),
+		"6.7 confirmed by hand":    sick("n", well, func(n *Node) { n.ConfirmedHealthy = true }),
+		"6.7 a lease that is left": sick("n", well, leased(held(ours, epoch))),
+		"6.7 the Node is deleted":  sick("n", gone, with(cr("n")), leased(held(ours, epoch))),
+		"6.7 and nothing stays":    sick("n", gone, with(cr("n", deleting))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -325,7 +325,7 @@ func TestPlanHealthyDelay(t *testing.T) {
 		"16.6 also a negative delay":                           {delay: minutes(-1), node: sick("n", well, confirmed, with(cr("n"))), now: epoch, want: remove},
 		"16.6 the annotation stays while a CR is left":         {node: sick("n", well, confirmed, with(cr("n", deleting))), now: epoch},
 		"16.6 and goes with the last one":                      {node: sick("n", well, confirmed), now: epoch, want: []string{"unconfirm n"}},
-		"16.6 of whichever NHC":                                {node: sick("n", well, confirmed, func(n *Node) { n.OthersRemediate = true }), now: epoch},
+		"16.6 also of another NHC":                             {node: sick("n", well, confirmed, func(n *Node) { n.OthersRemediate = true }), now: epoch},
 		"16.6 6.8 what cannot be read may be left":             {node: sick("n", well, confirmed, func(n *Node) { n.Unreadable = []v1alpha1.Remediation{{}} }), now: epoch},
 		"16.6 no effect while the node is unhealthy":           {delay: minutes(5), node: sick("n", confirmed, with(cr("n"))), now: epoch},
 		"16.6 nor while it is soon-unhealthy":                  {delay: minutes(5), node: sick("n", soon, confirmed, with(cr("n"))), now: epoch},

@@ -48,7 +48,7 @@ type Context struct {
 	// TemplateProblem is the message of condition Disabled, empty if it is not known
 	// whether there is a problem.
 	TemplateProblem string
-	// Unread says of which step template or remediation objects cannot be read.
+	// Unread names the step whose template or remediation objects cannot be read.
 	Unread string
 	// PauseRequests are those of the owner.
 	PauseRequests []string
@@ -71,7 +71,7 @@ func (c *Context) Allowance() (allowed bool, reason, message string) {
 }
 
 // heldForAll reports whether a reason holds for all nodes. A template that cannot be read
-// concerns those of which the step is next.
+// concerns only the nodes whose next step uses it.
 func (c *Context) heldForAll(reason v1alpha1.DecisionReason) bool {
 	if reason == v1alpha1.DecidedDisabled && c.Unread != "" {
 		return c.Constraints.TemplatesUnusable || c.Constraints.Conflict

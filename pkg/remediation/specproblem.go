@@ -16,8 +16,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// machineDeletionTemplate deletes Machines, of which a limit of unhealthy nodes
-// may allow too many: it does not go with maxUnhealthy.
+// machineDeletionTemplate deletes Machines. It does not go with maxUnhealthy, which may
+// allow too many deletions.
 const machineDeletionTemplate = "MachineDeletionRemediationTemplate"
 
 // SpecProblem returns the message of the first rule of admission that the spec

@@ -120,7 +120,7 @@ func TestTrace(t *testing.T) {
 		"11.8 13.2 the oldest is going: the next oldest is it": {own: []*object.CR{soft(uid("a"), deleting), soft(minute(1), uid("b"))}, running: "b", going: 1},
 		"1.4 a CR of no step":                                  {own: []*object.CR{soft(), stranger()}, running: "soft-uid", strange: true},
 		"1.4 a CR of no step alone":                            {own: []*object.CR{stranger()}, reached: -1, strange: true},
-		"1.4 a CR of no step that is going disturbs nobody":    {own: []*object.CR{stranger(deleting)}, reached: -1, going: 1},
+		"1.4 a CR of no step that is going disturbs nothing":   {own: []*object.CR{stranger(deleting)}, reached: -1, going: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -124,9 +124,9 @@ func makeCertificate(name string) (tls.Certificate, error) {
 // Only a new connection has them looked at.
 const certificateInterval = 5 * time.Second
 
-// mountedCertificate is a certificate in files, as of a mounted Secret. It follows
-// them: a renewed certificate needs no restart. Its methods may be called from any
-// goroutine.
+// mountedCertificate is a certificate in files, for example those of a mounted Secret.
+// It follows the files: a renewed certificate needs no restart. Its methods may be called
+// from any goroutine.
 type mountedCertificate struct {
 	certFile, keyFile string
 

@@ -138,7 +138,7 @@ func TestCertificateExpiration(t *testing.T) {
 	})
 }
 
-// A mounted Secret is a directory of links to links, of which one is replaced.
+// A mounted Secret is a directory of links to links. The kubelet replaces one link.
 func TestCertificateOfSecret(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -118,7 +118,7 @@ func (s *Sightings) Of(current *corev1.Node) []health.Sighting {
 	return slices.Clone(known.seen)
 }
 
-// begin records the conditions of which nothing is known.
+// begin records the conditions that are not known yet.
 func (s *Sightings) begin(known *node, current *corev1.Node, now time.Time) {
 	for i := range current.Status.Conditions {
 		condition := &current.Status.Conditions[i]

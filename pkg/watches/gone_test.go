@@ -53,7 +53,7 @@ func TestGone(t *testing.T) {
 			defined: map[string]schema.GroupVersionKind{"others.a.example.com": other, "reboottemplates.a.example.com": reboot},
 			cached:  definitions{names: []string{"others.a.example.com", "reboottemplates.a.example.com"}, known: true},
 		},
-		"P5 a definition does not say of which kind it is": {
+		"P5 a definition does not name its kind": {
 			defined: map[string]schema.GroupVersionKind{"others.a.example.com": {}},
 			cached:  definitions{names: []string{"others.a.example.com"}, known: true},
 		},

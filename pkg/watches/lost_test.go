@@ -144,7 +144,7 @@ func TestLostKindIsForgotten(t *testing.T) {
 	})
 }
 
-// TestConnection: only a watch that stays open counts, and whoever was refused while none did is called.
+// TestConnection: only a watch that stays open counts. Callers that were refused without one are called again.
 func TestConnection(t *testing.T) {
 	inCluster(t, false, func(t *testing.T, _ *fakeCluster) {
 		c := &connection{}

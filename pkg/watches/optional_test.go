@@ -25,7 +25,7 @@ func TestOptionalKindIsNotServed(t *testing.T) {
 		pass(time.Minute)
 		w.change(func() { w.looks = 0 })
 		pass(24 * time.Hour)
-		require.Zero(t, w.looks, "P3: nobody asks for what is not there")
+		require.Zero(t, w.looks, "P3: no request for what is not there")
 
 		// It is installed while the controller runs. Discovery follows a little later.
 		for _, delay := range []time.Duration{0, time.Second, 3 * time.Second} {

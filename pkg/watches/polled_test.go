@@ -69,7 +69,7 @@ func TestPolled(t *testing.T) {
 		before := len(w.client.Actions())
 		w.want("two")
 		pass(time.Hour)
-		require.Len(t, w.client.Actions(), before, "nobody wants them any more")
+		require.Len(t, w.client.Actions(), before, "no owner wants them any more")
 	})
 }
 

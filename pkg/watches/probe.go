@@ -161,8 +161,8 @@ func (s *Set[K]) versions(ctx context.Context, name string) (versions []string, 
 // crdResource is that of the CustomResourceDefinitions.
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// hasGone reports whether no object of a kind can exist, of which discovery says that it
-// is not served. The API server removes a CustomResourceDefinition after its last object,
+// hasGone reports whether no object of a kind can exist. Discovery has said that the kind is
+// not served. The API server removes a CustomResourceDefinition after its last object,
 // so there is none if no definition has the kind, in whatever version. A group without any
 // definition may be that of an aggregated API, which keeps its objects elsewhere: while one
 // is down discovery fails, and that is no answer, but it may serve the kind in another

@@ -30,8 +30,8 @@ func TestSilentList(t *testing.T) {
 		pass(1)
 		_, err = w.set.Cache(reboot)
 		require.ErrorIs(t, err, ErrPending, "P5: not an empty cache")
-		require.ErrorIs(t, err, errSilent, "with the cause, so that nobody waits for it")
-		require.Equal(t, [][]string{{"one"}}, w.notified(), "P2: who waits is told")
+		require.ErrorIs(t, err, errSilent, "with the cause, so that no sync waits for it")
+		require.Equal(t, [][]string{{"one"}}, w.notified(), "P2: the owner that waits is told")
 		require.ErrorIs(t, w.seen, errSilent, "after the failure, not before")
 		_, err = w.value(reboot)
 		require.ErrorIs(t, err, errSilent)
@@ -39,7 +39,7 @@ func TestSilentList(t *testing.T) {
 		_, read := w.set.LastCache(reboot)
 		require.False(t, read)
 		_, watched = w.set.StoreOf(resourceOf(reboot).GroupResource())
-		require.False(t, watched, "nobody waits to see a write there")
+		require.False(t, watched, "no sync waits to see a write there")
 		_, err = w.set.Mapping(reboot)
 		require.NoError(t, err, "it is known where the kind is")
 
@@ -134,7 +134,7 @@ func TestManyHang(t *testing.T) {
 		require.Equal(t, int64(len(hanging)), w.waiting.Load())
 		w.want("two", fence)
 		_, err := w.set.Cache(fence)
-		require.NoError(t, err, "21.2: it delays nobody else")
+		require.NoError(t, err, "21.2: it delays no other kind")
 		require.Equal(t, []string{"two"}, w.notifiedOwners())
 
 		for range 100 {

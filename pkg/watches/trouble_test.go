@@ -35,7 +35,7 @@ func TestTroubleAtFirst(t *testing.T) {
 				pass(probeTimeout)
 				_, err := w.set.Mapping(reboot)
 				require.ErrorIs(t, err, ErrPending, "P5: no error is an answer")
-				require.NotEqual(t, ErrPending, err, "with the cause, so that nobody waits for it")
+				require.NotEqual(t, ErrPending, err, "with the cause, so that no sync waits for it")
 				require.Equal(t, [][]string{{"one"}}, w.notified())
 				pass(time.Hour)
 				require.Empty(t, w.notified(), "P3")
@@ -112,9 +112,9 @@ func TestTroubleLater(t *testing.T) {
 	}
 }
 
-// TestTroubleDelaysNobodyElse: neither errors nor a group that hangs hold up a
+// TestTroubleDelaysNoOther: neither errors nor a group that hangs hold up a
 // kind of another group.
-func TestTroubleDelaysNobodyElse(t *testing.T) {
+func TestTroubleDelaysNoOther(t *testing.T) {
 	for name, trouble := range troubles {
 		if name == "review of permissions" {
 			continue // The reviews of all kinds go to one place.

@@ -23,7 +23,7 @@ func TestWatchedKindComesAndGoes(t *testing.T) {
 	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
 		w.put(reboot, "1")
 		_, err := w.set.Cache(reboot)
-		require.Equal(t, ErrPending, err, "nobody wants it yet")
+		require.Equal(t, ErrPending, err, "no owner wants it yet")
 
 		w.want("one", reboot)
 		require.Equal(t, []string{"one"}, w.notifiedOwners(), "21.2")
@@ -103,7 +103,7 @@ func TestNotServed(t *testing.T) {
 		require.True(t, meta.IsNoMatchError(err), "%v", err)
 		_, err = w.value(reboot)
 		require.True(t, meta.IsNoMatchError(err), "%v", err)
-		require.Equal(t, 1, w.running(fence), "21.2: a kind that cannot be watched delays nobody else")
+		require.Equal(t, 1, w.running(fence), "21.2: a kind that cannot be watched delays no other")
 		require.Equal(t, []string{"one"}, w.notifiedOwners())
 
 		pass(time.Hour)
@@ -265,7 +265,7 @@ func TestCacheThatDoesNotFill(t *testing.T) {
 		w.want("two", fence)
 		_, err := w.set.Cache(reboot)
 		require.ErrorIs(t, err, ErrPending, "P5: not an empty cache")
-		require.ErrorContains(t, err, "out of order", "but with the cause, so that nobody needs to wait")
+		require.ErrorContains(t, err, "out of order", "but with the cause, so that no sync needs to wait")
 		require.NotContains(t, w.set.Caches(), reboot)
 		_, err = w.value(reboot)
 		require.ErrorIs(t, err, ErrPending)

@@ -74,7 +74,7 @@ const alertSeries = "ALERTS"
 // ourAlerts is how the dashboard selects all of our alerts.
 const ourAlerts = "(NodeHealthCheck|MachineHealthCheck|RemediationBudget).+"
 
-// own reports whether nobody else has metrics of this name.
+// own reports whether only this project has metrics of this name.
 func own(name string) bool {
 	return strings.HasPrefix(name, "nhc_") || strings.HasPrefix(name, "nodehealthcheck_")
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/serving"
 )
 
-// viewing is what viewers need: the permission to list, in the whole cluster, each kind of which the
-// dashboard shows all objects. So the ClusterRole nhc-view is enough, and the dashboard does not show
+// viewing is what viewers need: the permission to list, in the whole cluster, each kind whose objects
+// the dashboard lists. So the ClusterRole nhc-view is enough, and the dashboard does not show
 // these objects to users who cannot read them with kubectl.
 func viewing(snapshot *view.Snapshot) serving.Requirement {
 	required := serving.Requirement{Name: "checks", Accesses: []authorizationv1.SubjectAccessReviewSpec{

@@ -211,8 +211,8 @@ func (c *Controller) syncWhileActive(ctx context.Context, key cache.ObjectName) 
 // SyncAll has all MachineHealthChecks synced again.
 func (c *Controller) SyncAll() { c.enqueueOwners(c.checkStore.ListKeys()) }
 
-// enqueueLeft adds the MachineHealthChecks to the queue of which there are CRs or leases, whether or not
-// they exist themselves.
+// enqueueLeft adds each MachineHealthCheck with CRs or leases to the queue, also one that no longer
+// exists.
 func (c *Controller) enqueueLeft() {
 	for _, indexer := range c.remediations.Caches() {
 		c.enqueueOwners(indexer.ListIndexFuncValues(crsByOwner))

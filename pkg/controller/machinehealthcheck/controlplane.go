@@ -161,8 +161,8 @@ func namesOf(holders []slotHolder) (names []string) {
 	return names
 }
 
-// slotHolders returns those of the Machines that take the slot. missing reports of which Nodes it is
-// known that they are gone.
+// slotHolders returns the Machines that take the slot. missing reports whether a Node is known to be
+// gone.
 func (c *Controller) slotHolders(machines []*machinehealth.Machine, missing func(node string) bool) (found []slotHolder) {
 	for _, machine := range machines {
 		if !c.ofControlPlane(machine) {

@@ -63,9 +63,9 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.Gro
 	return templates, crs
 }
 
-// kindsWithCRs returns the kinds of CRs that a MachineHealthCheck has wanted so far and of which it has
-// some, or may have some as they cannot be read. They are watched as long as there are any, also if the
-// MachineHealthCheck is gone: nothing else may begin for their Machines (spec M7.4).
+// kindsWithCRs returns the kinds that a MachineHealthCheck has wanted so far and that still have CRs of
+// it. A kind that cannot be read counts, too. These kinds are watched as long as there are CRs, also if
+// the MachineHealthCheck is gone: nothing else may begin for their Machines (spec M7.4).
 func (c *Controller) kindsWithCRs(key cache.ObjectName) map[schema.GroupKind][]types.NamespacedName {
 	kinds, owned := map[schema.GroupKind][]types.NamespacedName{}, c.ownedLast(key)
 	for kind := range c.remediations.Wanted(key.String()) {

@@ -171,8 +171,8 @@ func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Mac
 	return nil, machinehealth.NodeUnknown
 }
 
-// nodeMissing records that a live read did not find a Node, of which the cache had this before. It may
-// have come back meanwhile, and nothing would tell that again.
+// nodeMissing records that a live read did not find a Node. before is what the cache had before the read.
+// The Node may have come back since then, and no further event would report that.
 func (c *Controller) nodeMissing(name string, before *corev1.Node) {
 	c.missing.add(name)
 	if now := c.node(name); now != nil && (before == nil || before.UID != now.UID) {

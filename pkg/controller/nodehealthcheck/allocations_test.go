@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSyncAllocatesLittleForWaitingNodes: a sync after which nothing has changed costs less
-// than 1,100 bytes for each node that waits, of which status lists most. That is what holds
-// nodes, plans and entries; each copy of one of these is too many. The least of several syncs counts.
+// TestSyncAllocatesLittleForWaitingNodes: a sync that changes nothing allocates less than 1,100
+// bytes for each node that waits. That is enough for nodes, plans and entries, but not for a
+// second copy of one of them. The smallest of several syncs counts.
 func TestSyncAllocatesLittleForWaitingNodes(t *testing.T) {
 	s := newSteadyCluster(t, benchNodes(10_000, func(i int) bool { return i%5 < 3 }))
 	least := uint64(math.MaxUint64)

@@ -40,8 +40,8 @@ func (c *heldClock) Now() time.Time {
 	return c.RealClock.Now().Round(0).Add(-time.Duration(c.by.Load()))
 }
 
-// newTestController returns a controller with fake clients, of which only the watches
-// are started. The informer of Nodes may be another one.
+// newTestController returns a controller with fake clients. Only its watches are started.
+// The caller may pass its own informer of Nodes.
 func newTestController(tb testing.TB, clock clock.PassiveClock, nodes ...coreinformers.TypedNodeInformer) (*Controller, *prometheus.Registry) {
 	tb.Helper()
 	kube, nhcs, registry := kubefake.NewClientset(), nhcfake.NewSimpleClientset(), prometheus.NewRegistry()

@@ -27,9 +27,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// controlPlaneSlot is the right to begin the remediation of a control plane node, of which at
-// most one in the whole cluster is under remediation (spec 12.2). It is reserved only until the
-// outcome of a creation is known: from then on, the CRs show who has it. All syncs share it.
+// controlPlaneSlot is the right to begin the remediation of a control plane node. At most one
+// control plane node in the whole cluster is under remediation (spec 12.2). The slot is reserved
+// only until the outcome of a creation is known: from then on, the CRs show which node has it.
+// All syncs share it.
 type controlPlaneSlot struct {
 	mu sync.Mutex
 	// member is the one whose remediation is beginning, and attempts how many health checks

@@ -154,8 +154,8 @@ func TestControlPlaneRemediations(t *testing.T) {
 		defined bool
 		taken   bool
 	}{
-		"12.2 nobody has it":                                 {},
-		"12.2 a CR with the label, whoever owns it":          {crs: crs(slotCR("anything", byLabel)), taken: true},
+		"12.2 no node has it":                                {},
+		"12.2 a CR with the label, also of another owner":    {crs: crs(slotCR("anything", byLabel)), taken: true},
 		"12.2 a CR for a control plane node, by its name":    {crs: crs(slotCR("other", nil)), taken: true},
 		"12.2 a CR for a control plane node, by annotation":  {crs: crs(slotCR("anything", forNode("other"))), taken: true},
 		"12.1 12.2 the other label makes one, too":           {crs: crs(slotCR("old", nil)), taken: true},
@@ -269,7 +269,7 @@ func TestAcquireControlPlane(t *testing.T) {
 			t.Parallel()
 			withRemediations(t, fakeRemediators{nodes: []*corev1.Node{testNode("cp", controlPlane), testNode("other", controlPlane), testNode("worker")}}, nil, func(t *testing.T, c *Controller) {
 				t.Helper()
-				c.queue, c.clock, c.platform = newPlatformController().queue, clocktesting.NewFakePassiveClock(epoch), watches.NewSet[schema.GroupVersionKind](watches.Config{}) // Of which nothing is known.
+				c.queue, c.clock, c.platform = newPlatformController().queue, clocktesting.NewFakePassiveClock(epoch), watches.NewSet[schema.GroupVersionKind](watches.Config{}) // Nothing is known of them.
 				defer c.queue.ShutDown()
 				defer endWatches(t, c.platform)
 				kube := kubefake.NewClientset(&policyv1.PodDisruptionBudget{

@@ -36,8 +36,7 @@ func byRole(role string) metav1.LabelSelector {
 	return metav1.LabelSelector{MatchLabels: map[string]string{"role": role}}
 }
 
-// listener is a controller of which only the handlers work. Nothing takes from its
-// queue.
+// listener is a controller that has only its handlers. Nothing takes from its queue.
 func listener(t *testing.T) *Controller {
 	t.Helper()
 	nodes, nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)

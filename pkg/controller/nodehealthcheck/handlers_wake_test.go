@@ -15,8 +15,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// handlerCluster is a controller of which only the handlers work, with their caches. It
-// changes a cache first and then calls the handlers, as informers do; deliver decides when.
+// handlerCluster is a controller that has only its handlers and their caches. It changes a
+// cache first and then calls the handlers, as informers do. deliver decides when.
 type handlerCluster struct {
 	*Controller
 	checks  map[string]*v1alpha1.NodeHealthCheck

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	// The default handlers slow down repeated errors by a clock that all tests
 	// share; in a bubble, where time starts anew, that would be for decades.
 	utilruntime.ErrorHandlers = nil //nolint:reassign // before any test
-	// Whoever is told to end ends all that it has begun. Some were never run, whose queue
-	// waits.
+	// A controller ends all that it has begun. The queue of a controller that was never run
+	// still waits.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/client-go/util/workqueue.(*delayingType[...]).waitingLoop"))
 }

@@ -22,7 +22,7 @@ const (
 	failedEpisodes    = "nhc_failed_episodes_total"
 )
 
-// TestNodeMetrics: what status says about single nodes, whoever has written it.
+// TestNodeMetrics: the metrics show what status says about single nodes, also if another process wrote it.
 func TestNodeMetrics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -281,7 +281,7 @@ func TestDetectionToCreation(t *testing.T) {
 	s.now = epoch.Add(time.Hour)
 	s.sync(sick("n", created(testCR("n", "3"))))
 	s.sync(sick("m"), sick("o", own(testCR("o", "4")), created(testCR("o", "5"))), sick("p", created(testCR("p", "6")), func(p *part) { p.plan.Node.Verdict.Deadline = time.Time{} }))
-	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2: nor without a CR, nor one that status has lost, nor where nobody knows since when")
+	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2: not without a CR, nor for one that status has lost, nor without a deadline")
 	require.Equal(t, map[string]float64{"/workers": 3}, s.sums(t, detection), "20.2: in seconds")
 	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, detection), "20.2 11.6: one that replaces a CR that has vanished is not the first")
 }

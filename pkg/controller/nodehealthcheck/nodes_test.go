@@ -24,8 +24,8 @@ func conditions(all ...corev1.NodeCondition) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Status.Conditions = all }
 }
 
-// TestNodeMatters is the rows of spec 21.1 about Nodes, but for those about labels
-// of selectors.
+// TestNodeMatters is the rows of spec 21.1 about Nodes, except those about labels of
+// selectors.
 func TestNodeMatters(t *testing.T) {
 	t.Parallel()
 	ready, disk := testCondition("Ready", "True", epoch), testCondition("DiskPressure", "False", epoch)

@@ -65,7 +65,7 @@ func TestObservations(t *testing.T) {
 			want: history.Observation{Node: "n", State: health.Unhealthy, Trigger: ready, Since: came},
 		},
 		"deleted": {part: sick("n", nodeDeleted), want: history.Observation{Node: "n", NodeDeleted: true, Selected: true}},
-		"with CRs, one of which has failed": {
+		"with CRs, and one has failed": {
 			part: well("n", own(failed, testCR("n", "2", crSucceeded), testCR("n", "3"))),
 			want: history.Observation{Node: "n", Selected: true, CRs: []history.CR{
 				shows(failed, func(cr *history.CR) { cr.Failed = true }), shows(testCR("n", "2")), shows(testCR("n", "3")),

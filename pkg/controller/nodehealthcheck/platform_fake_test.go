@@ -52,8 +52,8 @@ type fakePlatform struct {
 	client *dynamicfake.FakeDynamicClient
 
 	mu sync.Mutex
-	// served are the kinds that discovery knows, hanging the resources of which no
-	// permission can be found out.
+	// served are the kinds that discovery knows. hanging are the resources whose permission
+	// cannot be found out.
 	served  map[schema.GroupVersionKind]string
 	hanging map[schema.GroupResource]bool
 	denied  map[schema.GroupResource]bool

@@ -46,7 +46,7 @@ func TestPlatformHandler(t *testing.T) {
 		"21.1 a ClusterVersion changes":      {func(h cache.ResourceEventHandler) { h.OnUpdate(version("1", "True"), version("2", "False")) }, true},
 		"P3 a ClusterVersion hardly changes": {func(h cache.ResourceEventHandler) { h.OnUpdate(version("1", "True"), version("2", "True")) }, false},
 		"21.1 a ClusterVersion goes":         {func(h cache.ResourceEventHandler) { h.OnDelete(version("1", "True")) }, true},
-		"21.1 Machines concern nobody": {func(h cache.ResourceEventHandler) {
+		"21.1 Machines wake no sync": {func(h cache.ResourceEventHandler) {
 			h.OnAdd(machine, false)
 			h.OnUpdate(machine, machine)
 			h.OnDelete(machine)
@@ -182,7 +182,7 @@ func TestLookAround(t *testing.T) {
 					}
 					time.Sleep(20 * time.Second) // Longer than anybody waits for an answer.
 					wait()
-					require.Equal(t, 2, c.queue.Len(), "21.2: a kind that cannot be read delays nobody else")
+					require.Equal(t, 2, c.queue.Len(), "21.2: a kind that cannot be read delays no other")
 				}
 				got, err := c.observePlatform(testCheck(), &nhcState{})
 				require.NoError(t, err)

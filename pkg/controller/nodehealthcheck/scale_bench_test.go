@@ -217,8 +217,8 @@ func (s *scaledController) nhcClient(nhc *v1alpha1.NodeHealthCheck) *nhcfake.Cli
 	return client
 }
 
-// nodeStream is a transport that answers the watch of Nodes as an API server does: with
-// all Nodes, the end of which a bookmark marks, and then with nothing more.
+// nodeStream is a transport that answers the watch of Nodes as an API server does: it sends
+// all Nodes, a bookmark at their end, and then nothing more.
 type nodeStream struct {
 	n               int
 	ready, notReady []byte

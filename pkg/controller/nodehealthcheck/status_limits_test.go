@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// manyNodes are more nodes than status can list, of which some have a CR.
+// manyNodes are more nodes than status can list. Some have a CR.
 func manyNodes(nodes, remediated int) []part {
 	var parts []part
 	for i := range nodes {

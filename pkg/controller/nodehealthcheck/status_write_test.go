@@ -46,7 +46,7 @@ func TestWriteStatus(t *testing.T) {
 	require.Equal(t, before.UID, sent.UID)
 	stored, err := client.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), "workers", metav1.GetOptions{})
 	require.NoError(t, err)
-	require.Equal(t, s.nhc.Status, stored.Status, "18.2 18.5: as a whole, whoever has written the old one")
+	require.Equal(t, s.nhc.Status, stored.Status, "18.2 18.5: as a whole, whichever client wrote the old one")
 	require.True(t, c.writes.IsLast("workers", nhcResource, stored.ResourceVersion), "the cache has to show it before the next sync")
 }
 

@@ -164,8 +164,8 @@ func benchNodes(n int, notReady func(i int) bool) []*corev1.Node {
 
 func noNode(int) bool { return false }
 
-// BenchmarkSync is a sync after which nothing has changed: of healthy nodes, and of
-// nodes of which 60 % wait for the gate to open.
+// BenchmarkSync is a sync that changes nothing. All nodes are healthy, or 60 % of them wait
+// for the gate to open.
 func BenchmarkSync(b *testing.B) {
 	for _, nodes := range []struct {
 		name     string

@@ -14,8 +14,8 @@ import (
 // have the same conditions and labels, and each is decoded on its own.
 func share[T ~string](s T) T { return T(unique.Make(string(s)).Value()) }
 
-// sharedKeys returns labels with shared keys. Not so their values, of which many are
-// different on every node.
+// sharedKeys returns labels with shared keys. It does not share their values: many differ
+// on every node.
 func sharedKeys(labels map[string]string) map[string]string {
 	if labels == nil {
 		return nil
@@ -27,9 +27,9 @@ func sharedKeys(labels map[string]string) map[string]string {
 	return shared
 }
 
-// TrimNode is the transform of the Node informer: it keeps what decisions depend
-// on and drops the rest of a Node, most of which is images, addresses and managed
-// fields. It may be applied twice.
+// TrimNode is the transform of the Node informer: it keeps what decisions depend on and
+// drops the rest of a Node, mostly images, addresses and managed fields. It may be applied
+// twice.
 func TrimNode(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {

@@ -27,7 +27,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// shownCRs are health checks of which a cache shows CRs, by node.
+// shownCRs are health checks whose CRs a cache shows, by node.
 type shownCRs struct{ started map[string]time.Time }
 
 func (s shownCRs) Observe(node string) budget.Observation {

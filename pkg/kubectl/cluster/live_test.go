@@ -99,7 +99,7 @@ func TestFollow(t *testing.T) {
 		select {
 		case <-first.Outdated:
 		default:
-			require.Fail(t, "nobody learns of the change")
+			require.Fail(t, "the change was not announced")
 		}
 		second := c.State()
 		require.Equal(t, "a", second.Snapshot.NodeHealthChecks[0].Name)

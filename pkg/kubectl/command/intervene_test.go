@@ -86,9 +86,9 @@ func TestStopsOfOthers(t *testing.T) {
 	t.Parallel()
 	i, client := intervener(DryRunNone, budget(func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) }))
 	for number, tc := range []struct{ reason, name, text string }{
-		{"incident 1", "stop-all-2", "created. No remediation begins, of whichever health check. Those that run continue"},
-		{"incident 2", "stop-all-3", `created. No remediation begins, of whichever health check. Those that run continue. Everything is also stopped for "incident 1"`},
-		{"incident 1", "stop-all-2", "is there already, for this reason. No remediation begins, of whichever health check. Those that run continue"},
+		{"incident 1", "stop-all-2", "created. No health check begins a remediation. Remediations that run continue"},
+		{"incident 2", "stop-all-3", `created. No health check begins a remediation. Remediations that run continue. Everything is also stopped for "incident 1"`},
+		{"incident 1", "stop-all-2", "is there already, for this reason. No health check begins a remediation. Remediations that run continue"},
 	} {
 		result, err := i.StopAll(t.Context(), tc.reason)
 		require.NoError(t, err)

@@ -196,7 +196,7 @@ func judgeDocument(ctx context.Context, rules *admission.Rules, document *admiss
 	return judged, err
 }
 
-// objectOf returns an object of which nothing is said yet.
+// objectOf returns an object without findings.
 func objectOf(object *unstructured.Unstructured, source string) lint.Object {
 	return lint.Object{Source: source, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), Findings: []lint.Finding{}}
 }

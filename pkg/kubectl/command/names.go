@@ -136,7 +136,7 @@ func distance(a, b string) int {
 // completionTimeout is how long a shell waits for names.
 const completionTimeout = 3 * time.Second
 
-// completion completes the names of arguments, of which there may be several if all is true.
+// completion completes the names of arguments.
 type completion func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
 
 // complete completes names that a function lists. Without an answer nothing is completed.

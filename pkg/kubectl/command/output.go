@@ -31,7 +31,7 @@ const (
 // output is the flag --output.
 type output struct{ format string }
 
-// add adds the flag, with these formats, of which the first one is the default.
+// add adds the flag with these formats. The first format is the default.
 func (o *output) add(command *cobra.Command, formats ...string) {
 	command.Flags().StringVarP(&o.format, "output", "o", formats[0], "Format of the output: "+strings.Join(formats, "|"))
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // The flag exists.

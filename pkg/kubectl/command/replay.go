@@ -211,7 +211,7 @@ func (r *root) replayedFiles(ctx context.Context, files []string) (*view.Snapsho
 	return found, notes, err
 }
 
-// replacedIn returns objects of which those of files take the place.
+// replacedIn returns the stored objects. An object in the files replaces the stored one of that name.
 func replacedIn(stored, files *view.Snapshot, source string) *configuration {
 	return &configuration{
 		source:  source,

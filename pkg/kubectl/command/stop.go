@@ -79,7 +79,7 @@ listed: name one with --reason. Other budgets and pause requests stay as they ar
 // second is stop-all-2.
 const StopBudget = "stop-all"
 
-const stopped = "No remediation begins, of whichever health check. Those that run continue"
+const stopped = "No health check begins a remediation. Remediations that run continue"
 
 // StopAll creates a RemediationBudget that lets no remediation begin, unless there is one for this reason.
 // The stops of others stay.

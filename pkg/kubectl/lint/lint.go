@@ -39,7 +39,7 @@ type Finding struct {
 	Field string `json:"field,omitempty"`
 	// Line is the one of the file that has the field, 0 if it is not known.
 	Line int `json:"line,omitempty"`
-	// Also are fields of which the same is to be said.
+	// Also are further fields with the same finding.
 	Also []string `json:"also,omitempty"`
 	// What is wrong, and what to Do about it.
 	What string `json:"what"`

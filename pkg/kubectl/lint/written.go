@@ -122,7 +122,7 @@ func (o *Object) Complete() {
 	})
 }
 
-// missing are the words of the API server about fields of which one has to be there.
+// missing are the messages of the API server when one of several fields has to be set.
 var missing = []string{
 	"one of minHealthy and maxUnhealthy should be specified", "Selector is mandatory",
 	"Either RemediationTemplate or at least one EscalatingRemediations must be set",

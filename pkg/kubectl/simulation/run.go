@@ -14,9 +14,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// The bounds that have every simulation end: so many instants, and so many plans of nodes, of which
-// there are some hundred thousand in a second. What changes something at the same instant again and
-// again is continued a second later.
+// These bounds end every simulation: a number of instants, and a number of plans of nodes. The
+// simulation makes some hundred thousand plans per second. If something changes at the same instant
+// again and again, the simulation continues a second later.
 const (
 	maxInstants = 20_000
 	maxPlans    = 5_000_000

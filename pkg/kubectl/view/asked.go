@@ -65,8 +65,8 @@ func leaveToController(answers []Asked, reason v1alpha1.DecisionReason) {
 	}
 }
 
-// decided returns the refusal that the controller has decided, and nothing for a node of which it
-// has refused nothing.
+// decided returns the refusal that the controller has decided. It is empty for a node without a
+// refusal.
 func decided(entry *v1alpha1.UnhealthyNode) (reason v1alpha1.DecisionReason, message string) {
 	if entry == nil || entry.Decision == nil {
 		return "", ""

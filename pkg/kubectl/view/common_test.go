@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// fleet returns ten nodes, of which the first ones are not ready, after a change.
+// fleet returns ten nodes after a change. The first ones are not ready.
 func fleet(failing int, change func(number int, node *corev1.Node)) ([]*corev1.Node, sets.Set[string]) {
 	var nodes []*corev1.Node
 	names := sets.New[string]()

@@ -18,7 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// valid completes a NodeHealthCheck of which five of ten nodes are healthy.
+// valid completes a NodeHealthCheck. Five of its ten nodes are healthy.
 func valid(nhc *v1alpha1.NodeHealthCheck) *v1alpha1.NodeHealthCheck {
 	nhc.Spec.MinHealthy = new(intstr.FromInt32(4))
 	nhc.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "x/v1", Kind: "RebootTemplate", Namespace: "default", Name: "reboot"}
@@ -60,7 +60,7 @@ func TestAsked(t *testing.T) {
 
 	answers := answersOf(explained(t, valid(check()), node("node", ready(corev1.ConditionTrue, time.Hour))))
 	require.Empty(t, answers[Refused])
-	require.Equal(t, last, answers[NotAsked], "nobody asks for a healthy node")
+	require.Equal(t, last, answers[NotAsked], "no check is asked for a healthy node")
 
 	for reason, passes := range map[v1alpha1.DecisionReason]int{v1alpha1.DecidedBudgetExhausted: 0, v1alpha1.DecidedForeignRemediation: 1, v1alpha1.DecidedLeaseTaken: 2} {
 		check := explained(t, valid(check(listed(reason, "somebody else"))), sick)
@@ -140,7 +140,7 @@ func TestExplanation(t *testing.T) {
 	require.Equal(t, []string{"A", "B"}, []string{explanation.Events[0].Reason, explanation.Events[1].Reason})
 	require.EqualValues(t, 3, explanation.Events[1].Count)
 
-	require.Nil(t, NewExplanation("nobody", snapshot, details, now))
+	require.Nil(t, NewExplanation("unknown", snapshot, details, now))
 	snapshot.NodeHealthChecks[0].Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "gone"}}
 	gone := NewExplanation("gone", snapshot, details, now)
 	require.True(t, gone.Deleted)

@@ -88,7 +88,7 @@ func (e *Episode) End(now time.Time) time.Time {
 	return end
 }
 
-// EndUnknown is that of a remediation of a Machine of which the end was never seen.
+// EndUnknown is the outcome of a remediation of a Machine whose end was never seen.
 const EndUnknown v1alpha1.EpisodeOutcome = "Closed"
 
 // Filter says which episodes to show. What is empty selects all.

@@ -34,7 +34,7 @@ func TestMachineExplanation(t *testing.T) {
 		"listed":                 {"listed", machine("worker"), 1, true},
 		"listed by an old label": {"listed", machine("infra"), 1, true},
 		"healthy":                {"m", machine("worker"), 1, false},
-		"of nobody":              {"m", machine("infra"), 0, false},
+		"of no health check":     {"m", machine("infra"), 0, false},
 	} {
 		e := NewMachineExplanation("ns", tc.machine, snapshot, tc.read, now)
 		require.Equal(t, tc.read != nil, e.Known, name)

@@ -250,7 +250,7 @@ func TestNoControlCharacters(t *testing.T) {
 	require.Equal(t, strings.ReplaceAll(text.String(), "\n", " "), Clean(text.String()))
 }
 
-// TestExplanation: a node that waits, one that is under remediation, and one that nobody looks at.
+// TestPrintExplanation: a node that waits, one that is under remediation, and one without a health check.
 func TestPrintExplanation(t *testing.T) {
 	t.Parallel()
 	s := snapshot()

@@ -112,9 +112,9 @@ func (p *Printer) styled(text string, style Style) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// wrap breaks a clean text at spaces into lines of at most so many columns, of which the first
-// one may have fewer. Without a limit, zero, it stays one line. A word that is longer than a line
-// stays whole: names can be copied.
+// wrap breaks a clean text at spaces into lines of at most so many columns. The first line may
+// have fewer. A limit of zero keeps one line. A word that is longer than a line stays whole, so
+// that names can be copied.
 func wrap(text string, first, rest int) []string {
 	if first == 0 || Width(text) <= first {
 		return []string{text}

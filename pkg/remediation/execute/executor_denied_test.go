@@ -39,7 +39,7 @@ func TestMarkTimedOutDenied(t *testing.T) {
 		"P5 too many requests":                  {verb: "patch", err: apierrors.NewTooManyRequests("busy", 1)},
 		"P5 it took too long":                   {verb: "patch", err: apierrors.NewTimeoutError("slow", 1)},
 		"P5 the server is not available":        {verb: "patch", err: apierrors.NewServiceUnavailable("later")},
-		"P5 nobody knows who asks":              {verb: "patch", err: apierrors.NewUnauthorized("expired")},
+		"P5 the token has expired":              {verb: "patch", err: apierrors.NewUnauthorized("expired")},
 		"P5 the connection was lost":            {verb: "patch", err: io.ErrUnexpectedEOF},
 		"P5 it was read in vain":                {verb: "get", err: io.ErrUnexpectedEOF},
 		"P9 it was gone before it was read":     {verb: "get", err: apierrors.NewNotFound(resource, "n")},

@@ -174,7 +174,7 @@ func TestExecuteCreateFails(t *testing.T) {
 		err  error
 		want remediation.Result
 	}{
-		"P5 nobody knows what became of it":       {err: errServer, want: remediation.Unknown},
+		"P5 an error without a known cause":       {err: errServer, want: remediation.Unknown},
 		"P5 the connection was lost":              {err: io.ErrUnexpectedEOF, want: remediation.Unknown},
 		"P5 it took too long":                     {err: apierrors.NewTimeoutError("slow", 1), want: remediation.Unknown},
 		"P5 the server failed":                    {err: apierrors.NewInternalError(errors.New("etcd")), want: remediation.Unknown},
@@ -207,7 +207,7 @@ func TestExecuteCreateUnservedKind(t *testing.T) {
 	noMatch, ok := errors.AsType[*meta.NoKindMatchError](outcome.Err)
 	require.True(t, ok, "%v", outcome.Err)
 	require.Equal(t, "Fence", noMatch.GroupKind.Kind)
-	require.Empty(t, th.looks, "nobody asks about the node in vain")
+	require.Empty(t, th.looks, "the executor does not read the node in vain")
 }
 
 func TestExecuteCreateAlreadyExists(t *testing.T) {
@@ -368,8 +368,7 @@ func TestExecuteDelete(t *testing.T) {
 	}
 }
 
-// TestExecuteIsolatesErrors has three CRs of which the middle one cannot be
-// deleted.
+// TestExecuteIsolatesErrors has three CRs. The middle one cannot be deleted.
 func TestExecuteIsolatesErrors(t *testing.T) {
 	t.Parallel()
 	th := newTestExecutor(live("a", "a-uid"), live("b", "b-uid"), live("c", "c-uid"))

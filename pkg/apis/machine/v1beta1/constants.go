@@ -19,7 +19,7 @@ const (
 	AnnotationRemediationStrategy = "machine.openshift.io/remediation-strategy"
 	// StrategyExternalBaremetal is the only strategy.
 	StrategyExternalBaremetal = "external-baremetal"
-	// AnnotationMachineAPI says of which API group the Machines are: MachineAPIOpenShift, the
+	// AnnotationMachineAPI names the API group of the Machines: MachineAPIOpenShift, the
 	// default, or MachineAPICluster.
 	AnnotationMachineAPI = "nhc-controller/machine-api"
 	// MachineAPIOpenShift is the Machine API of OpenShift.

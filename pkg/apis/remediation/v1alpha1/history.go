@@ -79,8 +79,8 @@ const (
 	// OutcomeRecoveredWithoutRemediation means that the Node was healthy before
 	// anything was done.
 	OutcomeRecoveredWithoutRemediation EpisodeOutcome = "RecoveredWithoutRemediation"
-	// OutcomeDryRun means that the Node was healthy before anything was done, and that
-	// but for the mode DryRun a remediation would have begun, at the time started.
+	// OutcomeDryRun means that the Node was healthy before anything was done. Without the
+	// mode DryRun a remediation would have begun at the time started.
 	OutcomeDryRun EpisodeOutcome = "DryRun"
 	// OutcomeNodeDeleted means that the Node was deleted and, if it was under
 	// remediation then, that no healthy Node of its name followed within an hour.
@@ -93,7 +93,7 @@ const (
 	OutcomeCancelled EpisodeOutcome = "Cancelled"
 )
 
-// StepResult is how a step ended. The schema accepts any, as of an outcome.
+// StepResult is how a step ended. The schema accepts any value, as for an outcome.
 type StepResult string
 
 const (
