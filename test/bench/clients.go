@@ -33,7 +33,7 @@ func newClients(config *rest.Config, userAgent string) (*clients, error) {
 	config.QPS = -1
 	config.UserAgent = userAgent
 	config.WarningHandler = rest.NoWarnings{}
-	// Transports are shared by configuration, of which this function is a part.
+	// Clients with equal configurations share a transport. This function is part of the configuration.
 	config.Dial = (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	builtin := rest.CopyConfig(config)
 	builtin.ContentType = runtime.ContentTypeProtobuf

@@ -86,7 +86,7 @@ func (r *idleOutcome) goals() []goal {
 	}
 }
 
-// leasesWatched requires that no client watches the leases of kubelets, thousands of which
+// leasesWatched requires that no client watches the leases of kubelets. Thousands of them
 // change every second.
 func leasesWatched(scenario string, watched []string) goal {
 	n := 0

@@ -141,9 +141,9 @@ func (e *environment) inspect(ctx context.Context, round *stormRound) error {
 	return nil
 }
 
-// awaitQuietStatus waits until the status has not changed for a while: it is written
-// when the last of many nodes has been handled. Events, of which there are several for
-// each node, may still be on their way for minutes.
+// awaitQuietStatus waits until the status has not changed for a while: the controller writes
+// it when it has handled the last of many nodes. Each node has several events, which may
+// still be on their way for minutes.
 func (e *environment) awaitQuietStatus(ctx context.Context) error {
 	const enough = 3 * time.Second
 	begin := time.Now()

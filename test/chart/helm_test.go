@@ -40,7 +40,7 @@ func helm(t *testing.T, args ...string) (string, error) {
 	executable := os.Getenv("NHC_HELM")
 	require.NotEmpty(t, executable, "NHC_HELM has to name Helm: run make verify-chart")
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), executable, args...)
-	home := t.TempDir() // Nothing of whoever runs the test.
+	home := t.TempDir() // No settings of the user who runs the test.
 	command.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	return run(command)
 }

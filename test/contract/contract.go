@@ -32,7 +32,7 @@ type step struct {
 	// keep is the name by which later steps refer to the uid and the resourceVersion of the answer, as {uid:name} and
 	// {version:name}.
 	keep string
-	// same and newer name an answer of which the resourceVersion is the same, or is another one.
+	// same and newer name another answer. Its resourceVersion has to be the same, or another one.
 	same, newer string
 	// events are those with which a watch begins, each as its type and a name.
 	events []string

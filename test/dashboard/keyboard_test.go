@@ -50,7 +50,7 @@ func TestKeyboard(t *testing.T) {
 			if now.Key == "" {
 				break
 			}
-			require.True(t, now.Seen, "%q: nobody sees the focus on %s", page, now.Key)
+			require.True(t, now.Seen, "%q: the focus on %s is not visible", page, now.Key)
 			delete(missing, now.Key)
 		}
 		require.Empty(t, missing, page)

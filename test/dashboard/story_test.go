@@ -226,7 +226,7 @@ func history() (episodes []v1alpha1.Episode) {
 	return episodes
 }
 
-// large is the story in a cluster with so many nodes, of which a third is unhealthy, and another third is next.
+// large is the story in a cluster with this number of nodes. A third is unhealthy, and another third is next.
 func large(nodes int) *view.Snapshot {
 	s := story()
 	status := &s.NodeHealthChecks[2].Status

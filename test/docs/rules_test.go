@@ -21,7 +21,7 @@ import (
 
 const root = "../.."
 
-// complete are the sections each rule of which has a test.
+// complete are the sections whose rules all have a test.
 var complete = []string{"5", "10", "11", "12", "13", "14", "15", "16", "17", "18", "22", "23b", "23d"}
 
 // tabled is a section without numbered rules, which has one row.

@@ -128,7 +128,7 @@ func TestWays(t *testing.T) {
 	defer watch.Close()
 	w.SetWay(HalfOpen)
 	_, err = io.ReadAll(watch)
-	require.ErrorContains(t, err, "client connection lost", "nobody answers to its pings")
+	require.ErrorContains(t, err, "client connection lost", "its pings get no answer")
 	w.requireGot(2)
 
 	w.SetWay(Silent)

@@ -59,7 +59,7 @@ func (l *line) set(way Way) {
 	}
 	l.mu.Unlock()
 	for _, c := range broken {
-		_ = c.Close() // Whoever uses it finds out.
+		_ = c.Close() // Its user finds out.
 	}
 }
 

@@ -54,7 +54,7 @@ func TestAPIServer(t *testing.T) {
 		e.requireSettled()
 		e.requireSeen(5, 3)
 		t.Logf("faults injected by the proxy: %v", proxy.Faults())
-		if *longForm { // Whoever has received nothing since its watch began lists anew instead.
+		if *longForm { // A client that has received nothing since its watch began lists anew instead.
 			require.Positive(t, proxy.Faults()[tooOld], "after the compaction")
 		}
 	})
@@ -89,7 +89,7 @@ func (e *environment) disruptions(proxy *Proxy) []fault {
 		// Only caches are late. The last look at a node is not.
 		return disruption("events of "+resource+" are late", rules.Tolerance{Cache: lateBy}, Disruption{Late: map[string]time.Duration{resource: lateBy}})
 	}
-	lateNodes := late("nodes") // Whoever goes by the cache alone creates CRs for nodes that have recovered.
+	lateNodes := late("nodes") // A controller that trusts the cache alone creates CRs for nodes that have recovered.
 	lateNodes.longer = lateBy
 	once := func(name string, do func()) fault {
 		return fault{name: name, extra: rules.Tolerance{Cache: 2 * time.Second}, begin: func() func() { do(); return func() {} }}
@@ -137,7 +137,7 @@ func (e *environment) halfOpen(proxy *Proxy) fault {
 // outages are faults of the API server and of etcd themselves.
 func (e *environment) outages(proxy *Proxy) []fault {
 	longest := lasting(3*time.Second, 10*time.Second)
-	// Whoever hangs sends nothing, and finishes late what it has received.
+	// A server that hangs sends nothing, and finishes late what it has received.
 	hanging := rules.Tolerance{Cache: longest, LiveRead: longest, Sync: longest}
 	hang := func(component string, stop func() (goOn func(), err error)) fault {
 		return fault{name: component + " hangs", extra: hanging, begin: func() func() {

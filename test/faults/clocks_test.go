@@ -106,7 +106,7 @@ func withTimeouts(d time.Duration) func(*v1alpha1.NodeHealthCheckSpec) {
 	}
 }
 
-// failLongAgo has a node fail as of long ago.
+// failLongAgo has a node fail, and says that it failed long ago.
 func (e *environment) failLongAgo(i int) {
 	e.t.Helper()
 	require.NoError(e.t, e.setReady(e.t.Context(), nodeName(i), "False", longAgo()))
@@ -277,8 +277,8 @@ func (e *environment) crsFor(i int) []string {
 	return found
 }
 
-// testReplicasByClock has replicas whose clocks are apart, of which the leader is killed
-// until each of them has led.
+// testReplicasByClock has replicas whose clocks are apart. It kills the leader until each
+// replica has led.
 func (e *environment) testReplicasByClock() {
 	r := &replicas{e: e, running: map[string]*replica{}, clocks: []time.Duration{behind, 0, behind / 2}}
 	r.follow()

@@ -124,8 +124,8 @@ func patchMetadata(metadata map[string]any, send func([]byte) error) error {
 	return send(patch)
 }
 
-// count counts a failure of a request of the load, of which there are some while the API
-// server is in fault.
+// count counts a failed request of the load. Some requests fail while the API server is in
+// fault.
 func (e *environment) count(err error) {
 	if err != nil {
 		e.failures++

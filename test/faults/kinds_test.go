@@ -16,7 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// group is that of the kinds of remediations, which nobody but the tests plays.
+// group is the API group of the remediation kinds. Only the tests play their remediators.
 var group = schema.GroupVersion{Group: "faults.test.nhc-controller.io", Version: "v1alpha1"}
 
 // kindNames are the kinds of CRs: the ranks of an escalation.

@@ -31,8 +31,8 @@ var shortLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-re
 // workers is how many NodeHealthChecks a replica syncs at the same time.
 const workers = 5
 
-// TestLeaders runs replicas of which the leader is killed, frozen until another one
-// leads, cut off, and cut off without noticing. No write begins when the lease of its process is not valid.
+// TestLeaders runs replicas. The test kills the leader, freezes it until another replica leads, cuts
+// it off, and cuts it off without its noticing. No write begins without a valid lease of its process.
 // Beside the NodeHealthChecks there are MachineHealthChecks and budgets.
 func TestLeaders(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
@@ -58,7 +58,7 @@ func TestLeaders(t *testing.T) {
 	})
 }
 
-// replicas are controllers of which one leads.
+// replicas are controllers. One of them leads.
 type replicas struct {
 	e *environment
 

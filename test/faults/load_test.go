@@ -177,7 +177,7 @@ func (l *load) recreate(ctx context.Context) error {
 }
 
 func (l *load) relabel(ctx context.Context) error {
-	pool := []string{"a", "b", "c", "nobodys"}[l.e.random.IntN(4)]
+	pool := []string{"a", "b", "c", "of-no-check"}[l.e.random.IntN(4)]
 	return l.e.changeNode(ctx, l.node(), "labels", map[string]any{poolLabel: pool})
 }
 

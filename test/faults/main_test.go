@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 		if err := total.print(os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
-		// Whoever has chosen some tests does not check everything.
+		// A run of chosen tests does not check everything.
 		if unchecked := total.unchecked(); code == 0 && flag.Lookup("test.run").Value.String() == "" && len(unchecked) > 0 {
 			fmt.Fprintln(os.Stderr, "no test has checked the rules", unchecked)
 			code = 1

@@ -30,7 +30,7 @@ const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 // long is how long a name of a Node may be.
 const long = 253
 
-// nodeName returns the name of the i-th node, of which some are as long as they may be.
+// nodeName returns the name of the i-th node. Some names have the maximal length.
 func nodeName(i int) string {
 	name := fmt.Sprintf("n%03d", i)
 	if i%17 == 16 {
@@ -87,7 +87,7 @@ func (e *environment) setCondition(ctx context.Context, name string, condition c
 	return err
 }
 
-// fail has nodes fail as of now, all at once.
+// fail has nodes fail now, all at once.
 func (e *environment) fail(nodes ...int) {
 	e.t.Helper()
 	for _, i := range nodes {

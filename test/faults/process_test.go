@@ -27,7 +27,7 @@ func (e *environment) usualLoad() *load {
 }
 
 // TestKilled kills the controller at random instants, and right before and after one of
-// its next writes (P8), also those about Machines and budgets. Whoever comes next goes on as if nothing had been.
+// its next writes (P8), also those about Machines and budgets. The next process goes on as if nothing had happened.
 func TestKilled(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
 		e := newEnvironment(t, seed)

@@ -53,14 +53,14 @@ func TestRemediators(t *testing.T) {
 	})
 }
 
-// testGoing has somebody delete the CRs of both steps of a node, of which the second one
-// is held by its remediator. Nothing new may begin before that is gone (P9).
+// testGoing has somebody delete the CRs of both steps of a node. The remediator keeps the
+// second one. Nothing new may begin before that is gone (P9).
 func (e *environment) testGoing() {
 	e.t.Helper()
 	e.remediators.rest(true)
 	defer e.remediators.rest(false)
 	const i = 4 // In the pool of the ladder.
-	// Nobody else wants the node.
+	// No other NodeHealthCheck wants the node.
 	require.NoError(e.t, e.changeNHC(e.t.Context(), "overlapping", map[string]any{"pauseRequests": []string{"test"}}))
 	defer func() {
 		require.NoError(e.t, e.changeNHC(e.t.Context(), "overlapping", map[string]any{"pauseRequests": nil}))

@@ -20,7 +20,7 @@ import (
 // it does then, it knows better.
 var beyondTolerance = rules.Quiet.Cache + time.Second
 
-// beyondSync is the same for what only a sync reports whose beginning nobody sees.
+// beyondSync is the same for what only a sync reports. The judge does not see when that sync began.
 var beyondSync = beyondTolerance + rules.Quiet.Sync
 
 // TestQuiet has random load and no fault at all.
@@ -49,7 +49,7 @@ func TestNodes(t *testing.T) {
 		e.createNodes(n)
 		e.createNHCs(usualNHCs()...)
 		restrained := e.restrain(n)
-		e.remediators.rest(true) // Nobody heals a node between the waves.
+		e.remediators.rest(true) // No remediator heals a node between the waves.
 		order := e.random.Perm(n)
 		e.referee.Fault("the first wave of failures")
 		e.fail(order[:n/2]...)
@@ -148,7 +148,7 @@ func (e *environment) crs(kind string) []*unstructured.Unstructured {
 	return crs
 }
 
-// restrain creates six more nodes, none of which may be remediated, and returns them.
+// restrain creates six more nodes that may not be remediated, and returns them.
 func (e *environment) restrain(first int) []int {
 	e.t.Helper()
 	ctx := e.t.Context()
@@ -198,7 +198,7 @@ func TestNodeHealthChecks(t *testing.T) {
 	})
 }
 
-// overlapping returns NodeHealthChecks of which each selects two of three pools.
+// overlapping returns NodeHealthChecks. Each selects two of three pools.
 func overlapping(n int) []*v1alpha1.NodeHealthCheck {
 	all := make([]*v1alpha1.NodeHealthCheck, 0, n)
 	for i := range n {

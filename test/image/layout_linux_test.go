@@ -116,9 +116,9 @@ func find(t *testing.T, all []descriptor, is func(descriptor) bool) descriptor {
 	return found[0]
 }
 
-// unpack writes the content of a layer to a directory. Nothing may belong to anybody but
-// root, and nobody may write it. A process of another user has the rights of others:
-// the files get these for their owner, too, because that may be the user of the process.
+// unpack writes the content of a layer to a directory. Everything has to belong to
+// root and be read-only. A process of another user has the rights of others: the files
+// get these for their owner, too, because that may be the user of the process.
 func (l layout) unpack(t *testing.T, d descriptor, diffID, dir string) {
 	t.Helper()
 	require.Equal(t, typeLayer, d.MediaType)

@@ -38,7 +38,7 @@ type root struct {
 // newRoot returns a root in which the command runs, which has to end by itself.
 func newRoot(t *testing.T, dir string, uid int, command ...string) root {
 	t.Helper()
-	// Whoever is not its owner may enter any directory, whatever the umask is.
+	// Other users may enter all directories, whatever the umask is.
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err

@@ -168,7 +168,7 @@ func (c *cluster) test(t *testing.T, w way, before objects) {
 	c.eventuallyLeft(t, before, nil)
 }
 
-// run runs commands, all of which the documentation has.
+// run runs commands. The documentation has to contain all of them.
 func (c *cluster) run(t *testing.T, w way, commands []string) {
 	t.Helper()
 	var documented strings.Builder

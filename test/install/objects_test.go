@@ -28,7 +28,7 @@ import (
 // the roles of an installation may be aggregated.
 type objects map[string]string
 
-// objects lists the cluster, but for what comes and goes without anybody doing anything.
+// objects lists the cluster, except objects that come and go by themselves.
 func (c *cluster) objects(t *testing.T) objects {
 	t.Helper()
 	found, err := c.list(t.Context())
@@ -50,7 +50,7 @@ func (c *cluster) list(ctx context.Context) (objects, error) {
 		for _, resource := range list.APIResources {
 			gvr := version.WithResource(resource.Name)
 			if gvr == (schema.GroupVersionResource{Version: "v1", Resource: "endpoints"}) {
-				continue // Deprecated. Nobody makes any here.
+				continue // Deprecated. This cluster has none.
 			}
 			all, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) {

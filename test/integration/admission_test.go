@@ -122,8 +122,8 @@ var specRules = map[string]struct {
 		base: escalatingSpec, changes: sameTemplates("namespace: null", "namespace: null", ""),
 		denied: []string{"EscalatingRemediation RemediationTemplate must be unique: found duplicate ATemplate /a"},
 	},
-	"the same template but for one field": {base: escalatingSpec, changes: sameTemplates("kind: BTemplate", "namespace: b", "name: b", "namespace: null", "")},
-	"timeout of a minute":                 {base: escalatingSpec, changes: steps("{order: 1, timeout: 60s}", "{order: 2, timeout: 1m}", "{order: 3, timeout: 0.1h0.5ms}", "{order: 4, timeout: 59999999µs1000ns}")},
+	"the same template except one field": {base: escalatingSpec, changes: sameTemplates("kind: BTemplate", "namespace: b", "name: b", "namespace: null", "")},
+	"timeout of a minute":                {base: escalatingSpec, changes: steps("{order: 1, timeout: 60s}", "{order: 2, timeout: 1m}", "{order: 3, timeout: 0.1h0.5ms}", "{order: 4, timeout: 59999999µs1000ns}")},
 	"timeout too short": {
 		base: escalatingSpec, changes: steps("{order: 1, timeout: 1h}", "{order: 2, timeout: 59.999999999s}"),
 		denied: []string{"EscalatingRemediation Timeout must be at least one minute: found timeout 59.999999999s"},
@@ -198,7 +198,7 @@ func steps(list ...string) string {
 	return "{escalatingRemediations: [" + strings.Join(list, ", ") + "]}"
 }
 
-// sameTemplates returns a change to steps whose templates are the same, but for the
+// sameTemplates returns a change to steps whose templates are the same, except the
 // fields that are given.
 func sameTemplates(changes ...string) string {
 	for i, change := range changes {

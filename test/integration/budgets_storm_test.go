@@ -93,7 +93,7 @@ func TestBudgetZoneFails(t *testing.T) {
 		s.heal(node)
 	}
 	s.heal("b007")
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	created := 0
 	for _, request := range s.requests(func(r localkube.Request) bool {
 		return r.Resource == s.kind.remediations.Resource && r.Verb == "create"
@@ -161,7 +161,7 @@ func TestBudgetFlappingReporter(t *testing.T) {
 		s.each(nodes[:18], s.heal)
 		s.eventually("some have recovered", func() bool { _, total := counted(); return total-len(s.crs()) > round })
 	}
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	s.eventually("none is left", func() bool { return len(s.crs()) == 0 })
 	most, total := counted()
 	require.LessOrEqual(t, most, 3)
@@ -220,6 +220,6 @@ func TestBudgetEditedInAStorm(t *testing.T) {
 		healAll(some)
 		left -= len(some)
 	}
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	require.True(t, slices.Equal(nil, running()))
 }

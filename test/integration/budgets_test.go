@@ -136,7 +136,7 @@ func TestBudget(t *testing.T) {
 		s.fail("a")
 		s.eventuallyCR("a")
 		s.eventuallyBudget(3, 1, 1, 0)
-		require.Equal(t, v1alpha1.ReasonBudgetAvailable, s.budgetCondition(v1alpha1.ConditionBudgetExhausted).Reason, "B5.2: nobody waits yet")
+		require.Equal(t, v1alpha1.ReasonBudgetAvailable, s.budgetCondition(v1alpha1.ConditionBudgetExhausted).Reason, "B5.2: no node waits yet")
 		s.fail("b")
 		s.eventuallyHeldByBudget("b", s.name+": 1 of at most 1 nodes are under remediation. Storage rebuilds slowly.")
 		s.eventuallyBudgetEvent(v1alpha1.ReasonBudgetExhausted, "1 node waits: "+s.node("b"))
@@ -294,7 +294,7 @@ func TestBudgetIsShared(t *testing.T) {
 			for _, cr := range s.crs() {
 				running = append(running, strings.TrimPrefix(cr.GetName(), s.name+"-"))
 			}
-			require.LessOrEqual(t, len(running), 2, "B3.2: never more, whoever wants it")
+			require.LessOrEqual(t, len(running), 2, "B3.2: never more")
 			return len(running) == 2
 		})
 		for _, name := range running {

@@ -121,7 +121,7 @@ func (c *cluster) newViewer(t *testing.T, address, name string, roles ...string)
 }
 
 // TestClusterDashboard: the dashboard as the manifests install it, with its permissions, shows what it
-// knows to those who may list it, and to nobody else.
+// knows only to users who may list it.
 func TestClusterDashboard(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

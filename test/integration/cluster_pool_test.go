@@ -44,7 +44,7 @@ type member struct {
 }
 
 // exclusiveCluster returns a cluster without a controller that no other test uses until
-// the end of this one. It is as good as new, but for the audit log and for the
+// the end of this one. It is as good as new, except the audit log and the
 // namespaces of scenarios.
 func exclusiveCluster(t *testing.T) *cluster {
 	t.Helper()

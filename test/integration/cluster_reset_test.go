@@ -63,8 +63,8 @@ type snapshot map[objectKey]*unstructured.Unstructured
 
 // snapshot reads the cluster. What a test has added has metadata only, unless it is a kind: to read
 // everything as a whole, again and again, would cost more than most tests. Nor is anything read again
-// that is in an earlier snapshot, in the same version. Resources without a key in only are not read
-// at all, but for the kinds: they are as they were. Without only, everything is read.
+// that is in an earlier snapshot, in the same version. If only is set, resources without a
+// key in it are not read, except the kinds: they are as they were. Without only, everything is read.
 func (m *member) snapshot(ctx context.Context, earlier snapshot, only []objectKey) (snapshot, error) {
 	isRead := func(resource schema.GroupVersionResource) bool {
 		return len(only) == 0 || resource == crdResource || slices.ContainsFunc(only, func(key objectKey) bool { return key.resource == resource })
@@ -153,8 +153,8 @@ func ownedByControlPlane(key objectKey) bool {
 	return false
 }
 
-// reset removes what was not there at first, and restores what was. Nobody may use the
-// cluster meanwhile.
+// reset removes what was not there at first, and restores what was. No other test may use
+// the cluster meanwhile.
 func (m *member) reset(ctx context.Context) error {
 	if err := m.ForgetProcesses(); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (m *member) client(key objectKey) dynamic.ResourceInterface {
 	return m.dynamic.Resource(key.resource).Namespace(key.namespace)
 }
 
-// remove deletes an object, whoever would rather keep it.
+// remove deletes an object, also if finalizers or admission policies keep it.
 func (m *member) remove(ctx context.Context, key objectKey, object *unstructured.Unstructured) error {
 	client := m.client(key)
 	patch := `{"metadata":{"finalizers":null}}`
@@ -251,8 +251,8 @@ func (m *member) recreate(ctx context.Context, key objectKey, want, current *uns
 	object.SetUID("")
 	object.SetResourceVersion("")
 	if object.Object["aggregationRule"] != nil {
-		// Whoever writes the rules of an aggregated role owns them. The owner of the annotation of kubectl
-		// must not: kubectl apply --server-side takes over all that it owns, and the manifest has no rules.
+		// The writer of an aggregated role owns its rules. It must not be the owner of the annotation of
+		// kubectl: kubectl apply --server-side takes over all that this owner has, and the manifest has no rules.
 		delete(object.Object, "rules")
 		if current != nil && current.Object["rules"] != nil {
 			object.Object["rules"] = current.Object["rules"]
@@ -274,7 +274,7 @@ func (m *member) recreate(ctx context.Context, key objectKey, want, current *uns
 	return nil
 }
 
-// equivalent reports whether two objects have the same content, but for their status and
+// equivalent reports whether two objects have the same content, except for their status and
 // for what the API server adds to the metadata.
 func equivalent(want, got *unstructured.Unstructured) bool {
 	if got == nil {

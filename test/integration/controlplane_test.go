@@ -22,7 +22,7 @@ import (
 const controlPlaneRole = "node-role.kubernetes.io/control-plane"
 
 // newControlPlaneScenario returns a scenario for one NodeHealthCheck with a kind of
-// CRs, in a cluster where nobody has the slot.
+// CRs, in a cluster whose slot is free.
 func newControlPlaneScenario(t *testing.T, c *cluster, key string, kind remediationKind) *scenario {
 	t.Helper()
 	s := newEmptyScenario(t, c, t.Name()+"/"+key, kind)
@@ -81,7 +81,7 @@ func TestControlPlane(t *testing.T) {
 		{"12.5-quorum", testQuorum},
 		{"12.2-foreign-with-label", testSlotOfLabelledCR},
 		{"12.2-foreign-for-a-control-plane-node", testSlotOfForeignCR},
-		{"12.2-kind-that-nobody-refers-to", testSlotOfUnknownKind},
+		{"12.2-kind-without-a-reference", testSlotOfUnknownKind},
 		{"12.2-becomes-a-control-plane-node", testSlotOfPromotedNode},
 		{"12.2-next-steps", testSlotAcrossSteps},
 		{"12.2-current-CR-vanishes", testSlotAfterDeletion},
@@ -273,7 +273,7 @@ func testSlotOfForeignCR(t *testing.T, c *cluster) {
 	s.eventuallyCR("cp")
 }
 
-// testSlotOfUnknownKind: CRs of a kind that nobody refers to take no slot.
+// testSlotOfUnknownKind: CRs of a kind that no NodeHealthCheck refers to take no slot.
 func testSlotOfUnknownKind(t *testing.T, c *cluster) {
 	s, other := newControlPlaneScenario(t, c, "one", rungKinds[0]), newControlPlaneScenario(t, c, "two", rungKinds[2])
 	s.createControlPlane("cp", "cp2")
@@ -344,7 +344,7 @@ func testSlotAfterDeletion(t *testing.T, c *cluster) {
 	one.eventuallyCR("cp")
 	two.fail("cp")
 	two.requireNoSlot("cp")
-	// Whoever is next, it is one.
+	// Either of them is next, but not both.
 	one.deleteCR("cp")
 	patience.Eventually(t, "one of them is remediated", func() bool { return *one.status().RemediatingNodes+*two.status().RemediatingNodes == 1 })
 	one.catchUp()

@@ -198,7 +198,7 @@ func (m *killedController) escalation(name string, next killPoint) (writes int) 
 		s.heal("a")
 		s.eventuallyCounts(2, 2)
 		require.Empty(t, s.crs())
-		s.eventuallyNobodyListed()
+		s.eventuallyNoneListed()
 		s.eventually("the lease is released", func() bool {
 			leases, err := s.kube.CoordinationV1().Leases("medik8s-leases").List(t.Context(), metav1.ListOptions{})
 			require.NoError(t, err)

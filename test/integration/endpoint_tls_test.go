@@ -29,7 +29,7 @@ import (
 const metricsHost = "nhc-controller-metrics.nhc-system.svc"
 
 // mountedSecret is a directory with a certificate as the kubelet mounts a Secret:
-// links to links, of which one is replaced.
+// links to links. An update replaces one link.
 type mountedSecret struct{ dir string }
 
 func newMountedSecret(t *testing.T) *mountedSecret {

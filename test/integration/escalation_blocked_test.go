@@ -88,8 +88,8 @@ func TestEscalationBlocked(t *testing.T) {
 	}
 }
 
-// TestEscalationGateOpensByRecovery: nobody touches the NodeHealthCheck (spec 5.3, 8.5,
-// P12).
+// TestEscalationGateOpensByRecovery: the gate opens without a change of the NodeHealthCheck
+// (spec 5.3, 8.5, P12).
 func TestEscalationGateOpensByRecovery(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, sharedCluster(t), 2)

@@ -165,7 +165,7 @@ func TestStatusPartlyWrittenByOthers(t *testing.T) {
 	s.heal("a")
 	s.eventuallyNoCR("a")
 	s.eventuallyCounts(1, 1)
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
 }
 

@@ -88,11 +88,11 @@ func testHealthScript(t *testing.T, c *cluster) {
 		return b
 	}
 	status, _ := argoHealth(t, &v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Generation: 1}})
-	require.Equal(t, "Progressing", status, "nobody has looked at it")
+	require.Equal(t, "Progressing", status, "the controller has not looked at it")
 	old := &v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: v1alpha1.NodeHealthCheckStatus{ObservedGeneration: 1}}
 	old.Status.Conditions = []metav1.Condition{{Type: "RemediationAllowed", Status: metav1.ConditionTrue}}
 	status, _ = argoHealth(t, old)
-	require.Equal(t, "Progressing", status, "nobody has looked at the change")
+	require.Equal(t, "Progressing", status, "the controller has not looked at the change")
 
 	require.NoError(t, s.sync(argo, s.manifest()))
 	shows("no nodes", "Degraded", "NoNodes: the selector selects no node", check)

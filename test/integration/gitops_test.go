@@ -39,8 +39,8 @@ func TestGitOps(t *testing.T) {
 	t.Run("prune", func(t *testing.T) { testNotPruned(t) })
 }
 
-// testNoDrift: nobody changes what the manifests say: neither the controllers of Kubernetes nor
-// this one. What is applied again stays in sync.
+// testNoDrift: neither the controllers of Kubernetes nor this one change what the manifests say.
+// What is applied again stays in sync.
 func testNoDrift(t *testing.T, c *cluster) {
 	s := newScenario(t, c)
 	nhc := s.manifest()
@@ -140,7 +140,7 @@ func testSyncWhileRemediating(t *testing.T, c *cluster) {
 
 	s.heal("a")
 	s.eventuallyNoCR("a")
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	require.NoError(t, s.sync(argo, changed))
 	_, err = c.Kubectl(t.Context(), "delete", "nhc", s.name)
 	require.NoError(t, err)

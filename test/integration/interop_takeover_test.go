@@ -55,7 +55,7 @@ func prepareTakeOver(t *testing.T, c *cluster) (check func()) {
 		s.heal("a")
 		far.eventuallyGone("a")
 		s.eventuallyCounts(2, 2)
-		s.eventuallyNobodyListed() // 18.2: also not what another manager had written.
+		s.eventuallyNoneListed() // 18.2: also not what another manager had written.
 		require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
 		s.fail("b")
 		far.eventuallyCROf("b")

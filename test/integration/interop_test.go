@@ -183,7 +183,7 @@ func testFARHasSucceeded(t *testing.T, c *cluster) {
 	require.Empty(t, far.writes("patch", "update"), "13.8: never on a CR with Succeeded=True")
 }
 
-// testSNRIsReleased by the annotation, whoever deletes its CR (spec 13.8, 17.2).
+// testSNRIsReleased: the annotation releases SNR, also if another client deletes its CR (spec 13.8, 17.2).
 func testSNRIsReleased(t *testing.T, c *cluster) {
 	s, steps := newRealScenario(t, c, "snr")
 	snr := steps[0]

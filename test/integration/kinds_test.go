@@ -89,8 +89,8 @@ func TestPermissions(t *testing.T) {
 	s.requireRequests("create", "a", 1)
 }
 
-// TestTemplatesWithoutWatch: `get` on templates is enough. Their changes are noticed
-// by polling, and nobody tries to watch (spec 6.4, 6.6).
+// TestTemplatesWithoutWatch: `get` on templates is enough. The controller polls them, and
+// does not try to watch them (spec 6.4, 6.6).
 func TestTemplatesWithoutWatch(t *testing.T) {
 	t.Parallel()
 	s := newRepairScenario(t, sharedCluster(t), "")

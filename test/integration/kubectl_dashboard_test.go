@@ -80,6 +80,6 @@ func testPluginDashboard(viewer *user) {
 		_, page := blind.page(address+"node?name="+node, "")
 		require.Contains(blind.t, page, "Without leases. You may not get leases in namespace medik8s-leases: no role of nhc-controller permits it, ask for one that does.")
 	})
-	nobody := &user{scenario: viewer.scenario, name: "system:discovery-of-" + viewer.scenario.name}
-	nobody.fails("You may not list nodehealthchecks: ask for the ClusterRole nhc-view.", "dashboard")
+	stranger := &user{scenario: viewer.scenario, name: "system:discovery-of-" + viewer.scenario.name}
+	stranger.fails("You may not list nodehealthchecks: ask for the ClusterRole nhc-view.", "dashboard")
 }

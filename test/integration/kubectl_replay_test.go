@@ -68,7 +68,7 @@ func TestReplayAgreesWithHistory(t *testing.T) {
 	}
 }
 
-// storm has five nodes remediated, of which two have to wait, and one that recovers in time.
+// storm has five nodes remediated, and one that recovers in time. Two of the five have to wait.
 func (s *scenario) storm() {
 	s.t.Helper()
 	for _, name := range []string{"a", "b", "c"} {

@@ -281,7 +281,7 @@ func testPluginConfirm(u *user) {
 	u.shows([]string{"is confirmed to be healthy: its remediation objects of " + u.scenario.name + " are deleted now. (client dry run)"}, "confirm-healthy", a, "--dry-run=client")
 	u.shows([]string{"is confirmed to be healthy"}, "confirm-healthy", a)
 	u.eventuallyNoCR("a")
-	u.eventuallyNobodyListed()
+	u.eventuallyNoneListed()
 	u.eventually("the annotation is gone", func() bool { return len(u.nodeObject("a").Annotations) == 0 })
 	u.shows([]string{"needs no confirmation"}, "confirm-healthy", a)
 }
@@ -294,7 +294,7 @@ func testPluginHistory(u *user) {
 	})
 	u.shows([]string{a, "recovered", "PowerCycleRemediation Recovered"}, "history", u.scenario.name, "--since=1d")
 	u.shows([]string{a, "R", "under remediation"}, "history", "--timeline")
-	u.fails(`There is no Node or Machine "nobody": kubectl get nodes lists what there is.`, "history", "--node=nobody")
+	u.fails(`There is no Node or Machine "unknown": kubectl get nodes lists what there is.`, "history", "--node=unknown")
 	u.shows([]string{"No node was unhealthy"}, "history", "--node", u.node("c"))
 	var history view.History
 	require.NoError(u.t, json.Unmarshal([]byte(u.shows(nil, "history", "--node", a, "-o", "json")), &history))

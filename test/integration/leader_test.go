@@ -38,8 +38,7 @@ func replicaUser(name string) string {
 	return "system:serviceaccount:" + deploy.Namespace + ":" + name
 }
 
-// TestLeader runs several controllers, of which one works at a time (spec 22.4 to
-// 22.6).
+// TestLeader runs several controllers. One works at a time (spec 22.4 to 22.6).
 func TestLeader(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

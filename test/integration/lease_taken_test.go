@@ -82,7 +82,7 @@ func TestLeaseTaken(t *testing.T) {
 		s := newScenario(t, sharedCluster(t))
 		s.createNodes("a")
 		s.createNHC()
-		theirs := s.createNodeLease("a", func(spec *coordinationv1.LeaseSpec) { spec.LeaseDurationSeconds = new(int32(80)) }) // Of which 60 s are over.
+		theirs := s.createNodeLease("a", func(spec *coordinationv1.LeaseSpec) { spec.LeaseDurationSeconds = new(int32(80)) }) // 60 s of these are over.
 		s.fail("a")
 		s.eventuallyEvent("RemediationSkipped", s.leaseTaken("a"))
 		cr := s.eventuallyCR("a")

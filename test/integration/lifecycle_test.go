@@ -60,7 +60,7 @@ func TestRemediation(t *testing.T) {
 	s.heal("a")
 	s.eventuallyNoCR("a")
 	s.eventuallyCounts(3, 3)
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
 	s.eventuallyEvent("RemediationRemoved", "Deleted remediation CR of kind PowerCycleRemediation with name "+s.node("a"))
 	for _, reason := range []string{"DetectedUnhealthy", "RemediationCreated", "RemediationRemoved"} {

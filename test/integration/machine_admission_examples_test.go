@@ -61,8 +61,8 @@ func testMHCDefaults(a *mhcAdmission) {
 	require.NotContains(a, created.Object, "spec")
 }
 
-// The MachineHealthChecks of the documents that introduced the kind and its history, as they are
-// but for names that an example leaves out.
+// The MachineHealthChecks of the documents that introduced the kind and its history. Names that an
+// example leaves out are added.
 const (
 	designExample = `
 apiVersion: machine.openshift.io/v1beta1

@@ -120,7 +120,7 @@ func testForeignLeader(t *testing.T, c *cluster) {
 // testMachineUsers: who may read everything, or has the role nhc-edit, has the same for
 // MachineHealthChecks.
 func testMachineUsers(t *testing.T, c *cluster) {
-	for user, role := range map[string]string{"reader": "view", "editor": "nhc-edit", "nobody": ""} {
+	for user, role := range map[string]string{"reader": "view", "editor": "nhc-edit", "stranger": ""} {
 		if role != "" {
 			_, err := c.kube.RbacV1().RoleBindings(machineNamespace).Create(t.Context(), &rbacv1.RoleBinding{
 				ObjectMeta: metav1.ObjectMeta{Name: user},
@@ -140,7 +140,7 @@ func testMachineUsers(t *testing.T, c *cluster) {
 		return review.Status.Allowed
 	}
 	for user, verbs := range map[string][]string{
-		"reader": {"get", "list", "watch"}, "editor": {"create", "update", "patch", "delete", "deletecollection"}, "nobody": nil,
+		"reader": {"get", "list", "watch"}, "editor": {"create", "update", "patch", "delete", "deletecollection"}, "stranger": nil,
 	} {
 		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
 			patience.Eventually(t, fmt.Sprintf("%s may %s, or may not", user, verb), func() bool { return may(user, verb, "") == slices.Contains(verbs, verb) })

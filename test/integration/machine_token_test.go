@@ -40,8 +40,8 @@ type machineThief struct {
 	thief, admin dynamic.ResourceInterface
 }
 
-// TestStolenTokenAndMachines: what the controller does not do with Machines, nobody can do with
-// its token, also if somebody has made it an admin by mistake (spec M20.3).
+// TestStolenTokenAndMachines: its token cannot do with Machines what the controller does not do
+// with them, also if somebody has made it an admin by mistake (spec M20.3).
 func TestStolenTokenAndMachines(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
@@ -197,7 +197,7 @@ func (m *machineThief) testDeletions() {
 	require.True(m, apierrors.IsForbidden(err), "%v", err)
 }
 
-// changesOfMachines are what nobody may do with the token, and which rule says so.
+// changesOfMachines are forbidden changes with the token, and which rule forbids them.
 func changesOfMachines() map[string]struct {
 	machine string
 	patch   map[string]any

@@ -126,8 +126,8 @@ func featureGates(off bool) map[string]any {
 	return map[string]any{"status": map[string]any{"featureGates": []any{map[string]any{"version": "4.20", "enabled": enabled}}}}
 }
 
-// checks are the MachineHealthChecks. What selects the Machines of one leaves out those of the others,
-// but for those that terminate.
+// checks are the MachineHealthChecks. A check selects the Machines of one actor and, among those
+// of the others, only Machines that terminate.
 func (a *actors) checks() map[string]func(*v1beta1.MachineHealthCheck) {
 	return map[string]func(*v1beta1.MachineHealthCheck){
 		"deletes": func(*v1beta1.MachineHealthCheck) {},

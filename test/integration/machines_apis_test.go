@@ -42,7 +42,7 @@ var machineAPIs = []machineAPI{
 // group returns the API group of the Machines.
 func (a *machineAPI) group() string { return a.machine.resource.Group }
 
-// apiOf returns the API of a kind of Machines, of which there may be several versions.
+// apiOf returns the API of a kind of Machines. A kind may have several versions.
 func apiOf(kind optionalKind) machineAPI {
 	i := slices.IndexFunc(machineAPIs, func(api machineAPI) bool { return api.group() == kind.resource.Group })
 	api := machineAPIs[i]

@@ -38,7 +38,7 @@ var realClusterAPIHealthCheck = optionalKind{
 	kind: clusterAPIHealthCheck.kind, resource: clusterAPIHealthCheck.resource, file: "capi/crd/cluster.x-k8s.io_machinehealthchecks.yaml",
 }
 
-// onlyVersion returns a kind of which one version is served.
+// onlyVersion returns a kind that is served in one version.
 func onlyVersion(t *testing.T, kind optionalKind, version string) optionalKind {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(remediatorManifests, kind.file))

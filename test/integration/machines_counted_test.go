@@ -219,7 +219,7 @@ func TestMachinesCounted(t *testing.T) {
 	m := &countedMachines{killedController: killedController{t: t, cluster: c}}
 	m.startProxy()
 	m.start()
-	// oneByOne has two Machines fail, of which the second one waits until the first one is replaced.
+	// oneByOne has two Machines fail. The second one waits until the first one is replaced.
 	oneByOne := func(p *countedPool) {
 		p.fail("m1", "m2")
 		p.eventuallyOnly(1)

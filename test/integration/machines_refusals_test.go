@@ -93,7 +93,7 @@ func testLeaseOfUpstream(t *testing.T, s *machineScenario) {
 	s.eventuallyDecided("a", "LeaseTaken")
 	kept, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	require.Equal(t, lease.ResourceVersion, kept.ResourceVersion, "M4.3: nobody has written it")
+	require.Equal(t, lease.ResourceVersion, kept.ResourceVersion, "M4.3: no client has written it")
 	require.Empty(t, s.deleteRequests(""))
 	require.NoError(t, leases.Delete(t.Context(), lease.Name, metav1.DeleteOptions{}))
 	s.eventuallyDecided("a", "MachineDeleting")

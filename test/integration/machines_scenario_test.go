@@ -267,7 +267,7 @@ func (s *machineScenario) setPhase(machine, phase string) {
 	require.NoError(s.t, s.provided.PatchStatus(s.t.Context(), machine, map[string]any{"phase": phase}))
 }
 
-// setReady sets the condition Ready of the Node of a Machine, as of now.
+// setReady sets the condition Ready of the Node of a Machine, from now on.
 func (s *machineScenario) setReady(machine string, status corev1.ConditionStatus) {
 	s.t.Helper()
 	s.setNodeCondition(machine, readyCondition(status, time.Now()))

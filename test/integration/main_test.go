@@ -135,7 +135,7 @@ func sharedCluster(t *testing.T) *cluster {
 }
 
 // startCluster starts a control plane, and installs the controller and the kinds of
-// the demo remediator, which nobody runs: tests play the remediator.
+// the demo remediator. The demo remediator does not run: tests play it.
 func startCluster(ctx context.Context, options localkube.Options) (*cluster, error) {
 	options.OneProcessor = true
 	c, err := deploy.NewCluster(ctx, options, deploy.Kinds{Manifest: remediator.Manifest, Group: remediator.Resource.Group})

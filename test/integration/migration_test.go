@@ -222,7 +222,7 @@ func upstreamCRD(t *testing.T) string {
 	return olderCRD(t, map[string]any{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"name"}})
 }
 
-// createUpstreamDeployment creates the Deployment of upstream, owned as by OLM or by nobody.
+// createUpstreamDeployment creates the Deployment of upstream, with an owner as OLM sets it or without any.
 func (c *cluster) createUpstreamDeployment(t *testing.T, olm bool) {
 	t.Helper()
 	_, err := c.Kubectl(t.Context(), "-n", upstreamNamespace, "create", "deployment", upstreamDeployment, "--image=example.com/upstream")
@@ -305,7 +305,7 @@ func (s *scenario) onlyCROf(name string) *unstructured.Unstructured {
 }
 
 // requireAdopted requires that repairs go on as they were: with the same object, to which
-// nothing was written, and the same lease, which nobody else has had.
+// nothing was written, and the same lease, which had no other holder.
 func (s *scenario) requireAdopted(running map[string]repair) {
 	s.t.Helper()
 	for name, before := range running {

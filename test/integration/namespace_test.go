@@ -150,7 +150,7 @@ func exampleInstallation(t *testing.T) (dir string, remote func(path string) str
 	return dir, remote
 }
 
-// git runs git without the configuration of whoever runs the test.
+// git runs git without the configuration of the user who runs the test.
 func git(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), "git", args...)

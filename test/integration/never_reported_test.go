@@ -30,7 +30,7 @@ func TestNeverReported(t *testing.T) {
 	require.Empty(t, s.crs())
 	s.heal("silent")
 	s.eventuallyCounts(2, 2)
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	s.fail("silent")
 	s.eventuallyCR("silent")
 }

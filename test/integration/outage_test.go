@@ -115,7 +115,7 @@ func TestOutage(t *testing.T) {
 			s.eventuallyNoCR(name)
 		}
 		s.eventuallyCounts(4, 4)
-		s.eventuallyNobodyListed()
+		s.eventuallyNoneListed()
 		for _, name := range []string{"before", "during", "healing"} {
 			created := s.requests(func(r localkube.Request) bool {
 				return r.Verb == "create" && r.Resource == s.kind.remediations.Resource && r.Namespace == s.name && r.Name == s.node(name)

@@ -73,7 +73,7 @@ func TestSelectorOverlap(t *testing.T) {
 	other.eventuallyOverlap(s, 1)
 	require.Equal(t, begun.LastTransitionTime, fewer.LastTransitionTime, "the same state, with another number")
 
-	// Quiet: labels that nobody selects by.
+	// Quiet: labels that no selector uses.
 	begin := time.Now()
 	s.labelNode("a", map[string]any{"test.nhc-controller.io/noise": "1"})
 	s.labelNode("c", map[string]any{"test.nhc-controller.io/noise": "1"})

@@ -77,8 +77,8 @@ func testConflict(t *testing.T, c *cluster, _ *localkube.Process) {
 	s.eventuallyListed(map[string]int{"new": 1, "stuck": 1})
 	s.eventuallyCounts(4, 2)
 
-	// Exactly one, but of another type. Of a third event and further ones the API
-	// server hears later, as of a series.
+	// Exactly one, but of another type. The API server gets the third event and all
+	// further ones later, as a series.
 	one := c.dynamic.Resource(machineHealthCheck.resource).Namespace(s.name)
 	for _, conditions := range [][]string{{"Ready"}, {"Terminating", "Ready"}, {"Ready", "Terminating"}} {
 		s.patch(one, "one", watching(conditions...))
@@ -138,8 +138,8 @@ func testTerminatingNodes(t *testing.T, c *cluster, _ *localkube.Process) {
 	require.Empty(t, s.events("Disabled"))
 }
 
-// testForbiddenMachineHealthChecks: as long as nobody may look at them, nobody knows
-// that there is no conflict (spec 6.1, 6.4, 6.6, 6.9).
+// testForbiddenMachineHealthChecks: as long as the controller may not read them, it
+// does not know whether there is a conflict (spec 6.1, 6.4, 6.6, 6.9).
 func testForbiddenMachineHealthChecks(t *testing.T, c *cluster) {
 	s := newOnPlatform(t, c)
 	s.createNodes("a", "b")

@@ -18,8 +18,8 @@ import (
 )
 
 // TestCrash: what a process knew goes with it, and nothing is lost and nothing
-// repeated (spec P8, 18.2). The controllers of this test need no lease: nobody
-// waits until that of a killed one has expired.
+// repeated (spec P8, 18.2). The controllers of this test need no lease, so
+// they do not wait until the lease of a killed one has expired.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
@@ -124,11 +124,11 @@ func TestCrash(t *testing.T) {
 		status := s.status()
 		require.Equal(t, before.UnhealthyNodes, status.UnhealthyNodes, "16.2")
 		require.Equal(t, v1alpha1.PhaseRemediating, status.Phase, "16.2")
-		require.Equal(t, deleting.GetResourceVersion(), s.cr("a").GetResourceVersion(), "nobody writes to the CR")
+		require.Equal(t, deleting.GetResourceVersion(), s.cr("a").GetResourceVersion(), "no client writes to the CR")
 		s.setFinalizers("a")
 		s.eventuallyNoCR("a")
 		s.eventuallyCounts(3, 3)
-		s.eventuallyNobodyListed()
+		s.eventuallyNoneListed()
 		require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
 		require.Len(t, s.crRequests("delete", "a"), 1, "16.1: a CR already being deleted gets no request")
 		require.Len(t, s.events("RemediationRemoved"), 1)
@@ -174,8 +174,8 @@ func (s *scenario) wipeStatus() {
 	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name, map[string]any{"status": nil}, "status")
 }
 
-// requireRebuilt waits until the status is what it was, but for the times that it
-// alone knew.
+// requireRebuilt waits until the status is what it was. The times that only status knew
+// are new.
 func (s *scenario) requireRebuilt(before *v1alpha1.NodeHealthCheckStatus) {
 	s.t.Helper()
 	s.eventually("a status", func() bool { return s.status().Phase != "" })
@@ -200,7 +200,7 @@ func (s *scenario) recover(name string, nodes int32) {
 	s.heal(name)
 	s.eventuallyNoCR(name)
 	s.eventuallyCounts(nodes, nodes)
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	s.eventuallyEvent("RemediationRemoved", "Deleted remediation CR of kind PowerCycleRemediation with name "+s.node(name))
 }
 

@@ -116,8 +116,7 @@ func (c *cluster) leaderLease(t *testing.T) *coordinationv1.Lease {
 	return lease
 }
 
-// leader returns the name of the controller that holds the lease, empty if nobody
-// does.
+// leader returns the name of the controller that holds the lease, empty if none does.
 func (c *cluster) leader(t *testing.T) string {
 	t.Helper()
 	lease := c.leaderLease(t)

@@ -56,7 +56,7 @@ func TestInvocation(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
-	// All that a start needs, but for what a row changes: the last value counts.
+	// All that a start needs. A row may change a value: the last one counts.
 	complete := []string{
 		"--kubeconfig=" + nowhere, "--leader-elect-resource-namespace=default",
 		"--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0",

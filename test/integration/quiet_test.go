@@ -152,8 +152,8 @@ func createManyBudgets(t *testing.T, s *scenario) []string {
 	return created
 }
 
-// eventuallyHeldByMany waits until all these budgets say that they keep a node waiting, of which there
-// is one decision.
+// eventuallyHeldByMany waits until all these budgets say that they keep a node waiting. The node has
+// one decision.
 func eventuallyHeldByMany(t *testing.T, s *scenario, budgets []string) {
 	t.Helper()
 	s.eventually("all budgets say that the node waits", func() bool {

@@ -137,7 +137,7 @@ func TestRollback(t *testing.T) {
 	s.heal("a")
 	s.eventuallyNoCR("a")
 	s.eventuallyCounts(3, 3)
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	s.requireRequests("create", "a", 1, "P9")
 	s.requireRequests("create", "b", 1, "P9")
 }

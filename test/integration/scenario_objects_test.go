@@ -154,9 +154,9 @@ func (s *scenario) requireOnly(name string, cr *unstructured.Unstructured) {
 	require.Equal(s.t, cr.GetCreationTimestamp().UTC(), entry.Remediations[0].Started.UTC())
 }
 
-// eventuallyNobodyListed waits until status lists no node. In a burst of changes it may be
+// eventuallyNoneListed waits until status lists no node. In a burst of changes it may be
 // written when the last remediation is gone, but not all that comes after it.
-func (s *scenario) eventuallyNobodyListed() {
+func (s *scenario) eventuallyNoneListed() {
 	s.t.Helper()
 	s.eventually("no node in status", func() bool { return len(s.status().UnhealthyNodes) == 0 })
 }

@@ -61,7 +61,7 @@ type scenario struct {
 	// prefix of the nodes.
 	name string
 	kind remediationKind
-	// begin is when the scenario began: nobody can have asked for its objects earlier.
+	// begin is when the scenario began. No request for its objects is older.
 	begin time.Time
 	// atEnd is done after everything else has been removed.
 	atEnd []func(context.Context)
@@ -324,7 +324,7 @@ func (s *scenario) setCondition(name string, conditionType corev1.NodeConditionT
 	require.NoError(s.t, err)
 }
 
-// fail makes a node Ready=Unknown, and heal Ready=True, both as of now.
+// fail makes a node Ready=Unknown, and heal Ready=True, both from now on.
 func (s *scenario) fail(name string) {
 	s.t.Helper()
 	s.setCondition(name, corev1.NodeReady, corev1.ConditionUnknown, time.Now())

@@ -38,7 +38,7 @@ func testGrantedIsNeeded(t *testing.T, c *cluster) {
 		require.NotEmpty(t, taken)
 		return taken
 	}
-	// What is needed from the beginning, one verb of all kinds at a time: but for budgets, kinds do
+	// What is needed from the beginning, one verb of all kinds at a time: except for budgets, kinds do
 	// not depend on one another.
 	for _, verb := range []string{"get", "list", "watch"} {
 		testNeededAtStart(t, c, verb, take(func(p permission) bool {
@@ -264,7 +264,7 @@ func needsSeries(d *deprived) {
 	})
 }
 
-// needsReview: nobody reads the metrics whose token cannot be checked.
+// needsReview: without it the controller cannot check a token, and no client reads the metrics.
 func needsReview(d *deprived) {
 	token := "Bearer " + d.createToken(d.t, "reader-"+d.lacks[0].resource, true)
 	scrape := func() int {

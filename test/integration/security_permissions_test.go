@@ -194,8 +194,8 @@ func (c *cluster) unbindBasicUser(t *testing.T) {
 	require.NoError(t, c.kube.RbacV1().ClusterRoleBindings().Delete(t.Context(), "system:basic-user", metav1.DeleteOptions{}))
 }
 
-// installPlatforms installs the overlays, and the kinds that they are about, of which
-// there are no objects.
+// installPlatforms installs the overlays and the kinds that they are about, without any
+// objects.
 func (c *cluster) installPlatforms(t *testing.T) {
 	t.Helper()
 	_, err := c.Kubectl(t.Context(), "create", "namespace", "openshift-etcd")

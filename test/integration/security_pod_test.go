@@ -36,8 +36,8 @@ func (c *cluster) admit(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) {
 	return c.kube.CoreV1().Pods(deploy.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: dryRun})
 }
 
-// testRestrictedNamespaces: whoever may change the Deployment gets no more power over
-// a node than the controller has, which is none.
+// testRestrictedNamespaces: a user who may change the Deployment gets no power over a
+// node. The controller has none either.
 func testRestrictedNamespaces(t *testing.T, c *cluster) {
 	_, err := c.admit(t, c.shippedPod(t))
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func testShippedPod(t *testing.T, c *cluster) {
 		require.Zero(t, port.HostPort)
 	}
 
-	// The token, and nothing else, is mounted: nobody but this pod asks for it.
+	// The token, and nothing else, is mounted. Only this pod asks for it.
 	require.Len(t, pod.Spec.Volumes, 1)
 	require.NotNil(t, pod.Spec.Volumes[0].Projected)
 	require.Len(t, container.VolumeMounts, 1)
@@ -123,7 +123,7 @@ func TestNetworkPolicy(t *testing.T) {
 	require.True(t, selector.Matches(labels.Set(pod.Labels)))
 	var open, served []int32
 	for _, rule := range policy.Ingress {
-		require.Empty(t, rule.From, "the probes come from nodes, and nobody knows where Prometheus is")
+		require.Empty(t, rule.From, "the probes come from nodes, and Prometheus may be anywhere")
 		require.NotEmpty(t, rule.Ports, "no rule opens all ports")
 		for _, port := range rule.Ports {
 			require.Equal(t, corev1.ProtocolTCP, *port.Protocol)

@@ -19,8 +19,8 @@ import (
 )
 
 // TestLeastPrivilege: the manifests grant what the controller needs, and nothing else
-// (spec 22.3). Everything happens in a cluster in which nobody else grants it
-// anything, but for the remediation kinds.
+// (spec 22.3). In the cluster of this test, only the remediation kinds come with
+// further permissions.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

@@ -31,7 +31,7 @@ type stolenToken struct {
 	node  *corev1.Node
 }
 
-// TestStolenToken: what the controller does not do, nobody can do with its token.
+// TestStolenToken: its token cannot do what the controller does not do.
 func TestStolenToken(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
@@ -120,7 +120,7 @@ func (s *stolenToken) patchNode(who kubernetes.Interface, patchType types.PatchT
 	return err
 }
 
-// changesOfNodes are what nobody may do with the token, and which rule says so.
+// changesOfNodes are forbidden changes with the token, and which rule forbids them.
 func changesOfNodes() map[string]struct {
 	patch map[string]any
 	rule  string
@@ -182,7 +182,7 @@ func (s *stolenToken) testNodesAsAdmin() {
 	const never = "not create, delete or connect to nodes, nor write their status"
 	nodes := s.thief.CoreV1().Nodes()
 	patience.Eventually(s.T, "the permission to delete nodes", func() bool {
-		return !apierrors.IsForbidden(nodes.Delete(s.Context(), "nobody", metav1.DeleteOptions{DryRun: dryRun}))
+		return !apierrors.IsForbidden(nodes.Delete(s.Context(), "unknown", metav1.DeleteOptions{DryRun: dryRun}))
 	})
 	_, err := nodes.Create(s.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ghost"}}, metav1.CreateOptions{DryRun: dryRun})
 	s.requireRefused("create a node", err, never)
@@ -199,7 +199,7 @@ func (s *stolenToken) testNodesAsAdmin() {
 	s.requireRefused("replace a node", err, "not change the spec of a node")
 }
 
-// testOthers: nobody else is concerned.
+// testOthers: other users may do the same.
 func (s *stolenToken) testOthers() {
 	for what, attempt := range changesOfNodes() {
 		require.NoError(s, s.patchNode(s.kube, types.MergePatchType, attempt.patch), what)

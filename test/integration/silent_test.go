@@ -67,7 +67,7 @@ func TestSilentKind(t *testing.T) {
 	s.requireEnabled()
 	requireRunning(t, deaf)
 	require.NotNil(t, s.nodeLease("a"))
-	require.NotNil(t, s.nodeLease("b"), "P5: nobody knows whether its CR is gone")
+	require.NotNil(t, s.nodeLease("b"), "P5: the controller does not know whether its CR is gone")
 	require.Equal(t, a.GetUID(), s.cr("a").GetUID())
 	require.Nil(t, s.cr("b").GetDeletionTimestamp())
 	require.Equal(t, b.GetUID(), s.cr("b").GetUID())

@@ -113,7 +113,7 @@ func TestUpgradeFromUpstream(t *testing.T) {
 	}
 	s.eventually("no CRs", func() bool { return len(s.crs()) == 0 })
 	s.eventuallyCounts(4, 4)
-	s.eventuallyNobodyListed()
+	s.eventuallyNoneListed()
 	require.Len(t, s.creations(), 1)
 	require.Empty(t, s.requests(func(r localkube.Request) bool {
 		return r.Resource == s.kind.remediations.Resource && (r.Verb == "patch" || r.Verb == "update")

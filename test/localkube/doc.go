@@ -20,7 +20,7 @@
 // # Nothing stays behind
 //
 // Every process runs on a leash, a small parent of its own that holds the end of
-// a pipe from the test. When the test's end closes, be it by Stop, a panic, a
+// a pipe from the test. When the test's end closes, by Stop, a panic, a
 // timeout of go test or SIGKILL, the leash terminates the process and all the
 // processes that this one has started:
 //

@@ -17,7 +17,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
-// Not parallel: nobody else gets an answer meanwhile.
+// Not parallel: other tests get no answer meanwhile.
 func TestHang(t *testing.T) {
 	cluster, client := sharedCluster(t)
 	for name, tc := range map[string]struct {

@@ -97,7 +97,7 @@ func TestServiceAccountIsSubjectToRBAC(t *testing.T) {
 func TestServiceAccountMustExist(t *testing.T) {
 	t.Parallel()
 	cluster, _ := sharedCluster(t)
-	_, err := cluster.ServiceAccountConfig(t.Context(), "default", "nobody")
+	_, err := cluster.ServiceAccountConfig(t.Context(), "default", "unknown")
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 }
 
@@ -109,7 +109,7 @@ func TestKubectl(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "namespace/by-kubectl created\n", out)
 
-	_, err = cluster.Kubectl(t.Context(), "get", "nodes", "--as=nobody")
+	_, err = cluster.Kubectl(t.Context(), "get", "nodes", "--as=stranger")
 	require.ErrorContains(t, err, "Forbidden")
 
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

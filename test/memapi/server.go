@@ -37,7 +37,7 @@ type Resource struct {
 	Unconditional bool
 	// NoStatus means that the status cannot be written by itself.
 	NoStatus bool
-	// Generations means that generations are counted, as of all that Install installs.
+	// Generations means that the server counts generations, as for all that Install installs.
 	Generations bool
 }
 

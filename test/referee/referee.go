@@ -253,7 +253,7 @@ func (r *Referee) catchUp(ctx context.Context) (uint64, error) {
 	return horizon, nil
 }
 
-// list lists the resource of a follower, as of now.
+// list lists the resource of a follower, as it is now.
 func (r *Referee) list(ctx context.Context, f *follower) (versions map[string]uint64, version uint64, err error) {
 	list, err := r.metadata.Resource(f.resource).Namespace(f.namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {

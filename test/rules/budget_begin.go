@@ -89,7 +89,7 @@ func (j *Judge) budgetsAllow(w window, a asker, by *Request, machine bool) []fin
 	return findings
 }
 
-// budgetAllows judges one budget, of which these are the versions that may have been known.
+// budgetAllows judges one budget. versions are those that the controller may have known.
 func (j *Judge) budgetAllows(name string, versions []*Budget, since time.Time, q question) (findings []finding) {
 	var broken *refusal
 	for i, b := range versions {

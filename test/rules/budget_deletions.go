@@ -19,7 +19,7 @@ type deletion struct {
 	rv      uint64
 	// process is the one that has requested it: it knows so at once.
 	process string
-	// checks are the MachineHealthChecks that selected it, one of which has deleted it.
+	// checks are the MachineHealthChecks that selected it. One of them has deleted it.
 	checks []string
 }
 

@@ -93,7 +93,7 @@ func TestBudgetsAboutMachines(t *testing.T) {
 		"B2.1 both selectors":                      {[]func(*fixture){with(maxConcurrent("9"), func(b *v1alpha1.RemediationBudget) { b.Spec.NodeSelector = &metav1.LabelSelector{} })}, []string{"B2.2"}},
 		"B3.3 the other one is not Ready":          {[]func(*fixture){with(maxNotHealthy("1"))}, []string{"B3.3"}},
 		"B3.3 it is a Machine that has not joined": {[]func(*fixture){with(maxNotHealthy("1")), noNode("m")}, []string{"B3.3"}},
-		"B3.3 nobody judges that one":              {[]func(*fixture){with(maxNotHealthy("1")), noNode("m"), func(s *fixture) { delete(s.mhcs, "ns/check") }}, nil},
+		"B3.3 no check judges that one":            {[]func(*fixture){with(maxNotHealthy("1")), noNode("m"), func(s *fixture) { delete(s.mhcs, "ns/check") }}, nil},
 		"B3.3 it has time left": {[]func(*fixture){with(maxNotHealthy("1")), noNode("m"), func(s *fixture) {
 			s.mhc(past, checkOf(func(c *v1beta1.MachineHealthCheck) { c.Spec.NodeStartupTimeout = new("2h") }))
 		}}, nil},

@@ -48,21 +48,21 @@ func TestEvents(t *testing.T) {
 		want    []string
 		early   bool // It happened long before.
 	}{
-		"one":                           {1, both(0), false, failedNode("n"), nil, false},
-		"19.1 none":                     {1, nil, false, failedNode("n"), []string{"19.1", "19.1"}, false},
-		"19.1 not on the Node":          {1, both(0)[:1], false, failedNode("n"), []string{"19.1"}, false},
-		"none, and they may be lost":    {1, nil, true, failedNode("n"), nil, false},
-		"19.1 none, lost long before":   {1, nil, true, failedNode("n"), []string{"19.1", "19.1"}, true},
-		"none, and the Node is gone":    {1, nil, false, nil, nil, false},
-		"19.1 too many":                 {1, both(2), false, failedNode("n"), []string{"19.1", "19.1"}, false},
-		"19.3 once more, by a new one":  {1, both(2), true, failedNode("n"), nil, false},
-		"two":                           {2, both(2), false, failedNode("n"), nil, false},
-		"19.1 one for two":              {2, both(0), false, failedNode("n"), []string{"19.1", "19.1"}, false},
-		"19.1 without a transition":     {0, both(0)[:1], false, failedNode("n"), []string{"19.1"}, false},
-		"19.1 of another type":          {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "NoTemplateLeft", "Normal", "[remediation] x", 0)}, false, failedNode("n"), []string{"19.1"}, false},
-		"19.1 without prefix":           {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "NoTemplateLeft", "Warning", "x", 0)}, false, failedNode("n"), []string{"19.1"}, false},
-		"19.1 of another reason":        {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "Other", "Warning", "[remediation] x", 0)}, false, failedNode("n"), []string{"19.1"}, false},
-		"what is told only, and nobody": {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "NoTemplateLeft", "Warning", "[remediation] x", 0)}, false, failedNode("n"), nil, false},
+		"one":                          {1, both(0), false, failedNode("n"), nil, false},
+		"19.1 none":                    {1, nil, false, failedNode("n"), []string{"19.1", "19.1"}, false},
+		"19.1 not on the Node":         {1, both(0)[:1], false, failedNode("n"), []string{"19.1"}, false},
+		"none, and they may be lost":   {1, nil, true, failedNode("n"), nil, false},
+		"19.1 none, lost long before":  {1, nil, true, failedNode("n"), []string{"19.1", "19.1"}, true},
+		"none, and the Node is gone":   {1, nil, false, nil, nil, false},
+		"19.1 too many":                {1, both(2), false, failedNode("n"), []string{"19.1", "19.1"}, false},
+		"19.3 once more, by a new one": {1, both(2), true, failedNode("n"), nil, false},
+		"two":                          {2, both(2), false, failedNode("n"), nil, false},
+		"19.1 one for two":             {2, both(0), false, failedNode("n"), []string{"19.1", "19.1"}, false},
+		"19.1 without a transition":    {0, both(0)[:1], false, failedNode("n"), []string{"19.1"}, false},
+		"19.1 of another type":         {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "NoTemplateLeft", "Normal", "[remediation] x", 0)}, false, failedNode("n"), []string{"19.1"}, false},
+		"19.1 without prefix":          {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "NoTemplateLeft", "Warning", "x", 0)}, false, failedNode("n"), []string{"19.1"}, false},
+		"19.1 of another reason":       {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "Other", "Warning", "[remediation] x", 0)}, false, failedNode("n"), []string{"19.1"}, false},
+		"NoTemplateLeft alone":         {0, []*unstructured.Unstructured{eventOn(v1alpha1.Kind, "nhc", "NoTemplateLeft", "Warning", "[remediation] x", 0)}, false, failedNode("n"), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

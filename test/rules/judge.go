@@ -27,8 +27,8 @@ type Violation struct {
 	Text string
 	// Timeline is what had happened to the node and its NodeHealthCheck before.
 	Timeline string
-	// state tells two violations of a rule apart of which always one or another may be there while
-	// things change.
+	// state tells two violations of a rule apart. While things change, one may follow the other, so
+	// that there is always one.
 	state string
 }
 
@@ -117,7 +117,7 @@ func (j *Judge) Again() *Judge {
 // judged.
 func (j *Judge) SetRequests(requests []Request) { j.requests = newRequestLog(requests) }
 
-// AddRequests adds requests to those of SetRequests, all of which arrived before.
+// AddRequests adds requests that arrived after those of SetRequests.
 func (j *Judge) AddRequests(requests ...Request) { j.requests.add(requests) }
 
 // Violations returns what was broken so far.

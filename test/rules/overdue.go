@@ -154,8 +154,8 @@ func common(violations, others []Violation) []Violation {
 }
 
 // unsettledAt returns what had to change at an instant. Events follow the writes that they
-// report, and are counted as of now: what is wrong with them is late if nothing has changed
-// since.
+// report, so the judge counts the events of now: a wrong event is late if nothing has changed
+// since the instant.
 func (d *Deadlines) unsettledAt(at time.Time) []Violation {
 	p := d.snapshotAt(at)
 	left := p.unsettled()

@@ -119,7 +119,7 @@ func delayed(e v1alpha1.UnhealthyNode) v1alpha1.UnhealthyNode {
 	return e
 }
 
-// row is a cluster that nobody touches any more, and the rules that it breaks.
+// row is a cluster that changes no more, and the rules that it breaks.
 type row struct {
 	setup func(s *fixture)
 	nhc   *NHC

@@ -39,7 +39,7 @@ func TestStatusWrite(t *testing.T) {
 		"9.2 a storm":                  {notHealthy, healthCheck(storm(0, 0, false), minHealthy("1"), stated(1, 0)), healthCheck(storm(0, 0, true), minHealthy("1"), stated(1, 0)), nil},
 		"9.2 the gate is open":         {notHealthy, healthCheck(storm(0, 0, false), stated(1, 0)), healthCheck(storm(0, 0, true), stated(1, 0)), []string{"9.2"}},
 		"9.2 the limit is reached":     {func(s *fixture) { remediated(cr)(s); s.node(past, healthyNode("m")) }, healthCheck(storm(0, 0, false), minHealthy("1"), stated(2, 1)), healthCheck(storm(0, 0, true), minHealthy("1"), stated(2, 1)), nil},
-		"9.2 nobody is unhealthy":      {healthy, healthCheck(storm(0, 0, false), minHealthy("2"), stated(1, 1)), healthCheck(storm(0, 0, true), minHealthy("2"), stated(1, 1)), []string{"9.2"}},
+		"9.2 no node is unhealthy":     {healthy, healthCheck(storm(0, 0, false), minHealthy("2"), stated(1, 1)), healthCheck(storm(0, 0, true), minHealthy("2"), stated(1, 1)), []string{"9.2"}},
 		"9.5 a storm ends":             {healthy, healthCheck(storm(0, 0, true), stated(1, 1)), healthCheck(storm(0, 0, false), stated(1, 1)), nil},
 		"9.5 it is not calm":           {notHealthy, healthCheck(storm(0, 0, true), stated(1, 0)), healthCheck(storm(0, 0, false), stated(1, 0)), []string{"9.5"}},
 		"9.5 it has not cooled down":   {healthy, healthCheck(storm(0, 50*time.Second, true), calmSince(at(60)), stated(1, 1)), healthCheck(storm(0, 50*time.Second, false), stated(1, 1)), []string{"9.5"}},

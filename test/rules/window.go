@@ -19,8 +19,7 @@ import (
 // window is what a sync of a NodeHealthCheck may have gone by when it acted on a node.
 type window struct {
 	nhc, node string
-	// known is the time of which it has surely seen everything, but for the Node, of which
-	// it has seen everything of the time nodeKnown.
+	// Until known, it has surely seen everything. For the Node, that instant is nodeKnown.
 	known, nodeKnown time.Time
 	// rv is that of its act, made by a request that arrived at the time at.
 	rv uint64
@@ -139,7 +138,7 @@ func (h *history) stormRages(versions []*NHC, w window) bool {
 	})
 }
 
-// cooledDown reports whether the cooldown of a storm is over, of which status tells.
+// cooledDown reports whether the cooldown of the storm in status is over.
 func cooledDown(spec *v1alpha1.NodeHealthCheckSpec, status *v1alpha1.NodeHealthCheckStatus, now time.Time) bool {
 	if spec.StormCooldownDuration == nil || spec.StormCooldownDuration.Duration <= 0 {
 		return true

@@ -94,9 +94,9 @@ func TestLongestFirst(t *testing.T) {
 	})
 }
 
-// TestRefusedByEtcdHoldsUpNobody: a control plane Machine that etcd needs is tried again and again, and
+// TestRefusedByEtcdHoldsUpNoOther: a control plane Machine that etcd needs is tried again and again, and
 // takes no place from those that follow it (spec B4.3). Status does not count it.
-func TestRefusedByEtcdHoldsUpNobody(t *testing.T) {
+func TestRefusedByEtcdHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	withBudgetOf(t, replacingControlPlane, 1, func(t *testing.T, m *machineAPI) {
 		master, worker := m.addMachine(m.newSet("masters", "master"), "a", "master-0"), m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")

@@ -129,7 +129,7 @@ func (c *cluster) randomLimits(spec *v1alpha1.RemediationBudgetSpec) {
 	}
 }
 
-// randomSchedules decides when the budget applies. Sometimes nobody can tell.
+// randomSchedules decides when the budget applies. Sometimes the schedule is invalid.
 func (c *cluster) randomSchedules(spec *v1alpha1.RemediationBudgetSpec) {
 	schedule := func(cron, zone string, duration time.Duration) v1alpha1.BudgetSchedule {
 		return v1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: duration}}

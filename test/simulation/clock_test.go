@@ -10,8 +10,8 @@ import (
 )
 
 // readsPerSecond is how often a process may read its clock in a second of virtual time: every sync does, several
-// times and once for each Node of a Machine, of which there are up to 150. One that reads it more often is woken
-// again and again for nothing.
+// times and once for each Node of a Machine. There are up to 150 of these. A process that reads it more often is
+// woken again and again for nothing.
 const readsPerSecond = 200_000
 
 // countingClock is the clock of a process. It finds syncs that follow each other at once and

@@ -44,8 +44,8 @@ var (
 const controllerUser = "nhc-controller"
 
 // cluster is a simulated cluster: the API server, the processes of the controller, and all
-// that decides what happens to both. Its methods are called from the goroutine of the
-// walk, but for those that say something else.
+// that decides what happens to both. The goroutine of the walk calls its methods,
+// except those that say something else.
 type cluster struct {
 	t      *testing.T
 	ctx    context.Context //nolint:containedctx // It is that of the whole simulation.

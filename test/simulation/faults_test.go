@@ -216,7 +216,7 @@ func (c *cluster) excused(what string, behind time.Duration) {
 	c.judge.EndFault(time.Now(), c.judge.BeginLag(time.Now(), what, rules.Tolerance{Cache: behind, Sync: behind}))
 }
 
-// watched are the resources of which watches may be late or end.
+// watched are the resources whose watches may be late or end.
 func (c *cluster) watched() []schema.GroupVersionResource {
 	all := []schema.GroupVersionResource{nodes, nhcs, leases}
 	for i := range c.kinds {

@@ -69,8 +69,8 @@ func (c *cluster) feed(requests []memapi.Request, changes []*memapi.Change) {
 // had at most 5: a sync writes twice at most, and the few objects of a cluster do not change that often.
 const mostWrites = 15
 
-// mostHourly is how often an object is written within an hour in which nobody else does anything but to end what is
-// over, and mostRenewals how often a lease is. 30 seeds had at most 9 and 25. A budget that opens and closes every five
+// mostHourly is how often an object is written within an hour in which others only end what is over, and
+// mostRenewals how often a lease is. 30 seeds had at most 9 and 25. A budget that opens and closes every five
 // minutes changes decisions 24 times, and each is written twice at most.
 const mostHourly, mostRenewals, mostScheduled = 30, 70, 2 * 24
 

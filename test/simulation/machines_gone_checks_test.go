@@ -91,7 +91,7 @@ func TestRemediationThatAnotherGoesOnWith(t *testing.T) {
 
 // TestRecreatedCheck: a MachineHealthCheck that is deleted and created again before anybody looks goes on
 // with the remediation objects of its template, and deletes those of another one: garbage collection
-// removes their reference to it, and then nobody would know whose they are (spec M3.5).
+// removes their reference to it, and then nothing would show whose they are (spec M3.5).
 func TestRecreatedCheck(t *testing.T) {
 	t.Parallel()
 	for name, same := range map[string]bool{"with the same template": true, "with another strategy": false} {

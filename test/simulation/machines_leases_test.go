@@ -184,8 +184,9 @@ func TestLeaseOfAnotherOperator(t *testing.T) {
 	}
 }
 
-// TestRoundsEndByTime: the lease that counts the rounds of an owner ends at its own instant, whoever selects the
-// Machines of that owner by then (spec M14.4). F8: no Machine of the owner was left, and the lease stayed.
+// TestRoundsEndByTime: the lease that counts the rounds of an owner ends at its own instant, also if another
+// MachineHealthCheck selects the Machines of that owner by then, or none (spec M14.4). F8: no Machine of the
+// owner was left, and the lease stayed.
 func TestRoundsEndByTime(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(m *machineAPI, set *machineSet){

@@ -12,7 +12,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
-// calm takes away what keeps Machines from being remediated, but for some thresholds. From now on
+// calm takes away what keeps Machines from being remediated, except some thresholds. From now on
 // the consumer does nothing, and all new Machines get a Node.
 func (m *machineAPI) calm() {
 	m.reliable, m.idle = true, true
@@ -51,8 +51,8 @@ func (m *machineAPI) calm() {
 	}
 }
 
-// cure ends what no controller ends: the consumer goes on, users delete Machines that nobody
-// replaces, or that share a Node.
+// cure ends what no controller ends: the consumer goes on, and users delete Machines that have
+// no owner or share a Node.
 func (m *machineAPI) cure() {
 	m.idle = false
 	for _, machine := range m.server.List(m.gvr()) {

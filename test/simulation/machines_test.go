@@ -65,7 +65,7 @@ type fate struct {
 	deletedSince time.Time
 }
 
-// newMachineAPI returns the Machines of a cluster, of which a third have some.
+// newMachineAPI returns the Machines of a cluster. A third of the clusters have some.
 func newMachineAPI(c *cluster, api *apiOfMachines) *machineAPI {
 	return &machineAPI{cluster: c, api: api, fates: map[types.UID]*fate{}, gated: c.chance(50)}
 }

@@ -59,7 +59,8 @@ func (m *machineAPI) anyAsked() string {
 	return ""
 }
 
-// moveAway moves a Machine to another pool and has it fail, so that nobody may remediate it who began to.
+// moveAway moves a Machine to another pool and has it fail. The MachineHealthCheck that selected it before may
+// no longer remediate it.
 func (m *machineAPI) moveAway(name string) {
 	m.changeMachine("user", name, func(machine *unstructured.Unstructured) { setEntry(machine, "labels", "pool", "c") })
 	m.setStatus(name, func(status map[string]any) { status["phase"] = "Failed" })

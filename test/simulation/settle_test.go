@@ -165,8 +165,8 @@ func (c *cluster) awaited(lease *unstructured.Unstructured) bool {
 	return false
 }
 
-// refersTo reports whether an owner of a CR refers to its kind: elsewhere nobody looks (spec
-// 6.8).
+// refersTo reports whether an owner of a CR refers to its kind. The controller does not look
+// elsewhere (spec 6.8).
 func (c *cluster) refersTo(cr *rules.CR) bool {
 	for _, owner := range cr.Owners {
 		object := c.server.Get(nhcs, memapi.Key{Name: owner})

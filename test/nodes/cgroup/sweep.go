@@ -18,8 +18,8 @@ import (
 // prefix begins the names of all clusters.
 const prefix = "nhc-nodes-"
 
-// ClusterName returns a name for a cluster of this process, for its group and its directory: whoever
-// finds it knows whether its process still runs.
+// ClusterName returns a name for a cluster of this process, for its group and its directory. The name
+// tells whether the process still runs.
 func ClusterName() (string, error) {
 	start, err := startTime("self")
 	if err != nil {
