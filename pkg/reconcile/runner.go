@@ -49,7 +49,7 @@ type Runner struct {
 	Key   string
 	Clock clock.PassiveClock
 	// Sync returns when to look again without an event, zero if never. Errors that mean that it has only to
-	// wait are [watches.ErrPending], after which an event comes, and [*staleness.Error].
+	// wait are those of [watches.Unread], after which an event comes, and [*staleness.Error].
 	Sync func(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error)
 	// Behind is called for each sync that is put off because of a *staleness.Error. It may be nil.
 	Behind func(key cache.ObjectName, stale *staleness.Error)
@@ -130,7 +130,7 @@ func (r *Runner) end(ctx context.Context, key cache.ObjectName, recheck time.Tim
 		r.behind.Forget(key)
 	}
 	switch {
-	case errors.Is(err, watches.ErrPending):
+	case watches.Unread(err):
 		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
 		r.Queue.Forget(key) // The watch calls when it is ready.
 	case behind:

@@ -44,7 +44,7 @@ func TestEndOfASync(t *testing.T) {
 	}{
 		"nothing to wait for":                  {},
 		"a time to look again":                 {recheck: time.Minute, again: []time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute}},
-		"P1 a cache that fills calls":          {err: fmt.Errorf("%w: no watch is open", watches.ErrPending)},
+		"P1 a cache that fills calls":          {err: &watches.UnreadableError{Cause: errors.New("no watch is open")}},
 		"P9 a cache that lags is looked at":    {err: fmt.Errorf("reading: %w", stale), again: []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, 140 * time.Millisecond}},
 		"a conflict is retried with backoff":   {err: apierrors.NewConflict(resource, "a", nil), again: []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond}},
 		"P12 any other error is retried, too":  {err: errors.New("out of order"), again: []time.Duration{100 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond}},

@@ -84,11 +84,11 @@ func (f *Freshness) Subscribe(changed func()) {
 }
 
 // Check returns why one of these caches counts as not read although it has been: its watch has failed for
-// StaleAfter. The error is ErrPending with the cause. Subscribers are called when that is over.
+// StaleAfter. The error is an UnreadableError. Subscribers are called when that is over.
 func (f *Freshness) Check(names ...string) error {
 	for _, name := range names {
 		if c := f.connection(name); c != nil && c.isStale() {
-			return fmt.Errorf("%w: the watch of %s has failed for more than %s: %w", ErrPending, name, StaleAfter, c.cause())
+			return &UnreadableError{fmt.Errorf("the watch of %s has failed for more than %s: %w", name, StaleAfter, c.cause())}
 		}
 	}
 	return nil

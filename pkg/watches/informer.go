@@ -38,7 +38,7 @@ func (i *informer) unreadable() bool { return !i.readable() && i.cause() != nil 
 // pending returns why a cache that is not readable is not.
 func (i *informer) pending() error {
 	if cause := i.cause(); cause != nil {
-		return fmt.Errorf("%w: %w", ErrPending, cause)
+		return &UnreadableError{cause}
 	}
 	return ErrPending
 }

@@ -263,5 +263,5 @@ func (s *Set[K]) lastReading(k *kind, name types.NamespacedName, err error) read
 	if last, read := k.polled[name]; read {
 		return last
 	}
-	return reading{err: fmt.Errorf("%w: %w", ErrPending, err)}
+	return reading{err: &UnreadableError{err}}
 }

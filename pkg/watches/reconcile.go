@@ -174,9 +174,9 @@ func (s *Set[K]) settled(k *kind, found found) bool {
 func (s *Set[K]) fail(key K, k *kind, err error) bool {
 	s.mu.Lock()
 	current := s.kinds[key] == k
-	first := current && Pending(k.err)
-	if current && errors.Is(k.err, ErrPending) {
-		k.err = fmt.Errorf("%w: %w", ErrPending, err)
+	first := current && errors.Is(k.err, ErrPending)
+	if current && Unread(k.err) {
+		k.err = &UnreadableError{err}
 	}
 	s.mu.Unlock()
 	if first {

@@ -25,15 +25,23 @@ import (
 )
 
 // ErrPending is returned for a kind that was not probed yet, or whose cache has not
-// caught up. The Changed callback is called when that is over. It comes wrapped together
-// with the cause where an attempt has failed already, or gets no answer: then no caller
-// needs to wait, because the kind may never be readable.
+// caught up. The Changed callback is called when that is over, so callers wait for it.
 var ErrPending = errors.New("not ready yet")
 
-// Pending reports whether callers should wait for a kind: err is ErrPending itself. With a
-// cause (see ErrPending) it is false, and they go on without the kind.
-func Pending(err error) bool {
-	return err == ErrPending //nolint:errorlint // A wrapped one has a cause.
+// UnreadableError is returned for a kind that cannot be read: an attempt has failed, or gets no answer. Callers go on
+// without it, because it may never be readable. The Changed callback is called when it is.
+type UnreadableError struct{ Cause error }
+
+func (e *UnreadableError) Error() string { return "not readable: " + e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *UnreadableError) Unwrap() error { return e.Cause }
+
+// Unread reports whether err says that a kind has not been read, because it is pending or unreadable. It is no answer
+// of the API server about the kind, and a callback comes when it has been read.
+func Unread(err error) bool {
+	_, unreadable := errors.AsType[*UnreadableError](err)
+	return unreadable || errors.Is(err, ErrPending)
 }
 
 // ForbiddenError is returned for a kind on which a needed permission is missing.

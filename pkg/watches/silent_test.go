@@ -29,7 +29,7 @@ func TestSilentList(t *testing.T) {
 
 		pass(1)
 		_, err = w.set.Cache(reboot)
-		require.ErrorIs(t, err, ErrPending, "P5: not an empty cache")
+		require.True(t, Unread(err), "P5: not an empty cache")
 		require.ErrorIs(t, err, errSilent, "with the cause, so that no sync waits for it")
 		require.Equal(t, [][]string{{"one"}}, w.notified(), "P2: the owner that waits is told")
 		require.ErrorIs(t, w.seen, errSilent, "after the failure, not before")
@@ -46,7 +46,7 @@ func TestSilentList(t *testing.T) {
 		pass(time.Hour - 2*interval)
 		require.Empty(t, w.notified(), "P3: further attempts are no news")
 		_, err = w.set.Cache(reboot)
-		require.ErrorIs(t, err, ErrPending, "however often the list is repeated")
+		require.True(t, Unread(err), "however often the list is repeated")
 		require.NotEqual(t, ErrPending, err)
 
 		w.delay.Store(0)
@@ -78,7 +78,7 @@ func TestSlowList(t *testing.T) {
 					w.notified()
 					pass(done - 1)
 					_, err := w.set.Cache(reboot)
-					require.ErrorIs(t, err, ErrPending)
+					require.True(t, Unread(err))
 					if delay < interval {
 						require.Equal(t, ErrPending, err, "21.2")
 						require.Empty(t, w.notified())

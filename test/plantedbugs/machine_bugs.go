@@ -129,7 +129,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a new process does not wait until it knows who is at work", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
-		old: "watches.Pending(err) {\n				return err\n", new: "watches.Pending(err) {\n				continue\n",
+		old: "errors.Is(err, watches.ErrPending) {\n				return err\n", new: "errors.Is(err, watches.ErrPending) {\n				continue\n",
 	},
 	{
 		name: "a lease is released before the Machine is gone", rule: "M10.3", file: inMachineController + "targets.go",

@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -112,7 +113,7 @@ func (c *Controller) checkActive(ctx context.Context) {
 		c.active.refusals = 0
 	}
 	_, gatesErr := c.machines.Cache(featureGateKind)
-	synced := c.unfilled() == "" && !watches.Pending(gatesErr) // What follows goes by this, or by more.
+	synced := c.unfilled() == "" && !errors.Is(gatesErr, watches.ErrPending) // What follows goes by this, or by more.
 	cause, known := c.inactiveBecause()
 	if !known && c.active.active.Load() {
 		return // A failed read changes nothing (spec P5).

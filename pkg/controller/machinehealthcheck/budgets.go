@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -243,7 +244,7 @@ func (c *Controller) MachinesReadable() error {
 		}
 		switch _, err := c.machines.Cache(kind); {
 		case err == nil || meta.IsNoMatchError(err):
-		case watches.Pending(err):
+		case errors.Is(err, watches.ErrPending):
 			return err
 		default:
 			return fmt.Errorf("reading %s: %w", kind.GroupKind(), err)

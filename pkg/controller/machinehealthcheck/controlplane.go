@@ -5,7 +5,6 @@ package machinehealthcheck
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -52,7 +51,7 @@ func (c *Controller) unreadClaim() string {
 		if _, read := c.machines.LastCache(kind); read {
 			continue
 		}
-		if _, err := c.machines.Cache(kind); !errors.Is(err, watches.ErrPending) {
+		if _, err := c.machines.Cache(kind); !watches.Unread(err) {
 			continue
 		}
 		checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.

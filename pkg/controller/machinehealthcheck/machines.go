@@ -284,13 +284,13 @@ func (c *Controller) readable(api string) error {
 		_, forbidden := errors.AsType[*watches.ForbiddenError](err)
 		switch {
 		case err == nil || meta.IsNoMatchError(err):
-		case watches.Pending(err) || forbidden:
+		case errors.Is(err, watches.ErrPending) || forbidden:
 			return fmt.Errorf("reading objects of kind %s: %w", kind.GroupKind(), err)
 		default:
 			return &unreadError{kind: kind.GroupKind(), cause: err}
 		}
 	}
-	if _, err := c.machines.Cache(remediation.ClusterVersionKind); watches.Pending(err) {
+	if _, err := c.machines.Cache(remediation.ClusterVersionKind); errors.Is(err, watches.ErrPending) {
 		return fmt.Errorf("reading ClusterVersions: %w", err)
 	}
 	return nil

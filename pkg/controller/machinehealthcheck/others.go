@@ -59,7 +59,7 @@ func (c *Controller) othersRead(namespace string) error {
 	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
 	for _, check := range checks {
 		for kind := range c.remediations.Wanted(keyOf(check).String()) {
-			if _, err := c.remediations.Cache(kind); watches.Pending(err) {
+			if _, err := c.remediations.Cache(kind); errors.Is(err, watches.ErrPending) {
 				return err
 			}
 		}
@@ -90,7 +90,7 @@ func (c *Controller) hasUnread(check *v1beta1.MachineHealthCheck) bool {
 		if _, read := c.remediations.LastCache(kind); read {
 			continue
 		}
-		if _, err := c.remediations.Cache(kind); errors.Is(err, watches.ErrPending) || (err != nil && !meta.IsNoMatchError(err) && lists(check, kind)) {
+		if _, err := c.remediations.Cache(kind); watches.Unread(err) || (err != nil && !meta.IsNoMatchError(err) && lists(check, kind)) {
 			return true
 		}
 	}

@@ -100,7 +100,7 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 		return nil
 	}
 	template, err := c.templateOf(s.check, criteria)
-	if watches.Pending(err) {
+	if errors.Is(err, watches.ErrPending) {
 		return err
 	}
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 	for kind := range c.remediations.Wanted(keyOf(s.check).String()) {
 		indexer, err := c.remediations.Cache(kind)
 		switch {
-		case watches.Pending(err):
+		case errors.Is(err, watches.ErrPending):
 			return nil, err
 		case meta.IsNoMatchError(err):
 			continue

@@ -5,6 +5,7 @@ package nodehealthcheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -116,7 +117,7 @@ func (c *Controller) controlPlaneRemediations() limits.ControlPlane {
 		switch {
 		case err == nil:
 			found.Remediated = append(found.Remediated, c.slotTakenInCache(indexer)...)
-		case watches.Pending(err):
+		case errors.Is(err, watches.ErrPending):
 			return limits.ControlPlane{Unknown: true}
 		case c.remediations.Gone(kind): // And so are its CRs.
 		default:

@@ -5,6 +5,7 @@ package nodehealthcheck
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -70,7 +71,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 	for kind := range kinds {
 		indexer, err := c.remediations.Cache(kind)
 		switch {
-		case watches.Pending(err):
+		case errors.Is(err, watches.ErrPending):
 			return nil, err
 		case c.remediations.Gone(kind): // And so are its CRs.
 		case err != nil:

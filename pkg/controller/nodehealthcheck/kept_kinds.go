@@ -81,7 +81,7 @@ func (c *Controller) keptKindsRead() error {
 		return watches.ErrPending
 	}
 	for kind := range c.remediations.Wanted(keeper) {
-		if _, err := c.remediations.Cache(kind); watches.Pending(err) {
+		if _, err := c.remediations.Cache(kind); errors.Is(err, watches.ErrPending) {
 			return err
 		}
 	}

@@ -98,7 +98,7 @@ func (c *Controller) observePlatform(nhc *v1alpha1.NodeHealthCheck, state *nhcSt
 	}
 	for _, kind := range []schema.GroupVersionKind{remediation.OpenShiftMachineKind, remediation.ClusterAPIMachineKind} {
 		// A CR gets its owners when it is created, and never again.
-		if _, err := c.platform.Cache(kind); watches.Pending(err) {
+		if _, err := c.platform.Cache(kind); errors.Is(err, watches.ErrPending) {
 			return s, err
 		}
 	}
@@ -113,7 +113,7 @@ func (c *Controller) observePlatform(nhc *v1alpha1.NodeHealthCheck, state *nhcSt
 // a conflict that begins would not be noticed (spec 6.1, 6.9).
 func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 	checks, err := c.platformObjects(remediation.MachineHealthCheckKind)
-	if watches.Pending(err) {
+	if errors.Is(err, watches.ErrPending) {
 		return err
 	}
 	if err == nil {
@@ -137,7 +137,7 @@ func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 // read again or are not served any more (spec 10.2).
 func (c *Controller) observeClusterVersions(s *platformState) error {
 	versions, err := c.platformObjects(remediation.ClusterVersionKind)
-	if watches.Pending(err) {
+	if errors.Is(err, watches.ErrPending) {
 		return err
 	}
 	if err == nil {

@@ -33,7 +33,7 @@ func (c *Controller) observeTemplates(nhc *v1alpha1.NodeHealthCheck, platform pl
 			problem = remediation.CheckMetal3(step)
 		}
 		switch {
-		case watches.Pending(err):
+		case errors.Is(err, watches.ErrPending):
 			return evaluation.Templates{}, err
 		case err != nil:
 			found.Unknown = true

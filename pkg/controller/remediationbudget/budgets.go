@@ -24,10 +24,10 @@ import (
 // Ready implements budget.Budgets.
 func (c *Controller) Ready() error {
 	indexer, err := c.kinds.Cache(kind)
-	if watches.Pending(err) {
+	if errors.Is(err, watches.ErrPending) {
 		return fmt.Errorf("remediation budgets: %w", err)
 	}
-	if err == nil && watches.Pending(c.machinesReadable()) && slices.ContainsFunc(indexer.List(), aboutMachines) {
+	if err == nil && errors.Is(c.machinesReadable(), watches.ErrPending) && slices.ContainsFunc(indexer.List(), aboutMachines) {
 		return fmt.Errorf("remediation budgets about Machines: %w", watches.ErrPending)
 	}
 	return nil
