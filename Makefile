@@ -123,7 +123,7 @@ test: ## Run all tests, except those that take long (six to eight minutes on two
 
 # Packages without goroutines: the linter sees to that. The race detector makes them
 # several times slower, and has nothing to find.
-PURE = ./hack/... ./pkg/apis/... ./pkg/budget ./pkg/evaluation ./pkg/health ./pkg/history ./pkg/kubectl/lint ./pkg/kubectl/simulation ./pkg/kubectl/view ./pkg/limits ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
+PURE = ./hack/... ./pkg/apis/... ./pkg/budget ./pkg/evaluation ./pkg/health ./pkg/history ./pkg/kubectl/lint ./pkg/kubectl/simulation ./pkg/kubectl/view ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/slot ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
 
 # In virtual time nothing is late: these tests are many, and much slower with the race detector,
 # with which there are fewer. Goroutines of a simulation run on four processors. Memory is not what they are short of (GOGC).

@@ -84,7 +84,7 @@ var bugs = []bug{
 	},
 	{
 		name: "the end of a foreign CR does not wake the nodes that wait for it", rule: "21.1", file: inController + "machinehealthchecks.go",
-		old: "	c.refusals.changed()\n	c.enqueue(c.waiters.all())\n", new: "	c.refusals.changed()\n",
+		old: "	c.refusals.Changed()\n	c.enqueue(c.waiters.all())\n", new: "	c.refusals.changed()\n",
 	},
 	{
 		name: "the end of a lease does not wake the nodes that wait for it", rule: "21.1", file: inController + "handlers.go",
@@ -152,7 +152,7 @@ var bugs = []bug{
 		old: "	if rules.Cooldown == nil {\n		return Storm{}\n	}\n	// By", new: "	if s.Active {\n		return Storm{}\n	}\n	// By",
 	},
 	{
-		name: "two control plane nodes at once", rule: "12.2", file: "pkg/limits/limits.go", unit: "pkg/limits", run: "TestAdmit",
+		name: "two control plane nodes at once", rule: "12.2", file: "pkg/slot/controlplane.go", unit: "pkg/slot", run: "TestWithhold",
 		old: "return c.Unknown || len(c.others(node)) > 0 }", new: "return c.Unknown || (len(c.others(node)) > 0 && node == \"\") }",
 	},
 	{

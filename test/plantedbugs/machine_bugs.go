@@ -92,7 +92,7 @@ var machineBugs = []bug{
 		old: "		found = append(found, slotHolder{memberOf(machine), slotName(machine), cause})\n", new: "		if cause == \"\" {\n			found = append(found, slotHolder{memberOf(machine), slotName(machine), cause})\n		}\n",
 	},
 	{
-		name: "two Machines that name one Node are one for the slot", rule: "M13.1", file: "pkg/limits/member.go", unit: "pkg/controller/machinehealthcheck", run: "TestSlotTakenByOthers",
+		name: "two Machines that name one Node are one for the slot", rule: "M13.1", file: "pkg/slot/member.go", unit: "pkg/controller/machinehealthcheck", run: "TestSlotTakenByOthers",
 		old: "		return m.Machine == other.Machine\n", new: "		return m.Machine == other.Machine || m.Node == other.Node\n",
 	},
 	{

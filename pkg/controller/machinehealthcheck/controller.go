@@ -36,10 +36,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	machineinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/machine/v1beta1"
 	machinelisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -54,7 +54,7 @@ const (
 // NodeHealthChecks is the controller beside this one, with which it shares the control plane slot.
 type NodeHealthChecks interface {
 	// AcquireControlPlane reserves the slot, and returns why not, or what gives it back.
-	AcquireControlPlane(ctx context.Context, member limits.Member) (v1alpha1.DecisionReason, func(unknown bool))
+	AcquireControlPlane(ctx context.Context, member slot.Member) (v1alpha1.DecisionReason, func(unknown bool))
 	// QuorumWithout reports whether etcd can do without the member on a control plane Node, as the Node was
 	// read live, where Nodes decide about that (spec 12.5).
 	QuorumWithout(live *corev1.Node) bool

@@ -12,10 +12,10 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -91,8 +91,8 @@ func slotName(machine *machinehealth.Machine) string {
 func machineName(namespace, name string) string { return "Machine " + namespace + "/" + name }
 
 // memberOf returns the Machine as what takes the control plane slot.
-func memberOf(machine *machinehealth.Machine) limits.Member {
-	return limits.Member{Machine: memberName(machine.API(), machine.Namespace, machine.Name), Node: machine.Node}
+func memberOf(machine *machinehealth.Machine) slot.Member {
+	return slot.Member{Machine: memberName(machine.API(), machine.Namespace, machine.Name), Node: machine.Node}
 }
 
 // memberName identifies a Machine: both APIs may have one of the same name.
@@ -100,7 +100,7 @@ func memberName(api, namespace, name string) string { return api + "/" + namespa
 
 // slotHolder is something that takes the control plane slot.
 type slotHolder struct {
-	limits.Member
+	slot.Member
 	// name is what messages call it, and cause says why it takes the slot.
 	name, cause string
 }
@@ -109,12 +109,12 @@ type slotHolder struct {
 // control plane node, from being remediated: those that are being deleted, remediated by another
 // controller, or without a Node. The first of them by name may itself be remediated, unless another one
 // has a remediation object (spec M13.1).
-func (c *Controller) ControlPlaneSlotHolders(subject limits.Member) []string {
+func (c *Controller) ControlPlaneSlotHolders(subject slot.Member) []string {
 	return namesOf(c.cachedSlotHolders(subject))
 }
 
 // cachedSlotHolders returns what takes the slot from a subject, as the caches show it.
-func (c *Controller) cachedSlotHolders(subject limits.Member) []slotHolder {
+func (c *Controller) cachedSlotHolders(subject slot.Member) []slotHolder {
 	if !c.Active() {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (c *Controller) cachedSlotHolders(subject limits.Member) []slotHolder {
 
 // others returns the slot holders that take the slot from a subject, by name, one of each. The first of
 // those that are waited for may itself be remediated, unless another one has a remediation object.
-func others(awaited, remediated []slotHolder, subject limits.Member) []slotHolder {
+func others(awaited, remediated []slotHolder, subject slot.Member) []slotHolder {
 	byName := func(a, b slotHolder) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.cause, b.cause))
 	}
@@ -198,7 +198,7 @@ func slotHoldersOf(cr *object.CR) []slotHolder {
 	if _, labelled := cr.Labels[v1alpha1.LabelControlPlane]; !labelled || (!named && len(ownersOf(cr)) == 0) {
 		return nil
 	}
-	name, member := node, limits.Member{Node: node}
+	name, member := node, slot.Member{Node: node}
 	if !named {
 		name = machineName(cr.Namespace, cr.Name)
 	}
@@ -226,7 +226,7 @@ func (c *Controller) busy(machine *machinehealth.Machine) *remediation.Withholdi
 	subject := memberOf(machine)
 	busy := &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}
 	taken, known := c.nodeHealthChecks.ControlPlaneTaken()
-	if taken = slices.DeleteFunc(taken, func(node string) bool { return limits.Member{Node: node}.Same(subject) }); len(taken) > 0 {
+	if taken = slices.DeleteFunc(taken, func(node string) bool { return slot.Member{Node: node}.Same(subject) }); len(taken) > 0 {
 		busy.Message = "Node " + slices.Min(taken) + " has a remediation object. " + oneAtATime
 		return busy
 	}

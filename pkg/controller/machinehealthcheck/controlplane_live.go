@@ -16,16 +16,16 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // ListControlPlaneSlotHolders returns what ControlPlaneSlotHolders does, from live reads: the caches of a
 // process that has just become the leader may not show what the one before has begun, nor that a Node
 // is gone. What gives no answer is an error (spec P5).
-func (c *Controller) ListControlPlaneSlotHolders(ctx context.Context, subject limits.Member) ([]string, error) {
+func (c *Controller) ListControlPlaneSlotHolders(ctx context.Context, subject slot.Member) ([]string, error) {
 	if !c.HasSynced() {
 		return nil, errors.New("it is not known yet whether MachineHealthChecks are looked after")
 	}

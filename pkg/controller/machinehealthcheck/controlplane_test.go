@@ -11,8 +11,8 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
 // TestSlotTakenByOthers: of those that are waited for, the first by name may be remediated, unless
@@ -21,7 +21,7 @@ func TestSlotTakenByOthers(t *testing.T) {
 	t.Parallel()
 	named := func(names ...string) (slotHolders []slotHolder) {
 		for _, name := range names {
-			slotHolders = append(slotHolders, slotHolder{limits.Member{Machine: "m-" + name, Node: name}, name, ""})
+			slotHolders = append(slotHolders, slotHolder{slot.Member{Machine: "m-" + name, Node: name}, name, ""})
 		}
 		return slotHolders
 	}
@@ -32,9 +32,9 @@ func TestSlotTakenByOthers(t *testing.T) {
 		"nothing":                      {},
 		"itself":                       {awaited: named("b"), remediated: named("b")},
 		"itself, the first of several": {awaited: named("c", "b", "c")},
-		"N1 another Machine that names the same Node, the first of several": {awaited: []slotHolder{{limits.Member{Machine: "m-a", Node: "b"}, "b", ""}, {limits.Member{Machine: "m-c", Node: "c"}, "c", ""}}, want: []string{"b", "c"}},
-		"another Machine that names the same Node":                          {awaited: []slotHolder{{limits.Member{Machine: "m-a", Node: "b"}, "b", ""}}, want: []string{"b"}},
-		"a remediation object for its Node":                                 {remediated: []slotHolder{{limits.Member{Node: "b"}, "b", ""}}},
+		"N1 another Machine that names the same Node, the first of several": {awaited: []slotHolder{{slot.Member{Machine: "m-a", Node: "b"}, "b", ""}, {slot.Member{Machine: "m-c", Node: "c"}, "c", ""}}, want: []string{"b", "c"}},
+		"another Machine that names the same Node":                          {awaited: []slotHolder{{slot.Member{Machine: "m-a", Node: "b"}, "b", ""}}, want: []string{"b"}},
+		"a remediation object for its Node":                                 {remediated: []slotHolder{{slot.Member{Node: "b"}, "b", ""}}},
 		"itself, not the first":                                             {awaited: named("a", "b", "c"), want: []string{"a", "c"}},
 		"others":                                                            {awaited: named("c", "a", "c"), want: []string{"a", "c"}},
 		"another one is remediated":                                         {remediated: named("a"), want: []string{"a"}},
@@ -44,7 +44,7 @@ func TestSlotTakenByOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, namesOf(others(tc.awaited, tc.remediated, limits.Member{Machine: "m-b", Node: "b"})))
+			require.Equal(t, tc.want, namesOf(others(tc.awaited, tc.remediated, slot.Member{Machine: "m-b", Node: "b"})))
 		})
 	}
 }

@@ -15,10 +15,10 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
 // act carries out one batch of plans where nothing begins, then one batch of the others (spec 8.4),
@@ -128,7 +128,7 @@ func (a *actor) carryOutControlPlane(ctx context.Context, plan *remediation.Node
 	if a.outdated(a.snapshot) {
 		return remediation.NodeResult{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}
 	}
-	reason, release := a.AcquireControlPlane(ctx, limits.Member{Node: plan.Node.Name})
+	reason, release := a.AcquireControlPlane(ctx, slot.Member{Node: plan.Node.Name})
 	if reason != "" {
 		withheld := *plan
 		a.policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, a.clock.Now())

@@ -12,8 +12,8 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -25,9 +25,9 @@ func askerOf(nhc string) budget.Asker { return budget.Asker{Kind: v1alpha1.Kind,
 // askBudgets withholds the first CR of the candidates that a RemediationBudget refuses (spec B1). It
 // returns the nodes of the others that begin: they have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
-	refusals, revision := c.budgets.Admit(askerOf(s.nhc.Name), limits.Candidates(plans))
+	refusals, revision := c.budgets.Admit(askerOf(s.nhc.Name), evaluation.Candidates(plans))
 	s.budgetRevision = revision
-	return limits.Refuse(policy, plans, refusals, now)
+	return evaluation.Refuse(policy, plans, refusals, now)
 }
 
 // endReservations says what became of the nodes that were admitted.
@@ -35,7 +35,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 	if len(reserved) == 0 {
 		return
 	}
-	ends := limits.Ends(results)
+	ends := evaluation.Ends(results)
 	for _, node := range reserved {
 		c.budgets.End(askerOf(s.nhc.Name), node, ends[node])
 	}

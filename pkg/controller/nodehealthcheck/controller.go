@@ -4,10 +4,10 @@
 // Package nodehealthcheck reconciles NodeHealthChecks. Handlers turn events into the
 // names of the NodeHealthChecks they concern; a sync of one of these goes one way:
 //
-//	snapshot ─► evaluate ─► plan ─► limits ─► act ─► report
+//	snapshot ─► evaluate ─► plan ─► withhold ─► act ─► report
 //
 // The snapshot comes from caches. The decisions are pure: evaluate, and the packages health,
-// remediation and limits. What is about to begin passes preflight, which looks live. The report
+// remediation, slot and budget. What is about to begin passes preflight, which looks live. The report
 // is status, events, metrics and logs.
 package nodehealthcheck
 
@@ -41,6 +41,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -115,8 +116,8 @@ type Controller struct {
 	platform     *watches.Set[schema.GroupVersionKind]
 	platformSeen platformSeen
 
-	slot        controlPlaneSlot
-	refusals    slotRefusals
+	slot        slot.Reservation
+	refusals    slot.Refusals
 	keptKindsMu sync.Mutex // See keepKinds.
 	// searching means that the kinds are still to be discovered that may have CRs of former templates.
 	searching atomic.Bool
@@ -272,7 +273,7 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 // SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has
 // changed, and with it the instants that they wait for.
 func (c *Controller) SyncAll() {
-	c.refusals.changed()
+	c.refusals.Changed()
 	c.enqueue(c.index.Names())
 }
 

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,53 +20,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
-
-// controlPlaneSlot is the right to begin the remediation of a control plane node. At most one
-// control plane node in the whole cluster is under remediation (spec 12.2). The slot is reserved
-// only until the outcome of a creation is known: from then on, the CRs show which node has it.
-// All syncs share it.
-type controlPlaneSlot struct {
-	mu sync.Mutex
-	// member is the one whose remediation is beginning, and attempts how many health checks
-	// try: the lease of the node decides between them.
-	member   limits.Member
-	attempts int
-	// until is how long the slot stays reserved after an attempt of unknown outcome.
-	until time.Time
-}
-
-// unknownReservation is how long the slot is kept for a CR that may have been created. By
-// then, a live list shows it if it was.
-const unknownReservation = time.Minute
-
-// tryAcquire reserves the slot for a node or a Machine, unless it is reserved for another one.
-func (s *controlPlaneSlot) tryAcquire(member limits.Member, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.member != member && (s.attempts > 0 || now.Before(s.until)) {
-		return false
-	}
-	if s.member != member {
-		s.member, s.until = member, time.Time{}
-	}
-	s.attempts++
-	return true
-}
-
-// release gives a reservation back, unless the outcome is unknown.
-func (s *controlPlaneSlot) release(unknown bool, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.attempts--
-	if unknown {
-		s.until = now.Add(unknownReservation)
-	}
-}
 
 // A CR takes the control plane slot if it carries the control plane label, or is for a control
 // plane node, whatever owns it. It keeps the slot until it is gone, also while it is being
@@ -87,30 +43,30 @@ func (c *Controller) observeControlPlane(s *snapshot) {
 	if !slices.ContainsFunc(s.nodes, func(node remediation.Node) bool { return node.ControlPlane && len(node.Own) == 0 }) {
 		return
 	}
-	s.limits.ControlPlane = c.controlPlaneRemediations()
+	s.controlPlane = c.controlPlaneRemediations()
 	c.observeControlPlaneMachines(s)
 	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); meta.IsNoMatchError(err) {
-		s.limits.ControlPlane.Members = c.controlPlaneNodes() // Elsewhere, preflight asks etcd.
+		s.controlPlane.Members = c.controlPlaneNodes() // Elsewhere, preflight asks etcd.
 	}
 }
 
 // observeControlPlaneMachines adds the control plane Machines that take the slot.
 func (c *Controller) observeControlPlaneMachines(s *snapshot) {
-	s.limits.ControlPlane.SlotHolders = map[string][]string{}
+	s.controlPlane.SlotHolders = map[string][]string{}
 	for i := range s.nodes {
 		if node := &s.nodes[i]; node.ControlPlane && len(node.Own) == 0 {
-			s.limits.ControlPlane.SlotHolders[node.Name] = c.machineHealthChecks.ControlPlaneSlotHolders(limits.Member{Node: node.Name})
+			s.controlPlane.SlotHolders[node.Name] = c.machineHealthChecks.ControlPlaneSlotHolders(slot.Member{Node: node.Name})
 		}
 	}
 }
 
 // controlPlaneRemediations returns the nodes whose CRs take the slot, as the caches show it.
 // Where a kind cannot be read, the status of the NodeHealthChecks that use it decides.
-func (c *Controller) controlPlaneRemediations() limits.ControlPlane {
-	var found limits.ControlPlane
+func (c *Controller) controlPlaneRemediations() slot.ControlPlane {
+	var found slot.ControlPlane
 	nhcs, err := c.nhcs.List(labels.Everything())
 	if err != nil {
-		return limits.ControlPlane{Unknown: true}
+		return slot.ControlPlane{Unknown: true}
 	}
 	for kind := range c.slotKinds(nhcs) {
 		indexer, err := c.remediations.Cache(kind)
@@ -118,7 +74,7 @@ func (c *Controller) controlPlaneRemediations() limits.ControlPlane {
 		case err == nil:
 			found.Remediated = append(found.Remediated, c.slotTakenInCache(indexer)...)
 		case errors.Is(err, watches.ErrPending):
-			return limits.ControlPlane{Unknown: true}
+			return slot.ControlPlane{Unknown: true}
 		case c.remediations.Gone(kind): // And so are its CRs.
 		default:
 			for _, nhc := range nhcs {
@@ -172,7 +128,7 @@ func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schem
 // all CRs and of the control plane Machines: the caches of a process that has just become the leader may
 // not show what the one before has begun. Kinds that are not served or forbidden are left to
 // controlPlaneRemediations.
-func (c *Controller) listOthers(ctx context.Context, subject limits.Member) (others []string, _ error) {
+func (c *Controller) listOthers(ctx context.Context, subject slot.Member) (others []string, _ error) {
 	others, err := c.machineHealthChecks.ListControlPlaneSlotHolders(ctx, subject)
 	if err != nil {
 		return nil, fmt.Errorf("listing control plane Machines: %w", err)
@@ -187,7 +143,7 @@ func (c *Controller) listOthers(ctx context.Context, subject limits.Member) (oth
 			return nil, err
 		}
 		for _, node := range nodes {
-			if !(limits.Member{Node: node}).Same(subject) {
+			if !(slot.Member{Node: node}).Same(subject) {
 				others = append(others, node)
 			}
 		}

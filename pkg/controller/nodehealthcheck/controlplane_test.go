@@ -28,11 +28,11 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -196,27 +196,6 @@ func busy(c *Controller, node string) bool {
 	return remediated.Busy(node)
 }
 
-// TestControlPlaneSlot: of several attempts, one at a time is for a control plane node (spec
-// 12.2, P6, P9).
-func TestControlPlaneSlot(t *testing.T) {
-	t.Parallel()
-	var slot controlPlaneSlot
-	require.True(t, slot.tryAcquire(limits.Member{Node: "cp"}, epoch))
-	require.False(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "P6: one at a time")
-	require.True(t, slot.tryAcquire(limits.Member{Node: "cp"}, epoch), "11.5: the lease decides who remediates the node")
-	slot.release(false, epoch)
-	require.False(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "12.2: the other attempt is under way")
-	slot.release(false, epoch)
-	require.True(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "P12: its outcome is known")
-	slot.release(true, epoch)
-	require.False(t, slot.tryAcquire(limits.Member{Node: "cp"}, epoch.Add(unknownReservation-1)), "P5: perhaps a CR was created")
-	require.True(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "it may be tried again")
-	slot.release(false, epoch)
-	require.True(t, slot.tryAcquire(limits.Member{Node: "cp"}, epoch.Add(unknownReservation)), "P12: by now, a live list would show it")
-	slot.release(false, epoch)
-	require.True(t, slot.tryAcquire(limits.Member{Node: "other"}, epoch), "what was unknown before is over")
-}
-
 // endWatches ends what a set that was never run has begun.
 func endWatches[K watches.Key](t *testing.T, set *watches.Set[K]) {
 	t.Helper()
@@ -249,7 +228,7 @@ func TestAcquireControlPlane(t *testing.T) {
 		want    v1alpha1.DecisionReason
 	}{
 		"12.2 nothing is in the way":                      {},
-		"P6 another one begins":                           {prepare: func(c *Controller, _ *kubefake.Clientset) { c.slot.tryAcquire(limits.Member{Node: "other"}, epoch) }, want: busy},
+		"P6 another one begins":                           {prepare: func(c *Controller, _ *kubefake.Clientset) { c.slot.TryAcquire(slot.Member{Node: "other"}, epoch) }, want: busy},
 		"P6 what the leader before has begun":             {prepare: shows(*slotCR("other", nil)), want: busy},
 		"12.2 the node itself has a CR":                   {prepare: shows(*slotCR("cp", nil))},
 		"12.2 a CR for a worker":                          {prepare: shows(*slotCR("worker", nil))},
@@ -281,10 +260,10 @@ func TestAcquireControlPlane(t *testing.T) {
 					tc.prepare(c, kube)
 				}
 				p := &preflight{Controller: c}
-				reason, release := p.AcquireControlPlane(t.Context(), limits.Member{Node: "cp"})
+				reason, release := p.AcquireControlPlane(t.Context(), slot.Member{Node: "cp"})
 				require.Equal(t, tc.want, reason)
 				if reason == "" {
-					again, _ := p.AcquireControlPlane(t.Context(), limits.Member{Node: "other"})
+					again, _ := p.AcquireControlPlane(t.Context(), slot.Member{Node: "other"})
 					require.Equal(t, busy, again, "12.2: until the outcome is known")
 					c.waiters.set("others", true)
 					release(false)
@@ -324,7 +303,7 @@ func TestSlotRefusedOnce(t *testing.T) {
 		asks := func(want bool, message string) {
 			t.Helper()
 			before := lists
-			reason, _ := c.AcquireControlPlane(t.Context(), limits.Member{Node: "cp"})
+			reason, _ := c.AcquireControlPlane(t.Context(), slot.Member{Node: "cp"})
 			require.Equal(t, v1alpha1.DecidedControlPlaneBusy, reason, message)
 			require.Equal(t, want, lists > before, message)
 		}

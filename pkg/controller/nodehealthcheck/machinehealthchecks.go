@@ -6,7 +6,7 @@ package nodehealthcheck
 import (
 	"context"
 
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
 // MachineHealthChecks is what a NodeHealthCheck has to know of the MachineHealthChecks that the
@@ -25,28 +25,28 @@ type MachineHealthChecks interface {
 	ClaimOf(node string) string
 	// ControlPlaneSlotHolders returns the control plane Machines whose remediation keeps that of
 	// a control plane node or Machine from beginning, as the caches show it.
-	ControlPlaneSlotHolders(subject limits.Member) []string
+	ControlPlaneSlotHolders(subject slot.Member) []string
 	// ListControlPlaneSlotHolders returns the same from a live list.
-	ListControlPlaneSlotHolders(ctx context.Context, subject limits.Member) ([]string, error)
+	ListControlPlaneSlotHolders(ctx context.Context, subject slot.Member) ([]string, error)
 }
 
 // noMachineHealthChecks stands for a process that looks after none.
 type noMachineHealthChecks struct{}
 
-func (noMachineHealthChecks) Active() bool                                   { return false }
-func (noMachineHealthChecks) HasSynced() bool                                { return true }
-func (noMachineHealthChecks) Unread() error                                  { return nil }
-func (noMachineHealthChecks) ClaimOf(string) string                          { return "" }
-func (noMachineHealthChecks) ControlPlaneSlotHolders(limits.Member) []string { return nil }
+func (noMachineHealthChecks) Active() bool                                 { return false }
+func (noMachineHealthChecks) HasSynced() bool                              { return true }
+func (noMachineHealthChecks) Unread() error                                { return nil }
+func (noMachineHealthChecks) ClaimOf(string) string                        { return "" }
+func (noMachineHealthChecks) ControlPlaneSlotHolders(slot.Member) []string { return nil }
 
-func (noMachineHealthChecks) ListControlPlaneSlotHolders(context.Context, limits.Member) ([]string, error) {
+func (noMachineHealthChecks) ListControlPlaneSlotHolders(context.Context, slot.Member) ([]string, error) {
 	return nil, nil
 }
 
 // ControlPlaneChanged wakes the NodeHealthChecks that wait, and has the next
 // attempt of any health check ask live: the slot may be free.
 func (c *Controller) ControlPlaneChanged() {
-	c.refusals.changed()
+	c.refusals.Changed()
 	c.enqueue(c.waiters.all())
 }
 

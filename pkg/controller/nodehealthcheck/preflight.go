@@ -17,9 +17,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
 // preflight reads live, right before something that cannot be undone, what a plan rests on: it
@@ -36,21 +36,21 @@ const controlPlaneTimeout = 30 * time.Second
 // whether it may have it, unless it has just said no. It returns why not, or what gives the reservation back; unknown means
 // that the remediation may have begun. It may be called from any goroutine, also by other
 // controllers.
-func (c *Controller) AcquireControlPlane(ctx context.Context, member limits.Member) (v1alpha1.DecisionReason, func(unknown bool)) {
-	refused, changes := c.refusals.get(member, c.clock.Now())
+func (c *Controller) AcquireControlPlane(ctx context.Context, member slot.Member) (v1alpha1.DecisionReason, func(unknown bool)) {
+	refused, changes := c.refusals.Get(member, c.clock.Now())
 	if refused != "" {
 		return refused, nil
 	}
-	if !c.slot.tryAcquire(member, c.clock.Now()) {
+	if !c.slot.TryAcquire(member, c.clock.Now()) {
 		return v1alpha1.DecidedControlPlaneBusy, nil
 	}
 	release := func(unknown bool) {
-		c.slot.release(unknown, c.clock.Now())
+		c.slot.Release(unknown, c.clock.Now())
 		c.enqueueAfter(c.waiters.all(), raceRetry)
 	}
 	refuse := func(reason v1alpha1.DecisionReason, err error) (v1alpha1.DecisionReason, func(bool)) {
 		if err == nil { // Without an answer, it is asked again soon.
-			c.refusals.remember(member, reason, changes, c.clock.Now())
+			c.refusals.Remember(member, reason, changes, c.clock.Now())
 		}
 		release(false)
 		return reason, nil

@@ -18,9 +18,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -59,8 +59,8 @@ type snapshot struct {
 	// lost are the CRs whose deletion was requested and that cannot be read any more.
 	lost []types.UID
 	// overlaps are the numbers of nodes shared with other NodeHealthChecks, by their names.
-	overlaps map[string]int
-	limits   limits.Limits
+	overlaps     map[string]int
+	controlPlane slot.ControlPlane
 	// budgetRevision is that of the RemediationBudgets by which candidates were admitted.
 	budgetRevision int64
 }

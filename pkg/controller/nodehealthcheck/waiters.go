@@ -13,9 +13,9 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
 // waiters are the NodeHealthChecks that wait for something that others have: a CR, a lease, or the control
@@ -117,7 +117,7 @@ func (c *Controller) lostRace(s *snapshot, result remediation.NodeResult) bool {
 	case outcome.Blocker() != nil:
 		return c.isGone(outcome.Blocker()) // Or not in the cache yet: that was a live read.
 	default:
-		return result.Plan.Refusal() == v1alpha1.DecidedControlPlaneBusy && !s.limits.ControlPlane.Busy(result.Plan.Node.Name)
+		return result.Plan.Refusal() == v1alpha1.DecidedControlPlaneBusy && !s.controlPlane.Busy(result.Plan.Node.Name)
 	}
 }
 
@@ -128,11 +128,11 @@ func (c *Controller) slotChanged(s *snapshot, results []remediation.NodeResult) 
 	for _, result := range results {
 		node, reason := result.Plan.Node, result.Plan.Refusal()
 		waits, dryRun := reason == v1alpha1.DecidedControlPlaneBusy, reason == v1alpha1.DecidedDryRun && result.Plan.Candidate && node.ControlPlane
-		if (!waits && !dryRun) || s.limits.ControlPlane.Busy(node.Name) != waits {
+		if (!waits && !dryRun) || s.controlPlane.Busy(node.Name) != waits {
 			continue
 		}
 		now := remediated()
-		if busy := now.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneSlotHolders(limits.Member{Node: node.Name})) > 0; busy != waits {
+		if busy := now.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneSlotHolders(slot.Member{Node: node.Name})) > 0; busy != waits {
 			return true
 		}
 	}

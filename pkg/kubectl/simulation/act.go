@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
@@ -27,8 +26,8 @@ func (c *check) act(policy *remediation.Policy, plans []remediation.NodePlan, no
 			}
 			results[i] = remediation.NodeResult{Plan: plan, Outcome: &remediation.Outcome{}}
 			if plan.Candidate && plan.Node.ControlPlane { // One of this sync may have the slot by now.
-				limit := limits.Limits{ControlPlane: c.controlPlane()}
-				limit.Withhold(policy, plans[i:i+1], now)
+				controlPlane := c.controlPlane()
+				controlPlane.Withhold(policy, plans[i:i+1], now)
 			}
 			for _, action := range plan.Actions {
 				c.carryOut(plan.Node.Name, action, results[i].Outcome, now)

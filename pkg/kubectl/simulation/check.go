@@ -18,9 +18,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
@@ -112,18 +112,18 @@ func (c *check) sync(now time.Time) (acted bool) {
 	evaluated := evaluation.Evaluate(in, now)
 	plans := remediation.NewPlans(&evaluated.Policy, in.Nodes, now)
 	c.planned += len(plans)
-	limit := limits.Limits{}
+	var controlPlane slot.ControlPlane
 	if slices.ContainsFunc(in.Nodes, func(node remediation.Node) bool { return node.ControlPlane && len(node.Own) == 0 }) {
-		limit.ControlPlane = c.controlPlane()
+		controlPlane = c.controlPlane()
 	}
-	limit.Withhold(&evaluated.Policy, plans, now)
-	refusals := c.counts.Admit(c.asker(), limits.Candidates(plans), now)
+	controlPlane.Withhold(&evaluated.Policy, plans, now)
+	refusals := c.counts.Admit(c.asker(), evaluation.Candidates(plans), now)
 	for _, refusal := range refusals {
 		refusal.Place = "" // So that nodes that wait for the same share a line.
 	}
-	reserved := limits.Refuse(&evaluated.Policy, plans, refusals, now)
+	reserved := evaluation.Refuse(&evaluated.Policy, plans, refusals, now)
 	results := c.act(&evaluated.Policy, plans, now)
-	ends := limits.Ends(results)
+	ends := evaluation.Ends(results)
 	for _, node := range reserved {
 		c.counts.End(c.asker(), node, ends[node], now)
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/limits"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
 // world is the model of a cluster. Nodes and CRs are replaced, never changed.
@@ -126,8 +126,8 @@ func (w *world) set(name string, node *corev1.Node) {
 }
 
 // controlPlane returns what is known about control plane nodes. Their conditions stand for etcd.
-func (w *world) controlPlane() limits.ControlPlane {
-	known := limits.ControlPlane{Members: []*corev1.Node{}}
+func (w *world) controlPlane() slot.ControlPlane {
+	known := slot.ControlPlane{Members: []*corev1.Node{}}
 	for _, name := range w.names {
 		if node := w.nodes[name]; remediation.IsControlPlane(node.Labels) {
 			known.Members = append(known.Members, node)

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package limits
+package slot
 
 import (
 	"testing"
@@ -27,8 +27,8 @@ func member(name string, ready corev1.ConditionStatus) *corev1.Node {
 	}
 }
 
-// TestAdmit: which of several nodes may begin (spec 12.2, 12.5).
-func TestAdmit(t *testing.T) {
+// TestWithhold: which of several nodes may begin (spec 12.2, 12.5).
+func TestWithhold(t *testing.T) {
 	t.Parallel()
 	unhealthy := health.Verdict{State: health.Unhealthy, Type: "Ready", Status: "Unknown", Deadline: epoch}
 	worker := remediation.Node{Name: "worker", Verdict: unhealthy}
@@ -64,7 +64,7 @@ func TestAdmit(t *testing.T) {
 			policy := &remediation.Policy{Steps: []remediation.Step{{Reference: reference}}, Templates: []*object.Template{{}}}
 			plans := remediation.NewPlans(policy, []remediation.Node{tc.node}, epoch.Add(time.Minute))
 			before := plans[0]
-			(&Limits{ControlPlane: tc.limits}).Withhold(policy, plans, epoch.Add(time.Minute))
+			tc.limits.Withhold(policy, plans, epoch.Add(time.Minute))
 			require.Equal(t, tc.want, plans[0].Refusal())
 			if tc.want != busy && tc.want != quorum {
 				require.Equal(t, before, plans[0], "a limit that does not refuse changes nothing")

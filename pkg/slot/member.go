@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package limits
+package slot
 
 // Member is what has, or needs, the control plane slot: a Node, or a Machine (spec 12.2, M13.1).
 type Member struct {

@@ -1,11 +1,9 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits decides which of several candidates may begin a remediation: rules that
-// concern more than one node, which a plan for one node cannot know. It is pure.
-//
-// Limits only forbid. A candidate that is refused takes nothing from the others.
-package limits
+// Package slot has the right to begin the remediation of a control plane node or Machine: at most one in the whole
+// cluster is under remediation (spec 12.2, M13.1). The controllers of both health checks share it.
+package slot
 
 import (
 	"slices"
@@ -16,11 +14,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
-
-// Limits are what is known about everything that limits beginnings.
-type Limits struct {
-	ControlPlane ControlPlane
-}
 
 // ControlPlane is what is known about control plane nodes (spec 12). At most one of them in
 // the whole cluster is under remediation.
@@ -38,24 +31,20 @@ type ControlPlane struct {
 	Members []*corev1.Node
 }
 
-// Withhold withholds the first CR from the candidates that a limit refuses, at the instant now.
-// It changes the plans in place.
-func (l *Limits) Withhold(policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) {
+// Withhold withholds the first CR from the candidates that must not begin at the instant now. It changes the
+// plans in place. A candidate that is refused takes nothing from the others.
+func (c *ControlPlane) Withhold(policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) {
 	for i := range plans {
 		if !plans[i].Candidate {
 			continue
 		}
-		if withheld := l.refusal(plans[i].Node); withheld != nil {
+		if withheld := c.refusal(plans[i].Node); withheld != nil {
 			policy.Withhold(&plans[i], withheld, now)
 		}
 	}
 }
 
 // refusal returns why a candidate may not begin, in the order of spec 5.4, and nil if it may.
-func (l *Limits) refusal(node *remediation.Node) *remediation.Withholding {
-	return l.ControlPlane.refusal(node)
-}
-
 func (c *ControlPlane) refusal(node *remediation.Node) *remediation.Withholding {
 	switch {
 	case !node.ControlPlane:
