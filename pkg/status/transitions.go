@@ -212,13 +212,12 @@ func endedNow(result remediation.NodeResult, ended sets.Set[types.UID]) bool {
 	})
 }
 
-// OldCRs returns the own CRs that are older than 48 hours (spec 17.6).
-func (r *Report) OldCRs() []*object.CR {
-	var old []*object.CR
-	for _, cr := range r.oldCRs {
-		old = append(old, cr)
+// OldCRs returns how many own CRs are older than 48 hours (spec 17.6).
+func (r *Report) OldCRs() (n int) {
+	for range r.oldCRs {
+		n++
 	}
-	return old
+	return n
 }
 
 // oldCRs yields the own CRs that are older than 48 hours, with their nodes.

@@ -135,7 +135,9 @@ type Controller struct {
 	lastStates lastStates
 	states     nhcStates
 	metrics    *metrics
-	events     eventReporter
+	// leads is set by Run.
+	leads  atomic.Bool
+	events eventReporter
 }
 
 // New returns a controller that watches through the given informers. It starts
@@ -257,6 +259,7 @@ func (c *Controller) HasSynced() bool {
 // once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
+	c.leads.Store(true)
 	runner := &reconcile.Runner{
 		Queue: c.queue, Key: "nodeHealthCheck", Clock: c.clock, Behind: c.countBehind, Acting: &c.acting,
 		Sync: func(ctx context.Context, key cache.ObjectName) (time.Time, error) { return c.sync(ctx, key.Name) },

@@ -15,8 +15,7 @@ import (
 type metrics struct {
 	series *series.Set
 
-	// Names and labels of the upstream operator.
-	ongoing, old  *sharedGauge
+	// A name and labels of the upstream operator.
 	unhealthyTime *prometheus.HistogramVec
 	// nodes are those with series of unhealthyTime.
 	nodes nodeSeries
@@ -32,14 +31,8 @@ type metrics struct {
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	set := series.Of("nodehealthcheck")
-	// Those of the upstream operator name a node.
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
-	}
 	m := &metrics{
-		series:  set,
-		ongoing: &sharedGauge{max: 1, vec: gauge("nodehealthcheck_ongoing_remediation", "1 while the remediation of the node is in status.", "name", "namespace", "remediation")},
-		old:     &sharedGauge{vec: gauge("nodehealthcheck_old_remediation_cr", "Number of remediations of the node that are older than 48 hours.", "name", "namespace")},
+		series: set,
 		unhealthyTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "nodehealthcheck_unhealthy_node_duration_seconds", Help: "Time from the start of a remediation to its end.",
 			Buckets: []float64{30, 60, 120, 180, 240, 300, 600, 1200, 2400, 3600},
@@ -72,7 +65,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		detectionToCreation: set.Histogram("nhc_detection_to_creation_seconds", "Time from a node being unhealthy to the creation of its first remediation.", 0.01, 16),
 		syncDuration:        set.Histogram("nhc_sync_duration_seconds", "Duration of a sync.", 0.0005, 16),
 	}
-	return m, set.Register(registerer, m.ongoing.vec, m.old.vec, m.unhealthyTime)
+	return m, set.Register(registerer, m.unhealthyTime)
 }
 
 // episodeOutcomes are the values of label outcome.

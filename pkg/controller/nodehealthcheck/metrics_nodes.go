@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // recentWindow is the period of nhc_node_recent_remediations (spec 20.2).
@@ -20,17 +22,22 @@ var (
 		[]string{"nodehealthcheck", "node", "type", "reason"}, nil)
 	nodeRecentRemediations = prometheus.NewDesc("nhc_node_recent_remediations", "Number of episodes of the node in status.remediationHistory whose first remediation began in the last 24 hours.",
 		[]string{"nodehealthcheck", "node"}, nil)
+	// Names and labels of the upstream operator. They do not name the NodeHealthCheck: several may have a part in one series.
+	ongoingRemediation = prometheus.NewDesc("nodehealthcheck_ongoing_remediation", "1 while the remediation of the node is in status.",
+		[]string{"name", "namespace", "remediation"}, nil)
+	oldRemediation = prometheus.NewDesc("nodehealthcheck_old_remediation_cr", "Number of remediations of the node that are older than 48 hours.",
+		[]string{"name", "namespace"}, nil)
 )
 
-// nodeCollector reads the metrics that name nodes from the status of the NodeHealthChecks in
-// the cache. So every replica has them, a new leader has what the last one wrote, and no
-// series outlives its NodeHealthCheck.
+// nodeCollector reads the gauges that name nodes at each scrape, from the NodeHealthChecks and CRs in
+// the cache. So a new leader has what the last one wrote, and no series outlives what it is about.
 type nodeCollector struct{ controller *Controller }
 
 // Describe implements [prometheus.Collector].
 func (nodeCollector) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- nodeDecision
-	descriptions <- nodeRecentRemediations
+	for _, description := range []*prometheus.Desc{nodeDecision, nodeRecentRemediations, ongoingRemediation, oldRemediation} {
+		descriptions <- description
+	}
 }
 
 // Collect implements [prometheus.Collector].
@@ -48,6 +55,33 @@ func (n nodeCollector) Collect(series chan<- prometheus.Metric) {
 		for node, episodes := range recentRemediations(&nhc.Status, now) {
 			series <- gauge(nodeRecentRemediations, float64(episodes), nhc.Name, node)
 		}
+	}
+	if n.controller.leads.Load() { // Two replicas would count everything twice (spec 20.4).
+		n.collectRemediations(nhcs, now, series)
+	}
+}
+
+// collectRemediations collects the gauges of the upstream operator.
+func (n nodeCollector) collectRemediations(nhcs []*v1alpha1.NodeHealthCheck, now time.Time, series chan<- prometheus.Metric) {
+	ongoing, old := map[[3]string]bool{}, map[string]int{}
+	caches := n.controller.remediations.Caches()
+	for _, nhc := range nhcs {
+		for _, cr := range remediationsIn(nhc.Status.UnhealthyNodes) {
+			ongoing[[3]string{cr.node, cr.Resource.Namespace, cr.Resource.Kind}] = true
+		}
+		for _, indexer := range caches {
+			for _, cr := range watches.Indexed[*object.CR](indexer, byOwner, nhc.Name) {
+				if !now.Before(cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge)) {
+					old[cr.Node()]++
+				}
+			}
+		}
+	}
+	for of := range ongoing {
+		series <- gauge(ongoingRemediation, 1, of[:]...)
+	}
+	for node, crs := range old {
+		series <- gauge(oldRemediation, float64(crs), node, "")
 	}
 }
 

@@ -4,14 +4,20 @@
 package nodehealthcheck
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -68,6 +74,66 @@ func TestNodeMetrics(t *testing.T) {
 		require.NoError(t, c.nhcStore.Delete(workers))
 		require.Equal(t, map[string]float64{"/b/others/StepRunning/Remediating": 1}, s.values(t, decisions), "20.2: series of a deleted NHC are removed")
 		require.Empty(t, s.values(t, recent))
+	})
+}
+
+// TestRemediationsOfNodes: the gauges of the upstream operator do not name the NodeHealthCheck, and only the leader has them.
+func TestRemediationsOfNodes(t *testing.T) {
+	t.Parallel()
+	cr := func(name string, age time.Duration, owners ...string) *unstructured.Unstructured {
+		return slotCR(name, func(cr *unstructured.Unstructured) {
+			cr.SetAnnotations(map[string]string{v1alpha1.AnnotationNodeName: "n"})
+			cr.SetCreationTimestamp(metav1.NewTime(epoch.Add(-age)))
+			var references []metav1.OwnerReference
+			for _, owner := range owners {
+				references = append(references, metav1.OwnerReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: owner, UID: types.UID(owner)})
+			}
+			cr.SetOwnerReferences(references)
+		})
+	}
+	entry := func(node string, uids ...types.UID) v1alpha1.UnhealthyNode {
+		entry := v1alpha1.UnhealthyNode{Name: node}
+		for _, uid := range uids {
+			resource := corev1.ObjectReference{Kind: readableKind.Kind, Namespace: "ns", UID: uid}
+			entry.Remediations = append(entry.Remediations, v1alpha1.Remediation{Resource: resource})
+		}
+		return entry
+	}
+	remediators := fakeRemediators{
+		status: []v1alpha1.UnhealthyNode{entry("n", "1", "2"), entry("m", "3"), entry("o")},
+		crs: []*unstructured.Unstructured{
+			cr("young", 48*time.Hour-time.Minute, "workers"), cr("old", 48*time.Hour, "workers"), cr("older", 49*time.Hour, "others"),
+			cr("foreign", 50*time.Hour, "unknown"), cr("shared", 50*time.Hour, "workers", "others"),
+		},
+	}
+	held := clocktesting.NewFakePassiveClock(epoch)
+	for i, cr := range remediators.crs {
+		cr.SetUID(types.UID(fmt.Sprint(i)))
+	}
+	withRemediations(t, remediators, func(_ *testing.T, c *Controller) { c.clock = held }, func(t *testing.T, c *Controller) {
+		t.Helper()
+		others := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
+			nhc.Name, nhc.Status.UnhealthyNodes = "others", []v1alpha1.UnhealthyNode{entry("n", "4")}
+		})
+		require.NoError(t, c.nhcStore.Add(others))
+		s := &story{registry: prometheus.NewPedanticRegistry()}
+		require.NoError(t, s.registry.Register(nodeCollector{c}))
+		const ongoing, old = "nodehealthcheck_ongoing_remediation", "nodehealthcheck_old_remediation_cr"
+		require.Empty(t, s.values(t, ongoing), "20.4: a standby has none")
+		require.Empty(t, s.values(t, old), "20.4")
+		c.leads.Store(true)
+		require.Equal(t, map[string]float64{"/m/ns/RebootRemediation": 1, "/n/ns/RebootRemediation": 1}, s.values(t, ongoing), "20.1: one series for all")
+		require.Equal(t, map[string]float64{"/n/": 4}, s.values(t, old), "17.6 20.1: of each NodeHealthCheck, the namespace is empty")
+		held.SetTime(epoch.Add(time.Minute))
+		require.Equal(t, map[string]float64{"/n/": 5}, s.values(t, old), "17.6: without a sync")
+
+		workers, err := c.nhcs.Get("workers")
+		require.NoError(t, err)
+		require.NoError(t, c.nhcStore.Delete(workers))
+		require.Equal(t, map[string]float64{"/n/ns/RebootRemediation": 1}, s.values(t, ongoing), "20.1: the other one goes on")
+		require.Equal(t, map[string]float64{"/n/": 2}, s.values(t, old))
+		require.NoError(t, c.nhcStore.Update(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Name = "others" })))
+		require.Empty(t, s.values(t, ongoing), "20.1: deleted when it has ended")
 	})
 }
 

@@ -4,65 +4,11 @@
 package nodehealthcheck
 
 import (
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-// sharedGauge is a gauge whose labels do not name the NodeHealthCheck, so that several may
-// contribute to one series. It is deleted with the last contribution. Its methods may be
-// called from any goroutine.
-type sharedGauge struct {
-	vec *prometheus.GaugeVec
-	// max limits the value, which is the sum of the contributions. Zero means no limit.
-	max float64
-
-	mu sync.Mutex
-	// contributions are by the values of the labels, and by who makes them.
-	contributions map[string]map[string]float64
-}
-
-// set makes or changes a contribution.
-func (g *sharedGauge) set(from string, value float64, labels ...string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	key := strings.Join(labels, "/")
-	if g.contributions == nil {
-		g.contributions = map[string]map[string]float64{}
-	}
-	if g.contributions[key] == nil {
-		g.contributions[key] = map[string]float64{}
-	}
-	g.contributions[key][from] = value
-	g.show(key, labels)
-}
-
-// remove takes a contribution back.
-func (g *sharedGauge) remove(from string, labels ...string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	key := strings.Join(labels, "/")
-	delete(g.contributions[key], from)
-	g.show(key, labels)
-}
-
-func (g *sharedGauge) show(key string, labels []string) {
-	if len(g.contributions[key]) == 0 {
-		delete(g.contributions, key)
-		g.vec.DeleteLabelValues(labels...)
-		return
-	}
-	sum := 0.0
-	for _, value := range g.contributions[key] {
-		sum += value
-	}
-	if g.max > 0 {
-		sum = min(sum, g.max)
-	}
-	g.vec.WithLabelValues(labels...).Set(sum)
-}
 
 // nodeSeries are the nodes with series of their own that outlive what they are about. The
 // zero value is ready to use, from any goroutine.

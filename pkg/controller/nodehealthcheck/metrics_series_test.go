@@ -36,35 +36,6 @@ func TestSeriesFromTheFirstSync(t *testing.T) {
 	}
 }
 
-// TestSharedSeries: two NodeHealthChecks have a CR of one kind for one node in one namespace.
-func TestSharedSeries(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.now = epoch.Add(49 * time.Hour)
-	s.sync(sick("n", own(testCR("n", "1"))))
-	one, memoryOfOne := s.nhc, s.state
-	s.nhc = testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Name, nhc.UID = "others", "others" })
-	s.state = s.states.of(s.nhc)
-	s.sync(sick("n", own(testCR("n", "2"))))
-	const series, count = "/n/remediators/RebootRemediation", "nhc_old_remediations"
-	require.Equal(t, map[string]float64{series: 1}, s.values(t, ongoing))
-	require.Equal(t, map[string]float64{"/n/": 2}, s.values(t, oldCRs))
-	require.Equal(t, map[string]float64{"/workers": 1, "/others": 1}, s.values(t, "nhc_ongoing_remediations"))
-	require.Equal(t, map[string]float64{"/workers": 1, "/others": 1}, s.values(t, count))
-
-	s.sync(well("n"))
-	require.Equal(t, map[string]float64{series: 1}, s.values(t, ongoing), "20.1: the other one goes on")
-	require.Equal(t, map[string]float64{"/n/": 1}, s.values(t, oldCRs), "20.1")
-	require.Equal(t, map[string]float64{"/workers": 1, "/others": 0}, s.values(t, count))
-
-	s.metrics.forget("others", s.state)
-	require.Equal(t, map[string]float64{series: 1}, s.values(t, ongoing), "20.1: nor does the end of a NodeHealthCheck end it")
-	s.nhc, s.state = one, memoryOfOne
-	s.sync(well("n"))
-	require.Empty(t, s.values(t, ongoing), "20.1: deleted when it has ended")
-	require.Empty(t, s.values(t, oldCRs))
-}
-
 // TestSeriesOfGoneNodes: names of nodes do not pile up.
 func TestSeriesOfGoneNodes(t *testing.T) {
 	t.Parallel()

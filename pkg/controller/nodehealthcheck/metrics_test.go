@@ -8,12 +8,15 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -24,8 +27,8 @@ import (
 const (
 	started, succeededTotal   = "nhc_remediations_started_total", "nhc_remediations_succeeded_total"
 	timedOutTotal, cancelled  = "nhc_remediations_timed_out_total", "nhc_remediations_cancelled_total"
-	ongoing, unhealthySeconds = "nodehealthcheck_ongoing_remediation", "nodehealthcheck_unhealthy_node_duration_seconds"
-	oldCRs, detection         = "nodehealthcheck_old_remediation_cr", "nhc_detection_to_creation_seconds"
+	ongoing, unhealthySeconds = "nhc_ongoing_remediations", "nodehealthcheck_unhealthy_node_duration_seconds"
+	oldCRs, detection         = "nhc_old_remediations", "nhc_detection_to_creation_seconds"
 )
 
 // TestMetricsOfAnEpisode ends a remediation in every way there is.
@@ -37,7 +40,8 @@ func TestMetricsOfAnEpisode(t *testing.T) {
 		counter     string
 	}{
 		"20.2 the node is healthy":                  {middle: []part{well("n", own(cr), deleted(cr))}, end: []part{well("n")}, counter: succeededTotal},
-		"20.2 the CR has succeeded":                 {middle: []part{sick("n", own(testCR("n", "1", crSucceeded)))}, end: []part{sick("n")}, counter: succeededTotal},
+		"20.2 the CR has succeeded":                 {middle: []part{sick("n", own(testCR("n", "1", crSucceeded)))}, end: []part{sick("n", gone(testCR("n", "1", crSucceeded)))}, counter: succeededTotal},
+		"20.2 its success came with its deletion":   {end: []part{sick("n", gone(testCR("n", "1", crSucceeded)))}, counter: succeededTotal},
 		"20.2 timed out":                            {middle: []part{sick("n", own(testCR("n", "1", crMarked)))}, end: []part{sick("n")}, counter: timedOutTotal},
 		"20.2 timed out, and the node recovered":    {middle: []part{sick("n", own(testCR("n", "1", crMarked)))}, end: []part{well("n")}, counter: timedOutTotal},
 		"20.2 somebody has deleted it":              {end: []part{sick("n")}, counter: cancelled},
@@ -53,7 +57,7 @@ func TestMetricsOfAnEpisode(t *testing.T) {
 			s := newStory(t)
 			s.sync(sick("n", created(cr)))
 			key := "/n/remediators/RebootRemediation"
-			require.Equal(t, map[string]float64{key: 1}, s.values(t, ongoing), "20.1: 1 while the remediation is in status")
+			require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, ongoing))
 			require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, started))
 			if tc.middle != nil {
 				s.sync(tc.middle...)
@@ -61,8 +65,6 @@ func TestMetricsOfAnEpisode(t *testing.T) {
 			}
 			require.Empty(t, s.values(t, unhealthySeconds), "20.1: one sample at its end")
 			s.sync(tc.end...)
-			replaced := tc.end[0].outcome.NewCR() != nil
-			require.Equal(t, replaced, len(s.values(t, ongoing)) == 1, "20.1: the series is deleted when it has ended")
 			require.Equal(t, map[string]float64{key: 1}, s.values(t, unhealthySeconds), "20.1: series stay")
 			ends := map[string]map[string]float64{}
 			for _, counter := range []string{succeededTotal, timedOutTotal, cancelled} {
@@ -88,7 +90,6 @@ func TestUnhealthyTime(t *testing.T) {
 	s.sync(sick("m"))
 	require.Equal(t, map[string]float64{"/n/remediators/RebootRemediation": 100, "/m/remediators/RebootRemediation": 200}, s.sums(t, unhealthySeconds), "20.1 P8")
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, timedOutTotal), "P8: status tells how it has ended")
-	require.Empty(t, s.values(t, ongoing))
 }
 
 func TestBucketsOfUpstream(t *testing.T) {
@@ -213,10 +214,8 @@ func TestSeriesOfDeletedNHC(t *testing.T) {
 	s.now = epoch.Add(49 * time.Hour)
 	s.sync(sick("n", own(testCR("n", "2"))), sick("m", own(testCR("m", "3", crMarked))), sick("o", own(testCR("o", "4"))))
 	s.sync(sick("m"), sick("o"), sick("n", own(testCR("n", "2"))))
-	require.NotEmpty(t, s.values(t, ongoing))
-	require.NotEmpty(t, s.values(t, oldCRs))
 	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
-	s.metrics.forget("workers", s.states.forget("workers"))
+	s.metrics.series.Forget("workers")
 	families, err := s.registry.Gather()
 	require.NoError(t, err)
 	var left []string
@@ -224,8 +223,6 @@ func TestSeriesOfDeletedNHC(t *testing.T) {
 		left = append(left, family.GetName())
 	}
 	require.Equal(t, []string{unhealthySeconds}, left, "20.2: removed; 20.1: these series stay")
-	require.Nil(t, s.states.forget("workers"))
-	s.metrics.forget("unknown", nil)
 }
 
 // TestSeriesOfOtherNHCs: they are none of its business.
@@ -234,39 +231,48 @@ func TestSeriesOfOtherNHCs(t *testing.T) {
 	s := newStory(t)
 	s.sync(sick("n", created(testCR("n", "1"))))
 	s.metrics.observedNodes.WithLabelValues("others").Set(7)
-	s.metrics.forget("workers", s.states.forget("workers"))
+	s.metrics.series.Forget("workers")
 	require.Equal(t, map[string]float64{"/others": 7}, s.values(t, "nhc_observed_nodes"), "20.2 P9")
 }
 
-// TestSeriesOfRecreatedNHC: the NodeHealthCheck was deleted and created again before
-// a sync has seen that, and its CRs are gone with it.
+// TestSeriesOfRecreatedNHC: the NodeHealthCheck was deleted and created again before a sync has seen that.
 func TestSeriesOfRecreatedNHC(t *testing.T) {
 	t.Parallel()
-	s := newStory(t)
-	s.sync(sick("n", created(testCR("n", "1"))))
-	s.nhc.UID, s.nhc.Status = "of-the-next-life", v1alpha1.NodeHealthCheckStatus{}
-	s.state = s.states.of(s.nhc)
-	s.sync(well("n"))
-	require.Empty(t, s.values(t, ongoing), "P4 20.1: the series goes with its cause")
+	synctest.Test(t, func(t *testing.T) {
+		c, registry := newTestController(t, clock.RealClock{})
+		s := &story{registry: registry}
+		count := func(uid types.UID, want float64) {
+			t.Helper()
+			nhc := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.UID, nhc.Generation = uid, 1 })
+			c.initializeMetrics(&snapshot{nhc: nhc, state: c.states.of(nhc)})
+			c.metrics.started.WithLabelValues("workers", "RebootRemediation").Inc()
+			require.Equal(t, map[string]float64{"/workers/RebootRemediation": want}, s.values(t, started))
+		}
+		count("first", 1)
+		count("first", 2)
+		count("second", 1) // 20.2: the series of a deleted NHC are removed
+	})
 }
 
 func TestOldRemediationMetric(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	first, second, young := testCR("n", "1"), testCR("n", "2", crAt(epoch.Add(time.Hour))), testCR("m", "3", crAt(epoch.Add(47*time.Hour)))
-	s.now = epoch.Add(48*time.Hour - time.Second)
-	s.sync(sick("n", own(first, second)), sick("m", own(young)))
-	require.Empty(t, s.values(t, oldCRs))
-	s.now = epoch.Add(48*time.Hour + time.Second)
-	s.sync(sick("n", own(first, second)), sick("m", own(young)))
-	require.Equal(t, map[string]float64{"/n/": 1}, s.values(t, oldCRs), "17.6 20.1: by node, the namespace is empty")
-	s.now = epoch.Add(50 * time.Hour)
-	s.sync(sick("n", own(first, second)), sick("m", own(young)))
-	require.Equal(t, map[string]float64{"/n/": 2}, s.values(t, oldCRs), "20.1: the number of the node's own CRs")
-	s.sync(well("n", own(second), delayed), sick("m", own(young)))
-	require.Equal(t, map[string]float64{"/n/": 1}, s.values(t, oldCRs))
-	s.sync(well("n"), sick("m", own(young)))
-	require.Empty(t, s.values(t, oldCRs), "20.1: deleted with the last of them")
+	for _, step := range []struct {
+		at    time.Duration
+		parts []part
+		want  float64
+	}{
+		{48*time.Hour - time.Second, []part{sick("n", own(first, second)), sick("m", own(young))}, 0},
+		{48 * time.Hour, []part{sick("n", own(first, second)), sick("m", own(young))}, 1},
+		{50 * time.Hour, []part{sick("n", own(first, second)), sick("m", own(young))}, 2},
+		{50 * time.Hour, []part{well("n", own(second), delayed), sick("m", own(young))}, 1},
+		{50 * time.Hour, []part{well("n"), sick("m", own(young))}, 0},
+	} {
+		s.now = epoch.Add(step.at)
+		s.sync(step.parts...)
+		require.Equal(t, map[string]float64{"/workers": step.want}, s.values(t, oldCRs), "17.6 20.2: %s", step.at)
+	}
 }
 
 func TestDetectionToCreation(t *testing.T) {
@@ -304,11 +310,11 @@ func TestMetricsLint(t *testing.T) {
 		require.NotEmpty(t, family.GetHelp())
 	}
 	want := []string{
-		ongoing, unhealthySeconds, oldCRs, started, succeededTotal, timedOutTotal, cancelled, "nhc_remediations_failed_total", detection, "nhc_sync_duration_seconds",
+		unhealthySeconds, started, succeededTotal, timedOutTotal, cancelled, "nhc_remediations_failed_total", detection, "nhc_sync_duration_seconds",
 		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_soon_unhealthy_nodes", "nhc_remediating_nodes",
 		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled", "nhc_selector_overlap", failedEpisodes,
 		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total", "nhc_leftover_remediations", "nhc_stale_cache_retries_total",
-		"nhc_ongoing_remediations", "nhc_old_remediations",
+		ongoing, oldCRs,
 	}
 	slices.Sort(want)
 	require.Equal(t, want, names, "20.1 20.2")
@@ -352,7 +358,7 @@ func TestNodesWaiting(t *testing.T) {
 	require.Empty(t, nonZero())
 	require.Equal(t, map[string]float64{"/workers/Paused": 2, "/workers/GateClosed": 1}, s.values(t, waited), "P8: also after a restart")
 	require.Equal(t, map[string]float64{"/workers/Paused": 3, "/workers/GateClosed": 1}, s.sums(t, waited), "since the decision, not since the restart")
-	s.metrics.forget("workers", s.state)
+	s.metrics.series.Forget("workers")
 	require.Empty(t, s.values(t, waiting), "20.2: series of a deleted NHC are removed")
 	require.Empty(t, s.values(t, waited))
 }

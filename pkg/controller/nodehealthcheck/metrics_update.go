@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/series"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
@@ -25,8 +25,7 @@ func (m *metrics) update(r *syncResult) {
 	m.updateWaiting(r)
 	m.countEpisodes(r)
 	m.countFailures(r)
-	m.updateRemediations(r)
-	r.state.oldNodes = m.updateOld(r.nhc.Name, r.OldCRs(), r.state.oldNodes)
+	m.countRemediations(r)
 }
 
 // updateState shows the present state.
@@ -38,6 +37,7 @@ func (m *metrics) updateState(r *syncResult) {
 	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.Summary.SoonUnhealthy))
 	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.Status.RemediatingNodes))
 	m.leftovers.WithLabelValues(name).Set(float64(len(r.Leftovers())))
+	m.oldRemediations.WithLabelValues(name).Set(float64(r.OldCRs()))
 	m.gateOpen.WithLabelValues(name).Set(series.Truth(r.Gate.Open))
 	m.stormActive.WithLabelValues(name).Set(series.Truth(r.Storm.Active))
 	m.paused.WithLabelValues(name).Set(series.Truth(len(r.nhc.Spec.PauseRequests) > 0))
@@ -72,6 +72,9 @@ func failedKind(episode *v1alpha1.Episode) (kind string, failed bool) {
 // initializeMetrics has the metrics of a spec that is new begin with 0.
 func (c *Controller) initializeMetrics(s *snapshot) {
 	if s.state.generation != s.nhc.Generation {
+		if s.state.generation == 0 {
+			c.metrics.series.Forget(s.nhc.Name) // Those of a former one of its name.
+		}
 		s.state.generation = s.nhc.Generation
 		c.metrics.initialize(s.nhc)
 		c.showRetries(s.nhc)
@@ -93,30 +96,21 @@ func (m *metrics) countOutcomes(nhc string, results []remediation.NodeResult) {
 	}
 }
 
-// updateRemediations compares the CRs before and after: it counts those that have begun
-// or ended, and shows those that go on.
-func (m *metrics) updateRemediations(r *syncResult) {
-	name, before, after := r.nhc.Name, r.state.remediations, r.track()
-	if before == nil {
-		before = shownIn(&r.nhc.Status) // After a restart, status tells what went on.
-	}
+// countRemediations compares the CRs before and after: it counts those that have begun or ended.
+func (m *metrics) countRemediations(r *syncResult) {
+	name, before, after := r.nhc.Name, remediationsIn(r.state.entries), remediationsIn(r.Entries)
 	for uid, cr := range after {
 		if _, known := before[uid]; !known {
-			m.started.WithLabelValues(name, cr.kind).Inc()
+			m.started.WithLabelValues(name, cr.Resource.Kind).Inc()
 		}
 	}
 	succeeded := r.succeeded()
 	for uid, cr := range before {
-		if _, goesOn := after[uid]; goesOn {
-			continue
+		if _, goesOn := after[uid]; !goesOn {
+			m.end(name, cr, r.isHealthy(cr.node) || succeeded.Has(uid), r.now)
 		}
-		m.end(name, uid, cr, r.isHealthy(cr.node) || succeeded.Has(uid), r.now)
-	}
-	for uid, cr := range after {
-		m.ongoing.set(string(uid), 1, cr.node, cr.namespace, cr.kind)
 	}
 	m.ongoingRemediations.WithLabelValues(name).Set(float64(len(after)))
-	r.state.remediations = after
 }
 
 // countFailures counts the failures that no step follows, once for each CR.
@@ -151,99 +145,49 @@ func (m *metrics) updateWaiting(r *syncResult) {
 	}
 }
 
-// updateOld counts the old CRs per node, and removes the series of nodes that had
-// some and have none left.
-func (m *metrics) updateOld(nhc string, old []*object.CR, before sets.Set[string]) sets.Set[string] {
-	perNode := map[string]int{}
-	for _, cr := range old {
-		perNode[cr.Node()]++
-	}
-	for node := range before {
-		if perNode[node] == 0 {
-			m.old.remove(nhc, node, "")
-		}
-	}
-	for node, n := range perNode {
-		m.old.set(nhc, float64(n), node, "")
-	}
-	m.oldRemediations.WithLabelValues(nhc).Set(float64(len(old)))
-	return sets.KeySet(perNode)
-}
-
 // end counts the end of a remediation, in exactly one way.
-func (m *metrics) end(nhc string, uid types.UID, cr tracked, succeeded bool, now time.Time) {
-	m.ongoing.remove(string(uid), cr.node, cr.namespace, cr.kind)
+func (m *metrics) end(nhc string, cr listedCR, succeeded bool, now time.Time) {
+	kind := cr.Resource.Kind
 	m.nodes.add(cr.node)
-	m.unhealthyTime.WithLabelValues(cr.node, cr.namespace, cr.kind).Observe(max(0, now.Sub(cr.started).Seconds()))
+	m.unhealthyTime.WithLabelValues(cr.node, cr.Resource.Namespace, kind).Observe(max(0, now.Sub(cr.Started.Time).Seconds()))
 	switch {
-	case cr.timedOut:
-		m.timedOut.WithLabelValues(nhc, cr.kind).Inc()
-	case succeeded || cr.succeeded:
-		m.succeeded.WithLabelValues(nhc, cr.kind).Inc()
+	case cr.TimedOut != nil:
+		m.timedOut.WithLabelValues(nhc, kind).Inc()
+	case succeeded:
+		m.succeeded.WithLabelValues(nhc, kind).Inc()
 	default:
-		m.cancelled.WithLabelValues(nhc, cr.kind).Inc()
+		m.cancelled.WithLabelValues(nhc, kind).Inc()
 	}
 }
 
-// forget removes the series of a NodeHealthCheck that is gone.
-func (m *metrics) forget(nhc string, state *nhcState) {
-	m.series.Forget(nhc)
-	if state == nil {
-		return
-	}
-	for node := range state.oldNodes {
-		m.old.remove(nhc, node, "")
-	}
-	for uid, cr := range state.remediations {
-		m.ongoing.remove(string(uid), cr.node, cr.namespace, cr.kind)
-	}
+// listedCR is a CR in the entry of a node.
+type listedCR struct {
+	*v1alpha1.Remediation
+	node string
 }
 
-// shownIn returns the CRs that a status shows.
-func shownIn(status *v1alpha1.NodeHealthCheckStatus) map[types.UID]tracked {
-	crs := map[types.UID]tracked{}
-	for i := range status.UnhealthyNodes {
-		node := &status.UnhealthyNodes[i]
-		for j := range node.Remediations {
-			cr := &node.Remediations[j]
-			crs[cr.Resource.UID] = tracked{
-				node: node.Name, namespace: cr.Resource.Namespace, kind: cr.Resource.Kind,
-				started: cr.Started.Time, timedOut: cr.TimedOut != nil,
-			}
+// remediationsIn returns the CRs in these entries.
+func remediationsIn(entries []v1alpha1.UnhealthyNode) map[types.UID]listedCR {
+	crs := map[types.UID]listedCR{}
+	for i := range entries {
+		for j := range entries[i].Remediations {
+			cr := &entries[i].Remediations[j]
+			crs[cr.Resource.UID] = listedCR{Remediation: cr, node: entries[i].Name}
 		}
 	}
 	return crs
 }
 
-// track returns the CRs that exist after the sync, also those of nodes that status
-// is too small for.
-func (r *syncResult) track() map[types.UID]tracked {
-	crs := map[types.UID]tracked{}
-	for _, result := range r.results {
-		node := result.Plan.Node
-		succeeded := map[types.UID]bool{}
-		for _, own := range node.Own {
-			succeeded[own.UID] = own.Succeeded == corev1.ConditionTrue
-		}
-		for _, cr := range status.RemediationsOf(result) {
-			crs[cr.Resource.UID] = tracked{
-				node: node.Name, namespace: cr.Resource.Namespace, kind: cr.Resource.Kind,
-				started: cr.Started.Time, timedOut: cr.TimedOut != nil, succeeded: succeeded[cr.Resource.UID],
-			}
-		}
-	}
-	return crs
-}
-
-// succeeded returns the CRs that have reported success, those that were just removed
-// among them.
+// succeeded returns the CRs that have reported success, also those that are gone.
 func (r *syncResult) succeeded() sets.Set[types.UID] {
-	crs := sets.New[types.UID]()
+	all := slices.Clone(r.gone)
 	for _, result := range r.results {
-		for _, own := range result.Plan.Node.Own {
-			if own.Succeeded == corev1.ConditionTrue {
-				crs.Insert(own.UID)
-			}
+		all = append(all, result.Plan.Node.Own...)
+	}
+	crs := sets.New[types.UID]()
+	for _, cr := range all {
+		if cr.Succeeded == corev1.ConditionTrue {
+			crs.Insert(cr.UID)
 		}
 	}
 	return crs

@@ -45,8 +45,6 @@ type nhcState struct {
 	written string
 	// healthy is what the last sync saw of the nodes that are healthy and have CRs, or were.
 	healthy map[string]seenHealthy
-	// remediations are the CRs that status showed last, nil before the first sync.
-	remediations map[types.UID]tracked
 	// ledger has the episodes of the last report.
 	ledger *history.Ledger
 	// entries are those of all nodes in the last report, by name.
@@ -73,8 +71,6 @@ type nhcState struct {
 	lastWrite time.Time
 	// deferred is the report of the last sync if it waits, otherwise nil.
 	deferred *syncResult
-	// oldNodes are the nodes with a series for old CRs.
-	oldNodes sets.Set[string]
 	// shared are the own CRs with a further owner.
 	shared []*object.CR
 }
@@ -108,13 +104,6 @@ func (s *snapshot) seesHealthy(entries []v1alpha1.UnhealthyNode) map[string]seen
 	return healthy
 }
 
-// tracked is a CR that status shows.
-type tracked struct {
-	node, namespace, kind string
-	started               time.Time
-	succeeded, timedOut   bool
-}
-
 // nhcStates are the states of all NodeHealthChecks. The zero value is ready to
 // use, from any goroutine.
 type nhcStates struct {
@@ -132,7 +121,6 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 	}
 	known := m.byName[nhc.Name]
 	if known == nil || known.uid != nhc.UID {
-		before := known
 		known = &nhcState{
 			uid:               nhc.UID,
 			upgrading:         wasUpgrading(nhc),
@@ -143,14 +131,9 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 			gateClosed:        remediationAllowedReason(nhc) == string(v1alpha1.DecidedGateClosed),
 			reported:          status.RecallReported(&nhc.Status),
 		}
-		if before != nil {
-			// What the former one of its name had has ended, and its series with it.
-			known.remediations, known.oldNodes = before.remediations, before.oldNodes
-		}
-		known.recall(nhc)
 		m.byName[nhc.Name] = known
 	}
-	if known.conflicted && !staleness.Newer(known.written, nhc.ResourceVersion) {
+	if !known.observed || known.conflicted && !staleness.Newer(known.written, nhc.ResourceVersion) {
 		known.recall(nhc)
 	}
 	return known
@@ -188,13 +171,11 @@ func (m *nhcStates) shared(name string) []*object.CR {
 	return nil
 }
 
-// forget drops and returns the state of a NodeHealthCheck, nil if there is none.
-func (m *nhcStates) forget(name string) *nhcState {
+// forget drops the state of a NodeHealthCheck.
+func (m *nhcStates) forget(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.byName[name]
 	delete(m.byName, name)
-	return known
 }
 
 // deferred returns the reports that wait.

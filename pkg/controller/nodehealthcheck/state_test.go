@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -35,14 +34,17 @@ import (
 func TestStates(t *testing.T) {
 	t.Parallel()
 	var all nhcStates
-	require.Nil(t, all.forget("workers"), "there was none")
+	all.forget("workers")
 	nhc := testCheck()
 	nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "n", Decision: &v1alpha1.Decision{Type: "Held", Reason: "Paused"}}, {Name: "m"}, {Name: "a"}}
 	first := all.of(nhc)
 	require.Equal(t, &v1alpha1.Decision{Type: "Held", Reason: "Paused"}, (&status.Finder{Entries: first.entries}).Decision("n"), "P8: after a restart, status tells")
-	require.Nil(t, first.remediations, "before the first sync")
 	require.NotNil(t, first.deletionRequested)
 	require.Same(t, first, all.of(testCheck()))
+	require.Empty(t, first.entries, "P8: until this process has reported, status tells, as it is by then")
+	first.observed = true
+	require.Same(t, first, all.of(nhc))
+	require.Empty(t, first.entries)
 	require.NotSame(t, first, all.of(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Name = "others" })))
 
 	first.reported = status.RecallReported(&v1alpha1.NodeHealthCheckStatus{UnhealthyNodes: []v1alpha1.UnhealthyNode{{
@@ -50,19 +52,15 @@ func TestStates(t *testing.T) {
 	}}})
 	require.True(t, first.reported.Failed("1"))
 	first.deletionRequested = map[types.UID]bool{"1": true}
-	first.remediations, first.oldNodes = map[types.UID]tracked{"1": {node: "n"}}, sets.New("n")
 	again := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.UID = "of-the-next-life" })
 	next := all.of(again)
 	require.NotSame(t, first, next)
 	require.False(t, next.reported.Failed("1"), "P9: what was said of a namesake says nothing")
 	require.Empty(t, next.deletionRequested, "P9")
 	require.Empty(t, next.entries, "P9")
-	require.Equal(t, first.remediations, next.remediations, "20.1: its series are still to be removed")
-	require.Equal(t, first.oldNodes, next.oldNodes, "20.1")
 	require.Same(t, next, all.of(again))
 
-	require.Same(t, next, all.forget("workers"))
-	require.Nil(t, all.forget("workers"))
+	all.forget("workers")
 	require.NotSame(t, next, all.of(again))
 }
 
@@ -237,17 +235,4 @@ func TestSecondLifeIsToldAnew(t *testing.T) {
 	s.state = s.states.of(s.nhc)
 	require.Len(t, s.sync(closed), 3, "19.1: Enabled, DetectedUnhealthy, RemediationSkipped")
 	s.quiet(t, closed)
-}
-
-// TestOldSeriesOfRecreatedNHC: as TestSeriesOfRecreatedNHC, for old CRs.
-func TestOldSeriesOfRecreatedNHC(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.now = epoch.Add(49 * time.Hour)
-	s.sync(sick("n", own(testCR("n", "1"))))
-	require.Len(t, s.values(t, oldCRs), 1)
-	s.nhc.UID, s.nhc.Status = "of-the-next-life", v1alpha1.NodeHealthCheckStatus{}
-	s.state = s.states.of(s.nhc)
-	s.sync(well("n"))
-	require.Empty(t, s.values(t, oldCRs), "P4 20.1: the series goes with its cause")
 }

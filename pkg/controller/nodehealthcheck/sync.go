@@ -47,5 +47,6 @@ func (c *Controller) forget(name string) {
 	c.writes.Forget(name)
 	c.budgets.Forget(askerOf(name))
 	c.waiters.set(name, false)
-	c.metrics.forget(name, c.states.forget(name))
+	c.states.forget(name)
+	c.metrics.series.Forget(name)
 }

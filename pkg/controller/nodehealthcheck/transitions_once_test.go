@@ -126,7 +126,7 @@ func TestOldRemediationIsNotMissed(t *testing.T) {
 		s.now = epoch.Add(age)
 		r := s.result(sick("n", own(cr)))
 		recheck := r.recheck()
-		if len(r.OldCRs()) == 0 {
+		if r.OldCRs() == 0 {
 			require.True(t, recheck.After(s.now), "P2 17.6: at an age of %s", age)
 			require.WithinDuration(t, epoch.Add(48*time.Hour), recheck, time.Minute, "17.6: at most 1 min late")
 		} else {
