@@ -4,6 +4,8 @@
 package nodehealthcheck
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -17,8 +19,7 @@ type metrics struct {
 
 	// A name and labels of the upstream operator.
 	unhealthyTime *prometheus.HistogramVec
-	// nodes are those with series of unhealthyTime.
-	nodes nodeSeries
+	nodes         nodesSeen
 
 	// Our own ones.
 	observedNodes, healthyNodes, unhealthyNodes, soonUnhealthyNodes, remediatingNodes *prometheus.GaugeVec
@@ -33,6 +34,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	set := series.Of("nodehealthcheck")
 	m := &metrics{
 		series: set,
+		nodes:  nodesSeen{byName: map[string]time.Time{}},
 		unhealthyTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "nodehealthcheck_unhealthy_node_duration_seconds", Help: "Time from the start of a remediation to its end.",
 			Buckets: []float64{30, 60, 120, 180, 240, 300, 600, 1200, 2400, 3600},

@@ -10,14 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// nodeSeries are the nodes with series of their own that outlive what they are about. The
-// zero value is ready to use, from any goroutine.
-type nodeSeries struct {
-	mu sync.Mutex
-	// missing is since when the Node of a node has been missing, zero while it is there.
-	missing map[string]time.Time
-}
-
 // keepSeries is how long the series of a node are kept after its Node is gone (spec 20.1),
 // and expireInterval how often that is looked at.
 const (
@@ -25,40 +17,32 @@ const (
 	expireInterval = time.Minute
 )
 
-func (n *nodeSeries) add(node string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.missing == nil {
-		n.missing = map[string]time.Time{}
-	}
-	if _, known := n.missing[node]; !known {
-		n.missing[node] = time.Time{}
-	}
+// nodesSeen is when the Node of each node with series of its own was seen last.
+type nodesSeen struct {
+	sync.Mutex
+	byName map[string]time.Time
 }
 
-// expired forgets and returns the nodes whose Nodes have been gone for long enough.
-func (n *nodeSeries) expired(exists func(node string) bool, now time.Time) []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var expired []string
-	for node, since := range n.missing {
-		switch {
-		case exists(node):
-			n.missing[node] = time.Time{}
-		case since.IsZero():
-			n.missing[node] = now
-		case now.Sub(since) >= keepSeries:
-			delete(n.missing, node)
-			expired = append(expired, node)
-		}
-	}
-	return expired
+// observeEnd takes a sample of the duration of a remediation.
+func (m *metrics) observeEnd(cr listedCR, now time.Time) {
+	m.unhealthyTime.WithLabelValues(cr.node, cr.Resource.Namespace, cr.Resource.Kind).Observe(max(0, now.Sub(cr.Started.Time).Seconds()))
+	m.nodes.Lock()
+	defer m.nodes.Unlock()
+	m.nodes.byName[cr.node] = now
 }
 
 // expireSeries deletes the series of nodes that are gone.
 func (m *metrics) expireSeries(exists func(node string) bool, now time.Time) {
-	for _, node := range m.nodes.expired(exists, now) {
-		m.unhealthyTime.DeletePartialMatch(prometheus.Labels{"name": node})
+	m.nodes.Lock()
+	defer m.nodes.Unlock()
+	for node, seen := range m.nodes.byName {
+		switch {
+		case exists(node):
+			m.nodes.byName[node] = now
+		case now.Sub(seen) >= keepSeries:
+			delete(m.nodes.byName, node)
+			m.unhealthyTime.DeletePartialMatch(prometheus.Labels{"name": node})
+		}
 	}
 }
 

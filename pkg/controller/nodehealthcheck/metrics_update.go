@@ -148,8 +148,7 @@ func (m *metrics) updateWaiting(r *syncResult) {
 // end counts the end of a remediation, in exactly one way.
 func (m *metrics) end(nhc string, cr listedCR, succeeded bool, now time.Time) {
 	kind := cr.Resource.Kind
-	m.nodes.add(cr.node)
-	m.unhealthyTime.WithLabelValues(cr.node, cr.Resource.Namespace, kind).Observe(max(0, now.Sub(cr.Started.Time).Seconds()))
+	m.observeEnd(cr, now)
 	switch {
 	case cr.TimedOut != nil:
 		m.timedOut.WithLabelValues(nhc, kind).Inc()
