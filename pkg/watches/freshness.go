@@ -54,23 +54,23 @@ func (f *Freshness) look(ctx context.Context) {
 	f.mu.Lock()
 	connections, changed := maps.Clone(f.connections), slices.Clone(f.changed)
 	f.mu.Unlock()
-	turnedAny := false
-	for _, name := range slices.Sorted(maps.Keys(connections)) {
-		c := connections[name]
-		stale, turned := c.turned(clock.RealClock{}.Now())
-		if !turned {
-			continue
+	turned := map[string]bool{} // To stale, or back.
+	for name, c := range connections {
+		if stale, now := c.turned(clock.RealClock{}.Now()); now {
+			turned[name] = stale
 		}
-		if stale {
+	}
+	for _, name := range slices.Sorted(maps.Keys(turned)) {
+		c := connections[name]
+		if turned[name] {
 			utilruntime.HandleErrorWithContext(ctx, c.cause(), "The watch of a cache has failed for too long: nothing that depends on the cache begins", "cache", name, "for", StaleAfter)
 		} else {
 			klog.FromContext(ctx).Info("Watching again", "cache", name)
 		}
 		c.changed()
-		turnedAny = true
 	}
 	for _, call := range changed {
-		if turnedAny {
+		if len(turned) > 0 {
 			call()
 		}
 	}
