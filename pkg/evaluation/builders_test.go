@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -65,7 +66,7 @@ func testCR(node string) *object.CR {
 
 // testInput has these nodes, in order of name, all of them selected.
 func testInput(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *Input {
-	in := &Input{NHC: nhc, Observed: len(nodes), Objects: nodes}
+	in := &Input{NHC: nhc, Storm: health.StormOf(&nhc.Status), Observed: len(nodes), Objects: nodes}
 	for _, node := range nodes {
 		in.Nodes = append(in.Nodes, NewNode(node.Name, node, true, ""))
 	}

@@ -19,10 +19,9 @@ import (
 
 // Input is what was observed of a NodeHealthCheck.
 type Input struct {
-	// NHC has the spec, and the status, in which a storm is kept.
 	NHC *v1alpha1.NodeHealthCheck
-	// Storm is that of the last sync if status could not be written since, otherwise nil.
-	Storm *health.Storm
+	// Storm is the state before: that of the status, or what is known beyond it.
+	Storm health.Storm
 	// Observed is the number of selected nodes.
 	Observed int
 	// Nodes are those that may not be healthy, or have CRs. All others are healthy. Evaluate
@@ -74,11 +73,7 @@ func Evaluate(in *Input, now time.Time) *Result {
 	}
 	spec := &in.NHC.Spec
 	r.Gate = health.EvaluateGate(spec.MinHealthy, spec.MaxUnhealthy, r.Summary.Observed, r.Summary.Healthy)
-	storm := health.StormOf(&in.NHC.Status)
-	if in.Storm != nil {
-		storm = *in.Storm
-	}
-	r.Storm = storm.Next(health.StormRulesOf(spec), r.stormInput(0), now)
+	r.Storm = in.Storm.Next(health.StormRulesOf(spec), r.stormInput(0), now)
 	r.SetPolicy(in)
 	r.Recheck = health.Earliest(r.Recheck, r.Summary.Recheck)
 	for i := range in.Nodes {

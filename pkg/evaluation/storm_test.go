@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -54,30 +52,6 @@ func TestSettleStorm(t *testing.T) {
 			require.Equal(t, tc.want, r.Storm)
 			require.Equal(t, tc.want, r.Policy.Context.Storm, "and so says the decision")
 			require.Equal(t, tc.want.Active, r.Policy.Context.Constraints.Storm)
-		})
-	}
-}
-
-// TestUnwrittenStorm: a storm that status could not be given goes on (spec 9.5). Now all nodes are
-// healthy.
-func TestUnwrittenStorm(t *testing.T) {
-	t.Parallel()
-	storm := health.Storm{Active: true, Since: epoch.Add(-time.Minute)}
-	for name, tc := range map[string]struct {
-		unwritten *health.Storm
-		want      health.Storm
-	}{
-		"9.5 status was written": {},
-		"9.5 it was not":         {unwritten: &storm, want: health.Storm{Active: true, Since: storm.Since, CalmSince: epoch}},
-		"9.5 nor was its end":    {unwritten: &health.Storm{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			nhc := &v1alpha1.NodeHealthCheck{Spec: v1alpha1.NodeHealthCheckSpec{
-				MinHealthy: new(intstr.FromInt32(4)), StormCooldownDuration: &metav1.Duration{Duration: time.Hour},
-			}}
-			in := &Input{NHC: nhc, Observed: 5, Storm: tc.unwritten}
-			require.Equal(t, tc.want, Evaluate(in, epoch).Storm)
 		})
 	}
 }

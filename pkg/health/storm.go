@@ -99,11 +99,14 @@ func (s Storm) End(rules StormRules) time.Time {
 	return s.CalmSince.Add(*rules.Cooldown)
 }
 
-// Unwritten returns what is left of a storm whose report failed, given the one that status shows. It goes on, and a
-// cooldown that status does not show has not begun: the request may have taken a minute, in which nodes have failed
-// again (spec 9.5).
-func (s Storm) Unwritten(shown Storm) Storm {
-	if !s.CalmSince.Equal(shown.CalmSince) {
+// Unwritten returns what is left of a storm whose report failed, given the one before. It goes on, as a new process
+// would see it: its end is not written, and a cooldown that is not written has not begun. The request may have taken a
+// minute, in which nodes have failed again (spec 9.5).
+func (s Storm) Unwritten(before Storm) Storm {
+	if !s.Active {
+		return before
+	}
+	if !s.CalmSince.Equal(before.CalmSince) {
 		s.CalmSince = time.Time{}
 	}
 	return s

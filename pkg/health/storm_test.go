@@ -228,17 +228,17 @@ func TestStormOfAFailedReport(t *testing.T) {
 	t.Parallel()
 	active := Storm{Active: true, Since: epoch}
 	calm := Storm{Active: true, Since: epoch, CalmSince: epoch.Add(time.Minute)}
-	for name, tc := range map[string]struct{ storm, shown, want Storm }{
+	for name, tc := range map[string]struct{ storm, before, want Storm }{
 		"no storm":                      {},
 		"it has begun":                  {storm: active, want: active},
-		"its cooldown has begun":        {storm: calm, shown: active, want: active},
-		"its cooldown is in status":     {storm: calm, shown: calm, want: calm},
-		"it is not calm any more":       {storm: active, shown: calm, want: active},
-		"it has ended, status says not": {shown: calm},
+		"its cooldown has begun":        {storm: calm, before: active, want: active},
+		"its cooldown is in status":     {storm: calm, before: calm, want: calm},
+		"it is not calm any more":       {storm: active, before: calm, want: active},
+		"it has ended, status says not": {before: calm, want: calm},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, tc.storm.Unwritten(tc.shown))
+			require.Equal(t, tc.want, tc.storm.Unwritten(tc.before))
 		})
 	}
 }

@@ -71,8 +71,8 @@ var bugs = []bug{
 		old: "m.healthyNodes.WithLabelValues(name).Set(float64(r.Summary.Healthy))", new: "m.healthyNodes.WithLabelValues(name).Set(float64(r.Summary.Observed))",
 	},
 	{
-		name: "a storm ends when its status cannot be written", rule: "9.5", file: inController + "evaluate.go",
-		old: "Storm: s.state.stormBeyond(s.nhc), ", new: "", integration: "^TestStormWithoutStatus$",
+		name: "a storm ends when its status cannot be written", rule: "9.5", file: inController + "state.go",
+		old: "	if m.unwritten || staleness.Newer(", new: "	if staleness.Newer(", integration: "^TestStormWithoutStatus$",
 	},
 	{
 		name: "the gate of a selector without nodes is open", rule: "18.5", file: inPlan + "policy.go",

@@ -27,7 +27,7 @@ func evaluate(s *snapshot, now time.Time) *evaluation.Result {
 // input returns what the evaluation depends on. It shares the nodes with the snapshot.
 func (s *snapshot) input() *evaluation.Input {
 	return &evaluation.Input{
-		NHC: s.nhc, Storm: s.state.stormBeyond(s.nhc), Observed: s.observed, Nodes: s.nodes, Objects: s.objects, Seen: s.seen,
+		NHC: s.nhc, Storm: s.state.stormOf(s.nhc), Observed: s.observed, Nodes: s.nodes, Objects: s.objects, Seen: s.seen,
 		Platform: s.platform.evaluated(), Templates: s.templates,
 		SpecProblem: s.specProblem, ClockUntrusted: s.clockUntrusted, DryRun: s.dryRun,
 	}

@@ -64,10 +64,11 @@ func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Resu
 // publish writes the status, and then reports the transitions by events, metrics and logs.
 func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 	r.state.deferred = nil
+	before := r.state.stormOf(r.nhc)
 	written, err := c.writeStatus(ctx, r.nhc, r.Status)
 	if err != nil {
 		r.state.conflicted, r.state.unwritten = apierrors.IsConflict(err), true
-		r.state.storm = r.Storm.Unwritten(health.StormOf(&r.nhc.Status))
+		r.state.storm = r.Storm.Unwritten(before)
 		return err
 	}
 	r.state.storm, r.state.unwritten = r.Storm, false

@@ -139,13 +139,13 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 	return known
 }
 
-// stormBeyond returns the storm that this version of a NodeHealthCheck does not show: its status could not be written, or
-// the cache is behind. It returns nil if there is none.
-func (m *nhcState) stormBeyond(nhc *v1alpha1.NodeHealthCheck) *health.Storm {
+// stormOf returns the storm by which this version of a NodeHealthCheck is to be judged: that of its status, unless that
+// could not be written, or the cache is behind.
+func (m *nhcState) stormOf(nhc *v1alpha1.NodeHealthCheck) health.Storm {
 	if m.unwritten || staleness.Newer(m.written, nhc.ResourceVersion) {
-		return &m.storm
+		return m.storm
 	}
-	return nil
+	return health.StormOf(&nhc.Status)
 }
 
 // recall takes what is open from status, as after a restart.

@@ -151,12 +151,12 @@ func TestStormBeyondStatus(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version   string
 		unwritten bool
-		want      *health.Storm
+		want      health.Storm
 	}{
-		"the cache is behind":              {version: "10", want: &storm},
+		"the cache is behind":              {version: "10", want: storm},
 		"the cache shows it":               {version: "20"},
-		"the last write has failed":        {version: "20", unwritten: true, want: &storm},
-		"that, and the cache is behind it": {version: "10", unwritten: true, want: &storm},
+		"the last write has failed":        {version: "20", unwritten: true, want: storm},
+		"that, and the cache is behind it": {version: "10", unwritten: true, want: storm},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

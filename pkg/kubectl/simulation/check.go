@@ -146,7 +146,7 @@ func (c *check) candidates() []string {
 
 // observe returns what the controller would see.
 func (c *check) observe() *evaluation.Input {
-	in := &evaluation.Input{NHC: c.nhc, Observed: c.selected, Templates: c.templates, SpecProblem: c.specProblem}
+	in := &evaluation.Input{NHC: c.nhc, Storm: health.StormOf(&c.nhc.Status), Observed: c.selected, Templates: c.templates, SpecProblem: c.specProblem}
 	entries := status.Finder{Entries: c.known.Entries}
 	owner := object.OwnerOf(c.nhc)
 	candidates := c.candidates()
