@@ -204,7 +204,10 @@ func (s *machineCheck) failedInUpdate(t *machineTarget) bool {
 		}
 		since = change.seen
 	}
-	return t.Failed() && t.node != nil && t.node.Updates() && !s.mhc.forTermination() && s.now.Before(since.Add(longestUpdate+bound))
+	// Where another controller looked after it, this one saw it later.
+	begin := window{known: s.now.Add(-longestUpdate - bound), rv: s.rv, at: s.now}
+	lately := s.now.Before(since.Add(longestUpdate+bound)) || !s.activity.surelyActive(begin)
+	return t.Failed() && t.node != nil && t.node.Updates() && !s.mhc.forTermination() && lately
 }
 
 // overdueAfter is when a remediation is overdue (spec M12.6).
