@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -205,6 +206,7 @@ func (p *process) run(ctx context.Context) error {
 	if p.budgets != nil {
 		wg.Go(func() { p.budgets.RunWatches(background) })
 	}
+	wg.Go(func() { p.returnMemory(background) })
 
 	work := func(held context.Context) error {
 		defer func() {
@@ -225,6 +227,18 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	return lead(ctx, lock, &p.options.LeaderElection, watchdog, work)
+}
+
+// returnMemory returns to the system what the first lists needed, once the caches are filled: with 5,000 nodes a quarter
+// of the memory of an idle process.
+func (p *process) returnMemory(ctx context.Context) {
+	synced := []cache.InformerSynced{p.controller.HasSynced}
+	if p.machines != nil {
+		synced = append(synced, p.machines.HasSynced)
+	}
+	if cache.WaitForCacheSync(ctx.Done(), synced...) {
+		debug.FreeOSMemory()
+	}
 }
 
 // runControllers runs the controllers that are enabled until drain is closed or ctx is done, and
